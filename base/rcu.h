@@ -1,0 +1,41 @@
+/* The only door to liburcu (QSBR flavour).
+ *
+ * A registered thread is online, that is inside a read-side section, for a whole pass of its loop.
+ * Between passes it calls rcu_pass() when it will not sleep, or rcu_sleep()/rcu_awake() around
+ * blocking. No pointer obtained under RCU outlives a pass. Publication is a release store, reading
+ * an acquire load, so that ThreadSanitizer understands both; grace periods are annotated for it. */
+#ifndef BASE_RCU_H
+#define BASE_RCU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/attr.h"
+
+/* Load a pointer that another thread publishes with rcu_publish. Thread: online reader. */
+#define rcu_load(pp) __atomic_load_n((pp), __ATOMIC_ACQUIRE)
+/* Publish a fully built object. Thread: the single writer of *pp. */
+#define rcu_publish(pp, value) __atomic_store_n((pp), (value), __ATOMIC_RELEASE)
+
+struct rcu_retired {
+    struct rcu_retired *next;
+    void (*release)(struct rcu_retired *self);
+};
+
+void rcu_join(void);  /* register the calling thread; online afterwards */
+void rcu_leave(void); /* unregister */
+void rcu_pass(void);  /* quiescent state */
+void rcu_sleep(void); /* offline */
+void rcu_awake(void); /* online */
+bool rcu_is_online(void);
+/* Run self->release after a grace period, on the reclaim thread. Thread: any registered. */
+void rcu_retire(struct rcu_retired *self, void (*release)(struct rcu_retired *self));
+/* Wait for a grace period. Thread: registered or not, never a loop that others wait for. */
+void rcu_wait(void);
+/* Wait until every retired object is released; at shutdown, after all loops have left. */
+void rcu_drain(void);
+/* Start and stop of the reclaim thread, once per process; all signals are blocked in it. */
+void rcu_start(void);
+void rcu_stop(void);
+
+#endif

@@ -1,0 +1,52 @@
+/* A view of bytes that somebody else owns: pointer and length, never NUL-dependent. */
+#ifndef BASE_SLICE_H
+#define BASE_SLICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct slice {
+    const char *data;
+    size_t len; /* bytes */
+};
+
+#define SLICE(literal) ((struct slice){(literal), sizeof(literal) - 1})
+#define SLICE_FMT "%.*s"
+#define SLICE_ARG(s) (int)(s).len, (s).data
+
+static inline struct slice slice_make(const char *data, size_t len)
+{
+    return (struct slice){data, len};
+}
+
+static inline struct slice slice_of(const char *text)
+{
+    return (struct slice){text, strlen(text)};
+}
+
+static inline bool slice_eq(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+/* ASCII case-insensitive; bytes above 127 compare as they are. */
+bool slice_ieq(struct slice a, struct slice b);
+
+/* Without ASCII space, tab, CR and LF at both ends. */
+struct slice slice_trim(struct slice s);
+
+/* Position of byte c, or s.len. */
+size_t slice_find(struct slice s, char c);
+
+static inline struct slice slice_from(struct slice s, size_t at)
+{
+    return (struct slice){s.data + at, s.len - at};
+}
+
+static inline struct slice slice_to(struct slice s, size_t len)
+{
+    return (struct slice){s.data, len};
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* The scheduler of one transport: which entry goes out next, to which destination, on which
+ * connection, and what the outcome teaches. The only header of sched/ that others include.
+ *
+ * Pure: no thread, clock, I/O or random source; time enters at each call and must not go backwards.
+ * Same inputs give the same actions, byte for byte. One owner thread calls everything here except
+ * the functions under "any thread", which read under RCU what the owner publishes. */
+#ifndef SCHED_SCHED_H
+#define SCHED_SCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+
+struct sched;
+struct sched_entry;
+struct sched_destination;
+
+/* What the shell lends the core. retire: readers may still look, free later. */
+struct sched_host {
+    void *(*alloc)(void *ctx, size_t size);
+    void (*release)(void *ctx, void *obj);
+    void (*retire)(void *ctx, void *obj);
+    void *ctx;
+};
+
+enum sched_feedback_rule { SCHED_RULE_README, SCHED_RULE_POSTFIX3 };
+enum sched_feedback_kind {
+    SCHED_FEEDBACK_CONSTANT, /* base */
+    SCHED_FEEDBACK_LINEAR,   /* base / window */
+    SCHED_FEEDBACK_SQRT,     /* base / sqrt(window); readme rule only */
+};
+struct sched_feedback {
+    enum sched_feedback_kind kind;
+    double base; /* 0..1 */
+};
+
+/* Read "NUMBER", "NUMBER/NUMBER", "NUMBER/concurrency" or, under the readme rule,
+ * "NUMBER/sqrt_concurrency" (scheduler-semantics 1.4; vectors FB-P).
+ *
+ * errors   ERR_SYNTAX where Postfix would warn and use 1; ret unchanged
+ * source   qmgr_feedback */
+MUST_USE int sched_feedback_parse(const char *text, enum sched_feedback_rule rule,
+                                  struct sched_feedback *ret);
+
+/* Parameters of one transport; names, defaults and meaning are Postfix's. */
+struct sched_config {
+    enum sched_feedback_rule concurrency_feedback_rule;
+    int initial_destination_concurrency;                       /* >= 1 */
+    int destination_concurrency_limit;                         /* 0 = none */
+    struct sched_feedback destination_concurrency_positive_feedback;
+    struct sched_feedback destination_concurrency_negative_feedback;
+    int destination_concurrency_failed_cohort_limit;           /* 0 = never dead */
+    int destination_recipient_limit;                           /* recipients an entry; 0 = none */
+    usec_t destination_rate_delay;
+    usec_t transport_rate_delay;
+    int delivery_slot_cost, delivery_slot_loan, delivery_slot_discount, minimum_delivery_slots;
+    int recipient_limit, extra_recipient_limit, recipient_refill_limit;
+    usec_t recipient_refill_delay;
+    int message_recipient_limit, message_recipient_minimum;    /* global, but used by the pools */
+    usec_t minimal_backoff_time;                               /* the dead-destination timer */
+    int process_limit;                                         /* connections, 1..65535 */
+    int pipeline_depth;                                        /* entries in flight a connection */
+    usec_t connection_idle_limit;                              /* close an idle connection after */
+    bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
+    bool hold;         /* queue, deliver nothing */
+    bool feedback_debug; /* record a line for each window update (sched_debug_next) */
+    uint64_t hash_seed;
+};
+/* All defaults of scheduler-semantics section 1 (no_resolve, readme rule). */
+void sched_config_defaults(struct sched_config *ret);
+
+/* One recipient as the router left it. Strings belong to the message and stay valid until the
+ * message's SCHED_FINISHED action has been pulled. */
+struct sched_recipient {
+    struct slice address; /* local@domain */
+    struct slice nexthop; /* lower case; names the destination unless the recipient limit is 1 */
+    uint32_t index;       /* the shell's number of this recipient within the message */
+};
+
+struct sched_message {
+    uint64_t id;
+    void *handle; /* the shell's message; handed back in actions, never looked into */
+    const struct sched_recipient *recipients; /* copied by the call where needed */
+    uint32_t recipient_count;
+    uint32_t unread_count; /* recipients that stay in the spool, 0 when all are given */
+    bool more;             /* a later sched_submit_more may follow (SCHED_READ) */
+};
+
+enum sched_action_kind {
+    SCHED_NONE,
+    SCHED_DELIVER,  /* carry `entry` on `connection`; the shell answers with sched_report */
+    SCHED_RESOLVE,  /* find the hosts of `destination`; answer with sched_resolved */
+    SCHED_CLOSE,    /* end the idle `connection` */
+    SCHED_DEFER,    /* recipients of `handle` are deferred without an attempt, because `reason` */
+    SCHED_BOUNCE,   /* the same, permanently (destination does not exist) */
+    SCHED_READ,     /* more recipients of `handle` are wanted: answer with sched_submit_more */
+    SCHED_FINISHED, /* the core has let go of `handle`: nothing of it is waiting or in flight */
+};
+
+struct sched_reason {
+    char status[12];  /* enhanced status code, "4.4.1" */
+    char text[500];   /* sanitised, NUL-terminated */
+};
+
+/* A value; pointers in it are valid until the next call into this scheduler unless said otherwise. */
+struct sched_action {
+    enum sched_action_kind kind;
+    uint64_t message_id;
+    void *handle;
+    struct sched_entry *entry;             /* DELIVER: valid until its report */
+    struct sched_destination *destination; /* DELIVER, RESOLVE: valid until report, resolved */
+    uint32_t connection;                   /* DELIVER, CLOSE: 0 .. process_limit - 1 */
+    bool connection_is_new;                /* DELIVER: open one; otherwise reuse what is there */
+    void *hosts;                           /* DELIVER: as given to sched_resolved */
+    const uint32_t *indexes;               /* DEFER, BOUNCE: recipients */
+    uint32_t index_count;
+    uint32_t wanted;                       /* READ: at most so many */
+    const struct sched_reason *reason;     /* DEFER, BOUNCE */
+};
+
+/* What an entry carries; constant from SCHED_DELIVER to sched_report, readable by the worker that
+ * holds it. */
+uint64_t sched_entry_message_id(const struct sched_entry *e);
+void *sched_entry_handle(const struct sched_entry *e);
+const uint32_t *sched_entry_indexes(const struct sched_entry *e, uint32_t *ret_count);
+/* Name for the log and nexthop for the delivery (they differ with recipient limit 1). Valid while
+ * the destination is. */
+struct slice sched_destination_name(const struct sched_destination *d);
+struct slice sched_destination_nexthop(const struct sched_destination *d);
+
+enum sched_feedback_sign { SCHED_NEUTRAL, SCHED_POSITIVE, SCHED_NEGATIVE };
+
+/* The one terminal report of an entry. */
+struct sched_outcome {
+    struct sched_entry *entry;
+    enum sched_feedback_sign feedback;
+    bool has_deferred;               /* some recipient must be retried */
+    bool connection_open;            /* the connection can carry another entry */
+    const struct sched_reason *reason; /* NEGATIVE: why; copied */
+};
+
+enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
+
+struct sched_hosts_result {
+    struct sched_destination *destination;
+    enum sched_resolution resolution;
+    void *hosts;    /* RESOLVED: opaque, handed out with entries; see release_hosts */
+    usec_t expires; /* RESOLVED: ask again after; SOFT: not before (max with minimal backoff) */
+    const struct sched_reason *reason; /* SOFT, HARD; copied */
+};
+
+/* One scheduler. release_hosts(ctx, hosts) is called when the core drops its last use of hosts:
+ * those replaced or of a destination that went away; the shell keeps its own count for entries in
+ * flight.  errors: NULL when out of memory. */
+struct sched *sched_new(const struct sched_config *, const struct sched_host *,
+                        void (*release_hosts)(void *ctx, void *hosts), usec_t now);
+void sched_free(struct sched *); /* nothing may be in flight; retires what readers may see */
+
+/* A message becomes active. errors: -ENOMEM, nothing taken. */
+MUST_USE int sched_submit(struct sched *, const struct sched_message *, usec_t now);
+MUST_USE int sched_submit_more(struct sched *, const struct sched_message *, usec_t now);
+/* The next thing to do; false (and SCHED_NONE) when there is nothing until a report, a submission,
+ * a resolution or sched_wake_at. */
+bool sched_pull(struct sched *, struct sched_action *ret, usec_t now);
+void sched_report(struct sched *, const struct sched_outcome *, usec_t now);
+void sched_resolved(struct sched *, const struct sched_hosts_result *, usec_t now);
+/* An idle connection was lost. Ignored when the connection is not idle (an entry is on its way). */
+void sched_connection_closed(struct sched *, uint32_t connection, usec_t now);
+/* The next time at which sched_pull may have something new; USEC_NEVER when none. */
+usec_t sched_wake_at(const struct sched *);
+/* Revive every dead destination at once (flush). */
+void sched_flush(struct sched *, usec_t now);
+void sched_set_hold(struct sched *, bool hold, usec_t now);
+/* Entries handed out and not yet reported. */
+uint32_t sched_in_flight(const struct sched *);
+
+struct sched_fault {
+    char text[200];
+};
+/* Check every invariant from the root; 0, or ERR_CORRUPT with what is wrong. Slow. */
+MUST_USE int sched_check(const struct sched *, struct sched_fault *ret);
+
+/* --- any thread, online under RCU -------------------------------------------------------------- */
+
+enum sched_destination_state {
+    SCHED_DESTINATION_READY,
+    SCHED_DESTINATION_DEAD,      /* until state_until */
+    SCHED_DESTINATION_SUSPENDED, /* rate delay, until state_until */
+    SCHED_DESTINATION_RESOLVING,
+    SCHED_DESTINATION_STATE_COUNT
+};
+
+/* Why the scheduler last passed a destination over. */
+enum sched_why {
+    SCHED_WHY_NOTHING, /* it was not passed over */
+    SCHED_WHY_WINDOW,  /* window full */
+    SCHED_WHY_DEAD,
+    SCHED_WHY_RATE_DELAY,
+    SCHED_WHY_RESOLVING,
+    SCHED_WHY_PROCESS_LIMIT,
+    SCHED_WHY_HOLD,
+    SCHED_WHY_TRANSPORT_RATE_DELAY,
+    SCHED_WHY_POOL, /* recipients wait in the spool */
+    SCHED_WHY_COUNT
+};
+
+struct sched_destination_view {
+    struct slice name; /* valid while the reader stays online */
+    enum sched_destination_state state;
+    enum sched_why why;
+    int window, busy, todo;       /* entries */
+    int connections, idle;        /* open, of which idle */
+    uint64_t delivered, deferred; /* entries reported positive; negative or deferred */
+    usec_t state_until;           /* monotonic */
+};
+struct sched_job_view {
+    uint64_t message_id;
+    uint32_t waiting, in_flight, recipients; /* entries, entries, recipients in memory */
+};
+struct sched_counters {
+    uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;
+    uint64_t recipients_in_core, selections, reports;
+    int64_t pool_unused; /* free recipient slots (section 6) */
+};
+
+/* Walk all destinations in no order; cursor starts at 0; false at the end. A destination that
+ * comes or goes during the walk may or may not be seen; none is seen twice. */
+bool sched_view_destinations(const struct sched *, uint64_t *cursor,
+                             struct sched_destination_view *ret);
+bool sched_view_jobs(const struct sched *, uint64_t *cursor, struct sched_job_view *ret);
+MUST_USE bool sched_view_destination(const struct sched *, struct slice name,
+                                     struct sched_destination_view *ret);
+void sched_view_counters(const struct sched *, struct sched_counters *ret);
+const char *sched_why_text(enum sched_why why);
+
+#endif
