@@ -21,7 +21,7 @@
 
 static void describe(struct stream *s, const char *what, const char *why)
 {
-    (void)snprintf(s->error, sizeof(s->error), "%s: %s", what, why);
+    (void)snprintf(s->error, sizeof(s->error), "%.30s: %.159s", what, why);
 }
 
 void stream_init(struct stream *s, int fd)
@@ -148,7 +148,7 @@ bool stream_can_handshake(const struct stream *s)
 static int tls_failed(struct stream *s, int result, int saved_errno, const char *what,
                       enum stream_want *ret_want)
 {
-    char line[TLS_ERROR_BYTES];
+    char line[160];
     int err = ERR_TLS;
     switch (SSL_get_error(s->ssl, result)) {
     case SSL_ERROR_WANT_READ:
@@ -188,7 +188,7 @@ static ssize_t plain_read(struct stream *s, void *buf, size_t cap)
         n = recv(s->fd, buf, cap, 0);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        if (errno == EAGAIN) {
             s->is_readable = false;
             return ERR_AGAIN;
         }
@@ -247,7 +247,7 @@ static ssize_t plain_writev(struct stream *s, const struct iovec *iov, int count
         n = sendmsg(s->fd, &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        if (errno == EAGAIN) {
             s->is_writable = false;
             return ERR_AGAIN;
         }
@@ -382,7 +382,7 @@ ssize_t stream_write(struct stream *s, const void *data, size_t len, bool more)
 
 int stream_start_tls(struct stream *s, struct ssl_st *ssl)
 {
-    char line[TLS_ERROR_BYTES];
+    char line[160];
     assert(s->ssl == NULL && s->fd >= 0);
     ERR_clear_error();
     if (SSL_set_fd(ssl, s->fd) != 1) {
