@@ -264,8 +264,13 @@ static bool set_host(SSL *ssl, const char *host)
     /* RFC 9525 section 6.3: names come from the subject alternative name only. */
     SSL_set_hostflags(ssl,
                       X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-    return strlen(host) <= HOST_MAX && SSL_set_tlsext_host_name(ssl, host) == 1 &&
-           SSL_set1_host(ssl, host) == 1;
+    char name[HOST_MAX + 1]; /* the macro below casts const away */
+    size_t len = strlen(host);
+    if (len > HOST_MAX) {
+        return false;
+    }
+    memcpy(name, host, len + 1);
+    return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, host) == 1;
 }
 
 static void key_add(char *key, size_t *len, const void *data, size_t n)
