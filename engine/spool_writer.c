@@ -20,7 +20,7 @@
 #include "engine/notice.h"
 #include "engine/result.h"
 #include "engine/settle.h"
-#include "engine/spool_reader.h"
+#include "engine/activator.h"
 #include "engine/spool_store.h"
 #include "engine/worker.h"
 
@@ -39,7 +39,7 @@ struct spool_writer {
     _Atomic bool is_stopping;
 
     /* writer thread only */
-    struct outbox to_reader;
+    struct outbox to_activator;
     struct outbox *to_workers; /* [engine->worker_count] */
     struct settle settle;
     struct spool_reader *reader;
@@ -133,7 +133,7 @@ void spool_writer_free(struct spool_writer *w)
             outbox_fini(&w->to_workers[i]);
         }
     }
-    outbox_fini(&w->to_reader);
+    outbox_fini(&w->to_activator);
     for (uint32_t i = 0; i < w->damaged_count; i++) {
         free(w->damaged[i]);
     }
@@ -280,7 +280,7 @@ static void housekeeping_committed(struct spool_writer *w)
         char id[MESSAGE_ID_TEXT];
         message_id_format(w->damaged[i]->id, id);
         log_error("spool: message %s is damaged; its records are in quarantine", id);
-        outbox_put(&w->to_reader, LETTER_SETTLED, NULL, w->damaged[i]->id);
+        outbox_put(&w->to_activator, LETTER_SETTLED, NULL, w->damaged[i]->id);
         free(w->damaged[i]);
     }
     w->damaged_count = 0;
@@ -332,7 +332,7 @@ static int write_batch(struct spool_writer *w)
 static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
-    outbox_put(&w->to_reader, LETTER_SETTLED, NULL, m->envelope.id);
+    outbox_put(&w->to_activator, LETTER_SETTLED, NULL, m->envelope.id);
 }
 
 /* A committed message goes to the reader, which decides whether it becomes active at once. */
@@ -341,12 +341,12 @@ static void announce(struct spool_writer *w, struct intake *in)
     struct message *m = in->message;
     in->message = NULL;
     if (m == NULL) {
-        outbox_put(&w->to_reader, LETTER_ARRIVED, NULL, in->position.time);
+        outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;
     }
     m->envelope = in->envelope;
     m->position = in->position;
-    outbox_put(&w->to_reader, LETTER_ARRIVED, m, in->position.time);
+    outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
 }
 
 static void answer(struct spool_writer *w, struct intake *in, int err)
@@ -488,7 +488,7 @@ static void pass(struct spool_writer *w)
         }
     }
     watch_space(w);
-    (void)outbox_flush(&w->to_reader); /* what does not fit goes with the next flush */
+    (void)outbox_flush(&w->to_activator); /* what does not fit goes with the next flush */
     for (uint32_t i = 0; i < w->engine->worker_count; i++) {
         (void)outbox_flush(&w->to_workers[i]);
     }
@@ -496,7 +496,7 @@ static void pass(struct spool_writer *w)
 
 static bool has_waiting_letters(const struct spool_writer *w)
 {
-    if (w->to_reader.count > 0) {
+    if (w->to_activator.count > 0) {
         return true;
     }
     for (uint32_t i = 0; i < w->engine->worker_count; i++) {
@@ -556,7 +556,7 @@ int spool_writer_start(struct spool_writer *w)
     for (uint32_t i = 0; i < e->worker_count; i++) {
         outbox_init(&w->to_workers[i], worker_box(e->workers[i]));
     }
-    outbox_init(&w->to_reader, spool_reader_box(e->reader));
+    outbox_init(&w->to_activator, activator_box(e->activator));
     return thread_start(&w->thread, "spool-writer", run, w);
 }
 
