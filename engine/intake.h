@@ -29,7 +29,7 @@ struct intake {
 
     /* where the answer goes */
     uint16_t worker;
-    uint32_t slot, generation; /* the connection within the worker */
+    void *connection;         /* the receiving side, not looked into; kept alive until the answer */
 
     /* filled by the writer */
     bool is_last;             /* came as LETTER_STORE */
