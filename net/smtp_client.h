@@ -92,7 +92,7 @@ enum smtp_client_event_kind {
     SMTP_CLIENT_NONE,
     SMTP_CLIENT_WANT_TLS,  /* flush out, handshake, then smtp_client_tls_done */
     SMTP_CLIENT_READY,     /* smtp_client_start or smtp_client_quit may be called */
-    SMTP_CLIENT_WANT_BODY, /* flush out, write the body (net/smtp_body), then smtp_client_body_sent
+    SMTP_CLIENT_WANT_BODY, /* flush out, write the body (net/smtp_wire), then smtp_client_body_sent
                             */
     SMTP_CLIENT_STOP_BODY, /* stop writing the body, drop what is left of it */
     SMTP_CLIENT_RECIPIENT, /* verdict about recipient `index` */

@@ -1,0 +1,48 @@
+/* One reception on its way into the spool. Passed by ownership: the worker that receives fills it
+ * and sends it to the spool writer (LETTER_STAGE for a part of a large message, LETTER_STORE for
+ * the last one); the writer sends it back when the part is committed or refused, so at most one of
+ * them is under way for a connection. */
+#ifndef ENGINE_INTAKE_H
+#define ENGINE_INTAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "engine/mailbox.h"
+#include "engine/spool_store.h"
+
+struct message;
+
+struct intake {
+    /* filled by the worker */
+    struct spool_envelope envelope; /* slices into `strings` */
+    struct buf strings;
+    struct buf packed;        /* recipients not yet staged, at most one batch */
+    uint32_t packed_count;
+    uint32_t batch;           /* number of the batch in `packed` */
+    struct buf body;          /* bytes not yet staged, at most one chunk while staged */
+    uint32_t chunk;           /* number of the chunk in `body` */
+    bool is_staged;           /* some part is in the spool already */
+    bool puts_recipients;     /* this STAGE letter carries `packed` */
+    bool puts_body;           /* this STAGE letter carries `body` */
+    bool is_notice;           /* a bounce made by the writer itself: nobody waits for an answer */
+    struct message *message;  /* in memory for activation at once; NULL when too large */
+
+    /* where the answer goes */
+    struct outbox *answer;    /* writer's outbox to the worker; set by the writer */
+    uint16_t worker;
+    uint32_t slot, generation; /* the connection within the worker */
+
+    /* filled by the writer */
+    struct spool_position position;
+    int error;                /* 0 or what refused it */
+};
+
+/* NULL when out of memory. */
+struct intake *intake_new(void);
+void intake_free(struct intake *in); /* accepts NULL */
+/* A message object that can be activated without reading the spool; NULL for large envelopes. */
+struct message *intake_message(const struct intake *in);
+
+#endif
