@@ -93,6 +93,8 @@ struct outcome_recipient {
     enum outcome_stage stage;
     uint16_t code;
     bool is_ambiguous;
+    bool is_taken; /* undecided: part of the transaction under way */
+    bool is_kept;  /* undecided: had its verdict at this server, waits for the next */
     struct outcome_status status;
     const char *text; /* NUL-terminated, owned by the outcome; shared between recipients */
 };
@@ -112,6 +114,7 @@ struct outcome {
     uint32_t recipient_count;
     uint32_t undecided, delivered, deferred, bounced; /* counts of the above by kind */
     uint32_t ambiguous;
+    uint32_t taken; /* undecided ones in the transaction under way */
     struct outcome_text *texts;
     struct outcome_verdict last; /* last verdict kept for the next server; text is interned */
     struct outcome_reason reason;
@@ -140,11 +143,20 @@ void outcome_session_is_final(struct outcome *o);
  */
 void outcome_session_end(struct outcome *o, bool complete);
 
-/* A verdict about one undecided recipient; a decided one is left alone.
+/* Choose the recipients of the next transaction of this session: those that had no verdict in it,
+ * in order, at most max (smtp_client_features.rcpt_max; 0 = no limit). Call again after the
+ * transaction for more, until it gives 0; after a retry_fresh it gives the same ones again.
+ *
+ * ret_indexes  room for recipient_count; ret_indexes[i] is recipient i of the transaction
+ * returns      their number */
+uint32_t outcome_take(struct outcome *o, uint32_t max, uint32_t *ret_indexes);
+
+/* A verdict about one undecided recipient (index within the request); a decided one is left alone.
  * returns  true when it is now decided, false when it stays for the next server */
 bool outcome_decide(struct outcome *o, uint32_t index, const struct outcome_verdict *v);
-/* A verdict about every undecided recipient: MAIL, DATA or end-of-data answered, or the site
- * failed. Soft verdicts at a non-final server keep them; an ambiguous one never does.
+/* A verdict about every recipient taken and without one (SMTP_CLIENT_REST); a site verdict, or any
+ * while none is taken (SMTP_CLIENT_FAILED, a failed connect or lookup), is about every one that had
+ * none in this session. Soft verdicts at a non-final server keep them; an ambiguous one never does.
  * returns  number of recipients decided */
 uint32_t outcome_decide_rest(struct outcome *o, const struct outcome_verdict *v);
 

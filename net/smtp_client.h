@@ -47,6 +47,7 @@ struct smtp_client_config {
     bool always_send_ehlo;     /* true; false: only when the banner says ESMTP */
     bool skip_5xx_greeting;    /* true: a 5yz banner is soft */
     bool bounce_5xx_handshake; /* false; true: 5yz to HELO or a mandatory STARTTLS bounces */
+    bool check_loop;           /* true: on port 25, a server with our name is ourselves */
     bool skip_quit_response;   /* true: closed as soon as QUIT is written */
     uint32_t unacked_max;      /* bytes of commands without reply in one batch, 4096 */
     uint32_t min_data_rate;    /* bytes a second while sending a body, 500; 0 = none */
@@ -76,6 +77,8 @@ struct smtp_client_features {
     uint32_t rcpt_max; /* LIMITS RCPTMAX, 0 = not stated: start with no more recipients */
     uint32_t mail_max; /* LIMITS MAILMAX, 0 = not stated; kept by the core */
 };
+
+#define SMTP_CLIENT_ADDRESS_MAX 1000 /* bytes */
 
 /* One message to some recipients. All of it stays valid until SMTP_CLIENT_DONE or _FAILED.
  * Addresses are in wire form (quoted where needed), without <>; an empty sender is the null one. */
@@ -135,14 +138,15 @@ enum smtp_client_state {
  * DATA, so counts say which reply comes next. Its own struct, so that several can be in flight. */
 struct smtp_client_envelope {
     struct smtp_transaction t;
-    uint8_t *is_accepted; /* one flag a recipient; heap, capacity flags_capacity */
-    uint32_t flags_capacity;
     uint32_t rcpt_sent, rcpt_answered; /* in order */
-    uint32_t accepted;                 /* answered 2yz */
-    uint32_t undecided;                /* without a verdict */
-    uint32_t unacked_bytes;            /* of commands whose replies are outstanding */
-    bool mail_answered, mail_accepted, data_sent, data_answered;
-    bool lone_dot; /* 354 though nobody was accepted: an empty message to nobody was ended */
+    uint32_t accepted;                 /* recipients answered 2yz */
+    uint32_t undecided;                /* recipients without a verdict */
+    uint32_t mail_bytes;               /* length of the MAIL command */
+    size_t behind_mail_bytes;          /* bytes of out behind it at the start */
+    uint32_t unacked_bytes;            /* of MAIL and RCPT commands without reply */
+    bool mail_answered, mail_accepted;
+    bool data_sent, data_answered;
+    bool is_lone_dot; /* 354 though nobody was accepted: an empty message to nobody is ended */
 };
 
 #define SMTP_CLIENT_EVENTS_MAX 4
@@ -165,7 +169,7 @@ struct smtp_client {
     uint8_t event_first, event_count;
     bool no_reuse;    /* 421 was said, line ends were wrong, ...: close after this transaction */
     bool is_desynced; /* a reply too many was seen behind the last one */
-    bool wants_ehlo;
+    bool is_loop;     /* the server calls itself by our name */
     usec_t deadline;
     usec_t body_started;
     uint64_t body_bytes;
@@ -200,8 +204,8 @@ void smtp_client_tls_done(struct smtp_client *c, bool ok, struct slice reason, u
  * readable bytes or end of file first and hand them in.
  *
  * t        copied; what it points to is not
- * errors   -ENOMEM, ERR_SYNTAX (an address holds a control byte or is empty), ERR_LIMIT (an address
- *          beyond 1,000 bytes); nothing was sent and the connection stays idle */
+ * errors   ERR_SYNTAX (an address holds a control byte, or a recipient is empty), ERR_LIMIT (an
+ *          address beyond SMTP_CLIENT_ADDRESS_MAX); nothing was sent, the connection stays idle */
 MUST_USE int smtp_client_start(struct smtp_client *c, const struct smtp_transaction *t, usec_t now);
 
 /* bytes of the body were written to the transport (they move the deadline). */

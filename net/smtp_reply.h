@@ -44,8 +44,10 @@ struct smtp_reply {
     struct buf text;    /* "550 5.1.1 no such user": all lines, sanitised, joined by spaces */
     struct buf partial; /* a line cut by the end of the input */
     size_t bytes;       /* of this reply so far */
+    size_t line_bytes;  /* of the line under way, without LF */
     uint16_t first_code;
-    bool has_status, line_given, is_skipping, has_text_start;
+    bool ends_cr; /* the last byte of the line under way is CR */
+    bool has_status, is_line_given, is_done;
 };
 
 void smtp_reply_init(struct smtp_reply *r);
