@@ -11,6 +11,7 @@
 
 #include <confuse.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
