@@ -230,6 +230,7 @@ int spool_read_reason(struct spool_reader *r, uint64_t id, uint32_t index, struc
     return rc != 0 ? rc : spool_reason_decode(record, &key, ret);
 }
 
+/* returns LMDB's result */
 static int scan_cursor(struct spool_reader *r, enum spool_class class, MDB_cursor **ret)
 {
     int rc = 0;
@@ -247,7 +248,7 @@ static int scan_cursor(struct spool_reader *r, enum spool_class class, MDB_curso
         r->scan_is_renewed[class] = true;
         *ret = r->scan[class];
     }
-    return spool_error(rc);
+    return rc;
 }
 
 int spool_scan(struct spool_reader *r, enum spool_class class, const struct spool_position *after,
@@ -258,7 +259,7 @@ int spool_scan(struct spool_reader *r, enum spool_class class, const struct spoo
     MDB_cursor *cursor;
     int rc = scan_cursor(r, class, &cursor);
     if (rc != 0) {
-        return rc;
+        return spool_error(rc);
     }
     const struct spool_position start = after == NULL ? (struct spool_position){0} : *after;
     const struct spool_key from = spool_key_queue(start.time, start.id);
