@@ -65,9 +65,11 @@ struct spool_store {
     MDB_dbi dbi[SPOOL_TABLE_COUNT];
 
     /* writer only */
-    struct spool_txn txn;   /* LMDB has one at a time */
-    MDB_txn *stat_txn;      /* for figures, reset between uses */
-    bool must_reopen;       /* a commit failed: nothing is written before a reopen */
+    struct spool_txn txn;     /* LMDB has one at a time */
+    MDB_txn *stat_txn;        /* for figures, reset between uses */
+    bool must_reopen;         /* a commit failed: nothing is written before a reopen */
+    uint64_t committed_txnid; /* of the last commit that succeeded */
+    size_t page_bytes;
     uint64_t next_sequence; /* of INCOMING entries */
     uint64_t first_id;
     uint64_t duplicate_bound; /* as found at open */
@@ -96,6 +98,9 @@ struct spool_reader {
         uint64_t part;
     } verified[SPOOL_VERIFIED_SLOTS];
 };
+
+/* Remember the newest commit as good. */
+void spool_note_commit(struct spool_store *s);
 
 /* LMDB's result as ours. */
 int spool_error(int mdb_result);

@@ -159,6 +159,17 @@ static int tables_open(struct spool_store *s)
     return mdb_txn_commit(txn); /* writes nothing when all of them were there */
 }
 
+void spool_note_commit(struct spool_store *s)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    /* Both fail for a NULL argument only. */
+    if (mdb_env_info(s->env, &info) == 0 && mdb_env_stat(s->env, &stat) == 0) {
+        s->committed_txnid = info.me_last_txnid;
+        s->page_bytes = stat.ms_psize;
+    }
+}
+
 static int env_open(struct spool_store *s)
 {
     int rc = mdb_env_create(&s->env);
@@ -175,8 +186,10 @@ static int env_open(struct spool_store *s)
         (rc = mdb_reader_check(s->env, &dead)) != 0 || (rc = tables_open(s)) != 0) {
         mdb_env_close(s->env);
         s->env = NULL;
+        return spool_error(rc);
     }
-    return spool_error(rc);
+    spool_note_commit(s);
+    return 0;
 }
 
 /* A power cut while the spool was being created can leave a file of zeroes: its first commit never
@@ -197,9 +210,28 @@ static bool data_is_blank(const struct spool_store *s)
     return is_blank;
 }
 
-/* Write both meta pages back as the page cache shows them, and sync. After a failed commit they may
- * differ from the disk; were the disk's newer, the next transaction would overwrite pages that they
- * still refer to before it replaces them, and a power cut in between would leave them as damage. */
+/* Make a meta page that a failed commit may have left newer than the last good commit equal to the
+ * other one, which is that commit's. LMDB does so itself, unless that write fails as well. Pages of
+ * the last good commit are untouched: LMDB writes only to pages that it does not use. */
+static void meta_roll_back(char *pages, size_t page_bytes, uint64_t committed)
+{
+    enum { MAGIC_AT = 16, TXNID_AT = 144, HEADER_BYTES = 16 }; /* format 1, 64 bits */
+    static const uint32_t magic = 0xBEEFC0DE;
+    for (size_t i = 0; i < 2; i++) {
+        char *page = pages + i * page_bytes;
+        const char *other = pages + (1 - i) * page_bytes;
+        uint64_t txnid;
+        memcpy(&txnid, page + TXNID_AT, sizeof(txnid));
+        if (memcmp(page + MAGIC_AT, &magic, sizeof(magic)) == 0 &&
+            memcmp(other + MAGIC_AT, &magic, sizeof(magic)) == 0 && txnid > committed) {
+            memcpy(page + HEADER_BYTES, other + HEADER_BYTES, page_bytes - HEADER_BYTES);
+        }
+    }
+}
+
+/* Write both meta pages anew, and sync. After a failed commit the disk may differ from the page
+ * cache; were the disk's newer, the next transaction would overwrite pages that it still refers to
+ * before it replaces it, and a power cut in between would leave damage. */
 static int settle_meta(const struct spool_store *s)
 {
     int fd = openat(s->folder_fd, DATA_FILE, O_RDWR | O_CLOEXEC);
@@ -207,16 +239,19 @@ static int settle_meta(const struct spool_store *s)
         return -errno;
     }
     int r = 0;
-    size_t bytes = 2 * (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = 2 * s->page_bytes;
     char *pages = malloc(bytes);
     ssize_t n = pages == NULL ? -1 : pread(fd, pages, bytes, 0);
     if (pages == NULL) {
         r = -ENOMEM;
     } else if (n < 0) {
         r = -errno;
+    } else if ((size_t)n != bytes) {
+        r = -EIO;
     } else {
+        meta_roll_back(pages, s->page_bytes, s->committed_txnid);
         errno = EIO; /* for a short write */
-        if (pwrite(fd, pages, (size_t)n, 0) != n || fdatasync(fd) != 0) {
+        if (pwrite(fd, pages, bytes, 0) != n || fdatasync(fd) != 0) {
             r = -errno;
         }
     }

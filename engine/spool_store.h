@@ -39,8 +39,9 @@ struct spool_reader;
 
 #define SPOOL_CHUNK_BYTES       65504 /* payload of a body chunk: fills 16 pages with LMDB's header */
 #define SPOOL_INLINE_BODY_BYTES 32768 /* bodies up to this live in the message record */
-#define SPOOL_BATCH_RECIPIENTS  1000  /* recipients a batch record; inline lists hold at most this \
-                                       */
+#define SPOOL_BATCH_RECIPIENTS                                                                     \
+    1000 /* recipients a batch record; inline lists hold at most this                              \
+          */
 #define SPOOL_INLINE_RECIPIENT_BYTES 8192
 
 enum spool_flags {
@@ -119,9 +120,8 @@ void spool_store_close(struct spool_store *);
  * and open it again. wake(ctx) is called when a reader has not let go yet and must make every
  * thread with a reader end its pass; NULL: none needed. Staged receptions stay.
  *
- * The transaction whose commit failed is gone, except that power loss at the wrong moment can
- * leave it whole; so whatever is written again afterwards must bear to be there already, as
- * spool_remove, spool_requeue and spool_set_recipient do.
+ * Of the transaction whose commit failed nothing is left (a power cut at that very moment can
+ * still keep it, whole).
  *
  * Thread: writer. errors: -errno (readers stay detached), ERR_AGAIN: in both cases call again */
 MUST_USE int spool_store_reopen(struct spool_store *, void (*wake)(void *ctx), void *ctx);

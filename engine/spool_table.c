@@ -47,8 +47,10 @@ int spool_commit(struct spool_txn *t)
     if (rc != 0) {
         /* A failed write or sync: what the page cache holds now need not be on the disk. */
         t->store->must_reopen = true;
+        return spool_error(rc);
     }
-    return spool_error(rc);
+    spool_note_commit(t->store);
+    return 0;
 }
 
 int spool_txn_fail(struct spool_txn *t, int error)
