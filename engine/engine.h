@@ -20,7 +20,7 @@ struct event_log;
 struct message;
 struct router;
 struct sched_thread;
-struct spool_reader_thread;
+struct activator;
 struct spool_store;
 struct spool_writer;
 struct worker;
@@ -40,7 +40,7 @@ struct engine {
     struct dns_cache *dns_cache;
     struct event_log *events; /* written by the spool writer only */
     struct spool_writer *writer;
-    struct spool_reader_thread *reader;
+    struct activator *activator;
     struct sched_thread **scheds;   /* scheduler threads */
     uint32_t sched_count;
     struct worker **workers;

@@ -1,5 +1,5 @@
 /* The durable queue in LMDB: every table, record and transaction, and nothing about threads that
- * wait, retries or replies. spool_writer.c and spool_reader.c are its users.
+ * wait, retries or replies. spool_writer.c and activator.c are its users.
  *
  * Tables (all keys big-endian, so that LMDB's order is ours)
  *   message     id -> envelope, small recipient lists and small bodies inline; immutable
