@@ -37,7 +37,7 @@
 
 /* Results that may wait for their commit beside the entries in flight, in recipients: some hundred
  * commits of headroom, so that the bound never slows a healthy spool. */
-enum { RESULTS_HEADROOM = 2000, BALLAST_BYTES = 16 << 20 };
+enum { RESULTS_HEADROOM = 2000 };
 
 /* --- shared state ------------------------------------------------------------------------------ */
 
@@ -170,7 +170,7 @@ static int open_spool(struct engine *e)
 {
     const struct config_spool *s = &e->config->spool;
     const struct spool_options options = {
-        .path = s->path, .map_size = s->map_size, .reserve = s->spool_reserve, .ballast = BALLAST_BYTES};
+        .path = s->path, .map_size = s->map_size, .reserve = s->spool_reserve, .ballast = s->spool_ballast};
     char text[256];
     int err = spool_store_open(&options, &e->store, text);
     if (err != 0) {
