@@ -1,6 +1,7 @@
 /* Indexed 4-ary min-heap of deadlines; the node knows its position, so removal needs no search.
  * Pure; one owner. Nodes are embedded in objects that the caller owns. Equal keys leave in the
- * order of insertion (a sequence number breaks ties), so that the order is reproducible. */
+ * order of insertion (a sequence number breaks ties), so that the order is reproducible; heap_move
+ * keeps a node's place among its equals. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 

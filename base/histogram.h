@@ -1,5 +1,6 @@
-/* Log-linear histogram of microseconds: relative error <= 1/32, range 1 us to about 78 hours. One
- * owner, or a merge of copies. */
+/* Log-linear histogram of microseconds: exact below 32, relative error <= 1/32 above, range up to
+ * 2^42 us (50 days); larger values share the last bucket. One owner, or a merge of copies. Zeroed is
+ * empty. */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 
@@ -16,7 +17,8 @@ struct histogram {
 
 void histogram_add(struct histogram *h, uint64_t value);
 void histogram_merge(struct histogram *into, const struct histogram *from);
-/* The smallest bucket bound below which at least share (0..1) of the values lie; 0 when empty. */
+/* The highest value of the first bucket up to which at least share (0..1) of the values lie, but
+ * never more than the largest value added; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *h, double share);
 
 #endif

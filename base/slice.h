@@ -39,8 +39,12 @@ struct slice slice_trim(struct slice s);
 /* Position of byte c, or s.len. */
 size_t slice_find(struct slice s, char c);
 
+/* Without the first `at` bytes (at <= len). */
 static inline struct slice slice_from(struct slice s, size_t at)
 {
+    if (at == 0) {
+        return s; /* adding even 0 to a NULL pointer is undefined */
+    }
     return (struct slice){s.data + at, s.len - at};
 }
 

@@ -1,23 +1,30 @@
 /* Wakes one sleeping thread through an eventfd, and only when it sleeps.
  *
- * Concurrency: the consumer stores sleeping=1, issues a full fence, drains its rings once more and
- * only then blocks; a producer publishes its records, issues a full fence and then reads sleeping.
- * The two fences pair: either the producer sees sleeping=1, or the consumer sees the records.
+ * Concurrency: every access to `sleeping` is an atomic exchange, so all of them stand in one order.
+ * The consumer exchanges 1 into it, drains its rings once more and only then blocks; a producer
+ * publishes its records and then exchanges 0 into it. If the producer's exchange comes second it
+ * finds the 1 and writes the eventfd; if it comes first, the consumer's exchange reads from it and
+ * therefore sees the records. No wake-up is lost, and no stand-alone fence is needed (which
+ * ThreadSanitizer would not understand).
  *
- * Consumer's loop: drain; if (waker_prepare(w)) { drain again; if nothing: block on waker_fd;
- * } waker_finish(w). */
+ * Consumer's loop: drain; waker_prepare(w); drain again; if nothing was found, block on w->fd or
+ * with waker_wait; waker_finish(w). A kick may wake the consumer once more than needed, never once
+ * less. Produce, then kick, and only then wait for anything. */
 #ifndef BASE_WAKER_H
 #define BASE_WAKER_H
-
-#include <stdatomic.h>
-#include <stdbool.h>
 
 #include "base/attr.h"
 #include "base/clock.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 struct waker {
-    _Alignas(CACHE_LINE) _Atomic int sleeping; /* 1 from waker_prepare until a kick or waker_finish */
-    int fd;                                    /* eventfd, set at creation */
+    /* 1 from waker_prepare until a kick or waker_finish; any thread */
+    _Alignas(CACHE_LINE) _Atomic int sleeping;
+    int fd;            /* eventfd, non-blocking; set at creation */
+    bool is_announced; /* consumer only: between waker_prepare and waker_finish */
+    unsigned owed;     /* consumer only: kicks whose write to the eventfd is still to be read */
 };
 
 MUST_USE int waker_init(struct waker *w); /* errors: -errno of eventfd */
@@ -26,7 +33,7 @@ void waker_fini(struct waker *w);
 void waker_kick(struct waker *w);
 /* Consumer: announce sleep; the caller must look at its rings once more before blocking. */
 void waker_prepare(struct waker *w);
-/* Consumer: awake again; clears the eventfd when it was written. */
+/* Consumer: awake again; clears the eventfd when it was written. No-op without waker_prepare. */
 void waker_finish(struct waker *w);
 /* Consumer without an epoll loop: block until kicked or until the monotonic deadline
  * (USEC_NEVER: no deadline). Call between prepare and finish. */

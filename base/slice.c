@@ -1,0 +1,46 @@
+/* Comparison and trimming of byte views; pure. */
+#include "base/slice.h"
+
+static unsigned char ascii_lower(char c)
+{
+    unsigned char byte = (unsigned char)c;
+    return byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte + ('a' - 'A')) : byte;
+}
+
+bool slice_ieq(struct slice a, struct slice b)
+{
+    if (a.len != b.len) {
+        return false;
+    }
+    for (size_t i = 0; i < a.len; i++) {
+        if (ascii_lower(a.data[i]) != ascii_lower(b.data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+struct slice slice_trim(struct slice s)
+{
+    while (s.len > 0 && is_blank(s.data[0])) {
+        s = slice_from(s, 1);
+    }
+    while (s.len > 0 && is_blank(s.data[s.len - 1])) {
+        s.len--;
+    }
+    return s;
+}
+
+size_t slice_find(struct slice s, char c)
+{
+    if (s.len == 0) {
+        return 0;
+    }
+    const char *at = memchr(s.data, c, s.len);
+    return at == NULL ? s.len : (size_t)(at - s.data);
+}
