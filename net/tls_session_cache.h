@@ -1,0 +1,36 @@
+/* TLS sessions for client resumption, keyed by everything that decided trust. One per worker.
+ *
+ * A key keeps at most two sessions, the newest is used first. A TLS 1.3 ticket is used once (it
+ * could link connections, and servers may refuse a second use); a TLS 1.2 session stays until it
+ * expires. At the limit the least recently used key makes room. Owner: one thread. */
+#ifndef NET_TLS_SESSION_CACHE_H
+#define NET_TLS_SESSION_CACHE_H
+
+#include "base/attr.h"
+#include "base/slice.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ssl_session_st;
+struct tls_session_cache;
+
+#define TLS_SESSIONS_PER_KEY 2
+#define TLS_SESSION_KEY_MAX  512 /* bytes */
+
+/* max_sessions: > 0. returns NULL when out of memory */
+struct tls_session_cache *tls_session_cache_new(size_t max_sessions, uint64_t hash_seed);
+void tls_session_cache_free(struct tls_session_cache *cache); /* accepts NULL */
+
+/* The newest session for key that has not expired, or NULL. The caller owns one reference
+ * (SSL_SESSION_free). now_sec: seconds since 1970 */
+struct ssl_session_st *tls_session_cache_take(struct tls_session_cache *cache, struct slice key,
+                                              int64_t now_sec);
+/* Takes over the caller's reference, also when the session is not kept (key too long, no memory).
+ */
+void tls_session_cache_put(struct tls_session_cache *cache, struct slice key,
+                           struct ssl_session_st *session);
+/* Sessions held. */
+size_t tls_session_cache_count(const struct tls_session_cache *cache);
+
+#endif
