@@ -8,6 +8,7 @@
 
 #define PRODUCERS    3
 #define PER_PRODUCER STRESS_ROUNDS(60000)
+#define RALLIES      STRESS_ROUNDS(10000)
 
 static bool is_readable(const struct waker *w)
 {
@@ -133,6 +134,62 @@ static void no_wake_up_is_lost(void **state)
     ring_free(stress.ring);
 }
 
+struct side {
+    _Alignas(CACHE_LINE) _Atomic uint64_t ball; /* round that was served to this side; release */
+    struct waker waker;
+};
+
+struct match {
+    struct side sides[2];
+};
+
+static void serve(struct side *to, uint64_t round)
+{
+    atomic_store_explicit(&to->ball, round, memory_order_release);
+    waker_kick(&to->waker);
+}
+
+static void await_ball(struct side *self, uint64_t round)
+{
+    while (atomic_load_explicit(&self->ball, memory_order_acquire) != round) {
+        waker_prepare(&self->waker);
+        if (atomic_load_explicit(&self->ball, memory_order_acquire) != round) {
+            waker_wait(&self->waker, USEC_NEVER);
+        }
+        waker_finish(&self->waker);
+    }
+}
+
+static void play_back(void *arg)
+{
+    struct match *match = arg;
+    for (uint64_t round = 1; round <= RALLIES; round++) {
+        await_ball(&match->sides[1], round);
+        serve(&match->sides[0], round);
+    }
+}
+
+/* One record in flight: each side goes to sleep just when the other serves, and a single wake-up
+ * that is lost stops both for good. */
+static void a_rally_never_stops(void **state)
+{
+    static struct match match;
+    for (int i = 0; i < 2; i++) {
+        atomic_init(&match.sides[i].ball, 0);
+        assert_int_equal(waker_init(&match.sides[i].waker), 0);
+    }
+    struct thread player;
+    assert_int_equal(thread_start(&player, "player", play_back, &match), 0);
+    for (uint64_t round = 1; round <= RALLIES; round++) {
+        serve(&match.sides[1], round);
+        await_ball(&match.sides[0], round);
+    }
+    thread_join(&player);
+    for (int i = 0; i < 2; i++) {
+        waker_fini(&match.sides[i].waker);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_deadline_ends_the_wait),
         cmocka_unit_test(a_late_write_is_read_by_a_later_sleep),
         cmocka_unit_test(no_wake_up_is_lost),
+        cmocka_unit_test(a_rally_never_stops),
     };
     return cmocka_run_group_tests_name("waker", tests, NULL, NULL);
 }

@@ -1,0 +1,39 @@
+/* The outcome of a resolution: where a destination's mail can be delivered.
+ *
+ * Immutable after creation and counted by an atomic reference count, so it travels through rings
+ * between resolver, scheduler and workers; whoever drops the last reference frees it. */
+#ifndef DNS_HOSTS_H
+#define DNS_HOSTS_H
+
+#include "base/clock.h"
+#include "base/slice.h"
+#include "dns/ip.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dns_host {
+    struct ip ip;
+    uint16_t port;
+    uint16_t preference; /* 0 when there is no MX */
+    bool is_authentic;   /* name and address were DNSSEC-validated by a trusted resolver */
+    struct slice name;   /* MX host, or the nexthop's host; an IP literal is its text; memory of the
+                          * dns_hosts */
+};
+
+struct dns_hosts {
+    _Atomic uint32_t references;
+    uint32_t count;         /* 1 .. MX_TARGETS_MAX */
+    bool has_mx;            /* found by MX records */
+    usec_t expires;         /* monotonic: ask again after; USEC_NEVER for IP literals */
+    struct dns_host list[]; /* in the order to try */
+};
+
+struct dns_hosts *dns_hosts_get(struct dns_hosts *hosts); /* any thread */
+void dns_hosts_put(struct dns_hosts *hosts);              /* any thread; accepts NULL */
+/* Copies list and names; one reference for the caller. errors: NULL when out of memory. */
+struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, bool has_mx,
+                                usec_t expires);
+
+#endif

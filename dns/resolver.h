@@ -1,0 +1,97 @@
+/* Finds the hosts of destinations: MX, A and AAAA queries through a c-ares channel, many at a time.
+ *
+ * One per worker thread, made, used and freed there; only the cache is shared. The thread is
+ * registered with RCU and online during each call. Nothing blocks: sockets are watched by the
+ * owner's epoll loop, and finished resolutions are pulled with resolver_next(). No call other than
+ * resolver_next() completes a resolution, so a caller never meets its result inside a call. */
+#ifndef DNS_RESOLVER_H
+#define DNS_RESOLVER_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "dns/cache.h"
+#include "dns/hosts.h"
+#include "dns/mx.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct resolver;
+
+enum dns_families { DNS_FAMILIES_ALL, DNS_FAMILIES_IPV4, DNS_FAMILIES_IPV6 };
+
+struct dns_config {
+    const char *const *servers; /* [server_count] "1.2.3.4:53", "[::1]:5300", port optional;
+                                 * copied; none: resolv.conf */
+    uint32_t server_count;
+    usec_t query_timeout;       /* first try; doubles with each round of servers; default 5 s */
+    int query_tries;            /* default 3 */
+    usec_t deadline;            /* of a whole resolution; default 60 s */
+    uint32_t query_limit;       /* queries outstanding, the rest waits; default 1,000 */
+    enum dns_families families; /* inet_protocols */
+    enum mx_family_preference prefer; /* smtp_address_preference */
+    uint32_t address_limit;   /* smtp_mx_address_limit, used to balance families; default 5 */
+    const struct mx_own *own; /* [own_count], copied: addresses of this machine */
+    uint32_t own_count;
+    bool allow_loopback; /* MX hosts on loopback are no loop */
+    uint64_t seed;       /* of the shuffle */
+};
+
+struct resolver_hooks {
+    /* Watch fd for these events from now on; both false: stop watching, it is about to be closed.
+     * Called inside any call below. */
+    void (*watch)(void *ctx, int fd, bool want_read, bool want_write);
+    void *ctx;
+};
+
+enum dns_verdict {
+    DNS_OK,
+    DNS_SOFT, /* try again, not before `expires` */
+    DNS_HARD, /* the destination does not exist or takes no mail */
+};
+
+#define DNS_TEXT_MAX 500
+
+struct dns_result {
+    void *user;
+    enum dns_verdict verdict;
+    struct dns_hosts *hosts; /* DNS_OK: one reference, the caller's */
+    usec_t expires;          /* monotonic: when to ask again; USEC_NEVER for IP literals */
+    char status[12];         /* not DNS_OK: enhanced status code, "4.4.3" */
+    char text[DNS_TEXT_MAX]; /* not DNS_OK: as Postfix words it; printable ASCII */
+};
+
+struct resolver_counters {
+    uint64_t resolutions, queries, timeouts;
+    uint32_t active;      /* resolutions under way */
+    uint32_t outstanding; /* queries sent */
+    uint32_t waiting;     /* queries held back by query_limit */
+};
+
+void dns_config_defaults(struct dns_config *ret);
+/* cache: shared, outlives the resolver. errors: -ENOMEM, ERR_SYNTAX for a bad server. */
+MUST_USE int resolver_new(const struct dns_config *config, struct dns_cache *cache,
+                          const struct resolver_hooks *hooks, struct resolver **ret);
+/* Resolutions under way are dropped without a result. Accepts NULL. */
+void resolver_free(struct resolver *r);
+
+/* Find the hosts of a next hop (dns/nexthop.h says what it looks like); exactly one result with
+ * `user` follows from resolver_next(), for a bad next hop too.
+ *
+ * errors   -ENOMEM, no result follows */
+MUST_USE int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_port,
+                            void *user, usec_t now);
+/* The next finished resolution; false when there is none. Call until false after each of the other
+ * calls, at the latest before sleeping: it also sends queries that waited. */
+MUST_USE bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now);
+/* An fd given to hooks.watch is ready. */
+void resolver_fd_event(struct resolver *r, int fd, bool is_readable, bool is_writable, usec_t now);
+/* Time has passed; cheap when nothing is due. */
+void resolver_tick(struct resolver *r, usec_t now);
+/* When to call resolver_tick at the latest: USEC_NEVER when idle, in the past when resolver_next
+ * has work. */
+usec_t resolver_wake_at(const struct resolver *r);
+void resolver_read_counters(const struct resolver *r, struct resolver_counters *ret);
+
+#endif

@@ -1,0 +1,198 @@
+/* The configuration: an immutable snapshot of everything the file says, fully parsed.
+ *
+ * config_load builds it, main owns it, everybody else reads it without a lock: no field changes
+ * after config_load returned. A reload builds a second snapshot; whoever swaps them frees the old
+ * one after a grace period. Strings and arrays belong to the snapshot.
+ *
+ * The options, their defaults, limits and documentation are one table (config_option.c). */
+#ifndef ENGINE_CONFIG_H
+#define ENGINE_CONFIG_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "sched/sched.h"
+
+#define CONFIG_DEFAULT_PATH "/etc/sluice/sluice.conf"
+
+enum config_protocols { CONFIG_PROTOCOLS_ALL, CONFIG_PROTOCOLS_IPV4, CONFIG_PROTOCOLS_IPV6 };
+enum config_tls_level { CONFIG_TLS_NONE, CONFIG_TLS_MAY, CONFIG_TLS_ENCRYPT };
+
+/* An address prefix; IPv4 is kept as IPv4-mapped IPv6, bits count from the start of 128. */
+struct config_network {
+    uint8_t address[16];
+    int bits; /* 0..128; IPv4 /8 is 104 */
+};
+
+struct config_networks {
+    struct config_network *items;
+    size_t count;
+};
+
+struct config_texts {
+    char **items;
+    size_t count;
+};
+
+struct config_address {
+    struct sockaddr_storage address;
+    socklen_t len;
+};
+
+struct config_addresses {
+    struct config_address *items;
+    size_t count;
+};
+
+struct config_spool {
+    char *path;              /* directory */
+    uint64_t map_size;       /* bytes */
+    uint64_t spool_reserve;  /* bytes of map and disk that intake leaves free */
+    uint64_t spool_ballast;  /* bytes of the file given up when others fill the disk */
+};
+
+/* One `listener "ADDR:PORT" {}`. Limits of 0 mean none where the reference says so. */
+struct config_listener {
+    char *name; /* the title as written */
+    struct config_address bind;
+    struct config_networks relay_from; /* use config_listener_trusts */
+    char *tls_certificate, *tls_key;   /* files; NULL: no STARTTLS */
+    char *users;                       /* file of NAME:CRYPT-HASH lines; NULL: no AUTH */
+    bool require_tls;                  /* MAIL only after STARTTLS */
+    uint64_t message_size_limit;       /* bytes; 0 = none */
+    int smtpd_recipient_limit;         /* recipients a message; 0 = none */
+    usec_t smtpd_timeout;              /* silence of the client */
+    int smtpd_hard_error_limit;
+    int smtpd_junk_command_limit;
+    int smtpd_connection_limit;              /* of this listener, all clients together */
+    int smtpd_client_connection_count_limit; /* of one client address; 0 = none */
+    int line_length_limit;                   /* bytes of a command line */
+};
+
+struct config_dns {
+    struct config_addresses servers; /* none: resolv.conf */
+    usec_t timeout;                  /* a try */
+    int tries;
+    int cache_size;                  /* names */
+    usec_t cache_max_ttl;
+    usec_t cache_negative_ttl;       /* where the zone names none */
+};
+
+/* Client side of SMTP, scheduler-semantics 9.1; names are Postfix's. */
+struct config_smtp {
+    usec_t smtp_connect_timeout; /* 0 = the system's */
+    usec_t smtp_helo_timeout;    /* greeting, EHLO, HELO */
+    usec_t smtp_starttls_timeout;
+    usec_t smtp_mail_timeout;
+    usec_t smtp_rcpt_timeout;
+    usec_t smtp_data_init_timeout;
+    usec_t smtp_data_xfer_timeout;
+    usec_t smtp_data_done_timeout;
+    usec_t smtp_rset_timeout;
+    usec_t smtp_quit_timeout;
+    int smtp_tcp_port;
+    int smtp_mx_address_limit;  /* 0 = none */
+    int smtp_mx_session_limit;  /* 0 = none */
+    int smtp_line_length_limit; /* bytes without CRLF; 0 = none */
+    usec_t smtp_connection_cache_time_limit; /* idle; also sched.connection_idle_limit */
+    usec_t smtp_connection_reuse_time_limit; /* age */
+    int smtp_connection_reuse_count_limit;   /* messages; 0 = none */
+    bool smtp_skip_5xx_greeting;
+    bool smtp_always_send_ehlo;
+    enum config_tls_level smtp_tls_security_level;
+    char *smtp_tls_CAfile; /* NULL: no verification */
+    char *smtp_helo_name;  /* never NULL: hostname when not set */
+    enum config_protocols inet_protocols;
+};
+
+struct config_transport {
+    char *name;
+    struct sched_config sched; /* complete, except hash_seed (0): the engine's choice */
+    struct config_smtp smtp;
+    char *positive_feedback, *negative_feedback; /* as written; parsed in sched */
+};
+
+struct config_route {
+    char *pattern;   /* lower case: "example.com", ".example.com" or "*" */
+    char *transport_name;
+    size_t transport; /* index into transports */
+    char *nexthop;   /* lower case, valid for nexthop_parse; "" = the recipient's domain */
+};
+
+struct config {
+    char *path; /* the file it came from */
+
+    int workers;           /* never 0: the number of cores when not set */
+    int scheduler_threads; /* never 0: 4 x cores when not set */
+    char *user;            /* NULL: stay who we are */
+    char *hostname;        /* myhostname */
+    bool allow_loopback;
+    usec_t shutdown_timeout;
+    uint64_t intake_memory; /* bytes received and not yet committed */
+    int hopcount_limit;     /* Received headers */
+
+    int message_active_limit; /* messages in memory, all transports */
+    int message_recipient_limit;
+    usec_t queue_run_delay;
+    usec_t minimal_backoff_time;
+    usec_t maximal_backoff_time;
+    usec_t maximal_queue_lifetime; /* 0 = one attempt */
+    usec_t bounce_queue_lifetime;
+    usec_t delay_warning_time; /* 0 = off */
+    bool confirm_delay_cleared;
+    bool destination_concurrency_feedback_debug; /* copied into each transport's sched */
+    int message_recipient_minimum;               /* likewise */
+    uint64_t bounce_size_limit; /* bytes of the original returned; 0 = headers only */
+
+    struct config_spool spool;
+    struct config_dns dns;
+    char *event_log_path; /* never NULL; "none": no event log */
+    char *control_path;   /* never NULL */
+    struct config_texts defer_transports; /* their `hold` is set already */
+
+    struct config_listener *listeners;
+    size_t listener_count;
+    struct config_transport *transports;
+    size_t transport_count;
+    struct config_route *routes;
+    size_t route_count;
+};
+
+/* Receives each complaint as one line without newline: "FILE:LINE: key: what is wrong; what would
+ * be right". Warnings do not make the load fail. The text is valid during the call. */
+struct config_sink {
+    void (*complain)(void *ctx, bool is_warning, const char *line);
+    void *ctx;
+};
+
+/* Read a configuration file.
+ *
+ * thread   one at a time (the parser has global state); main only
+ * errors   ERR_SYNTAX: the sink has heard why, as many complaints at once as the parser could find;
+ *          -errno: the file cannot be read (the sink has heard it too). *ret unchanged
+ * frees    the caller, with config_free */
+MUST_USE int config_load(const char *path, const struct config_sink *sink, struct config **ret);
+
+/* The same from a NUL-terminated text; `name` stands for FILE in complaints. */
+MUST_USE int config_load_text(const char *text, const char *name, const struct config_sink *sink,
+                              struct config **ret);
+void config_free(struct config *c); /* accepts NULL */
+
+/* true when `peer` (AF_INET, AF_INET6, IPv4-mapped; AF_UNIX is always trusted) lies in relay_from.
+ * Any thread. */
+MUST_USE bool config_listener_trusts(const struct config_listener *l, const struct sockaddr *peer);
+
+/* Index of the transport with this name, or transport_count. */
+size_t config_transport_find(const struct config *c, struct slice name);
+
+/* Print docs/configuration.md: every option with type, default, limits and meaning. */
+void config_reference_print(FILE *out);
+
+#endif

@@ -1,0 +1,56 @@
+/* What scheduler threads and workers send each other: an entry to deliver and its outcome, and a
+ * destination to resolve and its hosts. Each object travels out and back; the scheduler thread
+ * allocates and frees. */
+#ifndef ENGINE_DELIVERY_H
+#define ENGINE_DELIVERY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/slice.h"
+#include "sched/sched.h"
+
+struct dns_hosts;
+struct message;
+
+struct delivery {
+    /* set by the scheduler thread */
+    struct sched_entry *entry;
+    struct message *message;
+    struct dns_hosts *hosts;      /* own reference; NULL when the nexthop needs none */
+    uint16_t transport;           /* index in the configuration */
+    uint32_t connection;          /* the scheduler's connection slot */
+    bool connection_is_new;
+    struct slice destination;     /* name; valid until reported */
+    usec_t dispatched;            /* wall */
+
+    /* set by the worker */
+    enum sched_feedback_sign feedback;
+    bool has_deferred;
+    bool connection_open;
+    struct sched_reason reason;
+};
+
+struct resolution {
+    /* set by the scheduler thread */
+    struct sched_destination *destination; /* valid until sched_resolved */
+    uint16_t transport;
+    char nexthop[300];
+
+    /* set by the worker */
+    enum sched_resolution outcome;
+    struct dns_hosts *hosts; /* a reference for the scheduler, with SCHED_RESOLVED */
+    usec_t expires;          /* monotonic */
+    struct sched_reason reason;
+};
+
+/* Recipients of one message for one scheduler; freed by the scheduler thread. */
+struct submission {
+    struct message *message; /* a reference that the scheduler drops when it has finished */
+    uint16_t transport;
+    uint32_t count;
+    struct sched_recipient recipients[];
+};
+
+#endif

@@ -1,0 +1,101 @@
+/* The engine: what all threads share, and its start and stop.
+ *
+ * Everything here is set before the first thread starts and constant afterwards, except the atomics
+ * at the end. Each thread's own state lives in its own file. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "engine/event_log.h"
+
+struct activator;
+struct auth;
+struct config;
+struct control;
+struct dns_cache;
+struct event_log;
+struct listener;
+struct message;
+struct router;
+struct sched_thread;
+struct spool_store;
+struct spool_writer;
+struct smtp_client_config;
+struct tls_client;
+struct worker;
+
+enum engine_gate {
+    ENGINE_GATE_OPEN = 0,
+    ENGINE_GATE_LOW_SPACE = 1, /* intake is refused: below spool_reserve */
+    ENGINE_GATE_BROKEN = 2,    /* the last commit failed: no intake, no dispatch */
+    ENGINE_GATE_STOPPING = 4,  /* shutting down: no intake, no dispatch */
+};
+
+struct engine {
+    /* set at start */
+    const struct config *config;
+    struct router *router;
+    struct spool_store *store;
+    struct dns_cache *dns_cache;
+    struct event_log *events; /* written by the spool writer only */
+    struct spool_writer *writer;
+    struct activator *activator;
+    struct sched_thread **scheds;   /* scheduler threads */
+    uint32_t sched_count;
+    struct worker **workers;
+    uint32_t worker_count;
+    struct auth *auth;
+    struct listener **listeners;      /* [config->listener_count] */
+    struct listener *local_listener;  /* sessions over the control socket */
+    struct tls_client *tls_client;
+    struct smtp_client_config *client_configs; /* see request_client_config */
+    struct control *control;
+    uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
+    uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
+
+    /* any thread, atomic */
+    _Alignas(CACHE_LINE) _Atomic uint64_t next_id;
+    _Atomic uint64_t id_limit;       /* ids below are reserved on disk */
+    _Alignas(CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
+    _Alignas(CACHE_LINE) _Atomic uint32_t gate;      /* bits of enum engine_gate */
+    _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
+    _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous; /* for counters */
+    _Atomic uint64_t active_messages;
+};
+
+/* Run the engine until SIGTERM or SIGINT.
+ *
+ * thread   main; blocks all signals before the first thread
+ * returns  exit code of sysexits.h: 0 after an orderly stop, 73/75/78 with a message on standard
+ *          error when it could not start */
+int engine_run(const struct config *config);
+
+/* A message id that was never used and never will be again. Any thread.
+ * The caller refuses the mail when the id is not below id_limit (the writer reserves far ahead). */
+uint64_t engine_new_id(struct engine *e);
+MUST_USE bool engine_id_is_reserved(const struct engine *e, uint64_t id);
+
+static inline uint32_t engine_gate(const struct engine *e)
+{
+    return atomic_load_explicit(&e->gate, memory_order_acquire);
+}
+
+void engine_gate_set(struct engine *e, enum engine_gate bit);
+void engine_gate_clear(struct engine *e, enum engine_gate bit);
+
+/* Whether another entry may be handed out: dispatched recipients without a durable result stay
+ * below the duplicate bound, which is what a crash can repeat. Scheduler threads. */
+MUST_USE bool engine_may_dispatch(const struct engine *e);
+void engine_dispatched(struct engine *e, uint32_t recipients);
+/* The writer's side: results became durable; wakes scheduler threads that waited. */
+void engine_durable(struct engine *e, uint64_t recipients);
+
+/* Wake every thread that holds a spool reader or dispatches. */
+void engine_wake_all(struct engine *e);
+
+#endif

@@ -1,0 +1,91 @@
+#include "engine/mailbox.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int mailbox_init(struct mailbox *m, size_t capacity)
+{
+    m->ring = ring_new(capacity, sizeof(struct letter));
+    if (m->ring == NULL) {
+        return -ENOMEM;
+    }
+    int err = waker_init(&m->waker);
+    if (err != 0) {
+        ring_free(m->ring);
+        m->ring = NULL;
+    }
+    return err;
+}
+
+void mailbox_fini(struct mailbox *m)
+{
+    if (m->ring != NULL) {
+        ring_free(m->ring);
+        waker_fini(&m->waker);
+        m->ring = NULL;
+    }
+}
+
+bool mailbox_take(struct mailbox *m, struct letter *ret)
+{
+    return ring_pop(m->ring, ret);
+}
+
+void outbox_init(struct outbox *o, struct mailbox *to)
+{
+    memset(o, 0, sizeof(*o));
+    o->to = to;
+}
+
+void outbox_fini(struct outbox *o)
+{
+    free(o->waiting);
+    o->waiting = NULL;
+}
+
+static void outbox_keep(struct outbox *o, const struct letter *letter)
+{
+    if (o->first + o->count == o->capacity) {
+        if (o->first > 0) {
+            memmove(o->waiting, o->waiting + o->first, o->count * sizeof(*o->waiting));
+            o->first = 0;
+        } else {
+            size_t capacity = o->capacity == 0 ? 256 : o->capacity * 2;
+            struct letter *grown = realloc(o->waiting, capacity * sizeof(*grown));
+            /* Dropping a letter would lose mail or a credit; there is nothing to fall back on. */
+            assert(grown != NULL);
+            o->waiting = grown;
+            o->capacity = capacity;
+        }
+    }
+    o->waiting[o->first + o->count++] = *letter;
+}
+
+void outbox_put(struct outbox *o, uint32_t kind, void *body, uint64_t number)
+{
+    struct letter letter = {.body = body, .number = number, .kind = kind};
+    if (o->count == 0 && ring_try_push(o->to->ring, &letter)) {
+        o->is_dirty = true;
+        return;
+    }
+    outbox_keep(o, &letter);
+}
+
+bool outbox_flush(struct outbox *o)
+{
+    while (o->count > 0 && ring_try_push(o->to->ring, &o->waiting[o->first])) {
+        o->first++;
+        o->count--;
+        o->is_dirty = true;
+    }
+    if (o->count == 0) {
+        o->first = 0;
+    }
+    if (o->is_dirty) {
+        o->is_dirty = false;
+        waker_kick(&o->to->waker);
+    }
+    return o->count == 0;
+}

@@ -1,0 +1,79 @@
+/* Letters between threads: a mailbox is one thread's ring and its waker; an outbox is one sender's
+ * side of it.
+ *
+ * Owner of a mailbox: the thread that reads it. Any thread may send through its own outbox. A full
+ * ring never blocks or drops: the letters wait in the sender's outbox, in order, and the next
+ * outbox_flush tries again. Letters of one outbox arrive in order. What a letter points to belongs
+ * to the receiver from the moment it is put. Wake-ups are coalesced: one kick a flush. */
+#ifndef ENGINE_MAILBOX_H
+#define ENGINE_MAILBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/ring.h"
+#include "base/waker.h"
+
+/* What a letter means; each receiver knows its own kinds. */
+enum letter_kind {
+    /* to the spool writer */
+    LETTER_STAGE,        /* struct intake: bytes or recipients of an unfinished reception */
+    LETTER_STORE,        /* struct intake: the reception is complete */
+    LETTER_DISCARD,      /* number: message id of a staged reception that ended */
+    LETTER_RESULT,       /* struct result */
+    LETTER_DAMAGED,      /* struct spool_position (heap): its record fails its checksum */
+    LETTER_ROTATE,       /* reopen the event log */
+    /* to the activator */
+    LETTER_ARRIVED,      /* struct message, committed just now; NULL: see number (position) */
+    LETTER_SETTLED,      /* number: message id, which is no longer active */
+    LETTER_FLUSH,        /* make deferred mail due now */
+    /* to a scheduler */
+    LETTER_SUBMIT,       /* struct submission */
+    LETTER_REPORT,       /* struct delivery */
+    LETTER_RESOLVED,     /* struct resolution */
+    LETTER_LOST,         /* number: scheduler << 32 | connection, an idle one that the peer closed */
+    LETTER_REVIVE,       /* revive dead destinations */
+    /* to a worker */
+    LETTER_STORED,       /* struct intake: committed, or refused with its error */
+    LETTER_STAGED,       /* struct intake: staged, or refused with its error */
+    LETTER_DELIVER,      /* struct delivery */
+    LETTER_RESOLVE,      /* struct resolution */
+    LETTER_CLOSE,        /* number: scheduler << 32 | connection */
+    LETTER_ADOPT,        /* number: descriptor of a trusted local SMTP session */
+    LETTER_AUTHENTICATED /* struct auth_request */
+};
+
+struct letter {
+    void *body;      /* owned by the receiver */
+    uint64_t number; /* for kinds that need no body */
+    uint32_t kind;   /* enum letter_kind */
+};
+
+struct mailbox {
+    struct ring *ring;
+    struct waker waker;
+};
+
+/* capacity: letters. errors: -ENOMEM, -errno of eventfd */
+MUST_USE int mailbox_init(struct mailbox *m, size_t capacity);
+void mailbox_fini(struct mailbox *m); /* accepts a zeroed mailbox */
+/* The next letter, or false. Thread: the owner. */
+MUST_USE bool mailbox_take(struct mailbox *m, struct letter *ret);
+
+struct outbox {
+    struct mailbox *to;
+    struct letter *waiting; /* those that did not fit, oldest first */
+    size_t first, count, capacity;
+    bool is_dirty; /* something was pushed since the last kick */
+};
+
+void outbox_init(struct outbox *o, struct mailbox *to);
+void outbox_fini(struct outbox *o); /* letters still waiting are dropped: shutdown only */
+void outbox_put(struct outbox *o, uint32_t kind, void *body, uint64_t number);
+/* Push what waits and wake the receiver if anything was pushed since the last flush. true when
+ * nothing waits any more. */
+bool outbox_flush(struct outbox *o);
+
+#endif

@@ -1,0 +1,42 @@
+/* Notices to senders (bounces, expiry, delay) as new messages, and the event lines of results. The
+ * glue between a message's results and the formatters in bounce.c and event_log.c. Spool writer. */
+#ifndef ENGINE_NOTICE_H
+#define ENGINE_NOTICE_H
+
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/clock.h"
+
+struct config;
+struct intake;
+struct message;
+struct result;
+struct result_recipient;
+struct spool_reader;
+struct spool_txn;
+
+enum notice_kind {
+    NOTICE_FAILED,  /* recipients refused for good */
+    NOTICE_EXPIRED, /* failed ones, and those given up after maximal_queue_lifetime */
+    NOTICE_DELAYED, /* still trying */
+};
+
+/* The notice about m's results as a reception of its own, from the null sender to m's sender.
+ *
+ * reader   the writer's; used for the original's text, closed again on return
+ * id       for the new message
+ * errors   -ENOMEM; a damaged original is no error: the notice then comes without it */
+MUST_USE int notice_new(const struct config *config, struct spool_reader *reader,
+                        const struct message *m, enum notice_kind kind, uint64_t id, usec_t now,
+                        struct intake **ret);
+/* Put it into the transaction; sets its position and its in-memory message. */
+MUST_USE int notice_put(struct spool_txn *txn, struct intake *in);
+
+void notice_log_reception(struct buf *log, const struct intake *in, usec_t now);
+void notice_log_result(struct buf *log, const struct message *m, const struct result *r,
+                       const struct result_recipient *to);
+void notice_log_expiration(struct buf *log, const struct message *m, usec_t now);
+
+#endif

@@ -1,0 +1,55 @@
+/* What became of the recipients of one delivery attempt, or of recipients that were given up
+ * without one. Made by a worker or a scheduler thread, owned by the spool writer once sent. */
+#ifndef ENGINE_RESULT_H
+#define ENGINE_RESULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/slice.h"
+
+struct message;
+
+enum result_kind { RESULT_DELIVERED, RESULT_DEFERRED, RESULT_FAILED, RESULT_KIND_COUNT };
+
+struct result_recipient {
+    uint32_t position; /* in message->recipients */
+    uint8_t kind;      /* enum result_kind */
+    uint16_t code;     /* SMTP reply code; 0 when none */
+    char status[12];   /* enhanced status code */
+    uint32_t text_at, text_len; /* in result->text */
+};
+
+struct result {
+    struct result *next;      /* owner only */
+    struct message *message;  /* kept alive by the writer's account */
+    struct slice destination; /* scheduler's name of the queue; in `text` */
+    struct slice host_name;   /* MX, "" without a session; in `text` */
+    struct slice host_address;
+    struct slice tls_protocol, tls_cipher;
+    uint16_t port;
+    uint32_t connection_use;  /* 1 on a fresh connection */
+    usec_t dispatched, connected, done; /* wall; 0 = did not happen */
+    bool is_ambiguous;        /* the receiver may have taken it: the retry may be a duplicate */
+    bool has_dispatch;        /* counted in the engine's duplicate bound */
+
+    /* spool writer only */
+    bool is_counted, is_logged;
+
+    uint32_t count, capacity;
+    struct result_recipient *recipients;
+    char *text;
+    uint32_t text_len, text_capacity;
+};
+
+/* Room for `capacity` recipients. NULL when out of memory. */
+struct result *result_new(struct message *message, uint32_t capacity);
+void result_free(struct result *r); /* accepts NULL */
+/* Copies s into the result's text. Out of memory: the text is cut short, never lost mail. */
+struct slice result_keep(struct result *r, struct slice s);
+void result_add(struct result *r, uint32_t position, enum result_kind kind, uint16_t code,
+                const char *status, struct slice text);
+struct slice result_text(const struct result *r, const struct result_recipient *recipient);
+
+#endif

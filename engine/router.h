@@ -1,0 +1,38 @@
+/* From a recipient's domain to a transport and a nexthop, by the routes of the configuration.
+ *
+ * Immutable after router_new, so any thread routes without a lock. The router points into the
+ * config it was made from and lives as long as that snapshot.
+ *
+ * A domain matches, in this order: the route of exactly that name; the longest ".suffix" route of
+ * which it is a subdomain (".example.com" matches a.b.example.com, not example.com); "*". */
+#ifndef ENGINE_ROUTER_H
+#define ENGINE_ROUTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/attr.h"
+#include "base/slice.h"
+#include "engine/config.h"
+
+struct router;
+
+struct route_result {
+    size_t transport;     /* index into config.transports */
+    struct slice nexthop; /* for nexthop_parse; the route's own, or `domain` when it names none */
+    const struct config_route *route; /* which one matched */
+};
+
+struct router *router_new(const struct config *c); /* NULL when out of memory */
+void router_free(struct router *r);                /* accepts NULL */
+
+/* Route one domain (the part after the last @; brackets of an address literal included).
+ *
+ * domain   any case; a nexthop taken from it keeps that case, so give it in lower case to get one
+ *          destination for each domain
+ * returns  false when no route matches: the recipient is refused with 550 5.1.2 "no route to
+ *          domain" (intake) or bounced with 5.1.2 (a queued recipient whose route went away)
+ * thread   any; reads only */
+MUST_USE bool router_route(const struct router *r, struct slice domain, struct route_result *ret);
+
+#endif

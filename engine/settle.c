@@ -1,0 +1,310 @@
+#include "engine/settle.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/bounce.h"
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/event_log.h"
+#include "engine/intake.h"
+#include "engine/message.h"
+#include "engine/notice.h"
+#include "engine/result.h"
+#include "engine/retry.h"
+
+void settle_collect(struct settle *s, struct result *result)
+{
+    struct message *m = result->message;
+    if (!result->is_counted) {
+        result->is_counted = true;
+        assert(m->pending >= result->count);
+        m->pending -= result->count;
+    }
+    result->next = m->fresh;
+    m->fresh = result;
+    if (!list_is_linked(&m->touched)) {
+        list_push_back(&s->touched, &m->touched);
+    }
+}
+
+static bool has_kind(const struct result *r, enum result_kind kind)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->recipients[i].kind == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool message_has_kind(const struct message *m, enum result_kind kind)
+{
+    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+        if (has_kind(r, kind)) {
+            return true;
+        }
+    }
+    for (const struct result *r = m->kept; r != NULL; r = r->next) {
+        if (has_kind(r, kind)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count(struct engine *e, const struct result *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        _Atomic uint64_t *counters[RESULT_KIND_COUNT] = {
+            [RESULT_DELIVERED] = &e->delivered,
+            [RESULT_DEFERRED] = &e->deferred,
+            [RESULT_FAILED] = &e->failed,
+        };
+        atomic_fetch_add_explicit(counters[r->recipients[i].kind], 1, memory_order_relaxed);
+    }
+    if (r->is_ambiguous) {
+        atomic_fetch_add_explicit(&e->ambiguous, 1, memory_order_relaxed);
+    }
+}
+
+/* One line a recipient, once, however often the transaction is repeated. */
+static void log_results(struct settle *s, struct message *m)
+{
+    for (struct result *r = m->fresh; r != NULL; r = r->next) {
+        if (r->is_logged) {
+            continue;
+        }
+        r->is_logged = true;
+        count(s->engine, r);
+        for (uint32_t i = 0; i < r->count; i++) {
+            notice_log_result(s->log, m, r, &r->recipients[i]);
+        }
+    }
+}
+
+/* States of the fresh results of one message, for a message that stays in the spool.
+ *
+ * is_told  failures are in a notice of this transaction: their reasons need not be kept */
+static int store_states(struct spool_txn *txn, struct message *m, const struct result *results,
+                        bool is_told)
+{
+    for (const struct result *r = results; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            const struct result_recipient *to = &r->recipients[i];
+            struct spool_reason reason = {
+                .time = r->done,
+                .state = to->kind == RESULT_FAILED ? SPOOL_RECIPIENT_FAILED
+                                                   : SPOOL_RECIPIENT_DEFERRED,
+                .code = to->code,
+                .status = slice_of(to->status),
+                .text = result_text(r, to),
+                .remote_mta = r->host_name,
+            };
+            bool has_reason = to->kind == RESULT_DEFERRED || (to->kind == RESULT_FAILED && !is_told);
+            enum spool_recipient_state state = to->kind == RESULT_DELIVERED
+                                                   ? SPOOL_RECIPIENT_DELIVERED
+                                                   : (enum spool_recipient_state)reason.state;
+            int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
+                                          m->recipients[to->position].index, state,
+                                          has_reason ? &reason : NULL);
+            if (err != 0) {
+                return err;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Failures told of in a notice that this transaction carries: a crash from now on must not repeat
+ * it, so their reasons leave the spool in the same commit. */
+static int forget_kept_failures(struct spool_txn *txn, struct message *m)
+{
+    for (const struct result *r = m->kept; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            const struct result_recipient *to = &r->recipients[i];
+            if (to->kind != RESULT_FAILED) {
+                continue;
+            }
+            int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
+                                          m->recipients[to->position].index,
+                                          SPOOL_RECIPIENT_FAILED, NULL);
+            if (err != 0) {
+                return err;
+            }
+        }
+    }
+    return 0;
+}
+
+/* Puts a notice about m into the transaction. A bounce is never bounced; the null sender hears
+ * nothing. */
+static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m,
+                      enum notice_kind kind, usec_t now)
+{
+    if (m->envelope.sender.len == 0 || (m->envelope.flags & SPOOL_FLAG_BOUNCE) != 0) {
+        return 0;
+    }
+    if (s->notice_count == s->notice_capacity) {
+        uint32_t capacity = s->notice_capacity == 0 ? 16 : s->notice_capacity * 2;
+        struct intake **grown = realloc(s->notices, capacity * sizeof(struct intake *));
+        if (grown == NULL) {
+            return -ENOMEM; /* the transaction is tried again later */
+        }
+        s->notices = grown;
+        s->notice_capacity = capacity;
+    }
+    struct intake *in = NULL;
+    int err = notice_new(s->config, s->reader, m, kind, engine_new_id(s->engine), now, &in);
+    if (err != 0) {
+        return err;
+    }
+    err = notice_put(txn, in);
+    if (err != 0) {
+        intake_free(in);
+        return err;
+    }
+    s->notices[s->notice_count++] = in;
+    return 0;
+}
+
+/* Everything was tried: the message goes, waits for its next attempt, or comes back to its
+ * sender. */
+static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
+{
+    const struct config *c = s->config;
+    bool has_deferred = message_has_kind(m, RESULT_DEFERRED);
+    bool has_failed = message_has_kind(m, RESULT_FAILED);
+    bool is_expired = false;
+    int err = 0;
+
+    m->is_settled = true;
+    if (has_deferred) {
+        usec_t lifetime = m->envelope.sender.len == 0 ? c->bounce_queue_lifetime
+                                                      : c->maximal_queue_lifetime;
+        is_expired = retry_is_expired(now, m->envelope.created, lifetime);
+    }
+    if (is_expired && !m->is_expiry_logged) {
+        m->is_expiry_logged = true;
+        notice_log_expiration(s->log, m, now);
+    }
+    if (has_failed || is_expired) {
+        err = put_notice(s, txn, m, is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
+    }
+    if (err != 0) {
+        return err;
+    }
+    if (!has_deferred || is_expired) {
+        return spool_remove(txn, &m->position);
+    }
+
+    err = store_states(txn, m, m->fresh, true);
+    if (err == 0) {
+        err = forget_kept_failures(txn, m);
+    }
+    struct spool_retry retry = {.attempts = m->retry.attempts + 1, .warned = m->retry.warned};
+    if (err == 0 && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
+        retry.warned = true;
+        err = put_notice(s, txn, m, NOTICE_DELAYED, now);
+    }
+    if (err != 0) {
+        return err;
+    }
+    usec_t delay = retry_delay(now, m->envelope.created, c->minimal_backoff_time,
+                               c->maximal_backoff_time);
+    struct spool_position next = {
+        .class = SPOOL_DEFERRED, .time = (uint64_t)(now + delay), .id = m->envelope.id};
+    return spool_requeue(txn, &m->position, &next, &retry);
+}
+
+/* Errors that concern one message and leave the transaction good (spool_store.h). */
+static bool is_of_one_message(int err)
+{
+    return err == ERR_CORRUPT || err == ERR_MISSING || err == ERR_LIMIT || err == -EEXIST;
+}
+
+int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
+{
+    list_foreach (m, &s->touched, struct message, touched) {
+        log_results(s, m);
+        m->is_settled = false;
+        int err = m->pending == 0 ? settle_message(s, txn, m, now)
+                                  : store_states(txn, m, m->fresh, false);
+        if (is_of_one_message(err)) {
+            err = m->pending == 0 ? spool_quarantine(txn, &m->position) : 0;
+        }
+        if (err != 0) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+static void free_results(struct result *r)
+{
+    while (r != NULL) {
+        struct result *next = r->next;
+        result_free(r);
+        r = next;
+    }
+}
+
+/* Moves what a later notice may need from fresh to kept and frees the rest. */
+static uint64_t keep_results(struct message *m)
+{
+    uint64_t dispatched = 0;
+    struct result *r = m->fresh;
+    m->fresh = NULL;
+    while (r != NULL) {
+        struct result *next = r->next;
+        if (r->has_dispatch) {
+            dispatched += r->count;
+        }
+        if (!m->is_settled && (has_kind(r, RESULT_DEFERRED) || has_kind(r, RESULT_FAILED))) {
+            r->next = m->kept;
+            m->kept = r;
+        } else {
+            result_free(r);
+        }
+        r = next;
+    }
+    return dispatched;
+}
+
+uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx)
+{
+    uint64_t dispatched = 0;
+    list_foreach_safe (m, &s->touched, struct message, touched) {
+        list_remove(&m->touched);
+        dispatched += keep_results(m);
+        if (m->is_settled) {
+            free_results(m->kept);
+            m->kept = NULL;
+            done(ctx, m);
+            message_put(m);
+        }
+    }
+    return dispatched;
+}
+
+void settle_failed(struct settle *s)
+{
+    for (uint32_t i = 0; i < s->notice_count; i++) {
+        intake_free(s->notices[i]);
+    }
+    s->notice_count = 0;
+}
+
+void settle_fini(struct settle *s)
+{
+    settle_failed(s);
+    free(s->notices);
+    s->notices = NULL;
+    list_foreach_safe (m, &s->touched, struct message, touched) {
+        list_remove(&m->touched);
+        free_results(m->fresh);
+        m->fresh = NULL;
+    }
+}

@@ -1,0 +1,53 @@
+/* What results mean for a message: recipient states, the event log, and at the end of an
+ * activation its removal, its next retry, and the notices to its sender.
+ *
+ * Everything runs on the spool writer. Nothing in memory moves on before the transaction that says
+ * so is durable: settle_write may run again for the same messages after a failed commit. */
+#ifndef ENGINE_SETTLE_H
+#define ENGINE_SETTLE_H
+
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "engine/spool_store.h"
+
+struct config;
+struct engine;
+struct intake;
+struct message;
+struct result;
+
+struct settle {
+    const struct config *config;
+    struct engine *engine;
+    struct spool_reader *reader; /* the writer's own; for notices */
+    struct list touched;         /* messages with results that are not durable yet */
+    struct buf *log;             /* event lines that must be written before the commit */
+    struct intake **notices;     /* bounces put into the current transaction */
+    uint32_t notice_count, notice_capacity;
+};
+
+/* Takes over a result and accounts for it. */
+void settle_collect(struct settle *s, struct result *result);
+
+/* Put every touched message's news into the transaction.
+ *
+ * now      wall clock
+ * errors   of the store: the transaction must be aborted; call again with the next one */
+MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
+
+/* The transaction is durable: forget what is written. done(ctx, message) is called for each message
+ * that is no longer active, before its reference is dropped. Returns the number of dispatched
+ * recipients whose results are now durable (the engine's duplicate bound). */
+uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx);
+
+/* The transaction failed: drop what only it needed. */
+void settle_failed(struct settle *s);
+
+/* Drop everything, at shutdown. */
+void settle_fini(struct settle *s);
+
+#endif
