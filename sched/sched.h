@@ -67,10 +67,9 @@ struct sched_config {
     usec_t connection_idle_limit;                              /* close an idle connection after */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool hold;         /* queue, deliver nothing */
-    bool feedback_debug; /* record a line for each window update (sched_debug_next) */
     uint64_t hash_seed;
 };
-/* All defaults of scheduler-semantics section 1 (no_resolve, readme rule). */
+/* All defaults of scheduler-semantics section 1; must_resolve is false, the rule is readme. */
 void sched_config_defaults(struct sched_config *ret);
 
 /* One recipient as the router left it. Strings belong to the message and stay valid until the
@@ -87,7 +86,7 @@ struct sched_message {
     const struct sched_recipient *recipients; /* copied by the call where needed */
     uint32_t recipient_count;
     uint32_t unread_count; /* recipients that stay in the spool, 0 when all are given */
-    bool more;             /* a later sched_submit_more may follow (SCHED_READ) */
+    bool more;             /* not known to be all: SCHED_READ will ask for the rest */
 };
 
 enum sched_action_kind {
@@ -160,12 +159,19 @@ struct sched *sched_new(const struct sched_config *, const struct sched_host *,
                         void (*release_hosts)(void *ctx, void *hosts), usec_t now);
 void sched_free(struct sched *); /* nothing may be in flight; retires what readers may see */
 
-/* A message becomes active. errors: -ENOMEM, nothing taken. */
+/* At most so many recipients to read of a message that sched_submit is about to bring (4.2). A
+ * shell that stops there sets `more`, even when it does not know of any further recipient. */
+uint32_t sched_read_limit(const struct sched *);
+/* A message becomes active; its id is not active already. errors: -ENOMEM, nothing taken. */
 MUST_USE int sched_submit(struct sched *, const struct sched_message *, usec_t now);
+/* The answer to SCHED_READ: the next recipients, at least one when `more` stays true, none at the
+ * end of the file. errors: -ENOMEM, nothing taken; the read stays open, try again. */
 MUST_USE int sched_submit_more(struct sched *, const struct sched_message *, usec_t now);
 /* The next thing to do; false (and SCHED_NONE) when there is nothing until a report, a submission,
  * a resolution or sched_wake_at. */
 bool sched_pull(struct sched *, struct sched_action *ret, usec_t now);
+/* The same, but selects no further entry: for a shell that has no room to carry one just now. */
+bool sched_pull_pending(struct sched *, struct sched_action *ret, usec_t now);
 void sched_report(struct sched *, const struct sched_outcome *, usec_t now);
 void sched_resolved(struct sched *, const struct sched_hosts_result *, usec_t now);
 /* An idle connection was lost. Ignored when the connection is not idle (an entry is on its way). */
