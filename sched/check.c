@@ -35,7 +35,7 @@ static int check_window(const struct sched *s, const struct sched_destination *d
     HOLD_TRUE((d->window == WINDOW_DEAD) == (d->reason != NULL));
     HOLD_TRUE(d->window != WINDOW_DEAD || list_is_empty(&d->todo));
     HOLD_TRUE(d->timer.position != 0);
-    HOLD_TRUE(d->feedback.success >= 0 && d->feedback.fail_cohorts >= 0);
+    HOLD_TRUE(d->feedback.success >= -0.5 && d->feedback.fail_cohorts >= 0);
     HOLD_TRUE(!s->config.must_resolve || d->lacks_hosts == (d->hosts == NULL));
     HOLD_TRUE(d->resolve.kind == SCHED_NONE || d->is_resolving);
     HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving);
