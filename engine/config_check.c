@@ -1,5 +1,10 @@
 /* Owns the rules between options and what follows from the system (host name, cores, paths below
  * the spool). Called once by config_load.c; a rule about one option alone belongs in the table. */
+#include "base/error.h"
+#include "engine/config_load.h"
+#include "engine/config_value.h"
+#include "engine/nexthop.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,14 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "engine/config_load.h"
-#include "engine/config_value.h"
-#include "engine/nexthop.h"
-
 #define CONTROL_PATH_MAX_BYTES 107 /* sun_path, with its NUL */
 
-/* --- what follows from other options ----------------------------------------------------------- */
+/* --- what follows from other options -----------------------------------------------------------
+ */
 
 static int set_default_path(char **field, const char *folder, const char *name)
 {
@@ -88,14 +89,15 @@ static void check_limits(struct config_loader *l, struct config *c)
                     "it is longer than maximal_backoff_time; every delay will be "
                     "minimal_backoff_time");
     }
-    if (c->spool.spool_reserve >= c->spool.map_size) {
+    if (c->spool.reserve >= c->spool.map_size) {
         config_complain(l, global_place(l, "spool_reserve"), "spool_reserve",
                         "it leaves nothing of map_size; write less than %llu",
                         (unsigned long long)c->spool.map_size);
     }
 }
 
-/* --- listeners --------------------------------------------------------------------------------- */
+/* --- listeners ---------------------------------------------------------------------------------
+ */
 
 static bool is_same_address(const struct config_address *a, const struct config_address *b)
 {
@@ -127,6 +129,7 @@ static void check_listener(struct config_loader *l, struct config *c, size_t ind
 {
     struct config_listener *listener = &c->listeners[index];
     struct config_place place = config_place_of(l, CONFIG_SECTION_LISTENER, index, NULL);
+    check_listener_tls(l, listener, index);
     if (config_address_parse(slice_of(listener->name), 0, &listener->bind) < 0) {
         config_complain(l, place, "listener",
                         "\"%.80s\" is not a numeric address with port; write ADDR:PORT, such as "
@@ -142,16 +145,17 @@ static void check_listener(struct config_loader *l, struct config *c, size_t ind
         }
     }
     for (size_t i = 0; i < listener->relay_from.count; i++) {
-        if (listener->relay_from.items[i].bits == 0 || (listener->relay_from.items[i].bits == 96 &&
-                                                        listener->relay_from.items[i].address[10])) {
+        if (listener->relay_from.items[i].bits == 0 ||
+            (listener->relay_from.items[i].bits == 96 &&
+             listener->relay_from.items[i].address[10])) {
             config_warn(l, config_place_of(l, CONFIG_SECTION_LISTENER, index, "relay_from"),
                         "relay_from", "it trusts every host: this is an open relay");
         }
     }
-    check_listener_tls(l, listener, index);
 }
 
-/* --- transports -------------------------------------------------------------------------------- */
+/* --- transports --------------------------------------------------------------------------------
+ */
 
 static void check_name(struct config_loader *l, const char *name, size_t index)
 {
@@ -212,7 +216,8 @@ static void check_defer_transports(struct config_loader *l, struct config *c)
     }
 }
 
-/* --- routes ------------------------------------------------------------------------------------ */
+/* --- routes ------------------------------------------------------------------------------------
+ */
 
 static void to_lower(char *text)
 {

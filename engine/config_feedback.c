@@ -1,11 +1,11 @@
 /* Stands in for sched_feedback_parse until sched/feedback.c is there; then this file goes. */
+#include "base/error.h"
+#include "sched/sched.h"
+
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <limits.h>
-
-#include "base/error.h"
-#include "sched/sched.h"
 
 __attribute__((weak)) int sched_feedback_parse(const char *text, enum sched_feedback_rule rule,
                                                struct sched_feedback *ret)

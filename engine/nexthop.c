@@ -1,11 +1,11 @@
 /* Owns the syntax of a nexthop. Pure; must not resolve anything. */
 #include "engine/nexthop.h"
 
+#include "base/error.h"
+
 #include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
-
-#include "base/error.h"
 
 /* Letters, digits, hyphen, underscore and bytes above 127 in labels of 1..63 bytes. */
 static bool is_host_name(struct slice s)
@@ -98,8 +98,8 @@ int nexthop_parse(struct slice text, struct nexthop *ret)
         return ERR_SYNTAX;
     }
     if (end < text.len) {
-        int err = text.data[end] == ':' ? parse_port(slice_from(text, end + 1), &n.port)
-                                        : ERR_SYNTAX;
+        int err =
+            text.data[end] == ':' ? parse_port(slice_from(text, end + 1), &n.port) : ERR_SYNTAX;
         if (err < 0) {
             return err;
         }

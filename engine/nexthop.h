@@ -3,12 +3,12 @@
 #ifndef ENGINE_NEXTHOP_H
 #define ENGINE_NEXTHOP_H
 
+#include "base/attr.h"
+#include "base/slice.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/attr.h"
-#include "base/slice.h"
 
 #define NEXTHOP_MAX_BYTES 320 /* name 255, brackets, IPv6 prefix, port */
 
