@@ -229,7 +229,9 @@ static json_t *message_object(struct control *c, const struct spool_envelope *e)
         return NULL;
     }
     message_id_format(e->id, id);
-    (void)spool_read_retry(c->reader, e->id, &retry); /* damaged: shown as never tried */
+    if (spool_read_retry(c->reader, e->id, &retry) != 0) {
+        retry = (struct spool_retry){0}; /* damaged: shown as never tried */
+    }
     count_recipients(c, e, &count);
     set_text(o, "id", slice_of(id));
     set_time(o, "created", e->created);

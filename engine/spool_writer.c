@@ -457,7 +457,7 @@ static void try_again(struct spool_writer *w)
 
 static void watch_space(struct spool_writer *w)
 {
-    uint64_t reserve = w->engine->config->spool.spool_reserve;
+    uint64_t reserve = w->engine->config->spool.reserve;
     uint64_t free_bytes = spool_store_free_bytes(w->engine->store);
     bool is_low = (engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0;
     if (!is_low && free_bytes < reserve) {
