@@ -196,7 +196,7 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         w->rotate = true;
         break;
     default:
-        assert(!"unknown letter to the spool writer");
+        assert(false && "unknown letter to the spool writer");
     }
 }
 
@@ -352,7 +352,7 @@ static void announce(struct spool_writer *w, struct intake *in)
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;
     }
-    m->envelope = in->envelope;
+    m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
     m->position = in->position;
     outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
 }

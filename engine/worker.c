@@ -138,7 +138,7 @@ static void take_letter(struct worker *w, const struct letter *letter)
         inbound_authenticated(w, letter->body);
         break;
     default:
-        assert(!"unknown letter to a worker");
+        assert(false && "unknown letter to a worker");
     }
 }
 
