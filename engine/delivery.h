@@ -48,6 +48,7 @@ struct resolution {
 /* Recipients of one message for one scheduler; freed by the scheduler thread. */
 struct submission {
     struct message *message; /* a reference that the scheduler drops when it has finished */
+    uint16_t transport;
     uint32_t count;
     struct sched_recipient recipients[];
 };

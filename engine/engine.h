@@ -13,16 +13,20 @@
 #include "base/clock.h"
 #include "engine/event_log.h"
 
+struct activator;
+struct auth;
 struct config;
 struct control;
 struct dns_cache;
 struct event_log;
+struct listener;
 struct message;
 struct router;
 struct sched_thread;
-struct spool_reader_thread;
 struct spool_store;
 struct spool_writer;
+struct smtp_client_config;
+struct tls_client;
 struct worker;
 
 enum engine_gate {
@@ -40,11 +44,16 @@ struct engine {
     struct dns_cache *dns_cache;
     struct event_log *events; /* written by the spool writer only */
     struct spool_writer *writer;
-    struct spool_reader_thread *reader;
+    struct activator *activator;
     struct sched_thread **scheds;   /* scheduler threads */
     uint32_t sched_count;
     struct worker **workers;
     uint32_t worker_count;
+    struct auth *auth;
+    struct listener **listeners;      /* [config->listener_count] */
+    struct listener *local_listener;  /* sessions over the control socket */
+    struct tls_client *tls_client;
+    struct smtp_client_config *client_configs; /* see request_client_config */
     struct control *control;
     uint32_t duplicate_bound; /* recipients; see engine_may_dispatch */
 

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "engine/mailbox.h"
 #include "engine/spool_store.h"
 
 struct message;
@@ -26,15 +25,14 @@ struct intake {
     bool is_staged;           /* some part is in the spool already */
     bool puts_recipients;     /* this STAGE letter carries `packed` */
     bool puts_body;           /* this STAGE letter carries `body` */
-    bool is_notice;           /* a bounce made by the writer itself: nobody waits for an answer */
     struct message *message;  /* in memory for activation at once; NULL when too large */
 
     /* where the answer goes */
-    struct outbox *answer;    /* writer's outbox to the worker; set by the writer */
     uint16_t worker;
-    uint32_t slot, generation; /* the connection within the worker */
+    void *connection;         /* the receiving side, not looked into; kept alive until the answer */
 
     /* filled by the writer */
+    bool is_last;             /* came as LETTER_STORE */
     struct spool_position position;
     int error;                /* 0 or what refused it */
 };

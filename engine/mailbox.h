@@ -25,7 +25,7 @@ enum letter_kind {
     LETTER_RESULT,       /* struct result */
     LETTER_DAMAGED,      /* struct spool_position (heap): its record fails its checksum */
     LETTER_ROTATE,       /* reopen the event log */
-    /* to the spool reader */
+    /* to the activator */
     LETTER_ARRIVED,      /* struct message, committed just now; NULL: see number (position) */
     LETTER_SETTLED,      /* number: message id, which is no longer active */
     LETTER_FLUSH,        /* make deferred mail due now */

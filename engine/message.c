@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char id_digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-
 static size_t envelope_bytes(const struct spool_envelope *e)
 {
     return e->sender.len + e->peer_name.len + e->peer_address.len + e->protocol.len +
@@ -83,11 +81,13 @@ void message_put(struct message *m)
     }
 }
 
+static const char id_digits[] = "0123456789abcdef";
+
 void message_id_format(uint64_t id, char ret[MESSAGE_ID_TEXT])
 {
     for (int i = MESSAGE_ID_TEXT - 2; i >= 0; i--) {
-        ret[i] = id_digits[id & 31];
-        id >>= 5;
+        ret[i] = id_digits[id & 15];
+        id >>= 4;
     }
     ret[MESSAGE_ID_TEXT - 1] = '\0';
 }
@@ -100,14 +100,15 @@ bool message_id_parse(struct slice text, uint64_t *ret)
     }
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
-        if (c >= 'a' && c <= 'z') {
-            c = (char)(c - 'a' + 'A');
-        }
-        const char *digit = c == '\0' ? NULL : strchr(id_digits, c);
-        if (digit == NULL || (i == 0 && digit - id_digits > 15)) {
+        uint64_t digit;
+        if (c >= '0' && c <= '9') {
+            digit = (uint64_t)(c - '0');
+        } else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f') {
+            digit = (uint64_t)((c | 0x20) - 'a' + 10);
+        } else {
             return false;
         }
-        id = id << 5 | (uint64_t)(digit - id_digits);
+        id = id << 4 | digit;
     }
     *ret = id;
     return true;

@@ -59,8 +59,8 @@ void message_append(struct message *m, struct slice address, uint32_t index);
 void message_get(struct message *m);
 void message_put(struct message *m);
 
-/* "3F7K2M9QXW0A1": 13 characters of Crockford's base 32, most significant first. */
-#define MESSAGE_ID_TEXT 14
+/* 16 lower-case hexadecimal digits. */
+#define MESSAGE_ID_TEXT 17
 void message_id_format(uint64_t id, char ret[MESSAGE_ID_TEXT]);
 MUST_USE bool message_id_parse(struct slice text, uint64_t *ret);
 

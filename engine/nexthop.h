@@ -20,7 +20,7 @@ struct nexthop {
 };
 
 /* errors   ERR_SYNTAX: empty, unbalanced bracket, port not 1..65535, not a host name or address
- *          (an IPv6 address must stand in brackets); *ret unchanged */
+ *          (an address must stand in brackets); *ret unchanged */
 MUST_USE int nexthop_parse(struct slice text, struct nexthop *ret);
 
 #endif

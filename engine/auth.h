@@ -1,0 +1,41 @@
+/* SMTP AUTH: the users file (NAME:CRYPT-HASH lines, '#' comments) and the thread that computes
+ * crypt(3), which takes milliseconds on purpose and would stop a worker's other connections.
+ *
+ * A request travels from a worker to the auth thread and back; it holds the password, which is
+ * wiped before it returns. */
+#ifndef ENGINE_AUTH_H
+#define ENGINE_AUTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "engine/mailbox.h"
+
+struct auth;
+struct auth_users;
+struct engine;
+
+/* errors: -errno, ERR_SYNTAX; ret_text names the file and line */
+MUST_USE int auth_users_load(const char *path, struct auth_users **ret, char ret_text[256]);
+void auth_users_free(struct auth_users *users); /* accepts NULL */
+/* true when the password is the user's. Takes as long for an unknown user. Thread: any, slow. */
+MUST_USE bool auth_users_check(const struct auth_users *users, const char *name,
+                               const char *password);
+
+struct auth_request {
+    const struct auth_users *users;
+    void *connection; /* the asker's; not looked into */
+    uint16_t worker;
+    bool is_good; /* the answer */
+    char name[256];
+    char password[256];
+};
+
+MUST_USE int auth_new(struct engine *engine, struct auth **ret);
+struct mailbox *auth_box(struct auth *a);
+MUST_USE int auth_start(struct auth *a);
+void auth_stop(struct auth *a);
+void auth_free(struct auth *a); /* accepts NULL */
+
+#endif

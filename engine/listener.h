@@ -1,0 +1,53 @@
+/* What a `listener` of the configuration becomes: sockets, the SMTP core's settings, the TLS
+ * context, the users, and the counters of its limits. Built by main before any thread starts and
+ * constant afterwards, except the atomic counters. */
+#ifndef ENGINE_LISTENER_H
+#define ENGINE_LISTENER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/attr.h"
+#include "net/smtp_server.h"
+
+struct auth_users;
+struct config;
+struct config_listener;
+struct tls_server;
+
+#define LISTENER_CLIENT_BUCKETS 4096
+
+struct listener {
+    /* set at creation */
+    const struct config_listener *config; /* NULL: sessions over the control socket */
+    struct smtp_server_config smtp;
+    struct tls_server *tls;    /* NULL: no STARTTLS */
+    struct auth_users *users;  /* NULL: no AUTH */
+    int *fds;                  /* [workers], one each with SO_REUSEPORT */
+    uint32_t fd_count;
+    uint64_t hash_seed;
+
+    /* any thread, atomic */
+    _Atomic int connections;
+    _Atomic uint16_t clients[LISTENER_CLIENT_BUCKETS]; /* connections by hash of the client address;
+                                                        * two clients of one bucket share its limit */
+};
+
+/* Open sockets and read the files that listener `index` names.
+ *
+ * ret_text  what failed, with the name of the file or address
+ * errors    -errno, ERR_TLS, ERR_SYNTAX */
+MUST_USE int listener_new(const struct config *config, size_t index, struct listener **ret,
+                          char ret_text[256]);
+/* For local sessions: trusted, no socket of its own. NULL when out of memory. */
+struct listener *listener_new_local(const struct config *config);
+void listener_free(struct listener *l); /* accepts NULL */
+
+enum listener_admission { LISTENER_ADMITTED, LISTENER_FULL, LISTENER_CLIENT_FULL };
+/* Count a connection of this client, unless a limit is reached. Any thread. */
+MUST_USE enum listener_admission listener_admit(struct listener *l, const struct sockaddr *peer);
+void listener_release(struct listener *l, const struct sockaddr *peer);
+
+#endif

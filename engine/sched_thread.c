@@ -1,0 +1,467 @@
+/* Owns: the struct sched of each of its transports, and the account of which worker holds which
+ * connection. Shares: its mailbox (ring), in_flight (atomic counter), and what sched.h lets any
+ * thread read under RCU. */
+#include "engine/sched_thread.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "base/thread.h"
+#include "dns/hosts.h"
+#include "engine/config.h"
+#include "engine/delivery.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include "engine/result.h"
+#include "engine/spool_writer.h"
+#include "engine/worker.h"
+#include "sched/sched.h"
+
+enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024 };
+
+struct core {
+    struct sched *sched;
+    uint16_t transport;
+    uint16_t *workers; /* [process_limit] which worker holds the connection */
+    bool has_more;     /* the pass ended before sched_pull said false */
+};
+
+struct sched_thread {
+    /* set at creation */
+    struct engine *engine;
+    uint32_t index;
+    struct mailbox box;
+    struct thread thread;
+    struct core *cores;
+    uint32_t core_count;
+    _Atomic bool is_stopping;
+
+    /* owner thread only */
+    struct outbox to_writer;
+    struct outbox *to_workers; /* [engine->worker_count] */
+    uint32_t next_worker;
+    usec_t now;
+
+    /* any thread, atomic */
+    _Atomic uint32_t in_flight;
+};
+
+/* --- what the core borrows: memory whose free can be postponed ------------------------------------ */
+
+/* In front of each object, so that retiring needs no allocation. 16 bytes keep malloc's alignment. */
+struct lent {
+    struct rcu_retired retired;
+};
+static_assert(sizeof(struct lent) % 16 == 0, "objects of the core stay aligned");
+
+static void *lend(void *ctx, size_t size)
+{
+    (void)ctx;
+    struct lent *l = malloc(sizeof(*l) + size);
+    return l == NULL ? NULL : l + 1;
+}
+
+static void take_back(void *ctx, void *obj)
+{
+    (void)ctx;
+    if (obj != NULL) {
+        free((struct lent *)obj - 1);
+    }
+}
+
+static void free_lent(struct rcu_retired *self)
+{
+    free(container_of(self, struct lent, retired));
+}
+
+static void take_back_later(void *ctx, void *obj)
+{
+    (void)ctx;
+    if (obj != NULL) {
+        rcu_retire(&((struct lent *)obj - 1)->retired, free_lent);
+    }
+}
+
+static void release_hosts(void *ctx, void *hosts)
+{
+    (void)ctx;
+    dns_hosts_put(hosts);
+}
+
+/* --- creation ---------------------------------------------------------------------------------- */
+
+static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
+{
+    struct sched_config config = t->engine->config->transports[transport].sched;
+    const struct sched_host host = {
+        .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
+    config.hash_seed = hash_random_seed();
+    config.must_resolve = true;
+    c->transport = (uint16_t)transport;
+    c->workers = calloc((size_t)config.process_limit, sizeof(*c->workers));
+    c->sched = sched_new(&config, &host, release_hosts, clock_mono());
+    return c->workers == NULL || c->sched == NULL ? -ENOMEM : 0;
+}
+
+int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread **ret)
+{
+    struct sched_thread *t = calloc(1, sizeof(*t));
+    uint32_t transports = (uint32_t)engine->config->transport_count;
+    if (t == NULL) {
+        return -ENOMEM;
+    }
+    t->engine = engine;
+    t->index = index;
+    t->cores = calloc(transports, sizeof(*t->cores));
+    int err = t->cores == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
+    for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
+        err = core_init(t, &t->cores[t->core_count++], i);
+    }
+    if (err != 0) {
+        sched_thread_free(t);
+        return err;
+    }
+    *ret = t;
+    return 0;
+}
+
+static void drop_letter(const struct letter *letter)
+{
+    if (letter->kind == LETTER_SUBMIT) {
+        struct submission *s = letter->body;
+        message_put(s->message);
+        free(s);
+    } else if (letter->kind == LETTER_REPORT) {
+        struct delivery *d = letter->body;
+        dns_hosts_put(d->hosts);
+        free(d);
+    } else if (letter->kind == LETTER_RESOLVED) {
+        struct resolution *r = letter->body;
+        dns_hosts_put(r->hosts);
+        free(r);
+    }
+}
+
+void sched_thread_free(struct sched_thread *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    struct letter letter;
+    while (t->box.ring != NULL && mailbox_take(&t->box, &letter)) {
+        drop_letter(&letter);
+    }
+    mailbox_fini(&t->box);
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        if (t->cores[i].sched != NULL) {
+            sched_free(t->cores[i].sched);
+        }
+        free(t->cores[i].workers);
+    }
+    free(t->cores);
+    for (uint32_t i = 0; t->to_workers != NULL && i < t->engine->worker_count; i++) {
+        outbox_fini(&t->to_workers[i]);
+    }
+    outbox_fini(&t->to_writer);
+    free(t->to_workers);
+    free(t);
+}
+
+struct mailbox *sched_thread_box(struct sched_thread *t)
+{
+    return &t->box;
+}
+
+const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport)
+{
+    return t->cores[transport / t->engine->sched_count].sched;
+}
+
+uint32_t sched_thread_in_flight(const struct sched_thread *t)
+{
+    return atomic_load_explicit(&t->in_flight, memory_order_relaxed);
+}
+
+static struct core *core_of(struct sched_thread *t, uint32_t transport)
+{
+    return &t->cores[transport / t->engine->sched_count];
+}
+
+/* --- letters in -------------------------------------------------------------------------------- */
+
+/* The core could not take the message: its recipients wait for the next queue run. */
+static void defer_submission(struct sched_thread *t, struct submission *s)
+{
+    struct result *r = result_new(s->message, s->count);
+    if (r == NULL) {
+        return; /* the message stays in the spool, undone, until the next start */
+    }
+    r->done = clock_wall();
+    for (uint32_t i = 0; i < s->count; i++) {
+        result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0",
+                   SLICE("out of memory"));
+    }
+    outbox_put(&t->to_writer, LETTER_RESULT, r, 0);
+    message_put(s->message);
+}
+
+static void take_submission(struct sched_thread *t, struct submission *s)
+{
+    struct sched_message m = {
+        .id = s->message->envelope.id,
+        .handle = s->message,
+        .recipients = s->recipients,
+        .recipient_count = s->count,
+    };
+    if (sched_submit(core_of(t, s->transport)->sched, &m, t->now) != 0) {
+        defer_submission(t, s);
+    }
+    free(s);
+}
+
+static void take_report(struct sched_thread *t, struct delivery *d)
+{
+    struct sched_outcome outcome = {
+        .entry = d->entry,
+        .feedback = d->feedback,
+        .has_deferred = d->has_deferred,
+        .connection_open = d->connection_open,
+        .reason = &d->reason,
+    };
+    sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
+    atomic_fetch_sub_explicit(&t->in_flight, 1, memory_order_relaxed);
+    dns_hosts_put(d->hosts);
+    free(d);
+}
+
+static void take_resolution(struct sched_thread *t, struct resolution *r)
+{
+    struct sched_hosts_result result = {
+        .destination = r->destination,
+        .resolution = r->outcome,
+        .hosts = r->hosts,
+        .expires = r->expires,
+        .reason = &r->reason,
+    };
+    sched_resolved(core_of(t, r->transport)->sched, &result, t->now);
+    free(r);
+}
+
+static void take_letter(struct sched_thread *t, const struct letter *letter)
+{
+    switch (letter->kind) {
+    case LETTER_SUBMIT:
+        take_submission(t, letter->body);
+        break;
+    case LETTER_REPORT:
+        take_report(t, letter->body);
+        break;
+    case LETTER_RESOLVED:
+        take_resolution(t, letter->body);
+        break;
+    case LETTER_LOST:
+        sched_connection_closed(core_of(t, (uint32_t)(letter->number >> 32))->sched,
+                                (uint32_t)letter->number, t->now);
+        break;
+    case LETTER_REVIVE:
+        for (uint32_t i = 0; i < t->core_count; i++) {
+            sched_flush(t->cores[i].sched, t->now);
+        }
+        break;
+    default:
+        assert(!"unknown letter to a scheduler");
+    }
+}
+
+/* --- actions out ------------------------------------------------------------------------------- */
+
+static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    struct delivery *d = calloc(1, sizeof(*d));
+    uint32_t recipients;
+    if (d == NULL) {
+        log_error("out of memory: a delivery is deferred");
+        struct sched_reason reason = {"4.3.0", "out of memory"};
+        struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
+        sched_report(c->sched, &outcome, t->now);
+        return;
+    }
+    (void)sched_entry_indexes(a->entry, &recipients);
+    d->entry = a->entry;
+    d->message = sched_entry_handle(a->entry);
+    d->hosts = a->hosts;
+    dns_hosts_get(d->hosts);
+    d->transport = c->transport;
+    d->connection = a->connection;
+    d->connection_is_new = a->connection_is_new;
+    d->destination = sched_destination_name(a->destination);
+    d->dispatched = clock_wall();
+    if (a->connection_is_new) {
+        c->workers[a->connection] = (uint16_t)(t->next_worker++ % t->engine->worker_count);
+    }
+    engine_dispatched(t->engine, recipients);
+    atomic_fetch_add_explicit(&t->in_flight, 1, memory_order_relaxed);
+    outbox_put(&t->to_workers[c->workers[a->connection]], LETTER_DELIVER, d, 0);
+}
+
+static void resolve(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    struct slice nexthop = sched_destination_nexthop(a->destination);
+    struct resolution *r = calloc(1, sizeof(*r));
+    if (r == NULL || nexthop.len >= sizeof(r->nexthop)) {
+        struct sched_reason reason = {"4.3.0", "next hop cannot be resolved here"};
+        struct sched_hosts_result soft = {.destination = a->destination,
+                                          .resolution = SCHED_RESOLVE_SOFT,
+                                          .expires = t->now,
+                                          .reason = &reason};
+        free(r);
+        sched_resolved(c->sched, &soft, t->now);
+        return;
+    }
+    r->destination = a->destination;
+    r->transport = c->transport;
+    memcpy(r->nexthop, nexthop.data, nexthop.len);
+    /* One destination always asks the same worker, whose resolver then joins equal questions. */
+    uint32_t worker = (uint32_t)(hash_bytes(nexthop.data, nexthop.len, 0) % t->engine->worker_count);
+    outbox_put(&t->to_workers[worker], LETTER_RESOLVE, r, 0);
+}
+
+/* Recipients that are given up without an attempt. */
+static void give_up(struct sched_thread *t, const struct sched_action *a, enum result_kind kind)
+{
+    struct result *r = result_new(a->handle, a->index_count);
+    if (r == NULL) {
+        return; /* the message stays in the spool, undone, until the next start */
+    }
+    r->done = clock_wall();
+    if (a->destination != NULL) {
+        r->destination = result_keep(r, sched_destination_name(a->destination));
+    }
+    for (uint32_t i = 0; i < a->index_count; i++) {
+        result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));
+    }
+    outbox_put(&t->to_writer, LETTER_RESULT, r, 0);
+}
+
+static void act(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    switch (a->kind) {
+    case SCHED_DELIVER:
+        deliver(t, c, a);
+        break;
+    case SCHED_RESOLVE:
+        resolve(t, c, a);
+        break;
+    case SCHED_CLOSE:
+        outbox_put(&t->to_workers[c->workers[a->connection]], LETTER_CLOSE, NULL,
+                   (uint64_t)c->transport << 32 | a->connection);
+        break;
+    case SCHED_DEFER:
+        give_up(t, a, RESULT_DEFERRED);
+        break;
+    case SCHED_BOUNCE:
+        give_up(t, a, RESULT_FAILED);
+        break;
+    case SCHED_FINISHED:
+        message_put(a->handle);
+        break;
+    case SCHED_READ: /* asked for only when recipients stay in the spool, which none do yet */
+    case SCHED_NONE:
+    default:
+        assert(!"unexpected action");
+    }
+}
+
+static void pull(struct sched_thread *t, struct core *c)
+{
+    struct sched_action action;
+    c->has_more = false;
+    for (int i = 0; engine_may_dispatch(t->engine) && sched_pull(c->sched, &action, t->now); i++) {
+        act(t, c, &action);
+        if (i == ACTIONS_PER_PASS) {
+            c->has_more = true;
+            return;
+        }
+    }
+}
+
+/* --- the thread -------------------------------------------------------------------------------- */
+
+static bool flush_outboxes(struct sched_thread *t)
+{
+    bool is_done = outbox_flush(&t->to_writer);
+    for (uint32_t i = 0; i < t->engine->worker_count; i++) {
+        is_done = outbox_flush(&t->to_workers[i]) && is_done;
+    }
+    return is_done;
+}
+
+static void nap(struct sched_thread *t, bool is_flushed)
+{
+    usec_t deadline = USEC_NEVER;
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        usec_t wake = t->cores[i].has_more ? 0 : sched_wake_at(t->cores[i].sched);
+        deadline = wake < deadline ? wake : deadline;
+    }
+    if (!engine_may_dispatch(t->engine) && deadline != USEC_NEVER) {
+        deadline = t->now + 100 * USEC_PER_MSEC; /* nothing may be pulled: due work must not spin */
+    }
+    if (!is_flushed) {
+        deadline = t->now + USEC_PER_MSEC;
+    }
+    if (deadline <= t->now) {
+        return;
+    }
+    waker_prepare(&t->box.waker);
+    if (ring_count(t->box.ring) == 0 && !atomic_load(&t->is_stopping)) {
+        rcu_sleep();
+        waker_wait(&t->box.waker, deadline);
+        rcu_awake();
+    }
+    waker_finish(&t->box.waker);
+}
+
+static void run(void *arg)
+{
+    struct sched_thread *t = arg;
+    while (!atomic_load(&t->is_stopping)) {
+        struct letter letter;
+        t->now = clock_mono();
+        for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&t->box, &letter); i++) {
+            take_letter(t, &letter);
+        }
+        for (uint32_t i = 0; i < t->core_count; i++) {
+            pull(t, &t->cores[i]);
+        }
+        bool is_flushed = flush_outboxes(t);
+        rcu_pass();
+        nap(t, is_flushed);
+    }
+}
+
+int sched_thread_start(struct sched_thread *t)
+{
+    struct engine *e = t->engine;
+    t->to_workers = calloc(e->worker_count, sizeof(*t->to_workers));
+    if (t->to_workers == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        outbox_init(&t->to_workers[i], worker_box(e->workers[i]));
+    }
+    outbox_init(&t->to_writer, spool_writer_box(e->writer));
+    return thread_start(&t->thread, "scheduler", run, t);
+}
+
+void sched_thread_stop(struct sched_thread *t)
+{
+    atomic_store(&t->is_stopping, true);
+    waker_kick(&t->box.waker);
+    thread_join(&t->thread);
+}

@@ -1,0 +1,30 @@
+/* The shell of the scheduler cores: one thread for each transport, or for several when there are
+ * more than scheduler_threads. It feeds them letters and time and turns their actions into letters;
+ * all rules are in sched/. */
+#ifndef ENGINE_SCHED_THREAD_H
+#define ENGINE_SCHED_THREAD_H
+
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "engine/mailbox.h"
+
+struct engine;
+struct sched;
+struct sched_thread;
+
+/* Thread `index` of engine->sched_count owns the transports t with t % sched_count == index.
+ * errors: -ENOMEM, -errno */
+MUST_USE int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread **ret);
+struct mailbox *sched_thread_box(struct sched_thread *t);
+MUST_USE int sched_thread_start(struct sched_thread *t);
+void sched_thread_stop(struct sched_thread *t);
+/* After every thread that could report has ended. Accepts NULL. */
+void sched_thread_free(struct sched_thread *t);
+
+/* The core of a transport, for the reading functions of sched.h. Any thread, online under RCU. */
+const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport);
+/* Entries handed to workers and not yet reported, all transports. Any thread. */
+uint32_t sched_thread_in_flight(const struct sched_thread *t);
+
+#endif

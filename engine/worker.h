@@ -1,0 +1,90 @@
+/* A worker: one epoll loop with its connections in both directions, its resolver and its TLS
+ * sessions. Started and stopped by the engine; inbound.c and outbound.c are its two sides.
+ *
+ * A pass: time once; events; letters; connections that have more to do; deadlines; DNS; letters
+ * out; then quiescent for RCU, or offline and asleep. A spool reader is opened at the first need of
+ * a pass and closed at its end, so no slow peer ever pins pages of the spool. */
+#ifndef ENGINE_WORKER_H
+#define ENGINE_WORKER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "engine/mailbox.h"
+#include "net/poller.h"
+#include "net/timeout.h"
+
+struct engine;
+struct inbound;
+struct listener_watch;
+struct outbound;
+struct resolver;
+struct spool_reader;
+struct tls_session_cache;
+
+#define WORKER_READ_BYTES 65536
+
+struct worker_dns_watch; /* descriptors of the resolver */
+
+struct worker {
+    /* set at creation */
+    struct engine *engine;
+    uint32_t index;
+    struct mailbox box;
+    struct thread thread;
+    _Atomic bool is_stopping;  /* end now */
+    _Atomic bool is_draining;  /* accept nothing new, finish what is half done */
+
+    /* worker thread only */
+    struct poller poller;
+    struct timeout_queue timeouts;
+    struct poller_watch box_watch;
+    usec_t now;                  /* monotonic, of this pass */
+    struct outbox to_writer;
+    struct outbox to_auth;
+    struct outbox *to_scheds;    /* [engine->sched_count] */
+    struct spool_reader *reader;
+    bool reader_is_open;
+    struct resolver *resolver;
+    struct worker_dns_watch *dns_watches;
+    struct tls_session_cache *sessions;
+    struct listener_watch *listeners; /* [config->listener_count] */
+    struct list inbounds;
+    struct list outbounds;
+    struct list ready;           /* links of connections that go on without an event */
+    struct list paused;          /* inbound: intake_memory is used up */
+    struct outbound ***connections; /* [transport][connection] */
+    char *input;                 /* WORKER_READ_BYTES, for one read at a time */
+    bool accepts_again;          /* listeners stopped by lack of descriptors */
+    bool was_draining;
+
+    /* any thread, atomic */
+    _Atomic uint32_t inbound_count, outbound_count;
+};
+
+/* errors: -ENOMEM, -errno */
+MUST_USE int worker_new(struct engine *engine, uint32_t index, struct worker **ret);
+struct mailbox *worker_box(struct worker *w);
+MUST_USE int worker_start(struct worker *w);
+/* Accept nothing more and end sessions at their next command. Any thread. */
+void worker_drain(struct worker *w);
+/* End the thread; connections are closed as they are. */
+void worker_stop(struct worker *w);
+void worker_free(struct worker *w); /* accepts NULL */
+
+/* The open reader of this pass, or NULL while the spool is being reopened: try in a later pass. */
+struct spool_reader *worker_reader(struct worker *w);
+
+/* In the ready list a connection is called again in the next pass. */
+struct worker_ready {
+    struct list link;
+    void (*run)(struct worker_ready *self);
+};
+void worker_run_again(struct worker *w, struct worker_ready *r);
+
+#endif
