@@ -414,6 +414,10 @@ enum smtp_server_event smtp_server_run(struct smtp_server *server, struct slice 
     struct smtp_command command = smtp_command_parse(line);
     unsigned flags = handlers[command.verb].flags;
 
+    if (command.verb <= SMTP_VERB_BAD && smtp_command_is_bdat(line)) {
+        smtp_server_bye(server, 501, "5.5.4 Syntax: BDAT size [LAST]");
+        return SMTP_SERVER_GO_ON;
+    }
     if ((flags & ENDS_GROUP) != 0 && pipelined > 0 && server->config->refuses_early_talk) {
         smtp_server_bye(server, 554, "5.5.0 Error: SMTP protocol synchronization");
         return SMTP_SERVER_GO_ON;
