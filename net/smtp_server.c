@@ -318,7 +318,7 @@ static enum smtp_server_event read_line(struct smtp_server *server, struct slice
 /* Nothing that arrives before the handshake is done may count as sent inside TLS. */
 static enum smtp_server_event drop_input(struct slice *in)
 {
-    *in = slice_from(*in, in->len);
+    in->len = 0;
     return SMTP_SERVER_WAIT;
 }
 
