@@ -197,6 +197,27 @@ static void test_ambiguous(void **state)
     outcome_fini(&o);
 }
 
+/* One refused here keeps its chance elsewhere, though the others may be delivered twice. */
+static void test_ambiguous_spares_the_kept(void **state)
+{
+    (void)state;
+    struct outcome o;
+    uint32_t indexes[2];
+    assert_int_equal(outcome_init(&o, 2), 0);
+    outcome_session_begin(&o, false);
+    assert_int_equal(outcome_take(&o, 0, indexes), 2);
+    struct outcome_verdict refused = verdict(OUTCOME_SOFT, RECIPIENT, "4.2.2");
+    assert_false(outcome_decide(&o, 0, &refused));
+    struct outcome_verdict lost = verdict(OUTCOME_SOFT, SITE, "4.4.2");
+    lost.is_ambiguous = true;
+    assert_int_equal(outcome_decide_rest(&o, &lost), 1);
+    assert_int_equal(o.recipients[0].kind, OUTCOME_UNDECIDED);
+    outcome_session_begin(&o, true);
+    assert_int_equal(outcome_take(&o, 0, indexes), 1);
+    assert_int_equal(indexes[0], 0);
+    outcome_fini(&o);
+}
+
 /* SMTPUTF8 not offered: the next server may offer it. */
 static void test_soft_unless_final(void **state)
 {
@@ -283,10 +304,15 @@ static void test_long_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_next_server),
-        cmocka_unit_test(test_two_failures), cmocka_unit_test(test_leftovers),
-        cmocka_unit_test(test_ambiguous),    cmocka_unit_test(test_soft_unless_final),
-        cmocka_unit_test(test_take),         cmocka_unit_test(test_neutral),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_next_server),
+        cmocka_unit_test(test_two_failures),
+        cmocka_unit_test(test_leftovers),
+        cmocka_unit_test(test_ambiguous),
+        cmocka_unit_test(test_soft_unless_final),
+        cmocka_unit_test(test_ambiguous_spares_the_kept),
+        cmocka_unit_test(test_take),
+        cmocka_unit_test(test_neutral),
         cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,6 +41,8 @@ static const struct good goods[] = {
     {SLICE("250 ok\n"), 250, "2.0.0", "250 ok", false, true, false},
     {SLICE("550-5.1.1 a\r\n550 5.7.1 b\r\n"), 550, "5.1.1", "550 5.1.1 a 5.7.1 b", false, false,
      false},
+    {SLICE("550-4.1.1 a\r\n550 5.7.1 b\r\n"), 550, "5.7.1", "550 4.1.1 a 5.7.1 b", false, false,
+     false},
     {SLICE("450 5.1.1 x\r\n"), 450, "4.0.0", "450 5.1.1 x", false, false, false},
     {SLICE("554 5.7.2\r\n"), 554, "5.7.2", "554 5.7.2", false, false, false},
     {SLICE("554 5.7.2000 x\r\n"), 554, "5.0.0", "554 5.7.2000 x", false, false, false},
