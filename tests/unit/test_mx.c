@@ -258,6 +258,15 @@ static void test_refused_scopes(void **state)
     const struct mx_host host = host_with(10, &loopback);
     policy.allow_loopback = true;
     assert_int_equal(order(&policy, &host, 1, 10), MX_OK);
+    /* Interfaces on loopback are no loop then, a listener of ours still is. */
+    const struct mx_own own[] = {{loopback, 0}, {loopback, 2525}};
+    policy.own = own;
+    policy.own_count = 2;
+    policy.port = 25;
+    assert_int_equal(order(&policy, &host, 1, 10), MX_OK);
+    policy.port = 2525;
+    assert_int_equal(order(&policy, &host, 1, 10), MX_LOOP);
+    policy.own_count = 0;
     policy.allow_loopback = false;
     policy.has_scope_check = false;
     assert_int_equal(order(&policy, &host, 1, 10), MX_OK);
