@@ -8,17 +8,17 @@
 #ifndef ENGINE_CONFIG_H
 #define ENGINE_CONFIG_H
 
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "sched/sched.h"
+
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
-
-#include "base/attr.h"
-#include "base/clock.h"
-#include "base/slice.h"
-#include "sched/sched.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/sluice/sluice.conf"
 
@@ -52,9 +52,10 @@ struct config_addresses {
 };
 
 struct config_spool {
-    char *path;              /* directory */
-    uint64_t map_size;       /* bytes */
-    uint64_t reserve;        /* bytes; spool_reserve */
+    char *path;        /* directory */
+    uint64_t map_size; /* bytes */
+    uint64_t reserve;  /* bytes of map and disk that intake leaves free */
+    uint64_t ballast;  /* bytes of the file given up when others fill the disk */
 };
 
 /* One `listener "ADDR:PORT" {}`. Limits of 0 mean none where the reference says so. */
@@ -79,9 +80,9 @@ struct config_dns {
     struct config_addresses servers; /* none: resolv.conf */
     usec_t timeout;                  /* a try */
     int tries;
-    int cache_size;                  /* names */
+    int cache_size; /* names */
     usec_t cache_max_ttl;
-    usec_t cache_negative_ttl;       /* where the zone names none */
+    usec_t cache_negative_ttl; /* where the zone names none */
 };
 
 /* Client side of SMTP, scheduler-semantics 9.1; names are Postfix's. */
@@ -97,15 +98,14 @@ struct config_smtp {
     usec_t smtp_rset_timeout;
     usec_t smtp_quit_timeout;
     int smtp_tcp_port;
-    int smtp_mx_address_limit;  /* 0 = none */
-    int smtp_mx_session_limit;  /* 0 = none */
-    int smtp_line_length_limit; /* bytes without CRLF; 0 = none */
+    int smtp_mx_address_limit;               /* 0 = none */
+    int smtp_mx_session_limit;               /* 0 = none */
+    int smtp_line_length_limit;              /* bytes without CRLF; 0 = none */
     usec_t smtp_connection_cache_time_limit; /* idle; also sched.connection_idle_limit */
     usec_t smtp_connection_reuse_time_limit; /* age */
     int smtp_connection_reuse_count_limit;   /* messages; 0 = none */
     bool smtp_skip_5xx_greeting;
     bool smtp_always_send_ehlo;
-    bool smtp_randomize_addresses;
     enum config_tls_level smtp_tls_security_level;
     char *smtp_tls_CAfile; /* NULL: no verification */
     char *smtp_helo_name;  /* never NULL: hostname when not set */
@@ -116,12 +116,14 @@ struct config_transport {
     char *name;
     struct sched_config sched; /* complete, except hash_seed (0): the engine's choice */
     struct config_smtp smtp;
+    char *positive_feedback, *negative_feedback; /* as written; parsed in sched */
 };
 
 struct config_route {
-    char *pattern;   /* lower case: "example.com", ".example.com" or "*" */
+    char *pattern; /* lower case: "example.com", ".example.com" or "*" */
+    char *transport_name;
     size_t transport; /* index into transports */
-    char *nexthop;   /* lower case, valid for nexthop_parse; "" = the recipient's domain */
+    char *nexthop;    /* lower case, valid for nexthop_parse; "" = the recipient's domain */
 };
 
 struct config {
@@ -145,12 +147,15 @@ struct config {
     usec_t bounce_queue_lifetime;
     usec_t delay_warning_time; /* 0 = off */
     bool confirm_delay_cleared;
+    bool destination_concurrency_feedback_debug; /* copied into each transport's sched */
+    int message_recipient_minimum;               /* likewise */
     uint64_t bounce_size_limit; /* bytes of the original returned; 0 = headers only */
 
     struct config_spool spool;
     struct config_dns dns;
-    char *event_log_path; /* NULL: none */
-    char *control_path;
+    char *event_log_path;                 /* never NULL; "none": no event log */
+    char *control_path;                   /* never NULL */
+    struct config_texts defer_transports; /* their `hold` is set already */
 
     struct config_listener *listeners;
     size_t listener_count;

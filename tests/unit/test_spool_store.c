@@ -2,13 +2,9 @@
 #include "base/error.h"
 #include "engine/spool_env.h"
 #include "engine/spool_store.h"
+#include "tests/unit/unit.h"
 
-#include <cmocka.h>
 #include <lmdb.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +43,6 @@ static void down(void)
 
 static int setup(void **state)
 {
-    (void)state;
     const char *base = getenv("TMPDIR");
     (void)snprintf(folder, sizeof(folder), "%s/spool.XXXXXX", base == NULL ? "/tmp" : base);
     if (mkdtemp(folder) == NULL) {
@@ -59,7 +54,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     down();
     char command[160];
     (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
@@ -131,7 +125,6 @@ static void tamper(const char *table, const struct spool_key *key, struct slice 
 
 static void folder_is_private(void **state)
 {
-    (void)state;
     char inner[160];
     struct stat st;
     down();
@@ -151,7 +144,6 @@ static void folder_is_private(void **state)
 
 static void second_process_is_refused(void **state)
 {
-    (void)state;
     char want[64];
     (void)snprintf(want, sizeof(want), "in use by process %ld", (long)getpid());
     pid_t child = fork();
@@ -167,7 +159,6 @@ static void second_process_is_refused(void **state)
 
 static void unknown_format_is_refused(void **state)
 {
-    (void)state;
     char text[256] = "";
     char record[SPOOL_NUMBER_BYTES];
     const struct spool_key key = spool_key_name(SPOOL_META_VERSION);
@@ -183,7 +174,6 @@ static void unknown_format_is_refused(void **state)
 
 static void ids_are_reserved(void **state)
 {
-    (void)state;
     assert_int_equal(spool_store_first_id(store), 1);
     assert_int_equal(spool_store_duplicate_bound(store), 0);
     struct spool_txn *t = begin();
@@ -204,7 +194,6 @@ static void ids_are_reserved(void **state)
 
 static void order_of_the_queue(void **state)
 {
-    (void)state;
     struct spool_txn *t = begin();
     struct spool_position third = put(t, 30, SLICE(""));
     struct spool_position first = put(t, 10, SLICE(""));
@@ -237,7 +226,6 @@ static void order_of_the_queue(void **state)
 
 static void sequence_goes_on_after_a_restart(void **state)
 {
-    (void)state;
     struct spool_position before = put_one(1);
     down();
     up();
@@ -247,7 +235,6 @@ static void sequence_goes_on_after_a_restart(void **state)
 
 static void a_reader_sees_its_snapshot(void **state)
 {
-    (void)state;
     struct spool_envelope e;
     struct slice body;
     struct spool_position at = put_one(1);
@@ -264,7 +251,6 @@ static void a_reader_sees_its_snapshot(void **state)
 
 static void removing_twice_is_fine(void **state)
 {
-    (void)state;
     struct spool_position at = put_one(1);
     for (int i = 0; i < 2; i++) {
         struct spool_txn *t = begin();
@@ -276,7 +262,6 @@ static void removing_twice_is_fine(void **state)
 
 static void same_id_twice_is_refused(void **state)
 {
-    (void)state;
     struct spool_position at;
     struct spool_envelope e = {.id = 1, .recipient_count = 1, .sender = SLICE("")};
     put_one(1);
@@ -294,7 +279,6 @@ static void same_id_twice_is_refused(void **state)
 
 static void discard_spares_committed_messages(void **state)
 {
-    (void)state;
     struct spool_position at;
     struct slice chunk;
     struct spool_txn *t = begin();
@@ -316,7 +300,6 @@ static void discard_spares_committed_messages(void **state)
 
 static void staging_is_cleared_at_start(void **state)
 {
-    (void)state;
     static char body[SPOOL_CHUNK_BYTES];
     uint64_t used = counts().used_bytes;
     struct spool_txn *t = begin();
@@ -334,7 +317,6 @@ static void staging_is_cleared_at_start(void **state)
 
 static void states_and_reasons_go_with_the_message(void **state)
 {
-    (void)state;
     struct spool_reason reason = {.state = SPOOL_RECIPIENT_DEFERRED, .text = SLICE("later")};
     struct spool_reason got;
     struct slice states;
@@ -386,7 +368,6 @@ static struct slice stored_record(char *copy, size_t capacity)
 
 static void every_damaged_byte_is_found_and_quarantined(void **state)
 {
-    (void)state;
     char record[512];
     char broken[512];
     const struct spool_key key = spool_key_id(1);
@@ -414,7 +395,6 @@ static void every_damaged_byte_is_found_and_quarantined(void **state)
 
 static void damaged_parts_are_found(void **state)
 {
-    (void)state;
     struct slice piece;
     struct spool_position at;
     struct spool_txn *t = begin();
@@ -451,7 +431,6 @@ static void damaged_parts_are_found(void **state)
 
 static void a_lost_queue_entry_is_made_again(void **state)
 {
-    (void)state;
     struct spool_position at = put_one(1);
     put_one(2);
     down();
@@ -488,7 +467,6 @@ static void a_lost_queue_entry_is_made_again(void **state)
 
 static void a_full_map_refuses_and_drains(void **state)
 {
-    (void)state;
     static char body[30000];
     char text[256] = "";
     down();
@@ -533,7 +511,6 @@ static void a_full_map_refuses_and_drains(void **state)
 
 static void ballast_comes_and_goes(void **state)
 {
-    (void)state;
     char path[160];
     struct stat st;
     char text[256];
@@ -559,7 +536,6 @@ static void count_wake(void *ctx)
 
 static void reopen_waits_for_readers(void **state)
 {
-    (void)state;
     int woken = 0;
     put_one(1);
     assert_int_equal(spool_reader_begin(reader), 0);

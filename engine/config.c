@@ -1,0 +1,95 @@
+/* Owns the life of a configuration snapshot and the questions asked of it. Called by everybody;
+ * must not read files. */
+#include "engine/config.h"
+
+#include "engine/config_option.h"
+#include "engine/config_value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void clear_section(enum config_section section, void *base)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->section == section) {
+            config_value_clear(o, (char *)base + o->offset);
+        }
+    }
+}
+
+void config_free(struct config *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < c->listener_count; i++) {
+        free(c->listeners[i].name);
+        clear_section(CONFIG_SECTION_LISTENER, &c->listeners[i]);
+    }
+    for (size_t i = 0; i < c->transport_count; i++) {
+        free(c->transports[i].name);
+        clear_section(CONFIG_SECTION_TRANSPORT, &c->transports[i]);
+    }
+    for (size_t i = 0; i < c->route_count; i++) {
+        free(c->routes[i].pattern);
+        clear_section(CONFIG_SECTION_ROUTE, &c->routes[i]);
+    }
+    free(c->listeners);
+    free(c->transports);
+    free(c->routes);
+    clear_section(CONFIG_SECTION_DNS, &c->dns);
+    clear_section(CONFIG_SECTION_SPOOL, c);
+    clear_section(CONFIG_SECTION_EVENT_LOG, c);
+    clear_section(CONFIG_SECTION_CONTROL, c);
+    clear_section(CONFIG_SECTION_GLOBAL, c);
+    free(c->path);
+    free(c);
+}
+
+static bool network_has(const struct config_network *n, const uint8_t address[16])
+{
+    int whole = n->bits / 8;
+    int rest = n->bits % 8;
+    if (memcmp(n->address, address, (size_t)whole) != 0) {
+        return false;
+    }
+    uint8_t mask = (uint8_t)(0xff00 >> rest);
+    return rest == 0 || ((n->address[whole] ^ address[whole]) & mask) == 0;
+}
+
+bool config_listener_trusts(const struct config_listener *l, const struct sockaddr *peer)
+{
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    uint8_t address[16];
+    if (peer->sa_family == AF_UNIX) {
+        return true;
+    }
+    if (peer->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, peer, sizeof(v4));
+        memcpy(address, mapped, sizeof(mapped));
+        memcpy(address + sizeof(mapped), &v4.sin_addr, 4);
+    } else if (peer->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+        memcpy(&v6, peer, sizeof(v6));
+        memcpy(address, &v6.sin6_addr, sizeof(address));
+    } else {
+        return false;
+    }
+    for (size_t i = 0; i < l->relay_from.count; i++) {
+        if (network_has(&l->relay_from.items[i], address)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t config_transport_find(const struct config *c, struct slice name)
+{
+    size_t i = 0;
+    while (i < c->transport_count && !slice_eq(slice_of(c->transports[i].name), name)) {
+        i++;
+    }
+    return i;
+}

@@ -1,0 +1,35 @@
+/* Between reading the file (config_load.c) and the rules between options (config_check.c): where a
+ * value came from, and how to complain about it. Nobody else includes this. */
+#ifndef ENGINE_CONFIG_LOAD_H
+#define ENGINE_CONFIG_LOAD_H
+
+#include "base/attr.h"
+#include "engine/config.h"
+#include "engine/config_option.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct config_loader;
+
+struct config_place {
+    size_t source; /* index of the file */
+    unsigned line; /* 0: the file as a whole */
+};
+
+/* Where the index-th section of this kind (0 where it stands once) sets the option; the section's
+ * own line when it does not set it or `name` is NULL; inside a transport, the top level's line when
+ * only that sets it. */
+struct config_place config_place_of(const struct config_loader *l, enum config_section section,
+                                    size_t index, const char *name);
+/* "FILE:LINE: key: message"; the message says "what is wrong; what would be right". */
+void config_complain(struct config_loader *l, struct config_place place, const char *key,
+                     const char *fmt, ...) PRINTF_LIKE(4, 5);
+void config_warn(struct config_loader *l, struct config_place place, const char *key,
+                 const char *fmt, ...) PRINTF_LIKE(4, 5);
+
+/* Complete what follows from other options or from the system, and check every rule that needs
+ * more than one option. errors: -ENOMEM; complaints are no error here */
+MUST_USE int config_check(struct config_loader *l, struct config *c);
+
+#endif

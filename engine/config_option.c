@@ -1,0 +1,399 @@
+/* Owns the table of options. Read by the parser, the defaults, the checks and the reference; it
+ * must not know what uses an option. */
+#include "engine/config_option.h"
+
+#include "engine/config.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define DAYS(n)        ((int64_t)(n)*86400)
+#define MEGA(n)        ((int64_t)(n) << 20)
+#define TIME_MAX       INT32_MAX /* seconds */
+#define SIZE_MAX_BYTES (1LL << 50)
+
+const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
+    [CONFIG_SECTION_GLOBAL] = {"", NULL, "struct config",
+                               "Written at the top level of the file, outside every section."},
+    [CONFIG_SECTION_SPOOL] = {"spool", NULL, "struct config", "Where accepted mail is kept."},
+    [CONFIG_SECTION_LISTENER] =
+        {"listener", "ADDR:PORT", "struct config_listener",
+         "A socket on which mail is accepted over SMTP. The title is a "
+         "numeric address and port: `\"192.0.2.1:25\"`, `\"[::]:25\"`. Mail "
+         "is taken from hosts in `relay_from` and from clients that "
+         "authenticated; from nobody else."},
+    [CONFIG_SECTION_DNS] = {"dns", NULL, "struct config_dns", "How names are resolved."},
+    [CONFIG_SECTION_EVENT_LOG] = {"event_log", NULL, "struct config",
+                                  "One JSON line for each reception, delivery, transient failure, "
+                                  "bounce and expiry."},
+    [CONFIG_SECTION_CONTROL] = {"control", NULL, "struct config",
+                                "The socket over which `sluice queue` and `sluice send` reach the "
+                                "daemon."},
+    [CONFIG_SECTION_TRANSPORT] =
+        {"transport", "NAME", "struct config_transport",
+         "A way to deliver, with its own scheduler: destinations, windows, connections and limits. "
+         "Each option may also be written at the top level, where it is the default of all "
+         "transports: the value inside the transport counts, else the one at the top level, else "
+         "the built-in default. Names and meaning are Postfix's, without the `default_` or `qmgr_` "
+         "prefix."},
+    [CONFIG_SECTION_ROUTE] =
+        {"route", "PATTERN", "struct config_route",
+         "Which transport and nexthop serve a recipient's domain. The pattern is a domain "
+         "(`\"example.com\"`), all subdomains of a domain (`\".example.com\"`) or everything "
+         "(`\"*\"`). The exact domain goes before the longest matching subdomain pattern, and that "
+         "before `\"*\"`. A recipient without a route is refused with `550 5.1.2`."},
+};
+
+static const char *const rule_choices[] = {"readme", "postfix3", NULL};
+static const char *const tls_choices[] = {"none", "may", "encrypt", NULL};
+static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
+
+#define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
+#define SPOOL(field)     CONFIG_SECTION_SPOOL, offsetof(struct config, field)
+#define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
+#define DNS(field)       CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
+#define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
+#define SCHED(field)     CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, sched.field)
+#define SMTP(field)      CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, smtp.field)
+#define ROUTE(field)     CONFIG_SECTION_ROUTE, offsetof(struct config_route, field)
+
+/* Each takes (name, section and offset, default, ..., documentation). */
+#define ROW(...) ROW_(__VA_ARGS__)
+#define ROW_(n, s, o, t, d, dd, lo, hi, u, c, text)                                                \
+    {                                                                                              \
+        .name = (n), .section = (s), .type = (t), .offset = (o), .initial = (d),                   \
+        .initial_doc = (dd), .min = (lo), .max = (hi), .unit = (u), .choices = (c), .doc = (text)  \
+    }
+#define INT(n, at, d, lo, hi, text)  ROW(n, at, CONFIG_TYPE_INT, d, NULL, lo, hi, 0, NULL, text)
+#define BOOL(n, at, d, text)         ROW(n, at, CONFIG_TYPE_BOOL, d, NULL, 0, 1, 0, NULL, text)
+#define TIME(n, at, d, lo, hi, text) ROW(n, at, CONFIG_TYPE_TIME, d, NULL, lo, hi, 's', NULL, text)
+#define SIZE(n, at, d, lo, text)                                                                   \
+    ROW(n, at, CONFIG_TYPE_SIZE, d, NULL, lo, SIZE_MAX_BYTES, 0, NULL, text)
+#define TEXT(n, at, d, dd, hi, text) ROW(n, at, CONFIG_TYPE_TEXT, d, dd, 1, hi, 0, NULL, text)
+#define CHOICE(n, at, d, c, text)    ROW(n, at, CONFIG_TYPE_CHOICE, d, NULL, 0, 0, 0, c, text)
+#define LIST(n, at, t, dd, text)     ROW(n, at, t, NULL, dd, 0, 0, 0, NULL, text)
+#define FEEDBACK(n, at, d, text)     ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
+
+const struct config_option config_options[] = {
+    /* --- global --- */
+    INT("workers", GLOBAL(workers), "0", 0, 256,
+        "Worker threads; each has an event loop with its own connections. 0: one for each core."),
+    INT("scheduler_threads", GLOBAL(scheduler_threads), "0", 0, 256,
+        "Threads for schedulers; transports beyond this number share threads. 0: four for each "
+        "core."),
+    TEXT("user", GLOBAL(user), NULL, "stay who started it", 64,
+         "The account that the daemon becomes after it has opened its listeners. Started as root "
+         "without it, the daemon warns."),
+    TEXT("hostname", GLOBAL(hostname), NULL, "the system's host name", 255,
+         "The name of this host: in greetings, in EHLO, in Received headers and in bounces "
+         "(Postfix: `myhostname`)."),
+    BOOL("allow_loopback", GLOBAL(allow_loopback), "no",
+         "Deliver to hosts that MX records place on loopback addresses. Otherwise that is a mail "
+         "loop and bounces. A nexthop in brackets may always be on loopback."),
+    TIME("shutdown_timeout", GLOBAL(shutdown_timeout), "5s", 0, 3600,
+         "How long a daemon that was told to stop waits for the final replies of deliveries in "
+         "flight."),
+    SIZE("map_size", GLOBAL(spool.map_size), "1T", MEGA(16),
+         "Address space of the spool's memory map, the most that the spool can hold. It costs "
+         "neither memory nor disk in advance."),
+    SIZE("spool_reserve", GLOBAL(spool.reserve), "256M", 0,
+         "Below this much free space, in the map or on the disk, new mail is answered with 452; "
+         "queued mail goes on draining."),
+    SIZE("spool_ballast", GLOBAL(spool.ballast), "64M", 0,
+         "Size of a file in the spool that is given up when something else fills the disk, so that "
+         "results can still be stored. 0: none."),
+    SIZE("intake_memory", GLOBAL(intake_memory), "64M", MEGA(1),
+         "Bytes received and not yet stored, all connections together; at this limit reading "
+         "pauses."),
+    INT("hopcount_limit", GLOBAL(hopcount_limit), "50", 1, INT_MAX,
+        "A message with more Received headers than this is refused as a loop."),
+    INT("message_active_limit", GLOBAL(message_active_limit), "20000", 1, INT_MAX,
+        "Messages that schedulers hold in memory, all transports together; the others wait in the "
+        "spool."),
+    INT("message_recipient_limit", GLOBAL(message_recipient_limit), "20000", 1, INT_MAX,
+        "Recipients in memory. Raised to `message_active_limit`, with a warning, when it is "
+        "smaller."),
+    INT("message_recipient_minimum", GLOBAL(message_recipient_minimum), "10", 1, INT_MAX,
+        "Recipients in memory that every message gets, however full the pools are."),
+    TIME("queue_run_delay", GLOBAL(queue_run_delay), "300s", 1, TIME_MAX,
+         "Interval between scans for deferred mail that is due again."),
+    TIME("minimal_backoff_time", GLOBAL(minimal_backoff_time), "300s", 1, TIME_MAX,
+         "Shortest time between two attempts of a message, and how long a dead destination is left "
+         "alone."),
+    TIME("maximal_backoff_time", GLOBAL(maximal_backoff_time), "4000s", 1, TIME_MAX,
+         "Longest time between two attempts of a message. Between the two limits it is the "
+         "message's age."),
+    TIME("maximal_queue_lifetime", GLOBAL(maximal_queue_lifetime), "5d", 0, DAYS(100),
+         "A message that could not be delivered for so long is returned to its sender. 0: after "
+         "one attempt."),
+    TIME("bounce_queue_lifetime", GLOBAL(bounce_queue_lifetime), "5d", 0, DAYS(100),
+         "The same for mail with the null sender. Lowered to `maximal_queue_lifetime`, with a "
+         "warning, when it is larger."),
+    ROW("delay_warning_time", GLOBAL(delay_warning_time), CONFIG_TYPE_TIME, "0h", NULL, 0, TIME_MAX,
+        'h', NULL,
+        "After this time a sender is told, once, that the message is still queued. Hours when no "
+        "unit is written. 0: never."),
+    BOOL("confirm_delay_cleared", GLOBAL(confirm_delay_cleared), "no",
+         "Tell a sender who was warned of a delay when the message is delivered after all."),
+    BOOL("destination_concurrency_feedback_debug", GLOBAL(destination_concurrency_feedback_debug),
+         "no", "Log each change of a window."),
+    LIST("defer_transports", GLOBAL(defer_transports), CONFIG_TYPE_TEXTS, "{}",
+         "Transports that queue and deliver nothing; the same as `hold = yes` in each of them."),
+    SIZE("bounce_size_limit", GLOBAL(bounce_size_limit), "50000", 0,
+         "How much of the original message a bounce returns; of a larger one only the headers. "
+         "0: always only the headers."),
+    /* --- spool, event_log, control --- */
+    TEXT("path", SPOOL(spool.path), "/var/spool/sluice", NULL, 4000,
+         "Directory of the spool. It is created, for its owner only, when it does not exist. One "
+         "daemon at a time uses it."),
+    ROW("path", CONFIG_SECTION_EVENT_LOG, offsetof(struct config, event_log_path), CONFIG_TYPE_TEXT,
+        NULL, "SPOOL/events.jsonl", 1, 4000, 0, NULL,
+        "File of the event log, opened again on SIGHUP. `none`: no event log."),
+    ROW("path", CONFIG_SECTION_CONTROL, offsetof(struct config, control_path), CONFIG_TYPE_TEXT,
+        NULL, "SPOOL/control", 1, 107, 0, NULL,
+        "Path of the Unix socket, mode 0660. Whoever may connect may send mail and read the "
+        "queue."),
+    /* --- listener --- */
+    LIST("relay_from", LISTENER(relay_from), CONFIG_TYPE_NETWORKS, "{}",
+         "Networks whose hosts may send to any domain without AUTH: `{\"127.0.0.0/8\", \"::1\"}`."),
+    TEXT("tls_certificate", LISTENER(tls_certificate), NULL, "no STARTTLS", 4000,
+         "PEM file with the certificate and its chain; STARTTLS is offered with it."),
+    TEXT("tls_key", LISTENER(tls_key), NULL, "none", 4000, "PEM file with the certificate's key."),
+    TEXT(
+        "users", LISTENER(users), NULL, "no AUTH", 4000,
+        "File of lines `NAME:HASH`, hashes as crypt(3) makes them. Clients may then use AUTH PLAIN "
+        "and LOGIN, over TLS only."),
+    BOOL("require_tls", LISTENER(require_tls), "no", "Accept MAIL only after STARTTLS."),
+    SIZE("message_size_limit", LISTENER(message_size_limit), "50M", 0,
+         "Largest message accepted; announced with SIZE. 0: no limit."),
+    INT("smtpd_recipient_limit", LISTENER(smtpd_recipient_limit), "1000", 0, INT_MAX,
+        "Recipients of one message; further ones are answered with 452. 0: no limit."),
+    TIME("smtpd_timeout", LISTENER(smtpd_timeout), "300s", 1, TIME_MAX,
+         "A client silent for so long is disconnected with 421."),
+    INT("smtpd_hard_error_limit", LISTENER(smtpd_hard_error_limit), "20", 1, INT_MAX,
+        "A client that caused so many errors is disconnected."),
+    INT("smtpd_junk_command_limit", LISTENER(smtpd_junk_command_limit), "100", 1, INT_MAX,
+        "NOOP, VRFY, RSET and the like beyond this number, without mail in between, count as "
+        "errors."),
+    INT("smtpd_connection_limit", LISTENER(smtpd_connection_limit), "1000", 1, 1000000,
+        "Open connections of this listener; further clients are answered with 421."),
+    INT("smtpd_client_connection_count_limit", LISTENER(smtpd_client_connection_count_limit), "50",
+        0, INT_MAX,
+        "Open connections of one client address. Does not apply to hosts in `relay_from`. 0: no "
+        "limit."),
+    INT("line_length_limit", LISTENER(line_length_limit), "2048", 512, 65536,
+        "Bytes of a command line; a longer one is an error. Lines of a message are not limited."),
+    /* --- dns --- */
+    LIST("servers", DNS(servers), CONFIG_TYPE_ADDRESSES, "/etc/resolv.conf",
+         "Name servers, `ADDR` or `ADDR:PORT`: `{\"127.0.0.1:5300\", \"[::1]:53\"}`."),
+    TIME("timeout", DNS(timeout), "5s", 1, 60, "How long one try waits for an answer."),
+    INT("tries", DNS(tries), "3", 1, 10, "Tries at each server before a lookup fails softly."),
+    INT("cache_size", DNS(cache_size), "100000", 0, 10000000,
+        "Names kept in the cache. 0: no cache."),
+    TIME("cache_max_ttl", DNS(cache_max_ttl), "1d", 1, DAYS(30),
+         "An answer is kept no longer than this, whatever its TTL says."),
+    TIME("cache_negative_ttl", DNS(cache_negative_ttl), "300s", 1, DAYS(1),
+         "How long it is remembered that a name does not exist, when the zone names no time; also "
+         "the longest time."),
+    /* --- transport: scheduler --- */
+    CHOICE("concurrency_feedback_rule", SCHED(concurrency_feedback_rule), "readme", rule_choices,
+           "How feedback moves a window: `readme` is the published algorithm taken literally, "
+           "`postfix3` what Postfix 3 does (rounding by half a feedback, dead at the limit instead "
+           "of beyond it, no square root)."),
+    INT("initial_destination_concurrency", SCHED(initial_destination_concurrency), "5", 1, INT_MAX,
+        "Window of a destination that is new: connections that may be busy at a time. Never more "
+        "than `destination_concurrency_limit`."),
+    INT("destination_concurrency_limit", SCHED(destination_concurrency_limit), "20", 0, INT_MAX,
+        "Largest window. 0: no limit."),
+    FEEDBACK("destination_concurrency_positive_feedback", TRANSPORT(positive_feedback), "1",
+             "How much one success adds to the window: `NUMBER`, `NUMBER/NUMBER`, "
+             "`NUMBER/concurrency` or, under the `readme` rule, `NUMBER/sqrt_concurrency`; the "
+             "result lies in 0..1."),
+    FEEDBACK("destination_concurrency_negative_feedback", TRANSPORT(negative_feedback), "1",
+             "How much one failure of the site takes from the window; same syntax."),
+    INT("destination_concurrency_failed_cohort_limit",
+        SCHED(destination_concurrency_failed_cohort_limit), "1", 0, INT_MAX,
+        "A destination is dead after so many cohorts (windows full) of failures without a success. "
+        "0: never."),
+    INT("destination_recipient_limit", SCHED(destination_recipient_limit), "50", 0, INT_MAX,
+        "Recipients of one delivery. 1: each recipient is a destination of its own. 0: no limit."),
+    TIME("destination_rate_delay", SCHED(destination_rate_delay), "0s", 0, TIME_MAX,
+         "Pause between two deliveries to a destination; makes its window 1. 0: off."),
+    TIME("transport_rate_delay", SCHED(transport_rate_delay), "0s", 0, TIME_MAX,
+         "Pause before each delivery of the transport, which then makes one at a time. 0: off."),
+    INT("delivery_slot_cost", SCHED(delivery_slot_cost), "5", 0, INT_MAX,
+        "Selections of a large message that earn one for a smaller message which arrived later. 0 "
+        "or 1: no preemption."),
+    INT("delivery_slot_loan", SCHED(delivery_slot_loan), "3", 0, INT_MAX,
+        "Slots that a preempting message may have in advance."),
+    INT("delivery_slot_discount", SCHED(delivery_slot_discount), "50", 0, 100,
+        "Percentage of the needed slots that is enough to begin."),
+    INT("minimum_delivery_slots", SCHED(minimum_delivery_slots), "3", 0, INT_MAX,
+        "A message that could earn fewer slots than this is never preempted."),
+    INT("recipient_limit", SCHED(recipient_limit), "20000", 0, INT_MAX,
+        "Recipients of the transport in memory (its pool)."),
+    INT("extra_recipient_limit", SCHED(extra_recipient_limit), "1000", 0, INT_MAX,
+        "Recipients beyond the pool for messages that preempt others."),
+    INT("recipient_refill_limit", SCHED(recipient_refill_limit), "100", 1, INT_MAX,
+        "More recipients of a message are read from the spool when so many fit."),
+    TIME("recipient_refill_delay", SCHED(recipient_refill_delay), "5s", 1, TIME_MAX,
+         "More recipients are read after this time even when fewer fit."),
+    INT("process_limit", SCHED(process_limit), "100", 1, 65535,
+        "Open connections of the transport, all destinations together."),
+    INT("pipeline_depth", SCHED(pipeline_depth), "16", 1, 1000,
+        "Deliveries in flight on one connection; how many are really sent ahead is measured. 1: "
+        "one after the other, as Postfix does."),
+    BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
+    /* --- transport: SMTP client --- */
+    INT("smtp_tcp_port", SMTP(smtp_tcp_port), "25", 1, 65535,
+        "Port of destinations whose nexthop names none."),
+    TIME("smtp_connect_timeout", SMTP(smtp_connect_timeout), "30s", 0, TIME_MAX,
+         "Time for a TCP connection. 0: the system's."),
+    TIME("smtp_helo_timeout", SMTP(smtp_helo_timeout), "300s", 1, TIME_MAX,
+         "Time for the greeting, and for the reply to EHLO or HELO."),
+    TIME("smtp_starttls_timeout", SMTP(smtp_starttls_timeout), "300s", 1, TIME_MAX,
+         "Time for the reply to STARTTLS and for the handshake."),
+    TIME("smtp_mail_timeout", SMTP(smtp_mail_timeout), "300s", 1, TIME_MAX,
+         "Time for the reply to MAIL."),
+    TIME("smtp_rcpt_timeout", SMTP(smtp_rcpt_timeout), "300s", 1, TIME_MAX,
+         "Time for the reply to RCPT."),
+    TIME("smtp_data_init_timeout", SMTP(smtp_data_init_timeout), "120s", 1, TIME_MAX,
+         "Time for the reply to DATA."),
+    TIME("smtp_data_xfer_timeout", SMTP(smtp_data_xfer_timeout), "180s", 1, TIME_MAX,
+         "How long the transfer of a message may stand still."),
+    TIME("smtp_data_done_timeout", SMTP(smtp_data_done_timeout), "600s", 1, TIME_MAX,
+         "Time for the reply to the end of the message."),
+    TIME("smtp_rset_timeout", SMTP(smtp_rset_timeout), "20s", 1, TIME_MAX,
+         "Time for the reply to RSET."),
+    TIME("smtp_quit_timeout", SMTP(smtp_quit_timeout), "300s", 1, TIME_MAX,
+         "Time to send QUIT and see the connection end."),
+    INT("smtp_mx_address_limit", SMTP(smtp_mx_address_limit), "5", 0, INT_MAX,
+        "Addresses tried for one delivery, failed connections included. 0: no limit."),
+    INT("smtp_mx_session_limit", SMTP(smtp_mx_session_limit), "2", 0, INT_MAX,
+        "Sessions, that is hosts which completed the handshake, tried for one delivery. 0: no "
+        "limit."),
+    BOOL("smtp_skip_5xx_greeting", SMTP(smtp_skip_5xx_greeting), "yes",
+         "A host that greets with 5xx is passed over like one that greets with 4xx; otherwise the "
+         "mail bounces."),
+    BOOL("smtp_always_send_ehlo", SMTP(smtp_always_send_ehlo), "yes",
+         "Send EHLO also to a host whose greeting does not say ESMTP."),
+    INT("smtp_line_length_limit", SMTP(smtp_line_length_limit), "998", 0, 1 << 20,
+        "Longer lines of a message are folded when they are sent. 0: sent as they are."),
+    TEXT("smtp_helo_name", SMTP(smtp_helo_name), NULL, "`hostname`", 255,
+         "The name in EHLO and HELO."),
+    CHOICE("smtp_tls_security_level", SMTP(smtp_tls_security_level), "may", tls_choices,
+           "`none`: no TLS; `may`: TLS where it is offered, without verification; `encrypt`: no "
+           "delivery without TLS."),
+    TEXT("smtp_tls_CAfile", SMTP(smtp_tls_CAfile), NULL, "no verification", 4000,
+         "PEM file with the authorities against which certificates are verified at level "
+         "`encrypt`."),
+    TIME("smtp_connection_cache_time_limit", SMTP(smtp_connection_cache_time_limit), "2s", 0,
+         TIME_MAX, "An idle connection is kept so long for the next delivery. 0: not at all."),
+    TIME("smtp_connection_reuse_time_limit", SMTP(smtp_connection_reuse_time_limit), "300s", 1,
+         TIME_MAX, "A connection older than this takes no further delivery."),
+    INT("smtp_connection_reuse_count_limit", SMTP(smtp_connection_reuse_count_limit), "0", 0,
+        INT_MAX, "Deliveries on one connection. 0: no limit."),
+    CHOICE("inet_protocols", SMTP(inet_protocols), "all", protocol_choices,
+           "Which addresses of a host are used."),
+    /* --- route --- */
+    TEXT("transport", ROUTE(transport_name), NULL, "must be set", 64,
+         "The transport, by its name."),
+    ROW("nexthop", ROUTE(nexthop), CONFIG_TYPE_TEXT, "", "the recipient's domain", 0, 320, 0, NULL,
+        "Where the mail goes, as in Postfix: `HOST` or `HOST:PORT` with MX lookup, `[HOST]` or "
+        "`[HOST]:PORT` or `[ADDRESS]:PORT` without."),
+};
+
+const size_t config_option_count = sizeof(config_options) / sizeof(config_options[0]);
+
+const struct config_option *config_option_find(enum config_section section, const char *name)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        bool is_here = o->section == section ||
+                       (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
+        if (is_here && strcmp(o->name, name) == 0) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+enum config_section config_section_find(const char *name)
+{
+    for (int s = CONFIG_SECTION_GLOBAL + 1; s < CONFIG_SECTION_COUNT; s++) {
+        if (strcmp(config_sections[s].name, name) == 0) {
+            return (enum config_section)s;
+        }
+    }
+    return CONFIG_SECTION_COUNT;
+}
+
+#define NEAREST_MAX_BYTES 63
+
+/* Levenshtein's distance; both at most NEAREST_MAX_BYTES. */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t row[NEAREST_MAX_BYTES + 1];
+    size_t b_len = strlen(b);
+    for (size_t j = 0; j <= b_len; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; a[i - 1] != '\0'; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            size_t best = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            if (row[j] + 1 < best) {
+                best = row[j] + 1;
+            }
+            if (row[j - 1] + 1 < best) {
+                best = row[j - 1] + 1;
+            }
+            row[j] = best;
+        }
+    }
+    return row[b_len];
+}
+
+/* Postfix's prefix of a global default is not an edit but a habit. */
+static const char *without_prefix(const char *name)
+{
+    static const char *const prefixes[] = {"default_", "qmgr_", "my", NULL};
+    for (size_t i = 0; prefixes[i] != NULL; i++) {
+        size_t len = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], len) == 0) {
+            return name + len;
+        }
+    }
+    return name;
+}
+
+const char *config_option_nearest(enum config_section section, const char *name)
+{
+    const char *bare = without_prefix(name);
+    size_t len = strlen(bare);
+    if (len == 0 || len > NEAREST_MAX_BYTES) {
+        return NULL;
+    }
+    size_t best = len / 3 + (len > 3 ? 2 : 1); /* about a third of the letters may be wrong */
+    const char *found = NULL;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        bool is_here = o->section == section ||
+                       (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
+        size_t distance = is_here ? edit_distance(bare, o->name) : SIZE_MAX;
+        if (distance < best) {
+            best = distance;
+            found = o->name;
+        }
+    }
+    for (int s = 1; s < CONFIG_SECTION_COUNT && section == CONFIG_SECTION_GLOBAL; s++) {
+        size_t distance = edit_distance(bare, config_sections[s].name);
+        if (distance < best) {
+            best = distance;
+            found = config_sections[s].name;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,223 @@
+/* Owns the text of configuration files on its way to the parser. The parser library counts a C
+ * comment as a line too many and stops at the first unknown key; both are cured here, by blanking
+ * bytes. It must not judge what the text means. */
+#include "engine/config_source.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void blank(char *text, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        if (text[i] != '\n') {
+            text[i] = ' ';
+        }
+    }
+}
+
+/* End of the quoted string that starts at `at`, past its quote. */
+static size_t skip_string(const char *text, size_t len, size_t at)
+{
+    char quote = text[at++];
+    while (at < len && text[at] != quote) {
+        at += text[at] == '\\' && at + 1 < len ? 2 : 1;
+    }
+    return at < len ? at + 1 : len;
+}
+
+static bool starts_comment(const char *text, size_t len, size_t at)
+{
+    return text[at] == '#' ||
+           (text[at] == '/' && at + 1 < len && (text[at + 1] == '/' || text[at + 1] == '*'));
+}
+
+static size_t skip_comment(const char *text, size_t len, size_t at)
+{
+    if (text[at] == '/' && text[at + 1] == '*') {
+        const char *end = at + 2 < len ? memmem(text + at + 2, len - at - 2, "*/", 2) : NULL;
+        return end != NULL ? (size_t)(end - text) + 2 : len;
+    }
+    const char *end = memchr(text + at, '\n', len - at);
+    return end != NULL ? (size_t)(end - text) : len;
+}
+
+static void blank_comments(struct config_source *s)
+{
+    for (size_t at = 0; at < s->len;) {
+        if (s->text[at] == '"' || s->text[at] == '\'') {
+            at = skip_string(s->text, s->len, at);
+        } else if (starts_comment(s->text, s->len, at)) {
+            size_t end = skip_comment(s->text, s->len, at);
+            blank(s->text, at, end);
+            at = end;
+        } else {
+            at++;
+        }
+    }
+}
+
+int config_source_set(struct config_source *s, const char *name, struct slice text)
+{
+    *s = (struct config_source){.name = strdup(name)};
+    s->text = text.len <= CONFIG_SOURCE_MAX_BYTES ? malloc(text.len + 2) : NULL;
+    if (s->name == NULL || s->text == NULL) {
+        config_source_fini(s);
+        return text.len > CONFIG_SOURCE_MAX_BYTES ? ERR_LIMIT : -ENOMEM;
+    }
+    memcpy(s->text, text.data, text.len);
+    s->text[text.len] = '\n';
+    s->text[text.len + 1] = '\0';
+    s->len = text.len + 1;
+    blank_comments(s);
+    return 0;
+}
+
+int config_source_read(struct config_source *s, const char *path)
+{
+    struct buf b;
+    int err = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    buf_init(&b, CONFIG_SOURCE_MAX_BYTES);
+    for (;;) {
+        char *room = buf_reserve(&b, 65536);
+        ssize_t n = room == NULL ? -1 : read(fd, room, 65536);
+        if (n <= 0) {
+            err = room == NULL ? ERR_LIMIT : n < 0 ? -errno : 0;
+            break;
+        }
+        b.len += (size_t)n;
+    }
+    (void)close(fd); /* read only: nothing can be lost */
+    if (err == 0 && b.len > 0 && memchr(b.data, '\0', b.len) != NULL) {
+        err = ERR_SYNTAX;
+    }
+    if (err == 0) {
+        err = config_source_set(s, path, b.len > 0 ? buf_slice(&b) : SLICE(""));
+    }
+    buf_fini(&b);
+    return err;
+}
+
+void config_source_fini(struct config_source *s)
+{
+    free(s->name);
+    free(s->text);
+    *s = (struct config_source){NULL, NULL, 0};
+}
+
+/* A token as the parser's lexer cuts it: a string, a word, or one of { } ( ) = , +. */
+struct token {
+    size_t start, end;  /* bytes of the text, quotes included */
+    struct slice value; /* without quotes, escapes as they stand */
+    unsigned line;      /* of its end, as the parser counts */
+    char kind;          /* 'w' word or string, else the character itself; 0 at the end */
+};
+
+static void token_next(const struct config_source *s, struct token *t)
+{
+    size_t at = t->end;
+    while (at < s->len && strchr(" \t\r\n", s->text[at]) != NULL) {
+        t->line += s->text[at++] == '\n';
+    }
+    t->start = at;
+    t->kind = 0;
+    if (at < s->len && strchr("{}()=,+", s->text[at]) != NULL) {
+        t->kind = s->text[at++];
+    } else if (at < s->len && (s->text[at] == '"' || s->text[at] == '\'')) {
+        t->kind = 'w';
+        at = skip_string(s->text, s->len, at);
+        for (size_t i = t->start; i < at; i++) {
+            t->line += s->text[i] == '\n';
+        }
+    } else if (at < s->len) {
+        t->kind = 'w';
+        while (at < s->len && strchr(" \t\r\n{}()=,+\"'", s->text[at]) == NULL) {
+            at++;
+        }
+    }
+    t->end = at;
+    bool is_quoted = t->kind == 'w' && strchr("\"'", s->text[t->start]) != NULL;
+    size_t quotes = is_quoted ? 1 : 0;
+    size_t inner = t->end - t->start > 2 * quotes ? t->end - t->start - 2 * quotes : 0;
+    t->value = slice_make(s->text + t->start + quotes, inner);
+}
+
+/* From an opening brace or parenthesis to past the one that closes it. */
+static void token_skip_block(const struct config_source *s, struct token *t)
+{
+    int depth = 0;
+    do {
+        depth += t->kind == '{' || t->kind == '(' ? 1 : 0;
+        depth -= t->kind == '}' || t->kind == ')' ? 1 : 0;
+        if (depth > 0) {
+            token_next(s, t);
+        }
+    } while (depth > 0 && t->kind != 0);
+}
+
+bool config_source_blank_word(struct config_source *s, unsigned line, const char *word)
+{
+    struct token t = {.line = 1};
+    do {
+        token_next(s, &t);
+    } while (t.kind != 0 &&
+             !(t.line == line && t.kind == 'w' && slice_eq(t.value, slice_of(word))));
+    if (t.kind == 0) {
+        return false;
+    }
+    size_t start = t.start;
+    struct token end = t;
+    token_next(s, &t);
+    if (t.kind == '+') {
+        token_next(s, &t);
+    }
+    if (t.kind == '=') {
+        end = t;
+        token_next(s, &t);
+    } else if (t.kind == 'w') {
+        token_next(s, &t); /* a section's title */
+        if (t.kind != '{') {
+            blank(s->text, start, end.end);
+            return true; /* only the stray word: what follows may be a statement of its own */
+        }
+    }
+    if (t.kind == '{' || t.kind == '(') {
+        token_skip_block(s, &t);
+        end = t;
+    } else if (t.kind == 'w') {
+        end = t;
+    }
+    blank(s->text, start, end.end);
+    return true;
+}
+
+bool config_source_blank_title(struct config_source *s, unsigned line, const char *title)
+{
+    struct token before = {.line = 1}, name = before, t = before;
+    for (;;) {
+        token_next(s, &t);
+        if (t.kind == 0) {
+            return false;
+        }
+        if (t.kind == '{' && t.line == line && slice_eq(name.value, slice_of(title)) &&
+            before.kind == 'w') {
+            break;
+        }
+        before = name;
+        name = t;
+    }
+    size_t start = before.start;
+    token_skip_block(s, &t);
+    blank(s->text, start, t.end);
+    return true;
+}

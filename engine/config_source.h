@@ -1,0 +1,32 @@
+/* The text of one configuration file as it is given to the parser: comments blanked, and statements
+ * blanked that the parser cannot get past, so that one run finds as many mistakes as possible.
+ * Every byte keeps its line. Used by config_load.c only. */
+#ifndef ENGINE_CONFIG_SOURCE_H
+#define ENGINE_CONFIG_SOURCE_H
+
+#include "base/attr.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CONFIG_SOURCE_MAX_BYTES (64u * 1024 * 1024)
+
+struct config_source {
+    char *name; /* for complaints */
+    char *text; /* NUL-terminated, ends with a newline */
+    size_t len; /* bytes before the NUL */
+};
+
+/* errors   -errno of the file; ERR_LIMIT; ERR_SYNTAX when it has a NUL byte */
+MUST_USE int config_source_read(struct config_source *s, const char *path);
+/* errors   ERR_LIMIT, -ENOMEM */
+MUST_USE int config_source_set(struct config_source *s, const char *name, struct slice text);
+void config_source_fini(struct config_source *s);
+
+/* Blank the statement that starts with `word` on this line. false when there is none. */
+MUST_USE bool config_source_blank_word(struct config_source *s, unsigned line, const char *word);
+/* Blank the section whose title and opening brace (on this line) are these. */
+MUST_USE bool config_source_blank_title(struct config_source *s, unsigned line, const char *title);
+
+#endif

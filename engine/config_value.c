@@ -1,0 +1,435 @@
+/* Owns the syntax of option values. Called by the loader; must not know files or other options. */
+#include "engine/config_value.h"
+
+#include "base/error.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+PRINTF_LIKE(2, 3) static int refuse(char why[CONFIG_WHY_BYTES], const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(why, CONFIG_WHY_BYTES, fmt, ap); /* cut where it is too long */
+    va_end(ap);
+    return ERR_SYNTAX;
+}
+
+/* Decimal digits, saturating: an overflow is larger than every limit. Returns where they end. */
+static const char *read_digits(const char *text, int64_t *ret)
+{
+    int64_t value = 0;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, *text - '0', &value)) {
+            value = INT64_MAX;
+        }
+    }
+    *ret = value;
+    return text;
+}
+
+static int parse_int(const struct config_option *o, const char *text, int64_t *ret, char *why)
+{
+    bool is_negative = text[0] == '-';
+    const char *digits = text + is_negative;
+    int64_t value = 0;
+    const char *end = read_digits(digits, &value);
+    if (end == digits || *end != '\0') {
+        return refuse(why, "\"%.40s\" is not a whole number; write digits only, such as %s", text,
+                      o->initial != NULL ? o->initial : "10");
+    }
+    value = is_negative ? -value : value;
+    if (value < o->min || value > o->max) {
+        if (o->max >= INT_MAX) {
+            return refuse(why, "%.40s is out of range; write %lld or more, less than 2^31", text,
+                          (long long)o->min);
+        }
+        return refuse(why, "%.40s is out of range; write a number from %lld to %lld", text,
+                      (long long)o->min, (long long)o->max);
+    }
+    *ret = value;
+    return 0;
+}
+
+static int64_t time_unit_seconds(char unit)
+{
+    switch (unit) {
+    case 's':
+        return 1;
+    case 'm':
+        return 60;
+    case 'h':
+        return 3600;
+    case 'd':
+        return 86400;
+    case 'w':
+        return 7 * 86400;
+    default:
+        return 0;
+    }
+}
+
+static int parse_time(const struct config_option *o, const char *text, int64_t *ret, char *why)
+{
+    int64_t value = 0;
+    const char *end = read_digits(text, &value);
+    int64_t factor = time_unit_seconds(*end == '\0' ? o->unit : *end);
+    if (end == text || factor == 0 || (end[0] != '\0' && end[1] != '\0')) {
+        return refuse(why,
+                      "\"%.40s\" is not a time; write a whole number and s, m, h, d or w, "
+                      "such as %s",
+                      text, o->initial != NULL ? o->initial : "10s");
+    }
+    if (__builtin_mul_overflow(value, factor, &value)) {
+        value = INT64_MAX;
+    }
+    if (value < o->min || value > o->max) {
+        if (o->max >= INT32_MAX) {
+            return refuse(why, "%.40s is out of range; write %llds or more, less than 68 years",
+                          text, (long long)o->min);
+        }
+        return refuse(why, "%.40s is out of range; write a time from %llds to %llds", text,
+                      (long long)o->min, (long long)o->max);
+    }
+    *ret = value * USEC_PER_SEC;
+    return 0;
+}
+
+static int parse_size(const struct config_option *o, const char *text, int64_t *ret, char *why)
+{
+    static const char units[] = "KMGT";
+    int64_t value = 0;
+    const char *end = read_digits(text, &value);
+    int64_t factor = 1;
+    if (end != text && *end != '\0') {
+        const char *unit = strchr(units, *end);
+        factor = unit != NULL && end[1] == '\0' ? 1LL << (10 * (unit - units + 1)) : 0;
+    }
+    if (end == text || factor == 0) {
+        return refuse(why,
+                      "\"%.40s\" is not a size; write a whole number of bytes, or with K, M, "
+                      "G or T, such as %s",
+                      text, o->initial != NULL ? o->initial : "10M");
+    }
+    if (__builtin_mul_overflow(value, factor, &value)) {
+        value = INT64_MAX;
+    }
+    if (value < o->min || value > o->max) {
+        return refuse(why, "%.40s is out of range; write %lld to %lld bytes", text,
+                      (long long)o->min, (long long)o->max);
+    }
+    *ret = value;
+    return 0;
+}
+
+static int parse_bool(const char *text, int64_t *ret, char *why)
+{
+    if (strcasecmp(text, "yes") == 0 || strcasecmp(text, "true") == 0 ||
+        strcasecmp(text, "on") == 0) {
+        *ret = 1;
+    } else if (strcasecmp(text, "no") == 0 || strcasecmp(text, "false") == 0 ||
+               strcasecmp(text, "off") == 0) {
+        *ret = 0;
+    } else {
+        return refuse(why, "\"%.40s\" is neither yes nor no; write yes or no", text);
+    }
+    return 0;
+}
+
+static int parse_choice(const struct config_option *o, const char *text, int64_t *ret, char *why)
+{
+    char all[128] = "";
+    for (size_t i = 0; o->choices[i] != NULL; i++) {
+        if (strcmp(o->choices[i], text) == 0) {
+            *ret = (int64_t)i;
+            return 0;
+        }
+        (void)strncat(all, i == 0 ? "" : ", ", sizeof(all) - strlen(all) - 1);
+        (void)strncat(all, o->choices[i], sizeof(all) - strlen(all) - 1);
+    }
+    return refuse(why, "\"%.40s\" is not known; write one of %s", text, all);
+}
+
+static int check_text(const struct config_option *o, const char *text, char *why)
+{
+    size_t len = strlen(text);
+    if ((int64_t)len < o->min) {
+        return refuse(why, "the value is empty; write something, or leave the option out");
+    }
+    if ((int64_t)len > o->max) {
+        return refuse(why, "the value has %zu bytes; write %lld at most", len, (long long)o->max);
+    }
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
+            return refuse(why, "the value has a control character; write printable text");
+        }
+    }
+    return 0;
+}
+
+int config_network_parse(struct slice text, struct config_network *ret)
+{
+    struct config_network n = {.address = {0}};
+    char address[INET6_ADDRSTRLEN];
+    size_t slash = slice_find(text, '/');
+    if (slash == 0 || slash >= sizeof(address) || memchr(text.data, '\0', text.len) != NULL) {
+        return ERR_SYNTAX;
+    }
+    memcpy(address, text.data, slash);
+    address[slash] = '\0';
+    int base = 0;
+    if (inet_pton(AF_INET, address, n.address + 12) == 1) {
+        n.address[10] = n.address[11] = 0xff;
+        base = 96;
+    } else if (inet_pton(AF_INET6, address, n.address) != 1) {
+        return ERR_SYNTAX;
+    }
+    n.bits = 128;
+    if (slash < text.len) {
+        char digits[4] = "";
+        size_t len = text.len - slash - 1;
+        int64_t bits = 0;
+        if (len == 0 || len >= sizeof(digits)) {
+            return ERR_SYNTAX;
+        }
+        memcpy(digits, text.data + slash + 1, len);
+        if (*read_digits(digits, &bits) != '\0' || bits > 128 - base) {
+            return ERR_SYNTAX;
+        }
+        n.bits = base + (int)bits;
+    }
+    for (int bit = n.bits; bit < 128; bit++) {
+        if ((n.address[bit / 8] & (0x80 >> (bit % 8))) != 0) {
+            return ERR_SYNTAX;
+        }
+    }
+    *ret = n;
+    return 0;
+}
+
+/* Split at the port; host without brackets goes to ret_host. */
+static int split_port(struct slice text, int default_port, char ret_host[INET6_ADDRSTRLEN],
+                      int64_t *ret_port)
+{
+    struct slice host = text;
+    struct slice port = slice_make("", 0);
+    bool has_port = false;
+    if (text.len > 0 && text.data[0] == '[') {
+        size_t end = slice_find(text, ']');
+        if (end == text.len || (end + 1 < text.len && text.data[end + 1] != ':')) {
+            return ERR_SYNTAX;
+        }
+        host = slice_make(text.data + 1, end - 1);
+        has_port = end + 1 < text.len;
+        port = has_port ? slice_from(text, end + 2) : port;
+    } else {
+        size_t colon = slice_find(text, ':');
+        bool is_bare_v6 =
+            colon < text.len && memchr(text.data + colon + 1, ':', text.len - colon - 1) != NULL;
+        has_port = colon < text.len && !is_bare_v6;
+        if (has_port) {
+            host = slice_to(text, colon);
+            port = slice_from(text, colon + 1);
+        }
+    }
+    char digits[6] = "";
+    if (host.len == 0 || host.len >= INET6_ADDRSTRLEN || port.len >= sizeof(digits) ||
+        has_port != (port.len > 0) || (!has_port && default_port == 0)) {
+        return ERR_SYNTAX;
+    }
+    memcpy(digits, port.data, port.len);
+    *ret_port = default_port;
+    if (has_port &&
+        (*read_digits(digits, ret_port) != '\0' || *ret_port < 1 || *ret_port > 65535)) {
+        return ERR_SYNTAX;
+    }
+    memcpy(ret_host, host.data, host.len);
+    ret_host[host.len] = '\0';
+    return 0;
+}
+
+int config_address_parse(struct slice text, int default_port, struct config_address *ret)
+{
+    char host[INET6_ADDRSTRLEN];
+    int64_t port = 0;
+    if (memchr(text.data, '\0', text.len) != NULL ||
+        split_port(text, default_port, host, &port) < 0) {
+        return ERR_SYNTAX;
+    }
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    struct config_address a = {.len = 0};
+    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+        memcpy(&a.address, &v4, sizeof(v4));
+        a.len = sizeof(v4);
+    } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
+        memcpy(&a.address, &v6, sizeof(v6));
+        a.len = sizeof(v6);
+    } else {
+        return ERR_SYNTAX;
+    }
+    *ret = a;
+    return 0;
+}
+
+int config_value_check(const struct config_option *o, const char *text,
+                       char ret_why[CONFIG_WHY_BYTES])
+{
+    int64_t number;
+    struct config_network network;
+    struct config_address address;
+    switch (o->type) {
+    case CONFIG_TYPE_INT:
+        return parse_int(o, text, &number, ret_why);
+    case CONFIG_TYPE_BOOL:
+        return parse_bool(text, &number, ret_why);
+    case CONFIG_TYPE_TIME:
+        return parse_time(o, text, &number, ret_why);
+    case CONFIG_TYPE_SIZE:
+        return parse_size(o, text, &number, ret_why);
+    case CONFIG_TYPE_CHOICE:
+        return parse_choice(o, text, &number, ret_why);
+    case CONFIG_TYPE_TEXT:
+    case CONFIG_TYPE_FEEDBACK:
+        return check_text(o, text, ret_why);
+    case CONFIG_TYPE_TEXTS:
+        return text[0] != '\0' ? 0 : refuse(ret_why, "an item is empty; write a name");
+    case CONFIG_TYPE_NETWORKS:
+        if (config_network_parse(slice_of(text), &network) < 0) {
+            return refuse(ret_why,
+                          "\"%.60s\" is not a network; write an address or a prefix "
+                          "without host bits, such as 192.0.2.0/24 or 2001:db8::/32",
+                          text);
+        }
+        return 0;
+    case CONFIG_TYPE_ADDRESSES:
+        if (config_address_parse(slice_of(text), 53, &address) < 0) {
+            return refuse(ret_why,
+                          "\"%.60s\" is not a numeric address; write ADDR or ADDR:PORT, "
+                          "such as 192.0.2.1:53 or [2001:db8::1]:53",
+                          text);
+        }
+        return 0;
+    case CONFIG_TYPE_COUNT:
+        break;
+    }
+    abort();
+}
+
+static int set_list(const struct config_option *o, const char *const *items, size_t count,
+                    void *field)
+{
+    size_t item_bytes = o->type == CONFIG_TYPE_TEXTS      ? sizeof(char *)
+                        : o->type == CONFIG_TYPE_NETWORKS ? sizeof(struct config_network)
+                                                          : sizeof(struct config_address);
+    void *array = count == 0 ? NULL : calloc(count, item_bytes);
+    if (count > 0 && array == NULL) {
+        return -ENOMEM;
+    }
+    int err = 0;
+    if (o->type == CONFIG_TYPE_TEXTS) {
+        struct config_texts *list = field;
+        list->items = array;
+        for (list->count = 0; list->count < count && err == 0; list->count++) {
+            list->items[list->count] = strdup(items[list->count]);
+            err = list->items[list->count] == NULL ? -ENOMEM : 0;
+        }
+    } else if (o->type == CONFIG_TYPE_NETWORKS) {
+        struct config_networks *list = field;
+        *list = (struct config_networks){array, count};
+        for (size_t i = 0; i < count && err == 0; i++) {
+            err = config_network_parse(slice_of(items[i]), &list->items[i]);
+        }
+    } else {
+        struct config_addresses *list = field;
+        *list = (struct config_addresses){array, count};
+        for (size_t i = 0; i < count && err == 0; i++) {
+            err = config_address_parse(slice_of(items[i]), 53, &list->items[i]);
+        }
+    }
+    return err;
+}
+
+static int set_number(const struct config_option *o, const char *text, void *field)
+{
+    char why[CONFIG_WHY_BYTES];
+    int64_t number = 0;
+    int err;
+    switch ((int)o->type) {
+    case CONFIG_TYPE_INT:
+        err = parse_int(o, text, &number, why);
+        *(int *)field = (int)number;
+        return err;
+    case CONFIG_TYPE_BOOL:
+        err = parse_bool(text, &number, why);
+        *(bool *)field = number != 0;
+        return err;
+    case CONFIG_TYPE_TIME:
+        err = parse_time(o, text, &number, why);
+        *(usec_t *)field = number;
+        return err;
+    case CONFIG_TYPE_SIZE:
+        err = parse_size(o, text, &number, why);
+        *(uint64_t *)field = (uint64_t)number;
+        return err;
+    default:
+        err = parse_choice(o, text, &number, why);
+        *(unsigned *)field = (unsigned)number; /* enums without negative values are unsigned */
+        return err;
+    }
+}
+
+int config_value_set(const struct config_option *o, const char *const *items, size_t count,
+                     void *field)
+{
+    config_value_clear(o, field);
+    if (config_option_is_list(o)) {
+        return set_list(o, items, count, field);
+    }
+    if (o->type == CONFIG_TYPE_TEXT || o->type == CONFIG_TYPE_FEEDBACK) {
+        *(char **)field = strdup(items[0]);
+        return *(char **)field == NULL ? -ENOMEM : 0;
+    }
+    return set_number(o, items[0], field);
+}
+
+void config_value_clear(const struct config_option *o, void *field)
+{
+    switch ((int)o->type) {
+    case CONFIG_TYPE_TEXT:
+    case CONFIG_TYPE_FEEDBACK:
+        free(*(char **)field);
+        *(char **)field = NULL;
+        break;
+    case CONFIG_TYPE_TEXTS: {
+        struct config_texts *list = field;
+        for (size_t i = 0; i < list->count; i++) {
+            free(list->items[i]);
+        }
+        free(list->items);
+        *list = (struct config_texts){NULL, 0};
+        break;
+    }
+    case CONFIG_TYPE_NETWORKS: {
+        struct config_networks *list = field;
+        free(list->items);
+        *list = (struct config_networks){NULL, 0};
+        break;
+    }
+    case CONFIG_TYPE_ADDRESSES: {
+        struct config_addresses *list = field;
+        free(list->items);
+        *list = (struct config_addresses){NULL, 0};
+        break;
+    }
+    default:
+        break;
+    }
+}
