@@ -4,7 +4,11 @@
 #include "engine/spool_store.h"
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <lmdb.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,24 +107,49 @@ static int read_result(uint64_t id)
     return rc;
 }
 
-/* Changes a record behind the store's back, which must be closed. op 0: replace or insert, 1: del
- */
-static void tamper(const char *table, const struct spool_key *key, struct slice record, int op)
-{
+/* Changes records behind the store's back, which must be closed. */
+struct tampering {
     MDB_env *env;
     MDB_txn *txn;
     MDB_dbi dbi;
+};
+
+static struct tampering tamper_begin(const char *table)
+{
+    struct tampering t = {0};
+    assert_int_equal(mdb_env_create(&t.env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(t.env, 16), 0);
+    assert_int_equal(mdb_env_set_mapsize(t.env, MAP_BYTES), 0);
+    assert_int_equal(mdb_env_open(t.env, folder, 0, 0600), 0);
+    assert_int_equal(mdb_txn_begin(t.env, NULL, 0, &t.txn), 0);
+    assert_int_equal(mdb_dbi_open(t.txn, table, 0, &t.dbi), 0);
+    return t;
+}
+
+static void tamper_put(struct tampering *t, const struct spool_key *key, struct slice record)
+{
     MDB_val k = spool_val(key);
     MDB_val v = {record.len, (void *)(uintptr_t)record.data};
-    assert_int_equal(mdb_env_create(&env), 0);
-    assert_int_equal(mdb_env_set_maxdbs(env, 16), 0);
-    assert_int_equal(mdb_env_set_mapsize(env, MAP_BYTES), 0);
-    assert_int_equal(mdb_env_open(env, folder, 0, 0600), 0);
-    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
-    assert_int_equal(mdb_dbi_open(txn, table, 0, &dbi), 0);
-    assert_int_equal(op == 0 ? mdb_put(txn, dbi, &k, &v, 0) : mdb_del(txn, dbi, &k, NULL), 0);
-    assert_int_equal(mdb_txn_commit(txn), 0);
-    mdb_env_close(env);
+    assert_int_equal(mdb_put(t->txn, t->dbi, &k, &v, 0), 0);
+}
+
+static void tamper_del(struct tampering *t, const struct spool_key *key)
+{
+    MDB_val k = spool_val(key);
+    assert_int_equal(mdb_del(t->txn, t->dbi, &k, NULL), 0);
+}
+
+static void tamper_end(struct tampering *t)
+{
+    assert_int_equal(mdb_txn_commit(t->txn), 0);
+    mdb_env_close(t->env);
+}
+
+static void tamper(const char *table, const struct spool_key *key, struct slice record)
+{
+    struct tampering t = tamper_begin(table);
+    tamper_put(&t, key, record);
+    tamper_end(&t);
 }
 
 static void folder_is_private(void **state)
@@ -164,11 +193,11 @@ static void unknown_format_is_refused(void **state)
     const struct spool_key key = spool_key_name(SPOOL_META_VERSION);
     down();
     spool_number_encode(99, &key, record);
-    tamper("meta", &key, slice_make(record, sizeof(record)), 0);
+    tamper("meta", &key, slice_make(record, sizeof(record)));
     assert_int_equal(try_open(MAP_BYTES, text), ERR_CORRUPT);
     assert_non_null(strstr(text, "format 99"));
     spool_number_encode(1, &key, record);
-    tamper("meta", &key, slice_make(record, sizeof(record)), 0);
+    tamper("meta", &key, slice_make(record, sizeof(record)));
     up();
 }
 
@@ -187,7 +216,7 @@ static void ids_are_reserved(void **state)
     put_one(7000);
     down();
     const struct spool_key key = spool_key_name(SPOOL_META_IDS);
-    tamper("meta", &key, SLICE("nonsense"), 0);
+    tamper("meta", &key, SLICE("nonsense"));
     up();
     assert_true(spool_store_first_id(store) > 7000 + (1ull << 32));
 }
@@ -347,11 +376,11 @@ static void states_and_reasons_go_with_the_message(void **state)
     spool_reader_end(reader);
 }
 
-/* The message record of id 1 as it lies in the spool. */
-static struct slice stored_record(char *copy, size_t capacity)
+/* The message record that put() makes of an id, as it lies in the spool. */
+static struct slice stored_record(uint64_t id, char *copy, size_t capacity)
 {
     struct spool_message m = {
-        .envelope = {.id = 1,
+        .envelope = {.id = id,
                      .size_bytes = 6,
                      .recipient_count = 1,
                      .flags = SPOOL_FLAG_BODY_INLINE,
@@ -369,28 +398,35 @@ static struct slice stored_record(char *copy, size_t capacity)
 static void every_damaged_byte_is_found_and_quarantined(void **state)
 {
     char record[512];
-    char broken[512];
-    const struct spool_key key = spool_key_id(1);
-    struct slice whole = stored_record(record, sizeof(record));
-    put_one(2);
-    for (size_t at = 0; at < whole.len; at++) {
-        struct spool_position position = put_one(1);
-        down();
-        memcpy(broken, record, whole.len);
-        broken[at] = (char)~broken[at];
-        tamper("message", &key, slice_make(broken, whole.len), 0);
-        up();
-        assert_int_equal(read_result(1), ERR_CORRUPT);
-        assert_int_equal(read_result(2), 0);
-        struct spool_txn *t = begin();
-        assert_int_equal(spool_quarantine(t, &position), 0);
-        assert_int_equal(spool_commit(t), 0);
-        assert_int_equal(read_result(1), ERR_MISSING);
+    struct spool_position places[512];
+    size_t len = stored_record(1, record, sizeof(record)).len;
+    struct spool_txn *t = begin();
+    for (uint64_t id = 1; id <= len + 1; id++) {
+        places[id] = put(t, id, SLICE("body\r\n"));
     }
+    assert_int_equal(spool_commit(t), 0);
+    down();
+    struct tampering raw = tamper_begin("message");
+    for (uint64_t id = 1; id <= len; id++) {
+        const struct spool_key key = spool_key_id(id);
+        struct slice whole = stored_record(id, record, sizeof(record));
+        record[id - 1] = (char)~record[id - 1];
+        tamper_put(&raw, &key, whole);
+    }
+    tamper_end(&raw);
+    up();
+    t = begin();
+    for (uint64_t id = 1; id <= len; id++) {
+        assert_int_equal(read_result(id), ERR_CORRUPT);
+        assert_int_equal(spool_quarantine(t, &places[id]), 0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(read_result(1), ERR_MISSING);
+    assert_int_equal(read_result(len + 1), 0);
     struct spool_counts c = counts();
     assert_int_equal(c.messages, 1);
     assert_int_equal(c.incoming, 1);
-    assert_int_equal(c.quarantined, whole.len);
+    assert_int_equal(c.quarantined, len);
 }
 
 static void damaged_parts_are_found(void **state)
@@ -408,10 +444,10 @@ static void damaged_parts_are_found(void **state)
     assert_int_equal(spool_commit(t), 0);
     down();
     struct spool_key key = spool_key_part(1, 1);
-    tamper("body", &key, SLICE("twisted"), 0);
+    tamper("body", &key, SLICE("twisted"));
     key = spool_key_part(1, 0);
-    tamper("recipients", &key, SLICE(""), 0);
-    tamper("state", &key, SLICE("nothing like a state"), 0);
+    tamper("recipients", &key, SLICE(""));
+    tamper("state", &key, SLICE("nothing like a state"));
     up();
     assert_int_equal(spool_reader_begin(reader), 0);
     assert_int_equal(spool_read_chunk(reader, 1, 0, &piece), 0);
@@ -437,7 +473,9 @@ static void a_lost_queue_entry_is_made_again(void **state)
     const struct spool_key key = spool_key_queue(at.time, 1);
     const struct spool_key strange = spool_key_queue(77, 4711);
     const struct spool_key malformed = spool_key_id(0);
-    tamper("incoming", &key, SLICE(""), 1);
+    struct tampering raw = tamper_begin("incoming");
+    tamper_del(&raw, &key);
+    tamper_end(&raw);
     up();
     struct spool_position found;
     assert_int_equal(spool_reader_begin(reader), 0);
@@ -449,8 +487,8 @@ static void a_lost_queue_entry_is_made_again(void **state)
 
     /* An entry that points nowhere, and one that is none. */
     down();
-    tamper("deferred", &strange, SLICE(""), 0);
-    tamper("deferred", &malformed, SLICE(""), 0);
+    tamper("deferred", &strange, SLICE(""));
+    tamper("deferred", &malformed, SLICE(""));
     up();
     assert_int_equal(spool_reader_begin(reader), 0);
     assert_int_equal(spool_scan(reader, SPOOL_DEFERRED, NULL, &found), 0);
@@ -554,6 +592,70 @@ static void reopen_waits_for_readers(void **state)
     assert_int_equal(read_result(2), 0);
 }
 
+static _Atomic bool is_over;
+static _Atomic unsigned passes;
+
+/* Looks at everything in every pass; asserts by abort, cmocka's are for the main thread. */
+static void *read_always(void *arg)
+{
+    struct spool_reader *r = arg;
+    while (!atomic_load(&is_over)) {
+        if (spool_reader_begin(r) != 0) {
+            (void)sched_yield(); /* cannot fail */
+            continue;
+        }
+        struct spool_position at = {0};
+        unsigned found = 0;
+        while (spool_scan(r, SPOOL_INCOMING, &at, &at) == 0) {
+            struct spool_envelope e;
+            struct slice body;
+            if (spool_read_message(r, at.id, &e, &body) != 0 || body.len != 6) {
+                abort();
+            }
+            found++;
+        }
+        spool_reader_end(r);
+        if (found != 20) {
+            abort();
+        }
+        atomic_fetch_add(&passes, 1);
+    }
+    return NULL;
+}
+
+static void readers_race_with_reopens(void **state)
+{
+    enum { READERS = 3 };
+    pthread_t threads[READERS];
+    struct spool_reader *readers[READERS];
+    struct spool_txn *t = begin();
+    for (uint64_t id = 1; id <= 20; id++) {
+        put(t, id, SLICE("body\r\n"));
+    }
+    assert_int_equal(spool_commit(t), 0);
+    atomic_store(&is_over, false);
+    for (int i = 0; i < READERS; i++) {
+        assert_int_equal(spool_reader_new(store, &readers[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, read_always, readers[i]), 0);
+    }
+    for (int round = 0; round < STRESS_ROUNDS(80); round++) {
+        int rc;
+        unsigned before = atomic_load(&passes);
+        while ((rc = spool_store_reopen(store, NULL, NULL)) == ERR_AGAIN) {
+            (void)sched_yield(); /* cannot fail */
+        }
+        assert_int_equal(rc, 0);
+        while (atomic_load(&passes) == before) {
+            (void)sched_yield(); /* cannot fail */
+        }
+    }
+    atomic_store(&is_over, true);
+    for (int i = 0; i < READERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        spool_reader_free(readers[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -576,6 +678,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_map_refuses_and_drains, setup, teardown),
         cmocka_unit_test_setup_teardown(ballast_comes_and_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(reopen_waits_for_readers, setup, teardown),
+        cmocka_unit_test_setup_teardown(readers_race_with_reopens, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
