@@ -13,16 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINK_DOMAINS_MAX      10000 /* further domains share the entry "(others)" */
-#define SINK_DOMAIN_NAME_MAX  255   /* bytes */
+#define SINK_DOMAINS_MAX     10000 /* further domains share the entry "(others)" */
+#define SINK_DOMAIN_NAME_MAX 255   /* bytes */
 
 struct sink_tally {
-    uint64_t messages;   /* accepted at the end of data */
-    uint64_t recipients; /* of those */
-    uint64_t bytes;      /* of those, content without dot stuffing */
-    uint64_t deferred;   /* messages answered 4xx at the end of data */
-    uint64_t rejected;   /* recipients answered 4xx or 5xx on purpose */
-    usec_t first, last;  /* wall clock of accepted messages; 0 = none */
+    uint64_t messages;        /* accepted at the end of data */
+    uint64_t recipients;      /* of those */
+    uint64_t bytes;           /* of those, content without dot stuffing */
+    uint64_t deferred;        /* messages answered 4xx at the end of data */
+    uint64_t rejected;        /* recipients answered 4xx or 5xx on purpose */
+    usec_t first, last;       /* wall clock of accepted messages; 0 = none */
     struct histogram latency; /* usec from the stamp to the acceptance */
 };
 
@@ -43,7 +43,7 @@ struct sink_count {
     struct sink_tally total;
     struct sink_domain **domains; /* in order of appearance; heap, each entry too */
     size_t domain_count;
-    uint32_t *table; /* open addressing: index + 1 into domains, 0 = empty */
+    uint32_t *table;   /* open addressing: index + 1 into domains, 0 = empty */
     size_t table_size; /* a power of two */
     struct sink_listener_count *listeners;
     size_t listener_count;
@@ -52,9 +52,9 @@ struct sink_count {
 /* errors: -ENOMEM */
 MUST_USE int sink_count_init(struct sink_count *c, size_t listener_count);
 void sink_count_fini(struct sink_count *c); /* accepts a zeroed one */
-/* The tally of a domain (any case); "(others)" beyond the limit; never NULL. Aborts when there is
- * no memory. */
-struct sink_tally *sink_count_domain(struct sink_count *c, struct slice name);
+/* The tally of an address's or a bare domain (any case); "(others)" beyond the limit; never NULL.
+ * Aborts when there is no memory. */
+struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address);
 /* One accepted message for one tally. latency: usec, < 0 = it carried no stamp */
 void sink_tally_message(struct sink_tally *t, uint64_t bytes, usec_t wall, usec_t latency);
 void sink_count_merge(struct sink_count *into, const struct sink_count *from);

@@ -28,8 +28,8 @@ struct sink_options {
     int rejection_count;
     double defer_share; /* of the messages, at the end of data */
     uint64_t seed;
-    uint64_t messages;    /* exit after so many; 0 = never */
-    uint64_t size_limit;  /* bytes, announced and enforced */
+    uint64_t messages;   /* exit after so many; 0 = never */
+    uint64_t size_limit; /* bytes, announced and enforced */
     const char *tls_certificate, *tls_key;
     const char *ledger_path;
     bool does_ledger_sync;

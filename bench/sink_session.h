@@ -38,8 +38,8 @@ struct sink_session {
     struct buf in, out;
     size_t taken; /* bytes at the start of `in` that were processed */
     enum sink_state state;
-    bool is_paused;    /* a delay runs; input waits */
-    bool is_delayed;   /* the delay of what comes next has passed */
+    bool is_paused;  /* a delay runs; input waits */
+    bool is_delayed; /* the delay of what comes next has passed */
     bool is_input_over;
 
     /* the transaction */
@@ -58,7 +58,7 @@ void sink_session_free(struct sink_session *s);
 /* The commands, in sink_command.c: take one line (without CRLF) and append the answer to out.
  * returns: false when the line must be offered again after a pause that was begun */
 MUST_USE bool sink_command(struct sink_session *s, struct slice line);
-void sink_session_reset(struct sink_session *s); /* forget the transaction */
+void sink_session_reset(struct sink_session *s);                   /* forget the transaction */
 void sink_session_reply(struct sink_session *s, const char *text); /* without CRLF */
 /* Begin a delay unless it has just passed. returns: true when the caller must wait */
 MUST_USE bool sink_session_pause(struct sink_session *s, usec_t delay);
