@@ -170,7 +170,7 @@ static int open_spool(struct engine *e)
 {
     const struct config_spool *s = &e->config->spool;
     const struct spool_options options = {
-        .path = s->path, .map_size = s->map_size, .reserve = s->spool_reserve, .ballast = s->spool_ballast};
+        .path = s->path, .map_size = s->map_size, .reserve = s->reserve, .ballast = s->ballast};
     char text[256];
     int err = spool_store_open(&options, &e->store, text);
     if (err != 0) {

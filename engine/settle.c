@@ -204,7 +204,10 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err == 0) {
         err = forget_kept_failures(txn, m);
     }
-    struct spool_retry retry = {.attempts = m->retry.attempts + 1, .warned = m->retry.warned};
+    usec_t delay = retry_delay(now, m->envelope.created, c->minimal_backoff_time,
+                               c->maximal_backoff_time);
+    struct spool_retry retry = {
+        .attempts = m->retry.attempts + 1, .warned = m->retry.warned, .due = now + delay};
     if (err == 0 && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
         err = put_notice(s, txn, m, NOTICE_DELAYED, now);
@@ -212,10 +215,8 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err != 0) {
         return err;
     }
-    usec_t delay = retry_delay(now, m->envelope.created, c->minimal_backoff_time,
-                               c->maximal_backoff_time);
     struct spool_position next = {
-        .class = SPOOL_DEFERRED, .time = (uint64_t)(now + delay), .id = m->envelope.id};
+        .class = SPOOL_DEFERRED, .time = (uint64_t)retry.due, .id = m->envelope.id};
     return spool_requeue(txn, &m->position, &next, &retry);
 }
 

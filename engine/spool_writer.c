@@ -196,7 +196,7 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         w->rotate = true;
         break;
     default:
-        assert(!"unknown letter to the spool writer");
+        assert(false && "unknown letter to the spool writer");
     }
 }
 
@@ -352,7 +352,7 @@ static void announce(struct spool_writer *w, struct intake *in)
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;
     }
-    m->envelope = in->envelope;
+    m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
     m->position = in->position;
     outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
 }
@@ -457,7 +457,7 @@ static void try_again(struct spool_writer *w)
 
 static void watch_space(struct spool_writer *w)
 {
-    uint64_t reserve = w->engine->config->spool.spool_reserve;
+    uint64_t reserve = w->engine->config->spool.reserve;
     uint64_t free_bytes = spool_store_free_bytes(w->engine->store);
     bool is_low = (engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0;
     if (!is_low && free_bytes < reserve) {
