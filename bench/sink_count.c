@@ -83,7 +83,7 @@ static struct slice domain_of(struct slice address)
 struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address)
 {
     struct slice name = domain_of(address);
-    char lower[SINK_DOMAIN_NAME_MAX];
+    char lower[SINK_DOMAIN_NAME_MAX] = {0};
     if (name.len > sizeof(lower)) {
         name.len = sizeof(lower);
     }
