@@ -3,6 +3,9 @@
 #ifndef BASE_ATTR_H
 #define BASE_ATTR_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #define MUST_USE               __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 #define NONNULL_RET            __attribute__((returns_nonnull))
@@ -22,6 +25,7 @@
 #define ROLE_ASSERTED(role)
 #endif
 
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+/* Through an integer, so that a read-only walk may name a const type without a warning. */
+#define container_of(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 
 #endif

@@ -3,15 +3,15 @@
  * bytes. It must not judge what the text means. */
 #include "engine/config_source.h"
 
+#include "base/buf.h"
+#include "base/error.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/buf.h"
-#include "base/error.h"
 
 static void blank(char *text, size_t from, size_t to)
 {
@@ -170,7 +170,8 @@ bool config_source_blank_word(struct config_source *s, unsigned line, const char
     struct token t = {.line = 1};
     do {
         token_next(s, &t);
-    } while (t.kind != 0 && !(t.line == line && t.kind == 'w' && slice_eq(t.value, slice_of(word))));
+    } while (t.kind != 0 &&
+             !(t.line == line && t.kind == 'w' && slice_eq(t.value, slice_of(word))));
     if (t.kind == 0) {
         return false;
     }

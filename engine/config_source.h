@@ -4,11 +4,11 @@
 #ifndef ENGINE_CONFIG_SOURCE_H
 #define ENGINE_CONFIG_SOURCE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/attr.h"
 #include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #define CONFIG_SOURCE_MAX_BYTES (64u * 1024 * 1024)
 

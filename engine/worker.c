@@ -71,10 +71,10 @@ static void watch_dns(void *ctx, int fd, bool want_read, bool want_write)
         dw->fd = -1;
         return;
     }
-    if (poller_has(&dw->watch)) {
-        (void)poller_change(&w->poller, &dw->watch, wants); /* as above */
+    if (poller_has(&dw->watch) && poller_change(&w->poller, &dw->watch, wants) == 0) {
         return;
     }
+    poller_remove(&w->poller, &dw->watch);
     dw->worker = w;
     dw->fd = fd;
     if (poller_watch(&w->poller, &dw->watch, fd, wants, on_dns_socket) != 0) {
@@ -138,7 +138,7 @@ static void take_letter(struct worker *w, const struct letter *letter)
         inbound_authenticated(w, letter->body);
         break;
     default:
-        assert(!"unknown letter to a worker");
+        assert(false && "unknown letter to a worker");
     }
 }
 
