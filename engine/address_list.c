@@ -1,17 +1,17 @@
 /* Owns the reading of address headers. Pure; must not judge whether an address can be delivered. */
 #include "engine/address_list.h"
 
-#include <stdbool.h>
-
 #include "base/error.h"
+
+#include <stdbool.h>
 
 struct parser {
     struct slice text;
     size_t at;
     char address[ADDRESS_LIST_ADDRESS_MAX_BYTES];
     size_t len;
-    bool is_angle;   /* between < and > */
-    bool had_angle;  /* this mailbox's address came from <...> */
+    bool is_angle;  /* between < and > */
+    bool had_angle; /* this mailbox's address came from <...> */
     bool is_too_long;
 };
 

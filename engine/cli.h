@@ -3,11 +3,11 @@
 #ifndef ENGINE_CLI_H
 #define ENGINE_CLI_H
 
-#include <stdbool.h>
-#include <stdio.h>
-
 #include "base/attr.h"
 #include "engine/config.h"
+
+#include <stdbool.h>
+#include <stdio.h>
 
 struct cli {
     const char *config_path; /* -c, or the default */

@@ -2,11 +2,11 @@
  * must not read files. */
 #include "engine/config.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "engine/config_option.h"
 #include "engine/config_value.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static void clear_section(enum config_section section, void *base)
 {

@@ -8,17 +8,17 @@
 #ifndef ENGINE_CONFIG_H
 #define ENGINE_CONFIG_H
 
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "sched/sched.h"
+
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
-
-#include "base/attr.h"
-#include "base/clock.h"
-#include "base/slice.h"
-#include "sched/sched.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/sluice/sluice.conf"
 
@@ -52,10 +52,10 @@ struct config_addresses {
 };
 
 struct config_spool {
-    char *path;              /* directory */
-    uint64_t map_size;       /* bytes */
-    uint64_t spool_reserve;  /* bytes of map and disk that intake leaves free */
-    uint64_t spool_ballast;  /* bytes of the file given up when others fill the disk */
+    char *path;        /* directory */
+    uint64_t map_size; /* bytes */
+    uint64_t reserve;  /* bytes of map and disk that intake leaves free */
+    uint64_t ballast;  /* bytes of the file given up when others fill the disk */
 };
 
 /* One `listener "ADDR:PORT" {}`. Limits of 0 mean none where the reference says so. */
@@ -80,9 +80,9 @@ struct config_dns {
     struct config_addresses servers; /* none: resolv.conf */
     usec_t timeout;                  /* a try */
     int tries;
-    int cache_size;                  /* names */
+    int cache_size; /* names */
     usec_t cache_max_ttl;
-    usec_t cache_negative_ttl;       /* where the zone names none */
+    usec_t cache_negative_ttl; /* where the zone names none */
 };
 
 /* Client side of SMTP, scheduler-semantics 9.1; names are Postfix's. */
@@ -98,9 +98,9 @@ struct config_smtp {
     usec_t smtp_rset_timeout;
     usec_t smtp_quit_timeout;
     int smtp_tcp_port;
-    int smtp_mx_address_limit;  /* 0 = none */
-    int smtp_mx_session_limit;  /* 0 = none */
-    int smtp_line_length_limit; /* bytes without CRLF; 0 = none */
+    int smtp_mx_address_limit;               /* 0 = none */
+    int smtp_mx_session_limit;               /* 0 = none */
+    int smtp_line_length_limit;              /* bytes without CRLF; 0 = none */
     usec_t smtp_connection_cache_time_limit; /* idle; also sched.connection_idle_limit */
     usec_t smtp_connection_reuse_time_limit; /* age */
     int smtp_connection_reuse_count_limit;   /* messages; 0 = none */
@@ -120,10 +120,10 @@ struct config_transport {
 };
 
 struct config_route {
-    char *pattern;   /* lower case: "example.com", ".example.com" or "*" */
+    char *pattern; /* lower case: "example.com", ".example.com" or "*" */
     char *transport_name;
     size_t transport; /* index into transports */
-    char *nexthop;   /* lower case, valid for nexthop_parse; "" = the recipient's domain */
+    char *nexthop;    /* lower case, valid for nexthop_parse; "" = the recipient's domain */
 };
 
 struct config {
@@ -153,8 +153,8 @@ struct config {
 
     struct config_spool spool;
     struct config_dns dns;
-    char *event_log_path; /* never NULL; "none": no event log */
-    char *control_path;   /* never NULL */
+    char *event_log_path;                 /* never NULL; "none": no event log */
+    char *control_path;                   /* never NULL */
     struct config_texts defer_transports; /* their `hold` is set already */
 
     struct config_listener *listeners;

@@ -9,21 +9,21 @@
  * holds the line that set the option, fpnumber the index of the file. */
 #include "engine/config_load.h"
 
+#include "base/buf.h"
+#include "base/error.h"
+#include "engine/config_source.h"
+#include "engine/config_value.h"
+
 #include <confuse.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/error.h"
-#include "engine/config_source.h"
-#include "engine/config_value.h"
-
-#define MAX_PASSES 100
+#define MAX_PASSES        100
 #define MAX_INCLUDE_DEPTH 10
-#define MAX_COMPLAINTS 200
-#define MAX_SOURCES 1000
+#define MAX_COMPLAINTS    200
+#define MAX_SOURCES       1000
 
 /* An option that each section has; its default is parsed when the section begins, which is how the
  * line of the title becomes known. No file can name it by accident. */
@@ -51,12 +51,14 @@ struct config_loader {
     enum obstacle obstacle; /* what ended the pass */
     struct config_place obstacle_place;
     char obstacle_name[256];
+    bool has_told_unclosed; /* the library's own words about it come too late in the file */
     bool out_of_memory;
 };
 
 static struct config_loader *loading;
 
-/* --- complaints -------------------------------------------------------------------------------- */
+/* --- complaints --------------------------------------------------------------------------------
+ */
 
 static void add_complaint(struct config_loader *l, struct config_place place, bool is_warning,
                           const char *key, const char *message)
@@ -147,7 +149,8 @@ static bool tell_complaints(struct config_loader *l, const struct config_sink *s
     return has_error;
 }
 
-/* --- what libconfuse calls --------------------------------------------------------------------- */
+/* --- what libconfuse calls ---------------------------------------------------------------------
+ */
 
 static enum config_section section_of(const cfg_t *cfg)
 {
@@ -174,8 +177,8 @@ static void complain_unknown(cfg_t *cfg, const char *name)
         (void)snprintf(where, sizeof(where), "in section %s", cfg->name);
     }
     if (nearest != NULL) {
-        config_complain(loading, place_here(cfg), name, "there is no such option %s; did you mean %s?",
-                        where, nearest);
+        config_complain(loading, place_here(cfg), name,
+                        "there is no such option %s; did you mean %s?", where, nearest);
     } else {
         config_complain(loading, place_here(cfg), name,
                         "there is no such option %s; remove it, or see the configuration reference",
@@ -221,10 +224,10 @@ static const char *syntax_hint(const char *message)
         const char *start, *hint;
     } hints[] = {
         {"unexpected closing brace", "remove it, or open the section it belongs to"},
-        {"unexpected token", "write NAME = VALUE, NAME = {VALUE, VALUE} or SECTION \"TITLE\" { ... }"},
+        {"unexpected token",
+         "write NAME = VALUE, NAME = {VALUE, VALUE} or SECTION \"TITLE\" { ... }"},
         {"missing equal sign", "write NAME = VALUE"},
-        {"premature end of file", "close every quote and brace"},
-        {"unterminated string", "close every quote"},
+        {"premature end of file", "complete the last statement"},
         {"missing title", "write the section's title in quotes before its opening brace"},
         {"missing opening brace", "write { after the section's name and title"},
         {"missing parenthesis", "write include(\"FILE\")"},
@@ -268,12 +271,14 @@ __attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const cha
         l->obstacle = OBSTACLE_DUPLICATE;
         config_complain(l, l->obstacle_place, l->obstacle_name,
                         "a section of this kind already has this title; keep one of them");
-    } else {
+    } else if (!(l->has_told_unclosed && (strncmp(message, "premature", 9) == 0 ||
+                                          strncmp(message, "unterminated", 12) == 0))) {
         config_complain(l, l->obstacle_place, "syntax", "%s; %s", message, syntax_hint(message));
     }
 }
 
-/* --- files ------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------
+ */
 
 static int add_source(struct config_loader *l, const char *path, size_t *ret)
 {
@@ -298,6 +303,15 @@ static int parse_source(cfg_t *cfg, size_t source)
 {
     struct config_source *s = &loading->sources[source];
     size_t outer = loading->current;
+    bool is_quote = false;
+    unsigned unclosed = config_source_unclosed(s, &is_quote);
+    if (unclosed > 0) {
+        loading->has_told_unclosed = true;
+        config_complain(loading, (struct config_place){source, unclosed}, "syntax",
+                        is_quote
+                            ? "this quote is never closed; write the same quote where the text ends"
+                            : "this brace is never closed; write } where its section or list ends");
+    }
     int outer_line = cfg->line;
     FILE *f = fmemopen(s->text, s->len, "r");
     if (f == NULL) {
@@ -318,7 +332,8 @@ static int on_include(cfg_t *cfg, cfg_opt_t *opt, int argc, const char **argv)
     struct config_loader *l = loading;
     char path[4096];
     if (argc != 1 || argv[0][0] == '\0') {
-        config_complain(l, place_here(cfg), "include", "it takes one file; write include(\"FILE\")");
+        config_complain(l, place_here(cfg), "include",
+                        "it takes one file; write include(\"FILE\")");
         return 1;
     }
     const char *slash = argv[0][0] == '/' ? NULL : strrchr(l->sources[l->current].name, '/');
@@ -343,7 +358,8 @@ static int on_include(cfg_t *cfg, cfg_opt_t *opt, int argc, const char **argv)
     return result == CFG_SUCCESS ? 0 : 1;
 }
 
-/* --- libconfuse's view of the table ------------------------------------------------------------ */
+/* --- libconfuse's view of the table ------------------------------------------------------------
+ */
 
 static void free_opts(struct config_loader *l)
 {
@@ -394,6 +410,7 @@ static int parse_pass(struct config_loader *l)
 {
     drop_complaints(l);
     l->obstacle = OBSTACLE_NONE;
+    l->has_told_unclosed = false;
     l->current = 0;
     l->root = cfg_init(l->opts[CONFIG_SECTION_GLOBAL], CFGF_NONE);
     if (l->root == NULL) {
@@ -422,7 +439,8 @@ static int parse_pass(struct config_loader *l)
     return ERR_AGAIN;
 }
 
-/* --- filling ----------------------------------------------------------------------------------- */
+/* --- filling -----------------------------------------------------------------------------------
+ */
 
 static cfg_t *section_at(const struct config_loader *l, enum config_section section, size_t index)
 {
@@ -554,7 +572,8 @@ static int fill_config(struct config_loader *l, struct config *c)
     return err;
 }
 
-/* --- the calls --------------------------------------------------------------------------------- */
+/* --- the calls ---------------------------------------------------------------------------------
+ */
 
 static int loader_init(struct config_loader *l)
 {

@@ -3,12 +3,12 @@
 #ifndef ENGINE_CONFIG_LOAD_H
 #define ENGINE_CONFIG_LOAD_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/attr.h"
 #include "engine/config.h"
 #include "engine/config_option.h"
+
+#include <stdbool.h>
+#include <stddef.h>
 
 struct config_loader;
 

@@ -2,25 +2,26 @@
  * must not know what uses an option. */
 #include "engine/config_option.h"
 
+#include "engine/config.h"
+
 #include <limits.h>
 #include <string.h>
 
-#include "engine/config.h"
-
-#define DAYS(n) ((int64_t)(n)*86400)
-#define MEGA(n) ((int64_t)(n) << 20)
-#define TIME_MAX INT32_MAX /* seconds */
+#define DAYS(n)        ((int64_t)(n)*86400)
+#define MEGA(n)        ((int64_t)(n) << 20)
+#define TIME_MAX       INT32_MAX /* seconds */
 #define SIZE_MAX_BYTES (1LL << 50)
 
 const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
     [CONFIG_SECTION_GLOBAL] = {"", NULL, "struct config",
                                "Written at the top level of the file, outside every section."},
     [CONFIG_SECTION_SPOOL] = {"spool", NULL, "struct config", "Where accepted mail is kept."},
-    [CONFIG_SECTION_LISTENER] = {"listener", "ADDR:PORT", "struct config_listener",
-                                 "A socket on which mail is accepted over SMTP. The title is a "
-                                 "numeric address and port: `\"192.0.2.1:25\"`, `\"[::]:25\"`. Mail "
-                                 "is taken from hosts in `relay_from` and from clients that "
-                                 "authenticated; from nobody else."},
+    [CONFIG_SECTION_LISTENER] =
+        {"listener", "ADDR:PORT", "struct config_listener",
+         "A socket on which mail is accepted over SMTP. The title is a "
+         "numeric address and port: `\"192.0.2.1:25\"`, `\"[::]:25\"`. Mail "
+         "is taken from hosts in `relay_from` and from clients that "
+         "authenticated; from nobody else."},
     [CONFIG_SECTION_DNS] = {"dns", NULL, "struct config_dns", "How names are resolved."},
     [CONFIG_SECTION_EVENT_LOG] = {"event_log", NULL, "struct config",
                                   "One JSON line for each reception, delivery, transient failure, "
@@ -47,32 +48,31 @@ static const char *const rule_choices[] = {"readme", "postfix3", NULL};
 static const char *const tls_choices[] = {"none", "may", "encrypt", NULL};
 static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 
-#define GLOBAL(field) CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
-#define SPOOL(field) CONFIG_SECTION_SPOOL, offsetof(struct config, field)
-#define LISTENER(field) CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
-#define DNS(field) CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
+#define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
+#define SPOOL(field)     CONFIG_SECTION_SPOOL, offsetof(struct config, field)
+#define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
+#define DNS(field)       CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
 #define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
-#define SCHED(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, sched.field)
-#define SMTP(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, smtp.field)
-#define ROUTE(field) CONFIG_SECTION_ROUTE, offsetof(struct config_route, field)
+#define SCHED(field)     CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, sched.field)
+#define SMTP(field)      CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, smtp.field)
+#define ROUTE(field)     CONFIG_SECTION_ROUTE, offsetof(struct config_route, field)
 
 /* Each takes (name, section and offset, default, ..., documentation). */
 #define ROW(...) ROW_(__VA_ARGS__)
-#define ROW_(n, s, o, t, d, dd, lo, hi, u, c, text) \
-    {.name = (n), .section = (s), .type = (t), .offset = (o), .initial = (d), \
-     .initial_doc = (dd), .min = (lo), .max = (hi), .unit = (u), .choices = (c), .doc = (text)}
-#define INT(n, at, d, lo, hi, text) \
-    ROW(n, at, CONFIG_TYPE_INT, d, NULL, lo, hi, 0, NULL, text)
-#define BOOL(n, at, d, text) ROW(n, at, CONFIG_TYPE_BOOL, d, NULL, 0, 1, 0, NULL, text)
-#define TIME(n, at, d, lo, hi, text) \
-    ROW(n, at, CONFIG_TYPE_TIME, d, NULL, lo, hi, 's', NULL, text)
-#define SIZE(n, at, d, lo, text) \
+#define ROW_(n, s, o, t, d, dd, lo, hi, u, c, text)                                                \
+    {                                                                                              \
+        .name = (n), .section = (s), .type = (t), .offset = (o), .initial = (d),                   \
+        .initial_doc = (dd), .min = (lo), .max = (hi), .unit = (u), .choices = (c), .doc = (text)  \
+    }
+#define INT(n, at, d, lo, hi, text)  ROW(n, at, CONFIG_TYPE_INT, d, NULL, lo, hi, 0, NULL, text)
+#define BOOL(n, at, d, text)         ROW(n, at, CONFIG_TYPE_BOOL, d, NULL, 0, 1, 0, NULL, text)
+#define TIME(n, at, d, lo, hi, text) ROW(n, at, CONFIG_TYPE_TIME, d, NULL, lo, hi, 's', NULL, text)
+#define SIZE(n, at, d, lo, text)                                                                   \
     ROW(n, at, CONFIG_TYPE_SIZE, d, NULL, lo, SIZE_MAX_BYTES, 0, NULL, text)
 #define TEXT(n, at, d, dd, hi, text) ROW(n, at, CONFIG_TYPE_TEXT, d, dd, 1, hi, 0, NULL, text)
-#define CHOICE(n, at, d, c, text) ROW(n, at, CONFIG_TYPE_CHOICE, d, NULL, 0, 0, 0, c, text)
-#define LIST(n, at, t, dd, text) ROW(n, at, t, NULL, dd, 0, 0, 0, NULL, text)
-#define FEEDBACK(n, at, d, text) \
-    ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
+#define CHOICE(n, at, d, c, text)    ROW(n, at, CONFIG_TYPE_CHOICE, d, NULL, 0, 0, 0, c, text)
+#define LIST(n, at, t, dd, text)     ROW(n, at, t, NULL, dd, 0, 0, 0, NULL, text)
+#define FEEDBACK(n, at, d, text)     ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
 
 const struct config_option config_options[] = {
     /* --- global --- */
@@ -96,10 +96,10 @@ const struct config_option config_options[] = {
     SIZE("map_size", GLOBAL(spool.map_size), "1T", MEGA(16),
          "Address space of the spool's memory map, the most that the spool can hold. It costs "
          "neither memory nor disk in advance."),
-    SIZE("spool_reserve", GLOBAL(spool.spool_reserve), "256M", 0,
+    SIZE("spool_reserve", GLOBAL(spool.reserve), "256M", 0,
          "Below this much free space, in the map or on the disk, new mail is answered with 452; "
          "queued mail goes on draining."),
-    SIZE("spool_ballast", GLOBAL(spool.spool_ballast), "64M", 0,
+    SIZE("spool_ballast", GLOBAL(spool.ballast), "64M", 0,
          "Size of a file in the spool that is given up when something else fills the disk, so that "
          "results can still be stored. 0: none."),
     SIZE("intake_memory", GLOBAL(intake_memory), "64M", MEGA(1),
@@ -149,18 +149,20 @@ const struct config_option config_options[] = {
     ROW("path", CONFIG_SECTION_EVENT_LOG, offsetof(struct config, event_log_path), CONFIG_TYPE_TEXT,
         NULL, "SPOOL/events.jsonl", 1, 4000, 0, NULL,
         "File of the event log, opened again on SIGHUP. `none`: no event log."),
-    ROW("path", CONFIG_SECTION_CONTROL, offsetof(struct config, control_path), CONFIG_TYPE_TEXT, NULL,
-        "SPOOL/control", 1, 107, 0, NULL,
-        "Path of the Unix socket, mode 0660. Whoever may connect may send mail and read the queue."),
+    ROW("path", CONFIG_SECTION_CONTROL, offsetof(struct config, control_path), CONFIG_TYPE_TEXT,
+        NULL, "SPOOL/control", 1, 107, 0, NULL,
+        "Path of the Unix socket, mode 0660. Whoever may connect may send mail and read the "
+        "queue."),
     /* --- listener --- */
     LIST("relay_from", LISTENER(relay_from), CONFIG_TYPE_NETWORKS, "{}",
          "Networks whose hosts may send to any domain without AUTH: `{\"127.0.0.0/8\", \"::1\"}`."),
     TEXT("tls_certificate", LISTENER(tls_certificate), NULL, "no STARTTLS", 4000,
          "PEM file with the certificate and its chain; STARTTLS is offered with it."),
     TEXT("tls_key", LISTENER(tls_key), NULL, "none", 4000, "PEM file with the certificate's key."),
-    TEXT("users", LISTENER(users), NULL, "no AUTH", 4000,
-         "File of lines `NAME:HASH`, hashes as crypt(3) makes them. Clients may then use AUTH PLAIN "
-         "and LOGIN, over TLS only."),
+    TEXT(
+        "users", LISTENER(users), NULL, "no AUTH", 4000,
+        "File of lines `NAME:HASH`, hashes as crypt(3) makes them. Clients may then use AUTH PLAIN "
+        "and LOGIN, over TLS only."),
     BOOL("require_tls", LISTENER(require_tls), "no", "Accept MAIL only after STARTTLS."),
     SIZE("message_size_limit", LISTENER(message_size_limit), "50M", 0,
          "Largest message accepted; announced with SIZE. 0: no limit."),
@@ -307,8 +309,8 @@ const struct config_option *config_option_find(enum config_section section, cons
 {
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        bool is_here = o->section == section || (section == CONFIG_SECTION_GLOBAL &&
-                                                 o->section == CONFIG_SECTION_TRANSPORT);
+        bool is_here = o->section == section ||
+                       (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
         if (is_here && strcmp(o->name, name) == 0) {
             return o;
         }
@@ -374,12 +376,12 @@ const char *config_option_nearest(enum config_section section, const char *name)
     if (len == 0 || len > NEAREST_MAX_BYTES) {
         return NULL;
     }
-    size_t best = len / 3 + 1; /* a third of the letters may be wrong */
+    size_t best = len / 3 + (len > 3 ? 2 : 1); /* about a third of the letters may be wrong */
     const char *found = NULL;
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        bool is_here = o->section == section || (section == CONFIG_SECTION_GLOBAL &&
-                                                 o->section == CONFIG_SECTION_TRANSPORT);
+        bool is_here = o->section == section ||
+                       (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
         size_t distance = is_here ? edit_distance(bare, o->name) : SIZE_MAX;
         if (distance < best) {
             best = distance;

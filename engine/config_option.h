@@ -4,11 +4,11 @@
 #ifndef ENGINE_CONFIG_OPTION_H
 #define ENGINE_CONFIG_OPTION_H
 
+#include "base/slice.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/slice.h"
 
 enum config_type {
     CONFIG_TYPE_INT,       /* int; min..max */
@@ -40,9 +40,9 @@ struct config_option {
     const char *name;
     enum config_section section;
     enum config_type type;
-    size_t offset;              /* into the section's struct, see config_section_info.of */
-    const char *initial;        /* default, in the file's syntax; NULL: unset */
-    const char *initial_doc;    /* how the reference shows a default that is computed; or NULL */
+    size_t offset;           /* into the section's struct, see config_section_info.of */
+    const char *initial;     /* default, in the file's syntax; NULL: unset */
+    const char *initial_doc; /* how the reference shows a default that is computed; or NULL */
     int64_t min, max;
     char unit;                  /* TIME: 's', 'h' or 'd' */
     const char *const *choices; /* CHOICE: NULL-terminated */

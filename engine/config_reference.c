@@ -1,19 +1,24 @@
 /* Owns the shape of docs/configuration.md; every word about an option comes from the table. Called
  * by `sluice check --reference`. */
+#include "engine/config.h"
+#include "engine/config_option.h"
+
 #include <limits.h>
 #include <string.h>
-
-#include "engine/config_option.h"
-#include "engine/config.h"
 
 static const char *type_text(const struct config_option *o)
 {
     static const char *const texts[CONFIG_TYPE_COUNT] = {
-        [CONFIG_TYPE_INT] = "number",          [CONFIG_TYPE_BOOL] = "yes or no",
-        [CONFIG_TYPE_TIME] = "time",           [CONFIG_TYPE_SIZE] = "size",
-        [CONFIG_TYPE_TEXT] = "text",           [CONFIG_TYPE_FEEDBACK] = "feedback",
-        [CONFIG_TYPE_CHOICE] = "one of",       [CONFIG_TYPE_TEXTS] = "list of names",
-        [CONFIG_TYPE_NETWORKS] = "list of networks", [CONFIG_TYPE_ADDRESSES] = "list of addresses",
+        [CONFIG_TYPE_INT] = "number",
+        [CONFIG_TYPE_BOOL] = "yes or no",
+        [CONFIG_TYPE_TIME] = "time",
+        [CONFIG_TYPE_SIZE] = "size",
+        [CONFIG_TYPE_TEXT] = "text",
+        [CONFIG_TYPE_FEEDBACK] = "feedback",
+        [CONFIG_TYPE_CHOICE] = "one of",
+        [CONFIG_TYPE_TEXTS] = "list of names",
+        [CONFIG_TYPE_NETWORKS] = "list of networks",
+        [CONFIG_TYPE_ADDRESSES] = "list of addresses",
     };
     return texts[o->type];
 }
@@ -86,10 +91,14 @@ static const char head[] =
     "## Syntax\n"
     "\n"
     "`NAME = VALUE`, lists as `NAME = {VALUE, VALUE}`, sections as `SECTION { ... }` or\n"
-    "`SECTION \"TITLE\" { ... }`. A value with anything but letters, digits and `. - _ / : [ ]` stands\n"
-    "in quotes. Comments begin with `#` or `//`, or stand between `/*` and `*/`. Inside double quotes\n"
-    "`${NAME}` is replaced by the environment variable. `include(\"FILE\")` at the top level reads\n"
-    "another file; a relative name starts at the folder of the including file. An option may be set\n"
+    "`SECTION \"TITLE\" { ... }`. A value with anything but letters, digits and `. - _ / : [ ]` "
+    "stands\n"
+    "in quotes. Comments begin with `#` or `//`, or stand between `/*` and `*/`. Inside double "
+    "quotes\n"
+    "`${NAME}` is replaced by the environment variable. `include(\"FILE\")` at the top level "
+    "reads\n"
+    "another file; a relative name starts at the folder of the including file. An option may be "
+    "set\n"
     "once in each section, and a title used once for each kind of section.\n"
     "\n"
     "- *number*: decimal digits.\n"
@@ -98,8 +107,10 @@ static const char head[] =
     "- *yes or no*: `yes`, `true`, `on`; `no`, `false`, `off`.\n"
     "- *network*: an address or a prefix without host bits, `192.0.2.0/24`, `2001:db8::/32`.\n"
     "\n"
-    "Everything that is not understood is an error: unknown names, values out of range, a route to\n"
-    "a transport that does not exist. A configuration with an error starts nothing (exit code 78).\n"
+    "Everything that is not understood is an error: unknown names, values out of range, a route "
+    "to\n"
+    "a transport that does not exist. A configuration with an error starts nothing (exit code "
+    "78).\n"
     "\n";
 
 static const char tail[] =

@@ -4,11 +4,11 @@
 #ifndef ENGINE_CONFIG_SOURCE_H
 #define ENGINE_CONFIG_SOURCE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/attr.h"
 #include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
 
 #define CONFIG_SOURCE_MAX_BYTES (64u * 1024 * 1024)
 
@@ -28,5 +28,8 @@ void config_source_fini(struct config_source *s);
 MUST_USE bool config_source_blank_word(struct config_source *s, unsigned line, const char *word);
 /* Blank the section whose title and opening brace (on this line) are these. */
 MUST_USE bool config_source_blank_title(struct config_source *s, unsigned line, const char *title);
+/* The line of a quote, or of the last opening brace, that is never closed; 0 when all are. The
+ * parser takes the end of a file for the end of every section. */
+unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quote);
 
 #endif

@@ -1,6 +1,8 @@
 /* Owns the syntax of option values. Called by the loader; must not know files or other options. */
 #include "engine/config_value.h"
 
+#include "base/error.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -9,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-#include "base/error.h"
 
 PRINTF_LIKE(2, 3) static int refuse(char why[CONFIG_WHY_BYTES], const char *fmt, ...)
 {
@@ -82,14 +82,19 @@ static int parse_time(const struct config_option *o, const char *text, int64_t *
     const char *end = read_digits(text, &value);
     int64_t factor = time_unit_seconds(*end == '\0' ? o->unit : *end);
     if (end == text || factor == 0 || (end[0] != '\0' && end[1] != '\0')) {
-        return refuse(why, "\"%.40s\" is not a time; write a whole number and s, m, h, d or w, "
-                           "such as %s",
+        return refuse(why,
+                      "\"%.40s\" is not a time; write a whole number and s, m, h, d or w, "
+                      "such as %s",
                       text, o->initial != NULL ? o->initial : "10s");
     }
     if (__builtin_mul_overflow(value, factor, &value)) {
         value = INT64_MAX;
     }
     if (value < o->min || value > o->max) {
+        if (o->max >= INT32_MAX) {
+            return refuse(why, "%.40s is out of range; write %llds or more, less than 68 years",
+                          text, (long long)o->min);
+        }
         return refuse(why, "%.40s is out of range; write a time from %llds to %llds", text,
                       (long long)o->min, (long long)o->max);
     }
@@ -108,8 +113,9 @@ static int parse_size(const struct config_option *o, const char *text, int64_t *
         factor = unit != NULL && end[1] == '\0' ? 1LL << (10 * (unit - units + 1)) : 0;
     }
     if (end == text || factor == 0) {
-        return refuse(why, "\"%.40s\" is not a size; write a whole number of bytes, or with K, M, "
-                           "G or T, such as %s",
+        return refuse(why,
+                      "\"%.40s\" is not a size; write a whole number of bytes, or with K, M, "
+                      "G or T, such as %s",
                       text, o->initial != NULL ? o->initial : "10M");
     }
     if (__builtin_mul_overflow(value, factor, &value)) {
@@ -240,7 +246,8 @@ static int split_port(struct slice text, int default_port, char ret_host[INET6_A
     }
     memcpy(digits, port.data, port.len);
     *ret_port = default_port;
-    if (has_port && (*read_digits(digits, ret_port) != '\0' || *ret_port < 1 || *ret_port > 65535)) {
+    if (has_port &&
+        (*read_digits(digits, ret_port) != '\0' || *ret_port < 1 || *ret_port > 65535)) {
         return ERR_SYNTAX;
     }
     memcpy(ret_host, host.data, host.len);
@@ -296,15 +303,17 @@ int config_value_check(const struct config_option *o, const char *text,
         return text[0] != '\0' ? 0 : refuse(ret_why, "an item is empty; write a name");
     case CONFIG_TYPE_NETWORKS:
         if (config_network_parse(slice_of(text), &network) < 0) {
-            return refuse(ret_why, "\"%.60s\" is not a network; write an address or a prefix "
-                                   "without host bits, such as 192.0.2.0/24 or 2001:db8::/32",
+            return refuse(ret_why,
+                          "\"%.60s\" is not a network; write an address or a prefix "
+                          "without host bits, such as 192.0.2.0/24 or 2001:db8::/32",
                           text);
         }
         return 0;
     case CONFIG_TYPE_ADDRESSES:
         if (config_address_parse(slice_of(text), 53, &address) < 0) {
-            return refuse(ret_why, "\"%.60s\" is not a numeric address; write ADDR or ADDR:PORT, "
-                                   "such as 192.0.2.1:53 or [2001:db8::1]:53",
+            return refuse(ret_why,
+                          "\"%.60s\" is not a numeric address; write ADDR or ADDR:PORT, "
+                          "such as 192.0.2.1:53 or [2001:db8::1]:53",
                           text);
         }
         return 0;

@@ -3,11 +3,11 @@
 #ifndef ENGINE_CONFIG_VALUE_H
 #define ENGINE_CONFIG_VALUE_H
 
-#include <stddef.h>
-
 #include "base/attr.h"
 #include "engine/config.h"
 #include "engine/config_option.h"
+
+#include <stddef.h>
 
 #define CONFIG_WHY_BYTES 256
 
@@ -21,8 +21,8 @@ MUST_USE int config_value_check(const struct config_option *o, const char *text,
  * takes any number of items, everything else exactly one.
  *
  * errors   -ENOMEM */
-MUST_USE int config_value_set(const struct config_option *o, const char *const *items,
-                              size_t count, void *field);
+MUST_USE int config_value_set(const struct config_option *o, const char *const *items, size_t count,
+                              void *field);
 /* Free what the field owns and zero it. */
 void config_value_clear(const struct config_option *o, void *field);
 

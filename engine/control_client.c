@@ -2,6 +2,8 @@
  * answers mean. */
 #include "engine/control_client.h"
 
+#include "base/error.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -9,8 +11,6 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "base/error.h"
 
 static int set_timeout(int fd, usec_t timeout)
 {
@@ -67,7 +67,7 @@ static int fill(struct control_client *c)
         n = recv(c->fd, room, 65536, 0);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
-        bool has_timed_out = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+        bool has_timed_out = n < 0 && errno == EAGAIN;
         return n == 0 || (n < 0 && errno == ECONNRESET) ? ERR_CLOSED
                : has_timed_out                          ? -ETIMEDOUT
                                                         : -errno;
@@ -82,9 +82,8 @@ int control_client_line(struct control_client *c, struct slice *ret)
     c->taken = 0;
     size_t searched = 0;
     for (;;) {
-        const char *lf = c->in.len > searched
-                             ? memchr(c->in.data + searched, '\n', c->in.len - searched)
-                             : NULL;
+        const char *lf =
+            c->in.len > searched ? memchr(c->in.data + searched, '\n', c->in.len - searched) : NULL;
         if (lf != NULL) {
             size_t len = (size_t)(lf - c->in.data);
             c->taken = len + 1;
@@ -109,9 +108,9 @@ int control_client_write(struct control_client *c, const void *data, size_t len)
             continue;
         }
         if (n < 0) {
-            return errno == EPIPE || errno == ECONNRESET             ? ERR_CLOSED
-                   : errno == EAGAIN || errno == EWOULDBLOCK ? -ETIMEDOUT
-                                                             : -errno;
+            return errno == EPIPE || errno == ECONNRESET ? ERR_CLOSED
+                   : errno == EAGAIN                     ? -ETIMEDOUT
+                                                         : -errno;
         }
         at += n;
         len -= (size_t)n;

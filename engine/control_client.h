@@ -5,12 +5,10 @@
  * reads the answer until the daemon closes. Unix file permissions decide who may connect; whoever
  * may connect is trusted.
  *
- *   SMTP                            The socket becomes an ordinary SMTP session of a client that may
- *                                   relay: the daemon sends its 220 greeting, the client EHLO and so on.
- *   queue list [limit=N] [after=ID] Messages in order of id, N at most (default 1000, 1..100000),
- *                                   those with an id greater than ID.
- *   queue counts                    Destinations and totals.
- *   queue show ID                   One message.
+ *   SMTP                            The socket becomes an ordinary SMTP session of a client that
+ * may relay: the daemon sends its 220 greeting, the client EHLO and so on. queue list [limit=N]
+ * [after=ID] Messages in order of id, N at most (default 1000, 1..100000), those with an id greater
+ * than ID. queue counts                    Destinations and totals. queue show ID One message.
  *
  * The answer to `queue` is JSON, one object a line (no object spans lines), UTF-8, and ends with an
  * end object; an answer without one was cut off. Message ids are strings of 16 lower-case hex
@@ -59,16 +57,16 @@
 #ifndef ENGINE_CONTROL_CLIENT_H
 #define ENGINE_CONTROL_CLIENT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/slice.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #define CONTROL_REQUEST_MAX_BYTES 1000
-#define CONTROL_LINE_MAX_BYTES (1024 * 1024) /* of one JSON line; longer is a protocol error */
+#define CONTROL_LINE_MAX_BYTES    (1024 * 1024) /* of one JSON line; longer is a protocol error */
 
 struct control_client {
     int fd;

@@ -55,7 +55,8 @@ struct engine {
     struct tls_client *tls_client;
     struct smtp_client_config *client_configs; /* see request_client_config */
     struct control *control;
-    uint32_t duplicate_bound; /* recipients; see engine_may_dispatch */
+    uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
+    uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;

@@ -657,7 +657,9 @@ static void on_listener(struct poller_watch *watch, unsigned events)
             /* Out of descriptors: the listener rests until sessions have ended. */
             log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
                         err_str(fd));
-            (void)poller_change(&w->poller, watch, 0); /* at worst it reports again */
+            if (poller_change(&w->poller, watch, 0) != 0) {
+                poller_remove(&w->poller, watch); /* the other workers have theirs */
+            }
             w->accepts_again = true;
             return;
         }
@@ -724,8 +726,9 @@ void inbound_resume(struct worker *w)
     if (w->accepts_again && list_is_empty(&w->inbounds) == false) {
         w->accepts_again = false;
         for (size_t i = 0; i < w->engine->config->listener_count; i++) {
-            if (poller_has(&w->listeners[i].watch)) {
-                (void)poller_change(&w->poller, &w->listeners[i].watch, POLLER_READ);
+            struct poller_watch *watch = &w->listeners[i].watch;
+            if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
+                poller_remove(&w->poller, watch);
             }
         }
     }

@@ -2,10 +2,10 @@
  * may carry an exact route, a subdomain route, or both. Built once, then read by any thread. */
 #include "engine/router.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/hash.h"
 
 #define DOMAIN_MAX_BYTES 512 /* a longer one has no route */
 

@@ -8,12 +8,12 @@
 #ifndef ENGINE_ROUTER_H
 #define ENGINE_ROUTER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/attr.h"
 #include "base/slice.h"
 #include "engine/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
 
 struct router;
 

@@ -2,13 +2,14 @@
  * by cli_send.c. */
 #include "engine/send_message.h"
 
-#include <strings.h>
-#include <time.h>
-
 #include "base/error.h"
 #include "engine/address_list.h"
 
-/* --- body -------------------------------------------------------------------------------------- */
+#include <strings.h>
+#include <time.h>
+
+/* --- body --------------------------------------------------------------------------------------
+ */
 
 static void end_line(struct send_body *b, struct buf *out)
 {
@@ -66,7 +67,8 @@ void send_body_finish(struct send_body *b, struct buf *out)
     buf_append_str(out, ".\r\n");
 }
 
-/* --- header ------------------------------------------------------------------------------------ */
+/* --- header ------------------------------------------------------------------------------------
+ */
 
 /* Past the end of the line that starts at `at`; text.len when it has no end. */
 static size_t line_end(struct slice text, size_t at)

@@ -3,14 +3,14 @@
 #ifndef ENGINE_SEND_MESSAGE_H
 #define ENGINE_SEND_MESSAGE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define SEND_HEADER_MAX_BYTES (1024 * 1024)
 
@@ -44,11 +44,11 @@ MUST_USE int send_message_recipient(struct slice address, struct slice hostname,
 
 /* The body, in pieces of any size. */
 struct send_body {
-    bool dot_ends;   /* set by the caller: a line of one dot ends the message (no -i) */
-    bool has_ended;  /* that line was seen; the rest is ignored */
-    bool in_line;    /* the current line has bytes already */
-    bool had_cr;     /* the last byte was a CR */
-    bool had_dot;    /* the line is "." so far, not yet written */
+    bool dot_ends;  /* set by the caller: a line of one dot ends the message (no -i) */
+    bool has_ended; /* that line was seen; the rest is ignored */
+    bool in_line;   /* the current line has bytes already */
+    bool had_cr;    /* the last byte was a CR */
+    bool had_dot;   /* the line is "." so far, not yet written */
 };
 /* LF, CRLF and lone CR become CRLF. */
 void send_body_convert(struct send_body *b, struct slice in, struct buf *out);

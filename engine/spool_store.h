@@ -90,6 +90,7 @@ enum spool_recipient_state {
 struct spool_retry {
     uint32_t attempts;
     bool warned; /* the delay notice was sent */
+    usec_t due;  /* wall: when the next attempt is due; for people, the queue table decides */
 };
 
 struct spool_reason {
@@ -215,6 +216,8 @@ bool spool_reader_is_active(const struct spool_reader *);
 /* ret_body: the inline body (empty when in chunks). errors: ERR_MISSING, ERR_CORRUPT */
 MUST_USE int spool_read_message(struct spool_reader *, uint64_t id, struct spool_envelope *ret,
                                 struct slice *ret_body);
+/* The message with the least id above `after`; ERR_MISSING at the end. */
+MUST_USE int spool_next_message(struct spool_reader *, uint64_t after, uint64_t *ret_id);
 /* chunk 0 of an inline body is the body. */
 MUST_USE int spool_read_chunk(struct spool_reader *, uint64_t id, uint32_t chunk,
                               struct slice *ret);

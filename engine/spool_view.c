@@ -278,6 +278,30 @@ int spool_scan(struct spool_reader *r, enum spool_class class, const struct spoo
     return spool_error(rc);
 }
 
+int spool_next_message(struct spool_reader *r, uint64_t after, uint64_t *ret_id)
+{
+    assert(spool_reader_is_active(r));
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(r->txn, r->store->dbi[SPOOL_TABLE_MESSAGE], &cursor);
+    if (rc != 0) {
+        return spool_error(rc);
+    }
+    const struct spool_key from = spool_key_id(after);
+    MDB_val k = spool_val(&from);
+    MDB_val v;
+    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    while (rc == 0) {
+        uint64_t found;
+        if (spool_key_read_id(spool_slice(&k), &found) && found > after) {
+            *ret_id = found;
+            break;
+        }
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    }
+    mdb_cursor_close(cursor);
+    return spool_error(rc);
+}
+
 static int view_entries(struct spool_reader *r, enum spool_table table, uint64_t *ret)
 {
     MDB_stat stat;

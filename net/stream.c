@@ -262,11 +262,14 @@ static ssize_t plain_writev(struct stream *s, const struct iovec *iov, int count
     return n;
 }
 
-/* One SSL_write: at most one record. returns: bytes taken, or an error as stream_write. */
+/* One SSL_write: at most one record, and after a blocked one exactly that again; the library, given
+ * more, could go on to the next record and then count both as not taken. returns: bytes taken, or
+ * an error as stream_write. */
 static ssize_t tls_write_record(struct stream *s, const void *data, size_t len)
 {
     size_t n = 0;
-    assert(len >= s->tls_offered);
+    size_t most = s->tls_offered > 0 ? s->tls_offered : TLS_RECORD_MAX;
+    len = len < most ? len : most;
     ERR_clear_error();
     errno = 0;
     int result = SSL_write_ex(s->ssl, data, len, &n);
@@ -278,7 +281,7 @@ static ssize_t tls_write_record(struct stream *s, const void *data, size_t len)
     }
     int err = tls_failed(s, result, errno, "TLS write", &s->write_wants);
     if (err == ERR_AGAIN) {
-        s->tls_offered = len < TLS_RECORD_MAX ? len : TLS_RECORD_MAX;
+        s->tls_offered = len;
         return err;
     }
     if (err == 0) {

@@ -67,7 +67,7 @@ unsigned timeout_queue_run(struct timeout_queue *q, usec_t now)
             break;
         }
         struct timeout *t = container_of(first, struct timeout, node);
-        if (t->deadline > now) {
+        if (t->deadline > first->key) {
             heap_move(&q->heap, first, t->deadline);
             continue;
         }

@@ -1,0 +1,92 @@
+/* `sluice check`: is the configuration right, and can the files that it names be read. */
+#include "engine/cli.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+struct findings {
+    const struct cli *cli;
+    json_t *list; /* --json: what would be printed */
+    int errors;
+};
+
+static void add_finding(void *ctx, bool is_warning, const char *line)
+{
+    struct findings *f = ctx;
+    f->errors += is_warning ? 0 : 1;
+    if (f->list == NULL) {
+        (void)fprintf(f->cli->err, "%s\n", line);
+        return;
+    }
+    json_t *item =
+        json_pack("{s:s, s:s}", "severity", is_warning ? "warning" : "error", "text", line);
+    (void)json_array_append_new(f->list, item); /* NULL, out of memory: the list is short */
+}
+
+static void check_file(struct findings *f, const char *owner, const char *name, const char *option,
+                       const char *path)
+{
+    char line[4400];
+    if (path == NULL || access(path, R_OK) == 0) {
+        return;
+    }
+    (void)snprintf(line, sizeof(line),
+                   "%s: %s \"%s\": %s: warning: %s: %s; name a file that the daemon can read",
+                   f->cli->config_path, owner, name, option, path, strerror(errno));
+    add_finding(f, true, line);
+}
+
+static void check_files(struct findings *f, const struct config *c)
+{
+    for (size_t i = 0; i < c->listener_count; i++) {
+        const struct config_listener *l = &c->listeners[i];
+        check_file(f, "listener", l->name, "tls_certificate", l->tls_certificate);
+        check_file(f, "listener", l->name, "tls_key", l->tls_key);
+        check_file(f, "listener", l->name, "users", l->users);
+    }
+    for (size_t i = 0; i < c->transport_count; i++) {
+        const struct config_transport *t = &c->transports[i];
+        check_file(f, "transport", t->name, "smtp_tls_CAfile", t->smtp.smtp_tls_CAfile);
+    }
+}
+
+static int check(struct findings *f)
+{
+    struct config *config = NULL;
+    struct config_sink sink = {.complain = add_finding, .ctx = f};
+    int err = config_load(f->cli->config_path, &sink, &config);
+    if (err == 0) {
+        check_files(f, config);
+    }
+    config_free(config);
+    return err == 0 ? EX_OK : f->errors > 0 && err < 0 && err > -1000 ? EX_NOINPUT : EX_CONFIG;
+}
+
+int cli_check(const struct cli *cli, int argc, char **argv)
+{
+    struct findings f = {.cli = cli};
+    if (argc == 2 && strcmp(argv[1], "--reference") == 0) {
+        config_reference_print(cli->out);
+        return EX_OK;
+    }
+    if (argc > 1) {
+        (void)fprintf(cli->err, "sluice check: \"%s\" is not understood\n", argv[1]);
+        return EX_USAGE;
+    }
+    if (!cli->is_json) {
+        return check(&f);
+    }
+    f.list = json_array();
+    int code = check(&f);
+    json_t *all = json_pack("{s:s, s:b, s:o}", "file", cli->config_path, "ok", f.errors == 0,
+                            "findings", f.list);
+    if (all == NULL || json_dumpf(all, cli->out, JSON_INDENT(2)) < 0) {
+        code = EX_OSERR;
+    }
+    (void)fputc('\n', cli->out);
+    json_decref(all);
+    return code;
+}
