@@ -1,7 +1,7 @@
 /* Text of notices; see the header. */
 #include "engine/bounce_text.h"
 
-#include "engine/json.h"
+#include "engine/json_line.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * belongs to one thread; nothing here decides what is logged. */
 #include "engine/event_log.h"
 
-#include "engine/json.h"
+#include "engine/json_line.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -62,7 +62,7 @@ void event_format_delay(struct buf *out, usec_t delay, unsigned resolution)
         digits[--at] = (char)('0' + rounded % 10);
         rounded /= 10;
     }
-    json_unsigned(out, (uint64_t)rounded);
+    json_line_unsigned(out, (uint64_t)rounded);
     if (decimals > 0) {
         buf_append_char(out, '.');
         buf_append(out, digits + at, sizeof(digits) - at);
@@ -110,14 +110,14 @@ static void put_string(struct buf *out, const char *key, struct slice value)
 {
     if (value.len > 0) {
         buf_append_str(out, key);
-        json_string(out, value);
+        json_line_string(out, value);
     }
 }
 
 static void put_unsigned(struct buf *out, const char *key, uint64_t value)
 {
     buf_append_str(out, key);
-    json_unsigned(out, value);
+    json_line_unsigned(out, value);
 }
 
 static void put_response(struct buf *out, const struct event *event)
@@ -134,7 +134,7 @@ static void put_response(struct buf *out, const struct event *event)
         buf_append_char(out, '}');
     }
     buf_append_str(out, ",\"content\":");
-    json_string(out, event->response.content);
+    json_line_string(out, event->response.content);
     put_string(out, ",\"command\":", event->response.command);
     buf_append_char(out, '}');
 }
@@ -145,23 +145,23 @@ static void put_peer(struct buf *out, const struct event *event)
         return;
     }
     buf_append_str(out, ",\"peer_address\":{\"name\":");
-    json_string(out, event->peer_name);
+    json_line_string(out, event->peer_name);
     buf_append_str(out, ",\"addr\":");
-    json_string(out, event->peer_address);
+    json_line_string(out, event->peer_address);
     buf_append_char(out, '}');
 }
 
 static void put_times(struct buf *out, const struct event *event)
 {
     buf_append_str(out, ",\"timestamp\":");
-    json_signed(out, event->event_time / USEC_PER_SEC);
+    json_line_signed(out, event->event_time / USEC_PER_SEC);
     buf_append_str(out, ",\"event_time\":");
     append_time(out, event->event_time);
     if (event->created == 0) {
         return;
     }
     buf_append_str(out, ",\"created\":");
-    json_signed(out, event->created / USEC_PER_SEC);
+    json_line_signed(out, event->created / USEC_PER_SEC);
     buf_append_str(out, ",\"created_time\":");
     append_time(out, event->created);
 }
@@ -193,9 +193,9 @@ void event_format(struct buf *out, const struct event *event)
         [EVENT_EXPIRATION] = "{\"type\":\"Expiration\",\"id\":",
     };
     buf_append_str(out, heads[event->type]);
-    json_string(out, event->id);
+    json_line_string(out, event->id);
     buf_append_str(out, ",\"sender\":");
-    json_string(out, event->sender);
+    json_line_string(out, event->sender);
     put_string(out, ",\"recipient\":", event->recipient);
     if (event->recipient_count != 0) {
         put_unsigned(out, ",\"recipient_count\":", event->recipient_count);

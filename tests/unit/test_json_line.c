@@ -1,5 +1,5 @@
 /* JSON text: whatever goes in, what comes out is valid and harmless. */
-#include "engine/json.h"
+#include "engine/json_line.h"
 #include "unit.h"
 
 #include <jansson.h>
@@ -9,7 +9,7 @@ static void check(struct slice in, const char *expected)
 {
     struct buf out;
     buf_init(&out, 0);
-    json_string(&out, in);
+    json_line_string(&out, in);
     assert_int_equal(out.len, strlen(expected));
     assert_memory_equal(out.data, expected, out.len);
     buf_fini(&out);
@@ -49,7 +49,7 @@ static void a_parser_takes_everything(void **state)
     for (unsigned pair = 0; pair < 65536; pair++) {
         const char in[2] = {(char)(pair >> 8), (char)pair};
         buf_clear(&out);
-        json_string(&out, slice_make(in, 2));
+        json_line_string(&out, slice_make(in, 2));
         json_t *value = json_loadb(out.data, out.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         if (value == NULL) {
             fail_msg("%04x", pair);
@@ -67,13 +67,13 @@ static void numbers_are_whole(void **state)
 {
     struct buf out;
     buf_init(&out, 0);
-    json_unsigned(&out, 0);
+    json_line_unsigned(&out, 0);
     buf_append_char(&out, ' ');
-    json_unsigned(&out, UINT64_MAX);
+    json_line_unsigned(&out, UINT64_MAX);
     buf_append_char(&out, ' ');
-    json_signed(&out, INT64_MIN);
+    json_line_signed(&out, INT64_MIN);
     buf_append_char(&out, ' ');
-    json_signed(&out, 7);
+    json_line_signed(&out, 7);
     buf_append_char(&out, '\0');
     assert_string_equal(out.data, "0 18446744073709551615 -9223372036854775808 7");
     buf_fini(&out);

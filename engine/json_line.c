@@ -1,6 +1,6 @@
 /* JSON text; see the header. Called for every event line, so runs of plain bytes are copied whole.
  */
-#include "engine/json.h"
+#include "engine/json_line.h"
 
 #include <string.h>
 
@@ -89,7 +89,7 @@ static size_t append_special(struct buf *out, struct slice s)
     return len;
 }
 
-void json_string(struct buf *out, struct slice text)
+void json_line_string(struct buf *out, struct slice text)
 {
     size_t at = 0;
     buf_append_char(out, '"');
@@ -108,7 +108,7 @@ void json_string(struct buf *out, struct slice text)
     buf_append_char(out, '"');
 }
 
-void json_unsigned(struct buf *out, uint64_t value)
+void json_line_unsigned(struct buf *out, uint64_t value)
 {
     char digits[20];
     size_t at = sizeof(digits);
@@ -119,12 +119,12 @@ void json_unsigned(struct buf *out, uint64_t value)
     buf_append(out, digits + at, sizeof(digits) - at);
 }
 
-void json_signed(struct buf *out, int64_t value)
+void json_line_signed(struct buf *out, int64_t value)
 {
     if (value < 0) {
         buf_append_char(out, '-');
-        json_unsigned(out, ~(uint64_t)value + 1);
+        json_line_unsigned(out, ~(uint64_t)value + 1);
         return;
     }
-    json_unsigned(out, (uint64_t)value);
+    json_line_unsigned(out, (uint64_t)value);
 }
