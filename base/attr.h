@@ -1,17 +1,21 @@
-/* Compiler attributes that carry contracts, and the thread roles that clang's -Wthread-safety checks. */
+/* Compiler attributes that carry contracts, and the thread roles that clang's -Wthread-safety
+ * checks. */
 #ifndef BASE_ATTR_H
 #define BASE_ATTR_H
 
-#define MUST_USE __attribute__((warn_unused_result))
+#include <stddef.h>
+#include <stdint.h>
+
+#define MUST_USE               __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
-#define NONNULL_RET __attribute__((returns_nonnull))
-#define CACHE_LINE 64
+#define NONNULL_RET            __attribute__((returns_nonnull))
+#define CACHE_LINE             64
 
 #if defined(__clang__)
-#define THREAD_ROLE __attribute__((capability("role")))
-#define ON_ROLE(role) __attribute__((requires_capability(role)))
-#define OWNED_BY(role) __attribute__((guarded_by(role)))
-#define PT_OWNED_BY(role) __attribute__((pt_guarded_by(role)))
+#define THREAD_ROLE         __attribute__((capability("role")))
+#define ON_ROLE(role)       __attribute__((requires_capability(role)))
+#define OWNED_BY(role)      __attribute__((guarded_by(role)))
+#define PT_OWNED_BY(role)   __attribute__((pt_guarded_by(role)))
 #define ROLE_ASSERTED(role) __attribute__((assert_capability(role)))
 #else
 #define THREAD_ROLE
@@ -21,7 +25,7 @@
 #define ROLE_ASSERTED(role)
 #endif
 
-#define container_of(ptr, type, member) \
-    ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+/* Through an integer, so that a read-only walk may name a const type without a warning. */
+#define container_of(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 
 #endif

@@ -102,9 +102,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     va_copy(again, args);
     size_t room = b->capacity - b->len;
     int len = vsnprintf(room == 0 ? NULL : b->data + b->len, room, fmt, args);
-    if (len < 0) {
-        b->failed = true;
-    } else if (b->limit != 0 && (size_t)len > b->limit - b->len) {
+    if (len < 0 || (b->limit != 0 && (size_t)len > b->limit - b->len)) {
         b->failed = true;
     } else if ((size_t)len < room) {
         b->len += (size_t)len;

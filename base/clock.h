@@ -8,8 +8,8 @@
 typedef int64_t usec_t;
 
 #define USEC_PER_MSEC 1000LL
-#define USEC_PER_SEC 1000000LL
-#define USEC_NEVER INT64_MAX
+#define USEC_PER_SEC  1000000LL
+#define USEC_NEVER    INT64_MAX
 
 /* Microseconds of the monotonic clock; for timers and the scheduler. Any thread. */
 usec_t clock_mono(void);

@@ -5,16 +5,16 @@
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
+#include "base/attr.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/attr.h"
-
 struct heap_node {
     int64_t key;
-    uint64_t sequence;  /* set by heap_insert */
-    uint32_t position;  /* 1-based; 0 = not in a heap */
+    uint64_t sequence; /* set by heap_insert */
+    uint32_t position; /* 1-based; 0 = not in a heap */
 };
 
 struct heap {

@@ -1,6 +1,6 @@
 /* Log-linear histogram of microseconds: exact below 32, relative error <= 1/32 above, range up to
- * 2^42 us (50 days); larger values share the last bucket. One owner, or a merge of copies. Zeroed is
- * empty. */
+ * 2^42 us (50 days); larger values share the last bucket. One owner, or a merge of copies. Zeroed
+ * is empty. */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 

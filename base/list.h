@@ -2,10 +2,10 @@
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
+#include "base/attr.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-
-#include "base/attr.h"
 
 struct list {
     struct list *prev, *next;
@@ -57,16 +57,18 @@ static inline void list_remove(struct list *node)
 }
 
 #define list_first(head, type, member) container_of((head)->next, type, member)
-#define list_last(head, type, member) container_of((head)->prev, type, member)
-#define list_next(item, type, member) container_of((item)->member.next, type, member)
-#define list_foreach(item, head, type, member)                                     \
-    for (type *item = list_first(head, type, member); &item->member != (head);     \
+#define list_last(head, type, member)  container_of((head)->prev, type, member)
+#define list_next(item, type, member)  container_of((item)->member.next, type, member)
+/* A type and a declared name cannot stand in parentheses.
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
+#define list_foreach(item, head, type, member)                                                     \
+    for (type *item = list_first(head, type, member); &item->member != (head);                     \
          item = list_next(item, type, member))
 /* The current item may be removed and freed inside the loop. */
-#define list_foreach_safe(item, head, type, member)                                \
-    for (type *item = list_first(head, type, member),                              \
-              *item##_next = list_next(item, type, member);                        \
-         &item->member != (head);                                                  \
-         item = item##_next, item##_next = list_next(item, type, member))
+#define list_foreach_safe(item, head, type, member)                                                \
+    for (type *item = list_first(head, type, member),                                              \
+              *item##_next = list_next(item, type, member);                                        \
+         &item->member != (head); item = item##_next, item##_next = list_next(item, type, member))
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,7 +92,7 @@ void log_line(enum log_level level, const char *fmt, ...)
     size_t used = text_len < 0 ? 0 : (size_t)text_len;
     if (used >= sizeof(text)) {
         used = sizeof(text) - 1;
-        memcpy(text + used - 3, "...", 3);
+        text[used - 3] = text[used - 2] = text[used - 1] = '.';
     }
     char line[LINE_LIMIT];
     size_t len = write_prefix(line, 64, level);

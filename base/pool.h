@@ -1,6 +1,6 @@
 /* Fixed-size objects from blocks, with a free list; one owner thread. pool_put of an object makes
- * it available at once; nothing is zeroed. Objects are aligned like malloc's (16 bytes). Under a sanitizer each
- * object is its own allocation. */
+ * it available at once; nothing is zeroed. Objects are aligned like malloc's (16 bytes). Under a
+ * sanitizer each object is its own allocation. */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 

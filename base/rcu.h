@@ -7,13 +7,19 @@
 #ifndef BASE_RCU_H
 #define BASE_RCU_H
 
+#include "base/attr.h"
+
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/attr.h"
-
-/* Load a pointer that another thread publishes with rcu_publish. Thread: online reader. */
+/* Load a pointer that another thread publishes with rcu_publish. Thread: online reader; asserted
+ * under a sanitizer and with the build option rcu_debug. The writer of *pp reads it plainly. */
+#ifdef SLUICE_RCU_DEBUG
+#define rcu_load(pp) (assert(rcu_is_online()), __atomic_load_n((pp), __ATOMIC_ACQUIRE))
+#else
 #define rcu_load(pp) __atomic_load_n((pp), __ATOMIC_ACQUIRE)
+#endif
 /* Publish a fully built object. Thread: the single writer of *pp. */
 #define rcu_publish(pp, value) __atomic_store_n((pp), (value), __ATOMIC_RELEASE)
 

@@ -13,11 +13,11 @@
 #ifndef BASE_RING_H
 #define BASE_RING_H
 
+#include "base/attr.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include "base/attr.h"
 
 struct ring;
 

@@ -12,8 +12,8 @@ struct slice {
 };
 
 #define SLICE(literal) ((struct slice){(literal), sizeof(literal) - 1})
-#define SLICE_FMT "%.*s"
-#define SLICE_ARG(s) (int)(s).len, (s).data
+#define SLICE_FMT      "%.*s"
+#define SLICE_ARG(s)   (int)(s).len, (s).data
 
 static inline struct slice slice_make(const char *data, size_t len)
 {

@@ -2,9 +2,9 @@
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 
-#include <pthread.h>
-
 #include "base/attr.h"
+
+#include <pthread.h>
 
 struct thread {
     pthread_t id;

@@ -20,11 +20,14 @@
 #include <stdbool.h>
 
 struct waker {
-    /* 1 from waker_prepare until a kick or waker_finish; any thread */
-    _Alignas(CACHE_LINE) _Atomic int sleeping;
-    int fd;            /* eventfd, non-blocking; set at creation */
-    bool is_announced; /* consumer only: between waker_prepare and waker_finish */
-    unsigned owed;     /* consumer only: kicks whose write to the eventfd is still to be read */
+    /* Padding, not alignment: a waker may lie in any malloc'ed object, and `sleeping`, which every
+     * producer writes, still shares no cache line with anything outside. */
+    char line_before[CACHE_LINE];
+    _Atomic int sleeping; /* 1 from waker_prepare until a kick or waker_finish; any thread */
+    int fd;               /* eventfd, non-blocking; set at creation */
+    unsigned owed;        /* consumer only: kicks whose write to the eventfd is still to be read */
+    bool is_announced;    /* consumer only: between waker_prepare and waker_finish */
+    char line_after[CACHE_LINE];
 };
 
 MUST_USE int waker_init(struct waker *w); /* errors: -errno of eventfd */

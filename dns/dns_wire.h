@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DNS_NAME_MAX 253   /* bytes of text without the last dot (RFC 1035 2.3.4: 255 on the wire) \
+#define DNS_NAME_MAX                                                                               \
+    253                    /* bytes of text without the last dot (RFC 1035 2.3.4: 255 on the wire) \
                             */
 #define DNS_LABEL_MAX   63 /* RFC 1035 2.3.4 */
 #define DNS_RECORDS_MAX 100 /* records kept of one answer, as Postfix does */

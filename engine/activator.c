@@ -525,7 +525,7 @@ static void take_letter(struct activator *a, const struct letter *letter)
         start_scan(a, UINT64_MAX);
         break;
     default:
-        assert(!"unknown letter to the activator");
+        assert(false && "unknown letter to the activator");
     }
 }
 

@@ -1,9 +1,9 @@
 /* Owns the rules between options and what follows from the system (host name, cores, paths below
  * the spool). Called once by config_load.c; a rule about one option alone belongs in the table. */
 #include "base/error.h"
+#include "dns/nexthop.h"
 #include "engine/config_load.h"
 #include "engine/config_value.h"
-#include "engine/nexthop.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static int complete_hostname(struct config_loader *l, struct config *c)
             return -ENOMEM;
         }
     }
-    if (nexthop_parse(slice_of(c->hostname), &parsed) < 0 || !parsed.has_mx || parsed.port != 0) {
+    if (nexthop_parse(slice_of(c->hostname), 0, &parsed) < 0 || !parsed.wants_mx || parsed.port != 0) {
         config_complain(l, config_place_of(l, CONFIG_SECTION_GLOBAL, 0, "hostname"), "hostname",
                         "\"%s\" is not a host name; write a fully qualified name, such as "
                         "mail.example.com",
@@ -193,7 +193,6 @@ static int check_transport(struct config_loader *l, struct config *c, size_t ind
     s->message_recipient_limit = c->message_recipient_limit;
     s->message_recipient_minimum = c->message_recipient_minimum;
     s->minimal_backoff_time = c->minimal_backoff_time;
-    s->feedback_debug = c->destination_concurrency_feedback_debug;
     s->connection_idle_limit = t->smtp.smtp_connection_cache_time_limit;
     s->must_resolve = true;
     if (t->smtp.smtp_helo_name == NULL) {
@@ -259,13 +258,12 @@ static in_port_t port_of(const struct sockaddr_storage *address)
 static const struct config_listener *find_loop(const struct config *c, const struct nexthop *n,
                                                int default_port)
 {
-    char text[64];
     struct config_address target;
-    int port = n->port != 0 ? n->port : default_port;
-    (void)snprintf(text, sizeof(text), "[" SLICE_FMT "]:%d", SLICE_ARG(n->host), port);
-    if (!n->is_address || config_address_parse(slice_of(text), 0, &target) < 0) {
+    if (n->ip.family == 0) {
         return NULL;
     }
+    uint16_t port = n->port != 0 ? n->port : (uint16_t)default_port;
+    target.len = ip_to_sockaddr(&n->ip, port, &target.address);
     for (size_t i = 0; i < c->listener_count; i++) {
         const struct config_address *bind = &c->listeners[i].bind;
         bool is_behind_any = is_any(&bind->address) && is_loopback(&target.address) &&
@@ -285,7 +283,7 @@ static void check_nexthop(struct config_loader *l, const struct config *c, size_
     if (r->nexthop[0] == '\0') {
         return;
     }
-    if (nexthop_parse(slice_of(r->nexthop), &n) < 0) {
+    if (nexthop_parse(slice_of(r->nexthop), 0, &n) < 0) {
         config_complain(l, place, "nexthop",
                         "\"%.80s\" is not a nexthop; write HOST, HOST:PORT, [HOST]:PORT or "
                         "[ADDRESS]:PORT",
@@ -311,8 +309,8 @@ static bool is_pattern(const char *pattern)
     if (strcmp(pattern, "*") == 0) {
         return true;
     }
-    return nexthop_parse(slice_of(domain), &n) == 0 && n.port == 0 &&
-           (n.has_mx || (n.is_address && domain == pattern));
+    return nexthop_parse(slice_of(domain), 0, &n) == 0 && n.port == 0 &&
+           (n.wants_mx || (n.ip.family != 0 && domain == pattern));
 }
 
 static int check_route(struct config_loader *l, struct config *c, size_t index)

@@ -13,16 +13,20 @@
 #include "base/clock.h"
 #include "engine/event_log.h"
 
+struct activator;
+struct auth;
 struct config;
 struct control;
 struct dns_cache;
 struct event_log;
+struct listener;
 struct message;
 struct router;
 struct sched_thread;
-struct activator;
 struct spool_store;
 struct spool_writer;
+struct smtp_client_config;
+struct tls_client;
 struct worker;
 
 enum engine_gate {
@@ -45,8 +49,14 @@ struct engine {
     uint32_t sched_count;
     struct worker **workers;
     uint32_t worker_count;
+    struct auth *auth;
+    struct listener **listeners;      /* [config->listener_count] */
+    struct listener *local_listener;  /* sessions over the control socket */
+    struct tls_client *tls_client;
+    struct smtp_client_config *client_configs; /* see request_client_config */
     struct control *control;
-    uint32_t duplicate_bound; /* recipients; see engine_may_dispatch */
+    uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
+    uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;

@@ -1,6 +1,7 @@
 #include "engine/mailbox.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@ int mailbox_init(struct mailbox *m, size_t capacity)
 {
     m->ring = ring_new(capacity, sizeof(struct letter));
     if (m->ring == NULL) {
-        return -12; /* -ENOMEM */
+        return -ENOMEM;
     }
     int err = waker_init(&m->waker);
     if (err != 0) {

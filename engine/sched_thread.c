@@ -275,7 +275,7 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
         }
         break;
     default:
-        assert(!"unknown letter to a scheduler");
+        assert(false && "unknown letter to a scheduler");
     }
 }
 
@@ -374,7 +374,7 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     case SCHED_READ: /* asked for only when recipients stay in the spool, which none do yet */
     case SCHED_NONE:
     default:
-        assert(!"unexpected action");
+        assert(false && "unexpected action");
     }
 }
 

@@ -1,6 +1,7 @@
 #include "engine/settle.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,21 @@ static bool message_has_kind(const struct message *m, enum result_kind kind)
     return false;
 }
 
+static void count(struct engine *e, const struct result *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        _Atomic uint64_t *counters[RESULT_KIND_COUNT] = {
+            [RESULT_DELIVERED] = &e->delivered,
+            [RESULT_DEFERRED] = &e->deferred,
+            [RESULT_FAILED] = &e->failed,
+        };
+        atomic_fetch_add_explicit(counters[r->recipients[i].kind], 1, memory_order_relaxed);
+    }
+    if (r->is_ambiguous) {
+        atomic_fetch_add_explicit(&e->ambiguous, 1, memory_order_relaxed);
+    }
+}
+
 /* One line a recipient, once, however often the transaction is repeated. */
 static void log_results(struct settle *s, struct message *m)
 {
@@ -62,6 +78,7 @@ static void log_results(struct settle *s, struct message *m)
             continue;
         }
         r->is_logged = true;
+        count(s->engine, r);
         for (uint32_t i = 0; i < r->count; i++) {
             notice_log_result(s->log, m, r, &r->recipients[i]);
         }
@@ -69,9 +86,10 @@ static void log_results(struct settle *s, struct message *m)
 }
 
 /* States of the fresh results of one message, for a message that stays in the spool.
- * expired: the deferred ones have become failures. */
-static int store_states(struct settle *s, struct spool_txn *txn, struct message *m,
-                        struct result *results, bool is_told)
+ *
+ * is_told  failures are in a notice of this transaction: their reasons need not be kept */
+static int store_states(struct spool_txn *txn, struct message *m, const struct result *results,
+                        bool is_told)
 {
     for (const struct result *r = results; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
@@ -133,7 +151,7 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
         uint32_t capacity = s->notice_capacity == 0 ? 16 : s->notice_capacity * 2;
         struct intake **grown = realloc(s->notices, capacity * sizeof(struct intake *));
         if (grown == NULL) {
-            return -12; /* -ENOMEM: the transaction is tried again later */
+            return -ENOMEM; /* the transaction is tried again later */
         }
         s->notices = grown;
         s->notice_capacity = capacity;
@@ -182,11 +200,14 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
         return spool_remove(txn, &m->position);
     }
 
-    err = store_states(s, txn, m, m->fresh, true);
+    err = store_states(txn, m, m->fresh, true);
     if (err == 0) {
         err = forget_kept_failures(txn, m);
     }
-    struct spool_retry retry = {.attempts = m->retry.attempts + 1, .warned = m->retry.warned};
+    usec_t delay = retry_delay(now, m->envelope.created, c->minimal_backoff_time,
+                               c->maximal_backoff_time);
+    struct spool_retry retry = {
+        .attempts = m->retry.attempts + 1, .warned = m->retry.warned, .due = now + delay};
     if (err == 0 && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
         err = put_notice(s, txn, m, NOTICE_DELAYED, now);
@@ -194,11 +215,15 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err != 0) {
         return err;
     }
-    usec_t delay = retry_delay(now, m->envelope.created, c->minimal_backoff_time,
-                               c->maximal_backoff_time);
     struct spool_position next = {
-        .class = SPOOL_DEFERRED, .time = (uint64_t)(now + delay), .id = m->envelope.id};
+        .class = SPOOL_DEFERRED, .time = (uint64_t)retry.due, .id = m->envelope.id};
     return spool_requeue(txn, &m->position, &next, &retry);
+}
+
+/* Errors that concern one message and leave the transaction good (spool_store.h). */
+static bool is_of_one_message(int err)
+{
+    return err == ERR_CORRUPT || err == ERR_MISSING || err == ERR_LIMIT || err == -EEXIST;
 }
 
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
@@ -207,7 +232,10 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
         log_results(s, m);
         m->is_settled = false;
         int err = m->pending == 0 ? settle_message(s, txn, m, now)
-                                  : store_states(s, txn, m, m->fresh, false);
+                                  : store_states(txn, m, m->fresh, false);
+        if (is_of_one_message(err)) {
+            err = m->pending == 0 ? spool_quarantine(txn, &m->position) : 0;
+        }
         if (err != 0) {
             return err;
         }

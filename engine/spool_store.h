@@ -5,60 +5,67 @@
  *   message     id -> envelope, small recipient lists and small bodies inline; immutable
  *   body        id, chunk -> bytes of a larger body; immutable
  *   recipients  id, batch -> packed addresses of a larger envelope; immutable
- *   state       id, batch -> one byte a recipient; id, 0xffffffff -> attempts, due time, flags
+ *   state       id, batch -> one byte a recipient; id, 0xffffffff -> attempts, flags
  *   reason      id, recipient -> last reply of a deferred or failed recipient
- *   queue       class, time, id -> nothing; the order in which messages become active
+ *   incoming    sequence, id -> nothing; new messages in the order of their commits
+ *   deferred    due time, id -> nothing; messages that wait for a retry
  *   staging     id -> nothing; receptions that are not committed; the only table cleared at start
- *   quarantine  id, part -> bytes of a record that failed its checksum, as found
- *   meta        version, id reservation, the duplicate bound in force
- * Every record starts with a version byte and ends with a checksum; one that fails is moved to
- * quarantine with its message and reported, the rest goes on.
+ *   quarantine  id, table, number -> bytes of a damaged message's records, as found
+ *   meta        version, id reservation, the duplicate bound in force, messages in quarantine
+ * Every record starts with a version byte and ends with a checksum over itself and its key; one
+ * that fails is reported, its message is moved to quarantine, the rest goes on. A message without a
+ * queue entry (its entry was damaged) is queued again at the next start.
+ *
+ * Errors of every operation: -ENOSPC for a full disk or map, -EIO for a device that fails, other
+ * -errno; these end the transaction (its commit aborts and returns the same error).
  *
  * Threads: one writer (the spool writer) uses struct spool_txn; any number of threads read, each
  * with its own struct spool_reader, renewed each pass so that freed pages are never pinned. */
 #ifndef ENGINE_SPOOL_STORE_H
 #define ENGINE_SPOOL_STORE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/slice.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 struct spool_store;
 struct spool_txn;
 struct spool_reader;
 
-#define SPOOL_CHUNK_BYTES 65504        /* payload of a body chunk: fills 16 pages with LMDB's header */
-#define SPOOL_INLINE_BODY_BYTES 32768  /* bodies up to this live in the message record */
-#define SPOOL_BATCH_RECIPIENTS 1000    /* recipients a batch record; inline lists hold at most this */
+#define SPOOL_CHUNK_BYTES       65504 /* payload of a body chunk: fills 16 pages with LMDB's header */
+#define SPOOL_INLINE_BODY_BYTES 32768 /* bodies up to this live in the message record */
+#define SPOOL_BATCH_RECIPIENTS                                                                     \
+    1000 /* recipients a batch record; inline lists hold at most this                              \
+          */
 #define SPOOL_INLINE_RECIPIENT_BYTES 8192
 
 enum spool_flags {
-    SPOOL_FLAG_8BIT = 1,          /* body has bytes above 127 */
-    SPOOL_FLAG_UTF8 = 2,          /* needs SMTPUTF8 */
-    SPOOL_FLAG_LEADING_DOT = 4,   /* some line begins with '.': dot-stuffing needed */
-    SPOOL_FLAG_BOUNCE = 8,        /* made by us; never bounced again */
-    SPOOL_FLAG_BODY_INLINE = 16,  /* set by the store */
+    SPOOL_FLAG_8BIT = 1,         /* body has bytes above 127 */
+    SPOOL_FLAG_UTF8 = 2,         /* needs SMTPUTF8 */
+    SPOOL_FLAG_LEADING_DOT = 4,  /* some line begins with '.': dot-stuffing needed */
+    SPOOL_FLAG_BOUNCE = 8,       /* made by us; never bounced again */
+    SPOOL_FLAG_BODY_INLINE = 16, /* set by the store */
 };
 
 /* What a message is; immutable once committed. Slices belong to the caller on writing and point
  * into the map (valid until spool_reader_end) on reading. */
 struct spool_envelope {
     uint64_t id;
-    usec_t created;           /* wall clock at reception; expiry counts from here */
-    uint64_t size_bytes;      /* of the stored body, Received header included */
+    usec_t created;      /* wall clock at reception; expiry counts from here */
+    uint64_t size_bytes; /* of the stored body, Received header included */
     uint32_t recipient_count;
-    uint32_t chunk_count;     /* body chunks; 0 when inline */
-    uint32_t flags;           /* enum spool_flags */
-    usec_t warn_at;           /* wall time of the delay notice; 0 = none */
-    struct slice sender;      /* "" = null sender */
-    struct slice peer_name;   /* reception: EHLO name */
+    uint32_t chunk_count;   /* body chunks; 0 when inline */
+    uint32_t flags;         /* enum spool_flags */
+    usec_t warn_at;         /* wall time of the delay notice; 0 = none */
+    struct slice sender;    /* "" = null sender */
+    struct slice peer_name; /* reception: EHLO name */
     struct slice peer_address;
-    struct slice protocol;    /* "ESMTP", "ESMTPSA", ... */
+    struct slice protocol; /* "ESMTP", "ESMTPSA", ... */
     struct slice auth_user;
 };
 
@@ -83,6 +90,7 @@ enum spool_recipient_state {
 struct spool_retry {
     uint32_t attempts;
     bool warned; /* the delay notice was sent */
+    usec_t due;  /* wall: when the next attempt is due; for people, the queue table decides */
 };
 
 struct spool_reason {
@@ -95,10 +103,10 @@ struct spool_reason {
 };
 
 struct spool_options {
-    const char *path;     /* folder; created 0700 */
-    uint64_t map_size;    /* bytes of address space, 1 TiB by default */
-    uint64_t reserve;     /* bytes of pages and disk that intake leaves free */
-    uint64_t ballast;     /* bytes of the file that is given up when others fill the disk */
+    const char *path;  /* folder; created 0700 */
+    uint64_t map_size; /* bytes of address space, 1 TiB by default */
+    uint64_t reserve;  /* bytes of pages and disk that intake leaves free */
+    uint64_t ballast;  /* bytes of the file that is given up when others fill the disk */
 };
 
 /* Opens or creates the spool, takes its lock, clears staging.
@@ -110,13 +118,24 @@ MUST_USE int spool_store_open(const struct spool_options *, struct spool_store *
 void spool_store_close(struct spool_store *);
 
 /* After a failed commit: detach every reader (they get ERR_AGAIN meanwhile), close the environment
- * and open it again. wake(ctx) must make every thread with a reader run a pass.
- * Thread: writer. errors: -errno, ERR_AGAIN while a reader has not let go: call again. */
+ * and open it again. wake(ctx) is called when a reader has not let go yet and must make every
+ * thread with a reader end its pass; NULL: none needed. Staged receptions stay.
+ *
+ * Of the transaction whose commit failed nothing is left (a power cut at that very moment can
+ * still keep it, whole).
+ *
+ * Thread: writer. errors: -errno (readers stay detached), ERR_AGAIN: in both cases call again */
 MUST_USE int spool_store_reopen(struct spool_store *, void (*wake)(void *ctx), void *ctx);
 
-/* Bytes that can still be written: the smaller of free disk and free map. Writer thread. */
+/* True from a failed commit until a reopen succeeded; spool_begin fails meanwhile. Writer thread.
+ */
+bool spool_store_must_reopen(const struct spool_store *);
+
+/* Bytes that can still be written: free pages inside the file, and what it can grow by, which is
+ * the smaller of free disk and free map. Two system calls. Writer thread. */
 uint64_t spool_store_free_bytes(struct spool_store *);
-/* Give up or restore the ballast file; writer thread. */
+/* Give up or restore the ballast file (restored only when the disk has room for it and the reserve
+ * beside it); writer thread. */
 void spool_store_drop_ballast(struct spool_store *);
 void spool_store_restore_ballast(struct spool_store *);
 
@@ -126,10 +145,17 @@ uint64_t spool_store_first_id(const struct spool_store *);
 /* Most copies a crash may have repeated, as stored by the last run; 0 on a fresh spool. */
 uint64_t spool_store_duplicate_bound(const struct spool_store *);
 
-/* --- writer ------------------------------------------------------------------------------------ */
+/* --- writer ------------------------------------------------------------------------------------
+ */
 
+/* Operations that fail with a storage error (see the head of the file) doom the transaction: the
+ * rest of it fails and so does its commit. ERR_LIMIT, ERR_CORRUPT, ERR_MISSING and -EEXIST concern
+ * one message: nothing of that operation is kept and the transaction goes on.
+ *
+ * errors of spool_begin: -EIO while a reopen is due, other storage errors */
 MUST_USE int spool_begin(struct spool_store *, struct spool_txn **ret);
-/* Durable when it returns 0. On any error the transaction is gone and nothing of it is kept. */
+/* Durable when it returns 0. On any error the transaction is gone and nothing of it is kept; ask
+ * spool_store_must_reopen then (a full map needs none). */
 MUST_USE int spool_commit(struct spool_txn *);
 void spool_abort(struct spool_txn *);
 
@@ -137,43 +163,61 @@ MUST_USE int spool_reserve_ids(struct spool_txn *, uint64_t below);
 MUST_USE int spool_store_bound(struct spool_txn *, uint64_t duplicate_bound);
 MUST_USE int spool_stage(struct spool_txn *, uint64_t id);
 MUST_USE int spool_put_chunk(struct spool_txn *, uint64_t id, uint32_t chunk, struct slice bytes);
-/* packed: for each recipient a 16-bit big-endian length and the address. batch n holds the
+/* errors of spool_put_chunk: ERR_LIMIT above SPOOL_CHUNK_BYTES
+ *
+ * packed: for each recipient a 16-bit big-endian length and the address. batch n holds the
  * recipients n * SPOOL_BATCH_RECIPIENTS ... (all batches but the last are full). */
 MUST_USE int spool_put_recipients(struct spool_txn *, uint64_t id, uint32_t batch,
                                   struct slice packed);
 /* The message exists from the commit of this call on; un-stages it and queues it as INCOMING.
  * body is used when chunk_count is 0; packed recipients when recipient_count <=
  * SPOOL_BATCH_RECIPIENTS and none were put before (any size up to the batch is accepted; the store
- * decides what lives inline). ret_position: its place in the queue. */
+ * decides what lives inline). Empty packed recipients: they are in ceil(recipient_count /
+ * SPOOL_BATCH_RECIPIENTS) batches put before. ret_position: its place in the queue.
+ *
+ * errors: -EEXIST, ERR_LIMIT for a text above 65,535 bytes or an inline body above
+ * SPOOL_INLINE_BODY_BYTES */
 MUST_USE int spool_put_message(struct spool_txn *, const struct spool_envelope *,
                                struct slice packed_recipients, struct slice body,
                                struct spool_position *ret_position);
-/* A staged reception that will not be completed. */
+/* A staged reception that will not be completed; nothing happens when it is not staged. */
 MUST_USE int spool_discard(struct spool_txn *, uint64_t id);
-/* Everything of the message, with its queue position. */
+/* Everything of the message, with its queue position; 0 also when some or all of it is gone. */
 MUST_USE int spool_remove(struct spool_txn *, const struct spool_position *);
-/* One recipient's state (and why, for DEFERRED and FAILED; NULL keeps none). */
+/* One recipient's state, and why for DEFERRED and FAILED (texts are cut to the limits of
+ * spool_record.h; NULL or DELIVERED: an older reason is removed).
+ *
+ * errors: ERR_CORRUPT when the message's states are damaged */
 MUST_USE int spool_set_recipient(struct spool_txn *, uint64_t id, uint32_t recipient_count,
                                  uint32_t index, enum spool_recipient_state,
                                  const struct spool_reason *);
-/* Moves the message from one place in the queue to another and stores its retry state. */
+/* Moves the message from one place in the queue to another and stores its retry state (NULL: leave
+ * that as it is). */
 MUST_USE int spool_requeue(struct spool_txn *, const struct spool_position *from,
                            const struct spool_position *to, const struct spool_retry *);
-/* Keep the damaged record's bytes, take the message out of the queue. */
+/* Move every record of the message to quarantine, as found, and take it out of the queue. */
 MUST_USE int spool_quarantine(struct spool_txn *, const struct spool_position *);
 
-/* --- readers ----------------------------------------------------------------------------------- */
+/* --- readers -----------------------------------------------------------------------------------
+ */
 
 MUST_USE int spool_reader_new(struct spool_store *, struct spool_reader **ret);
 void spool_reader_free(struct spool_reader *);
-/* Renew for a pass. errors: ERR_AGAIN while the store is being reopened. Cheap; nesting is a bug. */
+/* Renew for a pass. errors: ERR_AGAIN while the store is being reopened. Cheap; nesting is a bug.
+ */
 MUST_USE int spool_reader_begin(struct spool_reader *);
 void spool_reader_end(struct spool_reader *);
 bool spool_reader_is_active(const struct spool_reader *);
 
+/* Slices that the calls below return point into the map: valid until spool_reader_end, never
+ * written to. Each call is made between begin and end. Storage errors as in the head of the file.
+ */
+
 /* ret_body: the inline body (empty when in chunks). errors: ERR_MISSING, ERR_CORRUPT */
 MUST_USE int spool_read_message(struct spool_reader *, uint64_t id, struct spool_envelope *ret,
                                 struct slice *ret_body);
+/* The message with the least id above `after`; ERR_MISSING at the end. */
+MUST_USE int spool_next_message(struct spool_reader *, uint64_t after, uint64_t *ret_id);
 /* chunk 0 of an inline body is the body. */
 MUST_USE int spool_read_chunk(struct spool_reader *, uint64_t id, uint32_t chunk,
                               struct slice *ret);
@@ -187,14 +231,15 @@ MUST_USE int spool_read_states(struct spool_reader *, uint64_t id, uint32_t batc
 MUST_USE int spool_read_retry(struct spool_reader *, uint64_t id, struct spool_retry *ret);
 MUST_USE int spool_read_reason(struct spool_reader *, uint64_t id, uint32_t index,
                                struct spool_reason *ret);
-/* The first entry after *position (all zero: from the class's start) within the class; ERR_MISSING
- * at the end. */
+/* The first entry after *position (NULL or all zero: from the class's start) within the class;
+ * ERR_MISSING at the end. Malformed entries are passed over. */
 MUST_USE int spool_scan(struct spool_reader *, enum spool_class class,
                         const struct spool_position *after, struct spool_position *ret);
 
 struct spool_counts {
-    uint64_t messages, incoming, deferred, quarantined;
-    uint64_t used_bytes, map_bytes;
+    uint64_t messages, incoming, deferred, quarantined; /* messages each */
+    uint64_t used_bytes;                                /* pages in use by tables */
+    uint64_t map_bytes;
 };
 MUST_USE int spool_read_counts(struct spool_reader *, struct spool_counts *ret);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/thread.h"
@@ -56,6 +57,7 @@ struct spool_writer {
     bool is_broken;
     usec_t retry_at;
     uint64_t reserved_ids;
+    usec_t synced;             /* monotonic: the event log, the last time */
 };
 
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
@@ -194,7 +196,7 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         w->rotate = true;
         break;
     default:
-        assert(!"unknown letter to the spool writer");
+        assert(false && "unknown letter to the spool writer");
     }
 }
 
@@ -294,7 +296,7 @@ static int write_log(struct spool_writer *w)
         buf_clear(&w->log);
         return 0;
     }
-    int err = event_log_write(w->engine->events, buf_slice(&w->log));
+    int err = event_log_append(w->engine->events, buf_slice(&w->log));
     if (err == 0) {
         buf_clear(&w->log);
     }
@@ -315,7 +317,13 @@ static int write_batch(struct spool_writer *w)
         err = put_housekeeping(w, txn);
     }
     for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
-        err = put_part(txn, w->parts[i]);
+        struct intake *in = w->parts[i];
+        in->error = put_part(txn, in);
+        /* What concerns this one alone is its answer; anything else fails them all. */
+        err = in->error == ERR_LIMIT || in->error == -EEXIST || in->error == ERR_MISSING ||
+                      in->error == ERR_CORRUPT
+                  ? 0
+                  : in->error;
     }
     if (err == 0) {
         err = write_log(w);
@@ -344,7 +352,7 @@ static void announce(struct spool_writer *w, struct intake *in)
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;
     }
-    m->envelope = in->envelope;
+    m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
     m->position = in->position;
     outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
 }
@@ -368,7 +376,7 @@ static void batch_committed(struct spool_writer *w)
     }
     w->settle.notice_count = 0;
     for (uint32_t i = 0; i < w->part_count; i++) {
-        if (w->parts[i]->is_last) {
+        if (w->parts[i]->is_last && w->parts[i]->error == 0) {
             notice_log_reception(&w->log, w->parts[i], now);
             atomic_fetch_add_explicit(&w->engine->received, 1, memory_order_relaxed);
         }
@@ -378,10 +386,10 @@ static void batch_committed(struct spool_writer *w)
     }
     for (uint32_t i = 0; i < w->part_count; i++) {
         struct intake *in = w->parts[i];
-        if (in->is_last) {
+        if (in->is_last && in->error == 0) {
             announce(w, in);
         }
-        answer(w, in, 0);
+        answer(w, in, in->error);
     }
     w->part_count = 0;
     w->batch_bytes = 0;
@@ -427,7 +435,9 @@ static void try_again(struct spool_writer *w)
         return;
     }
     w->retry_at = clock_mono() + retry_interval;
-    int err = spool_store_reopen(w->engine->store, wake_all, w->engine);
+    int err = !spool_store_must_reopen(w->engine->store)
+                  ? 0
+                  : spool_store_reopen(w->engine->store, wake_all, w->engine);
     if (err == ERR_AGAIN) {
         w->retry_at = clock_mono() + 10 * USEC_PER_MSEC;
         return;
@@ -463,6 +473,21 @@ static void watch_space(struct spool_writer *w)
 
 /* --- the thread -------------------------------------------------------------------------------- */
 
+/* Lines are in the file before the commit that needs them, which outlives a crash of the process;
+ * one sync a second bounds what a power cut takes from the log. */
+static void sync_log(struct spool_writer *w)
+{
+    struct event_log *log = w->engine->events;
+    usec_t now = clock_mono();
+    if (log != NULL && log->has_unsynced && now - w->synced >= USEC_PER_SEC) {
+        w->synced = now;
+        int err = event_log_sync(log);
+        if (err != 0) {
+            log_error("event log: sync: %s", err_str(err));
+        }
+    }
+}
+
 static bool has_work(const struct spool_writer *w)
 {
     return w->part_count > 0 || w->discard_count > 0 || w->damaged_count > 0 ||
@@ -473,7 +498,7 @@ static void pass(struct spool_writer *w)
 {
     if (w->rotate) {
         w->rotate = false;
-        if (w->engine->events != NULL && event_log_rotate(w->engine->events) != 0) {
+        if (w->engine->events != NULL && event_log_reopen(w->engine->events) != 0) {
             log_error("event log: cannot reopen the file; the old one stays in use");
         }
     }
@@ -488,6 +513,7 @@ static void pass(struct spool_writer *w)
         }
     }
     watch_space(w);
+    sync_log(w);
     (void)outbox_flush(&w->to_activator); /* what does not fit goes with the next flush */
     for (uint32_t i = 0; i < w->engine->worker_count; i++) {
         (void)outbox_flush(&w->to_workers[i]);
@@ -514,6 +540,10 @@ static void nap(struct spool_writer *w)
         deadline = w->retry_at;
     } else if ((engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0) {
         deadline = clock_mono() + retry_interval;
+    }
+    if (w->engine->events != NULL && w->engine->events->has_unsynced &&
+        w->synced + USEC_PER_SEC < deadline) {
+        deadline = w->synced + USEC_PER_SEC;
     }
     if (has_waiting_letters(w)) {
         deadline = clock_mono() + USEC_PER_MSEC;

@@ -70,9 +70,8 @@ struct smtp_body {
     enum smtp_body_header header;
     bool has_dots;      /* DATA: unstuff and look for the end; else BDAT */
     uint64_t line_size; /* bytes of the current line so far */
-    uint64_t line_offset;
-    uint32_t name_len;
-    char name[16]; /* of the current field, in lower case, cut */
+    uint32_t name_len;  /* of the current field; may exceed the array */
+    char name[16];      /* in lower case, cut */
 };
 
 void smtp_body_init(struct smtp_body *body, const struct smtp_body_limits *limits, bool has_dots);

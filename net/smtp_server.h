@@ -65,8 +65,8 @@ struct smtp_server_peer {
 enum smtp_server_event {
     SMTP_SERVER_INPUT, /* all input is consumed: send `out`, read more */
     SMTP_SERVER_FLUSH, /* `out` is full: send some of it before the next step */
-    /* `out` ends with the 220: send it, drop input already read, do the handshake, then call
-     * smtp_server_tls_started(); close when it fails. */
+    /* `out` ends with the 220: send it, drop input already read (the core dropped what it was
+     * given), do the handshake, then call smtp_server_tls_started(); close when it fails. */
     SMTP_SERVER_STARTTLS,
     /* auth_username and auth_password are to be checked (valid until the answer, then wiped):
      * smtp_server_auth_answer(). Delay the answer to slow down guessing. */
@@ -163,6 +163,10 @@ struct smtp_server {
     uint64_t overshoot_count; /* RCPT beyond the limit */
     uint64_t chunk_left;      /* bytes of the current BDAT */
     bool is_last_chunk;
+    bool is_discarding;  /* an overlong command is being dropped */
+    bool is_batch_given; /* the shell has the batch until the next step */
+    bool is_paused;      /* the shell has held us since paused_at: not the peer's fault */
+    usec_t paused_at;
     bool is_staged;  /* the shell accepted ENVELOPE and has seen no end of it */
     bool is_aborted; /* SMTP_SERVER_ABORTED is due */
     bool is_stopping;
@@ -171,7 +175,7 @@ struct smtp_server {
     char fail_text[128]; /* with the enhanced code */
     int skip_code;       /* reply after SMTP_SERVER_SKIP */
     const char *skip_text;
-    char credentials[2 * (SMTP_SERVER_PASSWORD_MAX + 1)];
+    char credentials[3 * (SMTP_SERVER_PASSWORD_MAX + 1)]; /* wiped when not needed */
 };
 
 /* Begin a session; the greeting is in `out`. config must outlive it. */
@@ -219,8 +223,8 @@ void smtp_server_fail(struct smtp_server *server, int code, const char *enhanced
 void smtp_server_refuse(struct smtp_server *server, int code, const char *enhanced,
                         const char *text);
 
-/* The daemon stops: 421 and close before the next command that would begin something; content
- * being received and a message being made safe are finished first. */
+/* The daemon stops: the next step answers 421 and closes, except that content being received and
+ * a message being made safe are finished first. */
 void smtp_server_stop(struct smtp_server *server);
 
 /* Recipients of a batch, one a call.

@@ -29,16 +29,19 @@ struct stream {
     struct ssl_st *ssl; /* NULL: plain */
     bool is_readable;   /* cleared by EAGAIN, and by a short read where that proves as much */
     bool is_writable;   /* cleared by EAGAIN and by a short write */
-    bool is_hungup;     /* EPOLLRDHUP or EPOLLHUP was seen: a short read proves nothing */
-    bool is_handshaking;
-    bool has_failed; /* an operation failed for good; later ones return the same code */
+    bool is_hungup;     /* POLLER_HANGUP was seen: a short read proves nothing */
     bool is_connecting;
-    enum stream_want read_wants;    /* what a blocked read waits for */
-    enum stream_want write_wants;   /* what a blocked write or handshake waits for */
-    int failure;                    /* the code, when has_failed */
-    uint64_t bytes_in, bytes_out;   /* payload */
-    char error[STREAM_ERROR_BYTES]; /* one printable line once an operation returned an error;
-                                     * peer-made parts are escaped */
+    bool is_handshaking;
+    bool is_tls_broken;           /* the TLS library must not be asked again */
+    enum stream_want read_wants;  /* what a blocked read waits for */
+    enum stream_want write_wants; /* what a blocked write or handshake waits for */
+    int read_failure;             /* 0, or what every later read returns */
+    int write_failure;            /* the same for writes: a failed write leaves replies readable */
+    size_t tls_offered;           /* bytes of a record that the socket has not taken; 0: none */
+    uint64_t bytes_in, bytes_out; /* payload */
+    /* One printable line once an operation returned an error other than ERR_AGAIN; what the peer
+     * made is escaped. */
+    char error[STREAM_ERROR_BYTES];
 };
 
 /* A connected socket, made by listen_accept or socketpair; it must be non-blocking. */
@@ -67,8 +70,9 @@ bool stream_can_write(const struct stream *s);
  */
 MUST_USE ssize_t stream_read(struct stream *s, void *buf, size_t cap);
 
-/* Write what fits now. After ERR_AGAIN or a short count the next write must start with the bytes
- * not yet taken, and offer at least as many as were offered (up to 16 KiB count).
+/* Write what fits now. After ERR_AGAIN or a short count the next write must offer the bytes that
+ * were not taken, all of them (more may follow; ranges may be merged or cut): the TLS library may
+ * hold a record made of them, and fails with ERR_TLS when it gets fewer.
  *
  * more     plain: MSG_MORE, the kernel may hold back a partial segment; TLS: no effect
  * returns  bytes taken, > 0 (0 only for an empty write)

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 struct timeout {
-    struct heap_node node; /* key <= deadline */
+    struct heap_node node; /* key <= deadline, except for a past one armed inside a run */
     usec_t deadline;       /* monotonic; USEC_NEVER: not armed */
     /* Called by timeout_queue_run, unarmed; may set, add and remove any timeout, itself included,
      * and free its owner. */
@@ -23,6 +23,7 @@ struct timeout {
 
 struct timeout_queue {
     struct heap heap;
+    usec_t running; /* the now of the run in progress, else INT64_MIN */
 };
 
 void timeout_queue_init(struct timeout_queue *q);

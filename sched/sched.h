@@ -7,13 +7,13 @@
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct sched;
 struct sched_entry;
@@ -49,28 +49,27 @@ MUST_USE int sched_feedback_parse(const char *text, enum sched_feedback_rule rul
 /* Parameters of one transport; names, defaults and meaning are Postfix's. */
 struct sched_config {
     enum sched_feedback_rule concurrency_feedback_rule;
-    int initial_destination_concurrency;                       /* >= 1 */
-    int destination_concurrency_limit;                         /* 0 = none */
+    int initial_destination_concurrency; /* >= 1 */
+    int destination_concurrency_limit;   /* 0 = none */
     struct sched_feedback destination_concurrency_positive_feedback;
     struct sched_feedback destination_concurrency_negative_feedback;
-    int destination_concurrency_failed_cohort_limit;           /* 0 = never dead */
-    int destination_recipient_limit;                           /* recipients an entry; 0 = none */
+    int destination_concurrency_failed_cohort_limit; /* 0 = never dead */
+    int destination_recipient_limit;                 /* recipients an entry; 0 = none */
     usec_t destination_rate_delay;
     usec_t transport_rate_delay;
     int delivery_slot_cost, delivery_slot_loan, delivery_slot_discount, minimum_delivery_slots;
     int recipient_limit, extra_recipient_limit, recipient_refill_limit;
     usec_t recipient_refill_delay;
-    int message_recipient_limit, message_recipient_minimum;    /* global, but used by the pools */
-    usec_t minimal_backoff_time;                               /* the dead-destination timer */
-    int process_limit;                                         /* connections, 1..65535 */
-    int pipeline_depth;                                        /* entries in flight a connection */
-    usec_t connection_idle_limit;                              /* close an idle connection after */
+    int message_recipient_limit, message_recipient_minimum; /* global, but used by the pools */
+    usec_t minimal_backoff_time;                            /* the dead-destination timer */
+    int process_limit;                                      /* connections, 1..65535 */
+    int pipeline_depth;                                     /* entries in flight a connection */
+    usec_t connection_idle_limit;                           /* close an idle connection after */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool hold;         /* queue, deliver nothing */
-    bool feedback_debug; /* record a line for each window update (sched_debug_next) */
     uint64_t hash_seed;
 };
-/* All defaults of scheduler-semantics section 1 (no_resolve, readme rule). */
+/* All defaults of scheduler-semantics section 1; must_resolve is false, the rule is readme. */
 void sched_config_defaults(struct sched_config *ret);
 
 /* One recipient as the router left it. Strings belong to the message and stay valid until the
@@ -87,7 +86,7 @@ struct sched_message {
     const struct sched_recipient *recipients; /* copied by the call where needed */
     uint32_t recipient_count;
     uint32_t unread_count; /* recipients that stay in the spool, 0 when all are given */
-    bool more;             /* a later sched_submit_more may follow (SCHED_READ) */
+    bool more;             /* not known to be all: SCHED_READ will ask for the rest */
 };
 
 enum sched_action_kind {
@@ -102,11 +101,12 @@ enum sched_action_kind {
 };
 
 struct sched_reason {
-    char status[12];  /* enhanced status code, "4.4.1" */
-    char text[500];   /* sanitised, NUL-terminated */
+    char status[12]; /* enhanced status code, "4.4.1" */
+    char text[500];  /* sanitised, NUL-terminated */
 };
 
-/* A value; pointers in it are valid until the next call into this scheduler unless said otherwise. */
+/* A value; pointers in it are valid until the next call into this scheduler unless said
+ * otherwise. */
 struct sched_action {
     enum sched_action_kind kind;
     uint64_t message_id;
@@ -118,8 +118,8 @@ struct sched_action {
     void *hosts;                           /* DELIVER: as given to sched_resolved */
     const uint32_t *indexes;               /* DEFER, BOUNCE: recipients */
     uint32_t index_count;
-    uint32_t wanted;                       /* READ: at most so many */
-    const struct sched_reason *reason;     /* DEFER, BOUNCE */
+    uint32_t wanted;                   /* READ: at most so many */
+    const struct sched_reason *reason; /* DEFER, BOUNCE */
 };
 
 /* What an entry carries; constant from SCHED_DELIVER to sched_report, readable by the worker that
@@ -138,8 +138,8 @@ enum sched_feedback_sign { SCHED_NEUTRAL, SCHED_POSITIVE, SCHED_NEGATIVE };
 struct sched_outcome {
     struct sched_entry *entry;
     enum sched_feedback_sign feedback;
-    bool has_deferred;               /* some recipient must be retried */
-    bool connection_open;            /* the connection can carry another entry */
+    bool has_deferred;                 /* some recipient must be retried */
+    bool connection_open;              /* the connection can carry another entry */
     const struct sched_reason *reason; /* NEGATIVE: why; copied */
 };
 
@@ -160,12 +160,19 @@ struct sched *sched_new(const struct sched_config *, const struct sched_host *,
                         void (*release_hosts)(void *ctx, void *hosts), usec_t now);
 void sched_free(struct sched *); /* nothing may be in flight; retires what readers may see */
 
-/* A message becomes active. errors: -ENOMEM, nothing taken. */
+/* At most so many recipients to read of a message that sched_submit is about to bring (4.2). A
+ * shell that stops there sets `more`, even when it does not know of any further recipient. */
+uint32_t sched_read_limit(const struct sched *);
+/* A message becomes active; its id is not active already. errors: -ENOMEM, nothing taken. */
 MUST_USE int sched_submit(struct sched *, const struct sched_message *, usec_t now);
+/* The answer to SCHED_READ: the next recipients, at least one when `more` stays true, none at the
+ * end of the file. errors: -ENOMEM, nothing taken; the read stays open, try again. */
 MUST_USE int sched_submit_more(struct sched *, const struct sched_message *, usec_t now);
 /* The next thing to do; false (and SCHED_NONE) when there is nothing until a report, a submission,
  * a resolution or sched_wake_at. */
 bool sched_pull(struct sched *, struct sched_action *ret, usec_t now);
+/* The same, but selects no further entry: for a shell that has no room to carry one just now. */
+bool sched_pull_pending(struct sched *, struct sched_action *ret, usec_t now);
 void sched_report(struct sched *, const struct sched_outcome *, usec_t now);
 void sched_resolved(struct sched *, const struct sched_hosts_result *, usec_t now);
 /* An idle connection was lost. Ignored when the connection is not idle (an entry is on its way). */
@@ -184,7 +191,7 @@ struct sched_fault {
 /* Check every invariant from the root; 0, or ERR_CORRUPT with what is wrong. Slow. */
 MUST_USE int sched_check(const struct sched *, struct sched_fault *ret);
 
-/* --- any thread, online under RCU -------------------------------------------------------------- */
+/* --- any thread, online under RCU --- */
 
 enum sched_destination_state {
     SCHED_DESTINATION_READY,

@@ -1,0 +1,27 @@
+/* sluice-sim: the real scheduler core without network, threads or clock. */
+#include "bench/sluice_sim.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int usage(void)
+{
+    (void)fputs("usage: sluice-sim script FILE...\n"
+                "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--json]\n",
+                stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        return usage();
+    }
+    if (strcmp(argv[1], "script") == 0 && argc > 2) {
+        return sim_script(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "scale") == 0) {
+        return sim_scale(argc - 2, argv + 2);
+    }
+    return usage();
+}

@@ -1,0 +1,8 @@
+/* The subcommands of sluice-sim; each returns the exit status of the program. */
+#ifndef BENCH_SLUICE_SIM_H
+#define BENCH_SLUICE_SIM_H
+
+int sim_script(int argc, char **argv);
+int sim_scale(int argc, char **argv);
+
+#endif

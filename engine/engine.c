@@ -1,0 +1,447 @@
+/* Start and stop. Order of start: everything is built by main alone, then threads start from the
+ * spool outwards; order of stop: intake first, then dispatch, then connections, and the spool writer
+ * last, so that every result that is known becomes durable. */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "dns/cache.h"
+#include "engine/activator.h"
+#include "engine/auth.h"
+#include "engine/config.h"
+#include "engine/control.h"
+#include "engine/dns_setup.h"
+#include "engine/listener.h"
+#include "engine/mailbox.h"
+#include "engine/request.h"
+#include "engine/router.h"
+#include "engine/sched_thread.h"
+#include "engine/spool_store.h"
+#include "engine/spool_writer.h"
+#include "engine/worker.h"
+#include "net/tls.h"
+
+/* Results that may wait for their commit beside the entries in flight, in recipients: some hundred
+ * commits of headroom, so that the bound never slows a healthy spool. */
+enum { RESULTS_HEADROOM = 2000 };
+
+/* --- shared state ------------------------------------------------------------------------------ */
+
+uint64_t engine_new_id(struct engine *e)
+{
+    return atomic_fetch_add_explicit(&e->next_id, 1, memory_order_relaxed);
+}
+
+bool engine_id_is_reserved(const struct engine *e, uint64_t id)
+{
+    /* Acquire pairs with the writer's release after the commit of the reservation. */
+    return id < atomic_load_explicit(&e->id_limit, memory_order_acquire);
+}
+
+void engine_gate_set(struct engine *e, enum engine_gate bit)
+{
+    atomic_fetch_or_explicit(&e->gate, (uint32_t)bit, memory_order_release);
+}
+
+void engine_gate_clear(struct engine *e, enum engine_gate bit)
+{
+    atomic_fetch_and_explicit(&e->gate, ~(uint32_t)bit, memory_order_release);
+    engine_wake_all(e);
+}
+
+bool engine_may_dispatch(const struct engine *e)
+{
+    return atomic_load_explicit(&e->undurable, memory_order_relaxed) < e->dispatch_limit &&
+           (engine_gate(e) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
+}
+
+void engine_dispatched(struct engine *e, uint32_t recipients)
+{
+    atomic_fetch_add_explicit(&e->undurable, recipients, memory_order_relaxed);
+}
+
+void engine_durable(struct engine *e, uint64_t recipients)
+{
+    uint64_t before = atomic_fetch_sub_explicit(&e->undurable, recipients, memory_order_relaxed);
+    if (before >= e->dispatch_limit && before - recipients < e->dispatch_limit) {
+        for (uint32_t i = 0; i < e->sched_count; i++) {
+            waker_kick(&sched_thread_box(e->scheds[i])->waker);
+        }
+    }
+}
+
+void engine_wake_all(struct engine *e)
+{
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        waker_kick(&sched_thread_box(e->scheds[i])->waker);
+    }
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        waker_kick(&worker_box(e->workers[i])->waker);
+    }
+    waker_kick(&activator_box(e->activator)->waker);
+}
+
+/* What can be in flight at once decides what a crash can repeat. */
+static void set_bound(struct engine *e)
+{
+    uint64_t in_flight = 0, largest = 0;
+    for (size_t i = 0; i < e->config->transport_count; i++) {
+        const struct sched_config *s = &e->config->transports[i].sched;
+        uint64_t entry = s->destination_recipient_limit > 0
+                             ? (uint64_t)s->destination_recipient_limit
+                             : (uint64_t)e->config->message_recipient_limit;
+        in_flight += (uint64_t)s->process_limit * entry;
+        largest = entry > largest ? entry : largest;
+    }
+    e->dispatch_limit = in_flight + RESULTS_HEADROOM;
+    /* Each scheduler thread may pass the limit by the entry it hands out. */
+    e->duplicate_bound = e->dispatch_limit + largest * e->sched_count;
+}
+
+/* --- start ------------------------------------------------------------------------------------- */
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* the old limit serves fewer connections */
+    }
+}
+
+static int become_user(const struct config *config)
+{
+    if (config->user == NULL) {
+        if (geteuid() == 0) {
+            log_warning("running as root; set user = \"NAME\" to give that up after binding");
+        }
+        return EX_OK;
+    }
+    const struct passwd *p = getpwnam(config->user);
+    if (p == NULL) {
+        log_error("user \"%s\": no such user", config->user);
+        return EX_NOUSER;
+    }
+    if (geteuid() == p->pw_uid) {
+        return EX_OK;
+    }
+    if (initgroups(p->pw_name, p->pw_gid) != 0 || setgid(p->pw_gid) != 0 ||
+        setuid(p->pw_uid) != 0) {
+        log_error("cannot become user \"%s\": %s", config->user, strerror(errno));
+        return EX_NOPERM;
+    }
+    return EX_OK;
+}
+
+static int open_listeners(struct engine *e)
+{
+    const struct config *c = e->config;
+    char text[256];
+    e->listeners = calloc(c->listener_count + 1, sizeof(struct listener *));
+    e->local_listener = listener_new_local(c);
+    if (e->listeners == NULL || e->local_listener == NULL) {
+        return EX_OSERR;
+    }
+    for (size_t i = 0; i < c->listener_count; i++) {
+        if (listener_new(c, i, &e->listeners[i], text) != 0) {
+            log_error("%s", text);
+            return EX_UNAVAILABLE;
+        }
+        log_info("listening on %s", c->listeners[i].name);
+    }
+    return EX_OK;
+}
+
+static int open_spool(struct engine *e)
+{
+    const struct config_spool *s = &e->config->spool;
+    const struct spool_options options = {
+        .path = s->path, .map_size = s->map_size, .reserve = s->reserve, .ballast = s->ballast};
+    char text[256];
+    int err = spool_store_open(&options, &e->store, text);
+    if (err != 0) {
+        log_error("%s", text);
+        return err == ERR_LOCKED ? EX_TEMPFAIL : EX_CANTCREAT;
+    }
+    log_info("spool %s: if the last stop was a crash, at most %llu deliveries may repeat", s->path,
+             (unsigned long long)spool_store_duplicate_bound(e->store));
+    return EX_OK;
+}
+
+static int open_event_log(struct engine *e)
+{
+    if (e->config->event_log_path == NULL) {
+        return EX_OK;
+    }
+    e->events = calloc(1, sizeof(*e->events));
+    int err = e->events == NULL ? -ENOMEM : event_log_open(e->events, e->config->event_log_path);
+    if (err != 0) {
+        log_error("event log %s: %s", e->config->event_log_path, err_str(err));
+        free(e->events);
+        e->events = NULL;
+        return EX_CANTCREAT;
+    }
+    return EX_OK;
+}
+
+static int open_tls(struct engine *e)
+{
+    /* One context for all transports: what they demand of a certificate differs by connection. */
+    struct tls_client_config config = {0};
+    struct tls_error why;
+    for (size_t i = 0; i < e->config->transport_count; i++) {
+        if (e->config->transports[i].smtp.smtp_tls_CAfile != NULL) {
+            config.ca_file = e->config->transports[i].smtp.smtp_tls_CAfile;
+        }
+    }
+    if (tls_client_new(&config, &e->tls_client, &why) != 0) {
+        log_error("TLS: %s", why.text);
+        return EX_UNAVAILABLE;
+    }
+    return EX_OK;
+}
+
+static int build_threads(struct engine *e)
+{
+    const struct config *c = e->config;
+    e->worker_count = (uint32_t)c->workers;
+    e->sched_count = (uint32_t)c->scheduler_threads;
+    if (e->sched_count > c->transport_count) {
+        e->sched_count = (uint32_t)c->transport_count;
+    }
+    set_bound(e);
+    e->router = router_new(c);
+    e->dns_cache = dns_setup_cache(e);
+    e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
+    e->workers = calloc(e->worker_count, sizeof(struct worker *));
+    if (e->router == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL) {
+        return -ENOMEM;
+    }
+    int err = request_configs_init(e);
+    if (err == 0) {
+        err = auth_new(e, &e->auth);
+    }
+    if (err == 0) {
+        err = activator_new(e, &e->activator);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->sched_count; i++) {
+        err = sched_thread_new(e, i, &e->scheds[i]);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
+        err = worker_new(e, i, &e->workers[i]);
+    }
+    if (err == 0) {
+        err = spool_writer_new(e, &e->writer);
+    }
+    if (err == 0) {
+        err = control_new(e, &e->control);
+    }
+    return err;
+}
+
+/* A thread that does not start leaves others running that cannot be stopped in order: the caller
+ * exits at once, and the spool is as good as after a crash. */
+static int start_threads(struct engine *e)
+{
+    int err = spool_writer_start(e->writer);
+    if (err == 0) {
+        err = activator_start(e->activator);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->sched_count; i++) {
+        err = sched_thread_start(e->scheds[i]);
+    }
+    if (err == 0) {
+        err = auth_start(e->auth);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
+        err = worker_start(e->workers[i]);
+    }
+    if (err == 0) {
+        err = control_start(e->control);
+    }
+    return err;
+}
+
+/* --- stop -------------------------------------------------------------------------------------- */
+
+static bool is_quiet(const struct engine *e)
+{
+    uint32_t busy = 0;
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        busy += sched_thread_in_flight(e->scheds[i]);
+    }
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        busy += atomic_load_explicit(&e->workers[i]->inbound_count, memory_order_relaxed);
+    }
+    return busy == 0;
+}
+
+static void wait_until_quiet(const struct engine *e)
+{
+    usec_t deadline = clock_mono() + e->config->shutdown_timeout;
+    const struct timespec tick = {.tv_nsec = 5 * 1000 * 1000};
+    while (!is_quiet(e) && clock_mono() < deadline) {
+        (void)nanosleep(&tick, NULL); /* a signal only shortens it */
+    }
+}
+
+static void stop_threads(struct engine *e)
+{
+    engine_gate_set(e, ENGINE_GATE_STOPPING);
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        worker_drain(e->workers[i]);
+    }
+    wait_until_quiet(e);
+    control_stop(e->control);
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        worker_stop(e->workers[i]);
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        sched_thread_stop(e->scheds[i]);
+    }
+    auth_stop(e->auth);
+    activator_stop(e->activator);
+    spool_writer_stop(e->writer);
+}
+
+static void free_all(struct engine *e)
+{
+    rcu_join();
+    control_free(e->control);
+    for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
+        sched_thread_free(e->scheds[i]);
+    }
+    for (uint32_t i = 0; e->workers != NULL && i < e->worker_count; i++) {
+        worker_free(e->workers[i]);
+    }
+    activator_free(e->activator);
+    spool_writer_free(e->writer);
+    auth_free(e->auth);
+    dns_cache_free(e->dns_cache);
+    rcu_leave();
+    rcu_drain();
+    router_free(e->router);
+    request_configs_fini(e);
+    tls_client_free(e->tls_client);
+    for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
+        listener_free(e->listeners[i]);
+    }
+    listener_free(e->local_listener);
+    free(e->listeners);
+    free(e->scheds);
+    free(e->workers);
+    if (e->events != NULL) {
+        int err = event_log_close(e->events);
+        if (err != 0) {
+            log_error("event log: %s", err_str(err));
+        }
+        free(e->events);
+    }
+    spool_store_close(e->store);
+}
+
+/* --- main -------------------------------------------------------------------------------------- */
+
+static void block_signals(sigset_t *ret_waited)
+{
+    sigset_t all;
+    (void)sigfillset(&all); /* these cannot fail with valid arguments */
+    (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
+    (void)sigemptyset(ret_waited);
+    (void)sigaddset(ret_waited, SIGTERM);
+    (void)sigaddset(ret_waited, SIGINT);
+    (void)sigaddset(ret_waited, SIGHUP);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static void wait_for_end(struct engine *e, const sigset_t *waited)
+{
+    struct outbox to_writer;
+    outbox_init(&to_writer, spool_writer_box(e->writer));
+    for (;;) {
+        int signal_number = sigwaitinfo(waited, NULL);
+        if (signal_number == SIGTERM || signal_number == SIGINT) {
+            break;
+        }
+        if (signal_number == SIGHUP) {
+            outbox_put(&to_writer, LETTER_ROTATE, NULL, 0);
+            (void)outbox_flush(&to_writer); /* a full ring takes it with the next signal */
+        }
+    }
+    outbox_fini(&to_writer);
+}
+
+static int open_all(struct engine *e)
+{
+    int code = open_listeners(e);
+    if (code == EX_OK) {
+        code = open_tls(e);
+    }
+    if (code == EX_OK) {
+        code = become_user(e->config);
+    }
+    if (code == EX_OK) {
+        code = open_spool(e);
+    }
+    if (code == EX_OK) {
+        code = open_event_log(e);
+    }
+    if (code == EX_OK) {
+        int err = build_threads(e);
+        if (err != 0) {
+            log_error("cannot start: %s", err_str(err));
+            code = EX_OSERR;
+        }
+    }
+    return code;
+}
+
+int engine_run(const struct config *config)
+{
+    struct engine *e = aligned_alloc(CACHE_LINE, (sizeof(*e) + CACHE_LINE - 1) / CACHE_LINE *
+                                                     CACHE_LINE);
+    sigset_t waited;
+    if (e == NULL) {
+        return EX_OSERR;
+    }
+    memset(e, 0, sizeof(*e));
+    e->config = config;
+    block_signals(&waited);
+    raise_descriptor_limit();
+    rcu_start();
+    int code = open_all(e);
+    if (code == EX_OK) {
+        int err = start_threads(e);
+        if (err != 0) {
+            log_error("cannot start a thread: %s", err_str(err));
+            _exit(EX_OSERR);
+        }
+        log_info("sluice %s is running", SLUICE_VERSION);
+        wait_for_end(e, &waited);
+        log_info("stopping");
+        stop_threads(e);
+    }
+    free_all(e);
+    rcu_stop();
+    if (code == EX_OK) {
+        log_info("stopped: %llu received, %llu delivered, %llu deferred, %llu failed",
+                 (unsigned long long)e->received, (unsigned long long)e->delivered,
+                 (unsigned long long)e->deferred, (unsigned long long)e->failed);
+    }
+    free(e);
+    return code;
+}

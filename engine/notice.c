@@ -1,0 +1,302 @@
+#include "engine/notice.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/bounce.h"
+#include "engine/config.h"
+#include "engine/event_log.h"
+#include "engine/intake.h"
+#include "engine/message.h"
+#include "engine/result.h"
+#include "engine/spool_store.h"
+
+enum { PARTS_MAX = 64 }; /* chunks of an original that comes back whole: 4 MB */
+
+static uint32_t count_told(const struct result *r, enum notice_kind kind)
+{
+    uint32_t count = 0;
+    for (; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            count += r->recipients[i].kind != RESULT_DELIVERED;
+        }
+    }
+    (void)kind;
+    return count;
+}
+
+static bool is_told(enum notice_kind kind, uint8_t result)
+{
+    switch (kind) {
+    case NOTICE_FAILED:
+        return result == RESULT_FAILED;
+    case NOTICE_EXPIRED:
+        return result != RESULT_DELIVERED;
+    case NOTICE_DELAYED:
+        return result == RESULT_DEFERRED;
+    }
+    return false;
+}
+
+static size_t describe(const struct message *m, const struct result *r, enum notice_kind kind,
+                       struct bounce_recipient *list, size_t count)
+{
+    for (; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            const struct result_recipient *to = &r->recipients[i];
+            if (!is_told(kind, to->kind)) {
+                continue;
+            }
+            list[count++] = (struct bounce_recipient){
+                .address = m->recipients[to->position].address,
+                .status = slice_of(to->status),
+                .diagnostic = result_text(r, to),
+                .remote_mta = r->host_name,
+                .is_reply = to->code != 0,
+                .is_expired = to->kind == RESULT_DEFERRED && kind == NOTICE_EXPIRED,
+            };
+        }
+    }
+    return count;
+}
+
+/* The original's text, as much of it as the notice may carry. Valid until the reader ends. */
+static size_t original(struct spool_reader *reader, const struct message *m, bool headers_only,
+                       struct slice parts[PARTS_MAX])
+{
+    size_t count = 0;
+    uint32_t chunks = m->envelope.chunk_count == 0 ? 1 : m->envelope.chunk_count;
+    if (headers_only) {
+        chunks = 1;
+    }
+    for (uint32_t i = 0; i < chunks && count < PARTS_MAX; i++) {
+        if (spool_read_chunk(reader, m->envelope.id, i, &parts[count]) != 0) {
+            break; /* damaged: the notice comes with what there is */
+        }
+        count++;
+    }
+    return count;
+}
+
+static uint32_t body_flags(struct slice body, bool is_utf8)
+{
+    uint32_t flags = SPOOL_FLAG_BOUNCE | (is_utf8 ? SPOOL_FLAG_UTF8 : 0);
+    bool at_start = true;
+    for (size_t i = 0; i < body.len; i++) {
+        if ((unsigned char)body.data[i] > 127) {
+            flags |= SPOOL_FLAG_8BIT;
+        }
+        if (at_start && body.data[i] == '.') {
+            flags |= SPOOL_FLAG_LEADING_DOT;
+        }
+        at_start = body.data[i] == '\n';
+    }
+    return flags;
+}
+
+static int format(const struct config *config, struct spool_reader *reader, const struct message *m,
+                  enum notice_kind kind, uint64_t id, usec_t now, struct buf *body, bool *ret_utf8)
+{
+    size_t count = count_told(m->fresh, kind) + count_told(m->kept, kind);
+    struct bounce_recipient *list = calloc(count + 1, sizeof(*list));
+    struct slice parts[PARTS_MAX];
+    char text[MESSAGE_ID_TEXT];
+    if (list == NULL) {
+        return -ENOMEM;
+    }
+    count = describe(m, m->fresh, kind, list, 0);
+    count = describe(m, m->kept, kind, list, count);
+    message_id_format(m->envelope.id, text);
+    const struct bounce_config bc = {
+        .hostname = slice_of(config->hostname),
+        .size_limit = config->bounce_size_limit,
+        .now = now,
+        .retry_until = m->envelope.created + config->maximal_queue_lifetime,
+        .unique = id,
+    };
+    struct bounce_message bm = {
+        .id = slice_of(text),
+        .sender = m->envelope.sender,
+        .arrival = m->envelope.created,
+        .is_smtputf8 = (m->envelope.flags & SPOOL_FLAG_UTF8) != 0,
+        .parts = parts,
+        .is_headers_only = m->envelope.size_bytes > config->bounce_size_limit,
+    };
+    int err = count == 0 ? -EINVAL : spool_reader_begin(reader);
+    if (err == 0) {
+        bm.part_count = original(reader, m, bm.is_headers_only, parts);
+        err = bounce_format(body, &bc, &bm, kind == NOTICE_DELAYED ? BOUNCE_DELAY : BOUNCE_FAILURE,
+                            list, count, ret_utf8);
+        spool_reader_end(reader);
+    }
+    free(list);
+    return err;
+}
+
+int notice_new(const struct config *config, struct spool_reader *reader, const struct message *m,
+               enum notice_kind kind, uint64_t id, usec_t now, struct intake **ret)
+{
+    struct intake *in = intake_new();
+    bool is_utf8 = false;
+    if (in == NULL) {
+        return -ENOMEM;
+    }
+    int err = format(config, reader, m, kind, id, now, &in->body, &is_utf8);
+    struct slice to = m->envelope.sender;
+    const unsigned char length[2] = {(unsigned char)(to.len >> 8), (unsigned char)to.len};
+    buf_append(&in->packed, length, sizeof(length));
+    buf_append_slice(&in->packed, to);
+    if (err == 0 && (in->packed.failed || in->body.failed)) {
+        err = -ENOMEM;
+    }
+    if (err != 0) {
+        intake_free(in);
+        return err;
+    }
+    in->packed_count = 1;
+    in->envelope = (struct spool_envelope){
+        .id = id,
+        .created = now,
+        .size_bytes = in->body.len,
+        .recipient_count = 1,
+        .flags = body_flags(buf_slice(&in->body), is_utf8),
+        .sender = SLICE(""),
+        .peer_name = SLICE(""),
+        .peer_address = SLICE(""),
+        .protocol = SLICE("Notice"),
+        .auth_user = SLICE(""),
+    };
+    in->message = intake_message(in);
+    *ret = in;
+    return 0;
+}
+
+int notice_put(struct spool_txn *txn, struct intake *in)
+{
+    struct slice body = buf_slice(&in->body), rest = body;
+    int err = 0;
+    in->envelope.chunk_count = 0;
+    if (body.len > SPOOL_INLINE_BODY_BYTES) {
+        while (err == 0 && rest.len > 0) {
+            size_t len = rest.len < SPOOL_CHUNK_BYTES ? rest.len : SPOOL_CHUNK_BYTES;
+            err = spool_put_chunk(txn, in->envelope.id, in->envelope.chunk_count++,
+                                  slice_to(rest, len));
+            rest = slice_from(rest, len);
+        }
+        body = SLICE("");
+    }
+    if (err == 0) {
+        err = spool_put_message(txn, &in->envelope, buf_slice(&in->packed), body, &in->position);
+    }
+    return err;
+}
+
+/* --- event lines ------------------------------------------------------------------------------- */
+
+void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
+{
+    const struct spool_envelope *e = &in->envelope;
+    char id[MESSAGE_ID_TEXT];
+    struct slice packed = buf_slice(&in->packed), first = SLICE("");
+    message_id_format(e->id, id);
+    (void)spool_packed_next(&packed, &first); /* staged elsewhere: no recipient in the line */
+    const struct event event = {
+        .type = EVENT_RECEPTION,
+        .id = slice_make(id, MESSAGE_ID_TEXT - 1),
+        .sender = e->sender,
+        .recipient = first,
+        .recipient_count = e->recipient_count,
+        .size = e->size_bytes,
+        .peer_name = e->peer_name,
+        .peer_address = e->peer_address,
+        .created = e->created,
+        .event_time = now,
+        .reception_protocol = e->protocol,
+    };
+    event_format(log, &event);
+}
+
+static uint16_t number_after(const char *status, int dots)
+{
+    while (dots > 0 && *status != '\0') {
+        dots -= *status++ == '.';
+    }
+    return (uint16_t)strtoul(status, NULL, 10);
+}
+
+void notice_log_result(struct buf *log, const struct message *m, const struct result *r,
+                       const struct result_recipient *to)
+{
+    static const enum event_type types[RESULT_KIND_COUNT] = {
+        [RESULT_DELIVERED] = EVENT_DELIVERY,
+        [RESULT_DEFERRED] = EVENT_TRANSIENT_FAILURE,
+        [RESULT_FAILED] = EVENT_BOUNCE,
+    };
+    char id[MESSAGE_ID_TEXT], site[400];
+    message_id_format(m->envelope.id, id);
+    int site_len = r->host_address.len == 0
+                       ? 0
+                       : snprintf(site, sizeof(site), SLICE_FMT "[" SLICE_FMT "]:%u",
+                                  SLICE_ARG(r->host_name), SLICE_ARG(r->host_address), r->port);
+    const struct event_stamps stamps = {
+        .arrival = m->envelope.created,
+        .active = m->activated,
+        .agent = r->dispatched,
+        .connected = r->connected,
+        .done = r->done,
+    };
+    const struct event event = {
+        .type = types[to->kind],
+        .id = slice_make(id, MESSAGE_ID_TEXT - 1),
+        .sender = m->envelope.sender,
+        .recipient = m->recipients[to->position].address,
+        .queue = r->destination,
+        .site = slice_make(site, site_len < 0 ? 0 : (size_t)site_len),
+        .size = m->envelope.size_bytes,
+        .response = {.code = to->code,
+                     .class_ = number_after(to->status, 0),
+                     .subject = number_after(to->status, 1),
+                     .detail = number_after(to->status, 2),
+                     .content = result_text(r, to)},
+        .peer_name = r->host_name,
+        .peer_address = r->host_address,
+        .created = m->envelope.created,
+        .event_time = r->done,
+        .num_attempts = m->retry.attempts + 1,
+        .delivery_protocol = r->host_address.len > 0 ? SLICE("ESMTP") : SLICE(""),
+        .tls_protocol_version = r->tls_protocol,
+        .tls_cipher = r->tls_cipher,
+        .is_ambiguous = r->is_ambiguous && to->kind == RESULT_DEFERRED,
+        .stamps = &stamps,
+        .delay_resolution = 2,
+    };
+    event_format(log, &event);
+}
+
+void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
+{
+    char id[MESSAGE_ID_TEXT];
+    message_id_format(m->envelope.id, id);
+    for (const struct result *r = m->fresh; r != NULL; r = r == NULL ? NULL : r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            if (r->recipients[i].kind != RESULT_DEFERRED) {
+                continue;
+            }
+            const struct event event = {
+                .type = EVENT_EXPIRATION,
+                .id = slice_make(id, MESSAGE_ID_TEXT - 1),
+                .sender = m->envelope.sender,
+                .recipient = m->recipients[r->recipients[i].position].address,
+                .size = m->envelope.size_bytes,
+                .response = {.class_ = 4, .subject = 4, .detail = 7,
+                             .content = result_text(r, &r->recipients[i])},
+                .created = m->envelope.created,
+                .event_time = now,
+                .num_attempts = m->retry.attempts + 1,
+            };
+            event_format(log, &event);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+/* Outbound SMTP connections of one worker: the shell around net/smtp_client. It carries one delivery
+ * at a time: tries the addresses of its hosts in order, streams the body from the spool, and sends
+ * the result to the spool writer and the report to the scheduler. */
+#ifndef ENGINE_OUTBOUND_H
+#define ENGINE_OUTBOUND_H
+
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "engine/worker.h"
+
+struct delivery;
+
+/* errors: -ENOMEM */
+MUST_USE int outbound_start(struct worker *w);
+/* Carry a delivery on its connection, which is opened when it does not exist (any more). */
+void outbound_deliver(struct worker *w, struct delivery *d);
+/* End an idle connection; no-op when it is gone or busy again. */
+void outbound_close(struct worker *w, uint32_t transport, uint32_t connection);
+/* Close everything, at the worker's end; deliveries under way are dropped: their mail is still in
+ * the spool. */
+void outbound_close_all(struct worker *w);
+
+#endif

@@ -1,0 +1,34 @@
+/* When a message is tried again, when it is given up, when its sender is warned: pure arithmetic
+ * on wall-clock times, because these times are stored and must survive restarts. */
+#ifndef ENGINE_RETRY_H
+#define ENGINE_RETRY_H
+
+#include "base/clock.h"
+
+#include <stdbool.h>
+
+/* Time from now until the next attempt: the message's age, at most `max` and then at least `min`
+ * (min wins when it is the larger one).
+ *
+ * now, created   usec, wall; an age below zero (the clock was set back) counts as zero
+ * min, max       minimal_backoff_time and maximal_backoff_time, >= 0
+ * source         Postfix qmgr_active.c; reference vectors TM-1 to TM-4
+ */
+usec_t retry_delay(usec_t now, usec_t created, usec_t min, usec_t max);
+
+/* Whether a message that an attempt left undelivered goes back to its sender now.
+ *
+ * lifetime   maximal_queue_lifetime, or bounce_queue_lifetime for the empty sender, >= 0; zero
+ *            returns mail after the first soft failure
+ */
+bool retry_is_expired(usec_t now, usec_t created, usec_t lifetime);
+
+/* Whether the sender is due the one notice of a delay: after an attempt that left something
+ * undelivered and did not expire.
+ *
+ * warn_time   usec, wall, stored with the message: arrival + delay_warning_time; 0: never, or
+ *             already sent, or an empty sender. One second of grace, as Postfix has it
+ */
+bool retry_is_warning_due(usec_t now, usec_t warn_time);
+
+#endif

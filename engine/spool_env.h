@@ -1,0 +1,125 @@
+/* What the store, its transactions and its readers share: the LMDB environment, its tables, and
+ * the word that takes it away from the readers. Inside the spool files only.
+ *
+ * Who touches what
+ *   env, dbi   the writer changes them while it has `suspended` and has seen every reader idle;
+ *              readers use them inside a pass, the writer always
+ *   reader     its own thread inside a pass; the writer as above
+ *   readers    under readers_lock (readers come and go at start and stop of threads only)
+ *
+ * Taking the environment away is Dekker's protocol: a reader stores ACTIVE, then loads `suspended`;
+ * the writer stores `suspended`, then loads every reader's state. All four are sequentially
+ * consistent, so in their single order at least one side sees the other: either the reader finds
+ * `suspended` and goes back to IDLE without having touched LMDB, or the writer finds it ACTIVE and
+ * tries again later. The reader's release of IDLE and the writer's acquire of it order the pass
+ * before the writer's work; the writer's release of suspended = 0 and the reader's acquire of it
+ * order that work before the next pass. */
+#ifndef ENGINE_SPOOL_ENV_H
+#define ENGINE_SPOOL_ENV_H
+
+#include "base/list.h"
+#include "engine/spool_record.h"
+#include "engine/spool_store.h"
+
+#include <lmdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Numbers are stored in quarantine keys: append only. */
+enum spool_table {
+    SPOOL_TABLE_MESSAGE,
+    SPOOL_TABLE_BODY,
+    SPOOL_TABLE_RECIPIENTS,
+    SPOOL_TABLE_STATE,
+    SPOOL_TABLE_REASON,
+    SPOOL_TABLE_INCOMING,
+    SPOOL_TABLE_DEFERRED,
+    SPOOL_TABLE_STAGING,
+    SPOOL_TABLE_QUARANTINE,
+    SPOOL_TABLE_META,
+    SPOOL_TABLE_COUNT,
+};
+
+/* Names in the meta table. */
+#define SPOOL_META_VERSION     "version"
+#define SPOOL_META_IDS         "ids"
+#define SPOOL_META_BOUND       "duplicates"
+#define SPOOL_META_QUARANTINED "quarantined"
+
+struct spool_txn {
+    struct spool_store *store;
+    MDB_txn *txn;                           /* NULL between transactions */
+    MDB_cursor *cursors[SPOOL_TABLE_COUNT]; /* opened at first use; end with the transaction */
+    int error;                              /* first error of the storage; makes commit an abort */
+};
+
+struct spool_store {
+    /* set at creation */
+    char *path;
+    struct spool_options options; /* its path is the caller's: use the one above */
+    int folder_fd;
+    int lock_fd; /* flock held for the store's life */
+
+    /* see the head of the file */
+    MDB_env *env; /* NULL while closed by a reopen that failed */
+    MDB_dbi dbi[SPOOL_TABLE_COUNT];
+
+    /* writer only */
+    struct spool_txn txn;     /* LMDB has one at a time */
+    MDB_txn *stat_txn;        /* for figures, reset between uses */
+    bool must_reopen;         /* a commit failed: nothing is written before a reopen */
+    uint64_t committed_txnid; /* of the last commit that succeeded */
+    size_t page_bytes;
+    uint64_t next_sequence; /* of INCOMING entries */
+    uint64_t first_id;
+    uint64_t duplicate_bound; /* as found at open */
+
+    /* any thread */
+    _Atomic int suspended;
+    pthread_mutex_t readers_lock;
+    struct list readers; /* under readers_lock */
+};
+
+#define SPOOL_VERIFIED_SLOTS 64 /* power of two */
+
+enum spool_reader_state { SPOOL_READER_IDLE, SPOOL_READER_ACTIVE };
+
+struct spool_reader {
+    struct list link; /* under readers_lock */
+    struct spool_store *store;
+    _Atomic int state;   /* enum spool_reader_state; stored by the reader's thread only */
+    MDB_txn *txn;        /* reset while idle; NULL before the first pass and after a reopen */
+    MDB_cursor *scan[2]; /* by enum spool_class */
+    bool scan_is_renewed[2];
+    /* Message records and chunks that passed their checksum: they never change, and a slow peer
+     * has its chunk looked up in many passes. part: chunk + 1; 0 = the message record. */
+    struct {
+        uint64_t id; /* 0 = free */
+        uint64_t part;
+    } verified[SPOOL_VERIFIED_SLOTS];
+};
+
+/* Remember the newest commit as good. */
+void spool_note_commit(struct spool_store *s);
+
+/* LMDB's result as ours. */
+int spool_error(int mdb_result);
+
+static inline MDB_val spool_val(const struct spool_key *key)
+{
+    /* LMDB takes a writable pointer and does not write. */
+    return (MDB_val){key->len, (void *)(uintptr_t)key->bytes};
+}
+
+static inline struct slice spool_slice(const MDB_val *val)
+{
+    return slice_make(val->mv_data, val->mv_size);
+}
+
+/* Forget what the reader holds of the environment. Its thread, or the writer while suspended. */
+void spool_reader_detach(struct spool_reader *r);
+
+/* Pages in use by tables, of the newest commit. Writer. errors: as spool_error */
+MUST_USE int spool_tables_pages(const struct spool_store *s, MDB_txn *txn, uint64_t *ret_pages);
+
+#endif

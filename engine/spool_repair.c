@@ -1,0 +1,255 @@
+/* What is done about damage and leftovers: quarantine, receptions that never ended, messages that
+ * no queue entry names. Called by the spool writer and when the spool is opened. */
+#include "engine/spool_repair.h"
+
+#include "base/error.h"
+#include "engine/spool_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* limit: records of this call; *ret_deleted counts on, below limit means that all are gone */
+static int discard_some(struct spool_txn *t, uint64_t id, unsigned limit, unsigned *ret_deleted)
+{
+    int r = spool_parts_del(t, SPOOL_TABLE_BODY, id, limit, ret_deleted);
+    if (r == 0) {
+        r = spool_parts_del(t, SPOOL_TABLE_RECIPIENTS, id, limit, ret_deleted);
+    }
+    if (r == 0 && *ret_deleted < limit) {
+        const struct spool_key key = spool_key_id(id);
+        r = spool_table_del(t, SPOOL_TABLE_STAGING, &key);
+    }
+    return r;
+}
+
+int spool_clear_staging(struct spool_txn *t, unsigned limit, bool *ret_done)
+{
+    unsigned deleted = 0;
+    *ret_done = false;
+    while (deleted < limit) {
+        struct slice key;
+        struct slice record;
+        const struct spool_key zero = spool_key_id(0);
+        int r = spool_table_seek(t, SPOOL_TABLE_STAGING, &zero, &key, &record);
+        if (r == ERR_MISSING) {
+            *ret_done = true;
+            return 0;
+        }
+        uint64_t id;
+        if (r == 0 && !spool_key_read_id(key, &id)) {
+            r = spool_table_del_here(t, SPOOL_TABLE_STAGING);
+            deleted++;
+        } else if (r == 0) {
+            r = discard_some(t, id, limit, &deleted);
+            deleted++;
+        }
+        if (r != 0) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+int spool_last_number(struct spool_txn *t, enum spool_table table, uint64_t *ret)
+{
+    struct slice key;
+    int r = spool_table_last(t, table, &key);
+    if (r == ERR_MISSING) {
+        *ret = 0;
+        return 0;
+    }
+    if (r != 0) {
+        return r;
+    }
+    *ret = 0;
+    (void)(key.len >= 8 && spool_key_read_id(slice_to(key, 8), ret)); /* else not ours: 0 */
+    return 0;
+}
+
+/* Copies what is found before putting it: its page may move or be written out by the put. */
+static int quarantine_put(struct spool_txn *t, uint64_t id, enum spool_table table, uint32_t number,
+                          struct slice record)
+{
+    const struct spool_key key = spool_key_quarantine(id, (uint8_t)table, number);
+    char *copy = malloc(record.len + 1);
+    if (copy == NULL) {
+        return spool_txn_fail(t, -ENOMEM);
+    }
+    if (record.len > 0) {
+        memcpy(copy, record.data, record.len);
+    }
+    void *at;
+    int r = spool_table_put(t, SPOOL_TABLE_QUARANTINE, &key, record.len, &at);
+    if (r == 0 && record.len > 0) {
+        memcpy(at, copy, record.len);
+    }
+    free(copy);
+    return r;
+}
+
+static int quarantine_parts(struct spool_txn *t, enum spool_table table, uint64_t id)
+{
+    for (;;) {
+        uint32_t number;
+        struct slice record;
+        int r = spool_parts_first(t, table, id, &number, &record);
+        if (r != 0) {
+            return r == ERR_MISSING ? 0 : r;
+        }
+        r = quarantine_put(t, id, table, number, record);
+        if (r == 0) {
+            /* The put was in another table, so the cursor still stands on the record. */
+            r = spool_table_del_here(t, table);
+        }
+        if (r != 0) {
+            return r;
+        }
+    }
+}
+
+/* *ret_moved: set when there was one, else untouched */
+static int quarantine_one(struct spool_txn *t, uint64_t id, enum spool_table table,
+                          const struct spool_key *key, bool *ret_moved)
+{
+    struct slice record;
+    int r = spool_table_find(t, table, key, &record);
+    if (r != 0) {
+        return r == ERR_MISSING ? 0 : r;
+    }
+    *ret_moved = true;
+    bool is_message = table == SPOOL_TABLE_MESSAGE;
+    struct slice kept = is_message ? record : slice_make((const char *)key->bytes, key->len);
+    r = quarantine_put(t, id, table, 0, kept);
+    return r != 0 ? r : spool_table_del_here(t, table);
+}
+
+int spool_quarantine(struct spool_txn *t, const struct spool_position *position)
+{
+    const uint64_t id = position->id;
+    const struct spool_key message = spool_key_id(id);
+    const struct spool_key place = spool_key_queue(position->time, id);
+    static const enum spool_table with_parts[] = {SPOOL_TABLE_BODY, SPOOL_TABLE_RECIPIENTS,
+                                                  SPOOL_TABLE_STATE, SPOOL_TABLE_REASON};
+    bool moved = false;
+    int r = quarantine_one(
+        t, id, position->class == SPOOL_INCOMING ? SPOOL_TABLE_INCOMING : SPOOL_TABLE_DEFERRED,
+        &place, &moved);
+    if (r == 0) {
+        r = quarantine_one(t, id, SPOOL_TABLE_MESSAGE, &message, &moved);
+    }
+    for (size_t i = 0; r == 0 && i < sizeof(with_parts) / sizeof(with_parts[0]); i++) {
+        r = quarantine_parts(t, with_parts[i], id);
+    }
+    if (r != 0 || !moved) {
+        return r;
+    }
+    uint64_t count;
+    r = spool_get_number(t, SPOOL_META_QUARANTINED, &count);
+    if (r == ERR_MISSING || r == ERR_CORRUPT) {
+        count = 0;
+    } else if (r != 0) {
+        return r;
+    }
+    return spool_put_number(t, SPOOL_META_QUARANTINED, count + 1);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint64_t x;
+    uint64_t y;
+    memcpy(&x, a, sizeof(x));
+    memcpy(&y, b, sizeof(y));
+    return (x > y) - (x < y);
+}
+
+/* Ids of a queue table, appended at *at, never more than room. */
+static int queued_ids(struct spool_txn *t, enum spool_table table, uint64_t *ids, uint64_t room,
+                      uint64_t *at)
+{
+    const struct spool_key zero = spool_key_queue(0, 0);
+    struct slice key;
+    struct slice record;
+    int r = spool_table_seek(t, table, &zero, &key, &record);
+    while (r == 0) {
+        uint64_t time;
+        if (spool_key_read_queue(key, &time, &ids[*at]) && *at < room - 1) {
+            ++*at;
+        }
+        r = spool_table_next(t, table, &key, &record);
+    }
+    return r == ERR_MISSING ? 0 : r;
+}
+
+/* Walks the messages beside the sorted ids of all queue entries. */
+static int requeue_unnamed(struct spool_txn *t, const uint64_t *ids, uint64_t count,
+                           uint64_t *ret_requeued)
+{
+    uint64_t next = 0;
+    uint64_t at = 0;
+    for (;;) {
+        const struct spool_key from = spool_key_id(next);
+        struct slice key;
+        struct slice record;
+        uint64_t id;
+        int r = spool_table_seek(t, SPOOL_TABLE_MESSAGE, &from, &key, &record);
+        if (r != 0) {
+            return r == ERR_MISSING ? 0 : r;
+        }
+        while (r == 0 && !spool_key_read_id(key, &id)) {
+            r = spool_table_next(t, SPOOL_TABLE_MESSAGE, &key, &record);
+        }
+        if (r != 0) {
+            return r == ERR_MISSING ? 0 : r;
+        }
+        while (at < count && ids[at] < id) {
+            at++;
+        }
+        if (at == count || ids[at] != id) {
+            struct spool_position position;
+            r = spool_queue_incoming(t, id, &position);
+            if (r != 0) {
+                return r;
+            }
+            ++*ret_requeued;
+        }
+        if (id == UINT64_MAX) {
+            return 0;
+        }
+        next = id + 1;
+    }
+}
+
+int spool_requeue_lost(struct spool_txn *t, uint64_t *ret_requeued)
+{
+    uint64_t messages;
+    uint64_t incoming;
+    uint64_t deferred;
+    *ret_requeued = 0;
+    int r = spool_table_count(t, SPOOL_TABLE_MESSAGE, &messages);
+    if (r == 0) {
+        r = spool_table_count(t, SPOOL_TABLE_INCOMING, &incoming);
+    }
+    if (r == 0) {
+        r = spool_table_count(t, SPOOL_TABLE_DEFERRED, &deferred);
+    }
+    if (r != 0 || messages == incoming + deferred) {
+        return r;
+    }
+    uint64_t room = incoming + deferred + 1;
+    uint64_t *ids = malloc(room * sizeof(*ids));
+    if (ids == NULL) {
+        return spool_txn_fail(t, -ENOMEM);
+    }
+    uint64_t count = 0;
+    r = queued_ids(t, SPOOL_TABLE_INCOMING, ids, room, &count);
+    if (r == 0) {
+        r = queued_ids(t, SPOOL_TABLE_DEFERRED, ids, room, &count);
+    }
+    if (r == 0) {
+        qsort(ids, count, sizeof(*ids), compare_ids);
+        r = requeue_unnamed(t, ids, count, ret_requeued);
+    }
+    free(ids);
+    return r;
+}

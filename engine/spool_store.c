@@ -1,0 +1,589 @@
+/* The spool's folder and environment: opening, the lock, reopening after a failed commit, free
+ * space, the ballast file. Used by the spool writer; its transactions are in spool_txn.c, reading
+ * is in spool_view.c. Nothing here retries or waits. */
+#include "engine/spool_store.h"
+
+#include "base/error.h"
+#include "engine/spool_env.h"
+#include "engine/spool_repair.h"
+#include "engine/spool_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define FORMAT_VERSION 1
+#define MAX_READERS    512
+#define TEXT_BYTES     256
+#define DATA_FILE      "data.mdb" /* LMDB's name */
+#define LOCK_FILE      "spool.lock"
+#define BALLAST_FILE   "ballast"
+#define CLEAR_LIMIT    4096 /* records a transaction at start: bounds its dirty pages */
+/* Ids skipped when the reservation is unreadable: more than any run hands out. */
+#define ID_GAP (1ULL << 40)
+
+static const char *const table_names[SPOOL_TABLE_COUNT] = {
+    [SPOOL_TABLE_MESSAGE] = "message",       [SPOOL_TABLE_BODY] = "body",
+    [SPOOL_TABLE_RECIPIENTS] = "recipients", [SPOOL_TABLE_STATE] = "state",
+    [SPOOL_TABLE_REASON] = "reason",         [SPOOL_TABLE_INCOMING] = "incoming",
+    [SPOOL_TABLE_DEFERRED] = "deferred",     [SPOOL_TABLE_STAGING] = "staging",
+    [SPOOL_TABLE_QUARANTINE] = "quarantine", [SPOOL_TABLE_META] = "meta",
+};
+
+int spool_error(int mdb_result)
+{
+    switch (mdb_result) {
+    case MDB_SUCCESS:
+        return 0;
+    case MDB_NOTFOUND:
+        return ERR_MISSING;
+    case MDB_KEYEXIST:
+        return -EEXIST;
+    case MDB_MAP_FULL:
+    case MDB_TXN_FULL:
+        return -ENOSPC;
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+        return -EUCLEAN; /* LMDB's own pages; ERR_CORRUPT is about one record */
+    case MDB_INVALID:
+    case MDB_VERSION_MISMATCH:
+    case MDB_INCOMPATIBLE:
+        return ERR_CORRUPT;
+    case MDB_READERS_FULL:
+        return -EAGAIN;
+    default:
+        /* MDB_PANIC, MDB_BAD_TXN and the rest mean that the environment is of no use any more. */
+        return mdb_result > 0 ? -mdb_result : -EIO;
+    }
+}
+
+static int sync_folder(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    int r = fsync(fd) != 0 ? -errno : 0;
+    (void)close(fd); /* nothing was written through it */
+    return r;
+}
+
+static int sync_parent(const char *path)
+{
+    char *copy = strdup(path);
+    if (copy == NULL) {
+        return -ENOMEM;
+    }
+    int r = sync_folder(dirname(copy));
+    free(copy);
+    return r;
+}
+
+static int folder_open(struct spool_store *s, char *text)
+{
+    if (mkdir(s->path, 0700) == 0) {
+        int r = sync_parent(s->path);
+        if (r != 0) {
+            (void)snprintf(text, TEXT_BYTES, "spool %s: syncing its parent folder: %s", s->path,
+                           err_str(r));
+            return r;
+        }
+    } else if (errno != EEXIST) {
+        int r = -errno;
+        (void)snprintf(text, TEXT_BYTES, "cannot create spool %s: %s", s->path, err_str(r));
+        return r;
+    }
+    s->folder_fd = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->folder_fd < 0) {
+        int r = -errno;
+        (void)snprintf(text, TEXT_BYTES, "cannot open spool %s: %s", s->path, err_str(r));
+        return r;
+    }
+    return 0;
+}
+
+/* The process id is for people; the lock is the flock, which ends with the process. */
+static int lock_take(struct spool_store *s, char *text)
+{
+    s->lock_fd = openat(s->folder_fd, LOCK_FILE, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (s->lock_fd < 0) {
+        int r = -errno;
+        (void)snprintf(text, TEXT_BYTES, "cannot open %s/" LOCK_FILE ": %s", s->path, err_str(r));
+        return r;
+    }
+    char pid[32];
+    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        int r = -errno;
+        if (r != -EWOULDBLOCK) {
+            (void)snprintf(text, TEXT_BYTES, "cannot lock %s/" LOCK_FILE ": %s", s->path,
+                           err_str(r));
+            return r;
+        }
+        ssize_t n = pread(s->lock_fd, pid, sizeof(pid) - 1, 0);
+        pid[n > 0 ? n : 0] = '\0';
+        pid[strspn(pid, "0123456789")] = '\0';
+        (void)snprintf(text, TEXT_BYTES, "spool %s is in use by %s%s", s->path,
+                       pid[0] == '\0' ? "another process" : "process ", pid);
+        return ERR_LOCKED;
+    }
+    int len = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
+    /* A full disk must not keep the spool from opening: the number is only a courtesy. */
+    if (ftruncate(s->lock_fd, 0) == 0) {
+        (void)!pwrite(s->lock_fd, pid, (size_t)len, 0);
+    }
+    return 0;
+}
+
+static int tables_open(struct spool_store *s)
+{
+    MDB_txn *txn;
+    int rc = mdb_txn_begin(s->env, NULL, 0, &txn);
+    if (rc != 0) {
+        return rc;
+    }
+    for (int i = 0; i < SPOOL_TABLE_COUNT; i++) {
+        rc = mdb_dbi_open(txn, table_names[i], MDB_CREATE, &s->dbi[i]);
+        if (rc != 0) {
+            mdb_txn_abort(txn);
+            return rc;
+        }
+    }
+    return mdb_txn_commit(txn); /* writes nothing when all of them were there */
+}
+
+void spool_note_commit(struct spool_store *s)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    /* Both fail for a NULL argument only. */
+    if (mdb_env_info(s->env, &info) == 0 && mdb_env_stat(s->env, &stat) == 0) {
+        s->committed_txnid = info.me_last_txnid;
+        s->page_bytes = stat.ms_psize;
+    }
+}
+
+static int env_open(struct spool_store *s)
+{
+    int rc = mdb_env_create(&s->env);
+    if (rc != 0) {
+        s->env = NULL;
+        return spool_error(rc);
+    }
+    int dead;
+    if ((rc = mdb_env_set_maxdbs(s->env, SPOOL_TABLE_COUNT)) != 0 ||
+        (rc = mdb_env_set_maxreaders(s->env, MAX_READERS)) != 0 ||
+        (rc = mdb_env_set_mapsize(s->env, s->options.map_size)) != 0 ||
+        /* No readahead: bodies are read once, in the order of the queue, not of the file. */
+        (rc = mdb_env_open(s->env, s->path, MDB_NOTLS | MDB_NORDAHEAD, 0600)) != 0 ||
+        (rc = mdb_reader_check(s->env, &dead)) != 0 || (rc = tables_open(s)) != 0) {
+        mdb_env_close(s->env);
+        s->env = NULL;
+        return spool_error(rc);
+    }
+    spool_note_commit(s);
+    return 0;
+}
+
+/* A power cut while the spool was being created can leave a file of zeroes: its first commit never
+ * ended, so it holds nothing that anybody was promised. */
+static bool data_is_blank(const struct spool_store *s)
+{
+    int fd = openat(s->folder_fd, DATA_FILE, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    char head[8192];
+    ssize_t n = pread(fd, head, sizeof(head), 0);
+    (void)close(fd); /* read only */
+    bool is_blank = n >= 0;
+    for (ssize_t i = 0; i < n; i++) {
+        is_blank = is_blank && head[i] == 0;
+    }
+    return is_blank;
+}
+
+/* Make a meta page that a failed commit may have left newer than the last good commit equal to the
+ * other one, which is that commit's. LMDB does so itself, unless that write fails as well. Pages of
+ * the last good commit are untouched: LMDB writes only to pages that it does not use. */
+static void meta_roll_back(char *pages, size_t page_bytes, uint64_t committed)
+{
+    enum { MAGIC_AT = 16, TXNID_AT = 144, HEADER_BYTES = 16 }; /* format 1, 64 bits */
+    static const uint32_t magic = 0xBEEFC0DE;
+    for (size_t i = 0; i < 2; i++) {
+        char *page = pages + i * page_bytes;
+        const char *other = pages + (1 - i) * page_bytes;
+        uint64_t txnid;
+        memcpy(&txnid, page + TXNID_AT, sizeof(txnid));
+        if (memcmp(page + MAGIC_AT, &magic, sizeof(magic)) == 0 &&
+            memcmp(other + MAGIC_AT, &magic, sizeof(magic)) == 0 && txnid > committed) {
+            memcpy(page + HEADER_BYTES, other + HEADER_BYTES, page_bytes - HEADER_BYTES);
+        }
+    }
+}
+
+/* Write both meta pages anew, and sync. After a failed commit the disk may differ from the page
+ * cache; were the disk's newer, the next transaction would overwrite pages that it still refers to
+ * before it replaces it, and a power cut in between would leave damage. */
+static int settle_meta(const struct spool_store *s)
+{
+    int fd = openat(s->folder_fd, DATA_FILE, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return -errno;
+    }
+    int r = 0;
+    size_t bytes = 2 * s->page_bytes;
+    char *pages = malloc(bytes);
+    ssize_t n = pages == NULL ? -1 : pread(fd, pages, bytes, 0);
+    if (pages == NULL) {
+        r = -ENOMEM;
+    } else if (n < 0) {
+        r = -errno;
+    } else if ((size_t)n != bytes) {
+        r = -EIO;
+    } else {
+        meta_roll_back(pages, s->page_bytes, s->committed_txnid);
+        errno = EIO; /* for a short write */
+        if (pwrite(fd, pages, bytes, 0) != n || fdatasync(fd) != 0) {
+            r = -errno;
+        }
+    }
+    free(pages);
+    if (close(fd) != 0 && r == 0) {
+        r = -errno;
+    }
+    return r;
+}
+
+static int run_txn(struct spool_store *s, int (*run)(struct spool_txn *, void *), void *arg)
+{
+    struct spool_txn *t;
+    int r = spool_begin(s, &t);
+    if (r != 0) {
+        return r;
+    }
+    r = run(t, arg);
+    if (r != 0) {
+        spool_abort(t);
+        return r;
+    }
+    return spool_commit(t);
+}
+
+static int clear_some(struct spool_txn *t, void *arg)
+{
+    return spool_clear_staging(t, CLEAR_LIMIT, arg);
+}
+
+static int read_version(struct spool_txn *t, void *arg)
+{
+    uint64_t *version = arg;
+    int r = spool_get_number(t, SPOOL_META_VERSION, version);
+    if (r == ERR_MISSING || r == ERR_CORRUPT) {
+        /* New, or one damaged record: every record tells its own version as well. */
+        *version = FORMAT_VERSION;
+        r = spool_put_number(t, SPOOL_META_VERSION, FORMAT_VERSION);
+    }
+    return r;
+}
+
+static int read_first_id(struct spool_txn *t, uint64_t *ret)
+{
+    int r = spool_get_number(t, SPOOL_META_IDS, ret);
+    if (r == ERR_MISSING) {
+        *ret = 1;
+        r = 0;
+    }
+    uint64_t floor = r == ERR_CORRUPT ? ID_GAP : 0;
+    static const enum spool_table with_ids[] = {SPOOL_TABLE_MESSAGE, SPOOL_TABLE_BODY,
+                                                SPOOL_TABLE_RECIPIENTS, SPOOL_TABLE_QUARANTINE};
+    if (r == ERR_CORRUPT) {
+        *ret = 0;
+        r = 0;
+    }
+    for (size_t i = 0; r == 0 && i < sizeof(with_ids) / sizeof(with_ids[0]); i++) {
+        uint64_t last;
+        r = spool_last_number(t, with_ids[i], &last);
+        if (r == 0 && last + floor >= *ret) {
+            *ret = last + floor + 1;
+        }
+    }
+    return r;
+}
+
+static int read_start(struct spool_txn *t, void *arg)
+{
+    struct spool_store *s = arg;
+    int r = read_first_id(t, &s->first_id);
+    if (r != 0) {
+        return r;
+    }
+    r = spool_get_number(t, SPOOL_META_BOUND, &s->duplicate_bound);
+    if (r == ERR_MISSING || r == ERR_CORRUPT) {
+        s->duplicate_bound = 0;
+    } else if (r != 0) {
+        return r;
+    }
+    uint64_t last;
+    r = spool_last_number(t, SPOOL_TABLE_INCOMING, &last);
+    if (r != 0) {
+        return r;
+    }
+    s->next_sequence = last + 1;
+    uint64_t requeued;
+    return spool_requeue_lost(t, &requeued);
+}
+
+static int contents_open(struct spool_store *s, char *text)
+{
+    uint64_t version = 0;
+    int r = run_txn(s, read_version, &version);
+    if (r == 0 && version != FORMAT_VERSION) {
+        (void)snprintf(text, TEXT_BYTES,
+                       "spool %s has format %llu, this program knows %d: drain it with the version "
+                       "that wrote it",
+                       s->path, (unsigned long long)version, FORMAT_VERSION);
+        return ERR_CORRUPT;
+    }
+    bool is_clear = false;
+    while (r == 0 && !is_clear) {
+        r = run_txn(s, clear_some, &is_clear);
+    }
+    if (r == 0) {
+        r = run_txn(s, read_start, s);
+    }
+    if (r == 0) {
+        r = fsync(s->folder_fd) != 0 ? -errno : 0;
+    }
+    if (r != 0) {
+        (void)snprintf(text, TEXT_BYTES, "spool %s: %s", s->path, err_str(r));
+    }
+    return r;
+}
+
+static int data_open(struct spool_store *s, char *text)
+{
+    int r = env_open(s);
+    if (r == ERR_CORRUPT && data_is_blank(s) && unlinkat(s->folder_fd, DATA_FILE, 0) == 0) {
+        r = env_open(s);
+    }
+    if (r != 0) {
+        (void)snprintf(text, TEXT_BYTES, "cannot open %s/" DATA_FILE ": %s%s", s->path, err_str(r),
+                       r == ERR_CORRUPT ? " (not a spool, or one that is damaged)" : "");
+    }
+    return r;
+}
+
+int spool_store_open(const struct spool_options *options, struct spool_store **ret,
+                     char ret_text[TEXT_BYTES])
+{
+    struct spool_store *s = calloc(1, sizeof(*s));
+    if (s == NULL || (s->path = strdup(options->path)) == NULL) {
+        free(s);
+        (void)snprintf(ret_text, TEXT_BYTES, "out of memory");
+        return -ENOMEM;
+    }
+    s->options = *options;
+    s->options.path = NULL;
+    s->folder_fd = -1;
+    s->lock_fd = -1;
+    s->txn.store = s;
+    list_init(&s->readers);
+    int r = -pthread_mutex_init(&s->readers_lock, NULL);
+    if (r != 0) {
+        free(s->path);
+        free(s);
+        (void)snprintf(ret_text, TEXT_BYTES, "%s", err_str(r));
+        return r;
+    }
+    if ((r = folder_open(s, ret_text)) != 0 || (r = lock_take(s, ret_text)) != 0 ||
+        (r = data_open(s, ret_text)) != 0 || (r = contents_open(s, ret_text)) != 0) {
+        spool_store_close(s);
+        return r;
+    }
+    spool_store_restore_ballast(s);
+    *ret = s;
+    return 0;
+}
+
+static void env_close(struct spool_store *s)
+{
+    assert(s->txn.txn == NULL);
+    if (s->stat_txn != NULL) {
+        mdb_txn_abort(s->stat_txn);
+        s->stat_txn = NULL;
+    }
+    if (s->env != NULL) {
+        mdb_env_close(s->env);
+        s->env = NULL;
+    }
+}
+
+void spool_store_close(struct spool_store *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    assert(list_is_empty(&s->readers));
+    env_close(s);
+    if (s->lock_fd >= 0) {
+        (void)close(s->lock_fd); /* releases the lock; holds no data */
+    }
+    if (s->folder_fd >= 0) {
+        (void)close(s->folder_fd); /* read only */
+    }
+    (void)pthread_mutex_destroy(&s->readers_lock); /* nobody holds it */
+    free(s->path);
+    free(s);
+}
+
+static bool readers_are_idle(struct spool_store *s)
+{
+    list_foreach(r, &s->readers, struct spool_reader, link)
+    {
+        if (atomic_load_explicit(&r->state, memory_order_seq_cst) != SPOOL_READER_IDLE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int spool_store_reopen(struct spool_store *s, void (*wake)(void *ctx), void *ctx)
+{
+    /* Stays set until an open succeeds: see spool_env.h. */
+    atomic_store_explicit(&s->suspended, 1, memory_order_seq_cst);
+    pthread_mutex_lock(&s->readers_lock);
+    if (!readers_are_idle(s)) {
+        pthread_mutex_unlock(&s->readers_lock);
+        if (wake != NULL) {
+            wake(ctx);
+        }
+        return ERR_AGAIN;
+    }
+    list_foreach(r, &s->readers, struct spool_reader, link)
+    {
+        spool_reader_detach(r);
+    }
+    env_close(s);
+    int r = settle_meta(s);
+    if (r == 0) {
+        r = env_open(s);
+    }
+    pthread_mutex_unlock(&s->readers_lock);
+    if (r == 0) {
+        s->must_reopen = false;
+        atomic_store_explicit(&s->suspended, 0, memory_order_seq_cst);
+    }
+    return r;
+}
+
+bool spool_store_must_reopen(const struct spool_store *s)
+{
+    return s->must_reopen || s->env == NULL;
+}
+
+int spool_tables_pages(const struct spool_store *s, MDB_txn *txn, uint64_t *ret_pages)
+{
+    uint64_t pages = 2; /* meta pages */
+    /* Handles 0 and 1 are LMDB's own: the list of free pages and the table of tables. */
+    for (int i = -2; i < SPOOL_TABLE_COUNT; i++) {
+        MDB_stat stat;
+        int rc = mdb_stat(txn, i < 0 ? (MDB_dbi)(i + 2) : s->dbi[i], &stat);
+        if (rc != 0) {
+            return spool_error(rc);
+        }
+        pages += stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
+    }
+    *ret_pages = pages;
+    return 0;
+}
+
+static int stat_begin(struct spool_store *s)
+{
+    if (s->env == NULL) {
+        return -EIO;
+    }
+    if (s->stat_txn != NULL) {
+        return spool_error(mdb_txn_renew(s->stat_txn));
+    }
+    int rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &s->stat_txn);
+    if (rc != 0) {
+        s->stat_txn = NULL;
+    }
+    return spool_error(rc);
+}
+
+uint64_t spool_store_free_bytes(struct spool_store *s)
+{
+    struct statvfs disk;
+    uint64_t used_pages;
+    if (fstatvfs(s->folder_fd, &disk) != 0 || stat_begin(s) != 0) {
+        return 0;
+    }
+    MDB_envinfo info;
+    MDB_stat stat;
+    int r = spool_tables_pages(s, s->stat_txn, &used_pages);
+    if (r == 0) {
+        r = spool_error(mdb_env_info(s->env, &info));
+    }
+    if (r == 0) {
+        r = spool_error(mdb_env_stat(s->env, &stat));
+    }
+    mdb_txn_reset(s->stat_txn);
+    if (r != 0) {
+        return 0;
+    }
+    uint64_t pages = info.me_last_pgno + 1;
+    uint64_t extent = pages * stat.ms_psize;
+    uint64_t map_left = info.me_mapsize > extent ? info.me_mapsize - extent : 0;
+    uint64_t disk_left = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t inside = pages > used_pages ? (pages - used_pages) * stat.ms_psize : 0;
+    return inside + (disk_left < map_left ? disk_left : map_left);
+}
+
+void spool_store_drop_ballast(struct spool_store *s)
+{
+    (void)unlinkat(s->folder_fd, BALLAST_FILE, 0); /* gone already is as good */
+}
+
+void spool_store_restore_ballast(struct spool_store *s)
+{
+    uint64_t bytes = s->options.ballast;
+    if (bytes == 0) {
+        spool_store_drop_ballast(s);
+        return;
+    }
+    int fd = openat(s->folder_fd, BALLAST_FILE, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return;
+    }
+    struct stat st;
+    struct statvfs disk;
+    bool has_ballast = fstat(fd, &st) == 0 && (uint64_t)st.st_size >= bytes;
+    if (!has_ballast && fstatvfs(fd, &disk) == 0) {
+        uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
+        has_ballast = left > bytes && left - bytes > s->options.reserve &&
+                      posix_fallocate(fd, 0, (off_t)bytes) == 0;
+    }
+    (void)close(fd); /* holds no data */
+    if (!has_ballast) {
+        spool_store_drop_ballast(s);
+    }
+}
+
+uint64_t spool_store_first_id(const struct spool_store *s)
+{
+    return s->first_id;
+}
+
+uint64_t spool_store_duplicate_bound(const struct spool_store *s)
+{
+    return s->duplicate_bound;
+}

@@ -1,0 +1,275 @@
+/* Transactions and the plain operations on tables inside them: the only writing calls to LMDB. Used
+ * by spool_txn.c and spool_repair.c; knows keys and bytes, not messages. */
+#include "engine/spool_table.h"
+
+#include "base/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+int spool_begin(struct spool_store *s, struct spool_txn **ret)
+{
+    struct spool_txn *t = &s->txn;
+    assert(t->txn == NULL);
+    if (spool_store_must_reopen(s)) {
+        return -EIO;
+    }
+    int rc = mdb_txn_begin(s->env, NULL, 0, &t->txn);
+    if (rc != 0) {
+        t->txn = NULL;
+        /* A panic that a commit did not show; whatever it was, only a new environment helps. */
+        s->must_reopen = rc == MDB_PANIC;
+        return spool_error(rc);
+    }
+    memset(t->cursors, 0, sizeof(t->cursors));
+    t->error = 0;
+    *ret = t;
+    return 0;
+}
+
+void spool_abort(struct spool_txn *t)
+{
+    if (t != NULL && t->txn != NULL) {
+        mdb_txn_abort(t->txn);
+        t->txn = NULL;
+    }
+}
+
+int spool_commit(struct spool_txn *t)
+{
+    if (t->error != 0) {
+        spool_abort(t);
+        return t->error;
+    }
+    int rc = mdb_txn_commit(t->txn);
+    t->txn = NULL;
+    if (rc != 0) {
+        /* A failed write or sync: what the page cache holds now need not be on the disk. */
+        t->store->must_reopen = true;
+        return spool_error(rc);
+    }
+    spool_note_commit(t->store);
+    return 0;
+}
+
+int spool_txn_fail(struct spool_txn *t, int error)
+{
+    if (t->error == 0) {
+        t->error = error;
+    }
+    return error;
+}
+
+/* Result of an LMDB call whose failure can only be the storage's. */
+static int txn_result(struct spool_txn *t, int rc)
+{
+    return rc == 0 ? 0 : spool_txn_fail(t, spool_error(rc));
+}
+
+/* NULL when the transaction is doomed: t->error tells why. */
+static MDB_cursor *txn_cursor(struct spool_txn *t, enum spool_table table)
+{
+    if (t->error == 0 && t->cursors[table] == NULL) {
+        int rc = mdb_cursor_open(t->txn, t->store->dbi[table], &t->cursors[table]);
+        if (rc != 0) {
+            t->cursors[table] = NULL;
+            (void)spool_txn_fail(t, spool_error(rc)); /* kept in t->error */
+        }
+    }
+    return t->error == 0 ? t->cursors[table] : NULL;
+}
+
+int spool_table_append(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
+                       size_t bytes, void **ret)
+{
+    MDB_cursor *cursor = txn_cursor(t, table);
+    if (cursor == NULL) {
+        return t->error;
+    }
+    MDB_val k = spool_val(key);
+    MDB_val v = {bytes, NULL};
+    int rc = mdb_cursor_put(cursor, &k, &v, MDB_APPEND | MDB_RESERVE);
+    if (rc == MDB_KEYEXIST) {
+        v = (MDB_val){bytes, NULL};
+        rc = mdb_cursor_put(cursor, &k, &v, MDB_NOOVERWRITE | MDB_RESERVE);
+        if (rc == MDB_KEYEXIST) {
+            return -EEXIST;
+        }
+    }
+    if (rc != 0) {
+        return txn_result(t, rc);
+    }
+    *ret = v.mv_data;
+    return 0;
+}
+
+int spool_table_put(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
+                    size_t bytes, void **ret)
+{
+    MDB_cursor *cursor = txn_cursor(t, table);
+    if (cursor == NULL) {
+        return t->error;
+    }
+    MDB_val k = spool_val(key);
+    MDB_val v = {bytes, NULL};
+    int rc = mdb_cursor_put(cursor, &k, &v, MDB_RESERVE);
+    if (rc != 0) {
+        return txn_result(t, rc);
+    }
+    *ret = v.mv_data;
+    return 0;
+}
+
+int spool_table_get(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
+                    struct slice *ret)
+{
+    if (t->error != 0) {
+        return t->error;
+    }
+    MDB_val k = spool_val(key);
+    MDB_val v;
+    int rc = mdb_get(t->txn, t->store->dbi[table], &k, &v);
+    if (rc == MDB_NOTFOUND) {
+        return ERR_MISSING;
+    }
+    if (rc != 0) {
+        return txn_result(t, rc);
+    }
+    *ret = spool_slice(&v);
+    return 0;
+}
+
+static int cursor_get(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
+                      MDB_cursor_op op, struct slice *ret_key, struct slice *ret_record)
+{
+    MDB_cursor *cursor = txn_cursor(t, table);
+    if (cursor == NULL) {
+        return t->error;
+    }
+    MDB_val k = key == NULL ? (MDB_val){0, NULL} : spool_val(key);
+    MDB_val v;
+    int rc = mdb_cursor_get(cursor, &k, &v, op);
+    if (rc == MDB_NOTFOUND) {
+        return ERR_MISSING;
+    }
+    if (rc != 0) {
+        return txn_result(t, rc);
+    }
+    *ret_key = spool_slice(&k);
+    *ret_record = spool_slice(&v);
+    return 0;
+}
+
+int spool_table_find(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
+                     struct slice *ret)
+{
+    struct slice found;
+    return cursor_get(t, table, key, MDB_SET_KEY, &found, ret);
+}
+
+int spool_table_seek(struct spool_txn *t, enum spool_table table, const struct spool_key *from,
+                     struct slice *ret_key, struct slice *ret_record)
+{
+    return cursor_get(t, table, from, MDB_SET_RANGE, ret_key, ret_record);
+}
+
+int spool_table_next(struct spool_txn *t, enum spool_table table, struct slice *ret_key,
+                     struct slice *ret_record)
+{
+    return cursor_get(t, table, NULL, MDB_NEXT, ret_key, ret_record);
+}
+
+int spool_table_last(struct spool_txn *t, enum spool_table table, struct slice *ret_key)
+{
+    struct slice record;
+    return cursor_get(t, table, NULL, MDB_LAST, ret_key, &record);
+}
+
+int spool_table_del_here(struct spool_txn *t, enum spool_table table)
+{
+    return txn_result(t, mdb_cursor_del(t->cursors[table], 0));
+}
+
+int spool_table_del(struct spool_txn *t, enum spool_table table, const struct spool_key *key)
+{
+    struct slice record;
+    int r = spool_table_find(t, table, key, &record);
+    if (r != 0) {
+        return r == ERR_MISSING ? 0 : r;
+    }
+    return spool_table_del_here(t, table);
+}
+
+int spool_table_count(struct spool_txn *t, enum spool_table table, uint64_t *ret)
+{
+    if (t->error != 0) {
+        return t->error;
+    }
+    MDB_stat stat;
+    int rc = mdb_stat(t->txn, t->store->dbi[table], &stat);
+    if (rc != 0) {
+        return txn_result(t, rc);
+    }
+    *ret = stat.ms_entries;
+    return 0;
+}
+
+int spool_parts_first(struct spool_txn *t, enum spool_table table, uint64_t id,
+                      uint32_t *ret_number, struct slice *ret_record)
+{
+    const struct spool_key from = spool_key_part(id, 0);
+    struct slice key;
+    int r = spool_table_seek(t, table, &from, &key, ret_record);
+    if (r != 0) {
+        return r;
+    }
+    uint64_t found;
+    if (!spool_key_read_part(key, &found, ret_number) || found != id) {
+        return ERR_MISSING;
+    }
+    return 0;
+}
+
+int spool_parts_del(struct spool_txn *t, enum spool_table table, uint64_t id, unsigned limit,
+                    unsigned *ret_deleted)
+{
+    uint64_t count;
+    int r = spool_table_count(t, table, &count);
+    if (r != 0 || count == 0) {
+        return r;
+    }
+    while (*ret_deleted < limit) {
+        uint32_t number;
+        struct slice record;
+        r = spool_parts_first(t, table, id, &number, &record);
+        if (r != 0) {
+            return r == ERR_MISSING ? 0 : r;
+        }
+        r = spool_table_del_here(t, table);
+        if (r != 0) {
+            return r;
+        }
+        ++*ret_deleted;
+    }
+    return 0;
+}
+
+int spool_get_number(struct spool_txn *t, const char *name, uint64_t *ret)
+{
+    const struct spool_key key = spool_key_name(name);
+    struct slice record;
+    int r = spool_table_get(t, SPOOL_TABLE_META, &key, &record);
+    return r != 0 ? r : spool_number_decode(record, &key, ret);
+}
+
+int spool_put_number(struct spool_txn *t, const char *name, uint64_t number)
+{
+    const struct spool_key key = spool_key_name(name);
+    void *at;
+    int r = spool_table_put(t, SPOOL_TABLE_META, &key, SPOOL_NUMBER_BYTES, &at);
+    if (r == 0) {
+        spool_number_encode(number, &key, at);
+    }
+    return r;
+}

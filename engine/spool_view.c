@@ -1,0 +1,343 @@
+/* Reading the spool: one struct spool_reader a thread, renewed each pass. Used by every thread that
+ * looks at messages; changes nothing. How the writer takes the environment away: spool_env.h. */
+#include "base/error.h"
+#include "engine/spool_env.h"
+#include "engine/spool_store.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int spool_reader_new(struct spool_store *s, struct spool_reader **ret)
+{
+    struct spool_reader *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return -ENOMEM;
+    }
+    r->store = s;
+    atomic_init(&r->state, SPOOL_READER_IDLE);
+    pthread_mutex_lock(&s->readers_lock);
+    list_push_back(&s->readers, &r->link);
+    pthread_mutex_unlock(&s->readers_lock);
+    *ret = r;
+    return 0;
+}
+
+void spool_reader_detach(struct spool_reader *r)
+{
+    for (int i = 0; i < 2; i++) {
+        if (r->scan[i] != NULL) {
+            mdb_cursor_close(r->scan[i]);
+            r->scan[i] = NULL;
+        }
+    }
+    if (r->txn != NULL) {
+        mdb_txn_abort(r->txn);
+        r->txn = NULL;
+    }
+    memset(r->verified, 0, sizeof(r->verified));
+}
+
+void spool_reader_free(struct spool_reader *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    assert(!spool_reader_is_active(r));
+    /* The lock keeps a reopen from closing the environment in between. */
+    pthread_mutex_lock(&r->store->readers_lock);
+    list_remove(&r->link);
+    spool_reader_detach(r);
+    pthread_mutex_unlock(&r->store->readers_lock);
+    free(r);
+}
+
+int spool_reader_begin(struct spool_reader *r)
+{
+    struct spool_store *s = r->store;
+    assert(!spool_reader_is_active(r));
+    /* This store and load pair with the ones in spool_store_reopen. */
+    atomic_store_explicit(&r->state, SPOOL_READER_ACTIVE, memory_order_seq_cst);
+    if (atomic_load_explicit(&s->suspended, memory_order_seq_cst) != 0) {
+        atomic_store_explicit(&r->state, SPOOL_READER_IDLE, memory_order_release);
+        return ERR_AGAIN;
+    }
+    int rc;
+    if (r->txn != NULL) {
+        rc = mdb_txn_renew(r->txn);
+    } else {
+        rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &r->txn);
+        if (rc != 0) {
+            r->txn = NULL;
+        }
+    }
+    r->scan_is_renewed[SPOOL_INCOMING] = false;
+    r->scan_is_renewed[SPOOL_DEFERRED] = false;
+    if (rc != 0) {
+        atomic_store_explicit(&r->state, SPOOL_READER_IDLE, memory_order_release);
+        /* After a panic the writer reopens. */
+        return rc == MDB_PANIC ? ERR_AGAIN : spool_error(rc);
+    }
+    return 0;
+}
+
+void spool_reader_end(struct spool_reader *r)
+{
+    assert(spool_reader_is_active(r));
+    mdb_txn_reset(r->txn);
+    atomic_store_explicit(&r->state, SPOOL_READER_IDLE, memory_order_release);
+}
+
+bool spool_reader_is_active(const struct spool_reader *r)
+{
+    return atomic_load_explicit(&r->state, memory_order_relaxed) == SPOOL_READER_ACTIVE;
+}
+
+static int view_get(struct spool_reader *r, enum spool_table table, const struct spool_key *key,
+                    struct slice *ret)
+{
+    assert(spool_reader_is_active(r));
+    MDB_val k = spool_val(key);
+    MDB_val v;
+    int rc = mdb_get(r->txn, r->store->dbi[table], &k, &v);
+    if (rc != 0) {
+        return spool_error(rc);
+    }
+    *ret = spool_slice(&v);
+    return 0;
+}
+
+static size_t verified_slot(uint64_t id, uint64_t part)
+{
+    return (size_t)((id + part * 7) & (SPOOL_VERIFIED_SLOTS - 1));
+}
+
+static bool is_verified(const struct spool_reader *r, uint64_t id, uint64_t part)
+{
+    size_t slot = verified_slot(id, part);
+    return r->verified[slot].id == id && r->verified[slot].part == part && id != 0;
+}
+
+static void set_verified(struct spool_reader *r, uint64_t id, uint64_t part)
+{
+    size_t slot = verified_slot(id, part);
+    r->verified[slot].id = id;
+    r->verified[slot].part = part;
+}
+
+static int view_message(struct spool_reader *r, uint64_t id, struct spool_message *ret)
+{
+    const struct spool_key key = spool_key_id(id);
+    struct slice record;
+    int rc = view_get(r, SPOOL_TABLE_MESSAGE, &key, &record);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = spool_message_decode(record, id, !is_verified(r, id, 0), ret);
+    if (rc == 0) {
+        set_verified(r, id, 0);
+    }
+    return rc;
+}
+
+int spool_read_message(struct spool_reader *r, uint64_t id, struct spool_envelope *ret,
+                       struct slice *ret_body)
+{
+    struct spool_message m;
+    int rc = view_message(r, id, &m);
+    if (rc != 0) {
+        return rc;
+    }
+    *ret = m.envelope;
+    *ret_body = m.body;
+    return 0;
+}
+
+int spool_read_chunk(struct spool_reader *r, uint64_t id, uint32_t chunk, struct slice *ret)
+{
+    const struct spool_key key = spool_key_part(id, chunk);
+    const uint64_t part = (uint64_t)chunk + 1;
+    struct slice record;
+    int rc = view_get(r, SPOOL_TABLE_BODY, &key, &record);
+    if (rc == 0) {
+        rc = spool_blob_decode(record, &key, !is_verified(r, id, part), ret);
+        if (rc == 0) {
+            set_verified(r, id, part);
+        }
+        return rc;
+    }
+    if (rc != ERR_MISSING || chunk != 0) {
+        return rc;
+    }
+    struct spool_message m;
+    rc = view_message(r, id, &m);
+    if (rc == 0 && m.envelope.chunk_count > 0) {
+        rc = ERR_MISSING;
+    }
+    if (rc == 0) {
+        *ret = m.body;
+    }
+    return rc;
+}
+
+int spool_read_recipients(struct spool_reader *r, uint64_t id, uint32_t batch,
+                          struct slice *ret_packed)
+{
+    struct spool_message m;
+    int rc = view_message(r, id, &m);
+    if (rc != 0) {
+        return rc;
+    }
+    if (m.batch_count == 0) {
+        if (batch != 0) {
+            return ERR_MISSING;
+        }
+        *ret_packed = m.packed;
+        return 0;
+    }
+    const struct spool_key key = spool_key_part(id, batch);
+    struct slice record;
+    rc = view_get(r, SPOOL_TABLE_RECIPIENTS, &key, &record);
+    return rc != 0 ? rc : spool_blob_decode(record, &key, true, ret_packed);
+}
+
+int spool_read_states(struct spool_reader *r, uint64_t id, uint32_t batch, struct slice *ret_states)
+{
+    const struct spool_key key = spool_key_part(id, batch);
+    struct slice record;
+    int rc = view_get(r, SPOOL_TABLE_STATE, &key, &record);
+    return rc != 0 ? rc : spool_blob_decode(record, &key, true, ret_states);
+}
+
+int spool_read_retry(struct spool_reader *r, uint64_t id, struct spool_retry *ret)
+{
+    const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
+    struct slice record;
+    int rc = view_get(r, SPOOL_TABLE_STATE, &key, &record);
+    if (rc == ERR_MISSING) {
+        *ret = (struct spool_retry){0};
+        return 0;
+    }
+    return rc != 0 ? rc : spool_retry_decode(record, id, ret);
+}
+
+int spool_read_reason(struct spool_reader *r, uint64_t id, uint32_t index, struct spool_reason *ret)
+{
+    const struct spool_key key = spool_key_part(id, index);
+    struct slice record;
+    int rc = view_get(r, SPOOL_TABLE_REASON, &key, &record);
+    return rc != 0 ? rc : spool_reason_decode(record, &key, ret);
+}
+
+/* returns LMDB's result */
+static int scan_cursor(struct spool_reader *r, enum spool_class class, MDB_cursor **ret)
+{
+    int rc = 0;
+    if (r->scan[class] == NULL) {
+        enum spool_table table =
+            class == SPOOL_INCOMING ? SPOOL_TABLE_INCOMING : SPOOL_TABLE_DEFERRED;
+        rc = mdb_cursor_open(r->txn, r->store->dbi[table], &r->scan[class]);
+        if (rc != 0) {
+            r->scan[class] = NULL;
+        }
+    } else if (!r->scan_is_renewed[class]) {
+        rc = mdb_cursor_renew(r->txn, r->scan[class]);
+    }
+    if (rc == 0) {
+        r->scan_is_renewed[class] = true;
+        *ret = r->scan[class];
+    }
+    return rc;
+}
+
+int spool_scan(struct spool_reader *r, enum spool_class class, const struct spool_position *after,
+               struct spool_position *ret)
+{
+    assert(spool_reader_is_active(r));
+    assert(after == NULL || after->id == 0 || after->class == class);
+    MDB_cursor *cursor;
+    int rc = scan_cursor(r, class, &cursor);
+    if (rc != 0) {
+        return spool_error(rc);
+    }
+    const struct spool_position start = after == NULL ? (struct spool_position){0} : *after;
+    const struct spool_key from = spool_key_queue(start.time, start.id);
+    MDB_val k = spool_val(&from);
+    MDB_val v;
+    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    while (rc == 0) {
+        struct spool_position found = {.class = (uint8_t) class};
+        if (spool_key_read_queue(spool_slice(&k), &found.time, &found.id) &&
+            (found.time != start.time || found.id != start.id)) {
+            *ret = found;
+            return 0;
+        }
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    }
+    return spool_error(rc);
+}
+
+int spool_next_message(struct spool_reader *r, uint64_t after, uint64_t *ret_id)
+{
+    assert(spool_reader_is_active(r));
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(r->txn, r->store->dbi[SPOOL_TABLE_MESSAGE], &cursor);
+    if (rc != 0) {
+        return spool_error(rc);
+    }
+    const struct spool_key from = spool_key_id(after);
+    MDB_val k = spool_val(&from);
+    MDB_val v;
+    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    while (rc == 0) {
+        uint64_t found;
+        if (spool_key_read_id(spool_slice(&k), &found) && found > after) {
+            *ret_id = found;
+            break;
+        }
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    }
+    mdb_cursor_close(cursor);
+    return spool_error(rc);
+}
+
+static int view_entries(struct spool_reader *r, enum spool_table table, uint64_t *ret)
+{
+    MDB_stat stat;
+    int rc = mdb_stat(r->txn, r->store->dbi[table], &stat);
+    if (rc == 0) {
+        *ret = stat.ms_entries;
+    }
+    return spool_error(rc);
+}
+
+int spool_read_counts(struct spool_reader *r, struct spool_counts *ret)
+{
+    assert(spool_reader_is_active(r));
+    struct spool_counts counts = {0};
+    const struct spool_key name = spool_key_name(SPOOL_META_QUARANTINED);
+    struct slice record;
+    uint64_t pages;
+    MDB_envinfo info;
+    MDB_stat stat;
+    int rc;
+    if ((rc = view_entries(r, SPOOL_TABLE_MESSAGE, &counts.messages)) != 0 ||
+        (rc = view_entries(r, SPOOL_TABLE_INCOMING, &counts.incoming)) != 0 ||
+        (rc = view_entries(r, SPOOL_TABLE_DEFERRED, &counts.deferred)) != 0 ||
+        (rc = spool_tables_pages(r->store, r->txn, &pages)) != 0 ||
+        (rc = spool_error(mdb_env_info(r->store->env, &info))) != 0 ||
+        (rc = spool_error(mdb_env_stat(r->store->env, &stat))) != 0) {
+        return rc;
+    }
+    rc = view_get(r, SPOOL_TABLE_META, &name, &record);
+    if (rc == 0 && spool_number_decode(record, &name, &counts.quarantined) != 0) {
+        counts.quarantined = 0;
+    } else if (rc != 0 && rc != ERR_MISSING) {
+        return rc;
+    }
+    counts.used_bytes = pages * stat.ms_psize;
+    counts.map_bytes = info.me_mapsize;
+    *ret = counts;
+    return 0;
+}

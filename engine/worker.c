@@ -1,0 +1,395 @@
+#include "engine/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "dns/resolver.h"
+#include "engine/auth.h"
+#include "engine/config.h"
+#include "engine/delivery.h"
+#include "engine/dns_setup.h"
+#include "engine/engine.h"
+#include "engine/inbound.h"
+#include "engine/outbound.h"
+#include "engine/sched_thread.h"
+#include "engine/spool_store.h"
+#include "engine/spool_writer.h"
+#include "net/tls_session_cache.h"
+
+enum {
+    EVENTS_PER_PASS = 256,
+    LETTERS_PER_PASS = 1024,
+    TLS_SESSIONS = 10000,
+    DNS_WATCHES = 64, /* sockets of the resolver: one or two a server, and TCP ones */
+};
+
+struct worker_dns_watch {
+    struct poller_watch watch;
+    struct worker *worker;
+    int fd; /* -1: free */
+};
+
+/* --- the resolver's sockets ----------------------------------------------------------------------- */
+
+static void on_dns_socket(struct poller_watch *watch, unsigned events)
+{
+    struct worker_dns_watch *dw = container_of(watch, struct worker_dns_watch, watch);
+    resolver_fd_event(dw->worker->resolver, dw->fd, (events & (POLLER_READ | POLLER_HANGUP)) != 0,
+                      (events & POLLER_WRITE) != 0, dw->worker->now);
+}
+
+static struct worker_dns_watch *dns_watch(struct worker *w, int fd)
+{
+    struct worker_dns_watch *unused = NULL;
+    for (int i = 0; i < DNS_WATCHES; i++) {
+        if (w->dns_watches[i].fd == fd) {
+            return &w->dns_watches[i];
+        }
+        if (unused == NULL && w->dns_watches[i].fd == -1) {
+            unused = &w->dns_watches[i];
+        }
+    }
+    return unused;
+}
+
+static void watch_dns(void *ctx, int fd, bool want_read, bool want_write)
+{
+    struct worker *w = ctx;
+    struct worker_dns_watch *dw = dns_watch(w, fd);
+    unsigned wants = (want_read ? POLLER_READ : 0u) | (want_write ? POLLER_WRITE : 0u);
+    if (dw == NULL) {
+        return; /* the query times out and is asked again */
+    }
+    if (wants == 0) {
+        poller_remove(&w->poller, &dw->watch);
+        dw->fd = -1;
+        return;
+    }
+    if (poller_has(&dw->watch) && poller_change(&w->poller, &dw->watch, wants) == 0) {
+        return;
+    }
+    poller_remove(&w->poller, &dw->watch);
+    dw->worker = w;
+    dw->fd = fd;
+    if (poller_watch(&w->poller, &dw->watch, fd, wants, on_dns_socket) != 0) {
+        dw->fd = -1;
+    }
+}
+
+static void take_dns_results(struct worker *w)
+{
+    struct dns_result result;
+    while (resolver_next(w->resolver, &result, w->now)) {
+        struct resolution *r = result.user;
+        r->outcome = result.verdict == DNS_OK     ? SCHED_RESOLVED
+                     : result.verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
+                                                  : SCHED_RESOLVE_HARD;
+        r->hosts = result.verdict == DNS_OK ? result.hosts : NULL;
+        r->expires = result.expires;
+        if (result.verdict != DNS_OK) {
+            memcpy(r->reason.status, result.status, sizeof(r->reason.status));
+            memcpy(r->reason.text, result.text, sizeof(r->reason.text));
+        }
+        outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
+    }
+}
+
+static void resolve(struct worker *w, struct resolution *r)
+{
+    const struct config_smtp *s = &w->engine->config->transports[r->transport].smtp;
+    int err = resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, r,
+                             w->now);
+    if (err != 0) {
+        r->outcome = SCHED_RESOLVE_SOFT;
+        r->expires = w->now;
+        r->reason = (struct sched_reason){"4.3.0", "out of memory"};
+        outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
+    }
+}
+
+/* --- letters ----------------------------------------------------------------------------------- */
+
+static void take_letter(struct worker *w, const struct letter *letter)
+{
+    switch (letter->kind) {
+    case LETTER_STORED:
+    case LETTER_STAGED:
+        inbound_stored(w, letter->body);
+        break;
+    case LETTER_DELIVER:
+        outbound_deliver(w, letter->body);
+        break;
+    case LETTER_RESOLVE:
+        resolve(w, letter->body);
+        break;
+    case LETTER_CLOSE:
+        outbound_close(w, (uint32_t)(letter->number >> 32), (uint32_t)letter->number);
+        break;
+    case LETTER_ADOPT:
+        inbound_adopt(w, (int)letter->number);
+        break;
+    case LETTER_AUTHENTICATED:
+        inbound_authenticated(w, letter->body);
+        break;
+    default:
+        assert(false && "unknown letter to a worker");
+    }
+}
+
+static void on_box(struct poller_watch *watch, unsigned events)
+{
+    (void)watch; /* the pass looks into the mailbox anyway */
+    (void)events;
+}
+
+/* --- a pass ------------------------------------------------------------------------------------ */
+
+struct spool_reader *worker_reader(struct worker *w)
+{
+    if (!w->reader_is_open) {
+        w->reader_is_open = spool_reader_begin(w->reader) == 0;
+    }
+    return w->reader_is_open ? w->reader : NULL;
+}
+
+void worker_run_again(struct worker *w, struct worker_ready *r)
+{
+    if (!list_is_linked(&r->link)) {
+        list_push_back(&w->ready, &r->link);
+    }
+}
+
+/* Only those that were ready before the pass: one that asks again waits for the next. */
+static void run_ready(struct worker *w)
+{
+    struct list batch;
+    list_init(&batch);
+    while (!list_is_empty(&w->ready)) {
+        struct list *first = w->ready.next;
+        list_remove(first);
+        list_push_back(&batch, first);
+    }
+    while (!list_is_empty(&batch)) {
+        struct worker_ready *r = list_first(&batch, struct worker_ready, link);
+        list_remove(&r->link);
+        r->run(r);
+    }
+}
+
+static bool flush_outboxes(struct worker *w)
+{
+    bool is_done = outbox_flush(&w->to_writer);
+    is_done = outbox_flush(&w->to_auth) && is_done;
+    for (uint32_t i = 0; i < w->engine->sched_count; i++) {
+        is_done = outbox_flush(&w->to_scheds[i]) && is_done;
+    }
+    return is_done;
+}
+
+static void pass(struct worker *w)
+{
+    struct letter letter;
+    (void)poller_dispatch(&w->poller);
+    for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&w->box, &letter); i++) {
+        take_letter(w, &letter);
+    }
+    if (atomic_load_explicit(&w->is_draining, memory_order_relaxed) && !w->was_draining) {
+        w->was_draining = true;
+        inbound_drain(w);
+    }
+    inbound_resume(w);
+    run_ready(w);
+    (void)timeout_queue_run(&w->timeouts, w->now); /* how many does not matter */
+    resolver_tick(w->resolver, w->now);
+    take_dns_results(w);
+}
+
+static usec_t sleep_time(struct worker *w, bool is_flushed)
+{
+    usec_t now = clock_mono();
+    usec_t wake = timeout_queue_next(&w->timeouts);
+    usec_t dns = resolver_wake_at(w->resolver);
+    wake = dns < wake ? dns : wake;
+    if (!list_is_empty(&w->ready)) {
+        return 0;
+    }
+    if (!is_flushed || !list_is_empty(&w->paused)) {
+        wake = now + USEC_PER_MSEC < wake ? now + USEC_PER_MSEC : wake;
+    }
+    if (wake == USEC_NEVER) {
+        return USEC_NEVER;
+    }
+    return wake > now ? wake - now : 0;
+}
+
+static void run(void *arg)
+{
+    struct worker *w = arg;
+    while (!atomic_load(&w->is_stopping)) {
+        w->now = clock_mono();
+        pass(w);
+        if (w->reader_is_open) {
+            spool_reader_end(w->reader);
+            w->reader_is_open = false;
+        }
+        bool is_flushed = flush_outboxes(w);
+        usec_t timeout = sleep_time(w, is_flushed);
+        int fetched;
+        if (timeout == 0) {
+            rcu_pass();
+            fetched = poller_wait(&w->poller, 0);
+        } else {
+            waker_prepare(&w->box.waker);
+            if (ring_count(w->box.ring) > 0 || atomic_load(&w->is_stopping)) {
+                timeout = 0;
+            }
+            rcu_sleep();
+            fetched = poller_wait(&w->poller, timeout);
+            rcu_awake();
+            waker_finish(&w->box.waker);
+        }
+        if (fetched < 0) {
+            log_error("worker %u: epoll: %s", w->index, err_str(fetched));
+        }
+    }
+    inbound_close_all(w);
+    outbound_close_all(w);
+    (void)flush_outboxes(w); /* what does not fit is dropped: its mail is in the spool */
+}
+
+/* --- life -------------------------------------------------------------------------------------- */
+
+static int init_dns(struct worker *w)
+{
+    const struct resolver_hooks hooks = {.watch = watch_dns, .ctx = w};
+    w->dns_watches = calloc(DNS_WATCHES, sizeof(*w->dns_watches));
+    if (w->dns_watches == NULL) {
+        return -ENOMEM;
+    }
+    for (int i = 0; i < DNS_WATCHES; i++) {
+        w->dns_watches[i].fd = -1;
+    }
+    return dns_setup_resolver(w->engine, &hooks, &w->resolver);
+}
+
+int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
+{
+    struct worker *w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        return -ENOMEM;
+    }
+    w->engine = engine;
+    w->index = index;
+    list_init(&w->inbounds);
+    list_init(&w->outbounds);
+    list_init(&w->ready);
+    list_init(&w->paused);
+    timeout_queue_init(&w->timeouts);
+    w->poller.epfd = -1;
+    w->now = clock_mono();
+    w->input = malloc(WORKER_READ_BYTES);
+    w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
+    int err = w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);
+    if (err == 0) {
+        err = poller_init(&w->poller, EVENTS_PER_PASS);
+    }
+    if (err == 0) {
+        err = spool_reader_new(engine->store, &w->reader);
+    }
+    if (err == 0) {
+        err = init_dns(w);
+    }
+    if (err != 0) {
+        worker_free(w);
+        return err;
+    }
+    *ret = w;
+    return 0;
+}
+
+struct mailbox *worker_box(struct worker *w)
+{
+    return &w->box;
+}
+
+int worker_start(struct worker *w)
+{
+    struct engine *e = w->engine;
+    w->to_scheds = calloc(e->sched_count, sizeof(*w->to_scheds));
+    if (w->to_scheds == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        outbox_init(&w->to_scheds[i], sched_thread_box(e->scheds[i]));
+    }
+    outbox_init(&w->to_writer, spool_writer_box(e->writer));
+    outbox_init(&w->to_auth, auth_box(e->auth));
+    int err = poller_watch(&w->poller, &w->box_watch, w->box.waker.fd, POLLER_READ, on_box);
+    if (err == 0) {
+        err = inbound_listen(w);
+    }
+    if (err == 0) {
+        err = outbound_start(w);
+    }
+    return err == 0 ? thread_start(&w->thread, "worker", run, w) : err;
+}
+
+void worker_drain(struct worker *w)
+{
+    atomic_store(&w->is_draining, true);
+    waker_kick(&w->box.waker);
+}
+
+void worker_stop(struct worker *w)
+{
+    atomic_store(&w->is_stopping, true);
+    waker_kick(&w->box.waker);
+    thread_join(&w->thread);
+}
+
+static void drop_letter(const struct letter *letter)
+{
+    if (letter->kind == LETTER_STORED || letter->kind == LETTER_STAGED) {
+        intake_free(letter->body);
+    } else if (letter->kind == LETTER_DELIVER) {
+        struct delivery *d = letter->body;
+        dns_hosts_put(d->hosts);
+        free(d);
+    } else if (letter->kind == LETTER_RESOLVE || letter->kind == LETTER_AUTHENTICATED) {
+        free(letter->body);
+    }
+}
+
+void worker_free(struct worker *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    struct letter letter;
+    while (w->box.ring != NULL && mailbox_take(&w->box, &letter)) {
+        drop_letter(&letter);
+    }
+    resolver_free(w->resolver);
+    poller_remove(&w->poller, &w->box_watch);
+    mailbox_fini(&w->box);
+    spool_reader_free(w->reader);
+    tls_session_cache_free(w->sessions);
+    for (uint32_t i = 0; w->to_scheds != NULL && i < w->engine->sched_count; i++) {
+        outbox_fini(&w->to_scheds[i]);
+    }
+    outbox_fini(&w->to_writer);
+    outbox_fini(&w->to_auth);
+    timeout_queue_fini(&w->timeouts);
+    poller_fini(&w->poller);
+    free(w->to_scheds);
+    free(w->listeners);
+    free(w->dns_watches);
+    free(w->input);
+    free(w);
+}

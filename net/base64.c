@@ -1,0 +1,90 @@
+/* Strict base64. Called by the SMTP cores; knows nothing of lines, padding-free variants or
+ * white space, all of which are errors here. */
+#include "net/base64.h"
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/* 0..63, or -1 for a byte outside the alphabet. */
+static int digit_value(unsigned char c)
+{
+    if (c >= 'A' && c <= 'Z') {
+        return c - 'A';
+    }
+    if (c >= 'a' && c <= 'z') {
+        return c - 'a' + 26;
+    }
+    if (c >= '0' && c <= '9') {
+        return c - '0' + 52;
+    }
+    if (c == '+') {
+        return 62;
+    }
+    return c == '/' ? 63 : -1;
+}
+
+/* The value of four characters, of which the last `padding` are '='; negative on error. */
+static int32_t group_value(const char *text, unsigned padding)
+{
+    uint32_t value = 0;
+
+    for (unsigned i = 0; i < 4; i++) {
+        int digit = i < 4 - padding ? digit_value((unsigned char)text[i]) : 0;
+        if (digit < 0) {
+            return -1;
+        }
+        value = value << 6 | (uint32_t)digit;
+    }
+    /* Bits that the padding cuts off must be zero, else two texts would decode alike. */
+    uint32_t cut = padding == 0 ? 0 : padding == 1 ? 0xff : 0xffff;
+    return (value & cut) != 0 ? -1 : (int32_t)value;
+}
+
+int base64_decode(struct slice text, void *out, size_t size, size_t *ret_len)
+{
+    unsigned char *to = out;
+    size_t len = 0;
+
+    if (text.len % 4 != 0) {
+        return ERR_SYNTAX;
+    }
+    for (size_t at = 0; at < text.len; at += 4) {
+        const char *group = text.data + at;
+        unsigned padding = 0;
+        if (at + 4 == text.len && group[3] == '=') {
+            padding = group[2] == '=' ? 2 : 1;
+        }
+        int32_t value = group_value(group, padding);
+        if (value < 0) {
+            return ERR_SYNTAX;
+        }
+        for (unsigned i = 0; i < 3 - padding; i++) {
+            if (len == size) {
+                return ERR_LIMIT;
+            }
+            to[len++] = (unsigned char)(value >> (16 - 8 * i));
+        }
+    }
+    *ret_len = len;
+    return ERR_OK;
+}
+
+size_t base64_encode(struct slice data, char *out)
+{
+    size_t len = 0;
+
+    for (size_t at = 0; at < data.len; at += 3) {
+        uint32_t value = 0;
+        size_t have = data.len - at < 3 ? data.len - at : 3;
+        for (size_t i = 0; i < 3; i++) {
+            value = value << 8 | (i < have ? (unsigned char)data.data[at + i] : 0U);
+        }
+        for (size_t i = 0; i < 4; i++) {
+            out[len++] = i <= have ? alphabet[value >> (18 - 6 * i) & 63] : '=';
+        }
+    }
+    return len;
+}

@@ -1,0 +1,321 @@
+/* The body decoder: one automaton over bytes for the line ends, one over lines for the header.
+ * Called by smtp_server with whatever pieces the network made; must not depend on the cuts. */
+#include "net/smtp_body.h"
+
+#include <string.h>
+
+/* A longer first word is no field name, so that content without a header ends the search. */
+#define FIELD_NAME_MAX 998
+
+void smtp_body_init(struct smtp_body *body, const struct smtp_body_limits *limits, bool has_dots)
+{
+    *body = (struct smtp_body){.limits = *limits, .has_dots = has_dots};
+}
+
+static void set_fault(struct smtp_body *body, enum smtp_body_fault fault)
+{
+    if (body->fault == SMTP_BODY_OK) {
+        body->fault = fault;
+    }
+}
+
+static bool exceeds(uint64_t value, uint64_t limit)
+{
+    return limit != 0 && value > limit;
+}
+
+static void append(struct smtp_body *body, struct buf *out, const char *data, size_t len)
+{
+    body->facts.size += len;
+    if (exceeds(body->facts.size, body->limits.size)) {
+        set_fault(body, SMTP_BODY_TOO_LARGE);
+    }
+    if (body->fault != SMTP_BODY_OK) {
+        return;
+    }
+    buf_append(out, data, len);
+    if (out->failed) {
+        set_fault(body, SMTP_BODY_NO_MEMORY);
+    }
+}
+
+/* The header section ended in front of the current line. */
+static void header_done(struct smtp_body *body)
+{
+    body->header = SMTP_BODY_HEADER_DONE;
+}
+
+static bool name_is(const struct smtp_body *body, struct slice name)
+{
+    return slice_eq(slice_make(body->name, body->name_len), name);
+}
+
+/* A field name and its colon are complete. */
+static void field_begin(struct smtp_body *body)
+{
+    struct smtp_body_facts *facts = &body->facts;
+
+    body->header = SMTP_BODY_FIELD_VALUE;
+    facts->header_fields++;
+    if (exceeds(facts->header_fields, body->limits.header_fields)) {
+        set_fault(body, SMTP_BODY_HEADER_TOO_LARGE);
+    }
+    if (body->name_len > sizeof(body->name)) {
+        return;
+    }
+    facts->received_count += name_is(body, SLICE("received"));
+    facts->has_message_id = facts->has_message_id || name_is(body, SLICE("message-id"));
+    facts->has_date = facts->has_date || name_is(body, SLICE("date"));
+    facts->has_from = facts->has_from || name_is(body, SLICE("from"));
+}
+
+static void name_byte(struct smtp_body *body, char c)
+{
+    if (c == ':' && body->name_len > 0) {
+        field_begin(body);
+    } else if ((c == ' ' || c == '\t') && body->name_len > 0) {
+        body->header = SMTP_BODY_FIELD_NAME_END;
+    } else if (c > 32 && c < 127 && c != ':' && body->name_len < FIELD_NAME_MAX) {
+        if (body->name_len < sizeof(body->name)) {
+            body->name[body->name_len] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+        }
+        body->name_len++;
+    } else {
+        header_done(body);
+    }
+}
+
+/* One byte of a line in the header section, before the field's value. */
+static void header_byte(struct smtp_body *body, char c)
+{
+    switch (body->header) {
+    case SMTP_BODY_FIELD_START:
+        if (c == ' ' || c == '\t') {
+            if (body->facts.header_fields > 0) {
+                body->header = SMTP_BODY_FIELD_VALUE; /* a folded line */
+            } else {
+                header_done(body);
+            }
+            break;
+        }
+        body->header = SMTP_BODY_FIELD_NAME;
+        body->name_len = 0;
+        name_byte(body, c);
+        break;
+    case SMTP_BODY_FIELD_NAME:
+        name_byte(body, c);
+        break;
+    case SMTP_BODY_FIELD_NAME_END:
+        if (c == ':') {
+            field_begin(body);
+        } else if (c != ' ' && c != '\t') {
+            header_done(body);
+        }
+        break;
+    case SMTP_BODY_FIELD_VALUE:
+    case SMTP_BODY_HEADER_DONE:
+        break;
+    }
+}
+
+static void header_run(struct smtp_body *body, const char *data, size_t len, bool has_8bit)
+{
+    for (size_t i = 0; i < len && body->header < SMTP_BODY_FIELD_VALUE; i++) {
+        header_byte(body, data[i]);
+    }
+    if (body->header == SMTP_BODY_FIELD_VALUE) {
+        body->facts.has_8bit_header = body->facts.has_8bit_header || has_8bit;
+        if (exceeds(body->facts.size + len, body->limits.header_size)) {
+            set_fault(body, SMTP_BODY_HEADER_TOO_LARGE);
+        }
+    }
+}
+
+/* Text without line ends: part of one line. */
+static void take_run(struct smtp_body *body, const char *data, size_t len, bool has_8bit,
+                     struct buf *out)
+{
+    struct smtp_body_facts *facts = &body->facts;
+
+    if (body->line_size == 0 && data[0] == '.') {
+        facts->has_leading_dot = true;
+    }
+    facts->has_8bit = facts->has_8bit || has_8bit;
+    body->line_size += len;
+    if (exceeds(body->line_size, body->limits.line)) {
+        set_fault(body, SMTP_BODY_LINE_TOO_LONG);
+    }
+    if (body->header != SMTP_BODY_HEADER_DONE) {
+        header_run(body, data, len, has_8bit);
+    }
+    append(body, out, data, len);
+    body->line = SMTP_BODY_TEXT;
+}
+
+static void end_line(struct smtp_body *body, struct buf *out)
+{
+    struct smtp_body_facts *facts = &body->facts;
+
+    if (body->line_size > facts->longest_line) {
+        facts->longest_line = body->line_size;
+    }
+    append(body, out, "\r\n", 2);
+    switch (body->header) {
+    case SMTP_BODY_FIELD_START:
+        facts->has_separator = true;
+        header_done(body);
+        break;
+    case SMTP_BODY_FIELD_NAME:
+    case SMTP_BODY_FIELD_NAME_END:
+        header_done(body);
+        break;
+    case SMTP_BODY_FIELD_VALUE:
+        body->header = SMTP_BODY_FIELD_START;
+        facts->header_size = facts->size;
+        break;
+    case SMTP_BODY_HEADER_DONE:
+        break;
+    }
+    body->line_size = 0;
+    body->line = SMTP_BODY_LINE_START;
+}
+
+/* A LF that no CR precedes. Fixed, it ends a line of content, but the next line is not one at
+ * whose start a dot means anything: only CRLF gives dots a meaning. */
+static void bare_lf(struct smtp_body *body, struct buf *out)
+{
+    if (body->limits.fix_bare_lf) {
+        end_line(body, out);
+    } else {
+        set_fault(body, SMTP_BODY_BARE_LF);
+    }
+    body->line = SMTP_BODY_TEXT;
+}
+
+#define ONES (~(uint64_t)0 / 255)
+
+/* Not zero when some byte of word is c (Mycroft). */
+static uint64_t has_byte(uint64_t word, unsigned char c)
+{
+    word ^= ONES * c;
+    return (word - ONES) & ~word & (ONES << 7);
+}
+
+/* Bytes at the start of s that are neither CR, LF nor NUL. */
+static size_t plain_span(struct slice s, bool *ret_8bit)
+{
+    uint64_t seen = 0;
+    size_t at = 0;
+
+    while (s.len - at >= sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, s.data + at, sizeof(word));
+        if ((has_byte(word, 0) | has_byte(word, '\r') | has_byte(word, '\n')) != 0) {
+            break;
+        }
+        seen |= word;
+        at += sizeof(word);
+    }
+    while (at < s.len && s.data[at] != '\r' && s.data[at] != '\n' && s.data[at] != '\0') {
+        seen |= (unsigned char)s.data[at++];
+    }
+    *ret_8bit = (seen & (ONES << 7)) != 0;
+    return at;
+}
+
+/* Text, a CR, or what is not allowed, at the start of in, within a line. */
+static void decode_text(struct smtp_body *body, struct slice *in, size_t room, struct buf *out)
+{
+    switch (in->data[0]) {
+    case '\r':
+        body->line = SMTP_BODY_CR;
+        break;
+    case '\n':
+        bare_lf(body, out);
+        break;
+    case '\0':
+        set_fault(body, SMTP_BODY_NUL);
+        body->line = SMTP_BODY_TEXT;
+        break;
+    default: {
+        bool has_8bit = false;
+        size_t len = body->fault == SMTP_BODY_OK && room < in->len ? room : in->len;
+        len = plain_span(slice_to(*in, len), &has_8bit);
+        take_run(body, in->data, len, has_8bit, out);
+        *in = slice_from(*in, len);
+        return;
+    }
+    }
+    *in = slice_from(*in, 1);
+}
+
+/* The byte after a line's CR: the state moves on; the byte is consumed when it is LF. */
+static void decode_after_cr(struct smtp_body *body, struct slice *in, struct buf *out)
+{
+    if (in->data[0] == '\n') {
+        *in = slice_from(*in, 1);
+        end_line(body, out);
+    } else {
+        set_fault(body, SMTP_BODY_BARE_CR);
+        body->line = SMTP_BODY_TEXT;
+    }
+}
+
+enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in, struct buf *out)
+{
+    while (in->len > 0) {
+        size_t room = out->limit - out->len;
+        if (room < 2 && body->fault == SMTP_BODY_OK) {
+            return SMTP_BODY_FULL;
+        }
+        char c = in->data[0];
+        switch (body->line) {
+        case SMTP_BODY_LINE_START:
+            if (body->has_dots && c == '.') {
+                body->line = SMTP_BODY_DOT;
+                *in = slice_from(*in, 1);
+                break;
+            }
+            decode_text(body, in, room, out);
+            break;
+        case SMTP_BODY_TEXT:
+            decode_text(body, in, room, out);
+            break;
+        case SMTP_BODY_DOT: /* the dot was stuffing, or the end */
+            if (c == '\r') {
+                body->line = SMTP_BODY_DOT_CR;
+                *in = slice_from(*in, 1);
+            } else {
+                body->line = SMTP_BODY_TEXT;
+            }
+            break;
+        case SMTP_BODY_DOT_CR:
+            if (c == '\n') {
+                *in = slice_from(*in, 1);
+                body->line = SMTP_BODY_LINE_START;
+                return SMTP_BODY_END;
+            }
+            decode_after_cr(body, in, out);
+            break;
+        case SMTP_BODY_CR:
+            decode_after_cr(body, in, out);
+            break;
+        }
+    }
+    return SMTP_BODY_MORE;
+}
+
+enum smtp_body_result smtp_body_finish(struct smtp_body *body, struct buf *out)
+{
+    if (out->limit - out->len < 2 && body->fault == SMTP_BODY_OK) {
+        return SMTP_BODY_FULL;
+    }
+    if (body->line == SMTP_BODY_CR) {
+        set_fault(body, SMTP_BODY_BARE_CR);
+        body->line = SMTP_BODY_TEXT;
+    }
+    if (body->line_size > 0) {
+        end_line(body, out);
+    }
+    return SMTP_BODY_END;
+}

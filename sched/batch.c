@@ -1,0 +1,373 @@
+/* Recipients that come in together. Called by sched_submit and sched_submit_more. First everything
+ * that can fail (stage), then everything that cannot (commit): a batch is taken whole or not. */
+#include "sched/batch.h"
+
+#include "sched/preempt.h"
+#include "sched/recipient_pool.h"
+#include "sched/transport.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdalign.h>
+#include <string.h>
+
+#define STACK_SCRATCH 1024 /* bytes; enough for a few recipients, which is most mail */
+
+struct item {
+    struct slice name; /* of the destination */
+    struct slice address;
+    uint32_t domain_at; /* position of the last '@' in the address, or its length */
+    uint32_t nexthop_at;
+    uint32_t index;
+};
+
+/* Items of one destination. */
+struct run {
+    const struct item *items;
+    uint32_t count;
+    struct sched_destination *destination;
+    struct peer *peer;           /* NULL: the destination is dead */
+    struct sched_entry *partial; /* of the peer, has room for some */
+    uint32_t partial_count;
+    struct list entries; /* NEW ones, by in_peer */
+    bool is_new_peer;
+};
+
+struct batch {
+    struct item *items, *spare; /* recipient_count each */
+    struct run *runs;           /* at most as many */
+    uint32_t run_count;
+    char *names; /* recipient limit 1: room for the names made up */
+};
+
+static unsigned char lower(char c)
+{
+    return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+static int compare_bytes(struct slice a, struct slice b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len == 0 ? 0 : memcmp(a.data, b.data, len);
+    if (order != 0) {
+        return order;
+    }
+    return a.len < b.len ? -1 : a.len > b.len;
+}
+
+static int compare_domains(const struct item *a, const struct item *b)
+{
+    bool a_has = a->domain_at < a->address.len, b_has = b->domain_at < b->address.len;
+    if (a_has != b_has) {
+        return a_has ? -1 : 1;
+    }
+    struct slice x = slice_from(a->address, a->domain_at);
+    struct slice y = slice_from(b->address, b->domain_at);
+    for (size_t i = 0; i < x.len && i < y.len; i++) {
+        int order = lower(x.data[i]) - lower(y.data[i]);
+        if (order != 0) {
+            return order;
+        }
+    }
+    return x.len < y.len ? -1 : x.len > y.len;
+}
+
+static int compare(const struct item *a, const struct item *b)
+{
+    int order = compare_bytes(a->name, b->name);
+    if (order == 0) {
+        order = compare_domains(a, b);
+    }
+    return order != 0 ? order : compare_bytes(a->address, b->address);
+}
+
+static void merge(const struct item *from, struct item *to, uint32_t start, uint32_t middle,
+                  uint32_t end)
+{
+    uint32_t a = start, b = middle;
+    for (uint32_t i = start; i < end; i++) {
+        bool takes_a = a < middle && (b >= end || compare(&from[a], &from[b]) <= 0);
+        to[i] = takes_a ? from[a++] : from[b++];
+    }
+}
+
+/* Stable, in n log n steps whatever the input, and without the C library's allocations. */
+static void sort(struct batch *b, uint32_t count)
+{
+    for (uint32_t width = 1; width < count; width *= 2) {
+        for (uint32_t start = 0; start < count; start += 2 * width) {
+            uint32_t middle = count - start < width ? count : start + width;
+            uint32_t end = count - start < 2 * width ? count : start + 2 * width;
+            merge(b->items, b->spare, start, middle, end);
+        }
+        struct item *sorted = b->spare;
+        b->spare = b->items;
+        b->items = sorted;
+    }
+}
+
+/* With a recipient limit of exactly 1 each recipient is a destination of its own (4.4, 6). */
+static struct slice make_name(char *at, const struct item *item, struct slice nexthop)
+{
+    size_t len = 0;
+    for (; len < item->domain_at; len++) {
+        at[len] = (char)lower(item->address.data[len]);
+    }
+    at[len++] = '@';
+    memcpy(at + len, nexthop.data, nexthop.len);
+    return slice_make(at, len + nexthop.len);
+}
+
+static uint32_t last_at_sign(struct slice address)
+{
+    size_t at = address.len;
+    while (at > 0 && address.data[at - 1] != '@') {
+        at--;
+    }
+    return (uint32_t)(at > 0 ? at - 1 : address.len);
+}
+
+static void fill_items(const struct sched *s, struct batch *b, const struct sched_message *m)
+{
+    char *names = b->names;
+    for (uint32_t i = 0; i < m->recipient_count; i++) {
+        const struct sched_recipient *r = &m->recipients[i];
+        struct item *item = &b->items[i];
+        *item = (struct item){
+            .name = r->nexthop,
+            .address = r->address,
+            .domain_at = last_at_sign(r->address),
+            .index = r->index,
+        };
+        if (s->config.destination_recipient_limit == 1) {
+            item->name = make_name(names, item, r->nexthop);
+            item->nexthop_at = item->domain_at + 1;
+            names += item->name.len;
+        }
+    }
+}
+
+static size_t scratch_size(const struct sched *s, const struct sched_message *m)
+{
+    size_t size = m->recipient_count * (2 * sizeof(struct item) + sizeof(struct run));
+    if (s->config.destination_recipient_limit == 1) {
+        for (uint32_t i = 0; i < m->recipient_count; i++) {
+            size += m->recipients[i].address.len + 1 + m->recipients[i].nexthop.len;
+        }
+    }
+    return size;
+}
+
+static void prepare(const struct sched *s, struct batch *b, char *scratch,
+                    const struct sched_message *m)
+{
+    uint32_t count = m->recipient_count;
+    b->items = (struct item *)(void *)scratch;
+    b->spare = b->items + count;
+    b->runs = (struct run *)(void *)(b->spare + count);
+    b->names = (char *)(b->runs + count);
+    fill_items(s, b, m);
+    sort(b, count);
+    b->run_count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct run *last = &b->runs[b->run_count - (b->run_count > 0)];
+        if (b->run_count > 0 && slice_eq(last->items->name, b->items[i].name)) {
+            last->count++;
+            continue;
+        }
+        struct run *run = &b->runs[b->run_count++];
+        *run = (struct run){.items = &b->items[i], .count = 1};
+        list_init(&run->entries);
+    }
+}
+
+static void copy_indexes(struct sched_entry *e, const struct item *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        e->indexes[e->count++] = items[i].index;
+    }
+}
+
+static int stage_entries(struct sched *s, struct job *j, struct run *run, uint32_t done,
+                         uint32_t limit)
+{
+    while (done < run->count) {
+        uint32_t count = run->count - done;
+        if (limit > 0 && count > limit) {
+            count = limit;
+        }
+        struct sched_entry *e = entry_new(s, j, count);
+        if (e == NULL) {
+            return -ENOMEM;
+        }
+        list_push_back(&run->entries, &e->in_peer);
+        copy_indexes(e, run->items + done, count);
+        done += count;
+    }
+    return 0;
+}
+
+/* The last waiting entry of the peer takes what it has room for (4.5). */
+static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
+{
+    struct peer *p = run->peer;
+    if (!peer_is_waiting(p)) {
+        return 0;
+    }
+    struct sched_entry *last = list_last(&p->waiting, struct sched_entry, in_peer);
+    uint32_t count = run->count;
+    if (limit > 0) {
+        uint32_t room = limit - last->count;
+        count = count < room ? count : room;
+    }
+    if (count == 0) {
+        return 0;
+    }
+    run->partial = last;
+    run->partial_count = count;
+    return entry_reserve(s, last, last->count + count);
+}
+
+static int stage_run(struct sched *s, struct job *j, struct run *run)
+{
+    uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
+    struct sched_destination *d = destination_obtain(s, run->items->name, run->items->nexthop_at);
+    if (d == NULL) {
+        return -ENOMEM;
+    }
+    run->destination = d;
+    if (destination_is_dead(d)) {
+        return stage_entries(s, j, run, 0, 0);
+    }
+    run->peer = d->scratch;
+    if (run->peer != NULL) {
+        int err = stage_partial(s, run, limit);
+        if (err != 0) {
+            return err;
+        }
+    } else {
+        run->peer = peer_new(s, j, d);
+        if (run->peer == NULL) {
+            return -ENOMEM;
+        }
+        run->is_new_peer = true;
+    }
+    return stage_entries(s, j, run, run->partial_count, limit);
+}
+
+static void unstage(struct sched *s, struct batch *b)
+{
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        struct run *run = &b->runs[i];
+        list_foreach_safe(e, &run->entries, struct sched_entry, in_peer)
+        {
+            list_remove(&e->in_peer);
+            entry_free(s, e);
+        }
+        if (run->is_new_peer) {
+            peer_free(s, run->peer);
+        }
+        if (run->destination != NULL) {
+            destination_settle(s, run->destination);
+        }
+    }
+}
+
+/* Find a job's peers by destination while its batch is staged. */
+static void mark_peers(struct job *j, bool is_marked)
+{
+    list_foreach(p, &j->peers, struct peer, link)
+    {
+        p->destination->scratch = is_marked ? p : NULL;
+    }
+}
+
+static int stage(struct sched *s, struct job *j, struct batch *b)
+{
+    int err = 0;
+    mark_peers(j, true);
+    for (uint32_t i = 0; i < b->run_count && err == 0; i++) {
+        err = stage_run(s, j, &b->runs[i]);
+    }
+    mark_peers(j, false);
+    if (err != 0) {
+        unstage(s, b);
+    }
+    return err;
+}
+
+static void commit_run(struct sched *s, struct job *j, struct run *run)
+{
+    struct sched_destination *d = run->destination;
+    if (run->peer == NULL) {
+        list_foreach_safe(e, &run->entries, struct sched_entry, in_peer)
+        {
+            list_remove(&e->in_peer);
+            entry_refuse(s, e, d->reason);
+        }
+        return;
+    }
+    job_obtain(s, j);
+    if (run->is_new_peer) {
+        list_push_back(&j->peers, &run->peer->link);
+    }
+    if (run->partial != NULL) {
+        copy_indexes(run->partial, run->items, run->partial_count);
+    }
+    list_foreach_safe(e, &run->entries, struct sched_entry, in_peer)
+    {
+        list_remove(&e->in_peer);
+        entry_wait(s, e, run->peer);
+    }
+    shared_add(&j->rcpt_count, (int)run->count);
+    shared_add(&s->shared.recipients_in_core, run->count);
+    destination_want_hosts(s, d);
+}
+
+static void commit(struct sched *s, struct job *j, struct batch *b, const struct sched_message *m)
+{
+    bool was_stalled = j->is_stalled;
+    j->is_reading = false;
+    j->is_stalled = false;
+    j->has_more = m->more;
+    j->rcpt_unread = m->more ? m->unread_count : 0;
+    j->refill_time = s->now;
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        commit_run(s, j, &b->runs[i]);
+    }
+    if (was_stalled) {
+        job_unblock(s, j);
+    }
+    if (job_has_entries(j) && j->tag != s->tag) {
+        preempt_invalidate(s);
+    }
+    if (!j->has_more) {
+        recipient_pool_move(s, j);
+    }
+    if (j->waiting + j->busy == 0) {
+        job_settle(s, j);
+    }
+}
+
+int batch_add(struct sched *s, struct job *j, const struct sched_message *m)
+{
+    alignas(max_align_t) char on_stack[STACK_SCRATCH];
+    char *scratch = on_stack;
+    size_t size = scratch_size(s, m);
+    if (size > sizeof(on_stack)) {
+        scratch = s->host.alloc(s->host.ctx, size);
+        if (scratch == NULL) {
+            return -ENOMEM;
+        }
+    }
+    struct batch b;
+    prepare(s, &b, scratch, m);
+    int err = stage(s, j, &b);
+    if (err == 0) {
+        commit(s, j, &b, m);
+    }
+    if (scratch != on_stack) {
+        s->host.release(s->host.ctx, scratch);
+    }
+    return err;
+}

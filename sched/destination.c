@@ -1,0 +1,298 @@
+/* Destinations: the transitions of their windows (2.1-2.5), and their hosts. Called by batch,
+ * entry, the report path and the timers; knows nothing of how jobs are ordered. */
+#include "sched/destination.h"
+
+#include "base/hash.h"
+#include "sched/transport.h"
+
+#include <assert.h>
+#include <string.h>
+
+static bool name_matches(const struct table_node *node, const void *key)
+{
+    const struct sched_destination *d = container_of(node, const struct sched_destination, node);
+    const struct slice *name = key;
+    return d->name_len == name->len && memcmp(d->name, name->data, name->len) == 0;
+}
+
+struct sched_destination *destination_find(const struct sched *s, struct slice name)
+{
+    uint64_t hash = hash_bytes(name.data, name.len, s->config.hash_seed);
+    struct table_node *node = table_find(&s->by_name, hash, name_matches, &name);
+    return node == NULL ? NULL : container_of(node, struct sched_destination, node);
+}
+
+/* As if new: learned concurrency does not outlive the last entry (2.1). */
+static void forget(struct sched *s, struct sched_destination *d)
+{
+    d->feedback = (struct feedback){0};
+    d->tag = 0;
+    shared_set(&d->window, s->rule.initial);
+}
+
+struct sched_destination *destination_obtain(struct sched *s, struct slice name,
+                                             uint32_t nexthop_at)
+{
+    uint64_t hash = hash_bytes(name.data, name.len, s->config.hash_seed);
+    struct table_node *node = table_find(&s->by_name, hash, name_matches, &name);
+    if (node != NULL) {
+        return container_of(node, struct sched_destination, node);
+    }
+    struct sched_destination *d = s->host.alloc(s->host.ctx, sizeof(*d) + name.len);
+    if (d == NULL) {
+        return NULL;
+    }
+    memset(d, 0, sizeof(*d));
+    d->node.hash = hash;
+    d->name_len = (uint32_t)name.len;
+    d->nexthop_at = nexthop_at;
+    memcpy(d->name, name.data, name.len);
+    list_init(&d->all);
+    list_init(&d->todo);
+    list_init(&d->idle);
+    action_init(&d->resolve);
+    d->lacks_hosts = s->config.must_resolve;
+    forget(s, d);
+    /* The timer has its place in the heap from the start: arming it later cannot fail. */
+    if (table_reserve(&s->by_name) != 0 || heap_insert(&s->timers, &d->timer, USEC_NEVER) != 0) {
+        s->host.release(s->host.ctx, d);
+        return NULL;
+    }
+    table_insert(&s->by_name, &d->node);
+    list_push_back(&s->destinations, &d->all);
+    shared_add(&s->shared.destinations, 1);
+    return d;
+}
+
+/* The DELIVER that was selected and not pulled yet still names the hosts it was selected with. */
+static void drop_hosts(struct sched *s, struct sched_destination *d)
+{
+    if (d->hosts == NULL) {
+        return;
+    }
+    bool is_held =
+        s->undelivered != NULL && s->undelivered->peer->destination == d && s->held_hosts == NULL;
+    if (is_held) {
+        s->held_hosts = d->hosts;
+    } else {
+        s->release_hosts(s->host.ctx, d->hosts);
+    }
+    d->hosts = NULL;
+}
+
+void destination_free(struct sched *s, struct sched_destination *d)
+{
+    action_cancel(&d->resolve);
+    drop_hosts(s, d);
+    reason_put(s, d->reason);
+    heap_remove(&s->timers, &d->timer);
+    list_remove(&d->all);
+    table_remove(&s->by_name, &d->node);
+    shared_sub(&s->shared.destinations, 1);
+    s->host.retire(s->host.ctx, d);
+}
+
+static bool is_empty(const struct sched_destination *d)
+{
+    return d->busy + d->waiting == 0;
+}
+
+void destination_settle(struct sched *s, struct sched_destination *d)
+{
+    if (!is_empty(d) || d->is_pinned) {
+        return;
+    }
+    /* Dead destinations are kept for their timer, but not any number of them (2.4.7). */
+    if (d->window == WINDOW_DEAD &&
+        s->shared.destinations > 2 * (uint64_t)s->config.message_recipient_limit) {
+        destination_revive(s, d);
+    }
+    if (!destination_is_ready(d)) {
+        return;
+    }
+    forget(s, d);
+    if (d->connections == 0 && !d->is_resolving) {
+        destination_free(s, d);
+    }
+}
+
+bool destination_is_open(const struct sched_destination *d)
+{
+    return d->window > d->busy && !d->lacks_hosts;
+}
+
+static void arm(struct sched *s, struct sched_destination *d, usec_t until)
+{
+    heap_move(&s->timers, &d->timer, until);
+    shared_set(&d->state_until, until == USEC_NEVER ? 0 : until);
+}
+
+void destination_revive(struct sched *s, struct sched_destination *d)
+{
+    assert(d->window == WINDOW_DEAD);
+    reason_put(s, d->reason);
+    d->reason = NULL;
+    d->feedback = (struct feedback){0};
+    shared_set(&d->window, d->busy > 0 ? d->busy : s->rule.initial);
+    shared_sub(&s->shared.dead, 1);
+    arm(s, d, USEC_NEVER);
+}
+
+void destination_succeed(struct sched *s, struct sched_destination *d)
+{
+    if (d->window == WINDOW_DEAD) {
+        destination_revive(s, d);
+    } else if (d->window > 0) {
+        shared_set(&d->window, feedback_positive(&d->feedback, &s->rule, d->window, d->busy));
+    }
+}
+
+void destination_fail(struct sched *s, struct sched_destination *d,
+                      const struct sched_reason *reason)
+{
+    if (d->window <= 0) {
+        return;
+    }
+    int window = feedback_negative(&d->feedback, &s->rule, d->window);
+    if (window == WINDOW_DEAD) {
+        destination_kill(s, d, reason, s->now + s->config.minimal_backoff_time);
+    } else {
+        shared_set(&d->window, window);
+    }
+}
+
+static void drop_waiting(struct sched *s, struct sched_destination *d, enum sched_action_kind kind,
+                         struct reason *reason)
+{
+    bool was_pinned = d->is_pinned;
+    d->is_pinned = true;
+    while (!list_is_empty(&d->todo)) {
+        entry_drop(s, list_first(&d->todo, struct sched_entry, place.link), kind, reason);
+    }
+    d->is_pinned = was_pinned;
+}
+
+void destination_kill(struct sched *s, struct sched_destination *d,
+                      const struct sched_reason *reason, usec_t until)
+{
+    assert(d->window != WINDOW_DEAD);
+    shared_set(&d->window, WINDOW_DEAD);
+    shared_add(&s->shared.dead, 1);
+    d->reason = reason_new(s, reason, true);
+    arm(s, d, until);
+    connection_close_idle(s, d);
+    drop_waiting(s, d, SCHED_DEFER, d->reason);
+}
+
+void destination_suspend(struct sched *s, struct sched_destination *d)
+{
+    if (d->window == WINDOW_DEAD) {
+        destination_revive(s, d);
+    }
+    shared_set(&d->window, WINDOW_SUSPENDED);
+    arm(s, d, s->now + s->config.destination_rate_delay);
+}
+
+void destination_wake(struct sched *s, struct sched_destination *d)
+{
+    if (d->window == WINDOW_DEAD) {
+        destination_revive(s, d);
+    } else {
+        assert(d->window == WINDOW_SUSPENDED);
+        shared_set(&d->window, 1);
+        arm(s, d, USEC_NEVER);
+        destination_reconsider(s, d);
+    }
+    destination_settle(s, d);
+}
+
+void destination_reconsider(struct sched *s, struct sched_destination *d)
+{
+    if (d->tag != s->tag || d->window == WINDOW_SUSPENDED) {
+        return;
+    }
+    if (destination_is_open(d) && d->waiting > 0) {
+        job_unblock_all(s);
+    }
+    if (d->window > d->busy || d->window == WINDOW_DEAD) {
+        d->tag = 0;
+    }
+}
+
+static void ask(struct sched *s, struct sched_destination *d)
+{
+    d->is_resolving = true;
+    action_queue(s, &d->resolve, SCHED_RESOLVE);
+}
+
+void destination_want_hosts(struct sched *s, struct sched_destination *d)
+{
+    if (d->lacks_hosts && !d->is_resolving) {
+        ask(s, d);
+    }
+}
+
+void destination_refresh_hosts(struct sched *s, struct sched_destination *d)
+{
+    if (s->config.must_resolve && !d->is_resolving && s->now >= d->hosts_expire) {
+        ask(s, d);
+    }
+}
+
+static void set_hosts(struct sched *s, struct sched_destination *d, void *hosts, usec_t expires)
+{
+    drop_hosts(s, d);
+    d->hosts = hosts;
+    d->hosts_expire = expires;
+    shared_set(&d->lacks_hosts, hosts == NULL);
+}
+
+/* One negative report, and dead whatever the window says: without hosts nothing can be tried. */
+static void resolution_failed(struct sched *s, struct sched_destination *d,
+                              const struct sched_hosts_result *r)
+{
+    usec_t until = s->now + s->config.minimal_backoff_time;
+    if (r->expires != USEC_NEVER && r->expires > until) {
+        until = r->expires;
+    }
+    destination_fail(s, d, r->reason);
+    if (d->window != WINDOW_DEAD) {
+        destination_kill(s, d, r->reason, until);
+    } else if (d->timer.key < until) {
+        arm(s, d, until);
+    }
+}
+
+static void does_not_exist(struct sched *s, struct sched_destination *d,
+                           const struct sched_reason *text)
+{
+    struct reason *reason = reason_new(s, text, false);
+    connection_close_idle(s, d);
+    drop_waiting(s, d, SCHED_BOUNCE, reason);
+    reason_put(s, reason);
+}
+
+void destination_resolved(struct sched *s, struct sched_destination *d,
+                          const struct sched_hosts_result *r)
+{
+    assert(d->is_resolving && d->resolve.kind == SCHED_NONE);
+    d->is_resolving = false;
+    set_hosts(s, d, r->resolution == SCHED_RESOLVED ? r->hosts : NULL, r->expires);
+    d->is_pinned = true;
+    switch (r->resolution) {
+    case SCHED_RESOLVED:
+        assert(r->hosts != NULL);
+        destination_reconsider(s, d);
+        break;
+    case SCHED_RESOLVE_SOFT:
+        if (!is_empty(d)) {
+            resolution_failed(s, d, r);
+        }
+        break;
+    case SCHED_RESOLVE_HARD:
+        does_not_exist(s, d, r->reason);
+        break;
+    }
+    d->is_pinned = false;
+    destination_settle(s, d);
+}

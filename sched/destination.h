@@ -1,0 +1,90 @@
+/* One destination: its window, its waiting entries, its hosts and its idle connections. */
+#ifndef SCHED_DESTINATION_H
+#define SCHED_DESTINATION_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "sched/action.h"
+#include "sched/feedback.h"
+#include "sched/sched.h"
+#include "sched/shared.h"
+#include "sched/table.h"
+
+#define WINDOW_DEAD      0
+#define WINDOW_SUSPENDED (-1)
+
+struct sched_destination {
+    /* Set at creation, any thread. */
+    struct table_node node;
+    uint32_t name_len;
+    uint32_t nexthop_at; /* the nexthop is the end of the name */
+    /* Owner thread only. */
+    struct list all;        /* sched.destinations, in order of creation */
+    struct list todo;       /* waiting entries (place), in order of arrival */
+    struct list idle;       /* connections, most recently idle first */
+    struct heap_node timer; /* always in sched.timers; USEC_NEVER unless dead or suspended */
+    struct pending resolve;
+    struct feedback feedback;
+    uint64_t tag;          /* = sched.tag: some job was passed over because of it (5.8) */
+    struct reason *reason; /* DEAD only */
+    void *hosts;
+    usec_t hosts_expire;
+    struct peer *scratch; /* of the job that a batch is being added to */
+    bool is_resolving;    /* from queueing RESOLVE to sched_resolved */
+    bool is_pinned;       /* not freed however unused */
+    /* Any thread, relaxed; the owner writes. */
+    int window;        /* > 0 READY, else WINDOW_... */
+    int busy, waiting; /* entries */
+    int connections, idle_connections;
+    uint64_t delivered, deferred;
+    usec_t state_until;
+    bool lacks_hosts; /* must_resolve and none are known */
+    char name[];
+};
+
+/* The destination of that name, created when missing. NULL when out of memory.
+ *
+ * nexthop_at   where in the name the nexthop starts */
+struct sched_destination *destination_obtain(struct sched *s, struct slice name,
+                                             uint32_t nexthop_at);
+struct sched_destination *destination_find(const struct sched *s,
+                                           struct slice name); /* any thread */
+/* Forget what was learned when nothing is left of it, and free it when nothing refers to it. */
+void destination_settle(struct sched *s, struct sched_destination *d);
+void destination_free(struct sched *s, struct sched_destination *d);
+
+/* An entry may be selected for it now. */
+bool destination_is_open(const struct sched_destination *d);
+static inline bool destination_is_dead(const struct sched_destination *d)
+{
+    return shared_get(&d->window) == WINDOW_DEAD;
+}
+static inline bool destination_is_ready(const struct sched_destination *d)
+{
+    return shared_get(&d->window) > 0;
+}
+
+void destination_succeed(struct sched *s, struct sched_destination *d);
+/* reason: copied when the destination dies of it; NULL for a general text. */
+void destination_fail(struct sched *s, struct sched_destination *d,
+                      const struct sched_reason *reason);
+/* READY or SUSPENDED -> DEAD: its waiting entries are deferred. */
+void destination_kill(struct sched *s, struct sched_destination *d,
+                      const struct sched_reason *reason, usec_t until);
+/* DEAD -> READY; the caller settles. */
+void destination_revive(struct sched *s, struct sched_destination *d);
+/* READY or DEAD -> SUSPENDED, for the rate delay. */
+void destination_suspend(struct sched *s, struct sched_destination *d);
+/* The timer of a dead or suspended destination is due. */
+void destination_wake(struct sched *s, struct sched_destination *d);
+/* Let jobs that were passed over because of it try again, if that would help (5.8). */
+void destination_reconsider(struct sched *s, struct sched_destination *d);
+
+/* It has work: ask for hosts unless known or asked for. */
+void destination_want_hosts(struct sched *s, struct sched_destination *d);
+/* A connection is about to be opened: ask again when the hosts are out of date. */
+void destination_refresh_hosts(struct sched *s, struct sched_destination *d);
+void destination_resolved(struct sched *s, struct sched_destination *d,
+                          const struct sched_hosts_result *r);
+
+#endif

@@ -1,0 +1,83 @@
+/* One message in this transport. A job is what the queue manager calls message and job: one
+ * transport sees one part of a message, so both are one here. */
+#ifndef SCHED_JOB_H
+#define SCHED_JOB_H
+
+#include "base/list.h"
+#include "sched/action.h"
+#include "sched/entry.h"
+#include "sched/peer.h"
+#include "sched/sched.h"
+#include "sched/table.h"
+
+#define JOB_UNLINKED (-1)
+
+struct job {
+    /* Set at creation, any thread. */
+    struct table_node node;
+    uint64_t id;
+    void *handle;
+    usec_t queued_time;
+    /* Owner thread only. */
+    struct list in_schedule; /* sched.schedule: order of selection, changed by preemption */
+    struct list in_time;     /* sched.by_time: order of queued_time */
+    struct list peers;       /* ring, the next to try first */
+    struct pending action;   /* READ or FINISHED */
+    struct job *parent;      /* the job it preempted; NULL for none and for orphans */
+    struct list children;    /* jobs that preempted it */
+    struct list in_children;
+    int level; /* JOB_UNLINKED, 0, or depth at the time of preemption */
+    int slots_available, slots_used;
+    int read_entries;     /* ever created */
+    int selected_entries; /* ever selected, or dropped */
+    int rcpt_limit;       /* recipient slots it owns */
+    uint32_t rcpt_unread; /* still in the spool */
+    uint64_t tag;         /* = sched.tag: passed over, a blocker */
+    usec_t refill_time;
+    bool has_more;                        /* the spool may have more recipients */
+    bool is_reading;                      /* from queueing READ to sched_submit_more */
+    bool is_stalled;                      /* blocked only because it is_reading */
+    bool has_first_entry, has_first_peer; /* the embedded ones below are in use */
+    /* Any thread, relaxed; the owner writes. */
+    int rcpt_count;         /* recipients in waiting and busy entries */
+    uint32_t waiting, busy; /* entries */
+    /* Most messages have one recipient: this saves them two allocations. */
+    struct peer first_peer;
+    struct sched_entry first_entry;
+};
+
+struct job *job_new(struct sched *s, const struct sched_message *m); /* NULL: no memory */
+void job_free(struct sched *s, struct job *j); /* retires it; in no list and no table */
+uint64_t job_hash(const struct sched *s, uint64_t id);
+struct job *job_find(const struct sched *s, uint64_t id); /* any thread */
+
+/* Recipients are about to be assigned to it: linked, not a blocker (5.2). */
+void job_obtain(struct sched *s, struct job *j);
+/* Its last entry was selected; it may come back when more recipients are read (5.7). */
+void job_retire(struct sched *s, struct job *j);
+/* No entry of it is left in the core (4.6): read on, or finish. */
+void job_settle(struct sched *s, struct job *j);
+void job_queue_read(struct sched *s, struct job *j);
+/* Mark it and its destinations: nothing of it can be selected at present (5.8). */
+void job_block(struct sched *s, struct job *j);
+/* No job is a blocker any more; selection starts over. */
+void job_unblock_all(struct sched *s);
+
+static inline bool job_has_entries(const struct job *j)
+{
+    return j->selected_entries < j->read_entries;
+}
+/* Entries it will have had, each unread recipient counted as one. */
+static inline int64_t job_total(const struct job *j)
+{
+    return (int64_t)j->read_entries + j->rcpt_unread;
+}
+static inline bool job_is_linked(const struct job *j)
+{
+    return j->level != JOB_UNLINKED;
+}
+/* A blocker may be selected again; selection starts over. */
+void job_unblock(struct sched *s, struct job *j);
+struct job *job_next(const struct sched *s, const struct job *j); /* on the schedule, or NULL */
+
+#endif

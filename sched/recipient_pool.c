@@ -1,0 +1,81 @@
+/* Recipient slots (section 6). Called when jobs are linked, when entries end, and by selection. */
+#include "sched/recipient_pool.h"
+
+#include "sched/transport.h"
+
+#include <assert.h>
+
+static void set_unused(struct sched *s, int unused)
+{
+    s->rcpt_unused = unused;
+    shared_set(&s->shared.pool_unused, unused);
+}
+
+/* Of the message: its minimum and the slots of its only job here. */
+static int64_t spare(const struct sched *s, const struct job *j)
+{
+    return (int64_t)s->config.message_recipient_minimum + j->rcpt_limit - j->rcpt_count;
+}
+
+void recipient_pool_grant(struct sched *s, struct job *j)
+{
+    if (s->rcpt_unused > 0) {
+        j->rcpt_limit += s->rcpt_unused;
+        set_unused(s, 0);
+    }
+}
+
+void recipient_pool_grant_preempting(struct sched *s, struct job *j)
+{
+    int slots = (s->config.extra_recipient_limit + s->rcpt_unused + 1) / 2;
+    j->rcpt_limit += slots;
+    set_unused(s, s->rcpt_unused - slots);
+}
+
+static struct job *next_unread_after(const struct sched *s, const struct job *j)
+{
+    for (struct list *at = j->in_time.next; at != &s->by_time; at = at->next) {
+        struct job *next = container_of(at, struct job, in_time);
+        if (next->has_more) {
+            return next;
+        }
+    }
+    return NULL;
+}
+
+void recipient_pool_move(struct sched *s, struct job *j)
+{
+    if (s->next_unread == j) {
+        s->next_unread = next_unread_after(s, j);
+    }
+    int unused = j->rcpt_limit - j->rcpt_count;
+    if (unused <= 0) {
+        return;
+    }
+    j->rcpt_limit -= unused;
+    set_unused(s, s->rcpt_unused + unused);
+    if (s->next_unread != NULL) {
+        recipient_pool_grant(s, s->next_unread);
+    }
+}
+
+bool recipient_pool_can_read(const struct sched *s, const struct job *j)
+{
+    return j->has_more && !j->is_reading && j->waiting + j->busy > 0 && spare(s, j) > 0;
+}
+
+bool recipient_pool_should_refill(const struct sched *s, const struct job *j)
+{
+    if (!recipient_pool_can_read(s, j)) {
+        return false;
+    }
+    return spare(s, j) >= s->config.recipient_refill_limit ||
+           s->now - j->refill_time >= s->config.recipient_refill_delay;
+}
+
+uint32_t recipient_pool_wanted(const struct sched *s, const struct job *j)
+{
+    int64_t wanted = spare(s, j);
+    assert(wanted > 0);
+    return wanted > BATCH_LIMIT ? BATCH_LIMIT : (uint32_t)wanted;
+}

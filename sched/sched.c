@@ -1,0 +1,300 @@
+/* The public calls of the core: what a shell says, in the order in which the nouns must hear it,
+ * and the pull loop. Holds no rule of its own. */
+#include "sched/sched.h"
+
+#include "sched/batch.h"
+#include "sched/selection.h"
+#include "sched/transport.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+static void set_config(struct sched *s, const struct sched_config *config)
+{
+    s->config = *config;
+    struct sched_config *c = &s->config;
+    assert(c->initial_destination_concurrency >= 1 && c->destination_concurrency_limit >= 0);
+    assert(c->process_limit >= 1 && c->process_limit <= UINT16_MAX);
+    assert(c->message_recipient_minimum >= 1 && c->recipient_refill_limit >= 1);
+    if (c->destination_rate_delay > 0) {
+        c->destination_concurrency_limit = 1;
+    }
+    if (c->destination_concurrency_limit != 0 &&
+        c->destination_concurrency_limit < c->initial_destination_concurrency) {
+        c->initial_destination_concurrency = c->destination_concurrency_limit;
+    }
+    s->rule = (struct feedback_rule){
+        .rule = c->concurrency_feedback_rule,
+        .positive = c->destination_concurrency_positive_feedback,
+        .negative = c->destination_concurrency_negative_feedback,
+        .initial = c->initial_destination_concurrency,
+        .limit = c->destination_concurrency_limit,
+        .cohort_limit = c->destination_concurrency_failed_cohort_limit,
+    };
+    s->loan_factor = 100 - c->delivery_slot_discount;
+    s->hold = c->hold;
+}
+
+struct sched *sched_new(const struct sched_config *config, const struct sched_host *host,
+                        void (*release_hosts)(void *ctx, void *hosts), usec_t now)
+{
+    struct sched *s = host->alloc(host->ctx, sizeof(*s));
+    if (s == NULL) {
+        return NULL;
+    }
+    memset(s, 0, sizeof(*s));
+    s->host = *host;
+    s->release_hosts = release_hosts;
+    s->now = now;
+    set_config(s, config);
+    s->tag = 1;
+    s->rcpt_unused = config->recipient_limit;
+    s->shared.pool_unused = config->recipient_limit;
+    list_init(&s->schedule);
+    list_init(&s->by_time);
+    list_init(&s->destinations);
+    list_init(&s->pending);
+    list_init(&s->free_connections);
+    list_init(&s->idle_connections);
+    s->spare_reason = (struct reason){
+        .references = 1,
+        .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
+    heap_init(&s->timers, host->alloc, host->release, host->ctx);
+    if (table_init(&s->by_name, &s->host) != 0 || table_init(&s->by_id, &s->host) != 0 ||
+        connection_init_all(s) != 0) {
+        sched_free(s);
+        return NULL;
+    }
+    return s;
+}
+
+static void free_job(struct sched *s, struct job *j)
+{
+    list_foreach_safe(p, &j->peers, struct peer, link)
+    {
+        list_foreach_safe(e, &p->waiting, struct sched_entry, in_peer)
+        {
+            list_remove(&e->in_peer);
+            entry_free(s, e);
+        }
+        p->entries = 0;
+        peer_free(s, p);
+    }
+    j->level = JOB_UNLINKED;
+    job_free(s, j);
+}
+
+void sched_free(struct sched *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    assert(s->shared.entries_in_flight == 0);
+    transport_enter(s, s->now);
+    struct sched_action ignored;
+    while (action_take(s, &ignored)) {
+        transport_enter(s, s->now);
+    }
+    uint64_t cursor = 0;
+    struct table_node *node;
+    while (s->by_id.slots != NULL && (node = table_next(&s->by_id, &cursor)) != NULL) {
+        free_job(s, container_of(node, struct job, node));
+    }
+    list_foreach_safe(d, &s->destinations, struct sched_destination, all)
+    {
+        destination_free(s, d);
+    }
+    assert(s->held_hosts == NULL);
+    connection_fini_all(s);
+    heap_fini(&s->timers);
+    table_fini(&s->by_name);
+    table_fini(&s->by_id);
+    s->host.retire(s->host.ctx, s);
+}
+
+uint32_t sched_read_limit(const struct sched *s)
+{
+    int64_t limit = s->config.message_recipient_limit - (int64_t)s->shared.recipients_in_core;
+    if (limit < s->config.message_recipient_minimum) {
+        limit = s->config.message_recipient_minimum;
+    }
+    return limit > BATCH_LIMIT ? BATCH_LIMIT : (uint32_t)limit;
+}
+
+int sched_submit(struct sched *s, const struct sched_message *m, usec_t now)
+{
+    transport_enter(s, now);
+    assert(job_find(s, m->id) == NULL);
+    assert(m->recipient_count > 0 || !m->more);
+    if (table_reserve(&s->by_id) != 0) {
+        return -ENOMEM;
+    }
+    struct job *j = job_new(s, m);
+    if (j == NULL) {
+        return -ENOMEM;
+    }
+    /* Readers must not see it before it is known to stay: added last. */
+    if (batch_add(s, j, m) != 0) {
+        s->host.release(s->host.ctx, j);
+        return -ENOMEM;
+    }
+    s->resume_job = NULL;
+    table_insert(&s->by_id, &j->node);
+    shared_add(&s->shared.jobs, 1);
+    return 0;
+}
+
+int sched_submit_more(struct sched *s, const struct sched_message *m, usec_t now)
+{
+    transport_enter(s, now);
+    struct job *j = job_find(s, m->id);
+    assert(j != NULL && j->is_reading && j->action.kind == SCHED_NONE);
+    assert(m->recipient_count > 0 || !m->more);
+    int err = batch_add(s, j, m);
+    if (err != 0) {
+        return err;
+    }
+    if (s->resume_job != j) {
+        s->resume_job = NULL;
+    }
+    return 0;
+}
+
+static bool may_select(struct sched *s)
+{
+    return !s->hold && connection_is_available(s) && transport_rate_allows(s);
+}
+
+static bool select_one(struct sched *s)
+{
+    struct sched_entry *e = NULL;
+    switch (selection_run(s, &e)) {
+    case SELECTION_NONE:
+        s->rate = RATE_FREE;
+        return false;
+    case SELECTION_READS:
+        return true;
+    case SELECTION_ENTRY:
+    default:
+        break;
+    }
+    s->rate = RATE_BUSY;
+    s->undelivered = e;
+    connection_place(s, e);
+    action_queue(s, &e->place, SCHED_DELIVER);
+    return true;
+}
+
+bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
+{
+    transport_enter(s, now);
+    if (action_take(s, ret)) {
+        return true;
+    }
+    if (may_select(s) && select_one(s)) {
+        return action_take(s, ret);
+    }
+    *ret = (struct sched_action){.kind = SCHED_NONE};
+    return false;
+}
+
+bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
+{
+    transport_enter(s, now);
+    if (action_take(s, ret)) {
+        return true;
+    }
+    *ret = (struct sched_action){.kind = SCHED_NONE};
+    return false;
+}
+
+void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
+{
+    transport_enter(s, now);
+    struct sched_entry *e = o->entry;
+    assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
+    struct sched_destination *d = e->peer->destination;
+    s->resume_job = NULL;
+    s->rate = RATE_FREE;
+    shared_add(&s->shared.reports, 1);
+    if (o->has_deferred || o->feedback == SCHED_NEGATIVE) {
+        shared_add(&d->deferred, 1);
+    } else {
+        shared_add(&d->delivered, 1);
+    }
+    if (o->feedback == SCHED_NEGATIVE) {
+        destination_fail(s, d, o->reason);
+    } else if (o->feedback == SCHED_POSITIVE) {
+        destination_succeed(s, d);
+    }
+    connection_report(s, e->connection, o->connection_open);
+    entry_complete(s, e);
+}
+
+void sched_resolved(struct sched *s, const struct sched_hosts_result *r, usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    destination_resolved(s, r->destination, r);
+}
+
+void sched_connection_closed(struct sched *s, uint32_t connection, usec_t now)
+{
+    transport_enter(s, now);
+    connection_lose(s, connection);
+}
+
+usec_t sched_wake_at(const struct sched *s)
+{
+    return transport_wake_at(s);
+}
+
+void sched_flush(struct sched *s, usec_t now)
+{
+    transport_enter(s, now);
+    list_foreach_safe(d, &s->destinations, struct sched_destination, all)
+    {
+        if (destination_is_dead(d)) {
+            destination_revive(s, d);
+            destination_settle(s, d);
+        }
+    }
+}
+
+void sched_set_hold(struct sched *s, bool hold, usec_t now)
+{
+    transport_enter(s, now);
+    shared_set(&s->hold, hold);
+}
+
+uint32_t sched_in_flight(const struct sched *s)
+{
+    return (uint32_t)s->shared.entries_in_flight;
+}
+
+uint64_t sched_entry_message_id(const struct sched_entry *e)
+{
+    return e->job->id;
+}
+
+void *sched_entry_handle(const struct sched_entry *e)
+{
+    return e->job->handle;
+}
+
+const uint32_t *sched_entry_indexes(const struct sched_entry *e, uint32_t *ret_count)
+{
+    *ret_count = e->count;
+    return e->indexes;
+}
+
+struct slice sched_destination_name(const struct sched_destination *d)
+{
+    return slice_make(d->name, d->name_len);
+}
+
+struct slice sched_destination_nexthop(const struct sched_destination *d)
+{
+    return slice_make(d->name + d->nexthop_at, d->name_len - d->nexthop_at);
+}

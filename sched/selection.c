@@ -1,0 +1,85 @@
+/* Which entry goes out next: the jobs in the order of the schedule, each job's destinations in
+ * turn. Called by the pull loop when an entry can be placed, never earlier, so that the choice
+ * reflects the state at hand-off. */
+#include "sched/selection.h"
+
+#include "sched/preempt.h"
+#include "sched/recipient_pool.h"
+#include "sched/transport.h"
+
+static struct sched_entry *take(struct sched *s, struct job *j, struct peer *p)
+{
+    struct sched_entry *e = list_first(&p->waiting, struct sched_entry, in_peer);
+    entry_select(s, e);
+    j->slots_available++;
+    j->slots_used++;
+    if (s->candidate_owner != j) {
+        preempt_invalidate(s);
+    }
+    s->current = j;
+    if (!job_has_entries(j) && !j->has_more) {
+        job_retire(s, j);
+    }
+    return e;
+}
+
+/* Reading is the shell's business and comes back through sched_submit_more. When that is the very
+ * next call, the examination goes on where it stopped; otherwise the job is met again later. */
+static enum selection read_first(struct sched *s, struct job *j, enum selection_stage then)
+{
+    s->resume_job = j;
+    s->resume_stage = then;
+    job_queue_read(s, j);
+    return SELECTION_READS;
+}
+
+static enum selection examine(struct sched *s, struct job *j, enum selection_stage stage,
+                              struct sched_entry **ret)
+{
+    if (stage == SELECTION_REFILL && recipient_pool_should_refill(s, j)) {
+        return read_first(s, j, SELECTION_PICK);
+    }
+    struct peer *p = peer_pick(s, j);
+    if (p != NULL) {
+        *ret = take(s, j, p);
+        return SELECTION_ENTRY;
+    }
+    if (stage != SELECTION_LAST && recipient_pool_can_read(s, j)) {
+        return read_first(s, j, SELECTION_LAST);
+    }
+    /* A job whose recipients are being read has work, though not in memory. */
+    if (job_has_entries(j) || j->is_reading) {
+        j->is_stalled = j->is_reading;
+        job_block(s, j);
+    } else {
+        job_retire(s, j);
+    }
+    return SELECTION_NONE;
+}
+
+enum selection selection_run(struct sched *s, struct sched_entry **ret)
+{
+    struct job *j = s->resume_job;
+    enum selection_stage stage = s->resume_stage;
+    s->resume_job = NULL;
+    if (j == NULL || j->is_reading) {
+        j = s->current;
+        stage = SELECTION_REFILL;
+        if (j != NULL && s->config.delivery_slot_cost >= 2) {
+            j = preempt_try(s, j);
+        }
+    }
+    while (j != NULL) {
+        struct job *next = job_next(s, j);
+        if (j->tag != s->tag) {
+            enum selection found = examine(s, j, stage, ret);
+            if (found != SELECTION_NONE) {
+                return found;
+            }
+        }
+        j = next;
+        stage = SELECTION_REFILL;
+    }
+    s->current = NULL;
+    return SELECTION_NONE;
+}

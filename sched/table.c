@@ -1,0 +1,205 @@
+/* Hash table of pointers with one writer and lock-free readers. Called by sched/destination.c and
+ * sched/job.c; knows nothing of what the nodes are embedded in. */
+#include "sched/table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#define MIN_BITS 4
+#define MAX_BITS 30
+/* Rebuild at 5/8 full, into an array that the nodes fill to 5/16 at most. */
+#define FULL(capacity) ((capacity) / 8 * 5)
+
+struct table_slots {
+    uint32_t bits;      /* capacity = 1 << bits */
+    uint32_t *prefixes; /* owner: low half of each slot's hash, so that a rebuild reads no node */
+    struct table_node *nodes[]; /* any thread, RCU-published */
+};
+
+static uint64_t reversed(uint64_t v)
+{
+    v = ((v >> 1) & UINT64_C(0x5555555555555555)) | ((v & UINT64_C(0x5555555555555555)) << 1);
+    v = ((v >> 2) & UINT64_C(0x3333333333333333)) | ((v & UINT64_C(0x3333333333333333)) << 2);
+    v = ((v >> 4) & UINT64_C(0x0f0f0f0f0f0f0f0f)) | ((v & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4);
+    return __builtin_bswap64(v);
+}
+
+static uint32_t mask_of(const struct table_slots *slots)
+{
+    return (UINT32_C(1) << slots->bits) - 1;
+}
+
+static struct table_slots *slots_new(const struct sched_host *host, uint32_t bits)
+{
+    size_t capacity = (size_t)1 << bits;
+    size_t head = sizeof(struct table_slots) + capacity * sizeof(struct table_node *);
+    struct table_slots *slots = host->alloc(host->ctx, head + capacity * sizeof(uint32_t));
+    if (slots == NULL) {
+        return NULL;
+    }
+    memset(slots, 0, head);
+    slots->bits = bits;
+    slots->prefixes = (uint32_t *)(void *)((char *)slots + head);
+    return slots;
+}
+
+int table_init(struct table *t, const struct sched_host *host)
+{
+    *t = (struct table){.slots = slots_new(host, MIN_BITS), .host = host};
+    return t->slots == NULL ? -ENOMEM : 0;
+}
+
+void table_fini(struct table *t)
+{
+    if (t->slots != NULL) {
+        t->host->retire(t->host->ctx, t->slots);
+        t->slots = NULL;
+    }
+}
+
+/* Release pairs with the acquire of readers: they see the node that they reach. */
+static void store(struct table_slots *slots, uint32_t at, struct table_node *node)
+{
+    __atomic_store_n(&slots->nodes[at], node, __ATOMIC_RELEASE);
+}
+
+static struct table_node *load(const struct table_slots *slots, uint32_t at)
+{
+    return __atomic_load_n(&slots->nodes[at], __ATOMIC_ACQUIRE);
+}
+
+int table_reserve(struct table *t)
+{
+    struct table_slots *old = t->slots;
+    uint32_t capacity = mask_of(old) + 1;
+    if (t->used + 1 <= FULL(capacity)) {
+        return 0;
+    }
+    uint32_t bits = MIN_BITS;
+    while (bits < MAX_BITS && FULL(UINT32_C(1) << bits) / 2 < t->count + 1) {
+        bits++;
+    }
+    struct table_slots *slots = slots_new(t->host, bits);
+    if (slots == NULL) {
+        return -ENOMEM;
+    }
+    uint32_t mask = mask_of(slots);
+    assert(t->count < mask);
+    for (uint32_t i = 0; i < capacity; i++) {
+        struct table_node *node = old->nodes[i];
+        if (node == NULL || node == &t->tomb) {
+            continue;
+        }
+        uint32_t at = old->prefixes[i] & mask;
+        while (slots->nodes[at] != NULL) {
+            at = (at + 1) & mask;
+        }
+        slots->nodes[at] = node;
+        slots->prefixes[at] = old->prefixes[i];
+    }
+    t->used = t->count;
+    __atomic_store_n(&t->slots, slots, __ATOMIC_RELEASE);
+    t->host->retire(t->host->ctx, old);
+    return 0;
+}
+
+void table_insert(struct table *t, struct table_node *node)
+{
+    struct table_slots *slots = t->slots;
+    uint32_t mask = mask_of(slots);
+    /* One bit is given up so that a cursor one past the last node does not wrap. */
+    node->hash &= INT64_MAX;
+    uint32_t at = (uint32_t)node->hash & mask;
+    while (slots->nodes[at] != NULL && slots->nodes[at] != &t->tomb) {
+        at = (at + 1) & mask;
+    }
+    if (slots->nodes[at] == NULL) {
+        t->used++;
+        assert(t->used <= mask);
+    }
+    slots->prefixes[at] = (uint32_t)node->hash;
+    store(slots, at, node);
+    t->count++;
+}
+
+void table_remove(struct table *t, struct table_node *node)
+{
+    struct table_slots *slots = t->slots;
+    uint32_t mask = mask_of(slots);
+    uint32_t at = (uint32_t)node->hash & mask;
+    while (slots->nodes[at] != node) {
+        assert(slots->nodes[at] != NULL);
+        at = (at + 1) & mask;
+    }
+    t->count--;
+    if (slots->nodes[(at + 1) & mask] != NULL) {
+        store(slots, at, &t->tomb);
+        return;
+    }
+    /* No probe goes on past an empty slot, so this one and the tombs before it can be empty too. */
+    do {
+        store(slots, at, NULL);
+        t->used--;
+        at = (at - 1) & mask;
+    } while (slots->nodes[at] == &t->tomb);
+}
+
+struct table_node *table_find(const struct table *t, uint64_t hash, table_match *match,
+                              const void *key)
+{
+    const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
+    uint32_t mask = mask_of(slots);
+    hash &= INT64_MAX;
+    for (uint32_t at = (uint32_t)hash & mask;; at = (at + 1) & mask) {
+        struct table_node *node = load(slots, at);
+        if (node == NULL) {
+            return NULL;
+        }
+        if (node != &t->tomb && node->hash == hash && match(node, key)) {
+            return node;
+        }
+    }
+}
+
+/* The node of one bucket with the smallest reversed hash >= from. A bucket's nodes lie between its
+ * first slot and the next empty one, among those of its neighbours. */
+static struct table_node *first_in_bucket(const struct table *t, const struct table_slots *slots,
+                                          uint32_t bucket, uint64_t from, uint64_t *ret_order)
+{
+    uint32_t mask = mask_of(slots);
+    struct table_node *best = NULL;
+    for (uint32_t at = bucket;; at = (at + 1) & mask) {
+        struct table_node *node = load(slots, at);
+        if (node == NULL) {
+            return best;
+        }
+        if (node == &t->tomb || ((uint32_t)node->hash & mask) != bucket) {
+            continue;
+        }
+        uint64_t order = reversed(node->hash);
+        if (order >= from && (best == NULL || order < *ret_order)) {
+            best = node;
+            *ret_order = order;
+        }
+    }
+}
+
+struct table_node *table_next(const struct table *t, uint64_t *cursor)
+{
+    const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
+    /* Buckets in the order of their reversed numbers: an array twice as long splits each bucket in
+     * two neighbours of this order, so the position means the same in both. */
+    uint32_t last = mask_of(slots);
+    for (uint64_t i = *cursor >> (64 - slots->bits); i <= last; i++) {
+        uint32_t bucket = (uint32_t)(reversed(i) >> (64 - slots->bits));
+        uint64_t order = 0;
+        struct table_node *node = first_in_bucket(t, slots, bucket, *cursor, &order);
+        if (node != NULL) {
+            *cursor = order + 1;
+            return node;
+        }
+    }
+    *cursor = UINT64_MAX;
+    return NULL;
+}

@@ -1,0 +1,42 @@
+/* Hash table of pointers with one writer and lock-free readers: destinations by name, jobs by id.
+ *
+ * Open addressing over an array of pointers. A node never moves within its array; growth fills a
+ * new array, publishes it with a release store and retires the old one, which readers may still
+ * walk. Readers are online under RCU, so a node they found stays allocated until they pass. */
+#ifndef SCHED_TABLE_H
+#define SCHED_TABLE_H
+
+#include "sched/sched.h"
+
+struct table_node {
+    uint64_t hash; /* set by the caller before table_insert, then constant */
+};
+
+struct table_slots;
+
+struct table {
+    struct table_slots *slots; /* any thread, RCU-published */
+    struct table_node tomb;    /* its address marks a slot whose node was removed */
+    uint32_t count;            /* owner: nodes */
+    uint32_t used;             /* owner: slots that are not empty, tombs included */
+    const struct sched_host *host;
+};
+
+typedef bool table_match(const struct table_node *node, const void *key);
+
+MUST_USE int table_init(struct table *t, const struct sched_host *host); /* errors: -ENOMEM */
+void table_fini(struct table *t); /* the nodes are the caller's; the array is retired */
+/* Make sure that the next table_insert succeeds. errors: -ENOMEM */
+MUST_USE int table_reserve(struct table *t);
+/* After table_reserve; no equal node is in the table. */
+void table_insert(struct table *t, struct table_node *node);
+void table_remove(struct table *t, struct table_node *node); /* must be in the table */
+
+/* Any thread. */
+struct table_node *table_find(const struct table *t, uint64_t hash, table_match *match,
+                              const void *key);
+/* The next node in an order that does not depend on the size of the array, so that growth during a
+ * walk neither repeats nor loses one. *cursor is 0 at first; NULL at the end. */
+struct table_node *table_next(const struct table *t, uint64_t *cursor);
+
+#endif

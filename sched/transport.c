@@ -1,0 +1,90 @@
+/* The state of one scheduler: configuration, timers, the transport rate delay. Called by the public
+ * functions in sched/sched.c. */
+#include "sched/transport.h"
+
+#include <assert.h>
+
+void sched_config_defaults(struct sched_config *ret)
+{
+    *ret = (struct sched_config){
+        .concurrency_feedback_rule = SCHED_RULE_README,
+        .initial_destination_concurrency = 5,
+        .destination_concurrency_limit = 20,
+        .destination_concurrency_positive_feedback = {SCHED_FEEDBACK_CONSTANT, 1},
+        .destination_concurrency_negative_feedback = {SCHED_FEEDBACK_CONSTANT, 1},
+        .destination_concurrency_failed_cohort_limit = 1,
+        .destination_recipient_limit = 50,
+        .delivery_slot_cost = 5,
+        .delivery_slot_loan = 3,
+        .delivery_slot_discount = 50,
+        .minimum_delivery_slots = 3,
+        .recipient_limit = 20000,
+        .extra_recipient_limit = 1000,
+        .recipient_refill_limit = 100,
+        .recipient_refill_delay = 5 * USEC_PER_SEC,
+        .message_recipient_limit = 20000,
+        .message_recipient_minimum = 10,
+        .minimal_backoff_time = 300 * USEC_PER_SEC,
+        .process_limit = 100,
+        .pipeline_depth = 1,
+        .connection_idle_limit = 5 * USEC_PER_SEC,
+    };
+}
+
+static void run_timers(struct sched *s)
+{
+    for (;;) {
+        struct heap_node *node = heap_min(&s->timers);
+        if (node == NULL || node->key > s->now) {
+            break;
+        }
+        destination_wake(s, container_of(node, struct sched_destination, timer));
+    }
+    connection_expire(s);
+}
+
+void transport_enter(struct sched *s, usec_t now)
+{
+    assert(now >= s->now);
+    s->now = now;
+    if (s->spent != NULL) {
+        entry_free(s, s->spent);
+        s->spent = NULL;
+    }
+    if (s->held_hosts != NULL && s->undelivered == NULL) {
+        s->release_hosts(s->host.ctx, s->held_hosts);
+        s->held_hosts = NULL;
+    }
+    run_timers(s);
+}
+
+static usec_t earlier(usec_t a, usec_t b)
+{
+    return a < b ? a : b;
+}
+
+usec_t transport_wake_at(const struct sched *s)
+{
+    if (!list_is_empty(&s->pending)) {
+        return s->now;
+    }
+    struct heap_node *node = heap_min(&s->timers);
+    usec_t at = node == NULL ? USEC_NEVER : node->key;
+    at = earlier(at, connection_wake_at(s));
+    if (s->rate == RATE_WAITING && !s->hold) {
+        at = earlier(at, s->rate_until);
+    }
+    return at;
+}
+
+bool transport_rate_allows(struct sched *s)
+{
+    if (s->config.transport_rate_delay <= 0) {
+        return true;
+    }
+    if (s->rate == RATE_FREE && s->current != NULL) {
+        s->rate = RATE_WAITING;
+        s->rate_until = s->now + s->config.transport_rate_delay;
+    }
+    return s->rate == RATE_WAITING && s->now >= s->rate_until;
+}

@@ -1,0 +1,74 @@
+/* The state of one scheduler: everything that the nouns of this folder share. */
+#ifndef SCHED_TRANSPORT_H
+#define SCHED_TRANSPORT_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "sched/action.h"
+#include "sched/connection.h"
+#include "sched/destination.h"
+#include "sched/feedback.h"
+#include "sched/job.h"
+#include "sched/sched.h"
+#include "sched/table.h"
+
+/* Recipients read at once, whatever the pools allow: bounds the time of one call (4.2). */
+#define BATCH_LIMIT 5000
+
+enum rate_state { RATE_FREE, RATE_WAITING, RATE_BUSY };
+
+/* How far the examination of a job had come when it asked for recipients (6.4). */
+enum selection_stage {
+    SELECTION_REFILL, /* top up before looking at peers */
+    SELECTION_PICK,   /* look at peers; read if there is none */
+    SELECTION_LAST,   /* look at peers once more */
+};
+
+struct sched {
+    struct sched_config config; /* with the cross-rules of 1.3 applied */
+    struct sched_host host;
+    void (*release_hosts)(void *ctx, void *hosts);
+    struct feedback_rule rule;
+    int loan_factor; /* percent */
+    usec_t now;      /* of the current call */
+
+    /* Jobs: both lists hold the same ones. */
+    struct list schedule, by_time;
+    struct job *current;     /* where selection starts; NULL: nothing can be selected */
+    struct job *next_unread; /* takes freed recipient slots */
+    uint64_t tag;            /* odd; objects that carry it are blocked */
+    int rcpt_unused;         /* recipient slots in the pool; negative while overdrawn */
+    struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
+    int64_t candidate_second;
+    struct job *resume_job; /* selection goes on there when its recipients have come */
+    enum selection_stage resume_stage;
+
+    struct list destinations;
+    struct heap timers; /* sched_destination.timer */
+    struct table by_name, by_id;
+
+    struct list pending;
+    struct sched_entry *spent;       /* its indexes are in the caller's hands until the next call */
+    struct sched_entry *undelivered; /* selected, DELIVER not pulled yet */
+    void *held_hosts;                /* of the above; released at the next call */
+    struct reason spare_reason;      /* when there is no memory for a better one */
+
+    struct connection *connections;
+    struct list free_connections;
+    struct list idle_connections; /* longest idle first */
+
+    enum rate_state rate;
+    usec_t rate_until;
+    bool hold; /* any thread, relaxed */
+
+    /* Any thread, relaxed; the owner writes. */
+    struct sched_counters shared;
+};
+
+/* Start of every public call that may change something: time moves, what fell due happens. */
+void transport_enter(struct sched *s, usec_t now);
+usec_t transport_wake_at(const struct sched *s);
+/* The transport rate delay allows a selection now (2.6); may start the delay. */
+bool transport_rate_allows(struct sched *s);
+
+#endif

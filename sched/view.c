@@ -1,0 +1,151 @@
+/* What other threads see of a scheduler. Called on any thread that is online under RCU; reads only
+ * what is constant after publication, and the relaxed fields of sched/shared.h. */
+#include "sched/shared.h"
+#include "sched/transport.h"
+
+static enum sched_destination_state state_of(const struct sched_destination *d, int window)
+{
+    if (window == WINDOW_DEAD) {
+        return SCHED_DESTINATION_DEAD;
+    }
+    if (window == WINDOW_SUSPENDED) {
+        return SCHED_DESTINATION_SUSPENDED;
+    }
+    return shared_get(&d->lacks_hosts) && shared_get(&d->waiting) > 0 ? SCHED_DESTINATION_RESOLVING
+                                                                      : SCHED_DESTINATION_READY;
+}
+
+/* Why its first waiting entry is not on its way: the first bar in the order in which selection
+ * meets them. */
+static enum sched_why why_of(const struct sched *s, const struct sched_destination_view *v)
+{
+    if (v->todo == 0) {
+        return v->state == SCHED_DESTINATION_DEAD ? SCHED_WHY_DEAD : SCHED_WHY_NOTHING;
+    }
+    switch (v->state) {
+    case SCHED_DESTINATION_DEAD:
+        return SCHED_WHY_DEAD;
+    case SCHED_DESTINATION_SUSPENDED:
+        return SCHED_WHY_RATE_DELAY;
+    case SCHED_DESTINATION_RESOLVING:
+        return SCHED_WHY_RESOLVING;
+    case SCHED_DESTINATION_READY:
+    case SCHED_DESTINATION_STATE_COUNT:
+        break;
+    }
+    if (shared_get(&s->hold)) {
+        return SCHED_WHY_HOLD;
+    }
+    if (v->window <= v->busy) {
+        return SCHED_WHY_WINDOW;
+    }
+    if (s->config.transport_rate_delay > 0) {
+        return SCHED_WHY_TRANSPORT_RATE_DELAY;
+    }
+    if (shared_get(&s->shared.entries_in_flight) >= (uint64_t)s->config.process_limit) {
+        return SCHED_WHY_PROCESS_LIMIT;
+    }
+    return SCHED_WHY_NOTHING;
+}
+
+static void fill(const struct sched *s, const struct sched_destination *d,
+                 struct sched_destination_view *ret)
+{
+    int window = shared_get(&d->window);
+    *ret = (struct sched_destination_view){
+        .name = sched_destination_name(d),
+        .state = state_of(d, window),
+        .window = window > 0 ? window : 0,
+        .busy = shared_get(&d->busy),
+        .todo = shared_get(&d->waiting),
+        .connections = shared_get(&d->connections),
+        .idle = shared_get(&d->idle_connections),
+        .delivered = shared_get(&d->delivered),
+        .deferred = shared_get(&d->deferred),
+        .state_until = shared_get(&d->state_until),
+    };
+    ret->why = why_of(s, ret);
+}
+
+bool sched_view_destinations(const struct sched *s, uint64_t *cursor,
+                             struct sched_destination_view *ret)
+{
+    struct table_node *node = table_next(&s->by_name, cursor);
+    if (node == NULL) {
+        return false;
+    }
+    fill(s, container_of(node, struct sched_destination, node), ret);
+    return true;
+}
+
+bool sched_view_destination(const struct sched *s, struct slice name,
+                            struct sched_destination_view *ret)
+{
+    const struct sched_destination *d = destination_find(s, name);
+    if (d == NULL) {
+        return false;
+    }
+    fill(s, d, ret);
+    return true;
+}
+
+bool sched_view_jobs(const struct sched *s, uint64_t *cursor, struct sched_job_view *ret)
+{
+    struct table_node *node = table_next(&s->by_id, cursor);
+    if (node == NULL) {
+        return false;
+    }
+    const struct job *j = container_of(node, struct job, node);
+    *ret = (struct sched_job_view){
+        .message_id = j->id,
+        .waiting = shared_get(&j->waiting),
+        .in_flight = shared_get(&j->busy),
+        .recipients = (uint32_t)shared_get(&j->rcpt_count),
+    };
+    return true;
+}
+
+void sched_view_counters(const struct sched *s, struct sched_counters *ret)
+{
+    const struct sched_counters *c = &s->shared;
+    *ret = (struct sched_counters){
+        .destinations = shared_get(&c->destinations),
+        .dead = shared_get(&c->dead),
+        .jobs = shared_get(&c->jobs),
+        .entries_waiting = shared_get(&c->entries_waiting),
+        .entries_in_flight = shared_get(&c->entries_in_flight),
+        .connections = shared_get(&c->connections),
+        .idle = shared_get(&c->idle),
+        .recipients_in_core = shared_get(&c->recipients_in_core),
+        .selections = shared_get(&c->selections),
+        .reports = shared_get(&c->reports),
+        .pool_unused = shared_get(&c->pool_unused),
+    };
+}
+
+const char *sched_why_text(enum sched_why why)
+{
+    switch (why) {
+    case SCHED_WHY_NOTHING:
+        return "nothing holds it back";
+    case SCHED_WHY_WINDOW:
+        return "its concurrency window is full";
+    case SCHED_WHY_DEAD:
+        return "it is dead, deliveries are suspended";
+    case SCHED_WHY_RATE_DELAY:
+        return "its rate delay is running";
+    case SCHED_WHY_RESOLVING:
+        return "its hosts are being resolved";
+    case SCHED_WHY_PROCESS_LIMIT:
+        return "all connections of the transport are busy";
+    case SCHED_WHY_HOLD:
+        return "the transport is on hold";
+    case SCHED_WHY_TRANSPORT_RATE_DELAY:
+        return "the transport's rate delay";
+    case SCHED_WHY_POOL:
+        return "its recipients wait in the spool for room in the recipient pool";
+    case SCHED_WHY_COUNT:
+    default:
+        return "unknown";
+    }
+}

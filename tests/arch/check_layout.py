@@ -1,0 +1,211 @@
+"""Rules of the house that a compiler does not check; one TAP line each.
+
+usage: check_layout.py SOURCE_ROOT [ROOM=LIBRARY...]
+ROOM=LIBRARY names the static library of a room, for the rules about undefined symbols.
+"""
+import os
+import re
+import subprocess
+import sys
+
+# Who may include whom.
+MAY_INCLUDE = {
+    'base': {'base'},
+    'sched': {'base', 'sched'},
+    'net': {'base', 'net'},
+    'dns': {'base', 'dns'},
+    'engine': {'base', 'sched', 'net', 'dns', 'engine'},
+    'bench': {'base', 'sched', 'net', 'dns', 'engine', 'bench'},
+    'tests': {'base', 'sched', 'net', 'dns', 'engine', 'bench', 'tests'},
+}
+
+# Files without thread, clock or I/O; every file of sched/ is one too.
+PURE_CORES = [
+    'net/smtp_client', 'net/smtp_server', 'net/smtp_reply', 'net/smtp_address', 'net/smtp_wire',
+    'net/smtp_body', 'net/base64', 'net/outcome', 'dns/dns_wire', 'dns/mx',
+]
+IMPURE_HEADER = re.compile(
+    r'(pthread|threads|time|unistd|signal|poll|fcntl|netdb|semaphore|sched|ares|lmdb)\.h$'
+    r'|(sys|netinet|arpa|net|linux|openssl|urcu)/')
+
+# What an object file without thread, clock, I/O and allocator may leave to others.
+PURE_SYMBOLS = set('''
+    memchr memcmp memcpy memmem memmove memrchr memset strchr strcmp strlen strncmp strnlen strrchr
+    strspn strcspn strstr strtod strtol strtoll strtoul strtoull bsearch
+    snprintf vsnprintf sqrt floor ceil
+    __assert_fail __stack_chk_fail __errno_location _GLOBAL_OFFSET_TABLE_
+'''.split())
+# base without its threads, clocks, rings and log.
+PURE_BASE = re.compile(r'(heap|slice|buf|histogram)_|hash_bytes$|hash_checksum$|err_str$')
+# Calls that a sanitizer or a coverage build adds.
+INSTRUMENTATION = re.compile(r'__(asan|lsan|tsan|ubsan|sanitizer|gcov|llvm)_|__start_|__stop_|'
+                             r'__builtin_unreachable|__gxx_personality|__sancov')
+# The cores outside sched/ own buffers and sort small arrays.
+CORE_SYMBOLS = {'malloc', 'calloc', 'realloc', 'free', 'qsort'}
+
+LINE_LIMIT = 800
+MARK = re.compile(r'\b(' + '|'.join(('TO' 'DO', 'FIX' 'ME', 'X' 'XX')) + r')\b')
+VAGUE_NAME = re.compile(r'^(utils?|common|misc|helpers?)\.')
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+class Tree:
+    def __init__(self, root):
+        self.text = {}
+        for room in MAY_INCLUDE:
+            for folder, subfolders, names in os.walk(os.path.join(root, room)):
+                subfolders[:] = [name for name in subfolders if name not in ('corpus', '__pycache__')]
+                for name in names:
+                    if name.endswith(('.c', '.h', '.py', '.sh', 'meson.build')):
+                        path = os.path.join(folder, name)
+                        with open(path, encoding='utf-8') as file:
+                            self.text[os.path.relpath(path, root)] = file.read()
+        self.includes = {path: INCLUDE.findall(text) for path, text in self.text.items()
+                         if path.endswith(('.c', '.h'))}
+
+    def own_includes(self, path):
+        return [name for quote, name in self.includes.get(path, ()) if quote == '"']
+
+    def closure(self, path):
+        """Every file that path includes, itself first."""
+        reached = [path]
+        for file in reached:
+            reached += [name for name in self.own_includes(file)
+                        if name in self.includes and name not in reached]
+        return reached
+
+    def pure_files(self):
+        cores = {core + ending for core in PURE_CORES for ending in ('.c', '.h')}
+        return [path for path in self.includes if path.startswith('sched/') or path in cores]
+
+
+def check_direction(tree):
+    for path in tree.includes:
+        room = path.split('/')[0]
+        for name in tree.own_includes(path):
+            target = name.split('/')[0]
+            if '/' not in name or target not in MAY_INCLUDE:
+                yield f'{path}: "{name}" does not start with a room'
+            elif target not in MAY_INCLUDE[room]:
+                yield f'{path}: {room} must not include {target} ("{name}")'
+
+
+def check_sched_door(tree):
+    for path in tree.includes:
+        if path.startswith('engine/'):
+            for name in tree.own_includes(path):
+                if name.startswith('sched/') and name != 'sched/sched.h':
+                    yield f'{path}: "{name}" is not sched/sched.h, the only door of sched'
+
+
+def check_pure_includes(tree):
+    for path in tree.pure_files():
+        for file in tree.closure(path):
+            for quote, name in tree.includes[file]:
+                if quote == '<' and IMPURE_HEADER.match(name):
+                    yield f'{path}: <{name}>' + ('' if file == path else f' by way of {file}')
+
+
+def check_urcu_door(tree):
+    for path, includes in tree.includes.items():
+        for _, name in includes:
+            if re.match(r'urcu\b', name) and path not in ('base/rcu.c', 'base/rcu.h'):
+                yield f'{path}: <{name}> belongs into base/rcu.c'
+
+
+def check_size(tree):
+    for path, text in tree.text.items():
+        lines = text.count('\n')
+        if path.endswith('.c') and lines > LINE_LIMIT:
+            yield f'{path}: {lines} lines, more than {LINE_LIMIT}'
+
+
+def check_marks(tree):
+    for path, text in tree.text.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if MARK.search(line):
+                yield f'{path}:{number}: a mark of unfinished work'
+
+
+def check_names(tree):
+    for path in tree.text:
+        if VAGUE_NAME.match(os.path.basename(path)):
+            yield f'{path}: names no noun'
+
+
+def check_guards(tree):
+    owner = {}
+    for path, text in tree.text.items():
+        if not path.endswith('.h'):
+            continue
+        directives = re.findall(r'^\s*#\s*(.*\S)', text, re.M)
+        guard = re.match(r'ifndef (\w+)$', directives[0]) if directives else None
+        if guard is None or directives[1] != f'define {guard[1]}' or directives[-1] != 'endif':
+            yield f'{path}: no include guard around everything'
+        elif guard[1] in owner:
+            yield f'{path}: include guard {guard[1]} is that of {owner[guard[1]]}'
+        else:
+            owner[guard[1]] = path
+
+
+def symbols(library):
+    """{member: (defined, undefined)} of a static library."""
+    output = subprocess.run(['nm', '-A', '-P', library], check=True, capture_output=True,
+                            text=True).stdout
+    members = {}
+    for line in output.splitlines():
+        place, name, kind = line.rsplit(': ', 1)[0], *line.rsplit(': ', 1)[1].split()[:2]
+        member = re.sub(r'\.o$', '', os.path.basename(re.search(r'\[(.*)\]$', place)[1]))
+        defined, undefined = members.setdefault(member, (set(), set()))
+        if kind in 'Uwv':
+            undefined.add(name)
+        elif kind.isupper():
+            defined.add(name)
+    return members
+
+
+def check_symbols(room, library):
+    members = symbols(library)
+    if not members:
+        yield f'{library}: no symbols read'
+    cores = {f'{os.path.basename(core)}.c' for core in PURE_CORES if core.startswith(room + '/')}
+    # Objects of a subfolder are named folder_file.c.
+    pure = [member for member in members if room == 'sched' or member in cores]
+    own = set().union(*(members[member][0] for member in pure))
+    allowed = PURE_SYMBOLS | own | (set() if room == 'sched' else CORE_SYMBOLS)
+    for member in pure:
+        for name in sorted(members[member][1] - allowed):
+            if not PURE_BASE.match(name) and not INSTRUMENTATION.match(name):
+                yield f'{room}/{member}: {name} is not on the list of what a pure core may call'
+
+
+def main():
+    tree = Tree(sys.argv[1])
+    rules = [
+        ('rooms include only rooms below them', check_direction(tree)),
+        ('engine enters sched by sched/sched.h', check_sched_door(tree)),
+        ('pure cores include no thread, clock or I/O', check_pure_includes(tree)),
+        ('only base/rcu includes liburcu', check_urcu_door(tree)),
+        (f'no source file has more than {LINE_LIMIT} lines', check_size(tree)),
+        ('no marks of unfinished work', check_marks(tree)),
+        ('file names are nouns', check_names(tree)),
+        ('every header has its own include guard', check_guards(tree)),
+    ]
+    for argument in sys.argv[2:]:
+        room, library = argument.split('=', 1)
+        rules.append((f'pure cores of {room} call nothing outside the list',
+                      check_symbols(room, library)))
+    print(f'1..{len(rules)}')
+    failed = False
+    for number, (rule, faults) in enumerate(rules, 1):
+        faults = list(faults)
+        failed |= bool(faults)
+        print(f'{"not ok" if faults else "ok"} {number} - {rule}')
+        for fault in faults:
+            print(f'# {fault}')
+    if not tree.includes:
+        sys.exit('no sources found')
+    sys.exit(failed)
+
+
+main()

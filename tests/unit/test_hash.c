@@ -1,0 +1,50 @@
+#include "base/hash.h"
+#include "tests/unit/unit.h"
+
+/* Stored records depend on these numbers: they are those of XXH3's specification. */
+static void checksums_are_stable(void **state)
+{
+    assert_true(hash_checksum("", 0) == UINT64_C(0x2d06800538d394c2));
+    assert_true(hash_checksum(NULL, 0) == UINT64_C(0x2d06800538d394c2));
+    assert_true(hash_checksum("abc", 3) == UINT64_C(0x78af5f94892f3950));
+}
+
+static void a_checksum_sees_every_bit(void **state)
+{
+    unsigned char record[300];
+    for (size_t i = 0; i < sizeof(record); i++) {
+        record[i] = (unsigned char)(i * 7);
+    }
+    uint64_t whole = hash_checksum(record, sizeof(record));
+    for (size_t bit = 0; bit < sizeof(record) * 8; bit++) {
+        record[bit / 8] ^= (unsigned char)(1U << bit % 8);
+        assert_true(hash_checksum(record, sizeof(record)) != whole);
+        record[bit / 8] ^= (unsigned char)(1U << bit % 8);
+    }
+    assert_true(hash_checksum(record, sizeof(record) - 1) != whole);
+    assert_true(hash_checksum(record, sizeof(record)) == whole);
+}
+
+static void the_seed_is_a_key(void **state)
+{
+    assert_true(hash_bytes("example.com", 11, 1) == hash_bytes("example.com", 11, 1));
+    assert_true(hash_bytes("example.com", 11, 1) != hash_bytes("example.com", 11, 2));
+    assert_true(hash_bytes("example.com", 11, 1) != hash_bytes("example.net", 11, 1));
+    assert_true(hash_bytes("", 0, 1) != hash_bytes("", 0, 2));
+}
+
+static void seeds_differ(void **state)
+{
+    assert_true(hash_random_seed() != hash_random_seed());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(checksums_are_stable),
+        cmocka_unit_test(a_checksum_sees_every_bit),
+        cmocka_unit_test(the_seed_is_a_key),
+        cmocka_unit_test(seeds_differ),
+    };
+    return cmocka_run_group_tests_name("hash", tests, NULL, NULL);
+}

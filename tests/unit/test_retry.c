@@ -1,0 +1,68 @@
+/* Retry times against the worked vectors TM. */
+#include "engine/retry.h"
+
+#include "unit.h"
+
+#define SEC USEC_PER_SEC
+
+/* The next scan, which come every 300 s, that sees the message as due. */
+static usec_t scan_after(usec_t due)
+{
+    usec_t scan = due / (300 * SEC) * (300 * SEC);
+    return scan < due ? scan + 300 * SEC : scan;
+}
+
+static void check_attempts(usec_t duration, const int *seconds, int count)
+{
+    usec_t at = 0;
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(at, seconds[i] * SEC);
+        usec_t now = at + duration;
+        at = scan_after(now + retry_delay(now, 0, 300 * SEC, 4000 * SEC));
+    }
+}
+
+static void attempts_come_when_the_vectors_say(void **state)
+{
+    const int immediate[] = {0, 300, 600, 1200, 2400, 4800, 9000, 13200, 17400, 21600};
+    const int slow[] = {0, 600, 1500, 3300, 6900, 11100, 15300};
+    check_attempts(0, immediate, 10);
+    check_attempts(30 * SEC, slow, 7);
+}
+
+static void the_minimum_wins(void **state)
+{
+    for (usec_t now = 0; now < 2000 * SEC; now += 100 * SEC) {
+        assert_int_equal(retry_delay(now, 0, 600 * SEC, 300 * SEC), 600 * SEC);
+    }
+    /* A clock that was set back. */
+    assert_int_equal(retry_delay(0, 5000 * SEC, 300 * SEC, 4000 * SEC), 300 * SEC);
+    assert_int_equal(retry_delay(0, 5000 * SEC, 0, 0), 0);
+}
+
+static void lifetimes_end(void **state)
+{
+    assert_false(retry_is_expired(1200 * SEC - 1, 0, 1200 * SEC));
+    assert_true(retry_is_expired(1200 * SEC, 0, 1200 * SEC));
+    assert_true(retry_is_expired(77, 77, 0));
+    assert_false(retry_is_expired(0, 5000 * SEC, 1200 * SEC));
+}
+
+static void warnings_are_due_once_set(void **state)
+{
+    assert_false(retry_is_warning_due(1000 * SEC, 0));
+    assert_false(retry_is_warning_due(1000 * SEC, 1001 * SEC + 1));
+    assert_true(retry_is_warning_due(1000 * SEC, 1001 * SEC));
+    assert_true(retry_is_warning_due(1000 * SEC, 500 * SEC));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attempts_come_when_the_vectors_say),
+        cmocka_unit_test(the_minimum_wins),
+        cmocka_unit_test(lifetimes_end),
+        cmocka_unit_test(warnings_are_due_once_set),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
