@@ -123,6 +123,7 @@ static void begin_leaving(struct outbound *c)
 {
     leave_table(c);
     c->state = LEAVING;
+    worker_run_again(c->worker, &c->ready);
     timeout_set(&c->worker->timeouts, &c->timer, c->worker->now + leaving_time);
 }
 
@@ -831,11 +832,19 @@ int outbound_start(struct worker *w)
     return 0;
 }
 
+void outbound_return(struct worker *w, struct delivery *d)
+{
+    outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
+}
+
 void outbound_close_all(struct worker *w)
 {
     list_foreach_safe (c, &w->outbounds, struct outbound, all) {
-        request_drop(&c->request);
+        struct delivery *d = request_drop(&c->request);
         free_connection(c);
+        if (d != NULL) {
+            outbound_return(w, d);
+        }
     }
     for (size_t i = 0; w->connections != NULL && i < w->engine->config->transport_count; i++) {
         free(w->connections[i]);

@@ -86,6 +86,11 @@ static bool skip_keyword(struct slice *in, struct slice keyword)
     return true;
 }
 
+bool smtp_command_is_bdat(struct slice line)
+{
+    return line.len >= 4 && slice_ieq(slice_to(line, 4), SLICE("BDAT"));
+}
+
 static bool has_8bit(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++) {

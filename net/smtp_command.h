@@ -44,6 +44,9 @@ bool smtp_command_is_alien(char first);
 /* Take a line apart; line is without its CRLF. Verbs match in any case. */
 struct smtp_command smtp_command_parse(struct slice line);
 
+/* Whether a line may have been meant as BDAT, so that content follows it whatever it says. */
+bool smtp_command_is_bdat(struct slice line);
+
 enum smtp_command_fault {
     SMTP_COMMAND_OK,
     SMTP_COMMAND_BAD_SYNTAX,

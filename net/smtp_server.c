@@ -254,11 +254,6 @@ static bool strip_line_end(const struct smtp_server *server, struct slice *line)
     return server->config->fix_bare_lf;
 }
 
-static bool is_bdat(struct slice line)
-{
-    return line.len >= 4 && slice_ieq(slice_to(line, 4), SLICE("BDAT"));
-}
-
 static enum smtp_server_event run_line(struct smtp_server *server, struct slice line,
                                        size_t pipelined)
 {
@@ -266,8 +261,7 @@ static enum smtp_server_event run_line(struct smtp_server *server, struct slice 
 
     if (!strip_line_end(server, &line)) {
         server->state = SMTP_SERVER_COMMAND;
-        if (is_bdat(line)) {
-            /* Content follows that we would take for commands. */
+        if (smtp_command_is_bdat(line)) {
             smtp_server_bye(server, 501, "5.5.4 Error: bad BDAT command");
         } else {
             smtp_server_error(server, 500, "5.5.2 Error: line must end with CRLF");
@@ -324,7 +318,7 @@ static enum smtp_server_event read_line(struct smtp_server *server, struct slice
 /* Nothing that arrives before the handshake is done may count as sent inside TLS. */
 static enum smtp_server_event drop_input(struct slice *in)
 {
-    *in = slice_from(*in, in->len);
+    in->len = 0;
     return SMTP_SERVER_WAIT;
 }
 
@@ -399,6 +393,9 @@ enum smtp_server_event smtp_server_step(struct smtp_server *server, struct slice
         enum smtp_server_event event = step_state(server, in, body);
         if (event == SMTP_SERVER_BODY) {
             return pause_with(server, event);
+        }
+        if (event == SMTP_SERVER_STARTTLS) {
+            (void)drop_input(in);
         }
         if (event != SMTP_SERVER_GO_ON) {
             return event;

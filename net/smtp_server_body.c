@@ -151,13 +151,15 @@ static enum smtp_server_event read_chunk(struct smtp_server *server, struct slic
 
 static enum smtp_server_event skip_chunk(struct smtp_server *server, struct slice *in)
 {
-    size_t len = chunk_part(server, *in).len;
-
-    *in = slice_from(*in, len);
-    server->chunk_left -= len;
-    credit_time(server, len);
     if (server->chunk_left > 0) {
-        return SMTP_SERVER_INPUT;
+        size_t len = chunk_part(server, *in).len;
+        if (len == 0) {
+            return SMTP_SERVER_INPUT;
+        }
+        *in = slice_from(*in, len);
+        server->chunk_left -= len;
+        credit_time(server, len);
+        return SMTP_SERVER_GO_ON;
     }
     server->state = SMTP_SERVER_COMMAND;
     smtp_server_restart_clock(server);

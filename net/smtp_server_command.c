@@ -245,6 +245,16 @@ static enum smtp_server_event run_data(struct smtp_server *server,
     return SMTP_SERVER_GO_ON;
 }
 
+/* Beyond junk_limit each counts as an error. */
+static void count_junk(struct smtp_server *server)
+{
+    if (server->junk_count < server->config->junk_limit) {
+        server->junk_count++;
+    } else {
+        server->error_count++;
+    }
+}
+
 /* The content of a BDAT follows whatever we think of the command, so it must be read; where its
  * length is unknown or absurd only closing keeps content from being taken for commands. */
 static enum smtp_server_event run_bdat(struct smtp_server *server,
@@ -276,7 +286,9 @@ static enum smtp_server_event run_bdat(struct smtp_server *server,
         smtp_server_begin_body(server, false);
         server->transaction = SMTP_SERVER_HAS_BDAT;
     }
-    server->junk_count += size == 0 && !is_last;
+    if (size == 0 && !is_last) {
+        count_junk(server); /* the way to go on for ever without sending anything */
+    }
     server->is_last_chunk = is_last;
     server->state = SMTP_SERVER_CHUNK;
     return SMTP_SERVER_GO_ON;
@@ -414,12 +426,16 @@ enum smtp_server_event smtp_server_run(struct smtp_server *server, struct slice 
     struct smtp_command command = smtp_command_parse(line);
     unsigned flags = handlers[command.verb].flags;
 
+    if (command.verb <= SMTP_VERB_BAD && smtp_command_is_bdat(line)) {
+        smtp_server_bye(server, 501, "5.5.4 Syntax: BDAT size [LAST]");
+        return SMTP_SERVER_GO_ON;
+    }
     if ((flags & ENDS_GROUP) != 0 && pipelined > 0 && server->config->refuses_early_talk) {
         smtp_server_bye(server, 554, "5.5.0 Error: SMTP protocol synchronization");
         return SMTP_SERVER_GO_ON;
     }
-    if ((flags & IS_JUNK) != 0 && ++server->junk_count > server->config->junk_limit) {
-        server->error_count++;
+    if ((flags & IS_JUNK) != 0) {
+        count_junk(server);
     }
     if (is_refused(server, &command, flags)) {
         return SMTP_SERVER_GO_ON;

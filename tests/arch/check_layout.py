@@ -21,8 +21,9 @@ MAY_INCLUDE = {
 
 # Files without thread, clock or I/O; every file of sched/ is one too.
 PURE_CORES = [
-    'net/smtp_client', 'net/smtp_server', 'net/smtp_reply', 'net/smtp_address', 'net/smtp_wire',
-    'net/smtp_body', 'net/base64', 'net/outcome', 'dns/dns_wire', 'dns/mx',
+    'net/smtp_client', 'net/smtp_client_handshake', 'net/smtp_client_internal',
+    'net/smtp_client_transaction', 'net/smtp_server', 'net/smtp_reply', 'net/smtp_address',
+    'net/smtp_wire', 'net/smtp_body', 'net/base64', 'net/outcome', 'dns/dns_wire', 'dns/mx',
 ]
 IMPURE_HEADER = re.compile(
     r'(pthread|threads|time|unistd|signal|poll|fcntl|netdb|semaphore|sched|ares|lmdb)\.h$'

@@ -1,6 +1,5 @@
 /* Retry times against the worked vectors TM. */
 #include "engine/retry.h"
-
 #include "unit.h"
 
 #define SEC USEC_PER_SEC
