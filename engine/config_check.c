@@ -285,7 +285,9 @@ static void check_nexthop(struct config_loader *l, const struct config *c, size_
     if (r->nexthop[0] == '\0') {
         return;
     }
-    if (nexthop_parse(slice_of(r->nexthop), 0, &n) < 0) {
+    struct ip bare; /* an address without brackets would be looked up as a name */
+    if (nexthop_parse(slice_of(r->nexthop), 0, &n) < 0 ||
+        (n.wants_mx && ip_parse(slice_of(n.name.text), &bare) == 0)) {
         config_complain(l, place, "nexthop",
                         "\"%.80s\" is not a nexthop; write HOST, HOST:PORT, [HOST]:PORT or "
                         "[ADDRESS]:PORT",
