@@ -116,6 +116,10 @@ static void accept_envelope(struct inbound *c)
         smtp_server_answer(&c->smtp, 452, "4.3.0", "Queue not available, try again later", now);
         return;
     }
+    if (c->listener->config != NULL && c->listener->config->require_tls && !c->smtp.is_tls) {
+        smtp_server_answer(&c->smtp, 530, "5.7.0", "Must issue a STARTTLS command first", now);
+        return;
+    }
     uint64_t id = engine_new_id(e);
     c->intake = engine_id_is_reserved(e, id) ? intake_new() : NULL;
     if (c->intake == NULL) {
