@@ -82,17 +82,18 @@ enum mx_verdict mx_select(const struct dns_rrset *answer, struct mx_random *rand
 /* This machine, or an address that can only lead back to it. */
 static bool is_self(const struct mx_policy *policy, const struct ip *ip)
 {
+    enum ip_scope scope = ip_scope(ip);
+    bool is_allowed = scope == IP_LOOPBACK && policy->allow_loopback;
+
     for (uint32_t i = 0; i < policy->own_count; i++) {
         const struct mx_own *own = &policy->own[i];
-        if ((policy->port == MX_SMTP_PORT || policy->port == own->port) && ip_eq(&own->ip, ip)) {
+        bool is_port = policy->port == own->port || (policy->port == MX_SMTP_PORT && !is_allowed);
+        if (is_port && ip_eq(&own->ip, ip)) {
             return true;
         }
     }
-    if (!policy->has_scope_check) {
-        return false;
-    }
-    enum ip_scope scope = ip_scope(ip);
-    return scope == IP_UNSPECIFIED || (scope == IP_LOOPBACK && !policy->allow_loopback);
+    return policy->has_scope_check &&
+           (scope == IP_UNSPECIFIED || (scope == IP_LOOPBACK && !is_allowed));
 }
 
 /* Addresses that no mail host has, this machine apart. */

@@ -43,7 +43,9 @@ struct activator {
     /* activator thread only */
     struct outbox to_writer;
     struct outbox *to_scheds; /* [engine->sched_count] */
-    struct id_set deferred;   /* active messages of the deferred class */
+    struct list messages;     /* active ones, with the reference that LETTER_SETTLED returns */
+    struct list lingering;    /* settled, but a scheduler has not let go yet */
+    struct id_set deferred;   /* ids that a deferred scan must pass over: active or lingering */
     uint32_t active;
     bool has_backlog;                /* incoming mail waits in the spool behind `incoming` */
     bool is_scanning;                /* a deferred scan is under way */
@@ -52,6 +54,7 @@ struct activator {
     struct spool_position scan;      /* last deferred one looked at */
     uint64_t scan_time;              /* wall: due at or before this (plus a second) */
     usec_t next_scan;                /* monotonic */
+    usec_t pause_until;              /* monotonic: the spool could not be read */
 };
 
 static size_t id_slot(const struct id_set *s, uint64_t id)
@@ -113,6 +116,8 @@ int activator_new(struct engine *engine, struct activator **ret)
         return -ENOMEM;
     }
     a->engine = engine;
+    list_init(&a->messages);
+    list_init(&a->lingering);
     a->has_backlog = true; /* whatever an earlier run left */
     a->incoming.class = SPOOL_INCOMING;
     a->scan.class = SPOOL_DEFERRED;
@@ -143,7 +148,13 @@ void activator_free(struct activator *a)
     while (a->box.ring != NULL && mailbox_take(&a->box, &letter)) {
         if (letter.kind == LETTER_ARRIVED && letter.body != NULL) {
             message_put(letter.body);
-        }
+        } /* settled ones are still in the list */
+    }
+    list_foreach_safe (m, &a->messages, struct message, active) {
+        message_destroy(m);
+    }
+    list_foreach_safe (m, &a->lingering, struct message, active) {
+        message_destroy(m);
     }
     mailbox_fini(&a->box);
     spool_reader_free(a->reader);
@@ -248,6 +259,7 @@ static void activate(struct activator *a, struct message *m, uint32_t skip)
     m->activated = clock_wall();
     m->pending = m->count - skip;
     a->active++;
+    list_push_back(&a->messages, &m->active);
     atomic_store_explicit(&a->engine->active_messages, a->active, memory_order_relaxed);
     if (m->position.class == SPOOL_DEFERRED && !id_set_add(&a->deferred, m->envelope.id)) {
         log_error("out of memory: a deferred message waits for the next queue run");
@@ -413,6 +425,7 @@ static void load_and_activate(struct activator *a, const struct spool_position *
 static bool has_room(const struct activator *a)
 {
     return a->active < (uint32_t)a->engine->config->message_active_limit &&
+           clock_mono() >= a->pause_until &&
            (engine_gate(a->engine) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
 }
 
@@ -426,6 +439,9 @@ static bool take_incoming(struct activator *a)
     int err = spool_scan(a->reader, SPOOL_INCOMING, &a->incoming, &next);
     if (err != 0) {
         a->has_backlog = err != ERR_MISSING;
+        if (a->has_backlog) {
+            a->pause_until = clock_mono() + USEC_PER_SEC;
+        }
         return false;
     }
     a->incoming = next;
@@ -509,6 +525,42 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
     activate(a, m, 0);
 }
 
+static void forget(struct activator *a, struct message *m)
+{
+    list_remove(&m->active);
+    id_set_remove(&a->deferred, m->envelope.id);
+    message_put(m);
+}
+
+/* A scheduler may still hold its part of a settled message: the report is on its way while the
+ * result was faster. Until it lets go the same message must not become active again. */
+static void take_settled(struct activator *a, struct message *m, uint64_t id)
+{
+    assert(a->active > 0);
+    a->active--;
+    atomic_store_explicit(&a->engine->active_messages, a->active, memory_order_relaxed);
+    if (m == NULL) {
+        id_set_remove(&a->deferred, id);
+    } else if (message_is_last(m)) {
+        forget(a, m);
+    } else {
+        list_remove(&m->active);
+        list_push_back(&a->lingering, &m->active);
+        if (!id_set_has(&a->deferred, id) && !id_set_add(&a->deferred, id)) {
+            log_warning("out of memory: a settled message may be tried again too early");
+        }
+    }
+}
+
+static void forget_lingering(struct activator *a)
+{
+    list_foreach_safe (m, &a->lingering, struct message, active) {
+        if (message_is_last(m)) {
+            forget(a, m);
+        }
+    }
+}
+
 static void take_letter(struct activator *a, const struct letter *letter)
 {
     switch (letter->kind) {
@@ -516,10 +568,7 @@ static void take_letter(struct activator *a, const struct letter *letter)
         take_arrival(a, letter->body, letter->number);
         break;
     case LETTER_SETTLED:
-        assert(a->active > 0);
-        a->active--;
-        atomic_store_explicit(&a->engine->active_messages, a->active, memory_order_relaxed);
-        id_set_remove(&a->deferred, letter->number);
+        take_settled(a, letter->body, letter->number);
         break;
     case LETTER_FLUSH:
         start_scan(a, UINT64_MAX);
@@ -543,6 +592,12 @@ static bool flush_outboxes(struct activator *a)
 static void nap(struct activator *a, bool is_flushed)
 {
     usec_t deadline = a->next_scan;
+    if (a->pause_until > clock_mono() && a->pause_until < deadline) {
+        deadline = a->pause_until;
+    }
+    if (!list_is_empty(&a->lingering)) {
+        deadline = clock_mono() + 20 * USEC_PER_MSEC;
+    }
     if (!is_flushed) {
         deadline = clock_mono() + USEC_PER_MSEC;
     }
@@ -565,6 +620,7 @@ static void run(void *arg)
         for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&a->box, &letter); i++) {
             take_letter(a, &letter);
         }
+        forget_lingering(a);
         import(a);
         bool is_flushed = flush_outboxes(a);
         rcu_pass();

@@ -51,6 +51,7 @@ struct config_loader {
     enum obstacle obstacle; /* what ended the pass */
     struct config_place obstacle_place;
     char obstacle_name[256];
+    bool has_told_unclosed; /* the library's own words about it come too late in the file */
     bool out_of_memory;
 };
 
@@ -226,8 +227,7 @@ static const char *syntax_hint(const char *message)
         {"unexpected token",
          "write NAME = VALUE, NAME = {VALUE, VALUE} or SECTION \"TITLE\" { ... }"},
         {"missing equal sign", "write NAME = VALUE"},
-        {"premature end of file", "close every quote and brace"},
-        {"unterminated string", "close every quote"},
+        {"premature end of file", "complete the last statement"},
         {"missing title", "write the section's title in quotes before its opening brace"},
         {"missing opening brace", "write { after the section's name and title"},
         {"missing parenthesis", "write include(\"FILE\")"},
@@ -271,7 +271,8 @@ __attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const cha
         l->obstacle = OBSTACLE_DUPLICATE;
         config_complain(l, l->obstacle_place, l->obstacle_name,
                         "a section of this kind already has this title; keep one of them");
-    } else {
+    } else if (!(l->has_told_unclosed && (strncmp(message, "premature", 9) == 0 ||
+                                          strncmp(message, "unterminated", 12) == 0))) {
         config_complain(l, l->obstacle_place, "syntax", "%s; %s", message, syntax_hint(message));
     }
 }
@@ -302,6 +303,15 @@ static int parse_source(cfg_t *cfg, size_t source)
 {
     struct config_source *s = &loading->sources[source];
     size_t outer = loading->current;
+    bool is_quote = false;
+    unsigned unclosed = config_source_unclosed(s, &is_quote);
+    if (unclosed > 0) {
+        loading->has_told_unclosed = true;
+        config_complain(loading, (struct config_place){source, unclosed}, "syntax",
+                        is_quote
+                            ? "this quote is never closed; write the same quote where the text ends"
+                            : "this brace is never closed; write } where its section or list ends");
+    }
     int outer_line = cfg->line;
     FILE *f = fmemopen(s->text, s->len, "r");
     if (f == NULL) {
@@ -400,6 +410,7 @@ static int parse_pass(struct config_loader *l)
 {
     drop_complaints(l);
     l->obstacle = OBSTACLE_NONE;
+    l->has_told_unclosed = false;
     l->current = 0;
     l->root = cfg_init(l->opts[CONFIG_SECTION_GLOBAL], CFGF_NONE);
     if (l->root == NULL) {

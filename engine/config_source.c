@@ -119,8 +119,9 @@ void config_source_fini(struct config_source *s)
 struct token {
     size_t start, end;  /* bytes of the text, quotes included */
     struct slice value; /* without quotes, escapes as they stand */
-    unsigned line;      /* of its end, as the parser counts */
-    char kind;          /* 'w' word or string, else the character itself; 0 at the end */
+    unsigned first_line;
+    unsigned line; /* of its end, as the parser counts */
+    char kind;     /* 'w' word or string, else the character itself; 0 at the end */
 };
 
 static void token_next(const struct config_source *s, struct token *t)
@@ -130,6 +131,7 @@ static void token_next(const struct config_source *s, struct token *t)
         t->line += s->text[at++] == '\n';
     }
     t->start = at;
+    t->first_line = t->line;
     t->kind = 0;
     if (at < s->len && strchr("{}()=,+", s->text[at]) != NULL) {
         t->kind = s->text[at++];
@@ -220,4 +222,26 @@ bool config_source_blank_title(struct config_source *s, unsigned line, const cha
     token_skip_block(s, &t);
     blank(s->text, start, t.end);
     return true;
+}
+
+#define MAX_DEPTH 64 /* deeper is not counted: the parser knows no section inside a section */
+
+unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quote)
+{
+    struct token t = {.line = 1};
+    unsigned lines[MAX_DEPTH];
+    size_t depth = 0;
+    *ret_is_quote = false;
+    for (token_next(s, &t); t.kind != 0; token_next(s, &t)) {
+        if (t.kind == '{') {
+            lines[depth < MAX_DEPTH ? depth : MAX_DEPTH - 1] = t.line;
+            depth++;
+        } else if (t.kind == '}' && depth > 0) {
+            depth--;
+        } else if (t.end == s->len) { /* the last byte is a newline, so no quote closes there */
+            *ret_is_quote = true;
+            return t.first_line;
+        }
+    }
+    return depth == 0 ? 0 : lines[(depth < MAX_DEPTH ? depth : MAX_DEPTH) - 1];
 }

@@ -28,5 +28,8 @@ void config_source_fini(struct config_source *s);
 MUST_USE bool config_source_blank_word(struct config_source *s, unsigned line, const char *word);
 /* Blank the section whose title and opening brace (on this line) are these. */
 MUST_USE bool config_source_blank_title(struct config_source *s, unsigned line, const char *title);
+/* The line of a quote, or of the last opening brace, that is never closed; 0 when all are. The
+ * parser takes the end of a file for the end of every section. */
+unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quote);
 
 #endif

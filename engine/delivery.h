@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/slice.h"
 #include "sched/sched.h"
 
@@ -39,6 +40,7 @@ struct resolution {
     char nexthop[300];
 
     /* set by the worker */
+    struct list link; /* among those it is resolving */
     enum sched_resolution outcome;
     struct dns_hosts *hosts; /* a reference for the scheduler, with SCHED_RESOLVED */
     usec_t expires;          /* monotonic */

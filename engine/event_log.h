@@ -28,7 +28,7 @@ struct event_stamps {
     usec_t arrival;   /* of the message, the first time */
     usec_t active;    /* entered the active queue */
     usec_t agent;     /* handed to a connection, or to be connected for */
-    usec_t connected; /* connection ready: just before MAIL */
+    usec_t connected; /* connection ready: just before MAIL; 0 with agent set: it failed before */
     usec_t done;      /* the end-of-data reply, or the failure; always set */
 };
 
@@ -70,10 +70,12 @@ struct event {
     unsigned delay_resolution;         /* delay_logging_resolution_limit: decimals, 0 to 6 */
 };
 
-/* Append one line, its newline included. Failure is the buffer's sticky flag. */
+/* Append one line, its newline included. Failure is the buffer's sticky flag. With stamps,
+ * "delay" is a number of seconds and "delays" an array of the four parts. */
 void event_format(struct buf *out, const struct event *event);
 
-/* Postfix's rules for stamps that are missing; negative differences are 0. */
+/* As Postfix: what is missing lasted until done. No active stamp: a takes all; no agent: b takes
+ * the rest; no connected: c does. Negative differences are 0; no arrival: all are 0. */
 void event_delays(const struct event_stamps *stamps, struct event_delays *ret);
 
 /* A delay as Postfix logs it: two significant digits but at most `resolution` decimals (0 to 6),
@@ -84,6 +86,7 @@ struct event_log {
     int fd;            /* -1: closed */
     char *path;        /* owned */
     bool has_unsynced; /* bytes since the last successful sync */
+    bool is_torn;      /* the last line lacks its end */
     uint64_t bytes;    /* written since open */
 };
 
@@ -97,8 +100,8 @@ MUST_USE int event_log_open(struct event_log *log, const char *path);
 MUST_USE int event_log_append(struct event_log *log, struct slice data);
 /* fdatasync when something was written since. errors: -errno; a pipe or device is no error */
 MUST_USE int event_log_sync(struct event_log *log);
-/* Sync and close, then open the same path anew (after a rotation moved the file away). errors:
- * -errno of the open: the old file stays in use */
+/* Open the same path anew (after a rotation moved the file away), then sync and close the old file.
+ * errors: -errno of the open: the old file stays in use; of the sync: the new one is in use */
 MUST_USE int event_log_reopen(struct event_log *log);
 /* Sync and close; accepts a closed log. errors: -errno of the sync or close; closed in any case */
 MUST_USE int event_log_close(struct event_log *log);

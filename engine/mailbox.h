@@ -27,7 +27,7 @@ enum letter_kind {
     LETTER_ROTATE,       /* reopen the event log */
     /* to the activator */
     LETTER_ARRIVED,      /* struct message, committed just now; NULL: see number (position) */
-    LETTER_SETTLED,      /* number: message id, which is no longer active */
+    LETTER_SETTLED,      /* struct message or NULL, and number, its id: it is no longer active */
     LETTER_FLUSH,        /* make deferred mail due now */
     /* to a scheduler */
     LETTER_SUBMIT,       /* struct submission */

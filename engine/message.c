@@ -1,8 +1,9 @@
 #include "engine/message.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/result.h"
 
 static size_t envelope_bytes(const struct spool_envelope *e)
 {
@@ -41,6 +42,7 @@ struct message *message_reserve(const struct spool_envelope *envelope, uint32_t 
     m->envelope.protocol = keep(&at, envelope->protocol);
     m->envelope.auth_user = keep(&at, envelope->auth_user);
     list_init(&m->touched);
+    list_init(&m->active);
     atomic_init(&m->references, 1);
     m->strings_end = at;
     return m;
@@ -77,8 +79,20 @@ void message_put(struct message *m)
 {
     /* Release: our uses come before; acquire: the last one sees everybody's. */
     if (atomic_fetch_sub_explicit(&m->references, 1, memory_order_acq_rel) == 1) {
-        free(m);
+        message_destroy(m);
     }
+}
+
+bool message_is_last(const struct message *m)
+{
+    return atomic_load_explicit(&m->references, memory_order_acquire) == 1;
+}
+
+void message_destroy(struct message *m)
+{
+    result_free_all(m->fresh);
+    result_free_all(m->kept);
+    free(m);
 }
 
 static const char id_digits[] = "0123456789abcdef";

@@ -2,9 +2,9 @@
  * account of this activation. A message that is not active has no object at all.
  *
  * Owners: "set at creation" is constant and read by every thread that holds a reference; the
- * account belongs to the spool writer from the moment the message is handed to a scheduler.
- * References: one for the account (dropped when the message settles) and one for each scheduler
- * that has a part of it (dropped when that scheduler has finished with it). */
+ * account belongs to the spool writer from the moment the message is handed to a scheduler until
+ * it settles. References: one of the activator's, which the writer sends back when the message has
+ * settled, and one for each scheduler that has a part of it (dropped when it has finished). */
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
 
@@ -42,6 +42,9 @@ struct message {
     bool is_settled;        /* the transaction being written ends this activation */
     bool is_expiry_logged;
 
+    /* activator only */
+    struct list active;    /* from activation until nobody else holds it */
+
     /* any thread, atomic */
     _Atomic uint32_t references;
 };
@@ -58,6 +61,10 @@ void message_append(struct message *m, struct slice address, uint32_t index);
 
 void message_get(struct message *m);
 void message_put(struct message *m);
+/* True when the caller's reference is the only one left. */
+MUST_USE bool message_is_last(const struct message *m);
+/* Free it and its results whatever the references say: at shutdown, when all holders are gone. */
+void message_destroy(struct message *m);
 
 /* 16 lower-case hexadecimal digits. */
 #define MESSAGE_ID_TEXT 17

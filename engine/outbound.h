@@ -17,8 +17,10 @@ MUST_USE int outbound_start(struct worker *w);
 void outbound_deliver(struct worker *w, struct delivery *d);
 /* End an idle connection; no-op when it is gone or busy again. */
 void outbound_close(struct worker *w, uint32_t transport, uint32_t connection);
-/* Close everything, at the worker's end; deliveries under way are dropped: their mail is still in
- * the spool. */
+/* A delivery that was not begun, at the worker's end, goes back as it is. */
+void outbound_return(struct worker *w, struct delivery *d);
+/* Close everything, at the worker's end; deliveries under way go back without a result: their mail
+ * is still in the spool. */
 void outbound_close_all(struct worker *w);
 
 #endif

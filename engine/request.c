@@ -45,13 +45,16 @@ int request_init(struct request *r, struct delivery *d, usec_t now)
     return 0;
 }
 
-void request_drop(struct request *r)
+struct delivery *request_drop(struct request *r)
 {
-    if (r->delivery != NULL) {
-        dns_hosts_put(r->delivery->hosts);
-        free(r->delivery);
-    }
+    struct delivery *d = r->delivery;
     request_free(r);
+    if (d != NULL) {
+        d->feedback = SCHED_NEUTRAL;
+        d->has_deferred = true;
+        d->connection_open = false;
+    }
+    return d;
 }
 
 /* --- servers ----------------------------------------------------------------------------------- */

@@ -46,8 +46,8 @@ struct request {
 
 /* errors: -ENOMEM, nothing kept */
 MUST_USE int request_init(struct request *r, struct delivery *d, usec_t now);
-/* Forget it at shutdown: the mail stays queued. Frees the delivery. */
-void request_drop(struct request *r);
+/* Forget it at shutdown: the mail stays queued. Returns the delivery, its report neutral. */
+struct delivery *request_drop(struct request *r);
 
 static inline bool request_is_undecided(const struct request *r)
 {

@@ -34,6 +34,15 @@ void result_free(struct result *r)
     }
 }
 
+void result_free_all(struct result *list)
+{
+    while (list != NULL) {
+        struct result *next = list->next;
+        result_free(list);
+        list = next;
+    }
+}
+
 struct slice result_keep(struct result *r, struct slice s)
 {
     if (s.len == 0) {

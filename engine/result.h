@@ -46,6 +46,7 @@ struct result {
 /* Room for `capacity` recipients. NULL when out of memory. */
 struct result *result_new(struct message *message, uint32_t capacity);
 void result_free(struct result *r); /* accepts NULL */
+void result_free_all(struct result *list); /* linked by next */
 /* Copies s into the result's text. Out of memory: the text is cut short, never lost mail. */
 struct slice result_keep(struct result *r, struct slice s);
 void result_add(struct result *r, uint32_t position, enum result_kind kind, uint16_t code,

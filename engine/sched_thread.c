@@ -382,7 +382,10 @@ static void pull(struct sched_thread *t, struct core *c)
 {
     struct sched_action action;
     c->has_more = false;
-    for (int i = 0; engine_may_dispatch(t->engine) && sched_pull(c->sched, &action, t->now); i++) {
+    for (int i = 0; engine_may_dispatch(t->engine)
+                        ? sched_pull(c->sched, &action, t->now)
+                        : sched_pull_pending(c->sched, &action, t->now);
+         i++) {
         act(t, c, &action);
         if (i == ACTIONS_PER_PASS) {
             c->has_more = true;
@@ -442,6 +445,12 @@ static void run(void *arg)
         bool is_flushed = flush_outboxes(t);
         rcu_pass();
         nap(t, is_flushed);
+    }
+    /* The workers have ended: what they returned frees the cores of entries in flight. */
+    struct letter letter;
+    t->now = clock_mono();
+    while (mailbox_take(&t->box, &letter)) {
+        take_letter(t, &letter);
     }
 }
 

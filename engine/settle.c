@@ -243,15 +243,6 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     return 0;
 }
 
-static void free_results(struct result *r)
-{
-    while (r != NULL) {
-        struct result *next = r->next;
-        result_free(r);
-        r = next;
-    }
-}
-
 /* Moves what a later notice may need from fresh to kept and frees the rest. */
 static uint64_t keep_results(struct message *m)
 {
@@ -281,10 +272,9 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
         list_remove(&m->touched);
         dispatched += keep_results(m);
         if (m->is_settled) {
-            free_results(m->kept);
+            result_free_all(m->kept);
             m->kept = NULL;
             done(ctx, m);
-            message_put(m);
         }
     }
     return dispatched;
@@ -304,8 +294,6 @@ void settle_fini(struct settle *s)
     free(s->notices);
     s->notices = NULL;
     list_foreach_safe (m, &s->touched, struct message, touched) {
-        list_remove(&m->touched);
-        free_results(m->fresh);
-        m->fresh = NULL;
+        list_remove(&m->touched); /* the activator frees it */
     }
 }

@@ -40,7 +40,7 @@ void settle_collect(struct settle *s, struct result *result);
 MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
 
 /* The transaction is durable: forget what is written. done(ctx, message) is called for each message
- * that is no longer active, before its reference is dropped. Returns the number of dispatched
+ * that is no longer active and takes it over. Returns the number of dispatched
  * recipients whose results are now durable (the engine's duplicate bound). */
 uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx);
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/spool_env.h"
+#include "engine/spool_meta.h"
 #include "engine/spool_repair.h"
 #include "engine/spool_table.h"
 
@@ -20,13 +21,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define FORMAT_VERSION 1
-#define MAX_READERS    512
-#define TEXT_BYTES     256
-#define DATA_FILE      "data.mdb" /* LMDB's name */
-#define LOCK_FILE      "spool.lock"
-#define BALLAST_FILE   "ballast"
-#define CLEAR_LIMIT    4096 /* records a transaction at start: bounds its dirty pages */
+#define FORMAT_VERSION  1
+#define MAX_READERS     512
+#define TEXT_BYTES      256
+#define SPOOL_DATA_FILE "data.mdb" /* LMDB's name */
+#define LOCK_FILE       "spool.lock"
+#define BALLAST_FILE    "ballast"
+#define CLEAR_LIMIT     4096 /* records a transaction at start: bounds its dirty pages */
 /* Ids skipped when the reservation is unreadable: more than any run hands out. */
 #define ID_GAP (1ULL << 40)
 
@@ -192,76 +193,6 @@ static int env_open(struct spool_store *s)
     return 0;
 }
 
-/* A power cut while the spool was being created can leave a file of zeroes: its first commit never
- * ended, so it holds nothing that anybody was promised. */
-static bool data_is_blank(const struct spool_store *s)
-{
-    int fd = openat(s->folder_fd, DATA_FILE, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    char head[8192];
-    ssize_t n = pread(fd, head, sizeof(head), 0);
-    (void)close(fd); /* read only */
-    bool is_blank = n >= 0;
-    for (ssize_t i = 0; i < n; i++) {
-        is_blank = is_blank && head[i] == 0;
-    }
-    return is_blank;
-}
-
-/* Make a meta page that a failed commit may have left newer than the last good commit equal to the
- * other one, which is that commit's. LMDB does so itself, unless that write fails as well. Pages of
- * the last good commit are untouched: LMDB writes only to pages that it does not use. */
-static void meta_roll_back(char *pages, size_t page_bytes, uint64_t committed)
-{
-    enum { MAGIC_AT = 16, TXNID_AT = 144, HEADER_BYTES = 16 }; /* format 1, 64 bits */
-    static const uint32_t magic = 0xBEEFC0DE;
-    for (size_t i = 0; i < 2; i++) {
-        char *page = pages + i * page_bytes;
-        const char *other = pages + (1 - i) * page_bytes;
-        uint64_t txnid;
-        memcpy(&txnid, page + TXNID_AT, sizeof(txnid));
-        if (memcmp(page + MAGIC_AT, &magic, sizeof(magic)) == 0 &&
-            memcmp(other + MAGIC_AT, &magic, sizeof(magic)) == 0 && txnid > committed) {
-            memcpy(page + HEADER_BYTES, other + HEADER_BYTES, page_bytes - HEADER_BYTES);
-        }
-    }
-}
-
-/* Write both meta pages anew, and sync. After a failed commit the disk may differ from the page
- * cache; were the disk's newer, the next transaction would overwrite pages that it still refers to
- * before it replaces it, and a power cut in between would leave damage. */
-static int settle_meta(const struct spool_store *s)
-{
-    int fd = openat(s->folder_fd, DATA_FILE, O_RDWR | O_CLOEXEC);
-    if (fd < 0) {
-        return -errno;
-    }
-    int r = 0;
-    size_t bytes = 2 * s->page_bytes;
-    char *pages = malloc(bytes);
-    ssize_t n = pages == NULL ? -1 : pread(fd, pages, bytes, 0);
-    if (pages == NULL) {
-        r = -ENOMEM;
-    } else if (n < 0) {
-        r = -errno;
-    } else if ((size_t)n != bytes) {
-        r = -EIO;
-    } else {
-        meta_roll_back(pages, s->page_bytes, s->committed_txnid);
-        errno = EIO; /* for a short write */
-        if (pwrite(fd, pages, bytes, 0) != n || fdatasync(fd) != 0) {
-            r = -errno;
-        }
-    }
-    free(pages);
-    if (close(fd) != 0 && r == 0) {
-        r = -errno;
-    }
-    return r;
-}
-
 static int run_txn(struct spool_store *s, int (*run)(struct spool_txn *, void *), void *arg)
 {
     struct spool_txn *t;
@@ -371,11 +302,13 @@ static int contents_open(struct spool_store *s, char *text)
 static int data_open(struct spool_store *s, char *text)
 {
     int r = env_open(s);
-    if (r == ERR_CORRUPT && data_is_blank(s) && unlinkat(s->folder_fd, DATA_FILE, 0) == 0) {
+    if (r == ERR_CORRUPT && spool_meta_is_blank(s) &&
+        unlinkat(s->folder_fd, SPOOL_DATA_FILE, 0) == 0) {
         r = env_open(s);
     }
     if (r != 0) {
-        (void)snprintf(text, TEXT_BYTES, "cannot open %s/" DATA_FILE ": %s%s", s->path, err_str(r),
+        (void)snprintf(text, TEXT_BYTES, "cannot open %s/" SPOOL_DATA_FILE ": %s%s", s->path,
+                       err_str(r),
                        r == ERR_CORRUPT ? " (not a spool, or one that is damaged)" : "");
     }
     return r;
@@ -472,7 +405,7 @@ int spool_store_reopen(struct spool_store *s, void (*wake)(void *ctx), void *ctx
         spool_reader_detach(r);
     }
     env_close(s);
-    int r = settle_meta(s);
+    int r = spool_meta_settle(s);
     if (r == 0) {
         r = env_open(s);
     }

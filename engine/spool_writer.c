@@ -58,6 +58,7 @@ struct spool_writer {
     usec_t retry_at;
     uint64_t reserved_ids;
     usec_t synced;             /* monotonic: the event log, the last time */
+    usec_t space_seen;         /* monotonic: likewise */
 };
 
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
@@ -340,7 +341,7 @@ static int write_batch(struct spool_writer *w)
 static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
-    outbox_put(&w->to_activator, LETTER_SETTLED, NULL, m->envelope.id);
+    outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
 
 /* A committed message goes to the reader, which decides whether it becomes active at once. */
@@ -457,6 +458,11 @@ static void try_again(struct spool_writer *w)
 
 static void watch_space(struct spool_writer *w)
 {
+    usec_t now = clock_mono();
+    if (now - w->space_seen < 100 * USEC_PER_MSEC) {
+        return;
+    }
+    w->space_seen = now;
     uint64_t reserve = w->engine->config->spool.reserve;
     uint64_t free_bytes = spool_store_free_bytes(w->engine->store);
     bool is_low = (engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0;

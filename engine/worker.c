@@ -87,6 +87,7 @@ static void take_dns_results(struct worker *w)
     struct dns_result result;
     while (resolver_next(w->resolver, &result, w->now)) {
         struct resolution *r = result.user;
+        list_remove(&r->link);
         r->outcome = result.verdict == DNS_OK     ? SCHED_RESOLVED
                      : result.verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
                                                   : SCHED_RESOLVE_HARD;
@@ -103,6 +104,7 @@ static void take_dns_results(struct worker *w)
 static void resolve(struct worker *w, struct resolution *r)
 {
     const struct config_smtp *s = &w->engine->config->transports[r->transport].smtp;
+    list_init(&r->link);
     int err = resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, r,
                              w->now);
     if (err != 0) {
@@ -110,7 +112,9 @@ static void resolve(struct worker *w, struct resolution *r)
         r->expires = w->now;
         r->reason = (struct sched_reason){"4.3.0", "out of memory"};
         outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
+        return;
     }
+    list_push_back(&w->resolving, &r->link);
 }
 
 /* --- letters ----------------------------------------------------------------------------------- */
@@ -228,6 +232,32 @@ static usec_t sleep_time(struct worker *w, bool is_flushed)
     return wake > now ? wake - now : 0;
 }
 
+static void drop_letter(const struct letter *letter)
+{
+    if (letter->kind == LETTER_STORED || letter->kind == LETTER_STAGED) {
+        intake_free(letter->body);
+    } else if (letter->kind == LETTER_RESOLVE || letter->kind == LETTER_AUTHENTICATED) {
+        free(letter->body);
+    }
+}
+
+/* What other threads wait for goes back; what nobody waits for is freed with the mailbox. */
+static void end(struct worker *w)
+{
+    struct letter letter;
+    inbound_close_all(w);
+    outbound_close_all(w);
+    while (mailbox_take(&w->box, &letter)) {
+        if (letter.kind == LETTER_DELIVER) {
+            struct delivery *d = letter.body;
+            d->has_deferred = true;
+            outbound_return(w, d);
+        } else {
+            drop_letter(&letter);
+        }
+    }
+}
+
 static void run(void *arg)
 {
     struct worker *w = arg;
@@ -258,8 +288,7 @@ static void run(void *arg)
             log_error("worker %u: epoll: %s", w->index, err_str(fetched));
         }
     }
-    inbound_close_all(w);
-    outbound_close_all(w);
+    end(w);
     (void)flush_outboxes(w); /* what does not fit is dropped: its mail is in the spool */
 }
 
@@ -290,6 +319,7 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     list_init(&w->outbounds);
     list_init(&w->ready);
     list_init(&w->paused);
+    list_init(&w->resolving);
     timeout_queue_init(&w->timeouts);
     w->poller.epfd = -1;
     w->now = clock_mono();
@@ -353,19 +383,6 @@ void worker_stop(struct worker *w)
     thread_join(&w->thread);
 }
 
-static void drop_letter(const struct letter *letter)
-{
-    if (letter->kind == LETTER_STORED || letter->kind == LETTER_STAGED) {
-        intake_free(letter->body);
-    } else if (letter->kind == LETTER_DELIVER) {
-        struct delivery *d = letter->body;
-        dns_hosts_put(d->hosts);
-        free(d);
-    } else if (letter->kind == LETTER_RESOLVE || letter->kind == LETTER_AUTHENTICATED) {
-        free(letter->body);
-    }
-}
-
 void worker_free(struct worker *w)
 {
     if (w == NULL) {
@@ -376,6 +393,9 @@ void worker_free(struct worker *w)
         drop_letter(&letter);
     }
     resolver_free(w->resolver);
+    list_foreach_safe (r, &w->resolving, struct resolution, link) {
+        free(r);
+    }
     poller_remove(&w->poller, &w->box_watch);
     mailbox_fini(&w->box);
     spool_reader_free(w->reader);

@@ -52,6 +52,7 @@ struct worker {
     bool reader_is_open;
     struct resolver *resolver;
     struct worker_dns_watch *dns_watches;
+    struct list resolving;       /* struct resolution, given to the resolver */
     struct tls_session_cache *sessions;
     struct listener_watch *listeners; /* [config->listener_count] */
     struct list inbounds;

@@ -340,7 +340,7 @@ static bool is_reply_due(const struct smtp_client *c)
     case SMTP_CLIENT_STATE_DOT:
         return true;
     case SMTP_CLIENT_STATE_ENVELOPE:
-        return c->envelope.mail_answered || c->out.len <= c->envelope.behind_mail_bytes;
+        return smtp_client_envelope_is_written(c);
     case SMTP_CLIENT_STATE_EHLO:
     case SMTP_CLIENT_STATE_HELO:
     case SMTP_CLIENT_STATE_STARTTLS:

@@ -142,7 +142,6 @@ struct smtp_client_envelope {
     uint32_t accepted;                 /* recipients answered 2yz */
     uint32_t undecided;                /* recipients without a verdict */
     uint32_t mail_bytes;               /* length of the MAIL command */
-    size_t behind_mail_bytes;          /* bytes of out behind it at the start */
     uint32_t unacked_bytes;            /* of MAIL and RCPT commands without reply */
     bool mail_answered, mail_accepted;
     bool data_sent, data_answered;

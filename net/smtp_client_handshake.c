@@ -3,7 +3,6 @@
 #include "net/smtp_client_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #define SMTP_PORT 25
 

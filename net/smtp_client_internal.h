@@ -42,6 +42,8 @@ void smtp_client_hello(struct smtp_client *c, bool extended, usec_t now);
 /* smtp_client_transaction.c: a complete reply in ENVELOPE, BODY, DOT or RSET.
  * has_more: bytes stand behind it in the input. */
 void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t now);
+/* Whether the command whose reply is awaited in ENVELOPE has left out. */
+bool smtp_client_envelope_is_written(const struct smtp_client *c);
 /* The stage whose reply is awaited in ENVELOPE. */
 enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c);
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #define RCPT_OVERHEAD_BYTES 12 /* "RCPT TO:<" and ">\r\n" */
+#define DATA_BYTES          6  /* "DATA\r\n" */
 
 /* --- beginning -----------------------------------------------------------------------------------
  */
@@ -77,6 +78,24 @@ enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c)
     return e->rcpt_answered < e->rcpt_sent ? OUTCOME_STAGE_RCPT : OUTCOME_STAGE_DATA;
 }
 
+/* Length of the RCPT command to recipient i. */
+static uint32_t rcpt_bytes(const struct smtp_client_envelope *e, uint32_t i)
+{
+    return (uint32_t)e->t.recipients[i].len + RCPT_OVERHEAD_BYTES;
+}
+
+bool smtp_client_envelope_is_written(const struct smtp_client *c)
+{
+    const struct smtp_client_envelope *e = &c->envelope;
+    size_t behind = 0; /* bytes of the commands after the awaited one */
+    enum outcome_stage stage = smtp_client_envelope_stage(c);
+    if (stage != OUTCOME_STAGE_DATA) {
+        behind = e->unacked_bytes + (e->data_sent ? DATA_BYTES : 0);
+        behind -= stage == OUTCOME_STAGE_MAIL ? e->mail_bytes : rcpt_bytes(e, e->rcpt_answered);
+    }
+    return c->out.len <= behind;
+}
+
 /* The deadline of the reply that comes next in ENVELOPE. */
 static void arm(struct smtp_client *c, usec_t now)
 {
@@ -98,14 +117,13 @@ static void send_commands(struct smtp_client *c)
     struct smtp_client_envelope *e = &c->envelope;
     bool is_lockstep = !is_pipelining(c);
     while (e->rcpt_sent < e->t.recipient_count) {
-        struct slice address = e->t.recipients[e->rcpt_sent];
-        uint32_t bytes = (uint32_t)address.len + RCPT_OVERHEAD_BYTES;
+        uint32_t bytes = rcpt_bytes(e, e->rcpt_sent);
         if (is_outstanding(e) &&
             (is_lockstep || e->unacked_bytes + bytes > c->config->unacked_max)) {
             return;
         }
         buf_append_str(&c->out, "RCPT TO:<");
-        buf_append_slice(&c->out, address);
+        buf_append_slice(&c->out, e->t.recipients[e->rcpt_sent]);
         buf_append_str(&c->out, ">\r\n");
         e->unacked_bytes += bytes;
         e->rcpt_sent++;
@@ -228,11 +246,9 @@ int smtp_client_start(struct smtp_client *c, const struct smtp_transaction *t, u
     c->transactions++;
     c->state = SMTP_CLIENT_STATE_ENVELOPE;
     append_mail(c);
-    size_t before = c->out.len;
     if (is_pipelining(c)) {
         send_commands(c);
     }
-    c->envelope.behind_mail_bytes = c->out.len - before;
     arm(c, now);
     (void)has_failed(c); /* the events say it */
     return 0;
@@ -262,7 +278,7 @@ static void on_rcpt(struct smtp_client *c)
 {
     struct smtp_client_envelope *e = &c->envelope;
     uint32_t index = e->rcpt_answered++;
-    e->unacked_bytes -= (uint32_t)e->t.recipients[index].len + RCPT_OVERHEAD_BYTES;
+    e->unacked_bytes -= rcpt_bytes(e, index);
     if (!e->mail_accepted) {
         return; /* decided with MAIL */
     }

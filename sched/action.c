@@ -35,13 +35,12 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
 {
     ret->message_id = e->job->id;
     ret->handle = e->job->handle;
+    ret->destination = e->destination;
     if (ret->kind == SCHED_DELIVER) {
-        struct sched_destination *d = e->peer->destination;
         ret->entry = e;
-        ret->destination = d;
         ret->connection = e->connection;
         ret->connection_is_new = s->connections[e->connection].is_new;
-        ret->hosts = s->held_hosts != NULL ? s->held_hosts : d->hosts;
+        ret->hosts = s->held_hosts != NULL ? s->held_hosts : e->destination->hosts;
         s->undelivered = NULL;
         return;
     }

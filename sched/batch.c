@@ -303,7 +303,7 @@ static void commit_run(struct sched *s, struct job *j, struct run *run)
         list_foreach_safe(e, &run->entries, struct sched_entry, in_peer)
         {
             list_remove(&e->in_peer);
-            entry_refuse(s, e, d->reason);
+            entry_refuse(s, e, d);
         }
         return;
     }

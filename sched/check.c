@@ -50,7 +50,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_WAITING && e->place.kind == SCHED_NONE);
-        HOLD_TRUE(e->peer->destination == d);
+        HOLD_TRUE(e->destination == d && e->peer->destination == d);
         waiting++;
     }
     list_foreach(c, &d->idle, const struct connection, in_destination)
@@ -62,7 +62,8 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     HOLD_TRUE(d->idle_connections == idle);
     HOLD_TRUE(d->connections == d->idle_connections + d->busy);
     /* It exists for some reason. */
-    HOLD_TRUE(d->waiting + d->busy + d->connections > 0 || d->window <= 0 || d->is_resolving);
+    HOLD_TRUE(d->waiting + d->busy + d->connections > 0 || d->settled > 0 || d->window <= 0 ||
+              d->is_resolving);
     HOLD_TRUE(destination_find(s, sched_destination_name(d)) == d);
     t->destinations++;
     t->dead += d->window == WINDOW_DEAD;
@@ -175,7 +176,7 @@ static int check_connections(const struct sched *s, struct sched_fault *ret)
         busy += c->state == CONNECTION_BUSY;
         if (c->entry != NULL) {
             HOLD_TRUE(c->entry->state == ENTRY_BUSY && c->entry->connection == (uint32_t)i);
-            HOLD_TRUE(c->entry->peer->destination == c->destination);
+            HOLD_TRUE(c->entry->destination == c->destination);
             recipients += c->entry->count;
         }
     }

@@ -71,7 +71,7 @@ static void drop_hosts(struct sched *s, struct sched_destination *d)
         return;
     }
     bool is_held =
-        s->undelivered != NULL && s->undelivered->peer->destination == d && s->held_hosts == NULL;
+        s->undelivered != NULL && s->undelivered->destination == d && s->held_hosts == NULL;
     if (is_held) {
         s->held_hosts = d->hosts;
     } else {
@@ -111,7 +111,7 @@ void destination_settle(struct sched *s, struct sched_destination *d)
         return;
     }
     forget(s, d);
-    if (d->connections == 0 && !d->is_resolving) {
+    if (d->connections == 0 && d->settled == 0 && !d->is_resolving) {
         destination_free(s, d);
     }
 }
@@ -145,6 +145,7 @@ void destination_succeed(struct sched *s, struct sched_destination *d)
     } else if (d->window > 0) {
         shared_set(&d->window, feedback_positive(&d->feedback, &s->rule, d->window, d->busy));
     }
+    debug_record(s, d, true);
 }
 
 void destination_fail(struct sched *s, struct sched_destination *d,
@@ -159,6 +160,7 @@ void destination_fail(struct sched *s, struct sched_destination *d,
     } else {
         shared_set(&d->window, window);
     }
+    debug_record(s, d, false);
 }
 
 static void drop_waiting(struct sched *s, struct sched_destination *d, enum sched_action_kind kind,

@@ -30,6 +30,7 @@ struct sched_destination {
     void *hosts;
     usec_t hosts_expire;
     struct peer *scratch; /* of the job that a batch is being added to */
+    uint32_t settled;     /* entries that are SETTLED */
     bool is_resolving;    /* from queueing RESOLVE to sched_resolved */
     bool is_pinned;       /* not freed however unused */
     /* Any thread, relaxed; the owner writes. */

@@ -27,6 +27,7 @@ struct sched_entry *entry_new(struct sched *s, struct job *job, uint32_t capacit
     e->capacity = ENTRY_INLINE_INDEXES;
     e->connection = ENTRY_NO_CONNECTION;
     e->state = ENTRY_NEW;
+    e->destination = NULL;
     e->peer = NULL;
     e->reason = NULL;
     if (entry_reserve(s, e, capacity) != 0) {
@@ -41,6 +42,10 @@ struct sched_entry *entry_new(struct sched *s, struct job *job, uint32_t capacit
 
 void entry_free(struct sched *s, struct sched_entry *e)
 {
+    if (e->state == ENTRY_SETTLED) {
+        e->destination->settled--;
+        destination_settle(s, e->destination);
+    }
     reason_put(s, e->reason);
     e->reason = NULL;
     if (e->indexes != e->inline_indexes) {
@@ -77,6 +82,7 @@ void entry_wait(struct sched *s, struct sched_entry *e, struct peer *p)
     assert(e->state == ENTRY_NEW && e->place.kind == SCHED_NONE);
     struct sched_destination *d = p->destination;
     e->state = ENTRY_WAITING;
+    e->destination = d;
     e->peer = p;
     p->entries++;
     list_push_back(&p->waiting, &e->in_peer);
@@ -92,7 +98,7 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     assert(e->state == ENTRY_WAITING);
     list_remove(&e->in_peer);
     list_remove(&e->place.link);
-    shared_sub(&e->peer->destination->waiting, 1);
+    shared_sub(&e->destination->waiting, 1);
     shared_sub(&e->job->waiting, 1);
     shared_sub(&s->shared.entries_waiting, 1);
     e->job->selected_entries++;
@@ -102,7 +108,7 @@ void entry_select(struct sched *s, struct sched_entry *e)
 {
     leave_waiting(s, e);
     e->state = ENTRY_BUSY;
-    shared_add(&e->peer->destination->busy, 1);
+    shared_add(&e->destination->busy, 1);
     shared_add(&e->job->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
@@ -139,7 +145,7 @@ void entry_complete(struct sched *s, struct sched_entry *e)
     assert(e->state == ENTRY_BUSY);
     struct job *j = e->job;
     struct peer *p = e->peer;
-    struct sched_destination *d = p->destination;
+    struct sched_destination *d = e->destination;
     shared_sub(&d->busy, 1);
     shared_sub(&j->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);
@@ -159,6 +165,7 @@ static void settle(struct sched *s, struct sched_entry *e, enum sched_action_kin
 {
     e->state = ENTRY_SETTLED;
     e->peer = NULL;
+    e->destination->settled++;
     e->reason = reason_get(reason);
     action_queue(s, &e->place, kind);
 }
@@ -168,7 +175,7 @@ void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind k
 {
     struct job *j = e->job;
     struct peer *p = e->peer;
-    struct sched_destination *d = p->destination;
+    struct sched_destination *d = e->destination;
     leave_waiting(s, e);
     settle(s, e, kind, reason);
     uncount_recipients(s, j, e->count);
@@ -178,8 +185,9 @@ void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind k
     settle_job_if_empty(s, j);
 }
 
-void entry_refuse(struct sched *s, struct sched_entry *e, struct reason *reason)
+void entry_refuse(struct sched *s, struct sched_entry *e, struct sched_destination *d)
 {
     assert(e->state == ENTRY_NEW);
-    settle(s, e, SCHED_DEFER, reason);
+    e->destination = d;
+    settle(s, e, SCHED_DEFER, d->reason);
 }

@@ -31,8 +31,9 @@ struct sched_entry {
     uint32_t connection; /* ENTRY_NO_CONNECTION unless BUSY */
     enum entry_state state;
     /* Owner only. */
-    struct peer *peer;     /* NULL when SETTLED */
-    struct reason *reason; /* SETTLED only */
+    struct sched_destination *destination; /* stays while the entry does */
+    struct peer *peer;                     /* NULL when SETTLED */
+    struct reason *reason;                 /* SETTLED only */
 };
 
 /* For one message; capacity recipients. NULL when out of memory. */
@@ -50,6 +51,6 @@ void entry_complete(struct sched *s, struct sched_entry *e);
 void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,
                 struct reason *reason);
 /* NEW -> SETTLED: its destination was dead when the recipients came. */
-void entry_refuse(struct sched *s, struct sched_entry *e, struct reason *reason);
+void entry_refuse(struct sched *s, struct sched_entry *e, struct sched_destination *d);
 
 #endif

@@ -62,7 +62,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
     if (table_init(&s->by_name, &s->host) != 0 || table_init(&s->by_id, &s->host) != 0 ||
-        connection_init_all(s) != 0) {
+        connection_init_all(s) != 0 || debug_init(s) != 0) {
         sched_free(s);
         return NULL;
     }
@@ -107,6 +107,7 @@ void sched_free(struct sched *s)
     }
     assert(s->held_hosts == NULL);
     connection_fini_all(s);
+    debug_fini(s);
     heap_fini(&s->timers);
     table_fini(&s->by_name);
     table_fini(&s->by_id);
@@ -214,7 +215,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     transport_enter(s, now);
     struct sched_entry *e = o->entry;
     assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
-    struct sched_destination *d = e->peer->destination;
+    struct sched_destination *d = e->destination;
     s->resume_job = NULL;
     s->rate = RATE_FREE;
     shared_add(&s->shared.reports, 1);
@@ -270,7 +271,8 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
 
 uint32_t sched_in_flight(const struct sched *s)
 {
-    return (uint32_t)s->shared.entries_in_flight;
+    /* One may be selected whose DELIVER waits behind the CLOSE that makes room for it. */
+    return (uint32_t)s->shared.entries_in_flight - (s->undelivered != NULL);
 }
 
 uint64_t sched_entry_message_id(const struct sched_entry *e)

@@ -67,6 +67,7 @@ struct sched_config {
     usec_t connection_idle_limit;                           /* close an idle connection after */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool hold;         /* queue, deliver nothing */
+    bool feedback_debug; /* keep a record of each window update for sched_debug_next */
     uint64_t hash_seed;
 };
 /* All defaults of scheduler-semantics section 1; must_resolve is false, the rule is readme. */
@@ -112,7 +113,8 @@ struct sched_action {
     uint64_t message_id;
     void *handle;
     struct sched_entry *entry;             /* DELIVER: valid until its report */
-    struct sched_destination *destination; /* DELIVER, RESOLVE: valid until report, resolved */
+    struct sched_destination *destination; /* DELIVER, RESOLVE: valid until report, resolved; also
+                                            * DEFER, BOUNCE */
     uint32_t connection;                   /* DELIVER, CLOSE: 0 .. process_limit - 1 */
     bool connection_is_new;                /* DELIVER: open one; otherwise reuse what is there */
     void *hosts;                           /* DELIVER: as given to sched_resolved */
@@ -184,6 +186,16 @@ void sched_flush(struct sched *, usec_t now);
 void sched_set_hold(struct sched *, bool hold, usec_t now);
 /* Entries handed out and not yet reported. */
 uint32_t sched_in_flight(const struct sched *);
+
+/* One application of feedback (config.feedback_debug). */
+struct sched_debug {
+    char name[64]; /* of the destination, cut when longer */
+    bool is_positive;
+    int limit, window; /* window: afterwards, 0 = dead */
+    double success, failure, fail_cohorts;
+};
+/* The oldest record not taken yet; false when there is none. The core keeps the last 256. */
+bool sched_debug_next(struct sched *, struct sched_debug *ret);
 
 struct sched_fault {
     char text[200];

@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "sched/action.h"
 #include "sched/connection.h"
+#include "sched/debug.h"
 #include "sched/destination.h"
 #include "sched/feedback.h"
 #include "sched/job.h"
@@ -56,6 +57,8 @@ struct sched {
     struct connection *connections;
     struct list free_connections;
     struct list idle_connections; /* longest idle first */
+
+    struct debug debug;
 
     enum rate_state rate;
     usec_t rate_until;

@@ -183,6 +183,9 @@ static void test_replies_too_many(void **state)
         "!REST soft 4.5.0 0 DATA site proto", "!DONE lost", "!CLOSED");
     RUN(&s, LOCKSTEP, "=start 2", ">MAIL FROM:<s@a>\r\n", "<550 no\r\n250 ok\r\n",
         "!REST hard 5.0.0 550 MAIL", "!DONE close", "!CLOSED");
+    /* the same, but the second reply comes in another read, before RCPT was written */
+    RUN(&s, LOCKSTEP, "=start 1", ">MAIL FROM:<s@a>\r\n", "<250 ok\r\n", "<250 ok\r\n",
+        "!REST soft 4.5.0 0 RCPT site proto", "!DONE lost", "!CLOSED");
     /* an answer before MAIL was written */
     RUN(&s, PIPELINED, "=start 1", "<250 ok\r\n", "!REST soft 4.5.0 0 MAIL site proto",
         "!DONE lost", "!CLOSED");

@@ -1,0 +1,33 @@
+/* Where a tool listens or connects: numeric addresses with ports, and ranges of them. */
+#ifndef BENCH_ENDPOINT_H
+#define BENCH_ENDPOINT_H
+
+#include "base/attr.h"
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+#define ENDPOINT_TEXT_BYTES 64
+#define ENDPOINT_LIST_MAX   4096 /* endpoints in one list */
+
+struct endpoint {
+    struct sockaddr_storage address;
+    socklen_t len;
+};
+
+struct endpoint_list {
+    struct endpoint *items; /* heap */
+    size_t count;
+};
+
+/* Append what `text` names: comma-separated "1.2.3.4:25", "1.2.3.4-1.2.3.9:25", "[::1]:25" or
+ * "localhost:25" (127.0.0.1).
+ *
+ * errors   ERR_SYNTAX, ERR_LIMIT, -ENOMEM; the list keeps what came before
+ */
+MUST_USE int endpoint_list_add(struct endpoint_list *list, const char *text);
+void endpoint_list_fini(struct endpoint_list *list);
+/* "1.2.3.4:25" or "[::1]:25" */
+void endpoint_text(const struct sockaddr_storage *address, char ret[ENDPOINT_TEXT_BYTES]);
+
+#endif

@@ -1,0 +1,70 @@
+/* One SMTP session of the receiver: I/O, commands, and what is counted and written for each
+ * message. Owner: one worker thread; frees itself when the connection ends. */
+#ifndef BENCH_SINK_SESSION_H
+#define BENCH_SINK_SESSION_H
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "bench/sink_content.h"
+#include "bench/sink_worker.h"
+#include "net/poller.h"
+#include "net/stream.h"
+#include "net/timeout.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum sink_state {
+    SINK_BANNER,
+    SINK_COMMAND,
+    SINK_CONTENT,
+    SINK_CONTENT_END, /* the dot was read, the answer is due */
+    SINK_HANDSHAKE,
+    SINK_CLOSING, /* send what is left, then wait for the peer to close */
+};
+
+struct sink_session {
+    struct poller_watch watch;
+    struct timeout timer;
+    struct list link; /* sink_worker.sessions */
+    struct sink_worker *worker;
+    struct sink_listener *listener;
+    size_t listener_index;
+    uint8_t client[16];
+    bool is_refused; /* answers everything with 421 */
+
+    struct stream stream;
+    struct buf in, out;
+    size_t taken; /* bytes at the start of `in` that were processed */
+    enum sink_state state;
+    bool is_paused;   /* a delay runs; input waits */
+    bool is_delayed;  /* the delay of what comes next has passed */
+    bool is_yielding; /* others have their turn; goes on in the next pass */
+    bool is_input_over;
+
+    /* the transaction */
+    bool has_sender;
+    struct buf sender;
+    struct buf recipients; /* each ends in LF */
+    uint32_t recipient_count;
+    struct sink_content content;
+};
+
+/* Take over an accepted socket. errors: -errno; the socket is closed */
+MUST_USE int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
+                                const struct sockaddr_storage *peer);
+void sink_session_free(struct sink_session *s);
+
+/* The commands, in sink_command.c: take one line (without CRLF) and append the answer to out.
+ * returns: false when the line must be offered again after a pause that was begun */
+MUST_USE bool sink_command(struct sink_session *s, struct slice line);
+void sink_session_reset(struct sink_session *s);                   /* forget the transaction */
+void sink_session_reply(struct sink_session *s, const char *text); /* without CRLF */
+/* Begin a delay unless it has just passed. returns: true when the caller must wait */
+MUST_USE bool sink_session_pause(struct sink_session *s, usec_t delay);
+
+/* In sink_delivery.c: the message is complete: store, write the ledger, count, answer. */
+void sink_delivery(struct sink_session *s);
+
+#endif

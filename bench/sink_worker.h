@@ -1,0 +1,83 @@
+/* One thread of sluice-sink: an epoll loop with its sessions. All threads accept from the same
+ * listening sockets, so whoever is idle takes the connection.
+ *
+ * Concurrency: `lock` is held during a pass and by the reporter between passes; it guards `count`.
+ * Everything else of a worker belongs to its thread. */
+#ifndef BENCH_SINK_WORKER_H
+#define BENCH_SINK_WORKER_H
+
+#include "base/attr.h"
+#include "base/list.h"
+#include "base/thread.h"
+#include "bench/ledger.h"
+#include "bench/sink_count.h"
+#include "bench/sink_options.h"
+#include "net/poller.h"
+#include "net/timeout.h"
+#include "net/tls.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sink_client {
+    uint8_t address[16];
+    uint32_t connections;
+};
+
+/* One listening address; shared by the workers, counters under its lock. */
+struct sink_listener {
+    int fd;
+    char name[ENDPOINT_TEXT_BYTES];
+    pthread_mutex_t lock; /* taken once a connection begins and once it ends */
+    uint32_t open;
+    uint32_t max_open;
+    struct sink_client *clients; /* those with connections; heap */
+    size_t client_count, client_capacity;
+};
+
+/* Shared by the workers of a process. */
+struct sink {
+    /* set at creation */
+    const struct sink_options *options;
+    struct tls_server *tls; /* NULL: no STARTTLS */
+    struct ledger ledger;
+    struct sink_listener *listeners;
+    size_t listener_count;
+    usec_t started; /* wall */
+    /* any thread, atomic */
+    _Atomic uint64_t accepted;    /* messages, all workers; decides when --messages is reached */
+    _Atomic uint64_t store_count; /* numbers the stored files */
+    _Atomic bool is_stopping;     /* written by main before it kicks the workers */
+    int done_fd;                  /* eventfd of main: --messages was reached */
+};
+
+struct sink_worker {
+    struct sink *sink;
+    struct thread thread;
+    pthread_mutex_t lock;
+    struct sink_count count; /* under lock */
+    struct poller poller;
+    struct timeout_queue timeouts;
+    struct list sessions;
+    struct sink_accept *accepts; /* one watch a listener */
+    struct poller_watch stop_watch;
+    int stop_fd;     /* eventfd, written by main */
+    uint64_t random; /* state of the generator */
+};
+
+/* errors: -errno; on success the thread runs */
+MUST_USE int sink_worker_start(struct sink_worker *w, struct sink *sink, int index);
+/* After is_stopping was set: ends the thread, closes its sessions. Counters stay readable. */
+void sink_worker_stop(struct sink_worker *w);
+void sink_worker_fini(struct sink_worker *w);
+/* true with probability `share`. Owner thread only. */
+bool sink_worker_draw(struct sink_worker *w, double share);
+
+/* A connection of `address` begins. returns: false when it exceeds the limit for one client */
+MUST_USE bool sink_listener_enter(struct sink_listener *l, const uint8_t address[16],
+                                  uint32_t limit);
+void sink_listener_leave(struct sink_listener *l, const uint8_t address[16]);
+
+#endif

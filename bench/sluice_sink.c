@@ -1,0 +1,232 @@
+/* sluice-sink: the receiver's main thread: start, signals, reports, stop. */
+#include "base/error.h"
+#include "base/log.h"
+#include "bench/report.h"
+#include "bench/sink_report.h"
+#include "bench/sink_worker.h"
+#include "net/listen.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define BACKLOG       1024
+#define REPORT_PERIOD USEC_PER_SEC
+
+struct program {
+    struct sink_options options;
+    struct sink sink;
+    struct sink_worker workers[SINK_THREADS_MAX];
+    int worker_count;
+    int signal_fd;
+};
+
+static int open_listeners(struct sink *sink)
+{
+    const struct endpoint_list *list = &sink->options->listen;
+    sink->listeners = calloc(list->count, sizeof(*sink->listeners));
+    if (sink->listeners == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        struct sink_listener *l = &sink->listeners[i];
+        struct sockaddr_storage bound;
+        socklen_t len;
+        const struct sockaddr *address = (const struct sockaddr *)&list->items[i].address;
+        endpoint_text(&list->items[i].address, l->name);
+        int fd = listen_open(address, list->items[i].len, BACKLOG, false);
+        if (fd < 0) {
+            log_error("%s: %s", l->name, err_str(fd));
+            return fd;
+        }
+        l->fd = fd;
+        sink->listener_count++;
+        int err = pthread_mutex_init(&l->lock, NULL);
+        err = err != 0 ? -err : listen_address(fd, &bound, &len);
+        if (err != 0) {
+            return err;
+        }
+        endpoint_text(&bound, l->name);
+    }
+    return 0;
+}
+
+static int open_tls(struct sink *sink)
+{
+    const struct tls_server_config config = {.certificate_file = sink->options->tls_certificate,
+                                             .key_file = sink->options->tls_key};
+    struct tls_error error;
+    if (config.certificate_file == NULL) {
+        return 0;
+    }
+    int err = tls_server_new(&config, &sink->tls, &error);
+    if (err != 0) {
+        log_error("%s", err == ERR_TLS ? error.text : err_str(err));
+    }
+    return err;
+}
+
+/* As many connections as the system grants. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* then the old limit holds */
+    }
+}
+
+static int start(struct program *p)
+{
+    struct sink *sink = &p->sink;
+    sink->options = &p->options;
+    sink->started = clock_wall();
+    sink->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (sink->done_fd < 0) {
+        return -errno;
+    }
+    int err = ledger_open(&sink->ledger, p->options.ledger_path, p->options.does_ledger_sync);
+    if (err != 0) {
+        log_error("%s: %s", p->options.ledger_path, err_str(err));
+        return err;
+    }
+    err = open_tls(sink);
+    if (err == 0) {
+        err = open_listeners(sink);
+    }
+    for (int i = 0; i < p->options.threads && err == 0; i++) {
+        err = sink_worker_start(&p->workers[i], sink, i);
+        p->worker_count += err == 0 ? 1 : 0;
+    }
+    return err;
+}
+
+static int print_report(struct program *p, FILE *out, const char *path)
+{
+    struct buf text;
+    buf_init(&text, 0);
+    int err = sink_report(&p->sink, p->workers, p->worker_count, &text);
+    if (err == 0 && out != NULL) {
+        (void)fwrite(text.data, 1, text.len, out); /* fflush tells */
+        err = fflush(out) != 0 ? -errno : 0;
+    }
+    if (err == 0 && path != NULL) {
+        err = report_replace(path, buf_slice(&text));
+    }
+    if (err != 0) {
+        log_error("report: %s", err_str(err));
+    }
+    buf_fini(&text);
+    return err;
+}
+
+/* Until a signal or the wanted number of messages ends the program. */
+static void serve(struct program *p)
+{
+    const char *path = p->options.json_path;
+    usec_t next = clock_mono();
+    for (;;) {
+        struct pollfd fds[2] = {{.fd = p->signal_fd, .events = POLLIN},
+                                {.fd = p->sink.done_fd, .events = POLLIN}};
+        int wait = -1;
+        if (path != NULL) {
+            usec_t now = clock_mono();
+            if (now >= next) {
+                (void)print_report(p, NULL, path); /* it was logged; the next may work */
+                next = now + REPORT_PERIOD;
+            }
+            wait = (int)((next - now) / USEC_PER_MSEC) + 1;
+        }
+        if (poll(fds, 2, wait) < 0 && errno != EINTR) {
+            log_error("poll: %s", err_str(-errno));
+            return;
+        }
+        struct signalfd_siginfo info;
+        if ((fds[0].revents & POLLIN) != 0 &&
+            read(p->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+            if (info.ssi_signo != SIGUSR1) {
+                return;
+            }
+            (void)print_report(p, stderr, NULL); /* it was logged */
+        }
+        if ((fds[1].revents & POLLIN) != 0) {
+            return;
+        }
+    }
+}
+
+static void stop(struct program *p)
+{
+    /* Pairs with the acquire in the workers' loop. */
+    atomic_store_explicit(&p->sink.is_stopping, true, memory_order_release);
+    for (int i = 0; i < p->worker_count; i++) {
+        sink_worker_stop(&p->workers[i]);
+    }
+}
+
+static void clean_up(struct program *p)
+{
+    for (int i = 0; i < p->worker_count; i++) {
+        sink_worker_fini(&p->workers[i]);
+    }
+    for (size_t i = 0; i < p->sink.listener_count; i++) {
+        struct sink_listener *l = &p->sink.listeners[i];
+        (void)close(l->fd);
+        (void)pthread_mutex_destroy(&l->lock);
+        free(l->clients);
+    }
+    free(p->sink.listeners);
+    tls_server_free(p->sink.tls);
+    ledger_close(&p->sink.ledger);
+    sink_options_fini(&p->options);
+    (void)close(p->sink.done_fd);
+    (void)close(p->signal_fd);
+}
+
+static int block_signals(void)
+{
+    sigset_t set;
+    if (sigemptyset(&set) != 0 || sigaddset(&set, SIGTERM) != 0 || sigaddset(&set, SIGINT) != 0 ||
+        sigaddset(&set, SIGUSR1) != 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
+        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        return -errno;
+    }
+    int fd = signalfd(-1, &set, SFD_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int main(int argc, char **argv)
+{
+    static struct program p;
+    int status = EX_OK;
+    if (sink_options_parse(argc, argv, &p.options, &status) != 0) {
+        sink_options_fini(&p.options);
+        return status;
+    }
+    raise_descriptor_limit();
+    p.signal_fd = block_signals();
+    int err = p.signal_fd < 0 ? p.signal_fd : start(&p);
+    if (err != 0) {
+        log_error("cannot start: %s", err_str(err));
+        stop(&p);
+        clean_up(&p);
+        return EX_UNAVAILABLE;
+    }
+    log_info("listening on %s%s", p.sink.listeners[0].name,
+             p.sink.listener_count > 1 ? " and more" : "");
+    serve(&p);
+    stop(&p);
+    if (print_report(&p, stdout, p.options.json_path) != 0) {
+        status = EX_IOERR;
+    }
+    clean_up(&p);
+    return status;
+}

@@ -1,0 +1,244 @@
+/* A scripted life of a spool for fault tests, and the check of what is left of it.
+ *
+ * usage: spool_scenario run FOLDER LEDGER TRANSACTIONS   the same operations each time
+ *        spool_scenario verify FOLDER LEDGER             what is there must be what was
+ * acknowledged
+ *
+ * The ledger, a file outside of the spool, gets a line before each commit ("try 3") and after it
+ * ("ok 3" or "fail 3"). A commit that fails must leave the spool as it was once it is reopened; the
+ * transaction is then repeated until it succeeds. verify accepts the transactions that were
+ * acknowledged, and the next one as well when it was in progress at the end.
+ *
+ * exit  0 right, 1 wrong, 2 usage, 3 the spool could not be opened, 4 it did not come back */
+#include "base/error.h"
+#include "tests/sim/spool_model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SEED     7
+#define ATTEMPTS 50
+
+static struct spool_store *store;
+static struct spool_reader *reader;
+static int ledger = -1;
+
+static void note(const char *what, int number)
+{
+    char line[32];
+    int len = snprintf(line, sizeof(line), "%s %d\n", what, number);
+    if (write(ledger, line, (size_t)len) != len) {
+        abort();
+    }
+}
+
+static void spool_up(const char *folder)
+{
+    char text[256];
+    struct spool_options options = {.path = folder, .map_size = 64 << 20, .ballast = 1 << 16};
+    int rc = spool_store_open(&options, &store, text);
+    if (rc == 0) {
+        rc = spool_reader_new(store, &reader);
+    }
+    if (rc != 0) {
+        fprintf(stderr, "open: %s\n", text);
+        exit(3);
+    }
+}
+
+static void spool_down(void)
+{
+    spool_reader_free(reader);
+    spool_store_close(store);
+}
+
+/* true when the spool says what the model says */
+static bool equals(struct model *m, struct buf *got)
+{
+    struct buf want;
+    buf_init(&want, 0);
+    buf_clear(got);
+    model_text(m, &want);
+    int rc = spool_reader_begin(reader);
+    if (rc != 0) {
+        fprintf(stderr, "reader: %s\n", err_str(rc));
+        exit(1);
+    }
+    spool_text(reader, got);
+    model_learn_positions(m, reader);
+    spool_reader_end(reader);
+    bool is_equal = slice_eq(buf_slice(&want), buf_slice(got));
+    buf_fini(&want);
+    return is_equal;
+}
+
+static void expect(struct model *m, const char *when, int number)
+{
+    struct buf got;
+    buf_init(&got, 0);
+    if (!equals(m, &got)) {
+        struct buf want;
+        buf_init(&want, 0);
+        model_text(m, &want);
+        fprintf(stderr, "%s %d\n--- model\n%.*s--- spool\n%.*s", when, number, (int)want.len,
+                want.data, (int)got.len, got.data);
+        exit(1);
+    }
+    buf_fini(&got);
+}
+
+/* t NULL: in the model only */
+static int change(struct model *m, struct spool_txn *t)
+{
+    uint64_t steps = 1 + model_random(m, 4);
+    int rc = 0;
+    for (uint64_t i = 0; rc == 0 && i < steps; i++) {
+        rc = model_step(m, t);
+    }
+    return rc;
+}
+
+static int transaction(struct model *m, int number)
+{
+    struct spool_txn *t;
+    int rc = spool_begin(store, &t);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = change(m, t);
+    if (rc != 0) {
+        spool_abort(t);
+        return rc;
+    }
+    note("try", number);
+    return spool_commit(t);
+}
+
+static void recover(struct model *m, int number, int rc)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (spool_store_reopen(store, NULL, NULL) == 0) {
+            expect(m, "after a failed commit", number);
+            return;
+        }
+    }
+    fprintf(stderr, "transaction %d: %s, and the spool did not come back\n", number, err_str(rc));
+    exit(4);
+}
+
+static int run(const char *folder, int transactions)
+{
+    static struct model m;
+    static struct model before;
+    model_init(&m, SEED);
+    spool_up(folder);
+    int failures = 0;
+    for (int number = 1; number <= transactions;) {
+        model_copy(&before, &m);
+        int rc = transaction(&m, number);
+        note(rc == 0 ? "ok" : "fail", number);
+        if (rc == 0) {
+            model_fini(&before);
+            number++;
+            continue;
+        }
+        model_fini(&m);
+        m = before;
+        if (++failures > ATTEMPTS) {
+            return 4;
+        }
+        recover(&m, number, rc);
+    }
+    expect(&m, "end", transactions);
+    model_fini(&m);
+    spool_down();
+    return 0;
+}
+
+/* Numbers of the last acknowledged transaction and of one in progress (or 0). */
+static void read_ledger(const char *path, int *ret_done, int *ret_open)
+{
+    FILE *f = fopen(path, "r");
+    char what[16];
+    int number;
+    *ret_done = 0;
+    *ret_open = 0;
+    while (f != NULL && fscanf(f, "%15s %d", what, &number) == 2) {
+        *ret_open = strcmp(what, "try") == 0 ? number : 0;
+        if (strcmp(what, "ok") == 0) {
+            *ret_done = number;
+        }
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+}
+
+/* The spool works: a message can be added and removed. */
+static void expect_works(void)
+{
+    struct spool_txn *t;
+    struct spool_position at;
+    struct spool_envelope e = {.id = 1u << 30, .recipient_count = 1, .sender = SLICE("")};
+    int rc = spool_begin(store, &t);
+    if (rc == 0) {
+        rc = spool_put_message(t, &e, slice_make("\0\1a", 3), SLICE("body"), &at);
+        if (rc == 0) {
+            rc = spool_remove(t, &at);
+        }
+        if (rc == 0) {
+            rc = spool_commit(t);
+        } else {
+            spool_abort(t);
+        }
+    }
+    if (rc != 0) {
+        fprintf(stderr, "recovered spool does not work: %s\n", err_str(rc));
+        exit(1);
+    }
+}
+
+static int verify(const char *folder, const char *ledger_path)
+{
+    static struct model m;
+    struct buf got;
+    int done;
+    int in_progress;
+    read_ledger(ledger_path, &done, &in_progress);
+    model_init(&m, SEED);
+    for (int i = 0; i < done; i++) {
+        (void)change(&m, NULL); /* cannot fail without a spool */
+    }
+    spool_up(folder);
+    buf_init(&got, 0);
+    bool is_right = equals(&m, &got);
+    if (!is_right && in_progress == done + 1) {
+        (void)change(&m, NULL); /* as above */
+        is_right = equals(&m, &got);
+    }
+    if (!is_right) {
+        expect(&m, "acknowledged", done);
+    }
+    buf_fini(&got);
+    expect_works();
+    model_fini(&m);
+    spool_down();
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && strcmp(argv[1], "run") == 0) {
+        ledger = open(argv[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        return ledger < 0 ? 2 : run(argv[2], atoi(argv[4]));
+    }
+    if (argc == 4 && strcmp(argv[1], "verify") == 0) {
+        return verify(argv[2], argv[3]);
+    }
+    fprintf(stderr, "usage: see the head of the source\n");
+    return 2;
+}

@@ -1,0 +1,48 @@
+#include "engine/config.h"
+#include "config_sample.h"
+
+#include <arpa/inet.h>
+#include <sys/un.h>
+
+static bool trusts(const struct config_listener *l, const char *text)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1) {
+        return config_listener_trusts(l, (struct sockaddr *)&v4);
+    }
+    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return config_listener_trusts(l, (struct sockaddr *)&v6);
+}
+
+static void trusted_networks(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_load(&s, "listener \"[::]:25\" { relay_from = {\"127.0.0.0/8\", \"10.1.2.0/23\",\n"
+                    " \"192.0.2.7\", \"2001:db8::/33\"} }\nlistener \"127.0.0.1:1\" {}\n");
+    assert_int_equal(s.err, 0);
+    const struct config_listener *l = &s.config->listeners[0];
+    static const char *const inside[] = {"127.0.0.1",  "127.255.255.255", "::ffff:127.0.0.1",
+                                         "10.1.3.255", "192.0.2.7",       "2001:db8:7fff::1"};
+    static const char *const outside[] = {
+        "128.0.0.0", "126.255.255.255", "10.1.4.0", "10.1.1.255",
+        "192.0.2.6", "2001:db8:8000::", "::1",      "::127.0.0.1"};
+    for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++) {
+        assert_true(trusts(l, inside[i]));
+        assert_false(trusts(&s.config->listeners[1], inside[i]));
+    }
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+        assert_false(trusts(l, outside[i]));
+    }
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    assert_true(config_listener_trusts(l, (struct sockaddr *)&local));
+    config_free(s.config);
+    config_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trusted_networks)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* Every class of mistake with its file and line, several in one run, and what arrives of a right
+ * configuration. */
+#include "base/error.h"
+#include "config_sample.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ROUTED "transport smtp {} route \"*\" { transport = smtp }\n"
+
+struct mistake {
+    const char *text;
+    const char *said; /* a line begins so */
+};
+
+static const struct mistake mistakes[] = {
+    /* unknown names, with the nearest known one */
+    {"\nwrokers = 2\n",
+     "f:2: wrokers: there is no such option at the top level; did you mean workers?"},
+    {"spool { paht = x }",
+     "f:1: paht: there is no such option in section spool; did you mean path?"},
+    {"zzz \"x\" {\n a = 1\n}\nworkers = x",
+     "f:1: zzz: there is no such option at the top level; remove"},
+    {"\"spool|path\" = 1", "f:1: "},
+    /* wrong types */
+    {"workers = two", "f:1: workers: \"two\" is not a whole number; write digits only"},
+    {"allow_loopback = 1", "f:1: allow_loopback: \"1\" is neither yes nor no; write yes or no"},
+    {"queue_run_delay = 5y", "f:1: queue_run_delay: \"5y\" is not a time; write"},
+    {"map_size = 5X", "f:1: map_size: \"5X\" is not a size; write"},
+    {"transport a { smtp_tls_security_level = dane }",
+     "f:1: smtp_tls_security_level: \"dane\" is not known; write one of none, may, encrypt"},
+    {"workers = {1}", "f:1: syntax: unexpected token '{'; write NAME = VALUE"},
+    /* out of range, below the minimum of the reference, inside sections with the right line */
+    {"transport a {\n\n initial_destination_concurrency = 0 }",
+     "f:3: initial_destination_concurrency: 0 is out of range; write 1 or more"},
+    {"pipeline_depth = 1001",
+     "f:1: pipeline_depth: 1001 is out of range; write a number from 1 to 1000"},
+    {"delivery_slot_discount = 101", "f:1: delivery_slot_discount: 101 is out of range"},
+    {"maximal_queue_lifetime = 101d", "f:1: maximal_queue_lifetime: 101d is out of range"},
+    {"queue_run_delay = 0", "f:1: queue_run_delay: 0 is out of range; write 1s or more"},
+    {"recipient_refill_delay = 0s", "f:1: recipient_refill_delay: 0s is out of range"},
+    /* feedback */
+    {"transport a {\n destination_concurrency_positive_feedback = \"4/2\" }",
+     "f:2: destination_concurrency_positive_feedback: \"4/2\" is not a feedback of 0 to 1; write"},
+    {"transport a { destination_concurrency_negative_feedback = concurrency }",
+     "f:1: destination_concurrency_negative_feedback: \"concurrency\" is not a feedback"},
+    {"destination_concurrency_negative_feedback = \"1/sqrt_concurrency\"\n"
+     "transport a { concurrency_feedback_rule = postfix3 }",
+     "f:1: destination_concurrency_negative_feedback: \"1/sqrt_concurrency\" is not a feedback"},
+    /* duplicates */
+    {"transport a {}\ntransport a {}",
+     "f:2: a: a section of this kind already has this title; keep"},
+    {"listener \"127.0.0.1:1\" {}\nlistener \"127.0.0.1:1\" {}", "f:2: 127.0.0.1:1: a section"},
+    {ROUTED "route \"A.b\" { transport = smtp }\nroute \"a.B.\" { transport = smtp }",
+     "f:3: route: there is a route \"a.b\" already; keep one"},
+    {"workers = 1\nworkers = 2", "f:2: workers: it was already set in line 1; keep one of them"},
+    /* references */
+    {ROUTED "route a.b {\n transport = smpt }",
+     "f:3: transport: there is no transport \"smpt\"; name one that this file defines"},
+    {"\nroute a.b { }", "f:2: transport: route \"a.b\" names no transport; write transport ="},
+    {ROUTED "defer_transports = {x}", "f:2: defer_transports: there is no transport \"x\"; name"},
+    {ROUTED "route a.b { transport = smtp nexthop = \"[a\" }",
+     "f:2: nexthop: \"[a\" is not a nexthop"},
+    {ROUTED "route a.b { transport = smtp nexthop = \"a b\" }", "f:2: nexthop: \"a b\""},
+    {ROUTED "route \"*.b\" { transport = smtp }", "f:2: route: \"*.b\" is not a pattern; write"},
+    {ROUTED "route \"u@b\" { transport = smtp }", "f:2: route: \"u@b\" is not a pattern; write"},
+    {ROUTED "listener \"127.0.0.1:2525\" {}\n"
+            "route a.b { transport = smtp\n nexthop = \"[127.0.0.1]:2525\" }",
+     "f:4: nexthop: \"[127.0.0.1]:2525\" leads back to listener \"127.0.0.1:2525\""},
+    {"smtp_tcp_port = 2525 " ROUTED "listener \"0.0.0.0:2525\" {}\n"
+     "route a.b { transport = smtp nexthop = \"[127.0.0.3]\" }",
+     "f:3: nexthop: \"[127.0.0.3]\" leads back to listener \"0.0.0.0:2525\""},
+    /* listeners */
+    {"\nlistener \"localhost:25\" {}", "f:2: listener: \"localhost:25\" is not a numeric address"},
+    {"listener \"127.0.0.1:1\" {\n relay_from = {\"10.0.0.1/8\"} }",
+     "f:2: relay_from: \"10.0.0.1/8\" is not a network; write"},
+    {"listener \"127.0.0.1:1\" {\n users = u }", "f:2: users: AUTH is offered over TLS only; add"},
+    {"listener \"127.0.0.1:1\" { require_tls = yes }", "f:1: require_tls: there is no TLS; add"},
+    {"listener \"127.0.0.1:1\" {\n\n tls_key = k }",
+     "f:3: tls_key: it needs tls_certificate beside it"},
+    {"dns {\n servers = {\"ns.example.com\"} }",
+     "f:2: servers: \"ns.example.com\" is not a numeric"},
+    {"hostname = \"a b\"", "f:1: hostname: \"a b\" is not a host name; write"},
+    {"transport \"a b\" {}", "f:1: transport: \"a b\" is not a usable name; write"},
+    {"map_size = 16M", "f: spool_reserve: it leaves nothing of map_size; write less"},
+    /* syntax */
+    {"\nspool {\n", "f:2: syntax: this brace is never closed; write }"},
+    {"dns { servers = {\n", "f:1: syntax: this brace is never closed; write }"},
+    {"}", "f:1: syntax: unexpected closing brace; remove it"},
+    {"workers 2", "f:1: syntax: missing equal sign after option 'workers'; write NAME = VALUE"},
+    {"listener { }", "f:1: syntax: missing title for section 'listener'; write"},
+    {"\nuser = \"abc\n\n", "f:2: syntax: this quote is never closed; write"},
+    {"user = 'abc\n", "f:1: syntax: this quote is never closed; write"},
+    {"user =", "f:2: syntax: premature end of file; complete"},
+    {"include(\"/nonexistent/x\")",
+     "f:1: include: /nonexistent/x: No such file or directory; name"},
+    {"include(a, b)", "f:1: include: it takes one file; write include(\"FILE\")"},
+};
+
+static void each_mistake_has_its_line(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        struct sample s;
+        sample_load(&s, mistakes[i].text);
+        if (s.err != ERR_SYNTAX) {
+            fail_msg("for \"%s\": result %d, said \"%s\"", mistakes[i].text, s.err, s.said);
+        }
+        const char *found = strstr(s.said, mistakes[i].said);
+        if (found == NULL || (found != s.said && found[-1] != '\n')) {
+            fail_msg("for \"%s\"\nexpected \"%s\"\nsaid     \"%s\"", mistakes[i].text,
+                     mistakes[i].said, s.said);
+        }
+    }
+}
+
+static void many_mistakes_at_once(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_load(&s, "wrokers = 2\nfoo = {1, 2}   # c\n/* two\n lines */ spool { paht = 3 }\n"
+                    "bar \"x\" { y = 3 z { q = 3 } }\nbaz(1,2)\nworkers = abc\n"
+                    "transport a { hold = 7\n recipient_refill_limit = 0 zz = 1\n}\n"
+                    "transport a {}\nroute \"*\" { transport = b }\n");
+    static const char *const starts[] = {
+        "f:1: wrokers:", "f:2: foo:",     "f:4: paht:",      "f:5: bar:",
+        "f:6: baz:",     "f:7: workers:", "f:8: hold:",      "f:9: recipient_refill_limit:",
+        "f:9: zz:",      "f:11: a:",      "f:12: transport:"};
+    const char *at = s.said;
+    assert_int_equal(s.errors, (int)(sizeof(starts) / sizeof(starts[0])));
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        assert_non_null(strstr(s.said, starts[i]));
+        if (strstr(starts[i], "zz") == NULL && strstr(starts[i], "refill") == NULL) {
+            assert_true(strncmp(at, starts[i], strlen(starts[i])) == 0 || i == 8 || i == 7);
+        }
+        at = strchr(at, '\n') + 1;
+    }
+}
+
+static void precedence_of_values(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_load(&s, "destination_concurrency_limit = 7 smtp_helo_name = a.example\n"
+                    "transport x { destination_concurrency_limit = 9 hold = yes }\n"
+                    "transport y { smtp_helo_name = b.example\n"
+                    " destination_concurrency_positive_feedback = \"1/sqrt_concurrency\" }\n"
+                    "defer_transports = {y}\n"
+                    "route \"*\" { transport = x }\n");
+    assert_int_equal(s.err, 0);
+    const struct config_transport *x = &s.config->transports[0];
+    const struct config_transport *y = &s.config->transports[1];
+    assert_int_equal(x->sched.destination_concurrency_limit, 9);
+    assert_int_equal(y->sched.destination_concurrency_limit, 7);
+    assert_string_equal(x->smtp.smtp_helo_name, "a.example");
+    assert_string_equal(y->smtp.smtp_helo_name, "b.example");
+    assert_true(x->sched.hold && y->sched.hold);
+    assert_int_equal(y->sched.destination_concurrency_positive_feedback.kind, SCHED_FEEDBACK_SQRT);
+    assert_int_equal(config_transport_find(s.config, SLICE("y")), 1);
+    assert_int_equal(config_transport_find(s.config, SLICE("z")), 2);
+    config_free(s.config);
+}
+
+static void warnings_and_corrections(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_load(&s, ROUTED "message_recipient_limit = 10\nbounce_queue_lifetime = 6d\n"
+                           "minimal_backoff_time = 2h\n"
+                           "listener \"[::]:25\" { relay_from = {\"0.0.0.0/0\"} }\n");
+    assert_int_equal(s.err, 0);
+    assert_int_equal(s.warnings, 4);
+    assert_int_equal(s.config->message_recipient_limit, 20000);
+    assert_int_equal(s.config->transports[0].sched.message_recipient_limit, 20000);
+    assert_int_equal(s.config->bounce_queue_lifetime, s.config->maximal_queue_lifetime);
+    assert_non_null(strstr(s.said, "f:2: message_recipient_limit: warning: 10 is less than"));
+    config_free(s.config);
+    sample_load(&s, "");
+    assert_int_equal(s.err, 0);
+    assert_int_equal(s.warnings, 1);
+    config_free(s.config);
+}
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void files_and_includes(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_config_load.XXXXXX", a[64], b[64], expected[128];
+    struct sample s = {.config = NULL};
+    struct config_sink sink = {.complain = sample_complain, .ctx = &s};
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(a, sizeof(a), "%s/a", folder);
+    (void)snprintf(b, sizeof(b), "%s/b", folder);
+    write_file(a, "workers = 3\ninclude(\"b\")\nroute \"*\" { transport = smtp }\nworkers = 4\n");
+    write_file(b, "/* one\n*/ transport smtp {\n hold = maybe\n foo = 1 }\n");
+    assert_int_equal(config_load(a, &sink, &s.config), ERR_SYNTAX);
+    (void)snprintf(expected, sizeof(expected), "%s:3: hold: ", b);
+    assert_non_null(strstr(s.said, expected));
+    (void)snprintf(expected, sizeof(expected), "%s:4: foo: ", b);
+    assert_non_null(strstr(s.said, expected));
+    (void)snprintf(expected, sizeof(expected), "%s:4: workers: it was already set in line 1", a);
+    assert_non_null(strstr(s.said, expected));
+    write_file(b, "transport smtp {}\n");
+    write_file(a, "include(\"b\")\nroute \"*\" { transport = smtp }\nworkers = 4");
+    assert_int_equal(config_load(a, &sink, &s.config), 0);
+    assert_string_equal(s.config->path, a);
+    assert_int_equal(s.config->workers, 4);
+    config_free(s.config);
+    write_file(b, "include(\"a\")\n");
+    s.said[0] = '\0';
+    assert_int_equal(config_load(a, &sink, &s.config), ERR_SYNTAX);
+    assert_non_null(strstr(s.said, "too deeply"));
+    assert_int_equal(unlink(b), 0);
+    assert_int_equal(unlink(a), 0);
+    assert_int_equal(config_load(a, &sink, &s.config), -ENOENT);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void quoting_and_comments(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_load(&s,
+                "# one\n// two\n/* three * / */ spool { path = \"/a/#b//c/*d*/\" } # end\n" ROUTED
+                "dns { servers = {'127.0.0.1:53',\n \"::1\" // c\n } }\n"
+                "event_log { path = none } control { path = \"/c\" }");
+    assert_int_equal(s.err, 0);
+    assert_string_equal(s.config->spool.path, "/a/#b//c/*d*/");
+    assert_int_equal(s.config->dns.servers.count, 2);
+    assert_string_equal(s.config->event_log_path, "none");
+    assert_string_equal(s.config->control_path, "/c");
+    config_free(s.config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_mistake_has_its_line), cmocka_unit_test(many_mistakes_at_once),
+        cmocka_unit_test(precedence_of_values),      cmocka_unit_test(warnings_and_corrections),
+        cmocka_unit_test(files_and_includes),        cmocka_unit_test(quoting_and_comments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+#include "base/clock.h"
+#include "base/rcu.h"
+#include "dns/lookup.h"
+#include "tests/unit/fake_dns.h"
+#include "tests/unit/unit.h"
+
+static const struct fake_record records[] = {
+    {"ok.test", DNS_TYPE_A, "192.0.2.1"},
+    {"alias.test", DNS_TYPE_CNAME, "ok.test"},
+    {"stop.test", DNS_TYPE_CNAME, "stop2.test"},
+    {"stop.test", 0, "STOP"},
+    {"stop2.test", DNS_TYPE_CNAME, "ok.test"},
+    {"stop2.test", 0, "STOP"},
+    {"circle.test", DNS_TYPE_CNAME, "circle2.test"},
+    {"circle.test", 0, "STOP"},
+    {"circle2.test", DNS_TYPE_CNAME, "circle.test"},
+    {"circle2.test", 0, "STOP"},
+    {"lost.test", DNS_TYPE_CNAME, "nowhere.test"},
+    {"refused.test", 0, "REFUSED"},
+    {"formerr.test", 0, "FORMERR"},
+    {"noedns.test", DNS_TYPE_A, "192.0.2.2"},
+    {"noedns.test", 0, "NOEDNS"},
+    {"noedns2.test", DNS_TYPE_A, "192.0.2.3"},
+    {"noedns2.test", 0, "NOEDNS"},
+    {"garbage.test", 0, "GARBAGE"},
+    {"drop.test", 0, "DROP"},
+    {"gone.test", 0, "TCGONE"},
+    {"tc.test", DNS_TYPE_A, "192.0.2.4"},
+    {"tc.test", 0, "TC"},
+    {"*.wild.test", DNS_TYPE_A, "192.0.2.5"},
+    {NULL, 0, NULL},
+};
+
+static struct fake_dns server;
+static struct dns_cache *cache;
+static struct lookup *lookup;
+
+static struct dns_config config(void)
+{
+    static const char *servers[1];
+    struct dns_config config;
+
+    servers[0] = server.address;
+    dns_config_defaults(&config);
+    config.servers = servers;
+    config.server_count = 1;
+    config.query_timeout = 200 * USEC_PER_MSEC;
+    config.query_tries = 1;
+    return config;
+}
+
+static void open_with(const struct dns_config *config)
+{
+    const struct resolver_hooks hooks = {fake_dns_watch, &server};
+    assert_int_equal(lookup_new(config, cache, &hooks, &lookup), 0);
+}
+
+static int setup(void **state)
+{
+    struct dns_cache_config cache_config;
+
+    fake_dns_open(&server, records);
+    dns_cache_config_defaults(&cache_config);
+    cache = dns_cache_new(&cache_config);
+    assert_non_null(cache);
+    const struct dns_config usual = config();
+    open_with(&usual);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    lookup_free(lookup);
+    for (int i = 0; i < FAKE_WATCHES; i++) {
+        assert_int_equal(server.watches[i].fd, -1); /* all sockets were given back */
+    }
+    dns_cache_clear(cache);
+    rcu_pass();
+    rcu_drain();
+    dns_cache_free(cache);
+    fake_dns_close(&server);
+    return 0;
+}
+
+static void on_event(void *asker, int fd, bool readable, bool writable)
+{
+    lookup_fd_event(asker, fd, readable, writable, clock_mono());
+}
+
+/* The next waiter with an answer. */
+static struct lookup_waiter *wait_next(void)
+{
+    usec_t give_up = clock_mono() + 20 * USEC_PER_SEC;
+
+    for (;;) {
+        usec_t now = clock_mono();
+        struct lookup_waiter *waiter = lookup_next(lookup, now);
+        if (waiter != NULL) {
+            return waiter;
+        }
+        assert_true(now < give_up);
+        usec_t at = lookup_wake_at(lookup);
+        assert_true(at != USEC_NEVER);
+        rcu_pass();
+        fake_dns_poll(&server, at <= now ? 0 : (int)((at - now) / USEC_PER_MSEC) + 1, on_event,
+                      lookup);
+        lookup_tick(lookup, clock_mono());
+    }
+}
+
+static struct dns_rrset *ask(const char *name, enum dns_type type)
+{
+    struct lookup_waiter waiter = {0};
+
+    assert_int_equal(lookup_ask(lookup, slice_of(name), type, &waiter, clock_mono()), 0);
+    if (waiter.is_waiting) {
+        assert_ptr_equal(wait_next(), &waiter);
+    }
+    assert_false(waiter.is_waiting);
+    assert_non_null(waiter.set);
+    assert_true(slice_eq(waiter.set->name, slice_of(name)));
+    return waiter.set;
+}
+
+static void expect(const char *name, enum dns_status status)
+{
+    struct dns_rrset *set = ask(name, DNS_TYPE_A);
+    assert_int_equal(set->status, status);
+    dns_rrset_put(set);
+}
+
+static void test_statuses(void **state)
+{
+    expect("ok.test", DNS_FOUND);
+    expect("alias.test", DNS_FOUND);
+    expect("nowhere.test", DNS_NXDOMAIN);
+    expect("lost.test", DNS_NXDOMAIN);
+    expect("refused.test", DNS_SERVFAIL);
+    expect("garbage.test", DNS_TIMEOUT); /* c-ares drops what it cannot match to a question */
+    expect("drop.test", DNS_TIMEOUT);
+    expect("tc.test", DNS_FOUND);
+    expect("a.onion", DNS_NXDOMAIN);
+    struct dns_rrset *set = ask("ok.test", DNS_TYPE_MX);
+    assert_int_equal(set->status, DNS_NODATA);
+    dns_rrset_put(set);
+    assert_int_equal(fake_dns_asked(&server, "a.onion", 0), 0);
+    struct lookup_counters counters;
+    lookup_read_counters(lookup, &counters);
+    assert_true(counters.timeouts >= 2);
+    assert_int_equal(counters.outstanding, 0);
+    assert_null(lookup_next(lookup, clock_mono()));
+    assert_true(lookup_wake_at(lookup) == USEC_NEVER);
+}
+
+static void test_tcp_fails(void **state)
+{
+    struct dns_rrset *set = ask("gone.test", DNS_TYPE_A);
+    assert_true(dns_status_is_soft(set->status));
+    dns_rrset_put(set);
+}
+
+static void test_alias_that_stops(void **state)
+{
+    struct dns_rrset *set = ask("stop.test", DNS_TYPE_A);
+    assert_int_equal(set->status, DNS_FOUND);
+    assert_int_equal(set->ips[0].bytes[3], 1);
+    dns_rrset_put(set);
+    assert_int_equal(fake_dns_asked(&server, "ok.test", DNS_TYPE_A), 1);
+    expect("circle.test", DNS_ALIAS_LOOP);
+    assert_true(server.log_count < 20);
+}
+
+static void test_without_edns(void **state)
+{
+    expect("noedns.test", DNS_FOUND);
+    expect("noedns2.test", DNS_FOUND);
+    expect("formerr.test", DNS_UNRECOVERABLE);
+    expect("ok.test", DNS_FOUND);
+}
+
+static void test_cache_and_sharing(void **state)
+{
+    struct lookup_waiter waiters[3] = {0};
+
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            lookup_ask(lookup, SLICE("ok.test"), DNS_TYPE_A, &waiters[i], clock_mono()), 0);
+        assert_true(waiters[i].is_waiting);
+    }
+    lookup_forget(&waiters[1]);
+    lookup_forget(&waiters[1]);
+    assert_ptr_equal(wait_next(), &waiters[0]);
+    assert_ptr_equal(wait_next(), &waiters[2]);
+    assert_ptr_equal(waiters[0].set, waiters[2].set);
+    assert_int_equal(fake_dns_asked(&server, "ok.test", 0), 1);
+    dns_rrset_put(waiters[0].set);
+    dns_rrset_put(waiters[2].set);
+    expect("ok.test", DNS_FOUND);
+    expect("refused.test", DNS_SERVFAIL);
+    int asked = server.log_count;
+    expect("refused.test", DNS_SERVFAIL);
+    assert_int_equal(server.log_count, asked);
+}
+
+static void test_forgotten_answer_is_cached(void **state)
+{
+    struct lookup_waiter waiter = {0};
+
+    assert_int_equal(lookup_ask(lookup, SLICE("ok.test"), DNS_TYPE_A, &waiter, clock_mono()), 0);
+    lookup_forget(&waiter);
+    expect("alias.test", DNS_FOUND);
+    assert_non_null(dns_cache_find(cache, SLICE("ok.test"), DNS_TYPE_A, clock_mono()));
+}
+
+static void test_query_limit(void **state)
+{
+    enum { COUNT = 200 };
+    static struct lookup_waiter waiters[COUNT];
+    struct dns_config few = config();
+    struct lookup_counters counters;
+    char name[32];
+
+    lookup_free(lookup);
+    few.query_limit = 10;
+    few.query_timeout = 5 * USEC_PER_SEC;
+    open_with(&few);
+    memset(waiters, 0, sizeof(waiters));
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name, sizeof(name), "n%d.wild.test", i);
+        assert_int_equal(lookup_ask(lookup, slice_of(name), DNS_TYPE_A, &waiters[i], clock_mono()),
+                         0);
+    }
+    assert_null(lookup_next(lookup, clock_mono()));
+    lookup_read_counters(lookup, &counters);
+    assert_int_equal(counters.outstanding, 10);
+    assert_int_equal(counters.waiting, COUNT - 10);
+    for (int i = 0; i < COUNT; i++) {
+        struct lookup_waiter *waiter = wait_next();
+        assert_int_equal(waiter->set->status, DNS_FOUND);
+        dns_rrset_put(waiter->set);
+        lookup_read_counters(lookup, &counters);
+        assert_true(counters.outstanding <= 10);
+    }
+    lookup_read_counters(lookup, &counters);
+    assert_int_equal(counters.queries, COUNT);
+}
+
+static void test_authentic(void **state)
+{
+    struct dns_rrset *set = ask("ok.test", DNS_TYPE_A);
+    assert_false(set->is_authentic);
+    dns_rrset_put(set);
+    server.flags = 0x20;
+    set = ask("tc.test", DNS_TYPE_A);
+    assert_true(set->is_authentic);
+    dns_rrset_put(set);
+    /* Through a server that is not on loopback the bit means nothing. */
+    static const char *servers[2] = {server.address, "192.0.2.53"};
+    struct dns_config two = config();
+    two.servers = servers;
+    two.server_count = 2;
+    lookup_free(lookup);
+    open_with(&two);
+    set = ask("x.wild.test", DNS_TYPE_A);
+    assert_int_equal(set->status, DNS_FOUND);
+    assert_false(set->is_authentic);
+    dns_rrset_put(set);
+}
+
+static void test_bad_servers(void **state)
+{
+    static const char *const bad[] = {"x", "1.2.3.4:x", "dns.example.com"};
+    const struct resolver_hooks hooks = {fake_dns_watch, &server};
+    struct lookup *none = NULL;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct dns_config usual = config();
+        usual.servers = &bad[i];
+        assert_int_not_equal(lookup_new(&usual, cache, &hooks, &none), 0);
+        assert_null(none);
+    }
+    lookup_free(NULL);
+}
+
+static void test_free_with_questions(void **state)
+{
+    struct lookup_waiter waiter = {0};
+
+    assert_int_equal(lookup_ask(lookup, SLICE("drop.test"), DNS_TYPE_A, &waiter, clock_mono()), 0);
+    assert_null(lookup_next(lookup, clock_mono()));
+    lookup_forget(&waiter);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_statuses),          TEST(test_tcp_fails),
+        TEST(test_alias_that_stops),  TEST(test_without_edns),
+        TEST(test_cache_and_sharing), TEST(test_forgotten_answer_is_cached),
+        TEST(test_query_limit),       TEST(test_authentic),
+        TEST(test_bad_servers),       TEST(test_free_with_questions),
+    };
+    rcu_start();
+    rcu_join();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rcu_leave();
+    rcu_drain();
+    rcu_stop();
+    return failed;
+}

@@ -1,0 +1,128 @@
+/* The router against a plain reading of the rules, over many random route sets and domains. */
+#include "base/buf.h"
+#include "engine/router.h"
+#include "config_sample.h"
+
+#include <strings.h>
+
+static const struct config_route *naive(const struct config *c, const char *domain)
+{
+    const struct config_route *best = NULL, *any = NULL;
+    for (size_t i = 0; i < c->route_count; i++) {
+        const struct config_route *r = &c->routes[i];
+        size_t len = strlen(r->pattern), domain_len = strlen(domain);
+        if (strcasecmp(r->pattern, domain) == 0) {
+            return r;
+        }
+        if (strcmp(r->pattern, "*") == 0) {
+            any = r;
+        } else if (r->pattern[0] == '.' && domain_len > len &&
+                   strcasecmp(domain + domain_len - len, r->pattern) == 0 &&
+                   (best == NULL || len > strlen(best->pattern))) {
+            best = r;
+        }
+    }
+    return best != NULL ? best : any;
+}
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return *seed >> 33;
+}
+
+/* A domain of few letters, so that sets and questions meet often. */
+static void random_domain(uint64_t *seed, char ret[32])
+{
+    static const char letters[] = "abAB";
+    size_t n = 0;
+    size_t labels = 1 + next_random(seed) % 4;
+    for (size_t i = 0; i < labels; i++) {
+        if (i > 0) {
+            ret[n++] = '.';
+        }
+        ret[n++] = letters[next_random(seed) % 4];
+    }
+    ret[n] = '\0';
+}
+
+static void same_as_naive(void **state)
+{
+    (void)state;
+    uint64_t seed = 7;
+    for (int round = 0; round < 200; round++) {
+        struct buf text;
+        char domain[32];
+        struct sample s;
+        buf_init(&text, 0);
+        buf_append_str(&text, "transport t {}\n");
+        for (size_t i = 0, n = next_random(&seed) % 12; i < n; i++) {
+            random_domain(&seed, domain);
+            buf_printf(&text, "route \"%s%s\" { transport = t nexthop = \"n%zu\" }\n",
+                       next_random(&seed) % 2 == 0 ? "." : "", domain, i);
+        }
+        if (next_random(&seed) % 2 == 0) {
+            buf_append_str(&text, "route \"*\" { transport = t }\n");
+        }
+        buf_append_char(&text, '\0');
+        sample_load(&s, text.data);
+        buf_fini(&text);
+        if (s.err < 0) {
+            continue; /* two random patterns were equal */
+        }
+        struct router *r = router_new(s.config);
+        assert_non_null(r);
+        for (int i = 0; i < 200; i++) {
+            struct route_result result;
+            random_domain(&seed, domain);
+            const struct config_route *expected = naive(s.config, domain);
+            bool is_found = router_route(r, slice_of(domain), &result);
+            assert_int_equal(is_found, expected != NULL);
+            assert_true(!is_found || result.route == expected);
+        }
+        router_free(r);
+        config_free(s.config);
+    }
+}
+
+static void what_a_route_says(void **state)
+{
+    (void)state;
+    struct sample s;
+    struct route_result result;
+    char longest[600];
+    sample_load(&s, "transport a {} transport b {}\n"
+                    "route \"Example.COM\" { transport = b nexthop = \"[MX.example.net]:2525\" }\n"
+                    "route \".example.com\" { transport = a }\n"
+                    "route \"[192.0.2.1]\" { transport = b nexthop = \"[192.0.2.9]\" }\n");
+    assert_int_equal(s.err, 0);
+    struct router *r = router_new(s.config);
+    assert_true(router_route(r, SLICE("eXample.com"), &result));
+    assert_int_equal(result.transport, 1);
+    assert_true(slice_eq(result.nexthop, SLICE("[mx.example.net]:2525")));
+    assert_true(router_route(r, SLICE("example.com."), &result));
+    assert_int_equal(result.transport, 1);
+    assert_true(router_route(r, SLICE("x.y.example.com"), &result));
+    assert_int_equal(result.transport, 0);
+    assert_true(slice_eq(result.nexthop, SLICE("x.y.example.com")));
+    assert_true(router_route(r, SLICE("[192.0.2.1]"), &result));
+    assert_false(router_route(r, SLICE("xexample.com"), &result));
+    assert_false(router_route(r, SLICE("com"), &result));
+    assert_false(router_route(r, SLICE(""), &result));
+    assert_false(router_route(r, SLICE("."), &result));
+    assert_false(router_route(r, SLICE(".."), &result));
+    memset(longest, 'a', sizeof(longest));
+    assert_false(router_route(r, slice_make(longest, sizeof(longest)), &result));
+    router_free(r);
+    router_free(NULL);
+    config_free(s.config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_as_naive),
+        cmocka_unit_test(what_a_route_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
