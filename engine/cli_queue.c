@@ -116,7 +116,7 @@ static void print_counts(const struct query *q, const json_t *o, size_t number)
     FILE *out = q->cli->out;
     if (number == 0) {
         (void)fprintf(out, "%-10s %-32s %-9s %6s %5s %7s %5s %5s %9s %9s  %s\n", "TRANSPORT",
-                      "DESTINATION", "STATE", "WINDOW", "BUSY", "TODO", "CONNS", "IDLE",
+                      "DESTINATION", "STATE", "WINDOW", "BUSY", "WAITING", "CONNS", "IDLE",
                       "DELIVERED", "DEFERRED", "WHY");
     }
     if (json_is_true(json_object_get(o, "totals"))) {

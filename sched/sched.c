@@ -271,7 +271,8 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
 
 uint32_t sched_in_flight(const struct sched *s)
 {
-    return (uint32_t)s->shared.entries_in_flight;
+    /* One may be selected whose DELIVER waits behind the CLOSE that makes room for it. */
+    return (uint32_t)s->shared.entries_in_flight - (s->undelivered != NULL);
 }
 
 uint64_t sched_entry_message_id(const struct sched_entry *e)

@@ -1,8 +1,8 @@
 /* Transcripts of whole sessions. Each is run as written, then with every turn cut in two at every
  * byte, then byte by byte: replies and events must not depend on the cuts. */
 #include "net/smtp_server.h"
-#include "smtp_shell.h"
-#include "unit.h"
+#include "tests/unit/smtp_shell.h"
+#include "tests/unit/unit.h"
 
 #include <string.h>
 

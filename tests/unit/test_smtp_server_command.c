@@ -1,8 +1,8 @@
 /* Every sequence of commands and failures up to a length, against a model of a dozen lines: the
  * transaction must be in the same state whatever failed before. And the limits of commands. */
 #include "net/smtp_server.h"
-#include "smtp_shell.h"
-#include "unit.h"
+#include "tests/unit/smtp_shell.h"
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
