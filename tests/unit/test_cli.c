@@ -1,7 +1,7 @@
 /* The commands against a scripted daemon: a thread that listens on a Unix socket in a folder of its
  * own, expects lines and answers. */
 #include "engine/cli.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 #include <pthread.h>
 #include <stdlib.h>
