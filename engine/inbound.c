@@ -209,7 +209,8 @@ static const char *protocol_name(const struct smtp_server *s)
     static const char *const names[2][2][2] = {
         {{"ESMTP", "ESMTPA"}, {"ESMTPS", "ESMTPSA"}},
         {{"UTF8SMTP", "UTF8SMTPA"}, {"UTF8SMTPS", "UTF8SMTPSA"}}};
-    return s->is_esmtp ? names[s->is_smtputf8][s->is_tls][s->is_authenticated] : "SMTP";
+    return s->is_esmtp || s->is_smtputf8 ? names[s->is_smtputf8][s->is_tls][s->is_authenticated]
+                                         : "SMTP";
 }
 
 static int fill_envelope(struct inbound *c)
@@ -426,6 +427,10 @@ static bool must_pause(struct inbound *c)
 
 static void set_timer(struct inbound *c)
 {
+    if (list_is_linked(&c->paused)) {
+        timeout_set(&c->worker->timeouts, &c->timer, USEC_NEVER); /* it is us who let it wait */
+        return;
+    }
     usec_t deadline = smtp_server_deadline(&c->smtp);
     if (c->is_handshaking || c->is_closing || c->smtp.out.len > 0) {
         /* A peer that does not read or does not finish its handshake has the same patience. */
