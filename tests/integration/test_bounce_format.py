@@ -63,7 +63,8 @@ def test_failure():
     assert (first["Action"], first["Status"]) == ("failed", "5.1.1")
     assert first["Remote-MTA"] == "dns; mx.y.example"
     assert first["Diagnostic-Code"].startswith("smtp; 550 5.1.1 <b@y.example>: Recipient")
-    assert first["Diagnostic-Code"].endswith("try once more")
+    words = " ".join(first["Diagnostic-Code"].split())  # unfolding differs between Python versions
+    assert words.endswith("try once more")
     assert second["Final-Recipient"] == 'rfc822; "odd \\" one"@z.example'
     assert (second["Action"], second["Status"]) == ("failed", "4.4.1")
     assert second["Diagnostic-Code"].startswith("x-sluice; connect to mx.z.example")
