@@ -250,7 +250,7 @@ static int receive(struct sink_session *s)
 /* Everything that can be done now. returns: false when the session is over */
 static bool advance(struct sink_session *s)
 {
-    struct timeout_queue *timeouts = &s->worker->timeouts;
+    s->is_yielding = false;
     for (int reads = 0;; reads++) {
         bool is_full = process(s);
         if (!flush(s)) {
@@ -275,7 +275,8 @@ static bool advance(struct sink_session *s)
             return true;
         }
         if (reads >= READS_A_PASS) {
-            timeout_set(timeouts, &s->timer, clock_mono());
+            s->is_yielding = true;
+            timeout_set(&s->worker->timeouts, &s->timer, clock_mono());
             return true;
         }
         int result = receive(s);
@@ -289,7 +290,7 @@ static void run(struct sink_session *s)
 {
     if (!advance(s)) {
         sink_session_free(s);
-    } else if (!s->is_paused && s->timer.deadline > clock_mono()) {
+    } else if (!s->is_paused && !s->is_yielding) {
         timeout_set(&s->worker->timeouts, &s->timer, clock_mono() + IDLE_LIMIT);
     }
 }
@@ -308,7 +309,7 @@ static void session_expired(struct timeout *t, usec_t now)
     if (s->is_paused) {
         s->is_paused = false;
         s->is_delayed = true;
-    } else if (!stream_can_read(&s->stream)) {
+    } else if (!s->is_yielding) {
         sink_session_free(s); /* silent for too long */
         return;
     }

@@ -38,8 +38,9 @@ struct sink_session {
     struct buf in, out;
     size_t taken; /* bytes at the start of `in` that were processed */
     enum sink_state state;
-    bool is_paused;  /* a delay runs; input waits */
-    bool is_delayed; /* the delay of what comes next has passed */
+    bool is_paused;   /* a delay runs; input waits */
+    bool is_delayed;  /* the delay of what comes next has passed */
+    bool is_yielding; /* others have their turn; goes on in the next pass */
     bool is_input_over;
 
     /* the transaction */

@@ -173,9 +173,10 @@ static void ask_addresses(struct resolution *n, usec_t now)
     }
     for (uint32_t h = 0; h < n->host_count; h++) {
         struct slice name = n->hosts[h].name;
-        if ((families != DNS_FAMILIES_IPV6 && !ask(n, name, DNS_TYPE_A, &n->waiters[h * 2], now)) ||
+        if ((families != DNS_FAMILIES_IPV6 &&
+             !ask(n, name, DNS_TYPE_A, &n->waiters[(size_t)h * 2], now)) ||
             (families != DNS_FAMILIES_IPV4 &&
-             !ask(n, name, DNS_TYPE_AAAA, &n->waiters[h * 2 + 1], now))) {
+             !ask(n, name, DNS_TYPE_AAAA, &n->waiters[(size_t)h * 2 + 1], now))) {
             resolution_done(n, FINDING_NO_MEMORY);
             return;
         }
@@ -421,7 +422,8 @@ static usec_t fill_hosts(struct resolution *n, usec_t now)
 
 static bool is_authentic(const struct resolution *n, const struct mx_target *target)
 {
-    const struct dns_rrset *set = n->waiters[target->host * 2 + (target->ip.family == 6)].set;
+    const struct dns_rrset *set =
+        n->waiters[(size_t)target->host * 2 + (target->ip.family == 6)].set;
 
     return set->is_authentic && (n->mx.set == NULL || n->mx.set->is_authentic);
 }

@@ -39,7 +39,8 @@ static int complete_hostname(struct config_loader *l, struct config *c)
             return -ENOMEM;
         }
     }
-    if (nexthop_parse(slice_of(c->hostname), 0, &parsed) < 0 || !parsed.wants_mx || parsed.port != 0) {
+    if (nexthop_parse(slice_of(c->hostname), 0, &parsed) < 0 || !parsed.wants_mx ||
+        parsed.port != 0) {
         config_complain(l, config_place_of(l, CONFIG_SECTION_GLOBAL, 0, "hostname"), "hostname",
                         "\"%s\" is not a host name; write a fully qualified name, such as "
                         "mail.example.com",
@@ -193,6 +194,7 @@ static int check_transport(struct config_loader *l, struct config *c, size_t ind
     s->message_recipient_limit = c->message_recipient_limit;
     s->message_recipient_minimum = c->message_recipient_minimum;
     s->minimal_backoff_time = c->minimal_backoff_time;
+    s->feedback_debug = c->destination_concurrency_feedback_debug;
     s->connection_idle_limit = t->smtp.smtp_connection_cache_time_limit;
     s->must_resolve = true;
     if (t->smtp.smtp_helo_name == NULL) {
@@ -283,7 +285,9 @@ static void check_nexthop(struct config_loader *l, const struct config *c, size_
     if (r->nexthop[0] == '\0') {
         return;
     }
-    if (nexthop_parse(slice_of(r->nexthop), 0, &n) < 0) {
+    struct ip bare; /* an address without brackets would be looked up as a name */
+    if (nexthop_parse(slice_of(r->nexthop), 0, &n) < 0 ||
+        (n.wants_mx && ip_parse(slice_of(n.name.text), &bare) == 0)) {
         config_complain(l, place, "nexthop",
                         "\"%.80s\" is not a nexthop; write HOST, HOST:PORT, [HOST]:PORT or "
                         "[ADDRESS]:PORT",

@@ -17,25 +17,19 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "dns/hosts.h"
+#include "engine/body_stream.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/request.h"
 #include "engine/result.h"
-#include "engine/spool_store.h"
 #include "net/outcome.h"
 #include "net/smtp_client.h"
-#include "net/smtp_wire.h"
 #include "net/stream.h"
 #include "net/tls.h"
 
-enum {
-    ROUNDS_PER_PASS = 8,
-    BODY_BYTES_PER_PASS = 256 << 10,
-    BODY_RUNS = 32,
-    UNSENT_MAX = 128 << 10,
-};
+enum { ROUNDS_PER_PASS = 8 };
 static const usec_t leaving_time = 5 * USEC_PER_SEC; /* to flush QUIT and close */
 
 enum state { CONNECTING, HANDSHAKE, TALKING, IDLE, LEAVING };
@@ -64,12 +58,7 @@ struct outbound {
     /* the delivery under way; request.delivery is NULL while idle */
     struct request request;
 
-    /* its body */
-    bool is_streaming;
-    uint32_t chunk;
-    size_t offset;
-    struct smtp_wire wire;
-    struct buf unsent;         /* wire bytes of the body that the socket did not take */
+    struct body_stream body;   /* its body */
 };
 
 static void run(struct outbound *c);
@@ -94,8 +83,7 @@ static void close_socket(struct outbound *c)
         c->has_core = false;
     }
     list_remove(&c->ready.link);
-    c->is_streaming = false;
-    buf_clear(&c->unsent);
+    body_stream_drop(&c->body);
 }
 
 static void leave_table(struct outbound *c)
@@ -112,7 +100,7 @@ static void free_connection(struct outbound *c)
     leave_table(c);
     timeout_remove(&c->worker->timeouts, &c->timer);
     dns_hosts_put(c->hosts);
-    buf_fini(&c->unsent);
+    body_stream_fini(&c->body);
     list_remove(&c->all);
     atomic_fetch_sub_explicit(&c->worker->outbound_count, 1, memory_order_relaxed);
     free(c);
@@ -271,122 +259,6 @@ static void try_again(struct outbound *c)
     }
 }
 
-/* --- the body ---------------------------------------------------------------------------------- */
-
-/* returns false when the socket is full or the connection failed (then c may be gone: see run) */
-static int write_runs(struct outbound *c, const struct slice *runs, int count)
-{
-    struct iovec iov[BODY_RUNS];
-    size_t total = 0;
-    for (int i = 0; i < count; i++) {
-        iov[i].iov_base = (void *)(uintptr_t)runs[i].data;
-        iov[i].iov_len = runs[i].len;
-        total += runs[i].len;
-    }
-    ssize_t n = total == 0 ? 0 : stream_writev(&c->stream, iov, count, true);
-    if (n < 0 && n != ERR_AGAIN) {
-        return (int)n;
-    }
-    size_t taken = n < 0 ? 0 : (size_t)n;
-    if (taken > 0) {
-        smtp_client_body_progress(&c->smtp, taken, c->worker->now);
-    }
-    if (taken == total) {
-        return 0;
-    }
-    for (int i = 0; i < count; i++) {
-        size_t skip = taken < runs[i].len ? taken : runs[i].len;
-        buf_append_slice(&c->unsent, slice_from(runs[i], skip));
-        taken -= skip;
-    }
-    return c->unsent.failed ? -ENOMEM : ERR_AGAIN;
-}
-
-static int flush_unsent(struct outbound *c)
-{
-    while (c->unsent.len > 0) {
-        ssize_t n = stream_write(&c->stream, c->unsent.data, c->unsent.len, true);
-        if (n < 0) {
-            return (int)n;
-        }
-        smtp_client_body_progress(&c->smtp, (size_t)n, c->worker->now);
-        buf_consume(&c->unsent, (size_t)n);
-    }
-    return 0;
-}
-
-/* Reads the spool where the stream stands. returns 0 with an empty slice at the end of the body */
-static int body_piece(struct outbound *c, struct slice *ret)
-{
-    const struct spool_envelope *e = &c->request.delivery->message->envelope;
-    uint32_t chunks = e->chunk_count == 0 ? 1 : e->chunk_count;
-    *ret = SLICE("");
-    if (c->chunk == chunks) {
-        return 0;
-    }
-    struct spool_reader *reader = worker_reader(c->worker);
-    if (reader == NULL) {
-        return ERR_AGAIN;
-    }
-    struct slice chunk;
-    int err = spool_read_chunk(reader, e->id, c->chunk, &chunk);
-    if (err != 0) {
-        return err;
-    }
-    *ret = slice_from(chunk, c->offset);
-    return 0;
-}
-
-/* Writes the body as far as the socket takes it. errors: ERR_AGAIN: later; others: of the write or
- * of the spool (*ret_local) */
-static int stream_body(struct outbound *c, bool *ret_local)
-{
-    size_t budget = BODY_BYTES_PER_PASS;
-    *ret_local = false;
-    int err = flush_unsent(c);
-    while (err == 0) {
-        struct slice piece, runs[BODY_RUNS];
-        err = body_piece(c, &piece);
-        if (err != 0) {
-            *ret_local = err != ERR_AGAIN;
-            return err;
-        }
-        if (piece.len == 0) {
-            uint32_t chunks = c->request.delivery->message->envelope.chunk_count;
-            if (c->chunk < (chunks == 0 ? 1 : chunks)) {
-                c->chunk++;
-                c->offset = 0;
-                continue;
-            }
-            if (smtp_wire_end(&c->wire, &runs[0]) != 0) {
-                *ret_local = true;
-                return ERR_CORRUPT;
-            }
-            c->is_streaming = false;
-            err = write_runs(c, runs, 1);
-            if (err == 0 || err == ERR_AGAIN) {
-                smtp_client_body_sent(&c->smtp, c->worker->now);
-            }
-            return err;
-        }
-        if (budget == 0) {
-            worker_run_again(c->worker, &c->ready);
-            return ERR_AGAIN;
-        }
-        struct slice rest = slice_to(piece, piece.len < budget ? piece.len : budget);
-        size_t offered = rest.len;
-        int count = smtp_wire_runs(&c->wire, &rest, runs, BODY_RUNS);
-        if (count < 0) {
-            *ret_local = true;
-            return ERR_CORRUPT;
-        }
-        c->offset += offered - rest.len;
-        budget -= offered - rest.len;
-        err = write_runs(c, runs, count);
-    }
-    return err;
-}
-
 /* --- the dialogue ------------------------------------------------------------------------------ */
 
 static void go_on_idle(struct outbound *c);
@@ -512,14 +384,10 @@ static bool take_event(struct outbound *c, const struct smtp_client_event *e)
         ready_for_mail(c);
         return true;
     case SMTP_CLIENT_WANT_BODY:
-        c->is_streaming = true;
-        c->chunk = 0;
-        c->offset = 0;
-        smtp_wire_init(&c->wire);
+        body_stream_begin(&c->body, &c->request.delivery->message->envelope);
         return true;
     case SMTP_CLIENT_STOP_BODY:
-        c->is_streaming = false;
-        buf_clear(&c->unsent);
+        body_stream_drop(&c->body);
         return true;
     case SMTP_CLIENT_RECIPIENT:
         request_recipient(&c->request, e->index, e->verdict);
@@ -559,7 +427,7 @@ static bool drain_events(struct outbound *c)
 
 static bool write_commands(struct outbound *c)
 {
-    while (c->smtp.out.len > 0 && c->unsent.len == 0 && stream_can_write(&c->stream)) {
+    while (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body) && stream_can_write(&c->stream)) {
         ssize_t n = stream_write(&c->stream, c->smtp.out.data, c->smtp.out.len, false);
         if (n == ERR_AGAIN) {
             break;
@@ -575,30 +443,28 @@ static bool write_commands(struct outbound *c)
 
 static bool write_body(struct outbound *c)
 {
-    bool is_local;
-    if (!c->is_streaming && c->unsent.len == 0) {
-        return true;
-    }
-    if (c->smtp.out.len > 0 && c->is_streaming) {
+    if (!body_stream_is_active(&c->body) ||
+        (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body))) {
         return true; /* commands first */
     }
-    int err = c->is_streaming ? stream_body(c, &is_local) : flush_unsent(c);
-    is_local = c->is_streaming && err != 0 && err != ERR_AGAIN && is_local;
-    if (err == ERR_AGAIN) {
-        if (c->is_streaming && stream_can_write(&c->stream)) {
-            worker_run_again(c->worker, &c->ready); /* the spool was not readable */
-        }
-        return true;
+    bool was_streaming = c->body.is_streaming;
+    struct body_progress progress;
+    int err = body_stream_write(&c->body, &c->stream, c->worker, &progress);
+    if (progress.written > 0) {
+        smtp_client_body_progress(&c->smtp, progress.written, c->worker->now);
     }
-    if (err != 0) {
-        if (is_local) {
-            log_error("spool: cannot read a message body: %s", err_str(err));
-            smtp_client_body_failed(&c->smtp, false, SLICE("message cannot be read"),
-                                    c->worker->now);
-        } else {
-            smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : -err, c->worker->now);
+    if (was_streaming && !c->body.is_streaming && (err == 0 || err == ERR_AGAIN)) {
+        smtp_client_body_sent(&c->smtp, c->worker->now);
+    }
+    if (err == ERR_AGAIN) {
+        if (progress.wants_pass) {
+            worker_run_again(c->worker, &c->ready);
         }
-        return drain_events(c);
+    } else if (err != 0 && progress.is_local) {
+        log_error("spool: cannot read a message body: %s", err_str(err));
+        smtp_client_body_failed(&c->smtp, false, SLICE("message cannot be read"), c->worker->now);
+    } else if (err != 0) {
+        smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : -err, c->worker->now);
     }
     return drain_events(c);
 }
@@ -754,7 +620,7 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
     c->ready.run = run_ready;
     c->stream.fd = -1;
     list_init(&c->ready.link);
-    buf_init(&c->unsent, UNSENT_MAX);
+    body_stream_init(&c->body);
     if (timeout_add(&w->timeouts, &c->timer, on_timeout) != 0) {
         free(c);
         return NULL;
@@ -801,7 +667,9 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     request_reuse(&c->request, settings(c), c->hosts, c->host);
     c->state = TALKING;
     start_transaction(c);
-    run(c);
+    if (drain_events(c)) {
+        run(c);
+    }
 }
 
 void outbound_close(struct worker *w, uint32_t transport, uint32_t connection)
@@ -812,7 +680,7 @@ void outbound_close(struct worker *w, uint32_t transport, uint32_t connection)
     }
     smtp_client_quit(&c->smtp, w->now);
     begin_leaving(c);
-    run(c);
+    (void)drain_events(c); /* it is left to the ready list, or gone */
 }
 
 int outbound_start(struct worker *w)

@@ -1,5 +1,5 @@
 /* Test certificates through the library's own API; see the header. */
-#include "certificate.h"
+#include "tests/unit/certificate.h"
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>

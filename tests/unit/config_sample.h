@@ -3,16 +3,10 @@
 #define TESTS_UNIT_CONFIG_SAMPLE_H
 
 #include "engine/config.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-/* clang-format off: cmocka needs the headers above */
-#include <cmocka.h>
-/* clang-format on */
 
 struct sample {
     struct config *config;

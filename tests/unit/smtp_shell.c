@@ -1,6 +1,6 @@
 /* The shell without I/O. It also checks the contract of the core: recipients before content,
  * one end for every transaction that began, bounded buffers, progress with every step. */
-#include "smtp_shell.h"
+#include "tests/unit/smtp_shell.h"
 
 #include <stdio.h>
 #include <stdlib.h>

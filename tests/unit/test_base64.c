@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "net/base64.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <string.h>
 

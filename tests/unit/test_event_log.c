@@ -2,7 +2,7 @@
  * through rotation and torn ends. */
 #include <time.h>
 #include "engine/event_log.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* JSON text: whatever goes in, what comes out is valid and harmless. */
 #include "engine/json_line.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <jansson.h>
 #include <string.h>

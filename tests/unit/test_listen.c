@@ -1,7 +1,7 @@
 /* Listening sockets on loopback. */
 #include "base/error.h"
 #include "net/listen.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The poller: edges, levels, slots that are recycled while their events are under way. */
 #include "net/poller.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <stdlib.h>

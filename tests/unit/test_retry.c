@@ -1,6 +1,6 @@
 /* Retry times against the worked vectors TM. */
 #include "engine/retry.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #define SEC USEC_PER_SEC
 

@@ -1,5 +1,5 @@
 #include "net/smtp_body.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "net/smtp_command.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 static void test_verbs(void **state)
 {

@@ -1,7 +1,7 @@
 #include "net/base64.h"
 #include "net/smtp_server.h"
-#include "smtp_shell.h"
-#include "unit.h"
+#include "tests/unit/smtp_shell.h"
+#include "tests/unit/unit.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* Smuggling: every end-of-data candidate, followed by commands that must stay content, in all
  * the ways a session can carry them; and the limits of content. */
 #include "net/smtp_server.h"
-#include "smtp_shell.h"
-#include "unit.h"
+#include "tests/unit/smtp_shell.h"
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "net/listen.h"
 #include "net/poller.h"
 #include "net/stream.h"
-#include "tls_pair.h"
-#include "unit.h"
+#include "tests/unit/tls_pair.h"
+#include "tests/unit/unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

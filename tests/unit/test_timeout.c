@@ -1,6 +1,6 @@
 /* The lazily sorted deadlines against a model that searches all of them. */
 #include "net/timeout.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>

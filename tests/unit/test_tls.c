@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "net/tls.h"
 #include "net/tls_session_cache.h"
-#include "tls_pair.h"
-#include "unit.h"
+#include "tests/unit/tls_pair.h"
+#include "tests/unit/unit.h"
 
 #include <netinet/in.h>
 #include <openssl/err.h>

@@ -1,7 +1,7 @@
 /* The session cache: newest first, single use, expiry, the bound. */
 #include "base/slice.h"
 #include "net/tls_session_cache.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <openssl/ssl.h>
 #include <stdio.h>

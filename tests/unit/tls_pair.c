@@ -1,10 +1,10 @@
 /* Fixture; see the header. */
-#include "tls_pair.h"
+#include "tests/unit/tls_pair.h"
 
 #include "base/error.h"
-#include "certificate.h"
+#include "tests/unit/certificate.h"
 #include "net/poller.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

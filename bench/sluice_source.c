@@ -1,0 +1,173 @@
+/* sluice-source: the loop of the load, its reports and its end. */
+#include "base/error.h"
+#include "base/log.h"
+#include "bench/report.h"
+#include "bench/source_load.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+struct program {
+    struct source_options options;
+    struct source_load load;
+    struct poller_watch signal_watch;
+    struct timeout report_timer;
+    int signal_fd;
+};
+
+static struct program program; /* one a process */
+
+static void write_report(const char *path)
+{
+    struct buf text;
+    buf_init(&text, 0);
+    source_load_report(&program.load, &text);
+    int err = text.failed ? -ENOMEM : report_replace(path, buf_slice(&text));
+    if (err != 0) {
+        log_error("%s: %s", path, err_str(err));
+    }
+    buf_fini(&text);
+}
+
+static void report_due(struct timeout *t, usec_t now)
+{
+    write_report(program.options.json_path);
+    timeout_set(&program.load.timeouts, t, now + USEC_PER_SEC);
+}
+
+static void signal_ready(struct poller_watch *watch, unsigned events)
+{
+    struct signalfd_siginfo info;
+    (void)events; /* only input was asked for */
+    if (read(watch->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        source_load_stop(&program.load);
+    }
+}
+
+static int block_signals(void)
+{
+    sigset_t set;
+    if (sigemptyset(&set) != 0 || sigaddset(&set, SIGTERM) != 0 || sigaddset(&set, SIGINT) != 0 ||
+        sigprocmask(SIG_BLOCK, &set, NULL) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        return -errno;
+    }
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* then the old limit holds */
+    }
+}
+
+static int start(struct program *p)
+{
+    struct source_load *l = &p->load;
+    p->signal_fd = block_signals();
+    if (p->signal_fd < 0) {
+        return p->signal_fd;
+    }
+    int err = source_load_init(l, &p->options);
+    if (err == 0) {
+        err = poller_watch(&l->poller, &p->signal_watch, p->signal_fd, POLLER_READ, signal_ready);
+    }
+    if (err == 0) {
+        err = timeout_add(&l->timeouts, &p->report_timer, report_due);
+    }
+    if (err == 0 && p->options.json_path != NULL) {
+        timeout_set(&l->timeouts, &p->report_timer, clock_mono());
+    }
+    if (err == 0) {
+        err = source_load_start(l);
+    }
+    return err;
+}
+
+static int run(struct source_load *l)
+{
+    while (!source_load_is_done(l)) {
+        usec_t next = timeout_queue_next(&l->timeouts);
+        usec_t now = clock_mono();
+        int err = poller_wait(&l->poller, next == USEC_NEVER ? USEC_NEVER
+                                          : next > now       ? next - now
+                                                             : 0);
+        if (err < 0) {
+            return err;
+        }
+        (void)poller_dispatch(&l->poller);
+        (void)timeout_queue_run(&l->timeouts, clock_mono());
+    }
+    return 0;
+}
+
+/* returns: true when everything that was wanted was accepted */
+static bool print_summary(const struct source_load *l)
+{
+    struct buf text;
+    buf_init(&text, 0);
+    source_load_report(l, &text);
+    (void)fwrite(text.data, 1, text.len, stdout); /* fflush tells */
+    bool is_written = !text.failed && fflush(stdout) == 0;
+    buf_fini(&text);
+    double elapsed = (double)(l->last_ack - l->first_offer) / (double)USEC_PER_SEC;
+    (void)fprintf(stderr,
+                  "sluice-source: %llu of %llu accepted in %.2f s, %.0f a second; answer p50 %.2f "
+                  "ms, p99 %.2f ms\n",
+                  (unsigned long long)l->acked, (unsigned long long)l->offered - l->reoffered,
+                  l->acked > 0 ? elapsed : 0.0,
+                  l->acked > 0 && elapsed > 0 ? (double)l->acked / elapsed : 0.0,
+                  (double)histogram_quantile(&l->latency, 0.5) / 1000.0,
+                  (double)histogram_quantile(&l->latency, 0.99) / 1000.0);
+    bool is_complete = l->acked == l->offered - l->reoffered &&
+                       (l->options->messages == 0 || l->options->duration != 0 ||
+                        l->acked == l->options->messages);
+    if (!is_complete && l->last_problem[0] != '\0') {
+        (void)fprintf(stderr, "sluice-source: last problem: %s\n", l->last_problem);
+    }
+    return is_written && is_complete;
+}
+
+static void clean_up(struct program *p)
+{
+    poller_remove(&p->load.poller, &p->signal_watch);
+    timeout_remove(&p->load.timeouts, &p->report_timer);
+    source_load_fini(&p->load);
+    source_options_fini(&p->options);
+    (void)close(p->signal_fd);
+}
+
+int main(int argc, char **argv)
+{
+    struct program *p = &program;
+    int status = EX_OK;
+    if (source_options_parse(argc, argv, &p->options, &status) != 0) {
+        source_options_fini(&p->options);
+        return status;
+    }
+    raise_descriptor_limit();
+    int err = start(p);
+    if (err == 0) {
+        err = run(&p->load);
+    }
+    if (err != 0) {
+        log_error("%s", err_str(err));
+        status = EX_OSERR;
+    } else {
+        status = print_summary(&p->load) ? EX_OK : EX_TEMPFAIL;
+        if (p->options.json_path != NULL) {
+            write_report(p->options.json_path);
+        }
+    }
+    clean_up(p);
+    return status;
+}
