@@ -494,6 +494,7 @@ static void begin_script(struct run *r, const char *title)
     *s = (struct script){0};
     sched_config_defaults(&s->config);
     s->config.process_limit = PROCESS_LIMIT;
+    s->config.unasked_selection = true;
     (void)snprintf(r->title, sizeof(r->title), "%s", title);
 }
 

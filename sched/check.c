@@ -9,6 +9,7 @@ struct tally {
     uint64_t destinations, dead, waiting, busy, connections, idle;
     uint64_t jobs, recipients;
     int64_t slots;
+    int with_work;
 };
 
 static int fault(struct sched_fault *ret, const char *text)
@@ -39,6 +40,7 @@ static int check_window(const struct sched *s, const struct sched_destination *d
     HOLD_TRUE(!s->config.must_resolve || d->lacks_hosts == (d->hosts == NULL));
     HOLD_TRUE(d->resolve.kind == SCHED_NONE || d->is_resolving);
     HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving || s->hold);
+    HOLD_TRUE(d->has_work == (d->waiting > 0 && destination_is_open(d)));
     HOLD_TRUE(!d->is_pinned && d->scratch == NULL);
     return 0;
 }
@@ -66,6 +68,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
               d->is_resolving);
     HOLD_TRUE(destination_find(s, sched_destination_name(d)) == d);
     t->destinations++;
+    t->with_work += d->has_work;
     t->dead += d->window == WINDOW_DEAD;
     t->waiting += (uint64_t)d->waiting;
     t->busy += (uint64_t)d->busy;
@@ -210,7 +213,7 @@ static int check_counts(const struct sched *s, const struct tally *t, struct sch
 {
     HOLD_TRUE(s->shared.destinations == t->destinations && s->by_name.count == t->destinations);
     HOLD_TRUE(s->timers.count == t->destinations);
-    HOLD_TRUE(s->shared.dead == t->dead);
+    HOLD_TRUE(s->shared.dead == t->dead && s->with_work == t->with_work);
     HOLD_TRUE(s->shared.entries_waiting == t->waiting);
     HOLD_TRUE(s->shared.entries_in_flight == t->busy);
     HOLD_TRUE(s->shared.connections == t->connections && s->shared.idle == t->idle);

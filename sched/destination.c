@@ -22,12 +22,29 @@ struct sched_destination *destination_find(const struct sched *s, struct slice n
     return node == NULL ? NULL : container_of(node, struct sched_destination, node);
 }
 
+/* Keep the count of destinations that an entry could be selected for; after each change of what it
+ * depends on. */
+void destination_recount(struct sched *s, struct sched_destination *d)
+{
+    bool has_work = d->waiting > 0 && destination_is_open(d);
+    if (has_work != d->has_work) {
+        d->has_work = has_work;
+        s->with_work += has_work ? 1 : -1;
+    }
+}
+
+static void set_window(struct sched *s, struct sched_destination *d, int window)
+{
+    shared_set(&d->window, window);
+    destination_recount(s, d);
+}
+
 /* As if new: learned concurrency does not outlive the last entry (2.1). */
 static void forget(struct sched *s, struct sched_destination *d)
 {
     d->feedback = (struct feedback){0};
     d->tag = 0;
-    shared_set(&d->window, s->rule.initial);
+    set_window(s, d, s->rule.initial);
 }
 
 struct sched_destination *destination_obtain(struct sched *s, struct slice name,
@@ -133,7 +150,7 @@ void destination_revive(struct sched *s, struct sched_destination *d)
     reason_put(s, d->reason);
     d->reason = NULL;
     d->feedback = (struct feedback){0};
-    shared_set(&d->window, d->busy > 0 ? d->busy : s->rule.initial);
+    set_window(s, d, d->busy > 0 ? d->busy : s->rule.initial);
     shared_sub(&s->shared.dead, 1);
     arm(s, d, USEC_NEVER);
 }
@@ -143,7 +160,7 @@ void destination_succeed(struct sched *s, struct sched_destination *d)
     if (d->window == WINDOW_DEAD) {
         destination_revive(s, d);
     } else if (d->window > 0) {
-        shared_set(&d->window, feedback_positive(&d->feedback, &s->rule, d->window, d->busy));
+        set_window(s, d, feedback_positive(&d->feedback, &s->rule, d->window, d->busy));
     }
     debug_record(s, d, true);
 }
@@ -158,7 +175,7 @@ void destination_fail(struct sched *s, struct sched_destination *d,
     if (window == WINDOW_DEAD) {
         destination_kill(s, d, reason, s->now + s->config.minimal_backoff_time);
     } else {
-        shared_set(&d->window, window);
+        set_window(s, d, window);
     }
     debug_record(s, d, false);
 }
@@ -178,7 +195,7 @@ void destination_kill(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason, usec_t until)
 {
     assert(d->window != WINDOW_DEAD);
-    shared_set(&d->window, WINDOW_DEAD);
+    set_window(s, d, WINDOW_DEAD);
     shared_add(&s->shared.dead, 1);
     d->reason = reason_new(s, reason, true);
     arm(s, d, until);
@@ -191,7 +208,7 @@ void destination_suspend(struct sched *s, struct sched_destination *d)
     if (d->window == WINDOW_DEAD) {
         destination_revive(s, d);
     }
-    shared_set(&d->window, WINDOW_SUSPENDED);
+    set_window(s, d, WINDOW_SUSPENDED);
     arm(s, d, s->now + s->config.destination_rate_delay);
 }
 
@@ -201,7 +218,7 @@ void destination_wake(struct sched *s, struct sched_destination *d)
         destination_revive(s, d);
     } else {
         assert(d->window == WINDOW_SUSPENDED);
-        shared_set(&d->window, 1);
+        set_window(s, d, 1);
         arm(s, d, USEC_NEVER);
         destination_reconsider(s, d);
     }
@@ -248,6 +265,7 @@ static void set_hosts(struct sched *s, struct sched_destination *d, void *hosts,
     d->hosts = hosts;
     d->hosts_expire = expires;
     shared_set(&d->lacks_hosts, hosts == NULL);
+    destination_recount(s, d);
 }
 
 /* One negative report, and dead whatever the window says: without hosts nothing can be tried. */

@@ -31,6 +31,7 @@ struct sched_destination {
     usec_t hosts_expire;
     struct peer *scratch; /* of the job that a batch is being added to */
     uint32_t settled;     /* entries that are SETTLED */
+    bool has_work;        /* open, and entries wait: counted in sched.with_work */
     bool is_resolving;    /* from queueing RESOLVE to sched_resolved */
     bool is_pinned;       /* not freed however unused */
     /* Any thread, relaxed; the owner writes. */
@@ -54,6 +55,7 @@ struct sched_destination *destination_find(const struct sched *s,
 void destination_settle(struct sched *s, struct sched_destination *d);
 void destination_free(struct sched *s, struct sched_destination *d);
 
+void destination_recount(struct sched *s, struct sched_destination *d);
 /* An entry may be selected for it now. */
 bool destination_is_open(const struct sched_destination *d);
 static inline bool destination_is_dead(const struct sched_destination *d)

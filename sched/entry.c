@@ -90,6 +90,7 @@ void entry_wait(struct sched *s, struct sched_entry *e, struct peer *p)
     shared_add(&d->waiting, 1);
     shared_add(&e->job->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
+    destination_recount(s, d);
     e->job->read_entries++;
 }
 
@@ -102,6 +103,7 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     shared_sub(&e->job->waiting, 1);
     shared_sub(&s->shared.entries_waiting, 1);
     e->job->selected_entries++;
+    destination_recount(s, e->destination);
 }
 
 void entry_select(struct sched *s, struct sched_entry *e)
@@ -112,6 +114,7 @@ void entry_select(struct sched *s, struct sched_entry *e)
     shared_add(&e->job->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
+    destination_recount(s, e->destination);
 }
 
 static void uncount_recipients(struct sched *s, struct job *j, uint32_t count)
@@ -147,6 +150,7 @@ void entry_complete(struct sched *s, struct sched_entry *e)
     struct peer *p = e->peer;
     struct sched_destination *d = e->destination;
     shared_sub(&d->busy, 1);
+    destination_recount(s, d);
     shared_sub(&j->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);
     uncount_recipients(s, j, e->count);

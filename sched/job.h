@@ -19,28 +19,29 @@ struct job {
     void *handle;
     usec_t queued_time;
     /* Owner thread only. */
-    struct list in_schedule; /* sched.schedule: order of selection, changed by preemption */
-    struct list in_time;     /* sched.by_time: order of queued_time */
-    struct list peers;       /* ring, the next to try first */
-    struct pending action;   /* READ or FINISHED */
-    struct job *parent;      /* the job it preempted; NULL for none and for orphans */
-    struct list children;    /* jobs that preempted it */
+    struct list in_time;   /* sched.by_time: order of queued_time */
+    struct pending action; /* READ or FINISHED */
+    struct job *parent;    /* the job it preempted; NULL for none and for orphans */
+    struct list children;  /* jobs that preempted it */
     struct list in_children;
     int level; /* JOB_UNLINKED, 0, or depth at the time of preemption */
     int slots_available, slots_used;
-    int read_entries;     /* ever created */
-    int selected_entries; /* ever selected, or dropped */
-    int rcpt_limit;       /* recipient slots it owns */
-    uint32_t rcpt_unread; /* still in the spool */
-    uint64_t tag;         /* = sched.tag: passed over, a blocker */
+    int rcpt_limit; /* recipient slots it owns */
     usec_t refill_time;
-    bool has_more;                        /* the spool may have more recipients */
-    bool is_reading;                      /* from queueing READ to sched_submit_more */
-    bool is_stalled;                      /* blocked only because it is_reading */
-    bool has_first_entry, has_first_peer; /* the embedded ones below are in use */
+    uint32_t rcpt_unread; /* still in the spool */
     /* Any thread, relaxed; the owner writes. */
     int rcpt_count;         /* recipients in waiting and busy entries */
     uint32_t waiting, busy; /* entries */
+    /* Owner thread only: what is looked at when the job is passed over, close together. */
+    int read_entries;        /* ever created */
+    int selected_entries;    /* ever selected, or dropped */
+    uint64_t tag;            /* = sched.tag: passed over, a blocker */
+    struct list in_schedule; /* sched.schedule: order of selection, changed by preemption */
+    struct list peers;       /* ring, the next to try first */
+    bool has_more;           /* the spool may have more recipients */
+    bool is_reading;         /* from queueing READ to sched_submit_more */
+    bool is_stalled;         /* blocked only because it is_reading */
+    bool has_first_entry, has_first_peer; /* the embedded ones below are in use */
     /* Most messages have one recipient: this saves them two allocations. */
     struct peer first_peer;
     struct sched_entry first_entry;

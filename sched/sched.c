@@ -162,9 +162,18 @@ int sched_submit_more(struct sched *s, const struct sched_message *m, usec_t now
     return 0;
 }
 
+/* Looking at jobs in vain costs a step for each of them, so that is left out when no destination
+ * has both work and room (7.1, without its quirk of negative room). */
 static bool may_select(struct sched *s)
 {
-    return !s->hold && connection_is_available(s) && transport_rate_allows(s);
+    if (s->hold || !connection_is_available(s)) {
+        return false;
+    }
+    if (s->with_work == 0 && !s->config.unasked_selection) {
+        transport_rate_cancel(s);
+        return false;
+    }
+    return transport_rate_allows(s);
 }
 
 static bool select_one(struct sched *s)

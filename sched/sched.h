@@ -67,7 +67,10 @@ struct sched_config {
     usec_t connection_idle_limit;                           /* close an idle connection after */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool hold;         /* queue, deliver nothing */
-    bool feedback_debug; /* keep a record of each window update for sched_debug_next */
+    bool unasked_selection; /* sched_pull looks at jobs even when no destination can take an entry,
+                             * as when a delivery agent comes up unasked; for scripts and
+                             * simulations */
+    bool feedback_debug;    /* keep a record of each window update for sched_debug_next */
     uint64_t hash_seed;
 };
 /* All defaults of scheduler-semantics section 1; must_resolve is false, the rule is readme. */

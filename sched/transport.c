@@ -88,3 +88,10 @@ bool transport_rate_allows(struct sched *s)
     }
     return s->rate == RATE_WAITING && s->now >= s->rate_until;
 }
+
+void transport_rate_cancel(struct sched *s)
+{
+    if (s->rate == RATE_WAITING) {
+        s->rate = RATE_FREE;
+    }
+}

@@ -45,6 +45,7 @@ struct sched {
     enum selection_stage resume_stage;
 
     struct list destinations;
+    int with_work;      /* of them; 0: looking at jobs would find nothing */
     struct heap timers; /* sched_destination.timer */
     struct table by_name, by_id;
 
@@ -73,5 +74,7 @@ void transport_enter(struct sched *s, usec_t now);
 usec_t transport_wake_at(const struct sched *s);
 /* The transport rate delay allows a selection now (2.6); may start the delay. */
 bool transport_rate_allows(struct sched *s);
+/* There is nothing to select: a delay that runs was for nothing. */
+void transport_rate_cancel(struct sched *s);
 
 #endif

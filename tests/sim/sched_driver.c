@@ -141,6 +141,7 @@ static void configure(struct driver *d)
     c->process_limit = 1 + (int)take(d, CONNECTIONS);
     c->connection_idle_limit = USEC_PER_SEC * take(d, 8);
     c->must_resolve = take(d, 2) == 0;
+    c->unasked_selection = take(d, 2) == 0;
     c->feedback_debug = take(d, 2) == 0;
 }
 
