@@ -72,14 +72,18 @@ static void put_header(struct buf *out, const struct plan *p)
 {
     bool is_8bit = p->is_text_8bit || p->is_status_global || p->is_original_8bit;
     date_field(out, "Date: ", p->config->now);
+    static const char *const subjects[] = {
+        [BOUNCE_FAILURE] = "Subject: Undelivered mail returned to sender",
+        [BOUNCE_DELAY] = "Subject: Delayed mail (still being tried)",
+        [BOUNCE_CLEARED] = "Subject: Delayed mail was delivered",
+    };
     buf_append_str(out, "From: \"Mail Delivery System\" <MAILER-DAEMON@");
     bounce_text_value(out, p->config->hostname, BOUNCE_TEXT_VALUE_MAX, false);
     line(out, ">");
     buf_append_str(out, "To: <");
     bounce_text_value(out, p->message->sender, BOUNCE_TEXT_VALUE_MAX, p->is_sender_utf8);
     line(out, ">");
-    line(out, p->kind == BOUNCE_DELAY ? "Subject: Delayed mail (still being tried)"
-                                      : "Subject: Undelivered mail returned to sender");
+    line(out, subjects[p->kind]);
     buf_printf(out, "Message-Id: <%016llx.%llx@", (unsigned long long)p->config->unique,
                (unsigned long long)p->config->now);
     bounce_text_value(out, p->config->hostname, BOUNCE_TEXT_VALUE_MAX, false);
@@ -110,6 +114,11 @@ static void put_words(struct buf *out, const struct plan *p)
         line(out, "Your message could not be delivered to the recipients listed below, and");
         line(out, p->is_headers_only ? "will not be tried again. Its header is attached."
                                      : "will not be tried again. It is attached.");
+        return;
+    }
+    if (p->kind == BOUNCE_CLEARED) {
+        line(out, "Your message, of which you were told that it is delayed, has been delivered");
+        line(out, "to the recipients listed below.");
         return;
     }
     line(out, "This is a warning only. You do not need to send your message again.");
@@ -230,15 +239,18 @@ static bool is_status(struct slice s)
 static void put_recipient_status(struct buf *out, const struct plan *p,
                                  const struct bounce_recipient *r)
 {
-    bool is_delay = p->kind == BOUNCE_DELAY;
+    static const char *const actions[] = {[BOUNCE_FAILURE] = "Action: failed",
+                                          [BOUNCE_DELAY] = "Action: delayed",
+                                          [BOUNCE_CLEARED] = "Action: delivered"};
+    static const char *const statuses[] = {
+        [BOUNCE_FAILURE] = "5.0.0", [BOUNCE_DELAY] = "4.0.0", [BOUNCE_CLEARED] = "2.0.0"};
     line(out, "");
     if (r->original.len > 0) {
         field(out, "Original-Recipient: ", r->original, p->is_status_global);
     }
     put_final_recipient(out, p, r->address);
-    line(out, is_delay ? "Action: delayed" : "Action: failed");
-    field(out, "Status: ",
-          is_status(r->status) ? r->status : (is_delay ? SLICE("4.0.0") : SLICE("5.0.0")), false);
+    line(out, actions[p->kind]);
+    field(out, "Status: ", is_status(r->status) ? r->status : slice_of(statuses[p->kind]), false);
     if (r->remote_mta.len > 0) {
         field(out, "Remote-MTA: dns; ", r->remote_mta, p->is_status_global);
     }
@@ -248,7 +260,7 @@ static void put_recipient_status(struct buf *out, const struct plan *p,
         bounce_text_folded(out, r->diagnostic, strlen(name), "    ", p->is_status_global);
         line(out, "");
     }
-    if (is_delay && p->config->retry_until != 0) {
+    if (p->kind == BOUNCE_DELAY && p->config->retry_until != 0) {
         date_field(out, "Will-Retry-Until: ", p->config->retry_until);
     }
 }
@@ -294,7 +306,7 @@ static void make_plan(struct plan *p)
     p->told = p->count < BOUNCE_RECIPIENTS_MAX ? p->count : BOUNCE_RECIPIENTS_MAX;
     bounce_text_measure(m->parts, m->part_count, p->config->size_limit, &p->original);
     p->is_headers_only =
-        m->is_headers_only || p->kind == BOUNCE_DELAY || p->original.total > p->config->size_limit;
+        m->is_headers_only || p->kind != BOUNCE_FAILURE || p->original.total > p->config->size_limit;
     for (size_t i = 0; i < p->told && is_ascii; i++) {
         const struct bounce_recipient *r = &p->recipients[i];
         is_ascii = bounce_text_is_ascii(r->address) && bounce_text_is_ascii(r->diagnostic) &&

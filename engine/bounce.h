@@ -16,6 +16,7 @@
 enum bounce_kind {
     BOUNCE_FAILURE, /* recipients that failed or expired */
     BOUNCE_DELAY,   /* recipients that are still being tried */
+    BOUNCE_CLEARED, /* recipients that were reached after a delay notice */
 };
 
 /* All slices may hold bytes that strangers chose; they are sanitised. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
@@ -265,23 +266,37 @@ static int usage(const struct query *q, const char *what)
     return EX_USAGE;
 }
 
-static bool is_word(const char *text, const char *letters)
+static bool is_number(const char *text)
 {
     size_t len = strlen(text);
-    return len > 0 && len <= 20 && strspn(text, letters) == len;
+    return len > 0 && len <= 9 && strspn(text, "0123456789") == len;
+}
+
+/* An id as the protocol writes it, from one that may lack its leading zeros. */
+static bool read_id(const char *text, char ret[17])
+{
+    size_t len = strlen(text);
+    if (len == 0 || len > 16 || strspn(text, "0123456789abcdefABCDEF") != len) {
+        return false;
+    }
+    (void)snprintf(ret, 17, "%016llx", strtoull(text, NULL, 16));
+    return true;
 }
 
 static int list(struct query *q, int argc, char **argv)
 {
     char request[CONTROL_REQUEST_MAX_BYTES] = "queue list";
     for (int i = 0; i < argc; i += 2) {
+        char id[17] = "";
         bool is_limit = strcmp(argv[i], "--limit") == 0;
-        if ((!is_limit && strcmp(argv[i], "--after") != 0) || i + 1 >= argc || i > 2 ||
-            !is_word(argv[i + 1], is_limit ? "0123456789" : "0123456789abcdefABCDEF")) {
+        bool is_after = strcmp(argv[i], "--after") == 0 && i + 1 < argc && read_id(argv[i + 1], id);
+        bool is_good = is_after || (is_limit && i + 1 < argc && is_number(argv[i + 1]));
+        if (!is_good || i > 2) {
             return usage(q, "list takes --limit NUMBER and --after ID");
         }
         size_t len = strlen(request);
-        (void)snprintf(request + len, sizeof(request) - len, " %s=%s", argv[i] + 2, argv[i + 1]);
+        (void)snprintf(request + len, sizeof(request) - len, " %s=%s", argv[i] + 2,
+                       is_after ? id : argv[i + 1]);
     }
     q->print = print_list;
     return ask(q, request);
@@ -289,7 +304,7 @@ static int list(struct query *q, int argc, char **argv)
 
 int cli_queue(const struct cli *cli, int argc, char **argv)
 {
-    char request[CONTROL_REQUEST_MAX_BYTES];
+    char request[CONTROL_REQUEST_MAX_BYTES], id[17];
     struct query q = {.cli = cli};
     const char *what = argc > 1 ? argv[1] : "list";
     if (what[0] == '-') {
@@ -302,8 +317,8 @@ int cli_queue(const struct cli *cli, int argc, char **argv)
         q.print = print_counts;
         return ask(&q, "queue counts");
     }
-    if (strcmp(what, "show") == 0 && argc == 3 && is_word(argv[2], "0123456789abcdefABCDEF")) {
-        (void)snprintf(request, sizeof(request), "queue show %s", argv[2]);
+    if (strcmp(what, "show") == 0 && argc == 3 && read_id(argv[2], id)) {
+        (void)snprintf(request, sizeof(request), "queue show %s", id);
         q.print = print_show;
         return ask(&q, request);
     }

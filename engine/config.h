@@ -100,7 +100,6 @@ struct config_smtp {
     int smtp_tcp_port;
     int smtp_mx_address_limit;               /* 0 = none */
     int smtp_mx_session_limit;               /* 0 = none */
-    int smtp_line_length_limit;              /* bytes without CRLF; 0 = none */
     usec_t smtp_connection_cache_time_limit; /* idle; also sched.connection_idle_limit */
     usec_t smtp_connection_reuse_time_limit; /* age */
     int smtp_connection_reuse_count_limit;   /* messages; 0 = none */

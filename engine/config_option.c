@@ -277,8 +277,6 @@ const struct config_option config_options[] = {
          "mail bounces."),
     BOOL("smtp_always_send_ehlo", SMTP(smtp_always_send_ehlo), "yes",
          "Send EHLO also to a host whose greeting does not say ESMTP."),
-    INT("smtp_line_length_limit", SMTP(smtp_line_length_limit), "998", 0, 1 << 20,
-        "Longer lines of a message are folded when they are sent. 0: sent as they are."),
     TEXT("smtp_helo_name", SMTP(smtp_helo_name), NULL, "`hostname`", 255,
          "The name in EHLO and HELO."),
     CHOICE("smtp_tls_security_level", SMTP(smtp_tls_security_level), "may", tls_choices,

@@ -623,8 +623,10 @@ static int bind_socket(const char *path, int *ret)
         return -ENAMETOOLONG;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    /* The spool's lock says that no other daemon is alive: what is there is left over. */
-    if (unlink(path) != 0 && errno != ENOENT) {
+    /* The spool's lock says that no other daemon is alive: a socket that is there is left over.
+     * Anything else is somebody's, and the bind below says that the address is in use. */
+    struct stat found;
+    if (lstat(path, &found) == 0 && S_ISSOCK(found.st_mode) && unlink(path) != 0) {
         return -errno;
     }
     mode_t mask = umask(0117);

@@ -184,7 +184,7 @@ static int open_spool(struct engine *e)
 
 static int open_event_log(struct engine *e)
 {
-    if (e->config->event_log_path == NULL) {
+    if (strcmp(e->config->event_log_path, "none") == 0) {
         return EX_OK;
     }
     e->events = calloc(1, sizeof(*e->events));

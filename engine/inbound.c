@@ -116,6 +116,10 @@ static void accept_envelope(struct inbound *c)
         smtp_server_answer(&c->smtp, 452, "4.3.0", "Queue not available, try again later", now);
         return;
     }
+    if (c->listener->config != NULL && c->listener->config->require_tls && !c->smtp.is_tls) {
+        smtp_server_answer(&c->smtp, 530, "5.7.0", "Must issue a STARTTLS command first", now);
+        return;
+    }
     uint64_t id = engine_new_id(e);
     c->intake = engine_id_is_reserved(e, id) ? intake_new() : NULL;
     if (c->intake == NULL) {
@@ -205,7 +209,8 @@ static const char *protocol_name(const struct smtp_server *s)
     static const char *const names[2][2][2] = {
         {{"ESMTP", "ESMTPA"}, {"ESMTPS", "ESMTPSA"}},
         {{"UTF8SMTP", "UTF8SMTPA"}, {"UTF8SMTPS", "UTF8SMTPSA"}}};
-    return s->is_esmtp ? names[s->is_smtputf8][s->is_tls][s->is_authenticated] : "SMTP";
+    return s->is_esmtp || s->is_smtputf8 ? names[s->is_smtputf8][s->is_tls][s->is_authenticated]
+                                         : "SMTP";
 }
 
 static int fill_envelope(struct inbound *c)
@@ -422,6 +427,10 @@ static bool must_pause(struct inbound *c)
 
 static void set_timer(struct inbound *c)
 {
+    if (list_is_linked(&c->paused)) {
+        timeout_set(&c->worker->timeouts, &c->timer, USEC_NEVER); /* it is us who let it wait */
+        return;
+    }
     usec_t deadline = smtp_server_deadline(&c->smtp);
     if (c->is_handshaking || c->is_closing || c->smtp.out.len > 0) {
         /* A peer that does not read or does not finish its handshake has the same patience. */

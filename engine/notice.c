@@ -15,18 +15,6 @@
 
 enum { PARTS_MAX = 64 }; /* chunks of an original that comes back whole: 4 MB */
 
-static uint32_t count_told(const struct result *r, enum notice_kind kind)
-{
-    uint32_t count = 0;
-    for (; r != NULL; r = r->next) {
-        for (uint32_t i = 0; i < r->count; i++) {
-            count += r->recipients[i].kind != RESULT_DELIVERED;
-        }
-    }
-    (void)kind;
-    return count;
-}
-
 static bool is_told(enum notice_kind kind, uint8_t result)
 {
     switch (kind) {
@@ -36,8 +24,21 @@ static bool is_told(enum notice_kind kind, uint8_t result)
         return result != RESULT_DELIVERED;
     case NOTICE_DELAYED:
         return result == RESULT_DEFERRED;
+    case NOTICE_CLEARED:
+        return result == RESULT_DELIVERED;
     }
     return false;
+}
+
+static uint32_t count_told(const struct result *r, enum notice_kind kind)
+{
+    uint32_t count = 0;
+    for (; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            count += is_told(kind, r->recipients[i].kind);
+        }
+    }
+    return count;
 }
 
 static size_t describe(const struct message *m, const struct result *r, enum notice_kind kind,
@@ -96,6 +97,13 @@ static uint32_t body_flags(struct slice body, bool is_utf8)
     return flags;
 }
 
+static enum bounce_kind bounce_kind(enum notice_kind kind)
+{
+    return kind == NOTICE_DELAYED   ? BOUNCE_DELAY
+           : kind == NOTICE_CLEARED ? BOUNCE_CLEARED
+                                    : BOUNCE_FAILURE;
+}
+
 static int format(const struct config *config, struct spool_reader *reader, const struct message *m,
                   enum notice_kind kind, uint64_t id, usec_t now, struct buf *body, bool *ret_utf8)
 {
@@ -127,8 +135,7 @@ static int format(const struct config *config, struct spool_reader *reader, cons
     int err = count == 0 ? -EINVAL : spool_reader_begin(reader);
     if (err == 0) {
         bm.part_count = original(reader, m, bm.is_headers_only, parts);
-        err = bounce_format(body, &bc, &bm, kind == NOTICE_DELAYED ? BOUNCE_DELAY : BOUNCE_FAILURE,
-                            list, count, ret_utf8);
+        err = bounce_format(body, &bc, &bm, bounce_kind(kind), list, count, ret_utf8);
         spool_reader_end(reader);
     }
     free(list);

@@ -21,6 +21,7 @@ enum notice_kind {
     NOTICE_FAILED,  /* recipients refused for good */
     NOTICE_EXPIRED, /* failed ones, and those given up after maximal_queue_lifetime */
     NOTICE_DELAYED, /* still trying */
+    NOTICE_CLEARED, /* delivered after a NOTICE_DELAYED */
 };
 
 /* The notice about m's results as a reception of its own, from the null sender to m's sender.

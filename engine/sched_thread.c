@@ -378,9 +378,21 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     }
 }
 
+/* destination_concurrency_feedback_debug: what feedback did to windows since the last pass. */
+static void log_feedback(struct core *c)
+{
+    struct sched_debug d;
+    while (sched_debug_next(c->sched, &d)) {
+        log_info("feedback %s %s: limit %d window %d success %g failure %g fail_cohorts %g", d.name,
+                 d.is_positive ? "positive" : "negative", d.limit, d.window, d.success, d.failure,
+                 d.fail_cohorts);
+    }
+}
+
 static void pull(struct sched_thread *t, struct core *c)
 {
     struct sched_action action;
+    log_feedback(c);
     c->has_more = false;
     for (int i = 0; engine_may_dispatch(t->engine)
                         ? sched_pull(c->sched, &action, t->now)

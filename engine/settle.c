@@ -196,6 +196,12 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err != 0) {
         return err;
     }
+    if (!has_deferred && !has_failed && m->retry.warned && c->confirm_delay_cleared) {
+        err = put_notice(s, txn, m, NOTICE_CLEARED, now);
+        if (err != 0) {
+            return err;
+        }
+    }
     if (!has_deferred || is_expired) {
         return spool_remove(txn, &m->position);
     }

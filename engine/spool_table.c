@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 int spool_begin(struct spool_store *s, struct spool_txn **ret)
 {
@@ -36,6 +37,18 @@ void spool_abort(struct spool_txn *t)
     }
 }
 
+/* LMDB reports a write that was cut short as EIO; what cuts writes short is a full disk. */
+static int write_error(const struct spool_store *s, int rc)
+{
+    enum { NEARLY_NOTHING = 1 << 20 };
+    struct statvfs disk;
+    if (rc == EIO && fstatvfs(s->folder_fd, &disk) == 0 &&
+        (uint64_t)disk.f_bavail * disk.f_frsize < NEARLY_NOTHING) {
+        return -ENOSPC;
+    }
+    return spool_error(rc);
+}
+
 int spool_commit(struct spool_txn *t)
 {
     if (t->error != 0) {
@@ -47,7 +60,7 @@ int spool_commit(struct spool_txn *t)
     if (rc != 0) {
         /* A failed write or sync: what the page cache holds now need not be on the disk. */
         t->store->must_reopen = true;
-        return spool_error(rc);
+        return write_error(t->store, rc);
     }
     spool_note_commit(t->store);
     return 0;
@@ -64,7 +77,7 @@ int spool_txn_fail(struct spool_txn *t, int error)
 /* Result of an LMDB call whose failure can only be the storage's. */
 static int txn_result(struct spool_txn *t, int rc)
 {
-    return rc == 0 ? 0 : spool_txn_fail(t, spool_error(rc));
+    return rc == 0 ? 0 : spool_txn_fail(t, write_error(t->store, rc));
 }
 
 /* NULL when the transaction is doomed: t->error tells why. */

@@ -83,7 +83,11 @@ size_t base64_encode(struct slice data, char *out)
             value = value << 8 | (i < have ? (unsigned char)data.data[at + i] : 0U);
         }
         for (size_t i = 0; i < 4; i++) {
-            out[len++] = i <= have ? alphabet[value >> (18 - 6 * i) & 63] : '=';
+            out[len] = '=';
+            if (i <= have) {
+                out[len] = alphabet[value >> (18 - 6 * i) & 63];
+            }
+            len++;
         }
     }
     return len;

@@ -44,7 +44,10 @@ static bool is_hex(unsigned char c)
 
 static char to_lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+    if (c >= 'A' && c <= 'Z') {
+        return (char)(c + ('a' - 'A'));
+    }
+    return c;
 }
 
 static bool is_atext(unsigned char c)

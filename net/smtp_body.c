@@ -69,6 +69,14 @@ static void field_begin(struct smtp_body *body)
     facts->has_from = facts->has_from || name_is(body, SLICE("from"));
 }
 
+static char to_lower(char c)
+{
+    if (c >= 'A' && c <= 'Z') {
+        return (char)(c + ('a' - 'A'));
+    }
+    return c;
+}
+
 static void name_byte(struct smtp_body *body, char c)
 {
     if (c == ':' && body->name_len > 0) {
@@ -77,7 +85,7 @@ static void name_byte(struct smtp_body *body, char c)
         body->header = SMTP_BODY_FIELD_NAME_END;
     } else if (c > 32 && c < 127 && c != ':' && body->name_len < FIELD_NAME_MAX) {
         if (body->name_len < sizeof(body->name)) {
-            body->name[body->name_len] = c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+            body->name[body->name_len] = to_lower(c);
         }
         body->name_len++;
     } else {

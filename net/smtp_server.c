@@ -156,8 +156,37 @@ static bool is_peers_turn(const struct smtp_server *server)
     return false;
 }
 
+/* Whether the next step has something to say, whatever the peer does. */
+static bool is_event_due(const struct smtp_server *server)
+{
+    switch (server->state) {
+    case SMTP_SERVER_COMMAND:
+    case SMTP_SERVER_AUTH_INPUT:
+        return server->is_aborted || server->is_stopping;
+    case SMTP_SERVER_CLOSING:
+        return !server->is_close_told;
+    case SMTP_SERVER_TLS_WAIT:
+    case SMTP_SERVER_AUTH_WAIT:
+    case SMTP_SERVER_MAIL_WAIT:
+    case SMTP_SERVER_DATA:
+    case SMTP_SERVER_CHUNK:
+    case SMTP_SERVER_SKIP:
+    case SMTP_SERVER_BODY_END:
+    case SMTP_SERVER_MESSAGE_WAIT:
+    case SMTP_SERVER_STATE_COUNT:
+        break;
+    }
+    return false;
+}
+
 usec_t smtp_server_deadline(const struct smtp_server *server)
 {
+    if (server->is_paused) {
+        return USEC_NEVER;
+    }
+    if (is_event_due(server)) {
+        return server->now;
+    }
     if (!is_peers_turn(server)) {
         return USEC_NEVER;
     }
@@ -367,7 +396,7 @@ enum smtp_server_event smtp_server_step(struct smtp_server *server, struct slice
     if (server->is_batch_given) {
         clear_batch(server);
     }
-    if (now >= smtp_server_deadline(server)) {
+    if (!is_event_due(server) && now >= smtp_server_deadline(server)) {
         smtp_server_bye(server, 421, "4.4.2 Error: timeout exceeded");
     }
     for (;;) {
@@ -376,6 +405,7 @@ enum smtp_server_event smtp_server_step(struct smtp_server *server, struct slice
             return SMTP_SERVER_ABORTED;
         }
         if (server->state == SMTP_SERVER_CLOSING) {
+            server->is_close_told = true;
             return SMTP_SERVER_CLOSE;
         }
         if (server->out.failed) {

@@ -170,7 +170,8 @@ struct smtp_server {
     bool is_staged;  /* the shell accepted ENVELOPE and has seen no end of it */
     bool is_aborted; /* SMTP_SERVER_ABORTED is due */
     bool is_stopping;
-    bool has_failed; /* smtp_server_fail() */
+    bool is_close_told; /* SMTP_SERVER_CLOSE was returned */
+    bool has_failed;    /* smtp_server_fail() */
     int fail_code;
     char fail_text[128]; /* with the enhanced code */
     int skip_code;       /* reply after SMTP_SERVER_SKIP */
@@ -194,7 +195,10 @@ void smtp_server_fini(struct smtp_server *server); /* accepts a zeroed one; wipe
 MUST_USE enum smtp_server_event smtp_server_step(struct smtp_server *server, struct slice *in,
                                                  struct buf *body, usec_t now);
 
-/* When step must be called at the latest; USEC_NEVER while the shell owes an answer. */
+/* When step must be called at the latest: the end of the peer's time; a moment in the past while
+ * an event is due that no input will bring (after a timeout, an answer of 421, or stop);
+ * USEC_NEVER while it is the shell's turn: an answer, or the next step after BODY and
+ * RECIPIENTS. */
 usec_t smtp_server_deadline(const struct smtp_server *server);
 
 /* The shell had stopped reading for its own reasons (back-pressure) and goes on: the peer's time

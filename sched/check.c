@@ -38,7 +38,7 @@ static int check_window(const struct sched *s, const struct sched_destination *d
     HOLD_TRUE(d->feedback.success >= -0.5 && d->feedback.fail_cohorts >= 0);
     HOLD_TRUE(!s->config.must_resolve || d->lacks_hosts == (d->hosts == NULL));
     HOLD_TRUE(d->resolve.kind == SCHED_NONE || d->is_resolving);
-    HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving);
+    HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving || s->hold);
     HOLD_TRUE(!d->is_pinned && d->scratch == NULL);
     return 0;
 }

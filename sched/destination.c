@@ -229,7 +229,8 @@ static void ask(struct sched *s, struct sched_destination *d)
 
 void destination_want_hosts(struct sched *s, struct sched_destination *d)
 {
-    if (d->lacks_hosts && !d->is_resolving) {
+    /* On hold nothing is decided, not even that a destination does not exist. */
+    if (d->lacks_hosts && !d->is_resolving && !s->hold) {
         ask(s, d);
     }
 }

@@ -267,6 +267,12 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
 {
     transport_enter(s, now);
     shared_set(&s->hold, hold);
+    list_foreach_safe(d, &s->destinations, struct sched_destination, all)
+    {
+        if (d->waiting > 0) {
+            destination_want_hosts(s, d);
+        }
+    }
 }
 
 uint32_t sched_in_flight(const struct sched *s)

@@ -1,7 +1,7 @@
 /* Fuzz target: a whole session. Two bytes choose the configuration and how the rest is cut; the
  * rest is what the client sends, where byte 1 announces an action of the shell or the clock.
  * Without actions the session must end alike however its input is cut. */
-#include "smtp_shell.h"
+#include "tests/unit/smtp_shell.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define TESTS_UNIT_CONFIG_SAMPLE_H
 
 #include "engine/config.h"
-#include "unit.h"
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <string.h>

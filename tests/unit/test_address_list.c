@@ -1,7 +1,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "engine/address_list.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 static int append(void *ctx, struct slice address)
 {

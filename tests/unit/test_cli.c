@@ -1,7 +1,7 @@
 /* The commands against a scripted daemon: a thread that listens on a Unix socket in a folder of its
  * own, expects lines and answers. */
 #include "engine/cli.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -238,16 +238,18 @@ static void queue_answers(void **state)
     "{\"id\":\"00000000000000a1\",\"created\":1700000000.5,\"sender\":\"s@x\",\"size\":1234,"      \
     "\"recipients\":2,\"pending\":1,\"state\":\"deferred\",\"due\":99999999999.0,\"attempts\":3,"  \
     "\"last_reply\":\"451 4.3.0 \\u001b later\",\"new_member\":1}"
-    static const char *const list[] = {"<queue list limit=5 after=a0\r\n", ">" MESSAGE "\n",
+    static const char *const list[] = {"<queue list limit=5 after=00000000000000a0\r\n",
+                                       ">" MESSAGE "\n",
                                        ">{\"end\":true,\"count\":1,\"more\":true}\n", NULL};
     static const char *const empty[] = {"<queue list\r\n",
                                         ">{\"end\":true,\"count\":0,\"more\":false}\n", NULL};
     static const char *const cut[] = {"<queue list\r\n", ">" MESSAGE "\n", NULL};
     static const char *const junk[] = {"<queue list\r\n", ">hello\n", NULL};
-    static const char *const missing[] = {
-        "<queue show a1\r\n", ">{\"error\":\"no message a1\",\"code\":\"missing\"}\n", NULL};
+    static const char *const missing[] = {"<queue show 00000000000000a1\r\n",
+                                          ">{\"error\":\"no message a1\",\"code\":\"missing\"}\n",
+                                          NULL};
     static const char *const show[] = {
-        "<queue show a1\r\n", ">" MESSAGE "\n",
+        "<queue show 00000000000000a1\r\n", ">" MESSAGE "\n",
         ">{\"recipient\":\"r@y\",\"index\":0,\"state\":\"deferred\",\"transport\":\"smtp\","
         "\"destination\":\"y\",\"time\":1700000001,\"code\":451,\"status\":\"4.3.0\","
         "\"reply\":\"later\",\"remote_mta\":\"mx.y\"}\n",

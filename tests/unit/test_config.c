@@ -1,5 +1,5 @@
 #include "engine/config.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 #include <arpa/inet.h>
 #include <sys/un.h>

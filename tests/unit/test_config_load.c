@@ -1,7 +1,7 @@
 /* Every class of mistake with its file and line, several in one run, and what arrives of a right
  * configuration. */
 #include "base/error.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 #include <errno.h>
 #include <stdlib.h>

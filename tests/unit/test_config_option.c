@@ -1,7 +1,7 @@
 /* The table against the parameters of the queue manager and the SMTP client that it promises:
  * name, default, smallest and largest value, written down here a second time on purpose. */
 #include "engine/config_option.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 struct promise {
     const char *name;
@@ -57,7 +57,6 @@ static const struct promise promises[] = {
     {"smtp_mx_session_limit", true, "2", 0, 0},
     {"smtp_skip_5xx_greeting", true, "yes", 0, 0},
     {"smtp_always_send_ehlo", true, "yes", 0, 0},
-    {"smtp_line_length_limit", true, "998", 0, 0},
     {"smtp_connection_cache_time_limit", true, "2s", 0, 0},
     {"smtp_connection_reuse_time_limit", true, "300s", 1, 0},
     {"smtp_connection_reuse_count_limit", true, "0", 0, 0},

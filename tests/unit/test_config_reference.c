@@ -1,5 +1,5 @@
 /* docs/configuration.md is what the table prints. SOURCE_FOLDER comes from the build. */
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 #include <stdlib.h>
 

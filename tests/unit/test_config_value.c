@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "engine/config_value.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 #include <arpa/inet.h>
 #include <limits.h>

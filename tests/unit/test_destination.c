@@ -252,6 +252,22 @@ static void resolution_comes_first(void **state)
     bed_close(&b);
 }
 
+/* On hold nothing is asked, so nothing can be bounced; afterwards it is. */
+static void hold_asks_nothing(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.must_resolve = b.config.hold = true;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@d");
+    assert_string_equal(bed_log(&b), "");
+    sched_set_hold(b.sched, false, 0);
+    assert_string_equal(bed_select(&b), "none");
+    assert_string_equal(bed_log(&b), "resolve d");
+    bed_resolved(&b, 0, SCHED_RESOLVE_HARD, NULL, 0);
+    bed_close(&b);
+}
+
 /* Others are not held up by one that resolves. */
 static void resolution_holds_no_slot(void **state)
 {
@@ -446,6 +462,7 @@ int main(void)
         cmocka_unit_test(rate_delay_with_cohorts),
         cmocka_unit_test(the_dead_are_bounded),
         cmocka_unit_test(resolution_comes_first),
+        cmocka_unit_test(hold_asks_nothing),
         cmocka_unit_test(resolution_holds_no_slot),
         cmocka_unit_test(hosts_expire),
         cmocka_unit_test(soft_failure),

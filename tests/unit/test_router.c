@@ -1,7 +1,7 @@
 /* The router against a plain reading of the rules, over many random route sets and domains. */
 #include "base/buf.h"
 #include "engine/router.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 #include <strings.h>
 

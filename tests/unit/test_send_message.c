@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "engine/send_message.h"
-#include "config_sample.h"
+#include "tests/unit/config_sample.h"
 
 static const struct send_options plain = {
     .sender = {"me@host.example", 15},

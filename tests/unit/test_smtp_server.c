@@ -373,6 +373,26 @@ static void test_content_rate(void **state)
     smtp_shell_fini(&shell);
 }
 
+/* A shell that takes one event a call learns that there is another. */
+static void test_timeout_in_a_transaction(void **state)
+{
+    (void)state;
+    struct smtp_shell shell;
+    struct slice none = SLICE("");
+    smtp_shell_init(&shell);
+    smtp_shell_start(&shell, true);
+    (void)smtp_shell_feed(&shell, SLICE("EHLO c\r\n"));
+    (void)smtp_shell_feed(&shell, SLICE("MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\n"));
+    shell.now = smtp_server_deadline(&shell.server);
+    assert_int_equal(smtp_server_step(&shell.server, &none, &shell.body, shell.now),
+                     SMTP_SERVER_ABORTED);
+    assert_true(smtp_server_deadline(&shell.server) <= shell.now);
+    assert_int_equal(smtp_server_step(&shell.server, &none, &shell.body, shell.now),
+                     SMTP_SERVER_CLOSE);
+    assert_true(smtp_server_deadline(&shell.server) == USEC_NEVER);
+    smtp_shell_fini(&shell);
+}
+
 /* The time that the shell takes is not the peer's. */
 static void test_pauses(void **state)
 {
@@ -397,6 +417,7 @@ static void test_pauses(void **state)
     struct slice in = slice_make(text, sizeof(text));
     assert_int_equal(smtp_server_step(&shell.server, &in, &shell.body, shell.now),
                      SMTP_SERVER_BODY);
+    assert_true(smtp_server_deadline(&shell.server) == USEC_NEVER);
     shell.now += 10000 * USEC_PER_SEC;
     buf_clear(&shell.body);
     assert_int_equal(smtp_server_step(&shell.server, &in, &shell.body, shell.now),
@@ -424,12 +445,22 @@ static void test_refuse_and_stop(void **state)
     smtp_shell_start(&shell, true);
     (void)smtp_shell_feed(&shell, SLICE("EHLO c\r\n"));
     (void)smtp_shell_feed(&shell, SLICE("MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n"));
+    assert_true(smtp_server_deadline(&shell.server) > shell.now);
     smtp_server_stop(&shell.server);
+    assert_true(smtp_server_deadline(&shell.server) > shell.now); /* content is finished first */
     assert_int_equal(smtp_shell_feed(&shell, SLICE("hi\r\n")), SMTP_SERVER_INPUT);
     buf_clear(&shell.replies);
     assert_int_equal(smtp_shell_feed(&shell, SLICE(".\r\nMAIL FROM:<c@x>\r\n")), SMTP_SERVER_CLOSE);
     assert_true(replies_match(buf_slice(&shell.replies), "250 2.0.0 Ok|421 4.3.2"));
     assert_int_equal(shell.message_count, 1);
+    assert_true(smtp_server_deadline(&shell.server) == USEC_NEVER);
+    smtp_shell_fini(&shell);
+
+    smtp_shell_init(&shell);
+    smtp_shell_start(&shell, true);
+    assert_true(smtp_server_deadline(&shell.server) > shell.now);
+    smtp_server_stop(&shell.server);
+    assert_true(smtp_server_deadline(&shell.server) <= shell.now);
     smtp_shell_fini(&shell);
 }
 
@@ -491,10 +522,15 @@ static void test_received_header(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_transcripts),     cmocka_unit_test(test_early_talk),
-        cmocka_unit_test(test_starttls),        cmocka_unit_test(test_timeouts),
-        cmocka_unit_test(test_content_rate),    cmocka_unit_test(test_pauses),
-        cmocka_unit_test(test_refuse_and_stop), cmocka_unit_test(test_shell_refuses),
+        cmocka_unit_test(test_transcripts),
+        cmocka_unit_test(test_early_talk),
+        cmocka_unit_test(test_starttls),
+        cmocka_unit_test(test_timeouts),
+        cmocka_unit_test(test_content_rate),
+        cmocka_unit_test(test_pauses),
+        cmocka_unit_test(test_timeout_in_a_transaction),
+        cmocka_unit_test(test_refuse_and_stop),
+        cmocka_unit_test(test_shell_refuses),
         cmocka_unit_test(test_received_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,19 +53,25 @@ static int model_content(struct model *m, int needed_reply, int done_reply)
     return done_reply;
 }
 
-/* The reply code of an action, and what it changes. */
-static int model_run(struct model *m, enum action action)
+/* Whether an action comes out of order: 503, and nothing else. */
+static bool model_refuses(const struct model *m, enum action action)
 {
     bool is_mail = action == MAIL || action == MAIL_BAD || action == MAIL_REFUSED;
     if (is_mail && (!m->has_hello || m->transaction > 0)) {
-        return 503;
+        return true;
     }
     bool is_rcpt = action == RCPT || action == RCPT_BAD;
     if (is_rcpt && (m->transaction == 0 || m->transaction == 3)) {
-        return 503;
+        return true;
     }
     bool is_data = action == DATA || action == DATA_BAD || action == DATA_REFUSED;
-    if (is_data && m->transaction == 3) {
+    return is_data && m->transaction == 3;
+}
+
+/* The reply code of an action, and what it changes. */
+static int model_run(struct model *m, enum action action)
+{
+    if (model_refuses(m, action)) {
         return 503;
     }
     switch (action) {

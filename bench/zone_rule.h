@@ -1,0 +1,63 @@
+/* What sluice-zone knows: a list of rules "NAME TYPE VALUE". '#' in NAME stands for digits, and for
+ * the same digits in VALUE. The first rules that match a name decide; names compare in lower case.
+ *
+ *   d#.test     MX        10 mx.d#.test      (0 . is the null MX of RFC 7505)
+ *   mx.d#.test  A         127.0.1.#
+ *   six.test    AAAA      ::1
+ *   www.test    CNAME     d1.test
+ *   note.test   TXT       some words
+ *   gone.test   NXDOMAIN                     (also what has no rule at all)
+ *   bad.test    SERVFAIL                     also REFUSED; DROP gives no answer
+ */
+#ifndef BENCH_ZONE_RULE_H
+#define BENCH_ZONE_RULE_H
+
+#include "base/attr.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ZONE_NAME_MAX  255 /* bytes of a name as text */
+#define ZONE_RULES_MAX 10000
+
+enum zone_type {
+    ZONE_A = 1, /* these four as in RFC 1035 and 3596 */
+    ZONE_CNAME = 5,
+    ZONE_MX = 15,
+    ZONE_TXT = 16,
+    ZONE_AAAA = 28,
+    ZONE_NXDOMAIN = 0x10000, /* these are no record types */
+    ZONE_SERVFAIL,
+    ZONE_REFUSED,
+    ZONE_DROP,
+};
+
+struct zone_rule {
+    char name[ZONE_NAME_MAX + 1]; /* lower case, no final dot */
+    enum zone_type type;
+    uint16_t preference;           /* MX */
+    char value[ZONE_NAME_MAX + 1]; /* with '#' where the digits belong; "" for types without */
+};
+
+struct zone {
+    struct zone_rule *rules; /* heap */
+    size_t count;
+};
+
+/* Append one rule; a line that is empty or begins with ';' is none.
+ * errors: ERR_SYNTAX, ERR_LIMIT, -ENOMEM */
+MUST_USE int zone_add(struct zone *zone, const char *line);
+/* Every line of a file. errors: -errno; ERR_SYNTAX with the line's number in *ret_line */
+MUST_USE int zone_add_file(struct zone *zone, const char *path, int *ret_line);
+void zone_fini(struct zone *zone);
+
+/* true when the rule's name matches; ret_digits: what '#' stands for, within name */
+MUST_USE bool zone_rule_matches(const struct zone_rule *rule, struct slice name,
+                                struct slice *ret_digits);
+/* The rule's value with the digits put in. returns: false when it does not fit */
+MUST_USE bool zone_rule_value(const struct zone_rule *rule, struct slice digits,
+                              char ret[ZONE_NAME_MAX + 1]);
+
+#endif
