@@ -1,10 +1,10 @@
 #include "engine/body_stream.h"
 
+#include <errno.h>
+
 #include "base/error.h"
 #include "engine/worker.h"
 #include "net/stream.h"
-
-#include <errno.h>
 
 enum {
     BYTES_PER_PASS = 256 << 10,
@@ -23,15 +23,14 @@ void body_stream_fini(struct body_stream *b)
     buf_fini(&b->unsent);
 }
 
-void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope,
-                       size_t line_limit)
+void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope)
 {
     b->is_streaming = true;
     b->id = envelope->id;
     b->chunks = envelope->chunk_count == 0 ? 1 : envelope->chunk_count;
     b->chunk = 0;
     b->offset = 0;
-    smtp_wire_init(&b->wire, line_limit);
+    smtp_wire_init(&b->wire);
 }
 
 void body_stream_drop(struct body_stream *b)

@@ -4,13 +4,13 @@
 #ifndef ENGINE_BODY_STREAM_H
 #define ENGINE_BODY_STREAM_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/attr.h"
 #include "base/buf.h"
 #include "engine/spool_store.h"
 #include "net/smtp_wire.h"
-
-#include <stdbool.h>
-#include <stdint.h>
 
 struct stream;
 struct worker;
@@ -18,8 +18,8 @@ struct worker;
 struct body_stream {
     bool is_streaming; /* not all of the body was handed to the socket or to `unsent` */
     uint64_t id;
-    uint32_t chunks; /* of the body, at least 1 */
-    uint32_t chunk;  /* where it stands */
+    uint32_t chunks;   /* of the body, at least 1 */
+    uint32_t chunk;    /* where it stands */
     size_t offset;
     struct smtp_wire wire;
     struct buf unsent; /* wire bytes that the socket did not take */
@@ -27,9 +27,7 @@ struct body_stream {
 
 void body_stream_init(struct body_stream *b);
 void body_stream_fini(struct body_stream *b);
-/* line_limit  as in smtp_wire_init */
-void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope,
-                       size_t line_limit);
+void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope);
 /* Forget the rest of it. */
 void body_stream_drop(struct body_stream *b);
 

@@ -384,8 +384,7 @@ static bool take_event(struct outbound *c, const struct smtp_client_event *e)
         ready_for_mail(c);
         return true;
     case SMTP_CLIENT_WANT_BODY:
-        body_stream_begin(&c->body, &c->request.delivery->message->envelope,
-                          (size_t)settings(c)->smtp_line_length_limit);
+        body_stream_begin(&c->body, &c->request.delivery->message->envelope);
         return true;
     case SMTP_CLIENT_STOP_BODY:
         body_stream_drop(&c->body);

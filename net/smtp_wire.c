@@ -1,79 +1,45 @@
-/* Dot-stuffing and folding without copies, and the automaton over written bytes. Pure. */
+/* Dot-stuffing without copies, and the automaton over written bytes. Pure. */
 #include "net/smtp_wire.h"
 
 #include "base/error.h"
 
 #include <string.h>
 
-void smtp_wire_init(struct smtp_wire *w, size_t line_limit)
+void smtp_wire_init(struct smtp_wire *w)
 {
-    /* Less could not hold the blank of a fold and one character, and would never get on. */
-    enum { LEAST = 8 };
-    *w = (struct smtp_wire){
-        .at_line_start = true,
-        .line_limit = line_limit == 0 || line_limit > LEAST ? line_limit : LEAST,
-    };
+    *w = (struct smtp_wire){.at_line_start = true};
 }
 
-/* Where to fold a line with more text than `room`: there, but not inside a UTF-8 character. */
-static size_t fold_at(struct slice text, size_t room)
-{
-    size_t at = room;
-    while (at > 0 && room - at < 3 && ((unsigned char)text.data[at] & 0xc0) == 0x80) {
-        at--;
-    }
-    return ((unsigned char)text.data[at] & 0xc0) == 0x80 ? room : at;
-}
-
-/* Length of the part of s that needs nothing inserted behind its first byte: up to and including
- * the first LF that is followed by a dot, or up to the place where a line must be folded, or all.
+/* Length of the part of s that needs no doubled dot behind its first byte: up to and including the
+ * first LF that is followed by a dot, or all of it.
  *
- * returns  0 when a line end is not CRLF, or with ret_folds when the fold comes first */
-static size_t plain_run(const struct smtp_wire *w, struct slice s, bool *ret_folds)
+ * returns  0 when a line end is not CRLF */
+static size_t plain_run(const struct smtp_wire *w, struct slice s)
 {
     size_t at = 0;
-    size_t line_size = w->line_size;
     bool had_cr = w->has_cr;
-    *ret_folds = false;
     if (had_cr && s.data[0] != '\n') {
         return 0;
     }
     while (at < s.len) {
         struct slice rest = slice_from(s, at);
         size_t lf = slice_find(rest, '\n');
-        size_t text = slice_find(slice_to(rest, lf), '\r');
-        bool is_open = lf == rest.len; /* then a CR may only be the last byte */
-        bool is_good = is_open ? text + 1 >= rest.len : lf == 0 ? had_cr : text + 1 == lf;
-        if (!is_good) {
+        size_t cr = slice_find(slice_to(rest, lf), '\r');
+        if (lf == rest.len) {
+            /* An open line; a CR may only be its last byte. */
+            return cr + 1 < rest.len ? 0 : s.len;
+        }
+        bool is_crlf = lf == 0 ? had_cr : cr + 1 == lf;
+        if (!is_crlf) {
             return 0;
         }
-        if (w->line_limit > 0 && text > w->line_limit - line_size) {
-            *ret_folds = true;
-            return at + fold_at(rest, w->line_limit - line_size);
-        }
-        if (is_open) {
-            return s.len;
-        }
         had_cr = false;
-        line_size = 0;
         at += lf + 1;
         if (at < s.len && s.data[at] == '.') {
             return at;
         }
     }
     return s.len;
-}
-
-/* The state behind a run of at least one byte. */
-static void advance(struct smtp_wire *w, struct slice run)
-{
-    const char *lf = memrchr(run.data, '\n', run.len);
-    char last = run.data[run.len - 1];
-    size_t text = lf == NULL ? run.len : (size_t)(run.data + run.len - 1 - lf);
-    w->has_cr = last == '\r';
-    w->at_line_start = last == '\n';
-    w->is_dot_doubled = false;
-    w->line_size = (lf == NULL ? w->line_size : 0) + text - (w->has_cr ? 1 : 0);
 }
 
 int smtp_wire_runs(struct smtp_wire *w, struct slice *in, struct slice *runs, int max)
@@ -92,20 +58,15 @@ int smtp_wire_runs(struct smtp_wire *w, struct slice *in, struct slice *runs, in
             next.is_dot_doubled = true;
             continue;
         }
-        bool folds;
-        size_t len = plain_run(&next, rest, &folds);
-        if ((len == 0 && !folds) || memchr(rest.data, '\0', len) != NULL) {
+        size_t len = plain_run(&next, rest);
+        if (len == 0 || memchr(rest.data, '\0', len) != NULL) {
             next.is_malformed = true;
             break;
         }
-        if (len > 0) {
-            runs[count++] = slice_to(rest, len);
-            advance(&next, slice_to(rest, len));
-            rest = slice_from(rest, len);
-        } else {
-            runs[count++] = SLICE("\r\n ");
-            next.line_size = 1;
-        }
+        runs[count++] = slice_to(rest, len);
+        char last = rest.data[len - 1];
+        next = (struct smtp_wire){.has_cr = last == '\r', .at_line_start = last == '\n'};
+        rest = slice_from(rest, len);
     }
     if (next.is_malformed) {
         w->is_malformed = true;

@@ -1,6 +1,6 @@
-/* A message body on the wire: dot-stuffing and folding of long lines as runs of slices, without
- * copying, and the automaton that watches what is written. Called by the shell that streams a body
- * after SMTP_CLIENT_WANT_BODY; pure. The terminator line itself is smtp_client_body_sent's; reading
+/* A message body on the wire: dot-stuffing as runs of slices, without copying, and the automaton
+ * that watches what is written. Called by the shell that streams a body after
+ * SMTP_CLIENT_WANT_BODY; pure. The terminator line itself is smtp_client_body_sent's; reading
  * received bodies is smtp_body's. */
 #ifndef NET_SMTP_WIRE_H
 #define NET_SMTP_WIRE_H
@@ -17,20 +17,16 @@ struct smtp_wire {
     bool at_line_start;  /* the next body byte begins a line */
     bool is_dot_doubled; /* the dot at the head of the input was written once; once is missing */
     bool is_malformed;   /* a bare CR, bare LF or NUL was met; nothing more is produced */
-    size_t line_limit;   /* bytes of a line without its end and a doubled dot; 0: none */
-    size_t line_size;    /* of the line under way, likewise; at most line_limit */
 };
 
-/* line_limit  a longer line is folded as Postfix does it: CR LF SP is inserted, not inside a UTF-8
- *             character; 0: lines go as they are. Less than 8 is taken as 8 */
-void smtp_wire_init(struct smtp_wire *w, size_t line_limit);
+void smtp_wire_init(struct smtp_wire *w);
 
 /* Turn body bytes, CRLF line ends, into wire bytes.
  *
  * in       advanced past the bytes covered by the runs; cut anywhere; must stay valid while the
  *          runs are in use
- * runs     up to max slices, views of *in; where a dot is doubled one run ends with it and the
- *          next begins with the same byte; where a line is folded one run is a constant
+ * runs     up to max slices, all of them views of *in; where a dot is doubled one run ends with it
+ *          and the next begins with the same byte
  * returns  number of runs; in->len > 0 afterwards means call again with more room
  * errors   ERR_SYNTAX: bare CR, bare LF or NUL in the body (sticky). Runs of earlier calls were
  *          fine, this call gives none: never end this message (smtp_client_body_failed)

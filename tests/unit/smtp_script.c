@@ -173,7 +173,7 @@ static void start(struct run *r, const char *words)
 static void write_body(struct run *r, const char *text, bool is_all)
 {
     struct smtp_wire wire;
-    smtp_wire_init(&wire, 0);
+    smtp_wire_init(&wire);
     struct slice in = slice_of(text);
     struct slice runs[64];
     int count = smtp_wire_runs(&wire, &in, runs, 64);

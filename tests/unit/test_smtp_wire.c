@@ -7,11 +7,10 @@
 
 /* body in chunks, each an exact heap copy, with room for max runs a call; wire gets all of it and
  * the terminator. */
-static int serialize_limited(struct slice body, size_t line_limit, size_t chunk, int max,
-                             struct buf *wire)
+static int serialize(struct slice body, size_t chunk, int max, struct buf *wire)
 {
     struct smtp_wire w;
-    smtp_wire_init(&w, line_limit);
+    smtp_wire_init(&w);
     while (body.len > 0) {
         size_t len = body.len < chunk ? body.len : chunk;
         char *copy = malloc(len);
@@ -41,11 +40,6 @@ static int serialize_limited(struct slice body, size_t line_limit, size_t chunk,
         buf_append_str(wire, ".\r\n");
     }
     return error;
-}
-
-static int serialize(struct slice body, size_t chunk, int max, struct buf *wire)
-{
-    return serialize_limited(body, 0, chunk, max, wire);
 }
 
 /* What a strict receiver makes of it. */
@@ -165,7 +159,7 @@ static void test_malformed_is_final(void **state)
     struct smtp_wire w;
     struct slice runs[2];
     struct slice in = SLICE("a\nb");
-    smtp_wire_init(&w, 0);
+    smtp_wire_init(&w);
     assert_int_equal(smtp_wire_runs(&w, &in, runs, 2), ERR_SYNTAX);
     in = SLICE("good\r\n");
     assert_int_equal(smtp_wire_runs(&w, &in, runs, 2), ERR_SYNTAX);
@@ -197,7 +191,7 @@ static void test_views(void **state)
 {
     (void)state;
     struct smtp_wire w;
-    smtp_wire_init(&w, 0);
+    smtp_wire_init(&w);
     struct slice body = SLICE("one\r\ntwo\r\n.three\r\nfour\r\n");
     struct slice in = body;
     struct slice runs[4];
@@ -208,63 +202,12 @@ static void test_views(void **state)
     assert_int_equal(runs[1].len, body.len - 10);
 }
 
-static void check_folded(const char *body, size_t limit, const char *expected)
-{
-    for (size_t chunk = 1; chunk <= strlen(body); chunk++) {
-        for (int max = 1; max <= 8; max++) {
-            struct buf wire;
-            buf_init(&wire, 0);
-            assert_int_equal(serialize_limited(slice_of(body), limit, chunk, max, &wire), 0);
-            buf_append_char(&wire, '\0');
-            assert_string_equal(wire.data, expected);
-            buf_fini(&wire);
-        }
-    }
-}
-
-static void test_folding(void **state)
-{
-    (void)state;
-    check_folded("12345678\r\n", 8, "12345678\r\n.\r\n");
-    check_folded("123456789\r\n", 8, "12345678\r\n 9\r\n.\r\n");
-    check_folded("123456789abcdefg", 8, "12345678\r\n 9abcdef\r\n g\r\n.\r\n");
-    check_folded("a\r\n\r\n12345678.\r\nb\r\n", 8, "a\r\n\r\n12345678\r\n .\r\nb\r\n.\r\n");
-    /* The doubled dot is not counted: the receiver takes it off again. */
-    check_folded(".2345678\r\n.23456789\r\n", 8, "..2345678\r\n..2345678\r\n 9\r\n.\r\n");
-    check_folded("123456789\r\n", 1, "12345678\r\n 9\r\n.\r\n");
-    check_folded("........9\r\n", 8, ".........\r\n 9\r\n.\r\n");
-}
-
-/* Whole characters, where the input is not cut within one. */
-static void test_folding_utf8(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *body, *wire;
-    } cases[] = {
-        {"123456\xc3\xa4\r\n", "123456\xc3\xa4\r\n.\r\n"},
-        {"1234567\xc3\xa4\r\n", "1234567\r\n \xc3\xa4\r\n.\r\n"},
-        {"12345\xf0\x9f\x98\x80 x\r\n", "12345\r\n \xf0\x9f\x98\x80 x\r\n.\r\n"},
-        {"\x80\x80\x80\x80\x80\x80\x80\x80\x80\r\n",
-         "\x80\x80\x80\x80\x80\x80\x80\x80\r\n \x80\r\n.\r\n"},
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct buf wire;
-        buf_init(&wire, 0);
-        assert_int_equal(serialize_limited(slice_of(cases[i].body), 8, 100, 8, &wire), 0);
-        buf_append_char(&wire, '\0');
-        assert_string_equal(wire.data, cases[i].wire);
-        buf_fini(&wire);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known),     cmocka_unit_test(test_random),
         cmocka_unit_test(test_malformed), cmocka_unit_test(test_malformed_is_final),
         cmocka_unit_test(test_check),     cmocka_unit_test(test_views),
-        cmocka_unit_test(test_folding),   cmocka_unit_test(test_folding_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
