@@ -23,8 +23,9 @@
 #include <time.h>
 #include <urcu/urcu-qsbr.h>
 
-/* Between two batches, so that a busy process pays for a bounded number of grace periods. */
-#define RECLAIM_PAUSE_NSEC 1000000
+/* Between two batches, so that a busy process pays for a bounded number of grace periods: each one
+ * wakes every thread that sleeps or is about to. */
+#define RECLAIM_PAUSE_NSEC 20000000
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)

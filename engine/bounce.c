@@ -257,7 +257,7 @@ static void put_recipient_status(struct buf *out, const struct plan *p,
     if (r->diagnostic.len > 0) {
         const char *name = r->is_reply ? "Diagnostic-Code: smtp; " : "Diagnostic-Code: x-sluice; ";
         buf_append_str(out, name);
-        bounce_text_folded(out, r->diagnostic, strlen(name), "    ", p->is_status_global);
+        bounce_text_folded(out, r->diagnostic, strlen(name), " ", p->is_status_global);
         line(out, "");
     }
     if (p->kind == BOUNCE_DELAY && p->config->retry_until != 0) {

@@ -31,6 +31,8 @@ enum {
     ID_BLOCK = 1 << 20, /* ids reserved at a time: one small record a million messages */
 };
 static const usec_t retry_interval = 500 * USEC_PER_MSEC;
+/* Nobody waits for results alone: they stay this long for a reception whose commit carries them. */
+static const usec_t results_patience = 5 * USEC_PER_MSEC;
 
 struct spool_writer {
     /* set at creation */
@@ -59,6 +61,7 @@ struct spool_writer {
     uint64_t reserved_ids;
     usec_t synced;             /* monotonic: the event log, the last time */
     usec_t space_seen;         /* monotonic: likewise */
+    usec_t results_due;        /* monotonic: results that wait must be written; 0: none wait */
 };
 
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
@@ -494,10 +497,24 @@ static void sync_log(struct spool_writer *w)
     }
 }
 
-static bool has_work(const struct spool_writer *w)
+/* Whether this pass commits. Results alone wait a moment, unless so many are undurable that
+ * dispatch would soon stop. */
+static bool must_write(struct spool_writer *w)
 {
-    return w->part_count > 0 || w->discard_count > 0 || w->damaged_count > 0 ||
-           w->rotate || !list_is_empty(&w->settle.touched);
+    if (w->part_count > 0 || w->discard_count > 0 || w->damaged_count > 0) {
+        return true;
+    }
+    if (list_is_empty(&w->settle.touched)) {
+        w->results_due = 0;
+        return false;
+    }
+    usec_t now = clock_mono();
+    if (w->results_due == 0) {
+        w->results_due = now + results_patience;
+    }
+    return now >= w->results_due || atomic_load(&w->is_stopping) ||
+           atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
+               w->engine->dispatch_limit / 2;
 }
 
 static void pass(struct spool_writer *w)
@@ -510,8 +527,9 @@ static void pass(struct spool_writer *w)
     }
     if (w->is_broken) {
         try_again(w);
-    } else if (has_work(w)) {
+    } else if (must_write(w)) {
         int err = write_batch(w);
+        w->results_due = 0;
         if (err == 0) {
             batch_committed(w);
         } else {
@@ -551,6 +569,9 @@ static void nap(struct spool_writer *w)
         w->synced + USEC_PER_SEC < deadline) {
         deadline = w->synced + USEC_PER_SEC;
     }
+    if (w->results_due != 0 && w->results_due < deadline) {
+        deadline = w->results_due;
+    }
     if (has_waiting_letters(w)) {
         deadline = clock_mono() + USEC_PER_MSEC;
     }
@@ -574,7 +595,10 @@ static void run(void *arg)
         if (took || w->has_more) {
             continue;
         }
-        if (is_stopping) {
+        if (is_stopping && list_is_empty(&w->settle.touched)) {
+            return;
+        }
+        if (is_stopping && w->is_broken) {
             /* A broken spool keeps its results in memory; what they say is then repeated. */
             return;
         }

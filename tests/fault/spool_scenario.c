@@ -9,6 +9,10 @@
  * transaction is then repeated until it succeeds. verify accepts the transactions that were
  * acknowledged, and the next one as well when it was in progress at the end.
  *
+ * resume checks that what is there is DONE transactions or one more, says "right N", and writes "ok
+ * N" to standard output after each further commit. HISTORY lists, one a line, the numbers N of all
+ * earlier resumptions: receptions that were not complete are gone after each.
+ *
  * exit  0 right, 1 wrong, 2 usage, 3 the spool could not be opened, 4 it did not come back */
 #include "base/error.h"
 #include "tests/sim/spool_model.h"
@@ -29,6 +33,9 @@ static int ledger = -1;
 
 static void note(const char *what, int number)
 {
+    if (ledger < 0) {
+        return;
+    }
     char line[32];
     int len = snprintf(line, sizeof(line), "%s %d\n", what, number);
     if (write(ledger, line, (size_t)len) != len) {
@@ -230,6 +237,61 @@ static int verify(const char *folder, const char *ledger_path)
     return 0;
 }
 
+/* Steps the model to the end of a transaction, with the restarts before it. */
+static void replay(struct model *m, int from, int to, const int *restarts, int count)
+{
+    for (int number = from; number < to; number++) {
+        for (int i = 0; i < count; i++) {
+            if (restarts[i] == number) {
+                model_restart(m);
+            }
+        }
+        (void)change(m, NULL); /* cannot fail without a spool */
+    }
+}
+
+static int resume(const char *folder, const char *history, int done)
+{
+    enum { RESTARTS_MAX = 100000 };
+    static int restarts[RESTARTS_MAX];
+    static struct model m;
+    struct buf got;
+    int count = 0;
+    FILE *f = fopen(history, "r");
+    while (f != NULL && count < RESTARTS_MAX && fscanf(f, "%d", &restarts[count]) == 1) {
+        count++;
+    }
+    if (f != NULL) {
+        fclose(f);
+    }
+    model_init(&m, SEED);
+    replay(&m, 0, done, restarts, count);
+    spool_up(folder);
+    buf_init(&got, 0);
+    if (!equals(&m, &got)) {
+        replay(&m, done, done + 1, restarts, count);
+        done++;
+        if (!equals(&m, &got)) {
+            printf("wrong %d: %.*s\n", done - 1, (int)(got.len < 200 ? got.len : 200), got.data);
+            fflush(stdout);
+            return 1;
+        }
+    }
+    buf_fini(&got);
+    printf("right %d\n", done);
+    fflush(stdout);
+    model_restart(&m);
+    for (;;) {
+        int rc = transaction(&m, ++done);
+        if (rc != 0) {
+            printf("failed %d: %s\n", done, err_str(rc));
+            return 1;
+        }
+        printf("ok %d\n", done);
+        fflush(stdout);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 5 && strcmp(argv[1], "run") == 0) {
@@ -238,6 +300,9 @@ int main(int argc, char **argv)
     }
     if (argc == 4 && strcmp(argv[1], "verify") == 0) {
         return verify(argv[2], argv[3]);
+    }
+    if (argc == 5 && strcmp(argv[1], "resume") == 0) {
+        return resume(argv[2], argv[3], atoi(argv[4]));
     }
     fprintf(stderr, "usage: see the head of the source\n");
     return 2;

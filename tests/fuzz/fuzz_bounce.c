@@ -1,11 +1,11 @@
 /* Notices about arbitrary mail from arbitrary peers: always a well-formed report. The input is cut
  * at 0xfe into the strings that strangers choose and the pieces of the original; its first byte
  * holds the flags. */
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "engine/bounce.h"
 #include "tests/unit/bounce_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,8 +1,8 @@
 /* Prints a notice for test_bounce_format.py: print_bounce KIND, with odd and ordinary facts. */
+#include "engine/bounce.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#include "engine/bounce.h"
 
 #define WHEN (1795253382LL * USEC_PER_SEC) /* Sat, 21 Nov 2026 09:29:42 UTC */
 

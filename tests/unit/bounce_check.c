@@ -31,7 +31,7 @@ static struct slice value_of(struct slice text, const char *start, char end)
 {
     const char *at = memmem(text.data, text.len, start, strlen(start));
     if (at == NULL) {
-        return (struct slice){NULL, 0};
+        return SLICE("");
     }
     struct slice rest = slice_from(text, (size_t)(at - text.data) + strlen(start));
     return slice_to(rest, slice_find(rest, end));
@@ -67,6 +67,9 @@ static const char *check_report(struct slice report)
 const char *bounce_check(struct slice text)
 {
     bool is_closed;
+    if (text.data == NULL) {
+        return "nothing";
+    }
     const char *wrong = check_lines(text);
     if (wrong != NULL) {
         return wrong;
@@ -76,20 +79,20 @@ const char *bounce_check(struct slice text)
         return "no header";
     }
     struct slice header = slice_to(text, (size_t)(end - text.data) + 2);
-    struct slice boundary = value_of(header, "boundary=\"", '"');
+    struct slice boundary = value_of(header, "\r\n\tboundary=\"", '"');
     if (boundary.len == 0 || boundary.len > 70) {
         return "no boundary of 1 to 70 bytes";
     }
     if (count_boundaries(text, boundary, &is_closed) != 4 || !is_closed) {
         return "not three parts and an end";
     }
-    static const char *const fields[] = {"Date: ",
-                                         "\r\nFrom: ",
-                                         "\r\nTo: ",
-                                         "\r\nSubject: ",
-                                         "\r\nAuto-Submitted: ",
-                                         "\r\nMessage-Id: <",
-                                         "\r\nMIME-Version: 1.0\r\n"};
+    if (header.len < 6 || memcmp(header.data, "Date: ", 6) != 0 ||
+        memmem(header.data, header.len, "\r\nDate: ", 8) != NULL) {
+        return "not one date, at the start";
+    }
+    static const char *const fields[] = {
+        "\r\nFrom: ",           "\r\nTo: ",          "\r\nSubject: ",
+        "\r\nAuto-Submitted: ", "\r\nMessage-Id: <", "\r\nMIME-Version: 1.0\r\n"};
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         const char *at = memmem(header.data, header.len, fields[i], strlen(fields[i]));
         if (at == NULL) {

@@ -53,6 +53,7 @@ static char *format(const struct bounce_config *c, const struct bounce_message *
 
 static void expect(const char *text, const char *piece)
 {
+    assert_non_null(text);
     if (strstr(text, piece) == NULL) {
         fail_msg("'%s' is not in:\n%s", piece, text);
     }
@@ -60,6 +61,7 @@ static void expect(const char *text, const char *piece)
 
 static void refuse(const char *text, const char *piece)
 {
+    assert_non_null(text);
     if (strstr(text, piece) != NULL) {
         fail_msg("'%s' is in:\n%s", piece, text);
     }

@@ -213,7 +213,9 @@ static void tcp_bytes_arrive(void **state)
     tcp_open(&p, &listener);
     const int small = 4096;
     assert_int_equal(setsockopt(p.client.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
-    assert_int_equal(setsockopt(p.server.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    /* A small receive buffer would mean a window below loopback's segment size, and so the
+     * kernel's probe timers: a slow test that shows nothing more. */
+    assert_int_equal(setsockopt(p.server.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
     echo(&p, 300000);
     secure(&p);
     p.client.bytes_in = p.client.bytes_out = p.server.bytes_in = 0;

@@ -1,0 +1,98 @@
+"""Fixtures: every daemon and peer of a test has its own folder and addresses and ends with it."""
+import os
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from support.daemon import PROGRAM, Sluice  # noqa: E402
+from support.receiver import Receiver  # noqa: E402
+
+
+def pytest_configure(config):
+    if not os.access(PROGRAM, os.X_OK):
+        pytest.exit(f'{PROGRAM} does not exist; build first, or set SLUICE_BUILD', 2)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        item.stash.setdefault(FAILED, True)
+
+
+FAILED = pytest.StashKey()
+
+
+class Place:
+    """A temporary folder and what runs in it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.closers = []
+        self.count = 0
+
+    def subfolder(self, name):
+        self.count += 1
+        path = os.path.join(self.folder, f'{name}{self.count}')
+        os.mkdir(path)
+        return path
+
+    def sluice(self, start=True, **settings):
+        daemon = Sluice(self.subfolder('sluice'), **settings)
+        self.closers.append(daemon.kill)
+        return daemon.start() if start else daemon
+
+    def receiver(self, **settings):
+        receiver = Receiver(**settings)
+        self.closers.append(receiver.close)
+        return receiver
+
+    def keep(self, thing):
+        """Close `thing` at the end."""
+        self.closers.append(thing.close)
+        return thing
+
+    def close(self):
+        for closer in reversed(self.closers):
+            closer()
+
+
+def make_place():
+    # Short: the control socket's path has a limit of 108 bytes.
+    folder = tempfile.mkdtemp(prefix='sluice.', dir=os.environ.get('SLUICE_TEST_FOLDER'))
+    return Place(folder)
+
+
+def end_place(place, has_failed):
+    place.close()
+    if has_failed and os.environ.get('SLUICE_KEEP'):
+        print(f'kept: {place.folder}')
+    else:
+        shutil.rmtree(place.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place(request):
+    made = make_place()
+    yield made
+    end_place(made, request.node.stash.get(FAILED, False))
+
+
+@pytest.fixture(scope='module')
+def module_place():
+    made = make_place()
+    yield made
+    end_place(made, bool(os.environ.get('SLUICE_KEEP')))
+
+
+@pytest.fixture
+def relay(place):
+    """A running daemon that sends everything to a receiver: (daemon, receiver)."""
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
+    return daemon, receiver

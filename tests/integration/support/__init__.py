@@ -1,0 +1,1 @@
+"""Peers and helpers of the integration tests."""

@@ -1,0 +1,26 @@
+"""Waiting for what must happen, with a limit; tests wait for events and never for durations."""
+import time
+
+PATIENCE = 20.0
+TICK = 0.005
+
+
+def until(condition, what, patience=PATIENCE):
+    """Call `condition` until it returns something true, and return that."""
+    deadline = time.monotonic() + patience
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            text = what() if callable(what) else what
+            raise AssertionError(f'waited {patience} s in vain for {text}')
+        time.sleep(TICK)
+
+
+def holds(condition, what, seconds):
+    """Check that `condition` stays true; only for things that must never happen."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert condition(), what
+        time.sleep(TICK)
