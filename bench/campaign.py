@@ -64,7 +64,8 @@ class Stage:
         with open(self.folder / f'{name}.log', 'wb') as log, \
                 open(self.folder / f'{name}.out', 'wb') as output:
             process = subprocess.Popen([str(argument) for argument in arguments], stdout=output,
-                                       stderr=log, stdin=subprocess.DEVNULL)
+                                       stderr=log, stdin=subprocess.DEVNULL,
+                                       start_new_session=True)  # Ctrl-C is for this script only
         self.processes.append(process)
         return process
 
@@ -309,6 +310,7 @@ def main():
     parser.add_argument('--messages', type=int, default=20000)
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
     # A script that starts this in the background makes it ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     processes, stage = [], None
