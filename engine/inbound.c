@@ -24,6 +24,9 @@
 #include "net/stream.h"
 #include "net/tls.h"
 
+/* How long a listener rests when no descriptor is left. */
+static const usec_t accept_rest = 500 * USEC_PER_MSEC;
+
 enum {
     STEPS_PER_PASS = 256,        /* of one session, so that it cannot starve the others */
     READS_PER_PASS = 4,
@@ -663,13 +666,14 @@ static void on_listener(struct poller_watch *watch, unsigned events)
             return;
         }
         if (fd < 0) {
-            /* Out of descriptors: the listener rests until sessions have ended. */
-            log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
-                        err_str(fd));
-            if (poller_change(&w->poller, watch, 0) != 0) {
-                poller_remove(&w->poller, watch); /* the other workers have theirs */
+            /* Out of descriptors. Level-triggered, it would call again at once: it rests. Who else
+             * holds descriptors is not known, so that nothing but time can end the rest. */
+            if (w->accept_at == USEC_NEVER) {
+                log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
+                            err_str(fd));
             }
-            w->accepts_again = true;
+            w->accept_at = w->now + accept_rest;
+            (void)poller_change(&w->poller, watch, 0); /* else it tries again in the next pass */
             return;
         }
         bool is_trusted =
@@ -732,13 +736,14 @@ void inbound_resume(struct worker *w)
             worker_run_again(w, &c->ready);
         }
     }
-    if (w->accepts_again && list_is_empty(&w->inbounds) == false) {
-        w->accepts_again = false;
-        for (size_t i = 0; i < w->engine->config->listener_count; i++) {
-            struct poller_watch *watch = &w->listeners[i].watch;
-            if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
-                poller_remove(&w->poller, watch);
-            }
+    if (w->now < w->accept_at) {
+        return;
+    }
+    w->accept_at = USEC_NEVER;
+    for (size_t i = 0; i < w->engine->config->listener_count; i++) {
+        struct poller_watch *watch = &w->listeners[i].watch;
+        if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
+            w->accept_at = w->now + accept_rest;
         }
     }
 }
