@@ -46,6 +46,7 @@ struct sched_thread {
     struct outbox to_writer;
     struct outbox *to_workers; /* [engine->worker_count] */
     uint32_t next_worker;
+    bool was_held;       /* this pass may not have selected: see engine_may_dispatch */
     usec_t now;
 
     /* any thread, atomic */
@@ -394,10 +395,13 @@ static void pull(struct sched_thread *t, struct core *c)
     struct sched_action action;
     log_feedback(c);
     c->has_more = false;
-    for (int i = 0; engine_may_dispatch(t->engine)
-                        ? sched_pull(c->sched, &action, t->now)
-                        : sched_pull_pending(c->sched, &action, t->now);
-         i++) {
+    for (int i = 0;; i++) {
+        bool may_select = engine_may_dispatch(t->engine);
+        t->was_held = t->was_held || !may_select;
+        if (!(may_select ? sched_pull(c->sched, &action, t->now)
+                         : sched_pull_pending(c->sched, &action, t->now))) {
+            return;
+        }
         act(t, c, &action);
         if (i == ACTIONS_PER_PASS) {
             c->has_more = true;
@@ -424,7 +428,7 @@ static void nap(struct sched_thread *t, bool is_flushed)
         usec_t wake = t->cores[i].has_more ? 0 : sched_wake_at(t->cores[i].sched);
         deadline = wake < deadline ? wake : deadline;
     }
-    if (!engine_may_dispatch(t->engine) && deadline != USEC_NEVER) {
+    if (t->was_held && deadline != USEC_NEVER) {
         deadline = t->now + 100 * USEC_PER_MSEC; /* nothing may be pulled: due work must not spin */
     }
     if (!is_flushed) {
@@ -434,7 +438,10 @@ static void nap(struct sched_thread *t, bool is_flushed)
         return;
     }
     waker_prepare(&t->box.waker);
-    if (ring_count(t->box.ring) == 0 && !atomic_load(&t->is_stopping)) {
+    /* Who lets dispatch go on changes the account or the gate and then kicks: looked at after
+     * waker_prepare, or a change since the pull would wake nobody. */
+    bool may_go_on = t->was_held && engine_may_dispatch(t->engine);
+    if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
         rcu_sleep();
         waker_wait(&t->box.waker, deadline);
         rcu_awake();
@@ -451,6 +458,7 @@ static void run(void *arg)
         for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&t->box, &letter); i++) {
             take_letter(t, &letter);
         }
+        t->was_held = false;
         for (uint32_t i = 0; i < t->core_count; i++) {
             pull(t, &t->cores[i]);
         }
