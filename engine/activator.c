@@ -1,7 +1,7 @@
 /* Who owns what: a message belongs to the activator from the letter that brings it until its parts
- * are in the schedulers' mailboxes; from then on its account is the spool writer's. The set of
- * active deferred messages is the activator's alone: their entries stay in the queue table until
- * they settle, and a scan must pass over them. */
+ * are in the schedulers' mailboxes; from then on its account is the spool writer's. The set of held
+ * messages is the activator's alone. It has the incoming ones as well: the commit that makes one
+ * deferred is seen by a scan before the letter that says it has settled. */
 #include "engine/activator.h"
 
 #include <assert.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/rcu.h"
@@ -45,7 +46,7 @@ struct activator {
     struct outbox *to_scheds; /* [engine->sched_count] */
     struct list messages;     /* active ones, with the reference that LETTER_SETTLED returns */
     struct list lingering;    /* settled, but a scheduler has not let go yet */
-    struct id_set deferred;   /* ids that a deferred scan must pass over: active or lingering */
+    struct id_set held;       /* ids that a deferred scan must pass over: active or lingering */
     uint32_t active;
     bool has_backlog;                /* incoming mail waits in the spool behind `incoming` */
     bool is_scanning;                /* a deferred scan is under way */
@@ -121,8 +122,8 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->has_backlog = true; /* whatever an earlier run left */
     a->incoming.class = SPOOL_INCOMING;
     a->scan.class = SPOOL_DEFERRED;
-    a->deferred = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
-    int err = a->deferred.ids == NULL ? -ENOMEM : mailbox_init(&a->box, 1 << 16);
+    a->held = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
+    int err = a->held.ids == NULL ? -ENOMEM : mailbox_init(&a->box, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
@@ -163,7 +164,7 @@ void activator_free(struct activator *a)
     }
     outbox_fini(&a->to_writer);
     free(a->to_scheds);
-    free(a->deferred.ids);
+    free(a->held.ids);
     free(a);
 }
 
@@ -254,19 +255,28 @@ static int route_message(struct activator *a, struct message *m, uint32_t skip)
 
 /* --- activation -------------------------------------------------------------------------------- */
 
-static void activate(struct activator *a, struct message *m, uint32_t skip)
+static void set_active(struct activator *a, uint32_t active)
 {
+    a->active = active;
+    atomic_store_explicit(&a->engine->active_messages, active, memory_order_relaxed);
+}
+
+/* errors: -ENOMEM, nothing happened: it is the caller's still, and in the spool */
+static int activate(struct activator *a, struct message *m, uint32_t skip)
+{
+    if (!id_set_add(&a->held, m->envelope.id)) {
+        return -ENOMEM;
+    }
     m->activated = clock_wall();
     m->pending = m->count - skip;
-    a->active++;
+    int err = route_message(a, m, skip);
+    if (err != 0) {
+        id_set_remove(&a->held, m->envelope.id);
+        return err;
+    }
     list_push_back(&a->messages, &m->active);
-    atomic_store_explicit(&a->engine->active_messages, a->active, memory_order_relaxed);
-    if (m->position.class == SPOOL_DEFERRED && !id_set_add(&a->deferred, m->envelope.id)) {
-        log_error("out of memory: a deferred message waits for the next queue run");
-    }
-    if (route_message(a, m, skip) != 0) {
-        log_error("out of memory: a message waits for the next start");
-    }
+    set_active(a, a->active + 1);
+    return 0;
 }
 
 /* A batch of recipients of m: those that are undone, and before them (first) those whose failure
@@ -298,11 +308,14 @@ static int append_batch(struct activator *a, struct message *m, uint32_t batch, 
 }
 
 /* The failures that message_append put first become a kept result, as if they had just happened. */
-static void keep_failures(struct activator *a, struct message *m, uint32_t count)
+static int keep_failures(struct activator *a, struct message *m, uint32_t count)
 {
-    struct result *r = count == 0 ? NULL : result_new(m, count);
+    if (count == 0) {
+        return 0;
+    }
+    struct result *r = result_new(m, count);
     if (r == NULL) {
-        return;
+        return -ENOMEM; /* without it nobody would tell the sender */
     }
     for (uint32_t i = 0; i < count; i++) {
         struct spool_reason reason = {0};
@@ -319,6 +332,7 @@ static void keep_failures(struct activator *a, struct message *m, uint32_t count
     }
     r->is_counted = r->is_logged = true;
     m->kept = r;
+    return 0;
 }
 
 /* Reads the whole message once: a damaged body is found now, and its pages are warm when a worker
@@ -372,11 +386,13 @@ static int load_message(struct activator *a, const struct spool_position *positi
     for (uint32_t b = 0; err == 0 && b < batches; b++) {
         err = append_batch(a, m, b, false);
     }
+    if (err == 0) {
+        err = keep_failures(a, m, *ret_failed);
+    }
     if (err != 0) {
         message_put(m);
         return err;
     }
-    keep_failures(a, m, *ret_failed);
     *ret = m;
     return 0;
 }
@@ -392,32 +408,47 @@ static void settle_at_once(struct activator *a, struct message *m)
     }
 }
 
-static void load_and_activate(struct activator *a, const struct spool_position *position)
+/* The writer puts it into quarantine, and gives its place back with LETTER_SETTLED. */
+static int report_damage(struct activator *a, const struct spool_position *position)
+{
+    struct spool_position *damaged = malloc(sizeof(*damaged));
+    if (damaged == NULL || !id_set_add(&a->held, position->id)) {
+        free(damaged);
+        return -ENOMEM;
+    }
+    *damaged = *position;
+    set_active(a, a->active + 1);
+    outbox_put(&a->to_writer, LETTER_DAMAGED, damaged, 0);
+    return 0;
+}
+
+/* errors: what passes (no memory, no reader); the same message is due again after a pause */
+static int load_and_activate(struct activator *a, const struct spool_position *position)
 {
     struct message *m;
     uint32_t failed;
     int err = load_message(a, position, &m, &failed);
     if (err == ERR_CORRUPT || err == ERR_MISSING) {
-        struct spool_position *damaged = malloc(sizeof(*damaged));
-        if (damaged != NULL) {
-            *damaged = *position;
-            a->active++; /* given back by LETTER_SETTLED */
-            if (position->class == SPOOL_DEFERRED) {
-                (void)id_set_add(&a->deferred, position->id); /* else: found again */
-            }
-            outbox_put(&a->to_writer, LETTER_DAMAGED, damaged, 0);
-        }
-        return;
+        return report_damage(a, position);
+    }
+    if (err == -ENOMEM || err == -EAGAIN || err == ERR_AGAIN) {
+        return err;
     }
     if (err != 0) {
+        /* Its pages cannot be read; the others must not wait behind it. */
         log_error("spool: cannot read a message: %s; it waits for the next start", err_str(err));
-        return;
+        return 0;
     }
     bool is_done = m->count == failed;
-    activate(a, m, failed);
+    err = activate(a, m, failed);
+    if (err != 0) {
+        message_put(m);
+        return err;
+    }
     if (is_done) {
         settle_at_once(a, m);
     }
+    return 0;
 }
 
 /* --- what to activate next --------------------------------------------------------------------- */
@@ -427,6 +458,12 @@ static bool has_room(const struct activator *a)
     return a->active < (uint32_t)a->engine->config->message_active_limit &&
            clock_mono() >= a->pause_until &&
            (engine_gate(a->engine) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
+}
+
+static void pause_import(struct activator *a, int err)
+{
+    log_error("spool: cannot read a message: %s; trying again in a second", err_str(err));
+    a->pause_until = clock_mono() + USEC_PER_SEC;
 }
 
 /* returns true when a message was taken from the incoming class */
@@ -440,12 +477,16 @@ static bool take_incoming(struct activator *a)
     if (err != 0) {
         a->has_backlog = err != ERR_MISSING;
         if (a->has_backlog) {
-            a->pause_until = clock_mono() + USEC_PER_SEC;
+            pause_import(a, err);
         }
         return false;
     }
+    err = load_and_activate(a, &next);
+    if (err != 0) {
+        pause_import(a, err);
+        return false;
+    }
     a->incoming = next;
-    load_and_activate(a, &next);
     return true;
 }
 
@@ -458,9 +499,14 @@ static bool take_deferred(struct activator *a)
             a->is_scanning = false;
             return false;
         }
+        bool is_held = id_set_has(&a->held, next.id);
+        err = is_held ? 0 : load_and_activate(a, &next);
+        if (err != 0) {
+            pause_import(a, err);
+            return false;
+        }
         a->scan = next;
-        if (!id_set_has(&a->deferred, next.id)) {
-            load_and_activate(a, &next);
+        if (!is_held) {
             return true;
         }
     }
@@ -486,7 +532,8 @@ static void import(struct activator *a)
         return;
     }
     if (spool_reader_begin(a->reader) != 0) {
-        return; /* being reopened: the writer wakes us afterwards */
+        a->pause_until = clock_mono() + 100 * USEC_PER_MSEC; /* being reopened, or no memory */
+        return;
     }
     for (int i = 0; i < ACTIVATIONS_PER_PASS && has_room(a); i++) {
         bool took_deferred = a->prefers_deferred && take_deferred(a);
@@ -521,14 +568,19 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
         }
         return;
     }
-    a->incoming = m->position;
-    activate(a, m, 0);
+    struct spool_position position = m->position;
+    if (activate(a, m, 0) != 0) {
+        a->has_backlog = true; /* read back from the spool in a moment */
+        message_put(m);
+        return;
+    }
+    a->incoming = position;
 }
 
 static void forget(struct activator *a, struct message *m)
 {
     list_remove(&m->active);
-    id_set_remove(&a->deferred, m->envelope.id);
+    id_set_remove(&a->held, m->envelope.id);
     message_put(m);
 }
 
@@ -537,18 +589,14 @@ static void forget(struct activator *a, struct message *m)
 static void take_settled(struct activator *a, struct message *m, uint64_t id)
 {
     assert(a->active > 0);
-    a->active--;
-    atomic_store_explicit(&a->engine->active_messages, a->active, memory_order_relaxed);
+    set_active(a, a->active - 1);
     if (m == NULL) {
-        id_set_remove(&a->deferred, id);
+        id_set_remove(&a->held, id);
     } else if (message_is_last(m)) {
         forget(a, m);
     } else {
         list_remove(&m->active);
         list_push_back(&a->lingering, &m->active);
-        if (!id_set_has(&a->deferred, id) && !id_set_add(&a->deferred, id)) {
-            log_warning("out of memory: a settled message may be tried again too early");
-        }
     }
 }
 
@@ -591,7 +639,8 @@ static bool flush_outboxes(struct activator *a)
 
 static void nap(struct activator *a, bool is_flushed)
 {
-    usec_t deadline = a->next_scan;
+    /* A scan that has no room to go on is not started again; what makes room sends a letter. */
+    usec_t deadline = a->is_scanning ? USEC_NEVER : a->next_scan;
     if (a->pause_until > clock_mono() && a->pause_until < deadline) {
         deadline = a->pause_until;
     }

@@ -193,7 +193,9 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         if (grow(&w->damaged, w->damaged_count, &w->damaged_capacity, sizeof(*w->damaged))) {
             w->damaged[w->damaged_count++] = letter->body;
         } else {
-            free(letter->body);
+            struct spool_position *position = letter->body;
+            outbox_put(&w->to_activator, LETTER_SETTLED, NULL, position->id); /* found again */
+            free(position);
         }
         break;
     case LETTER_ROTATE:
