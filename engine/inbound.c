@@ -19,6 +19,7 @@
 #include "engine/date.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/spool_writer.h"
 #include "net/listen.h"
 #include "net/smtp_server.h"
 #include "net/stream.h"
@@ -124,7 +125,12 @@ static void accept_envelope(struct inbound *c)
         return;
     }
     uint64_t id = engine_new_id(e);
-    c->intake = engine_id_is_reserved(e, id) ? intake_new() : NULL;
+    bool is_reserved = engine_id_is_reserved(e, id);
+    if (!is_reserved) {
+        /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
+        waker_kick(&spool_writer_box(e->writer)->waker);
+    }
+    c->intake = is_reserved ? intake_new() : NULL; /* NULL: refused below */
     if (c->intake == NULL) {
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
