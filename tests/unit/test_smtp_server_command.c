@@ -377,7 +377,8 @@ static void test_recipient_without_route(void **state)
     smtp_shell_init(&shell);
     shell.config.has_route = is_example;
     smtp_shell_start(&shell, true);
-    (void)smtp_shell_feed(&shell, SLICE("EHLO c\r\nMAIL FROM:<a@x>\r\n"));
+    (void)smtp_shell_feed(&shell, SLICE("EHLO c\r\n"));
+    (void)smtp_shell_feed(&shell, SLICE("MAIL FROM:<a@x>\r\n"));
     buf_clear(&shell.replies);
     (void)smtp_shell_feed(&shell, SLICE("RCPT TO:<b@y>\r\nDATA\r\n"));
     (void)smtp_shell_feed(&shell, SLICE("RCPT TO:<b@EXAMPLE.com>\r\n"));
