@@ -500,9 +500,9 @@ static void on_timeout(struct timeout *t, usec_t now)
         end_session(c);
         return;
     }
-    struct slice nothing = SLICE("");
-    take_event(c, smtp_server_step(&c->smtp, &nothing, &c->body, c->worker->now));
-    if (flush_replies(c)) {
+    /* Until it wants input again: the end of a session that had a transaction is two events. */
+    int steps = STEPS_PER_PASS;
+    if (feed(c, SLICE(""), false, &steps) && flush_replies(c)) {
         set_timer(c);
     }
 }
@@ -538,7 +538,6 @@ static void answer_staged(struct inbound *c, struct intake *in)
         in->envelope.size_bytes += in->body.len;
         buf_clear(&in->body);
     }
-    in->is_staged = true;
     in->puts_recipients = in->puts_body = false;
 }
 
@@ -547,7 +546,6 @@ static void answer_stored(struct inbound *c, struct intake *in)
     char text[64], id[MESSAGE_ID_TEXT];
     message_id_format(in->envelope.id, id);
     (void)snprintf(text, sizeof(text), "Ok: queued as %s", id);
-    in->is_staged = false;
     smtp_server_answer(&c->smtp, 250, "2.0.0", text, c->worker->now);
 }
 
@@ -556,8 +554,10 @@ void inbound_stored(struct worker *w, struct intake *in)
     struct inbound *c = in->connection;
     (void)w;
     c->is_away = false;
-    if (in->is_last && in->error == 0) {
-        in->is_staged = false; /* it is a message now; a lost connection changes nothing */
+    if (in->error == 0) {
+        /* A message now, which a lost connection does not change; or parts in the spool, which have
+         * to be discarded with the session. */
+        in->is_staged = !in->is_last;
     }
     if (c->is_dead) {
         free_session(c);

@@ -15,8 +15,9 @@ class Received:
         self.peer, self.parameters = peer, parameters
 
     def split(self):
-        """(trace header that the relay added, the rest)"""
-        end = re.match(rb'Received:.*?\r\n(?![ \t])', self.body, re.S).end()
+        """(trace header that the relay added, the rest); a notice has none"""
+        found = re.match(rb'Received:.*?\r\n(?![ \t])', self.body, re.S)
+        end = found.end() if found else 0
         return self.body[:end], self.body[end:]
 
     @property
