@@ -448,24 +448,34 @@ static bool write_failed(struct outbound *c, ssize_t err)
 
 static bool write_commands(struct outbound *c)
 {
-    while (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body) && stream_can_write(&c->stream)) {
-        ssize_t n = stream_write(&c->stream, c->smtp.out.data, c->smtp.out.len, false);
+    struct buf *out = &c->smtp.out;
+    while (out->len > 0 && stream_can_write(&c->stream)) {
+        struct slice first = body_stream_unsent(&c->body);
+        if (first.len > 0 && c->body.is_streaming) {
+            break; /* the body's bytes come first, and there are more of them */
+        }
+        struct iovec iov[2] = {{(void *)(uintptr_t)first.data, first.len}, {out->data, out->len}};
+        int skip = first.len == 0;
+        ssize_t n = stream_writev(&c->stream, iov + skip, 2 - skip, false);
         if (n == ERR_AGAIN) {
             break;
         }
         if (n < 0) {
             return write_failed(c, n);
         }
-        buf_consume(&c->smtp.out, (size_t)n);
+        size_t of_body = (size_t)n < first.len ? (size_t)n : first.len;
+        body_stream_consume(&c->body, of_body);
+        buf_consume(out, (size_t)n - of_body);
     }
     return true;
 }
 
 static bool write_body(struct outbound *c)
 {
-    if (!body_stream_is_active(&c->body) ||
-        (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body))) {
-        return true; /* commands first */
+    bool has_unsent = body_stream_unsent(&c->body).len > 0;
+    if (c->smtp.out.len > 0 ? !(has_unsent && c->body.is_streaming)
+                            : !has_unsent && !c->body.is_streaming) {
+        return true; /* commands first, or the last bytes together with the end of data */
     }
     bool was_streaming = c->body.is_streaming;
     struct body_progress progress;
