@@ -185,16 +185,15 @@ static void fail_unrouted(struct activator *a, struct message *m, const struct r
                           uint32_t count)
 {
     struct result *r = result_new(m, count);
-    if (r == NULL) {
-        return; /* pending stays above zero: the message waits for the next start */
+    if (r != NULL) {
+        r->done = clock_wall();
     }
-    r->done = clock_wall();
-    for (uint32_t i = 0; i < m->count; i++) {
+    for (uint32_t i = 0; r != NULL && i < m->count; i++) {
         if (routes[i].route == NULL && routes[i].nexthop.data == NULL) {
             result_add(r, i, RESULT_FAILED, 0, "5.1.2", SLICE("no route to the recipient's domain"));
         }
     }
-    outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
+    result_send(&a->to_writer, r, m, count, false);
 }
 
 static void submit_part(struct activator *a, struct message *m, const struct route_result *routes,
@@ -203,7 +202,8 @@ static void submit_part(struct activator *a, struct message *m, const struct rou
     struct submission *s =
         malloc(sizeof(*s) + (size_t)count * sizeof(struct sched_recipient));
     if (s == NULL) {
-        return; /* as above */
+        result_send(&a->to_writer, NULL, m, count, false);
+        return;
     }
     message_get(m);
     s->message = m;
@@ -404,8 +404,8 @@ static void settle_at_once(struct activator *a, struct message *m)
     struct result *r = result_new(m, 0);
     if (r != NULL) {
         r->done = clock_wall();
-        outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
     }
+    result_send(&a->to_writer, r, m, 0, false);
 }
 
 /* The writer puts it into quarantine, and gives its place back with LETTER_SETTLED. */

@@ -137,11 +137,11 @@ static void finish_delivery(struct outbound *c, bool is_open)
         .uses = c->uses,
         .tls = c->tls,
     };
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_finish(&c->request, &session);
     d->connection_open = is_open;
-    if (r != NULL) {
-        outbox_put(&w->to_writer, LETTER_RESULT, r, 0);
-    }
+    result_send(&w->to_writer, r, d->message, count, true);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 
@@ -650,10 +650,10 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
 
 static void refuse_delivery(struct worker *w, struct delivery *d)
 {
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_refuse(d, "4.3.0", "out of resources");
-    if (r != NULL) {
-        outbox_put(&w->to_writer, LETTER_RESULT, r, 0);
-    }
+    result_send(&w->to_writer, r, d->message, count, true);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 
