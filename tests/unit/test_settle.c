@@ -1,12 +1,11 @@
 /* What results do to a message, on a real spool: commits that fail, expiry, results that were never
  * made. */
-#include "engine/settle.h"
-
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/intake.h"
 #include "engine/message.h"
 #include "engine/result.h"
+#include "engine/settle.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
@@ -68,11 +67,8 @@ static int tear_down(void **state)
 static struct message *activate(void)
 {
     const struct slice packed = SLICE("\0\3a@x\0\3b@x");
-    const struct spool_envelope e = {.id = 1,
-                                     .created = created,
-                                     .size_bytes = 4,
-                                     .recipient_count = 2,
-                                     .sender = SLICE("s@y")};
+    const struct spool_envelope e = {
+        .id = 1, .created = created, .size_bytes = 4, .recipient_count = 2, .sender = SLICE("s@y")};
     struct message *m = message_new(&e, packed, 2);
     struct spool_txn *t;
     assert_non_null(m);
