@@ -137,11 +137,11 @@ static void finish_delivery(struct outbound *c, bool is_open)
         .uses = c->uses,
         .tls = c->tls,
     };
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_finish(&c->request, &session);
     d->connection_open = is_open;
-    if (r != NULL) {
-        outbox_put(&w->to_writer, LETTER_RESULT, r, 0);
-    }
+    result_send(&w->to_writer, r, d->message, count, true);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 
@@ -240,6 +240,9 @@ static void try_next(struct outbound *c)
         if (err == 0) {
             return;
         }
+        if (err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM) {
+            outcome_set_neutral(&c->request.outcome); /* ours, it teaches nothing about the site */
+        }
         char text[300];
         (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u: %s",
                        SLICE_ARG(c->hosts->list[c->host].name), c->address,
@@ -334,6 +337,8 @@ static void begin_tls(struct outbound *c)
     struct ssl_st *ssl =
         tls_client_connection(c->worker->engine->tls_client, &peer, c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
+        c->request.wants_plain = c->request.without_tls =
+            settings(c)->smtp_tls_security_level == CONFIG_TLS_MAY;
         smtp_client_tls_done(&c->smtp, false, SLICE("cannot start TLS"), c->worker->now);
         return;
     }
@@ -425,6 +430,21 @@ static bool drain_events(struct outbound *c)
 
 /* --- moving bytes ------------------------------------------------------------------------------ */
 
+/* The socket failed, or (err 0) the peer closed it. returns false when c is gone or has a new one */
+static bool take_loss(struct outbound *c, int err)
+{
+    if (c->state == LEAVING) {
+        free_connection(c); /* the core has closed already and would say nothing */
+        return false;
+    }
+    if (err == 0) {
+        smtp_client_eof(&c->smtp, c->worker->now);
+    } else {
+        smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : -err, c->worker->now);
+    }
+    return drain_events(c);
+}
+
 /* The server may have said why before it closed: a refusal in the middle of the body decides the
  * message, and none of that is lost with the connection. After a failure TLS reads no more.
  *
@@ -432,7 +452,7 @@ static bool drain_events(struct outbound *c)
  * returns  as drain_events */
 static bool write_failed(struct outbound *c, ssize_t err)
 {
-    ssize_t n = stream_is_tls(&c->stream)
+    ssize_t n = stream_is_tls(&c->stream) || c->state == LEAVING
                     ? 0
                     : stream_read(&c->stream, c->worker->input, WORKER_READ_BYTES);
     struct slice in = slice_make(c->worker->input, n > 0 ? (size_t)n : 0);
@@ -442,8 +462,7 @@ static bool write_failed(struct outbound *c, ssize_t err)
             return false;
         }
     }
-    smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : (int)-err, c->worker->now);
-    return drain_events(c);
+    return take_loss(c, (int)err);
 }
 
 static bool write_commands(struct outbound *c)
@@ -510,15 +529,10 @@ static bool read_replies(struct outbound *c, bool *ret_progress)
     if (n == ERR_AGAIN) {
         return true;
     }
+    if (n <= 0) {
+        return take_loss(c, (int)n);
+    }
     *ret_progress = true;
-    if (n == 0) {
-        smtp_client_eof(&c->smtp, c->worker->now);
-        return drain_events(c);
-    }
-    if (n < 0) {
-        smtp_client_io_error(&c->smtp, n == ERR_TLS ? 0 : (int)-n, c->worker->now);
-        return drain_events(c);
-    }
     struct slice in = slice_make(c->worker->input, (size_t)n);
     while (in.len > 0) {
         smtp_client_input(&c->smtp, &in, c->worker->now);
@@ -592,6 +606,9 @@ static void run(struct outbound *c)
         if (c->request.wants_tls && c->smtp.out.len == 0) {
             c->request.wants_tls = false;
             begin_tls(c);
+            if (!drain_events(c)) {
+                return;
+            }
             progress = true;
             continue;
         }
@@ -663,10 +680,10 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
 
 static void refuse_delivery(struct worker *w, struct delivery *d)
 {
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_refuse(d, "4.3.0", "out of resources");
-    if (r != NULL) {
-        outbox_put(&w->to_writer, LETTER_RESULT, r, 0);
-    }
+    result_send(&w->to_writer, r, d->message, count, true);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 
