@@ -120,7 +120,7 @@ static void lose_idle(struct outbound *c)
     struct worker *w = c->worker;
     uint32_t sched = c->transport % w->engine->sched_count;
     outbox_put(&w->to_scheds[sched], LETTER_LOST, NULL,
-               (uint64_t)c->transport << 32 | c->connection);
+               (uint64_t)c->transport << 48 | (uint64_t)w->index << 32 | c->connection);
     free_connection(c);
 }
 
