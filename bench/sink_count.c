@@ -26,7 +26,7 @@ int sink_count_init(struct sink_count *c, size_t listener_count)
 
 void sink_count_fini(struct sink_count *c)
 {
-    for (size_t i = 0; i < c->domain_count; i++) {
+    for (size_t i = 0; c->domains != NULL && i < c->domain_count; i++) {
         free(c->domains[i]);
     }
     free(c->domains);
