@@ -19,10 +19,14 @@
 #include "engine/date.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/spool_writer.h"
 #include "net/listen.h"
 #include "net/smtp_server.h"
 #include "net/stream.h"
 #include "net/tls.h"
+
+/* How long a listener rests when no descriptor is left. */
+static const usec_t accept_rest = 500 * USEC_PER_MSEC;
 
 enum {
     STEPS_PER_PASS = 256,        /* of one session, so that it cannot starve the others */
@@ -121,7 +125,12 @@ static void accept_envelope(struct inbound *c)
         return;
     }
     uint64_t id = engine_new_id(e);
-    c->intake = engine_id_is_reserved(e, id) ? intake_new() : NULL;
+    bool is_reserved = engine_id_is_reserved(e, id);
+    if (!is_reserved) {
+        /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
+        waker_kick(&spool_writer_box(e->writer)->waker);
+    }
+    c->intake = is_reserved ? intake_new() : NULL; /* NULL: refused below */
     if (c->intake == NULL) {
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
@@ -500,9 +509,9 @@ static void on_timeout(struct timeout *t, usec_t now)
         end_session(c);
         return;
     }
-    struct slice nothing = SLICE("");
-    take_event(c, smtp_server_step(&c->smtp, &nothing, &c->body, c->worker->now));
-    if (flush_replies(c)) {
+    /* Until it wants input again: the end of a session that had a transaction is two events. */
+    int steps = STEPS_PER_PASS;
+    if (feed(c, SLICE(""), false, &steps) && flush_replies(c)) {
         set_timer(c);
     }
 }
@@ -538,7 +547,6 @@ static void answer_staged(struct inbound *c, struct intake *in)
         in->envelope.size_bytes += in->body.len;
         buf_clear(&in->body);
     }
-    in->is_staged = true;
     in->puts_recipients = in->puts_body = false;
 }
 
@@ -547,7 +555,6 @@ static void answer_stored(struct inbound *c, struct intake *in)
     char text[64], id[MESSAGE_ID_TEXT];
     message_id_format(in->envelope.id, id);
     (void)snprintf(text, sizeof(text), "Ok: queued as %s", id);
-    in->is_staged = false;
     smtp_server_answer(&c->smtp, 250, "2.0.0", text, c->worker->now);
 }
 
@@ -556,8 +563,10 @@ void inbound_stored(struct worker *w, struct intake *in)
     struct inbound *c = in->connection;
     (void)w;
     c->is_away = false;
-    if (in->is_last && in->error == 0) {
-        in->is_staged = false; /* it is a message now; a lost connection changes nothing */
+    if (in->error == 0) {
+        /* A message now, which a lost connection does not change; or parts in the spool, which have
+         * to be discarded with the session. */
+        in->is_staged = !in->is_last;
     }
     if (c->is_dead) {
         free_session(c);
@@ -663,13 +672,16 @@ static void on_listener(struct poller_watch *watch, unsigned events)
             return;
         }
         if (fd < 0) {
-            /* Out of descriptors: the listener rests until sessions have ended. */
-            log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
-                        err_str(fd));
-            if (poller_change(&w->poller, watch, 0) != 0) {
-                poller_remove(&w->poller, watch); /* the other workers have theirs */
+            /* Out of descriptors. Level-triggered, it would call again at once: it rests. Who else
+             * holds descriptors is not known, so that nothing but time can end the rest. */
+            if (w->accept_at == USEC_NEVER) {
+                log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
+                            err_str(fd));
             }
-            w->accepts_again = true;
+            w->accept_at = w->now + accept_rest;
+            if (poller_change(&w->poller, watch, 0) != 0) {
+                log_debug("listener: cannot rest, tries again in the next pass");
+            }
             return;
         }
         bool is_trusted =
@@ -732,13 +744,14 @@ void inbound_resume(struct worker *w)
             worker_run_again(w, &c->ready);
         }
     }
-    if (w->accepts_again && list_is_empty(&w->inbounds) == false) {
-        w->accepts_again = false;
-        for (size_t i = 0; i < w->engine->config->listener_count; i++) {
-            struct poller_watch *watch = &w->listeners[i].watch;
-            if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
-                poller_remove(&w->poller, watch);
-            }
+    if (w->now < w->accept_at) {
+        return;
+    }
+    w->accept_at = USEC_NEVER;
+    for (size_t i = 0; i < w->engine->config->listener_count; i++) {
+        struct poller_watch *watch = &w->listeners[i].watch;
+        if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
+            w->accept_at = w->now + accept_rest;
         }
     }
 }

@@ -28,19 +28,22 @@ enum letter_kind {
     /* to the activator */
     LETTER_ARRIVED,      /* struct message, committed just now; NULL: see number (position) */
     LETTER_SETTLED,      /* struct message or NULL, and number, its id: it is no longer active */
+    LETTER_READ,         /* struct read_request */
     LETTER_FLUSH,        /* make deferred mail due now */
     /* to a scheduler */
-    LETTER_SUBMIT,       /* struct submission */
+    LETTER_SUBMIT,       /* struct submission: a message's first recipients */
+    LETTER_MORE,         /* struct submission: what LETTER_READ asked for */
     LETTER_REPORT,       /* struct delivery */
     LETTER_RESOLVED,     /* struct resolution */
-    LETTER_LOST,         /* number: scheduler << 32 | connection, an idle one that the peer closed */
+    LETTER_LOST,         /* number: transport << 48 | worker << 32 | connection, an idle one that
+                          * the peer closed */
     LETTER_REVIVE,       /* revive dead destinations */
     /* to a worker */
     LETTER_STORED,       /* struct intake: committed, or refused with its error */
     LETTER_STAGED,       /* struct intake: staged, or refused with its error */
     LETTER_DELIVER,      /* struct delivery */
     LETTER_RESOLVE,      /* struct resolution */
-    LETTER_CLOSE,        /* number: scheduler << 32 | connection */
+    LETTER_CLOSE,        /* number: transport << 32 | connection */
     LETTER_ADOPT,        /* number: descriptor of a trusted local SMTP session */
     LETTER_AUTHENTICATED /* struct auth_request */
 };

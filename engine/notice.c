@@ -51,7 +51,7 @@ static size_t describe(const struct message *m, const struct result *r, enum not
                 continue;
             }
             list[count++] = (struct bounce_recipient){
-                .address = m->recipients[to->position].address,
+                .address = message_address(m, to->index),
                 .status = slice_of(to->status),
                 .diagnostic = result_text(r, to),
                 .remote_mta = r->host_name,
@@ -258,7 +258,7 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .type = types[to->kind],
         .id = slice_make(id, MESSAGE_ID_TEXT - 1),
         .sender = m->envelope.sender,
-        .recipient = m->recipients[to->position].address,
+        .recipient = message_address(m, to->index),
         .queue = r->destination,
         .site = slice_make(site, site_len < 0 ? 0 : (size_t)site_len),
         .size = m->envelope.size_bytes,
@@ -282,11 +282,12 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
     event_format(log, &event);
 }
 
-void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
+static void log_expired(struct buf *log, const struct message *m, const struct result *r,
+                        usec_t now)
 {
     char id[MESSAGE_ID_TEXT];
     message_id_format(m->envelope.id, id);
-    for (const struct result *r = m->fresh; r != NULL; r = r == NULL ? NULL : r->next) {
+    for (; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_DEFERRED) {
                 continue;
@@ -295,7 +296,7 @@ void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
                 .type = EVENT_EXPIRATION,
                 .id = slice_make(id, MESSAGE_ID_TEXT - 1),
                 .sender = m->envelope.sender,
-                .recipient = m->recipients[r->recipients[i].position].address,
+                .recipient = message_address(m, r->recipients[i].index),
                 .size = m->envelope.size_bytes,
                 .response = {.class_ = 4, .subject = 4, .detail = 7,
                              .content = result_text(r, &r->recipients[i])},
@@ -306,4 +307,10 @@ void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
             event_format(log, &event);
         }
     }
+}
+
+void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
+{
+    log_expired(log, m, m->fresh, now);
+    log_expired(log, m, m->kept, now);
 }

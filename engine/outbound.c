@@ -120,7 +120,7 @@ static void lose_idle(struct outbound *c)
     struct worker *w = c->worker;
     uint32_t sched = c->transport % w->engine->sched_count;
     outbox_put(&w->to_scheds[sched], LETTER_LOST, NULL,
-               (uint64_t)c->transport << 32 | c->connection);
+               (uint64_t)c->transport << 48 | (uint64_t)w->index << 32 | c->connection);
     free_connection(c);
 }
 
@@ -425,6 +425,27 @@ static bool drain_events(struct outbound *c)
 
 /* --- moving bytes ------------------------------------------------------------------------------ */
 
+/* The server may have said why before it closed: a refusal in the middle of the body decides the
+ * message, and none of that is lost with the connection. After a failure TLS reads no more.
+ *
+ * err      of the write, negative
+ * returns  as drain_events */
+static bool write_failed(struct outbound *c, ssize_t err)
+{
+    ssize_t n = stream_is_tls(&c->stream)
+                    ? 0
+                    : stream_read(&c->stream, c->worker->input, WORKER_READ_BYTES);
+    struct slice in = slice_make(c->worker->input, n > 0 ? (size_t)n : 0);
+    while (in.len > 0) {
+        smtp_client_input(&c->smtp, &in, c->worker->now);
+        if (!drain_events(c)) {
+            return false;
+        }
+    }
+    smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : (int)-err, c->worker->now);
+    return drain_events(c);
+}
+
 static bool write_commands(struct outbound *c)
 {
     while (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body) && stream_can_write(&c->stream)) {
@@ -433,8 +454,7 @@ static bool write_commands(struct outbound *c)
             break;
         }
         if (n < 0) {
-            smtp_client_io_error(&c->smtp, n == ERR_TLS ? 0 : (int)-n, c->worker->now);
-            return drain_events(c);
+            return write_failed(c, n);
         }
         buf_consume(&c->smtp.out, (size_t)n);
     }
@@ -464,7 +484,7 @@ static bool write_body(struct outbound *c)
         log_error("spool: cannot read a message body: %s", err_str(err));
         smtp_client_body_failed(&c->smtp, false, SLICE("message cannot be read"), c->worker->now);
     } else if (err != 0) {
-        smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : -err, c->worker->now);
+        return write_failed(c, err);
     }
     return drain_events(c);
 }

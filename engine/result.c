@@ -65,12 +65,12 @@ struct slice result_keep(struct result *r, struct slice s)
     return kept;
 }
 
-void result_add(struct result *r, uint32_t position, enum result_kind kind, uint16_t code,
+void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_t code,
                 const char *status, struct slice text)
 {
     assert(r->count < r->capacity);
     struct result_recipient *to = &r->recipients[r->count];
-    to->position = position;
+    to->index = index;
     to->kind = (uint8_t)kind;
     to->code = code;
     (void)snprintf(to->status, sizeof(to->status), "%s", status); /* cut by design */

@@ -14,7 +14,7 @@ struct message;
 enum result_kind { RESULT_DELIVERED, RESULT_DEFERRED, RESULT_FAILED, RESULT_KIND_COUNT };
 
 struct result_recipient {
-    uint32_t position; /* in message->recipients */
+    uint32_t index;    /* its number in the message */
     uint8_t kind;      /* enum result_kind */
     uint16_t code;     /* SMTP reply code; 0 when none */
     char status[12];   /* enhanced status code */
@@ -33,6 +33,7 @@ struct result {
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */
     bool is_ambiguous;        /* the receiver may have taken it: the retry may be a duplicate */
     bool has_dispatch;        /* counted in the engine's duplicate bound */
+    uint32_t abandoned;       /* recipients that were never loaded: deferred without a reason */
 
     /* spool writer only */
     bool is_counted, is_logged;
@@ -49,7 +50,7 @@ void result_free(struct result *r); /* accepts NULL */
 void result_free_all(struct result *list); /* linked by next */
 /* Copies s into the result's text. Out of memory: the text is cut short, never lost mail. */
 struct slice result_keep(struct result *r, struct slice s);
-void result_add(struct result *r, uint32_t position, enum result_kind kind, uint16_t code,
+void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_t code,
                 const char *status, struct slice text);
 struct slice result_text(const struct result *r, const struct result_recipient *recipient);
 

@@ -14,6 +14,8 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "dns/hosts.h"
+#include "engine/activation.h"
+#include "engine/activator.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
@@ -44,8 +46,12 @@ struct sched_thread {
 
     /* owner thread only */
     struct outbox to_writer;
+    struct outbox to_activator;
+    struct submission *retry; /* LETTER_MORE that memory was too short for */
     struct outbox *to_workers; /* [engine->worker_count] */
+    struct list deliveries;    /* handed to workers and not yet reported */
     uint32_t next_worker;
+    bool was_held;       /* this pass may not have selected: see engine_may_dispatch */
     usec_t now;
 
     /* any thread, atomic */
@@ -103,6 +109,10 @@ static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
         .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
     config.hash_seed = hash_random_seed();
     config.must_resolve = true;
+    if (config.destination_recipient_limit == 0) {
+        /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
+        config.destination_recipient_limit = t->engine->config->message_recipient_limit;
+    }
     c->transport = (uint16_t)transport;
     c->workers = calloc((size_t)config.process_limit, sizeof(*c->workers));
     c->sched = sched_new(&config, &host, release_hosts, clock_mono());
@@ -118,6 +128,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     }
     t->engine = engine;
     t->index = index;
+    list_init(&t->deliveries);
     t->cores = calloc(transports, sizeof(*t->cores));
     int err = t->cores == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
     for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
@@ -137,6 +148,8 @@ static void drop_letter(const struct letter *letter)
         struct submission *s = letter->body;
         message_put(s->message);
         free(s);
+    } else if (letter->kind == LETTER_MORE) {
+        free(letter->body);
     } else if (letter->kind == LETTER_REPORT) {
         struct delivery *d = letter->body;
         dns_hosts_put(d->hosts);
@@ -169,6 +182,12 @@ void sched_thread_free(struct sched_thread *t)
         outbox_fini(&t->to_workers[i]);
     }
     outbox_fini(&t->to_writer);
+    outbox_fini(&t->to_activator);
+    while (t->retry != NULL) {
+        struct submission *next = t->retry->next;
+        free(t->retry);
+        t->retry = next;
+    }
     free(t->to_workers);
     free(t);
 }
@@ -203,6 +222,7 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
         return; /* the message stays in the spool, undone, until the next start */
     }
     r->done = clock_wall();
+    r->abandoned = s->unread;
     for (uint32_t i = 0; i < s->count; i++) {
         result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0",
                    SLICE("out of memory"));
@@ -218,11 +238,43 @@ static void take_submission(struct sched_thread *t, struct submission *s)
         .handle = s->message,
         .recipients = s->recipients,
         .recipient_count = s->count,
+        .unread_count = s->unread,
+        .more = s->unread > 0,
     };
     if (sched_submit(core_of(t, s->transport)->sched, &m, t->now) != 0) {
         defer_submission(t, s);
     }
     free(s);
+}
+
+/* The answer to a SCHED_READ. */
+static void take_more(struct sched_thread *t, struct submission *s)
+{
+    struct sched_message m = {
+        .id = s->message->envelope.id,
+        .handle = s->message,
+        .recipients = s->recipients,
+        .recipient_count = s->count,
+        .unread_count = s->unread,
+        .more = s->unread > 0,
+    };
+    if (sched_submit_more(core_of(t, s->transport)->sched, &m, t->now) != 0) {
+        s->next = t->retry;
+        t->retry = s;
+        return;
+    }
+    free(s);
+}
+
+static void retry_more(struct sched_thread *t)
+{
+    struct submission *s = t->retry;
+    t->retry = NULL;
+    while (s != NULL) {
+        struct submission *next = s->next;
+        take_more(t, s);
+        s = next;
+    }
 }
 
 static void take_report(struct sched_thread *t, struct delivery *d)
@@ -235,6 +287,7 @@ static void take_report(struct sched_thread *t, struct delivery *d)
         .reason = &d->reason,
     };
     sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
+    list_remove(&d->in_flight);
     atomic_fetch_sub_explicit(&t->in_flight, 1, memory_order_relaxed);
     dns_hosts_put(d->hosts);
     free(d);
@@ -253,11 +306,25 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     free(r);
 }
 
+/* The slot may have been closed and given to another worker meanwhile: that worker's connection is
+ * not the one that was lost. (The same worker's letters come in order, so then the slot is busy.) */
+static void take_loss(struct sched_thread *t, uint64_t number)
+{
+    struct core *c = core_of(t, (uint32_t)(number >> 48));
+    uint32_t connection = (uint32_t)number;
+    if (c->workers[connection] == (uint16_t)(number >> 32)) {
+        sched_connection_closed(c->sched, connection, t->now);
+    }
+}
+
 static void take_letter(struct sched_thread *t, const struct letter *letter)
 {
     switch (letter->kind) {
     case LETTER_SUBMIT:
         take_submission(t, letter->body);
+        break;
+    case LETTER_MORE:
+        take_more(t, letter->body);
         break;
     case LETTER_REPORT:
         take_report(t, letter->body);
@@ -266,8 +333,7 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
         take_resolution(t, letter->body);
         break;
     case LETTER_LOST:
-        sched_connection_closed(core_of(t, (uint32_t)(letter->number >> 32))->sched,
-                                (uint32_t)letter->number, t->now);
+        take_loss(t, letter->number);
         break;
     case LETTER_REVIVE:
         for (uint32_t i = 0; i < t->core_count; i++) {
@@ -306,6 +372,7 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
         c->workers[a->connection] = (uint16_t)(t->next_worker++ % t->engine->worker_count);
     }
     engine_dispatched(t->engine, recipients);
+    list_push_back(&t->deliveries, &d->in_flight);
     atomic_fetch_add_explicit(&t->in_flight, 1, memory_order_relaxed);
     outbox_put(&t->to_workers[c->workers[a->connection]], LETTER_DELIVER, d, 0);
 }
@@ -349,6 +416,23 @@ static void give_up(struct sched_thread *t, const struct sched_action *a, enum r
     outbox_put(&t->to_writer, LETTER_RESULT, r, 0);
 }
 
+/* The answer may bring nothing, but it always comes: see activation_read. */
+static void ask_for_more(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    struct read_request *r = malloc(sizeof(*r));
+    if (r == NULL) {
+        struct sched_message none = {.id = a->message_id, .handle = a->handle};
+        log_error("out of memory: recipients of a message wait for the next start");
+        if (sched_submit_more(c->sched, &none, t->now) != 0) {
+            log_error("out of memory: a message stays open until then");
+        }
+        return;
+    }
+    *r = (struct read_request){
+        .message = a->handle, .transport = c->transport, .wanted = a->wanted};
+    outbox_put(&t->to_activator, LETTER_READ, r, 0);
+}
+
 static void act(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
     switch (a->kind) {
@@ -371,7 +455,9 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     case SCHED_FINISHED:
         message_put(a->handle);
         break;
-    case SCHED_READ: /* asked for only when recipients stay in the spool, which none do yet */
+    case SCHED_READ:
+        ask_for_more(t, c, a);
+        break;
     case SCHED_NONE:
     default:
         assert(false && "unexpected action");
@@ -394,10 +480,13 @@ static void pull(struct sched_thread *t, struct core *c)
     struct sched_action action;
     log_feedback(c);
     c->has_more = false;
-    for (int i = 0; engine_may_dispatch(t->engine)
-                        ? sched_pull(c->sched, &action, t->now)
-                        : sched_pull_pending(c->sched, &action, t->now);
-         i++) {
+    for (int i = 0;; i++) {
+        bool may_select = engine_may_dispatch(t->engine);
+        t->was_held = t->was_held || !may_select;
+        if (!(may_select ? sched_pull(c->sched, &action, t->now)
+                         : sched_pull_pending(c->sched, &action, t->now))) {
+            return;
+        }
         act(t, c, &action);
         if (i == ACTIONS_PER_PASS) {
             c->has_more = true;
@@ -411,6 +500,7 @@ static void pull(struct sched_thread *t, struct core *c)
 static bool flush_outboxes(struct sched_thread *t)
 {
     bool is_done = outbox_flush(&t->to_writer);
+    is_done = outbox_flush(&t->to_activator) && is_done;
     for (uint32_t i = 0; i < t->engine->worker_count; i++) {
         is_done = outbox_flush(&t->to_workers[i]) && is_done;
     }
@@ -424,17 +514,20 @@ static void nap(struct sched_thread *t, bool is_flushed)
         usec_t wake = t->cores[i].has_more ? 0 : sched_wake_at(t->cores[i].sched);
         deadline = wake < deadline ? wake : deadline;
     }
-    if (!engine_may_dispatch(t->engine) && deadline != USEC_NEVER) {
+    if (t->was_held && deadline != USEC_NEVER) {
         deadline = t->now + 100 * USEC_PER_MSEC; /* nothing may be pulled: due work must not spin */
     }
-    if (!is_flushed) {
+    if (!is_flushed || t->retry != NULL) {
         deadline = t->now + USEC_PER_MSEC;
     }
     if (deadline <= t->now) {
         return;
     }
     waker_prepare(&t->box.waker);
-    if (ring_count(t->box.ring) == 0 && !atomic_load(&t->is_stopping)) {
+    /* Who lets dispatch go on changes the account or the gate and then kicks: looked at after
+     * waker_prepare, or a change since the pull would wake nobody. */
+    bool may_go_on = t->was_held && engine_may_dispatch(t->engine);
+    if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
         rcu_sleep();
         waker_wait(&t->box.waker, deadline);
         rcu_awake();
@@ -451,6 +544,8 @@ static void run(void *arg)
         for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&t->box, &letter); i++) {
             take_letter(t, &letter);
         }
+        retry_more(t);
+        t->was_held = false;
         for (uint32_t i = 0; i < t->core_count; i++) {
             pull(t, &t->cores[i]);
         }
@@ -463,6 +558,14 @@ static void run(void *arg)
     t->now = clock_mono();
     while (mailbox_take(&t->box, &letter)) {
         take_letter(t, &letter);
+    }
+    /* And those that did not come back: handed out when the worker had ended already, or stuck
+     * behind a full ring. Nobody else looks at them any more. */
+    list_foreach_safe (d, &t->deliveries, struct delivery, in_flight) {
+        d->feedback = SCHED_NEUTRAL;
+        d->has_deferred = true;
+        d->connection_open = false;
+        take_report(t, d);
     }
 }
 
@@ -477,6 +580,7 @@ int sched_thread_start(struct sched_thread *t)
         outbox_init(&t->to_workers[i], worker_box(e->workers[i]));
     }
     outbox_init(&t->to_writer, spool_writer_box(e->writer));
+    outbox_init(&t->to_activator, activator_box(e->activator));
     return thread_start(&t->thread, "scheduler", run, t);
 }
 

@@ -20,8 +20,8 @@ void settle_collect(struct settle *s, struct result *result)
     struct message *m = result->message;
     if (!result->is_counted) {
         result->is_counted = true;
-        assert(m->pending >= result->count);
-        m->pending -= result->count;
+        assert(m->pending >= result->count + result->abandoned);
+        m->pending -= result->count + result->abandoned;
     }
     result->next = m->fresh;
     m->fresh = result;
@@ -32,6 +32,9 @@ void settle_collect(struct settle *s, struct result *result)
 
 static bool has_kind(const struct result *r, enum result_kind kind)
 {
+    if (r->abandoned > 0 && kind == RESULT_DEFERRED) {
+        return true;
+    }
     for (uint32_t i = 0; i < r->count; i++) {
         if (r->recipients[i].kind == kind) {
             return true;
@@ -108,7 +111,7 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
                                                    ? SPOOL_RECIPIENT_DELIVERED
                                                    : (enum spool_recipient_state)reason.state;
             int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
-                                          m->recipients[to->position].index, state,
+                                          to->index, state,
                                           has_reason ? &reason : NULL);
             if (err != 0) {
                 return err;
@@ -129,7 +132,7 @@ static int forget_kept_failures(struct spool_txn *txn, struct message *m)
                 continue;
             }
             int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
-                                          m->recipients[to->position].index,
+                                          to->index,
                                           SPOOL_RECIPIENT_FAILED, NULL);
             if (err != 0) {
                 return err;
@@ -249,10 +252,20 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     return 0;
 }
 
-/* Moves what a later notice may need from fresh to kept and frees the rest. */
-static uint64_t keep_results(struct message *m)
+/* Nobody will ask for the address of a delivered recipient again. */
+static void unload_delivered(struct message *m, const struct result *r)
 {
-    uint64_t dispatched = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->recipients[i].kind == RESULT_DELIVERED) {
+            message_unload(m, r->recipients[i].index);
+        }
+    }
+}
+
+/* Moves what a later notice may need from fresh to kept and frees the rest. */
+static uint64_t keep_results(struct settle *s, struct message *m)
+{
+    uint64_t dispatched = 0, loaded = 0;
     struct result *r = m->fresh;
     m->fresh = NULL;
     while (r != NULL) {
@@ -260,6 +273,8 @@ static uint64_t keep_results(struct message *m)
         if (r->has_dispatch) {
             dispatched += r->count;
         }
+        loaded += r->count;
+        unload_delivered(m, r);
         if (!m->is_settled && (has_kind(r, RESULT_DEFERRED) || has_kind(r, RESULT_FAILED))) {
             r->next = m->kept;
             m->kept = r;
@@ -268,6 +283,7 @@ static uint64_t keep_results(struct message *m)
         }
         r = next;
     }
+    atomic_fetch_sub_explicit(&s->engine->recipients_in_core, loaded, memory_order_relaxed);
     return dispatched;
 }
 
@@ -276,7 +292,7 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
     uint64_t dispatched = 0;
     list_foreach_safe (m, &s->touched, struct message, touched) {
         list_remove(&m->touched);
-        dispatched += keep_results(m);
+        dispatched += keep_results(s, m);
         if (m->is_settled) {
             result_free_all(m->kept);
             m->kept = NULL;

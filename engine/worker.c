@@ -220,6 +220,7 @@ static usec_t sleep_time(struct worker *w, bool is_flushed)
     usec_t wake = timeout_queue_next(&w->timeouts);
     usec_t dns = resolver_wake_at(w->resolver);
     wake = dns < wake ? dns : wake;
+    wake = w->accept_at < wake ? w->accept_at : wake;
     if (!list_is_empty(&w->ready)) {
         return 0;
     }
@@ -323,6 +324,7 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     timeout_queue_init(&w->timeouts);
     w->poller.epfd = -1;
     w->now = clock_mono();
+    w->accept_at = USEC_NEVER;
     w->input = malloc(WORKER_READ_BYTES);
     w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
     int err = w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);

@@ -61,7 +61,7 @@ struct worker {
     struct list paused;          /* inbound: intake_memory is used up */
     struct outbound ***connections; /* [transport][connection] */
     char *input;                 /* WORKER_READ_BYTES, for one read at a time */
-    bool accepts_again;          /* listeners stopped by lack of descriptors */
+    usec_t accept_at;            /* listeners rest until then for lack of descriptors; or never */
     bool was_draining;
 
     /* any thread, atomic */
