@@ -17,7 +17,7 @@
 static double cpu_seconds(void)
 {
     struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
+    (void)getrusage(RUSAGE_SELF, &usage);
     return (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec +
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
@@ -25,7 +25,7 @@ static double cpu_seconds(void)
 static void check(int rc, const char *what)
 {
     if (rc != 0) {
-        fprintf(stderr, "%s: %s\n", what, err_str(rc));
+        (void)fprintf(stderr, "%s: %s\n", what, err_str(rc));
         exit(1);
     }
 }
@@ -73,9 +73,9 @@ static void run(struct spool_store *s, uint64_t *next_id, uint32_t count, uint32
     double seconds = (double)(clock_mono() - started) / USEC_PER_SEC;
     cpu = cpu_seconds() - cpu;
     uint32_t messages = rounds * batch;
-    printf("commits of %4u: %8.0f messages/s  %6.2f us CPU a message\n", batch, messages / seconds,
-           1e6 * cpu / messages);
-    fflush(stdout);
+    (void)printf("commits of %4u: %8.0f messages/s  %6.2f us CPU a message\n", batch,
+                 messages / seconds, 1e6 * cpu / messages);
+    (void)fflush(stdout);
     free(last);
 }
 
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     struct spool_store *s;
     char text[256];
     if (spool_store_open(&options, &s, text) != 0) {
-        fprintf(stderr, "%s\n", text);
+        (void)fprintf(stderr, "%s\n", text);
         return 1;
     }
     char *body = malloc(body_bytes + 1);

@@ -11,16 +11,13 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/thread.h"
+#include "engine/activation.h"
 #include "engine/config.h"
-#include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/message.h"
-#include "engine/result.h"
-#include "engine/router.h"
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
@@ -42,8 +39,9 @@ struct activator {
     _Atomic bool is_stopping;
 
     /* activator thread only */
-    struct outbox to_writer;
-    struct outbox *to_scheds; /* [engine->sched_count] */
+    struct activation activation;
+    struct read_request **reads; /* to be answered when the spool can be read */
+    uint32_t read_count, read_capacity;
     struct list messages;     /* active ones, with the reference that LETTER_SETTLED returns */
     struct list lingering;    /* settled, but a scheduler has not let go yet */
     struct id_set held;       /* ids that a deferred scan must pass over: active or lingering */
@@ -127,6 +125,8 @@ int activator_new(struct engine *engine, struct activator **ret)
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
+    a->activation.engine = engine;
+    a->activation.reader = a->reader;
     if (err != 0) {
         activator_free(a);
         return err;
@@ -149,6 +149,8 @@ void activator_free(struct activator *a)
     while (a->box.ring != NULL && mailbox_take(&a->box, &letter)) {
         if (letter.kind == LETTER_ARRIVED && letter.body != NULL) {
             message_put(letter.body);
+        } else if (letter.kind == LETTER_READ) {
+            free(letter.body);
         } /* settled ones are still in the list */
     }
     list_foreach_safe (m, &a->messages, struct message, active) {
@@ -159,98 +161,17 @@ void activator_free(struct activator *a)
     }
     mailbox_fini(&a->box);
     spool_reader_free(a->reader);
-    for (uint32_t i = 0; a->to_scheds != NULL && i < a->engine->sched_count; i++) {
-        outbox_fini(&a->to_scheds[i]);
+    for (uint32_t i = 0; a->activation.to_scheds != NULL && i < a->engine->sched_count; i++) {
+        outbox_fini(&a->activation.to_scheds[i]);
     }
-    outbox_fini(&a->to_writer);
-    free(a->to_scheds);
+    outbox_fini(&a->activation.to_writer);
+    free(a->activation.to_scheds);
+    for (uint32_t i = 0; i < a->read_count; i++) {
+        free(a->reads[i]);
+    }
+    free(a->reads);
     free(a->held.ids);
     free(a);
-}
-
-/* --- routing ----------------------------------------------------------------------------------- */
-
-static struct slice domain_of(struct slice address)
-{
-    for (size_t i = address.len; i > 0; i--) {
-        if (address.data[i - 1] == '@') {
-            return slice_from(address, i);
-        }
-    }
-    return SLICE("");
-}
-
-/* Recipients that no route takes are failed without an attempt. */
-static void fail_unrouted(struct activator *a, struct message *m, const struct route_result *routes,
-                          uint32_t count)
-{
-    struct result *r = result_new(m, count);
-    if (r != NULL) {
-        r->done = clock_wall();
-    }
-    for (uint32_t i = 0; r != NULL && i < m->count; i++) {
-        if (routes[i].route == NULL && routes[i].nexthop.data == NULL) {
-            result_add(r, i, RESULT_FAILED, 0, "5.1.2", SLICE("no route to the recipient's domain"));
-        }
-    }
-    result_send(&a->to_writer, r, m, count, false);
-}
-
-static void submit_part(struct activator *a, struct message *m, const struct route_result *routes,
-                        size_t transport, uint32_t count)
-{
-    struct submission *s =
-        malloc(sizeof(*s) + (size_t)count * sizeof(struct sched_recipient));
-    if (s == NULL) {
-        result_send(&a->to_writer, NULL, m, count, false);
-        return;
-    }
-    message_get(m);
-    s->message = m;
-    s->transport = (uint16_t)transport;
-    s->count = 0;
-    for (uint32_t i = 0; i < m->count; i++) {
-        if (routes[i].route != NULL && routes[i].transport == transport) {
-            s->recipients[s->count++] = (struct sched_recipient){
-                .address = m->recipients[i].address, .nexthop = routes[i].nexthop, .index = i};
-        }
-    }
-    outbox_put(&a->to_scheds[transport % a->engine->sched_count], LETTER_SUBMIT, s, 0);
-}
-
-/* Hand m's undone recipients to the schedulers. `skip`: the first so many are not to be tried. */
-static int route_message(struct activator *a, struct message *m, uint32_t skip)
-{
-    size_t transports = a->engine->config->transport_count;
-    struct route_result *routes = calloc(m->count, sizeof(*routes));
-    uint32_t *counts = calloc(transports + 1, sizeof(*counts));
-    if (routes == NULL || counts == NULL) {
-        free(routes);
-        free(counts);
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < m->count; i++) {
-        if (i < skip) {
-            routes[i].nexthop = SLICE(""); /* neither routed nor failed */
-        } else if (router_route(a->engine->router, domain_of(m->recipients[i].address),
-                                &routes[i])) {
-            counts[routes[i].transport]++;
-        } else {
-            routes[i] = (struct route_result){0};
-            counts[transports]++;
-        }
-    }
-    for (size_t t = 0; t < transports; t++) {
-        if (counts[t] > 0) {
-            submit_part(a, m, routes, t, counts[t]);
-        }
-    }
-    if (counts[transports] > 0) {
-        fail_unrouted(a, m, routes, counts[transports]);
-    }
-    free(routes);
-    free(counts);
-    return 0;
 }
 
 /* --- activation -------------------------------------------------------------------------------- */
@@ -261,151 +182,25 @@ static void set_active(struct activator *a, uint32_t active)
     atomic_store_explicit(&a->engine->active_messages, active, memory_order_relaxed);
 }
 
+static void count_active(struct activator *a, struct message *m)
+{
+    list_push_back(&a->messages, &m->active);
+    set_active(a, a->active + 1);
+}
+
 /* errors: -ENOMEM, nothing happened: it is the caller's still, and in the spool */
-static int activate(struct activator *a, struct message *m, uint32_t skip)
+static int activate_fresh(struct activator *a, struct message *m)
 {
     if (!id_set_add(&a->held, m->envelope.id)) {
         return -ENOMEM;
     }
-    m->activated = clock_wall();
-    m->pending = m->count - skip;
-    int err = route_message(a, m, skip);
+    int err = activation_fresh(&a->activation, m);
     if (err != 0) {
         id_set_remove(&a->held, m->envelope.id);
         return err;
     }
-    list_push_back(&a->messages, &m->active);
-    set_active(a, a->active + 1);
+    count_active(a, m);
     return 0;
-}
-
-/* A batch of recipients of m: those that are undone, and before them (first) those whose failure
- * was stored but not yet told to the sender. */
-static int append_batch(struct activator *a, struct message *m, uint32_t batch, bool failed)
-{
-    uint64_t id = m->envelope.id;
-    struct slice packed, states = SLICE(""), address;
-    int err = spool_read_recipients(a->reader, id, batch, &packed);
-    if (err != 0) {
-        return err;
-    }
-    err = spool_read_states(a->reader, id, batch, &states);
-    if (err != 0 && err != ERR_MISSING) {
-        return err;
-    }
-    for (uint32_t i = 0; spool_packed_next(&packed, &address); i++) {
-        uint32_t index = batch * SPOOL_BATCH_RECIPIENTS + i;
-        int state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
-        struct spool_reason reason;
-        bool wanted = failed ? state == SPOOL_RECIPIENT_FAILED &&
-                                   spool_read_reason(a->reader, id, index, &reason) == 0
-                             : state == SPOOL_RECIPIENT_PENDING || state == SPOOL_RECIPIENT_DEFERRED;
-        if (wanted) {
-            message_append(m, address, index);
-        }
-    }
-    return 0;
-}
-
-/* The failures that message_append put first become a kept result, as if they had just happened. */
-static int keep_failures(struct activator *a, struct message *m, uint32_t count)
-{
-    if (count == 0) {
-        return 0;
-    }
-    struct result *r = result_new(m, count);
-    if (r == NULL) {
-        return -ENOMEM; /* without it nobody would tell the sender */
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        struct spool_reason reason = {0};
-        if (spool_read_reason(a->reader, m->envelope.id, m->recipients[i].index, &reason) != 0) {
-            continue;
-        }
-        char status[12];
-        size_t len = reason.status.len < sizeof(status) ? reason.status.len : sizeof(status) - 1;
-        memcpy(status, reason.status.data, len);
-        status[len] = '\0';
-        result_add(r, i, RESULT_FAILED, reason.code, status, reason.text);
-        r->done = reason.time;
-        r->host_name = result_keep(r, reason.remote_mta);
-    }
-    r->is_counted = r->is_logged = true;
-    m->kept = r;
-    return 0;
-}
-
-/* Reads the whole message once: a damaged body is found now, and its pages are warm when a worker
- * sends it (a page fault there would stop that worker's other connections). */
-static int check_body(struct activator *a, const struct spool_envelope *e)
-{
-    enum { WARM_CHUNKS = 64 }; /* 4 MB; later chunks are read as they are sent */
-    for (uint32_t i = 0; i < e->chunk_count && i < WARM_CHUNKS; i++) {
-        struct slice chunk;
-        int err = spool_read_chunk(a->reader, e->id, i, &chunk);
-        if (err != 0) {
-            return err;
-        }
-    }
-    return 0;
-}
-
-static int load_message(struct activator *a, const struct spool_position *position,
-                        struct message **ret, uint32_t *ret_failed)
-{
-    struct spool_envelope envelope;
-    struct spool_retry retry;
-    struct slice body, packed;
-    int err = spool_read_message(a->reader, position->id, &envelope, &body);
-    if (err == 0) {
-        err = spool_read_retry(a->reader, position->id, &retry);
-    }
-    if (err == 0) {
-        err = check_body(a, &envelope);
-    }
-    size_t address_bytes = 0;
-    uint32_t batches =
-        (envelope.recipient_count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
-    for (uint32_t b = 0; err == 0 && b < batches; b++) {
-        err = spool_read_recipients(a->reader, position->id, b, &packed);
-        address_bytes += err == 0 ? packed.len : 0;
-    }
-    if (err != 0) {
-        return err;
-    }
-    struct message *m = message_reserve(&envelope, envelope.recipient_count, address_bytes);
-    if (m == NULL) {
-        return -ENOMEM;
-    }
-    m->retry = retry;
-    m->position = *position;
-    for (uint32_t b = 0; err == 0 && b < batches; b++) {
-        err = append_batch(a, m, b, true);
-    }
-    *ret_failed = m->count;
-    for (uint32_t b = 0; err == 0 && b < batches; b++) {
-        err = append_batch(a, m, b, false);
-    }
-    if (err == 0) {
-        err = keep_failures(a, m, *ret_failed);
-    }
-    if (err != 0) {
-        message_put(m);
-        return err;
-    }
-    *ret = m;
-    return 0;
-}
-
-/* A message whose every recipient is done but which a crash left in the spool: an empty result lets
- * the writer settle it. */
-static void settle_at_once(struct activator *a, struct message *m)
-{
-    struct result *r = result_new(m, 0);
-    if (r != NULL) {
-        r->done = clock_wall();
-    }
-    result_send(&a->to_writer, r, m, 0, false);
 }
 
 /* The writer puts it into quarantine, and gives its place back with LETTER_SETTLED. */
@@ -418,7 +213,7 @@ static int report_damage(struct activator *a, const struct spool_position *posit
     }
     *damaged = *position;
     set_active(a, a->active + 1);
-    outbox_put(&a->to_writer, LETTER_DAMAGED, damaged, 0);
+    outbox_put(&a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
     return 0;
 }
 
@@ -426,29 +221,34 @@ static int report_damage(struct activator *a, const struct spool_position *posit
 static int load_and_activate(struct activator *a, const struct spool_position *position)
 {
     struct message *m;
-    uint32_t failed;
-    int err = load_message(a, position, &m, &failed);
+    if (!id_set_add(&a->held, position->id)) {
+        return -ENOMEM;
+    }
+    int err = activation_stored(&a->activation, position, &m);
+    if (err == 0) {
+        count_active(a, m);
+        return 0;
+    }
+    id_set_remove(&a->held, position->id);
     if (err == ERR_CORRUPT || err == ERR_MISSING) {
         return report_damage(a, position);
     }
     if (err == -ENOMEM || err == -EAGAIN || err == ERR_AGAIN) {
         return err;
     }
-    if (err != 0) {
-        /* Its pages cannot be read; the others must not wait behind it. */
-        log_error("spool: cannot read a message: %s; it waits for the next start", err_str(err));
-        return 0;
-    }
-    bool is_done = m->count == failed;
-    err = activate(a, m, failed);
-    if (err != 0) {
-        message_put(m);
-        return err;
-    }
-    if (is_done) {
-        settle_at_once(a, m);
-    }
+    /* Its pages cannot be read; the others must not wait behind it. */
+    log_error("spool: cannot read a message: %s; it waits for the next start", err_str(err));
     return 0;
+}
+
+/* Recipients that a pool has asked for; the spool reader is open. */
+static void answer_reads(struct activator *a)
+{
+    while (a->read_count > 0) {
+        struct read_request *request = a->reads[--a->read_count];
+        activation_read(&a->activation, request);
+        free(request);
+    }
 }
 
 /* --- what to activate next --------------------------------------------------------------------- */
@@ -528,13 +328,15 @@ static void import(struct activator *a)
     if (clock_mono() >= a->next_scan && !a->is_scanning) {
         start_scan(a, (uint64_t)(clock_wall() + USEC_PER_SEC));
     }
-    if (!has_room(a) || (!a->has_backlog && !a->is_scanning)) {
+    bool wants_more = has_room(a) && (a->has_backlog || a->is_scanning);
+    if (!wants_more && a->read_count == 0) {
         return;
     }
     if (spool_reader_begin(a->reader) != 0) {
         a->pause_until = clock_mono() + 100 * USEC_PER_MSEC; /* being reopened, or no memory */
         return;
     }
+    answer_reads(a);
     for (int i = 0; i < ACTIVATIONS_PER_PASS && has_room(a); i++) {
         bool took_deferred = a->prefers_deferred && take_deferred(a);
         bool took_incoming = !took_deferred && take_incoming(a);
@@ -569,8 +371,9 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
         return;
     }
     struct spool_position position = m->position;
-    if (activate(a, m, 0) != 0) {
-        a->has_backlog = true; /* read back from the spool in a moment */
+    if (m->envelope.recipient_count > activation_limit(&a->activation) ||
+        activate_fresh(a, m) != 0) {
+        a->has_backlog = true; /* read back from the spool, in portions */
         message_put(m);
         return;
     }
@@ -609,6 +412,22 @@ static void forget_lingering(struct activator *a)
     }
 }
 
+static void add_read(struct activator *a, struct read_request *request)
+{
+    if (a->read_count == a->read_capacity) {
+        uint32_t capacity = a->read_capacity == 0 ? 64 : a->read_capacity * 2;
+        struct read_request **grown = realloc(a->reads, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            log_error("out of memory: recipients of a message wait for the next start");
+            free(request);
+            return;
+        }
+        a->reads = grown;
+        a->read_capacity = capacity;
+    }
+    a->reads[a->read_count++] = request;
+}
+
 static void take_letter(struct activator *a, const struct letter *letter)
 {
     switch (letter->kind) {
@@ -617,6 +436,9 @@ static void take_letter(struct activator *a, const struct letter *letter)
         break;
     case LETTER_SETTLED:
         take_settled(a, letter->body, letter->number);
+        break;
+    case LETTER_READ:
+        add_read(a, letter->body);
         break;
     case LETTER_FLUSH:
         start_scan(a, UINT64_MAX);
@@ -630,9 +452,9 @@ static void take_letter(struct activator *a, const struct letter *letter)
 
 static bool flush_outboxes(struct activator *a)
 {
-    bool is_done = outbox_flush(&a->to_writer);
+    bool is_done = outbox_flush(&a->activation.to_writer);
     for (uint32_t i = 0; i < a->engine->sched_count; i++) {
-        is_done = outbox_flush(&a->to_scheds[i]) && is_done;
+        is_done = outbox_flush(&a->activation.to_scheds[i]) && is_done;
     }
     return is_done;
 }
@@ -644,7 +466,7 @@ static void nap(struct activator *a, bool is_flushed)
     if (a->pause_until > clock_mono() && a->pause_until < deadline) {
         deadline = a->pause_until;
     }
-    if (!list_is_empty(&a->lingering)) {
+    if (!list_is_empty(&a->lingering) || a->read_count > 0) {
         deadline = clock_mono() + 20 * USEC_PER_MSEC;
     }
     if (!is_flushed) {
@@ -680,14 +502,14 @@ static void run(void *arg)
 int activator_start(struct activator *a)
 {
     struct engine *e = a->engine;
-    a->to_scheds = calloc(e->sched_count, sizeof(*a->to_scheds));
-    if (a->to_scheds == NULL) {
+    a->activation.to_scheds = calloc(e->sched_count, sizeof(*a->activation.to_scheds));
+    if (a->activation.to_scheds == NULL) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_init(&a->to_scheds[i], sched_thread_box(e->scheds[i]));
+        outbox_init(&a->activation.to_scheds[i], sched_thread_box(e->scheds[i]));
     }
-    outbox_init(&a->to_writer, spool_writer_box(e->writer));
+    outbox_init(&a->activation.to_writer, spool_writer_box(e->writer));
     return thread_start(&a->thread, "activator", run, a);
 }
 

@@ -48,11 +48,14 @@ struct resolution {
     struct sched_reason reason;
 };
 
-/* Recipients of one message for one scheduler; freed by the scheduler thread. */
+/* Recipients of one message for one scheduler, the first (LETTER_SUBMIT) or more of them
+ * (LETTER_MORE); freed by the scheduler thread. */
 struct submission {
-    struct message *message; /* a reference that the scheduler drops when it has finished */
+    struct message *message; /* the first: with a reference that the scheduler then holds */
+    struct submission *next; /* scheduler thread only */
     uint16_t transport;
     uint32_t count;
+    uint32_t unread; /* recipients of the part that stay in the spool for now */
     struct sched_recipient recipients[];
 };
 

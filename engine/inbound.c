@@ -684,7 +684,9 @@ static void on_listener(struct poller_watch *watch, unsigned events)
                             err_str(fd));
             }
             w->accept_at = w->now + accept_rest;
-            (void)poller_change(&w->poller, watch, 0); /* else it tries again in the next pass */
+            if (poller_change(&w->poller, watch, 0) != 0) {
+                log_debug("listener: cannot rest, tries again in the next pass");
+            }
             return;
         }
         bool is_trusted =

@@ -34,5 +34,5 @@ struct message *intake_message(const struct intake *in)
     if (in->batch > 0) {
         return NULL;
     }
-    return message_new(&in->envelope, buf_slice(&in->packed), in->packed_count);
+    return message_new_whole(&in->envelope, buf_slice(&in->packed));
 }

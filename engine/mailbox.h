@@ -29,9 +29,11 @@ enum letter_kind {
     /* to the activator */
     LETTER_ARRIVED,      /* struct message, committed just now; NULL: see number (position) */
     LETTER_SETTLED,      /* struct message or NULL, and number, its id: it is no longer active */
+    LETTER_READ,         /* struct read_request */
     LETTER_FLUSH,        /* make deferred mail due now */
     /* to a scheduler */
-    LETTER_SUBMIT,       /* struct submission */
+    LETTER_SUBMIT,       /* struct submission: a message's first recipients */
+    LETTER_MORE,         /* struct submission: what LETTER_READ asked for */
     LETTER_REPORT,       /* struct delivery */
     LETTER_RESOLVED,     /* struct resolution */
     LETTER_LOST,         /* number: transport << 48 | worker << 32 | connection, an idle one that

@@ -1,9 +1,13 @@
 #include "engine/message.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/result.h"
+
+enum { PAGE = SPOOL_BATCH_RECIPIENTS };
 
 static size_t envelope_bytes(const struct spool_envelope *e)
 {
@@ -22,19 +26,28 @@ static struct slice keep(char **at, struct slice s)
     return kept;
 }
 
-/* Behind the struct: the recipient array, the envelope's strings, the addresses. */
-struct message *message_reserve(const struct spool_envelope *envelope, uint32_t count,
-                                size_t address_bytes)
+static uint32_t page_count(const struct message *m)
 {
-    size_t array = (size_t)count * sizeof(struct message_recipient);
-    struct message *m =
-        malloc(sizeof(*m) + array + envelope_bytes(envelope) + address_bytes + 1);
+    return (m->envelope.recipient_count + PAGE - 1) / PAGE;
+}
+
+/* Behind the struct: the page table, `extra` bytes for the caller (*ret_extra, aligned), and the
+ * envelope's strings. */
+static struct message *create(const struct spool_envelope *envelope, size_t extra,
+                              char **ret_extra)
+{
+    uint32_t pages = (envelope->recipient_count + PAGE - 1) / PAGE;
+    size_t table = pages * sizeof(char **);
+    struct message *m = malloc(sizeof(*m) + table + extra + envelope_bytes(envelope) + 1);
     if (m == NULL) {
         return NULL;
     }
     memset(m, 0, sizeof(*m));
-    m->recipients = (struct message_recipient *)(m + 1);
-    char *at = (char *)m->recipients + array;
+    m->pages = (char ***)(m + 1);
+    memset(m->pages, 0, table);
+    char *at = (char *)m->pages + table;
+    *ret_extra = at;
+    at += extra;
     m->envelope = *envelope;
     m->envelope.sender = keep(&at, envelope->sender);
     m->envelope.peer_name = keep(&at, envelope->peer_name);
@@ -44,29 +57,78 @@ struct message *message_reserve(const struct spool_envelope *envelope, uint32_t 
     list_init(&m->touched);
     list_init(&m->active);
     atomic_init(&m->references, 1);
-    m->strings_end = at;
     return m;
 }
 
-void message_append(struct message *m, struct slice address, uint32_t index)
+static void put_address(char *at, struct slice address)
 {
-    m->recipients[m->count].address = keep(&m->strings_end, address);
-    m->recipients[m->count].index = index;
-    m->count++;
+    at[0] = (char)(address.len >> 8);
+    at[1] = (char)address.len;
+    memcpy(at + 2, address.data, address.len);
 }
 
-struct message *message_new(const struct spool_envelope *envelope, struct slice packed,
-                            uint32_t count)
+struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed)
 {
-    struct message *m = message_reserve(envelope, count, packed.len);
-    struct slice address;
+    uint32_t count = envelope->recipient_count;
+    assert(count <= PAGE);
+    char *extra;
+    struct message *m = create(envelope, count * sizeof(char *) + packed.len, &extra);
     if (m == NULL) {
         return NULL;
     }
-    while (m->count < count && spool_packed_next(&packed, &address)) {
-        message_append(m, address, m->count);
+    char **page = (char **)(void *)extra;
+    char *at = extra + count * sizeof(char *);
+    struct slice address;
+    m->is_whole = true;
+    m->pages[0] = page;
+    for (uint32_t i = 0; i < count; i++) {
+        page[i] = NULL;
+        if (spool_packed_next(&packed, &address)) {
+            page[i] = at;
+            put_address(at, address);
+            at += 2 + address.len;
+        }
     }
     return m;
+}
+
+struct message *message_new(const struct spool_envelope *envelope)
+{
+    char *extra;
+    return create(envelope, 0, &extra);
+}
+
+int message_load(struct message *m, uint32_t index, struct slice address)
+{
+    assert(!m->is_whole && index < m->envelope.recipient_count);
+    char ***page = &m->pages[index / PAGE];
+    if (*page == NULL) {
+        *page = calloc(PAGE, sizeof(char *));
+    }
+    char *at = *page == NULL ? NULL : malloc(2 + address.len);
+    if (at == NULL) {
+        return -ENOMEM;
+    }
+    put_address(at, address);
+    free((*page)[index % PAGE]);
+    (*page)[index % PAGE] = at;
+    return 0;
+}
+
+void message_unload(struct message *m, uint32_t index)
+{
+    if (!m->is_whole) {
+        char **slot = &m->pages[index / PAGE][index % PAGE];
+        free(*slot);
+        *slot = NULL;
+    }
+}
+
+struct slice message_address(const struct message *m, uint32_t index)
+{
+    const unsigned char *at = (const unsigned char *)m->pages[index / PAGE][index % PAGE];
+    assert(at != NULL);
+    return slice_make((const char *)at + 2, (size_t)at[0] << 8 | at[1]);
 }
 
 void message_get(struct message *m)
@@ -92,6 +154,13 @@ void message_destroy(struct message *m)
 {
     result_free_all(m->fresh);
     result_free_all(m->kept);
+    for (uint32_t p = 0; !m->is_whole && p < page_count(m); p++) {
+        for (uint32_t i = 0; m->pages[p] != NULL && i < PAGE; i++) {
+            free(m->pages[p][i]);
+        }
+        free(m->pages[p]);
+    }
+    free(m->parts);
     free(m);
 }
 

@@ -1,9 +1,15 @@
-/* One active message in memory: its envelope, the recipients that are still undone, and the
- * account of this activation. A message that is not active has no object at all.
+/* One active message in memory: its envelope, those of its recipients that are being worked on, and
+ * the account of this activation. A message that is not active has no object at all.
  *
- * Owners: "set at creation" is constant and read by every thread that holds a reference; the
- * account belongs to the spool writer from the moment the message is handed to a scheduler until
- * it settles. References: one of the activator's, which the writer sends back when the message has
+ * Recipients go by their number in the spool. A small message holds all its addresses in its own
+ * block; of a large one only those are loaded that a scheduler has asked for, and an address goes
+ * as soon as its recipient is delivered.
+ *
+ * Owners: "set at creation" is constant and read by every thread that holds a reference; an address
+ * is loaded by the activator before its recipient is handed to a scheduler, read by whoever works
+ * on that recipient, and unloaded by the spool writer when its result is durable; the account
+ * belongs to the spool writer from the moment the message is handed to a scheduler until it
+ * settles. References: one of the activator's, which the writer sends back when the message has
  * settled, and one for each scheduler that has a part of it (dropped when it has finished). */
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
@@ -12,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/slice.h"
@@ -19,46 +26,52 @@
 
 struct result;
 
-struct message_recipient {
-    struct slice address;
-    uint32_t index; /* its number in the spool */
+/* What of a message goes to one transport and has not been read yet. */
+struct message_part {
+    uint32_t unread; /* undone recipients of the transport that are not loaded */
+    uint32_t next;   /* number of the recipient at which reading goes on */
 };
 
 struct message {
     /* set at creation */
     struct spool_envelope envelope; /* slices point into this object's own block */
-    uint32_t count;                 /* undone recipients, those below */
-    struct message_recipient *recipients;
-    char *strings_end;              /* where message_append continues */
+    bool is_whole;                  /* all addresses are in the block */
+    char ***pages; /* [(recipient_count + 999) / 1000][1000]: address behind a 16-bit length */
+
+    /* set before it is handed to a scheduler */
     usec_t activated;               /* wall */
     struct spool_position position; /* its place in the queue table */
     struct spool_retry retry;       /* as stored before this activation */
 
-    /* spool writer only */
-    uint32_t pending;      /* recipients without a result */
-    struct result *fresh;   /* results that are not durable yet */
-    struct result *kept;    /* durable results with a deferred or failed recipient */
-    struct list touched;    /* linked while `fresh` is not empty */
-    bool is_settled;        /* the transaction being written ends this activation */
-    bool is_expiry_logged;
-    bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
-
     /* activator only */
-    struct list active;    /* from activation until nobody else holds it */
+    struct message_part *parts; /* [transports], NULL when nothing is unread */
+    struct list active;         /* from activation until nobody else holds it */
+
+    /* spool writer only */
+    uint32_t pending;     /* recipients without a result */
+    struct result *fresh; /* results that are not durable yet */
+    struct result *kept;  /* durable results with a deferred or failed recipient */
+    struct list touched;  /* linked while `fresh` is not empty */
+    bool is_settled;      /* the transaction being written ends this activation */
+    bool is_expiry_logged;
+    bool has_forgone;     /* some recipient's result could not be made: all of it is tried again */
 
     /* any thread, atomic */
     _Atomic uint32_t references;
 };
 
-/* A message with the first `count` recipients of a packed list (spool_store.h); strings are copied.
- * NULL when out of memory. The caller owns the one reference. */
-struct message *message_new(const struct spool_envelope *envelope, struct slice packed,
-                            uint32_t count);
+/* A message with all recipients of a packed list (spool_store.h), at most one batch; strings are
+ * copied. NULL when out of memory. The caller owns the one reference. */
+struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed);
+/* One without any address yet. */
+struct message *message_new(const struct spool_envelope *envelope);
 
-/* For an envelope of many batches: reserve room, then append. errors: none after reserve */
-struct message *message_reserve(const struct spool_envelope *envelope, uint32_t count,
-                                size_t address_bytes);
-void message_append(struct message *m, struct slice address, uint32_t index);
+/* Load or unload one address of a message that is not whole (unloading a whole one does nothing).
+ * errors: -ENOMEM */
+MUST_USE int message_load(struct message *m, uint32_t index, struct slice address);
+void message_unload(struct message *m, uint32_t index);
+/* The address of a loaded recipient. */
+struct slice message_address(const struct message *m, uint32_t index);
 
 void message_get(struct message *m);
 void message_put(struct message *m);

@@ -51,7 +51,7 @@ static size_t describe(const struct message *m, const struct result *r, enum not
                 continue;
             }
             list[count++] = (struct bounce_recipient){
-                .address = m->recipients[to->position].address,
+                .address = message_address(m, to->index),
                 .status = slice_of(to->status),
                 .diagnostic = result_text(r, to),
                 .remote_mta = r->host_name,
@@ -258,7 +258,7 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .type = types[to->kind],
         .id = slice_make(id, MESSAGE_ID_TEXT - 1),
         .sender = m->envelope.sender,
-        .recipient = m->recipients[to->position].address,
+        .recipient = message_address(m, to->index),
         .queue = r->destination,
         .site = slice_make(site, site_len < 0 ? 0 : (size_t)site_len),
         .size = m->envelope.size_bytes,
@@ -296,7 +296,7 @@ static void log_expired(struct buf *log, const struct message *m, const struct r
                 .type = EVENT_EXPIRATION,
                 .id = slice_make(id, MESSAGE_ID_TEXT - 1),
                 .sender = m->envelope.sender,
-                .recipient = m->recipients[r->recipients[i].position].address,
+                .recipient = message_address(m, r->recipients[i].index),
                 .size = m->envelope.size_bytes,
                 .response = {.class_ = 4, .subject = 4, .detail = 7,
                              .content = result_text(r, &r->recipients[i])},

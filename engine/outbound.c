@@ -141,7 +141,7 @@ static void finish_delivery(struct outbound *c, bool is_open)
     (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_finish(&c->request, &session);
     d->connection_open = is_open;
-    result_send(&w->to_writer, r, d->message, count, true);
+    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 
@@ -445,26 +445,56 @@ static bool take_loss(struct outbound *c, int err)
     return drain_events(c);
 }
 
+/* The server may have said why before it closed: a refusal in the middle of the body decides the
+ * message, and none of that is lost with the connection. After a failure TLS reads no more.
+ *
+ * err      of the write, negative
+ * returns  as drain_events */
+static bool write_failed(struct outbound *c, ssize_t err)
+{
+    ssize_t n = stream_is_tls(&c->stream)
+                    ? 0
+                    : stream_read(&c->stream, c->worker->input, WORKER_READ_BYTES);
+    struct slice in = slice_make(c->worker->input, n > 0 ? (size_t)n : 0);
+    while (in.len > 0) {
+        smtp_client_input(&c->smtp, &in, c->worker->now);
+        if (!drain_events(c)) {
+            return false;
+        }
+    }
+    return take_loss(c, (int)err);
+}
+
 static bool write_commands(struct outbound *c)
 {
-    while (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body) && stream_can_write(&c->stream)) {
-        ssize_t n = stream_write(&c->stream, c->smtp.out.data, c->smtp.out.len, false);
+    struct buf *out = &c->smtp.out;
+    while (out->len > 0 && stream_can_write(&c->stream)) {
+        struct slice first = body_stream_unsent(&c->body);
+        if (first.len > 0 && c->body.is_streaming) {
+            break; /* the body's bytes come first, and there are more of them */
+        }
+        struct iovec iov[2] = {{(void *)(uintptr_t)first.data, first.len}, {out->data, out->len}};
+        int skip = first.len == 0;
+        ssize_t n = stream_writev(&c->stream, iov + skip, 2 - skip, false);
         if (n == ERR_AGAIN) {
             break;
         }
         if (n < 0) {
-            return take_loss(c, (int)n);
+            return write_failed(c, n);
         }
-        buf_consume(&c->smtp.out, (size_t)n);
+        size_t of_body = (size_t)n < first.len ? (size_t)n : first.len;
+        body_stream_consume(&c->body, of_body);
+        buf_consume(out, (size_t)n - of_body);
     }
     return true;
 }
 
 static bool write_body(struct outbound *c)
 {
-    if (!body_stream_is_active(&c->body) ||
-        (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body))) {
-        return true; /* commands first */
+    bool has_unsent = body_stream_unsent(&c->body).len > 0;
+    if (c->smtp.out.len > 0 ? !(has_unsent && c->body.is_streaming)
+                            : !has_unsent && !c->body.is_streaming) {
+        return true; /* commands first, or the last bytes together with the end of data */
     }
     bool was_streaming = c->body.is_streaming;
     struct body_progress progress;
@@ -483,7 +513,7 @@ static bool write_body(struct outbound *c)
         log_error("spool: cannot read a message body: %s", err_str(err));
         smtp_client_body_failed(&c->smtp, false, SLICE("message cannot be read"), c->worker->now);
     } else if (err != 0) {
-        smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : -err, c->worker->now);
+        return write_failed(c, err);
     }
     return drain_events(c);
 }
@@ -653,7 +683,7 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
     uint32_t count;
     (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_refuse(d, "4.3.0", "out of resources");
-    result_send(&w->to_writer, r, d->message, count, true);
+    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 

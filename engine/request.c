@@ -138,7 +138,7 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
             continue;
         }
         r->is_tried[i] = true;
-        r->recipients[count] = m->recipients[r->indexes[i]].address;
+        r->recipients[count] = message_address(m, r->indexes[i]);
         r->positions[count] = i;
         r->is_answered[count] = false;
         count++;

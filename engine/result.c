@@ -67,12 +67,12 @@ struct slice result_keep(struct result *r, struct slice s)
     return kept;
 }
 
-void result_add(struct result *r, uint32_t position, enum result_kind kind, uint16_t code,
+void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_t code,
                 const char *status, struct slice text)
 {
     assert(r->count < r->capacity);
     struct result_recipient *to = &r->recipients[r->count];
-    to->position = position;
+    to->index = index;
     to->kind = (uint8_t)kind;
     to->code = code;
     (void)snprintf(to->status, sizeof(to->status), "%s", status); /* cut by design */
@@ -100,11 +100,11 @@ struct slice result_text(const struct result *r, const struct result_recipient *
 }
 
 void result_send(struct outbox *to_writer, struct result *r, struct message *m, uint32_t count,
-                 bool has_dispatch)
+                 unsigned shares)
 {
     if (r != NULL) {
         outbox_put(to_writer, LETTER_RESULT, r, 0);
     } else {
-        outbox_put(to_writer, LETTER_FORGONE, m, (uint64_t)has_dispatch << 32 | count);
+        outbox_put(to_writer, LETTER_FORGONE, m, (uint64_t)shares << 32 | count);
     }
 }

@@ -14,6 +14,8 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "dns/hosts.h"
+#include "engine/activation.h"
+#include "engine/activator.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
@@ -44,6 +46,8 @@ struct sched_thread {
 
     /* owner thread only */
     struct outbox to_writer;
+    struct outbox to_activator;
+    struct submission *retry; /* LETTER_MORE that memory was too short for */
     struct outbox *to_workers; /* [engine->worker_count] */
     struct list deliveries;    /* handed to workers and not yet reported */
     uint32_t next_worker;
@@ -144,6 +148,8 @@ static void drop_letter(const struct letter *letter)
         struct submission *s = letter->body;
         message_put(s->message);
         free(s);
+    } else if (letter->kind == LETTER_MORE) {
+        free(letter->body);
     } else if (letter->kind == LETTER_REPORT) {
         struct delivery *d = letter->body;
         dns_hosts_put(d->hosts);
@@ -176,6 +182,12 @@ void sched_thread_free(struct sched_thread *t)
         outbox_fini(&t->to_workers[i]);
     }
     outbox_fini(&t->to_writer);
+    outbox_fini(&t->to_activator);
+    while (t->retry != NULL) {
+        struct submission *next = t->retry->next;
+        free(t->retry);
+        t->retry = next;
+    }
     free(t->to_workers);
     free(t);
 }
@@ -213,7 +225,10 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
         result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0",
                    SLICE("out of memory"));
     }
-    result_send(&t->to_writer, r, s->message, s->count, false);
+    result_send(&t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
+    if (s->unread > 0) {
+        result_send(&t->to_writer, NULL, s->message, s->unread, 0);
+    }
     message_put(s->message);
 }
 
@@ -224,11 +239,43 @@ static void take_submission(struct sched_thread *t, struct submission *s)
         .handle = s->message,
         .recipients = s->recipients,
         .recipient_count = s->count,
+        .unread_count = s->unread,
+        .more = s->unread > 0,
     };
     if (sched_submit(core_of(t, s->transport)->sched, &m, t->now) != 0) {
         defer_submission(t, s);
     }
     free(s);
+}
+
+/* The answer to a SCHED_READ. */
+static void take_more(struct sched_thread *t, struct submission *s)
+{
+    struct sched_message m = {
+        .id = s->message->envelope.id,
+        .handle = s->message,
+        .recipients = s->recipients,
+        .recipient_count = s->count,
+        .unread_count = s->unread,
+        .more = s->unread > 0,
+    };
+    if (sched_submit_more(core_of(t, s->transport)->sched, &m, t->now) != 0) {
+        s->next = t->retry;
+        t->retry = s;
+        return;
+    }
+    free(s);
+}
+
+static void retry_more(struct sched_thread *t)
+{
+    struct submission *s = t->retry;
+    t->retry = NULL;
+    while (s != NULL) {
+        struct submission *next = s->next;
+        take_more(t, s);
+        s = next;
+    }
 }
 
 static void take_report(struct sched_thread *t, struct delivery *d)
@@ -277,6 +324,9 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
     case LETTER_SUBMIT:
         take_submission(t, letter->body);
         break;
+    case LETTER_MORE:
+        take_more(t, letter->body);
+        break;
     case LETTER_REPORT:
         take_report(t, letter->body);
         break;
@@ -305,7 +355,7 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
     (void)sched_entry_indexes(a->entry, &recipients);
     if (d == NULL) {
         log_error("out of memory: a delivery is deferred");
-        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, false);
+        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
         struct sched_reason reason = {"4.3.0", "out of memory"};
         struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
         sched_report(c->sched, &outcome, t->now);
@@ -356,7 +406,7 @@ static void give_up(struct sched_thread *t, const struct sched_action *a, enum r
 {
     struct result *r = result_new(a->handle, a->index_count);
     if (r == NULL) {
-        result_send(&t->to_writer, NULL, a->handle, a->index_count, false);
+        result_send(&t->to_writer, NULL, a->handle, a->index_count, RESULT_WAS_LOADED);
         return;
     }
     r->done = clock_wall();
@@ -367,6 +417,23 @@ static void give_up(struct sched_thread *t, const struct sched_action *a, enum r
         result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));
     }
     outbox_put(&t->to_writer, LETTER_RESULT, r, 0);
+}
+
+/* The answer may bring nothing, but it always comes: see activation_read. */
+static void ask_for_more(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    struct read_request *r = malloc(sizeof(*r));
+    if (r == NULL) {
+        struct sched_message none = {.id = a->message_id, .handle = a->handle};
+        log_error("out of memory: recipients of a message wait for the next start");
+        if (sched_submit_more(c->sched, &none, t->now) != 0) {
+            log_error("out of memory: a message stays open until then");
+        }
+        return;
+    }
+    *r = (struct read_request){
+        .message = a->handle, .transport = c->transport, .wanted = a->wanted};
+    outbox_put(&t->to_activator, LETTER_READ, r, 0);
 }
 
 static void act(struct sched_thread *t, struct core *c, const struct sched_action *a)
@@ -391,7 +458,9 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     case SCHED_FINISHED:
         message_put(a->handle);
         break;
-    case SCHED_READ: /* asked for only when recipients stay in the spool, which none do yet */
+    case SCHED_READ:
+        ask_for_more(t, c, a);
+        break;
     case SCHED_NONE:
     default:
         assert(false && "unexpected action");
@@ -434,6 +503,7 @@ static void pull(struct sched_thread *t, struct core *c)
 static bool flush_outboxes(struct sched_thread *t)
 {
     bool is_done = outbox_flush(&t->to_writer);
+    is_done = outbox_flush(&t->to_activator) && is_done;
     for (uint32_t i = 0; i < t->engine->worker_count; i++) {
         is_done = outbox_flush(&t->to_workers[i]) && is_done;
     }
@@ -450,7 +520,7 @@ static void nap(struct sched_thread *t, bool is_flushed)
     if (t->was_held && deadline != USEC_NEVER) {
         deadline = t->now + 100 * USEC_PER_MSEC; /* nothing may be pulled: due work must not spin */
     }
-    if (!is_flushed) {
+    if (!is_flushed || t->retry != NULL) {
         deadline = t->now + USEC_PER_MSEC;
     }
     if (deadline <= t->now) {
@@ -477,6 +547,7 @@ static void run(void *arg)
         for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&t->box, &letter); i++) {
             take_letter(t, &letter);
         }
+        retry_more(t);
         t->was_held = false;
         for (uint32_t i = 0; i < t->core_count; i++) {
             pull(t, &t->cores[i]);
@@ -512,6 +583,7 @@ int sched_thread_start(struct sched_thread *t)
         outbox_init(&t->to_workers[i], worker_box(e->workers[i]));
     }
     outbox_init(&t->to_writer, spool_writer_box(e->writer));
+    outbox_init(&t->to_activator, activator_box(e->activator));
     return thread_start(&t->thread, "scheduler", run, t);
 }
 

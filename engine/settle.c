@@ -32,12 +32,15 @@ void settle_collect(struct settle *s, struct result *result)
     }
 }
 
-void settle_forgo(struct settle *s, struct message *m, uint32_t count, bool has_dispatch)
+void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares)
 {
     assert(m->pending >= count);
     m->pending -= count;
-    m->has_forgone = true;
-    s->forgone += has_dispatch ? count : 0;
+    m->has_forgone = m->has_forgone || count > 0;
+    s->forgone += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
+    if ((shares & RESULT_WAS_LOADED) != 0) {
+        atomic_fetch_sub_explicit(&s->engine->recipients_in_core, count, memory_order_relaxed);
+    }
     if (!list_is_linked(&m->touched)) {
         list_push_back(&s->touched, &m->touched);
     }
@@ -121,7 +124,7 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
                                                    ? SPOOL_RECIPIENT_DELIVERED
                                                    : (enum spool_recipient_state)reason.state;
             int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
-                                          m->recipients[to->position].index, state,
+                                          to->index, state,
                                           has_reason ? &reason : NULL);
             if (err != 0) {
                 return err;
@@ -142,7 +145,7 @@ static int forget_kept_failures(struct spool_txn *txn, struct message *m)
                 continue;
             }
             int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
-                                          m->recipients[to->position].index,
+                                          to->index,
                                           SPOOL_RECIPIENT_FAILED, NULL);
             if (err != 0) {
                 return err;
@@ -268,10 +271,20 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     return 0;
 }
 
-/* Moves what a later notice may need from fresh to kept and frees the rest. */
-static uint64_t keep_results(struct message *m)
+/* Nobody will ask for the address of a delivered recipient again. */
+static void unload_delivered(struct message *m, const struct result *r)
 {
-    uint64_t dispatched = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->recipients[i].kind == RESULT_DELIVERED) {
+            message_unload(m, r->recipients[i].index);
+        }
+    }
+}
+
+/* Moves what a later notice may need from fresh to kept and frees the rest. */
+static uint64_t keep_results(struct settle *s, struct message *m)
+{
+    uint64_t dispatched = 0, loaded = 0;
     struct result *r = m->fresh;
     m->fresh = NULL;
     while (r != NULL) {
@@ -279,6 +292,8 @@ static uint64_t keep_results(struct message *m)
         if (r->has_dispatch) {
             dispatched += r->count;
         }
+        loaded += r->count;
+        unload_delivered(m, r);
         if (!m->is_settled && (has_kind(r, RESULT_DEFERRED) || has_kind(r, RESULT_FAILED))) {
             r->next = m->kept;
             m->kept = r;
@@ -287,6 +302,7 @@ static uint64_t keep_results(struct message *m)
         }
         r = next;
     }
+    atomic_fetch_sub_explicit(&s->engine->recipients_in_core, loaded, memory_order_relaxed);
     return dispatched;
 }
 
@@ -296,7 +312,7 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
     s->forgone = 0;
     list_foreach_safe (m, &s->touched, struct message, touched) {
         list_remove(&m->touched);
-        dispatched += keep_results(m);
+        dispatched += keep_results(s, m);
         if (m->is_settled) {
             result_free_all(m->kept);
             m->kept = NULL;

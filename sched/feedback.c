@@ -92,7 +92,7 @@ static bool is_space(char c)
 static bool equals_ignoring_case(const char *text, const char *word)
 {
     for (; *word != '\0'; text++, word++) {
-        char c = *text >= 'A' && *text <= 'Z' ? (char)(*text - 'A' + 'a') : *text;
+        int c = *text >= 'A' && *text <= 'Z' ? *text - 'A' + 'a' : *text;
         if (c != *word) {
             return false;
         }

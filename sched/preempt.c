@@ -22,7 +22,8 @@ static int64_t need(const struct job *j)
 /* Whole seconds, from 1; mail of the same second has the same age. */
 static double age(const struct sched *s, const struct job *j)
 {
-    return (double)(s->now / USEC_PER_SEC - j->queued_time / USEC_PER_SEC + 1);
+    int64_t now = s->now / USEC_PER_SEC, queued = j->queued_time / USEC_PER_SEC;
+    return (double)(now - queued + 1);
 }
 
 static struct job *search(const struct sched *s, const struct job *owner)

@@ -135,8 +135,8 @@ __attribute__((destructor)) static void finish(void)
     }
     FILE *f = fopen(conf.report_path, "w");
     if (f != NULL) {
-        fprintf(f, "%lu\n", atomic_load(&counted));
-        fclose(f);
+        (void)fprintf(f, "%lu\n", atomic_load(&counted));
+        (void)fclose(f);
     }
 }
 
@@ -150,6 +150,7 @@ static void *next(const char *name)
 }
 
 /* The real function of the same type as this one. */
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a function's own name */
 #define REAL(name) ((__typeof__(&name))(uintptr_t)next(#name))
 
 static bool is_inside(const char *path)
@@ -377,36 +378,44 @@ static int open_any(int folder_fd, const char *path, int flags, mode_t mode)
     return (int)settle(v, fd);
 }
 
-#define TAKE_MODE(flags, mode)                                                                     \
-    mode_t mode = 0;                                                                               \
-    if (((flags)&O_CREAT) != 0 || ((flags)&O_TMPFILE) == O_TMPFILE) {                              \
-        va_list args;                                                                              \
-        va_start(args, flags);                                                                     \
-        mode = va_arg(args, mode_t);                                                               \
-        va_end(args);                                                                              \
-    }
+static bool has_mode(int flags)
+{
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+}
 
 int open(const char *path, int flags, ...)
 {
-    TAKE_MODE(flags, mode)
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = has_mode(flags) ? va_arg(args, mode_t) : 0;
+    va_end(args);
     return open_any(AT_FDCWD, path, flags, mode);
 }
 
 int open64(const char *path, int flags, ...)
 {
-    TAKE_MODE(flags, mode)
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = has_mode(flags) ? va_arg(args, mode_t) : 0;
+    va_end(args);
     return open_any(AT_FDCWD, path, flags, mode);
 }
 
 int openat(int folder_fd, const char *path, int flags, ...)
 {
-    TAKE_MODE(flags, mode)
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = has_mode(flags) ? va_arg(args, mode_t) : 0;
+    va_end(args);
     return open_any(folder_fd, path, flags, mode);
 }
 
 int openat64(int folder_fd, const char *path, int flags, ...)
 {
-    TAKE_MODE(flags, mode)
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = has_mode(flags) ? va_arg(args, mode_t) : 0;
+    va_end(args);
     return open_any(folder_fd, path, flags, mode);
 }
 

@@ -29,7 +29,7 @@ static struct spool_position places[MESSAGES_MAX];
 
 static void fail(const char *what, int rc)
 {
-    fprintf(stderr, "%s: %s\n", what, err_str(rc));
+    (void)fprintf(stderr, "%s: %s\n", what, err_str(rc));
     exit(1);
 }
 
@@ -41,7 +41,7 @@ static void mount_disk(const char *folder)
     if (unshare(CLONE_NEWNS | (is_root ? 0 : CLONE_NEWUSER)) != 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", folder, "tmpfs", 0, options) != 0) {
-        fprintf(stderr, "no mount namespace here: %s\n", strerror(errno));
+        (void)fprintf(stderr, "no mount namespace here: %s\n", strerror(errno));
         exit(77);
     }
 }
@@ -77,8 +77,8 @@ static void check_count(uint64_t want)
     spool_reader_end(r);
     spool_reader_free(r);
     if (counts.messages != want || counts.incoming != want) {
-        fprintf(stderr, "%llu messages, not %llu\n", (unsigned long long)counts.messages,
-                (unsigned long long)want);
+        (void)fprintf(stderr, "%llu messages, not %llu\n", (unsigned long long)counts.messages,
+                      (unsigned long long)want);
         exit(1);
     }
 }
@@ -141,7 +141,7 @@ int main(void)
     struct spool_options options = {
         .path = path, .map_size = 1ull << 32, .reserve = 1 << 16, .ballast = BALLAST_BYTES};
     if (spool_store_open(&options, &store, text) != 0) {
-        fprintf(stderr, "%s\n", text);
+        (void)fprintf(stderr, "%s\n", text);
         return 1;
     }
     uint64_t id = 1;
@@ -151,8 +151,8 @@ int main(void)
         least = count < least ? count : least;
         id += MESSAGES_MAX;
     }
-    printf("%d rounds, at least %llu messages each; free at the end: %llu bytes\n", ROUNDS,
-           (unsigned long long)least, (unsigned long long)spool_store_free_bytes(store));
+    (void)printf("%d rounds, at least %llu messages each; free at the end: %llu bytes\n", ROUNDS,
+                 (unsigned long long)least, (unsigned long long)spool_store_free_bytes(store));
     bool is_right = least > 200 && spool_store_free_bytes(store) > DISK_BYTES / 2;
     spool_store_close(store);
     (void)umount(folder); /* the namespace ends with the process anyway */

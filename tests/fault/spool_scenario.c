@@ -52,7 +52,7 @@ static void spool_up(const char *folder)
         rc = spool_reader_new(store, &reader);
     }
     if (rc != 0) {
-        fprintf(stderr, "open: %s\n", text);
+        (void)fprintf(stderr, "open: %s\n", text);
         exit(3);
     }
 }
@@ -72,7 +72,7 @@ static bool equals(struct model *m, struct buf *got)
     model_text(m, &want);
     int rc = spool_reader_begin(reader);
     if (rc != 0) {
-        fprintf(stderr, "reader: %s\n", err_str(rc));
+        (void)fprintf(stderr, "reader: %s\n", err_str(rc));
         exit(1);
     }
     spool_text(reader, got);
@@ -91,8 +91,8 @@ static void expect(struct model *m, const char *when, int number)
         struct buf want;
         buf_init(&want, 0);
         model_text(m, &want);
-        fprintf(stderr, "%s %d\n--- model\n%.*s--- spool\n%.*s", when, number, (int)want.len,
-                want.data, (int)got.len, got.data);
+        (void)fprintf(stderr, "%s %d\n--- model\n%.*s--- spool\n%.*s", when, number, (int)want.len,
+                      want.data, (int)got.len, got.data);
         exit(1);
     }
     buf_fini(&got);
@@ -133,7 +133,8 @@ static void recover(struct model *m, int number, int rc)
             return;
         }
     }
-    fprintf(stderr, "transaction %d: %s, and the spool did not come back\n", number, err_str(rc));
+    (void)fprintf(stderr, "transaction %d: %s, and the spool did not come back\n", number,
+                  err_str(rc));
     exit(4);
 }
 
@@ -181,7 +182,7 @@ static void read_ledger(const char *path, int *ret_done, int *ret_open)
         }
     }
     if (f != NULL) {
-        fclose(f);
+        (void)fclose(f);
     }
 }
 
@@ -204,7 +205,7 @@ static void expect_works(void)
         }
     }
     if (rc != 0) {
-        fprintf(stderr, "recovered spool does not work: %s\n", err_str(rc));
+        (void)fprintf(stderr, "recovered spool does not work: %s\n", err_str(rc));
         exit(1);
     }
 }
@@ -262,7 +263,7 @@ static int resume(const char *folder, const char *history, int done)
         count++;
     }
     if (f != NULL) {
-        fclose(f);
+        (void)fclose(f);
     }
     model_init(&m, SEED);
     replay(&m, 0, done, restarts, count);
@@ -272,23 +273,24 @@ static int resume(const char *folder, const char *history, int done)
         replay(&m, done, done + 1, restarts, count);
         done++;
         if (!equals(&m, &got)) {
-            printf("wrong %d: %.*s\n", done - 1, (int)(got.len < 200 ? got.len : 200), got.data);
-            fflush(stdout);
+            (void)printf("wrong %d: %.*s\n", done - 1, (int)(got.len < 200 ? got.len : 200),
+                         got.data);
+            (void)fflush(stdout);
             return 1;
         }
     }
     buf_fini(&got);
-    printf("right %d\n", done);
-    fflush(stdout);
+    (void)printf("right %d\n", done);
+    (void)fflush(stdout);
     model_restart(&m);
     for (;;) {
         int rc = transaction(&m, ++done);
         if (rc != 0) {
-            printf("failed %d: %s\n", done, err_str(rc));
+            (void)printf("failed %d: %s\n", done, err_str(rc));
             return 1;
         }
-        printf("ok %d\n", done);
-        fflush(stdout);
+        (void)printf("ok %d\n", done);
+        (void)fflush(stdout);
     }
 }
 
@@ -304,6 +306,6 @@ int main(int argc, char **argv)
     if (argc == 5 && strcmp(argv[1], "resume") == 0) {
         return resume(argv[2], argv[3], atoi(argv[4]));
     }
-    fprintf(stderr, "usage: see the head of the source\n");
+    (void)fprintf(stderr, "usage: see the head of the source\n");
     return 2;
 }

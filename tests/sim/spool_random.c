@@ -14,8 +14,8 @@ static struct spool_reader *reader;
 
 static void fail(const char *what, int rc, uint64_t seed, int round)
 {
-    fprintf(stderr, "%s: %s (seed %llu, round %d)\n", what, err_str(rc), (unsigned long long)seed,
-            round);
+    (void)fprintf(stderr, "%s: %s (seed %llu, round %d)\n", what, err_str(rc),
+                  (unsigned long long)seed, round);
     exit(1);
 }
 
@@ -24,7 +24,7 @@ static void spool_up(void)
     char text[256];
     struct spool_options options = {.path = folder, .map_size = 256 << 20};
     if (spool_store_open(&options, &store, text) != 0) {
-        fprintf(stderr, "%s\n", text);
+        (void)fprintf(stderr, "%s\n", text);
         exit(1);
     }
     if (spool_reader_new(store, &reader) != 0) {
@@ -53,8 +53,9 @@ static void check(struct model *m, uint64_t seed, int round)
     model_learn_positions(m, reader);
     spool_reader_end(reader);
     if (!slice_eq(buf_slice(&want), buf_slice(&got))) {
-        fprintf(stderr, "seed %llu round %d\n--- model\n%.*s--- spool\n%.*s",
-                (unsigned long long)seed, round, (int)want.len, want.data, (int)got.len, got.data);
+        (void)fprintf(stderr, "seed %llu round %d\n--- model\n%.*s--- spool\n%.*s",
+                      (unsigned long long)seed, round, (int)want.len, want.data, (int)got.len,
+                      got.data);
         exit(1);
     }
     buf_fini(&want);

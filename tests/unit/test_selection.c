@@ -1,4 +1,6 @@
 /* The vectors PR and BL: whose turn it is among destinations and jobs. */
+#include "sched/selection.h"
+#include "sched/transport.h"
 #include "tests/unit/sched_bed.h"
 
 /* PR-1 */
@@ -58,6 +60,28 @@ static void blocked_jobs_are_passed(void **state)
     assert_string_equal(bed_select(&b), "none");
     bed_report(&b, 1, BED_OK);
     assert_string_equal(bed_select(&b), "C aa c@aa");
+    bed_close(&b);
+}
+
+/* With all windows full, a deep queue is not walked: its jobs are not even marked. */
+static void no_look_in_vain(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.destination_concurrency_limit = 1;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@aa");
+    bed_message(&b, 'B', "b@aa");
+    assert_string_equal(bed_select(&b), "A aa a@aa");
+    assert_string_equal(bed_select(&b), "none");
+    assert_int_equal(b.sched->with_work, 0);
+    assert_ptr_equal(b.sched->current, job_find(b.sched, 'B'));
+    assert_true(job_find(b.sched, 'B')->tag != b.sched->tag);
+    bed_message(&b, 'C', "c@cc");
+    assert_string_equal(bed_select(&b), "C cc c@cc");
+    assert_true(job_find(b.sched, 'B')->tag == b.sched->tag);
+    bed_report(&b, 1, BED_OK);
+    assert_string_equal(bed_select(&b), "B aa b@aa");
     bed_close(&b);
 }
 
@@ -133,6 +157,7 @@ int main(void)
         cmocka_unit_test(peers_in_turn),
         cmocka_unit_test(blockers),
         cmocka_unit_test(blocked_jobs_are_passed),
+        cmocka_unit_test(no_look_in_vain),
         cmocka_unit_test(hold_selects_nothing),
         cmocka_unit_test(transport_rate_delay),
         cmocka_unit_test(transport_rate_lock_is_released),

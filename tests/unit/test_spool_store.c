@@ -338,10 +338,10 @@ static void staging_is_cleared_at_start(void **state)
     }
     assert_int_equal(spool_put_recipients(t, 9, 0, slice_make("\0\1b", 3)), 0);
     assert_int_equal(spool_commit(t), 0);
-    assert_true(counts().used_bytes > used + 20 * SPOOL_CHUNK_BYTES);
+    assert_true(counts().used_bytes > used + 20ull * SPOOL_CHUNK_BYTES);
     down();
     up();
-    assert_true(counts().used_bytes <= used + 8 * 4096);
+    assert_true(counts().used_bytes <= used + 8ull * 4096);
 }
 
 static void states_and_reasons_go_with_the_message(void **state)

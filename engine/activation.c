@@ -1,0 +1,426 @@
+#include "engine/activation.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/config.h"
+#include "engine/delivery.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include "engine/result.h"
+#include "engine/router.h"
+
+enum { READ_LIMIT = 5000 }; /* recipients a portion: bounds how long one message holds the thread */
+
+static struct slice domain_of(struct slice address)
+{
+    for (size_t i = address.len; i > 0; i--) {
+        if (address.data[i - 1] == '@') {
+            return slice_from(address, i);
+        }
+    }
+    return SLICE("");
+}
+
+static void count_in(struct activation *a, uint32_t recipients)
+{
+    atomic_fetch_add_explicit(&a->engine->recipients_in_core, recipients, memory_order_relaxed);
+}
+
+uint32_t activation_limit(const struct activation *a)
+{
+    const struct config *c = a->engine->config;
+    uint64_t in_core =
+        atomic_load_explicit(&a->engine->recipients_in_core, memory_order_relaxed);
+    uint64_t limit = (uint64_t)c->message_recipient_limit;
+    uint64_t room = limit > in_core ? limit - in_core : 0;
+    if (room < (uint64_t)c->message_recipient_minimum) {
+        room = (uint64_t)c->message_recipient_minimum;
+    }
+    return room < READ_LIMIT ? (uint32_t)room : READ_LIMIT;
+}
+
+/* --- what could not be handed over ---------------------------------------------------------------- */
+
+static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
+{
+    struct submission *s =
+        malloc(sizeof(*s) + (size_t)capacity * sizeof(struct sched_recipient));
+    if (s != NULL) {
+        *s = (struct submission){.message = m, .transport = (uint16_t)transport};
+    }
+    return s;
+}
+
+static void submit(struct activation *a, struct submission *s, enum letter_kind kind)
+{
+    outbox_put(&a->to_scheds[s->transport % a->engine->sched_count], kind, s, 0);
+}
+
+/* --- a whole message --------------------------------------------------------------------------- */
+
+static void fail_unrouted(struct activation *a, struct message *m, uint32_t count,
+                          const struct route_result *routes)
+{
+    struct result *r = result_new(m, count);
+    if (r != NULL) {
+        r->done = clock_wall();
+    }
+    for (uint32_t i = 0; r != NULL && i < m->envelope.recipient_count; i++) {
+        if (routes[i].route == NULL) {
+            result_add(r, i, RESULT_FAILED, 0, "5.1.2", SLICE("no route to the recipient's domain"));
+        }
+    }
+    result_send(&a->to_writer, r, m, count, RESULT_WAS_LOADED);
+}
+
+static void submit_whole(struct activation *a, struct message *m, uint32_t transport,
+                         uint32_t count, const struct route_result *routes)
+{
+    struct submission *s = submission_new(m, transport, count);
+    if (s == NULL) {
+        result_send(&a->to_writer, NULL, m, count, RESULT_WAS_LOADED);
+        return;
+    }
+    message_get(m);
+    for (uint32_t i = 0; i < m->envelope.recipient_count; i++) {
+        if (routes[i].route != NULL && routes[i].transport == transport) {
+            s->recipients[s->count++] = (struct sched_recipient){
+                .address = message_address(m, i), .nexthop = routes[i].nexthop, .index = i};
+        }
+    }
+    submit(a, s, LETTER_SUBMIT);
+}
+
+int activation_fresh(struct activation *a, struct message *m)
+{
+    uint32_t total = m->envelope.recipient_count;
+    uint32_t transports = (uint32_t)a->engine->config->transport_count;
+    struct route_result *routes = calloc(total, sizeof(*routes));
+    uint32_t *counts = calloc(transports + 1, sizeof(*counts));
+    if (routes == NULL || counts == NULL) {
+        free(routes);
+        free(counts);
+        return -ENOMEM;
+    }
+    m->activated = clock_wall();
+    m->pending = total;
+    count_in(a, total);
+    for (uint32_t i = 0; i < total; i++) {
+        bool is_routed =
+            router_route(a->engine->router, domain_of(message_address(m, i)), &routes[i]);
+        if (!is_routed) {
+            routes[i] = (struct route_result){0};
+        }
+        counts[is_routed ? routes[i].transport : transports]++;
+    }
+    for (uint32_t t = 0; t < transports; t++) {
+        if (counts[t] > 0) {
+            submit_whole(a, m, t, counts[t], routes);
+        }
+    }
+    if (counts[transports] > 0) {
+        fail_unrouted(a, m, counts[transports], routes);
+    }
+    free(routes);
+    free(counts);
+    return 0;
+}
+
+/* --- a message of the spool ---------------------------------------------------------------------- */
+
+/* Walks the recipients of a stored message in order. */
+struct walk {
+    struct spool_reader *reader;
+    uint64_t id;
+    uint32_t total, index; /* index: of the recipient that walk_next gives next */
+    struct slice packed, states;
+    int error;
+};
+
+/* from: number of the first recipient wanted */
+static void walk_init(struct walk *w, struct spool_reader *reader, const struct message *m,
+                      uint32_t from)
+{
+    *w = (struct walk){.reader = reader, .id = m->envelope.id, .index = from,
+                       .total = m->envelope.recipient_count};
+}
+
+static int walk_batch(struct walk *w, uint32_t skip)
+{
+    struct slice ignored;
+    uint32_t batch = w->index / SPOOL_BATCH_RECIPIENTS;
+    int err = spool_read_recipients(w->reader, w->id, batch, &w->packed);
+    if (err != 0) {
+        return err;
+    }
+    err = spool_read_states(w->reader, w->id, batch, &w->states);
+    if (err == ERR_MISSING) {
+        w->states = SLICE("");
+        err = 0;
+    }
+    for (uint32_t i = 0; err == 0 && i < skip; i++) {
+        err = spool_packed_next(&w->packed, &ignored) ? 0 : ERR_CORRUPT;
+    }
+    return err;
+}
+
+/* false at the end or on an error (w->error) */
+static bool walk_next(struct walk *w, uint32_t *ret_index, struct slice *ret_address, int *ret_state)
+{
+    if (w->error != 0 || w->index >= w->total) {
+        return false;
+    }
+    uint32_t at = w->index % SPOOL_BATCH_RECIPIENTS;
+    if (at == 0 || w->packed.data == NULL) {
+        w->error = walk_batch(w, at);
+    }
+    if (w->error == 0 && !spool_packed_next(&w->packed, ret_address)) {
+        w->error = ERR_CORRUPT;
+    }
+    if (w->error != 0) {
+        return false;
+    }
+    *ret_state = at < w->states.len ? w->states.data[at] : SPOOL_RECIPIENT_PENDING;
+    *ret_index = w->index++;
+    return true;
+}
+
+static bool is_undone(int state)
+{
+    return state == SPOOL_RECIPIENT_PENDING || state == SPOOL_RECIPIENT_DEFERRED;
+}
+
+/* Reads the body once: damage is found now, and its pages are warm when a worker sends it (a page
+ * fault there would stop that worker's other connections). */
+static int check_body(struct activation *a, const struct spool_envelope *e)
+{
+    enum { WARM_CHUNKS = 64 }; /* 4 MB; later chunks are read as they are sent */
+    for (uint32_t i = 0; i < e->chunk_count && i < WARM_CHUNKS; i++) {
+        struct slice chunk;
+        int err = spool_read_chunk(a->reader, e->id, i, &chunk);
+        if (err != 0) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+struct census {
+    uint32_t failed;   /* stored as failed, the sender not yet told */
+    uint32_t unrouted;
+    uint32_t undone;
+};
+
+/* Counts recipients by transport into m->parts, and checks every record on the way. */
+static int take_census(struct activation *a, struct message *m, struct census *ret)
+{
+    struct walk w;
+    struct slice address;
+    uint32_t index;
+    int state;
+    *ret = (struct census){0};
+    walk_init(&w, a->reader, m, 0);
+    while (walk_next(&w, &index, &address, &state)) {
+        struct route_result route;
+        struct spool_reason reason;
+        if (state == SPOOL_RECIPIENT_FAILED) {
+            ret->failed += spool_read_reason(a->reader, m->envelope.id, index, &reason) == 0;
+        } else if (is_undone(state)) {
+            ret->undone++;
+            if (router_route(a->engine->router, domain_of(address), &route)) {
+                m->parts[route.transport].unread++;
+            } else {
+                ret->unrouted++;
+            }
+        }
+    }
+    return w.error;
+}
+
+/* Failures that a crash kept from the sender become a kept result, as if they had just happened. */
+static int keep_failures(struct activation *a, struct message *m, uint32_t count)
+{
+    struct result *r = result_new(m, count);
+    struct walk w;
+    struct slice address;
+    uint32_t index;
+    int state, err = r == NULL ? -ENOMEM : 0;
+    walk_init(&w, a->reader, m, 0);
+    while (err == 0 && r->count < count && walk_next(&w, &index, &address, &state)) {
+        struct spool_reason reason;
+        if (state != SPOOL_RECIPIENT_FAILED ||
+            spool_read_reason(a->reader, m->envelope.id, index, &reason) != 0) {
+            continue;
+        }
+        char status[12] = "";
+        size_t len = reason.status.len < sizeof(status) ? reason.status.len : sizeof(status) - 1;
+        memcpy(status, reason.status.data, len);
+        err = message_load(m, index, address);
+        result_add(r, index, RESULT_FAILED, reason.code, status, reason.text);
+        r->done = reason.time;
+        r->host_name = result_keep(r, reason.remote_mta);
+    }
+    if (r != NULL) {
+        r->is_counted = r->is_logged = true;
+        m->kept = r;
+    }
+    return err == 0 ? w.error : err;
+}
+
+static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_t count)
+{
+    struct result *r = result_new(m, count);
+    struct walk w;
+    struct slice address;
+    uint32_t index;
+    int state, err = r == NULL ? -ENOMEM : 0;
+    walk_init(&w, a->reader, m, 0);
+    while (err == 0 && r->count < count && walk_next(&w, &index, &address, &state)) {
+        struct route_result route;
+        if (is_undone(state) && !router_route(a->engine->router, domain_of(address), &route)) {
+            err = message_load(m, index, address);
+            result_add(r, index, RESULT_FAILED, 0, "5.1.2",
+                       SLICE("no route to the recipient's domain"));
+        }
+    }
+    if (err != 0 || w.error != 0) {
+        result_free(r);
+        return err != 0 ? err : w.error;
+    }
+    r->done = clock_wall();
+    outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
+    return 0;
+}
+
+/* The next portion of a part, at most `wanted` recipients. NULL when out of memory. */
+static struct submission *read_portion(struct activation *a, struct message *m, uint32_t transport,
+                                       uint32_t wanted)
+{
+    struct message_part *part = &m->parts[transport];
+    uint32_t capacity = wanted < part->unread ? wanted : part->unread;
+    struct submission *s = submission_new(m, transport, capacity);
+    struct walk w;
+    struct slice address;
+    uint32_t index;
+    int state;
+    if (s == NULL) {
+        return NULL;
+    }
+    walk_init(&w, a->reader, m, part->next);
+    while (s->count < capacity && walk_next(&w, &index, &address, &state)) {
+        struct route_result route;
+        if (!is_undone(state) || !router_route(a->engine->router, domain_of(address), &route) ||
+            route.transport != transport) {
+            continue;
+        }
+        if (message_load(m, index, address) != 0) {
+            w.index = index;
+            break;
+        }
+        /* The nexthop of a route without one is a view of the address in the spool's map. */
+        struct slice kept = message_address(m, index);
+        if (route.nexthop.data >= address.data && route.nexthop.data <= address.data + address.len) {
+            route.nexthop = domain_of(kept);
+        }
+        s->recipients[s->count++] = (struct sched_recipient){
+            .address = kept, .nexthop = route.nexthop, .index = index};
+    }
+    part->next = w.index;
+    part->unread -= s->count;
+    if (s->count < capacity && part->unread > 0) {
+        /* Memory or a record failed: what is left of the part waits for the next activation. */
+        result_send(&a->to_writer, NULL, m, part->unread, 0);
+        part->unread = 0;
+    }
+    s->unread = part->unread;
+    count_in(a, s->count);
+    return s;
+}
+
+static void submit_parts(struct activation *a, struct message *m)
+{
+    uint32_t transports = (uint32_t)a->engine->config->transport_count, parts = 0;
+    for (uint32_t t = 0; t < transports; t++) {
+        parts += m->parts[t].unread > 0;
+    }
+    for (uint32_t t = 0; t < transports; t++) {
+        if (m->parts[t].unread == 0) {
+            continue;
+        }
+        uint32_t share = activation_limit(a) / parts;
+        uint32_t minimum = (uint32_t)a->engine->config->message_recipient_minimum;
+        struct submission *s = read_portion(a, m, t, share < minimum ? minimum : share);
+        if (s == NULL || s->count == 0) {
+            free(s);
+            result_send(&a->to_writer, NULL, m, m->parts[t].unread, 0);
+            m->parts[t].unread = 0;
+            continue;
+        }
+        message_get(m);
+        submit(a, s, LETTER_SUBMIT);
+    }
+}
+
+int activation_stored(struct activation *a, const struct spool_position *position,
+                      struct message **ret)
+{
+    struct spool_envelope envelope;
+    struct slice body;
+    int err = spool_read_message(a->reader, position->id, &envelope, &body);
+    if (err == 0) {
+        err = check_body(a, &envelope);
+    }
+    struct message *m = err == 0 ? message_new(&envelope) : NULL;
+    if (m == NULL) {
+        return err == 0 ? -ENOMEM : err;
+    }
+    struct census census = {0};
+    m->position = *position;
+    m->activated = clock_wall();
+    m->parts = calloc(a->engine->config->transport_count, sizeof(*m->parts));
+    err = m->parts == NULL ? -ENOMEM : spool_read_retry(a->reader, position->id, &m->retry);
+    if (err == 0) {
+        err = take_census(a, m, &census);
+    }
+    if (err == 0 && census.failed > 0) {
+        err = keep_failures(a, m, census.failed);
+    }
+    m->pending = census.undone;
+    if (err == 0 && census.unrouted > 0) {
+        err = fail_stored_unrouted(a, m, census.unrouted);
+    }
+    if (err != 0) {
+        message_destroy(m);
+        return err;
+    }
+    submit_parts(a, m);
+    if (census.undone == 0) {
+        result_send(&a->to_writer, NULL, m, 0, 0); /* a crash came between its last result and its removal: settle it */
+    }
+    *ret = m;
+    return 0;
+}
+
+void activation_read(struct activation *a, const struct read_request *request)
+{
+    struct message *m = request->message;
+    struct message_part *part = &m->parts[request->transport];
+    uint32_t wanted = request->wanted < READ_LIMIT ? request->wanted : READ_LIMIT;
+    struct submission *s = read_portion(a, m, request->transport, wanted == 0 ? 1 : wanted);
+    if (s == NULL) {
+        s = submission_new(m, request->transport, 0);
+        if (s == NULL) {
+            log_error("out of memory: recipients of a message wait for the next start");
+            return;
+        }
+        result_send(&a->to_writer, NULL, m, part->unread, 0);
+        part->unread = 0;
+    }
+    submit(a, s, LETTER_MORE);
+}

@@ -1,0 +1,44 @@
+/* Making a message active: loading it from the spool, routing its recipients, and handing them to
+ * the schedulers in portions that their recipient pools ask for (scheduler-semantics 6). Everything
+ * here runs on the activator's thread. */
+#ifndef ENGINE_ACTIVATION_H
+#define ENGINE_ACTIVATION_H
+
+#include <stdint.h>
+
+#include "base/attr.h"
+#include "engine/mailbox.h"
+#include "engine/spool_store.h"
+
+struct engine;
+struct message;
+
+struct activation {
+    struct engine *engine;
+    struct spool_reader *reader; /* must be open for all but activation_fresh */
+    struct outbox to_writer;
+    struct outbox *to_scheds; /* [engine->sched_count] */
+};
+
+/* Recipients that the limits let a message bring into memory at first (4.2), at least
+ * message_recipient_minimum. */
+uint32_t activation_limit(const struct activation *a);
+
+/* A message that arrived just now, with all its recipients. errors: -ENOMEM; nothing was handed
+ * over, the caller still owns it. */
+MUST_USE int activation_fresh(struct activation *a, struct message *m);
+/* A message of the spool. *ret is active: its account runs.
+ * errors: ERR_CORRUPT, ERR_MISSING (its records are damaged), -ENOMEM, other errors of the store */
+MUST_USE int activation_stored(struct activation *a, const struct spool_position *position,
+                               struct message **ret);
+
+/* A scheduler's pool has room for more recipients of a message (SCHED_READ). */
+struct read_request {
+    struct message *message; /* held by the scheduler's reference until the answer */
+    uint16_t transport;
+    uint32_t wanted;
+};
+/* Answers with LETTER_MORE, even when nothing can be read. */
+void activation_read(struct activation *a, const struct read_request *request);
+
+#endif

@@ -1,0 +1,157 @@
+r"""An SMTP server that follows a script, one script a connection; the last one is repeated.
+
+A script is a text of lines:
+  expect PREFIX   read a line, which must begin so (upper or lower case)
+  send TEXT       write the text and CRLF
+  raw TEXT        write the text alone; \r \n \0 \xNN are understood
+  data            read up to the end of data; the message counts as a copy
+  hear            read something, whatever it is
+  wait            read and forget until the other side closes
+  silence         read nothing until the test is over
+  starttls        turn the connection into TLS
+  reset           close with RST
+  close           close; the end of a script does the same
+Lines of `hello`, `hello8`, `envelope`, `accept` stand for several (SHORT).
+"""
+import socket
+import struct
+import threading
+
+from support.wait import PATIENCE
+
+SHORT = {
+    'hello': ['send 220 peer.test ESMTP', 'expect EHLO', 'send 250-peer.test',
+              'send 250-8BITMIME', 'send 250 PIPELINING'],
+    'plain': ['send 220 peer.test ESMTP', 'expect EHLO', 'send 250 peer.test'],
+    'envelope': ['expect MAIL', 'send 250 2.1.0 ok', 'expect RCPT', 'send 250 2.1.5 ok',
+                 'expect DATA', 'send 354 go'],
+    'accept': ['hello', 'envelope', 'data', 'send 250 2.0.0 kept', 'wait'],
+}
+
+
+def expand(script):
+    for line in script.strip().splitlines():
+        line = line.strip()
+        if line in SHORT:
+            yield from expand('\n'.join(SHORT[line]))
+        elif line:
+            yield line
+
+
+class Peer:
+    def __init__(self, *scripts, address='127.0.0.1', port=0, tls=None):
+        self.scripts = [list(expand(script)) for script in scripts]
+        self.tls = tls
+        self.bodies = []
+        self.transcripts = []
+        self.errors = []
+        self.is_over = threading.Event()
+        self.sockets = set()
+        self.listener = socket.create_server((address, port), backlog=64)
+        self.address, self.port = self.listener.getsockname()[:2]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def connections(self):
+        return len(self.transcripts)
+
+    @property
+    def nexthop(self):
+        return f'[{self.address}]:{self.port}'
+
+    def close(self):
+        self.is_over.set()
+        for sock in [self.listener, *self.sockets]:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            sock.close()
+
+    def _accept(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            script = self.scripts[min(self.connections, len(self.scripts) - 1)]
+            transcript = []
+            self.transcripts.append(transcript)
+            self.sockets.add(sock)
+            threading.Thread(target=self._serve, args=(sock, script, transcript),
+                             daemon=True).start()
+
+    def _serve(self, sock, script, transcript):
+        run = Run(self, sock, transcript)
+        try:
+            for line in script:
+                verb, _, argument = line.partition(' ')
+                getattr(run, f'do_{verb}')(argument)
+        except AssertionError as error:
+            self.errors.append(f'{error}; heard {transcript}')
+        except (OSError, EOFError):
+            transcript.append('lost')
+        finally:
+            self.sockets.discard(run.sock)
+            run.sock.close()
+
+
+class Run:
+    def __init__(self, peer, sock, transcript):
+        self.peer, self.sock, self.transcript = peer, sock, transcript
+        sock.settimeout(PATIENCE)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.pending = b''
+
+    def read_to(self, end):
+        while end not in self.pending:
+            data = self.sock.recv(65536)
+            if not data:
+                raise EOFError
+            self.pending += data
+        text, self.pending = self.pending.split(end, 1)
+        return text
+
+    def do_expect(self, prefix):
+        line = self.read_to(b'\r\n').decode('utf-8', 'replace')
+        self.transcript.append(line)
+        assert line.upper().startswith(prefix.upper()), f'expected {prefix}, got {line}'
+
+    def do_send(self, text):
+        self.sock.sendall(text.encode() + b'\r\n')
+
+    def do_raw(self, text):
+        self.sock.sendall(text.encode('latin-1').decode('unicode_escape').encode('latin-1'))
+
+    def do_data(self, _):
+        # A body that begins with the final dot is an empty one.
+        self.pending = b'\r\n' + self.pending
+        body = self.read_to(b'\r\n.\r\n')[2:]
+        self.peer.bodies.append(body)
+        self.transcript.append(f'body {len(body)}')
+
+    def do_hear(self, _):
+        self.transcript.append('bytes')
+        if not self.sock.recv(65536):
+            raise EOFError
+
+    def do_wait(self, _):
+        while self.sock.recv(65536):
+            pass
+        raise EOFError
+
+    def do_silence(self, _):
+        self.peer.is_over.wait(PATIENCE)
+
+    def do_starttls(self, _):
+        self.peer.sockets.discard(self.sock)
+        self.sock = self.peer.tls.wrap_socket(self.sock, server_side=True)
+        self.peer.sockets.add(self.sock)
+
+    def do_reset(self, _):
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        self.sock.close()
+        raise EOFError
+
+    def do_close(self, _):
+        raise EOFError

@@ -1,0 +1,382 @@
+"""The load tools themselves: what sink, source and zone say must be true, or no measurement is."""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import smtplib
+import socket
+import ssl
+import subprocess
+import time
+
+import dnslib
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BENCH = pathlib.Path(os.environ.get('SLUICE_BUILD', ROOT / 'build/release')) / 'bench'
+ADDRESS = '127.0.3.1'
+TIMEOUT = 60
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    with socket.socket(socket.AF_INET, kind) as s:
+        s.bind((ADDRESS, 0))
+        return s.getsockname()[1]
+
+
+class Sink:
+    def __init__(self, tmp_path, *options, port=None, hosts=ADDRESS):
+        self.port = port or free_port()
+        self.log = tmp_path / 'sink.log'
+        with open(self.log, 'ab') as log:
+            self.process = subprocess.Popen(
+                [str(BENCH / 'sluice-sink'), '--listen', f'{hosts}:{self.port}', *options],
+                stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
+        end = time.monotonic() + TIMEOUT
+        while 'listening' not in self.log.read_text():
+            assert self.process.poll() is None and time.monotonic() < end, self.log.read_text()
+            time.sleep(0.01)
+
+    def connect(self, host=ADDRESS):
+        return smtplib.SMTP(host, self.port, local_hostname='client.test', timeout=TIMEOUT)
+
+    def finish(self, sends=signal.SIGTERM):
+        """The numbers at the end; sends=None: it ends by itself."""
+        if sends is not None:
+            self.process.send_signal(sends)
+        output, _ = self.process.communicate(timeout=TIMEOUT)
+        assert self.process.returncode == 0
+        return json.loads(output)
+
+
+@pytest.fixture
+def sink(tmp_path):
+    running = []
+
+    def start(*options, **more):
+        running.append(Sink(tmp_path, *options, **more))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait()
+        one.process.stdout.close()
+
+
+def source(port, *options, status=0):
+    done = subprocess.run([str(BENCH / 'sluice-source'), '--to', f'{ADDRESS}:{port}', *options],
+                          capture_output=True, text=True, timeout=TIMEOUT,
+                          stdin=subprocess.DEVNULL)
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+def read_ledger(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def by_name(entries, key):
+    return {entry[key]: entry for entry in entries}
+
+
+CONTENT = (b'Received: from nowhere\r\nX-Sluice-Stamp: %d\r\nX-Sluice-Id: one-1\r\nSubject: x\r\n\r\n'
+           b'.\r\n..two\r\nlast .\r\n.\r\n' + bytes(range(128, 256)) + b'\r\n')
+
+
+def test_sink_counts_what_smtplib_sends(sink, tmp_path):
+    ledger, store = tmp_path / 'ledger', tmp_path / 'store'
+    store.mkdir()
+    s = sink('--ledger', str(ledger), '--store', str(store), hosts='127.0.3.1-127.0.3.3')
+    content = CONTENT % (time.time() * 1e6)
+    with s.connect() as client:
+        client.sendmail('a@b.test', ['x@d1.test', 'y@D1.test', 'z@d2.test'], content)
+        client.sendmail('', ['x@d1.test'], content)
+    with s.connect('127.0.3.3') as client:
+        client.sendmail('a@b.test', ['"q>@"@d3.test'], b'\r\n')
+    numbers = s.finish()
+    assert (numbers['messages'], numbers['recipients'], numbers['connections']) == (3, 5, 2)
+    assert numbers['bytes'] == 2 * len(content) + 2
+    assert numbers['latency']['count'] == 2
+    assert 0 < numbers['latency']['p50'] <= numbers['latency']['max'] < TIMEOUT
+    domains = by_name(numbers['domains'], 'domain')
+    assert {name: (d['messages'], d['recipients']) for name, d in domains.items()} == {
+        'd1.test': (2, 3), 'd2.test': (1, 1), 'd3.test': (1, 1)}
+    listeners = by_name(numbers['listeners'], 'address')
+    assert listeners[f'127.0.3.1:{s.port}']['messages'] == 2
+    assert listeners[f'127.0.3.1:{s.port}']['max_open'] == 1
+    assert listeners[f'127.0.3.2:{s.port}']['connections'] == 0
+    assert listeners[f'127.0.3.3:{s.port}']['messages'] == 1
+
+    first, second, third = read_ledger(ledger)
+    assert (first['id'], first['sender']) == ('one-1', 'a@b.test')
+    assert first['recipients'] == ['x@d1.test', 'y@D1.test', 'z@d2.test']
+    assert first['sha256'] == hashlib.sha256(content[content.index(b'X-Sluice-Id'):]).hexdigest()
+    assert second['sender'] == '' and second['sha256'] == first['sha256']
+    assert third['recipients'] == ['"q>@"@d3.test']
+    assert (store / first['file']).read_bytes() == content
+    assert (store / third['file']).read_bytes() == b'\r\n'
+
+
+def test_only_crlf_dot_crlf_ends_a_message(sink):
+    s = sink()
+    with socket.create_connection((ADDRESS, s.port), TIMEOUT) as client:
+        stream = client.makefile('rb')
+
+        def say(line):
+            client.sendall(line)
+            while (answer := stream.readline())[3:4] == b'-':
+                pass
+            return answer[:3]
+
+        assert stream.readline()[:3] == b'220'
+        assert say(b'HELO x\r\n') == b'250'
+        assert say(b'MAIL FROM:<a@b.test>\r\n') == b'250'
+        assert say(b'RCPT TO:<a@d1.test>\r\n') == b'250'
+        assert say(b'DATA\r\n') == b'354'
+        client.sendall(b'one\n.\ntwo\r\n.\nthree\n.\r\nfour\r.\rfive\r\n')
+        assert say(b'.\r\n') == b'250'
+        assert say(b'QUIT\r\n') == b'221'
+    assert s.finish()['messages'] == 1
+
+
+def test_answers_can_be_slow_without_blocking_others(sink):
+    s = sink('--delay-dot', '700', '--delay-rcpt', '20', '--threads', '1')
+    with s.connect() as slow, s.connect() as quick:
+        slow.ehlo()
+        slow.mail('a@b.test')
+        slow.rcpt('a@d1.test')
+        begin = time.monotonic()
+        slow.putcmd('data')
+        assert slow.getreply()[0] == 354
+        slow.send('x\r\n.\r\n')
+        while time.monotonic() - begin < 0.3:
+            asked = time.monotonic()
+            assert quick.noop()[0] == 250
+            assert time.monotonic() - asked < 0.35
+        assert slow.getreply()[0] == 250
+        assert time.monotonic() - begin >= 0.7
+        begin = time.monotonic()
+        quick.mail('a@b.test')
+        for i in range(10):
+            assert quick.rcpt(f'{i}@d1.test')[0] == 250
+        assert time.monotonic() - begin >= 0.2
+    assert s.finish()['messages'] == 1
+
+
+def test_starttls(sink, tmp_path):
+    if shutil.which('openssl') is None:
+        pytest.skip('openssl, the program, is not installed')
+    certificate, key = str(tmp_path / 'cert.pem'), str(tmp_path / 'key.pem')
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2',
+                    '-subj', '/CN=sink.test', '-addext', 'subjectAltName=DNS:sink.test', '-keyout',
+                    key, '-out', certificate], check=True, capture_output=True)
+    ledger = tmp_path / 'ledger'
+    s = sink('--tls-cert', certificate, '--tls-key', key, '--ledger', str(ledger))
+    context = ssl.create_default_context(cafile=certificate)
+    context.check_hostname = False
+    with s.connect() as client:
+        client.ehlo()
+        assert client.has_extn('starttls')
+        client.starttls(context=context)
+        client.ehlo()
+        assert not client.has_extn('starttls')
+        client.sendmail('a@b.test', ['x@d1.test'], b'x' * 70 + b'\r\n' * 40000)
+    with s.connect() as client:  # what follows STARTTLS in clear is dropped
+        client.ehlo()
+        client.sock.sendall(b'STARTTLS\r\nMAIL FROM:<evil@b.test>\r\n')
+        assert client.getreply()[0] == 220
+        client.sock = context.wrap_socket(client.sock, server_hostname='sink.test')
+        client.file = None
+        assert client.docmd('RCPT TO:<x@d1.test>')[0] == 503
+    assert s.finish()['messages'] == 1
+    assert [line['tls'] for line in read_ledger(ledger)] == [True]
+
+
+def test_connections_of_a_client_are_limited(sink):
+    s = sink('--connections-per-client', '2', hosts='127.0.3.1-127.0.3.2')
+    with s.connect() as first, s.connect():
+        with pytest.raises(smtplib.SMTPConnectError) as refusal:
+            s.connect()
+        assert refusal.value.smtp_code == 421
+        with s.connect('127.0.3.2') as elsewhere:
+            assert elsewhere.noop()[0] == 250
+        assert first.noop()[0] == 250
+    numbers = s.finish()
+    listener = by_name(numbers['listeners'], 'address')[f'127.0.3.1:{s.port}']
+    assert (numbers['refused'], listener['refused'], listener['max_open']) == (1, 1, 2)
+
+
+def test_refusals_and_deferrals(sink):
+    s = sink('--reject-rcpt', '0.5:550:5.1.1 not here', '--seed', '7')
+    numbers = source(s.port, '--messages', '400', '--recipients', '2', '--connections', '4',
+                     '--domains', 'd1.test', status=75)
+    received = s.finish()
+    assert numbers['acked'] == received['messages'] and numbers['refused'] > 0
+    assert numbers['acked'] + numbers['refused'] == 400
+    assert numbers['refused_recipients'] == received['rejected'] == 800 - received['recipients']
+    assert 300 < received['rejected'] < 500
+
+    s = sink('--defer', '0.3')
+    numbers = source(s.port, '--messages', '200', '--connections', '4', '--reoffer')
+    received = s.finish()
+    assert received['messages'] == numbers['acked'] == 200
+    assert received['deferred'] == numbers['deferred'] == numbers['reoffered'] > 0
+
+
+@pytest.mark.parametrize('options', [
+    ['--connections', '20'],
+    ['--connections', '8', '--pipelining', '--recipients', '3'],
+    ['--connections', '4', '--per-connection', '1'],
+    ['--connections', '4', '--rate', '4000', '--size', '20000'],
+])
+def test_source_and_sink_agree(sink, tmp_path, options):
+    offers, arrivals = tmp_path / 'offers', tmp_path / 'arrivals'
+    s = sink('--ledger', str(arrivals), '--messages', '1000')
+    sent = source(s.port, '--messages', '1000', '--domains', 'd%d.test:7', '--ledger', str(offers),
+                  '--json', str(tmp_path / 'source.json'), *options)
+    received = s.finish(sends=None)
+    assert sent['acked'] == received['messages'] == sent['latency']['count'] == 1000
+    assert received['latency']['count'] == 1000
+    assert len(received['domains']) == 7
+    assert json.loads((tmp_path / 'source.json').read_text())['acked'] == 1000
+
+    lines = read_ledger(offers)
+    offered = by_name((line for line in lines if line['event'] == 'offered'), 'id')
+    acked = {line['id'] for line in lines if line['event'] == 'acked'}
+    arrived = by_name(read_ledger(arrivals), 'id')
+    assert offered.keys() == acked == arrived.keys() and len(acked) == 1000
+    for name, arrival in arrived.items():
+        assert arrival['sha256'] == offered[name]['sha256']
+        assert arrival['recipients'] == offered[name]['recipients']
+    if '--size' in options:
+        assert {arrival['size'] for arrival in arrived.values()} == {20000}
+
+
+def test_many_pipelined_recipients(sink):
+    s = sink()
+    source(s.port, '--messages', '3', '--recipients', '20000', '--pipelining')
+    assert s.finish()['recipients'] == 60000
+
+
+def test_large_messages(sink):
+    s = sink()
+    source(s.port, '--messages', '6', '--size', '20000000', '--connections', '3')
+    assert s.finish()['bytes'] == 120000000
+
+
+def test_source_survives_a_dead_server(sink, tmp_path):
+    """What was acknowledged is in the ledger of a server that was killed at any time."""
+    offers, arrivals = tmp_path / 'offers', tmp_path / 'arrivals'
+    s = sink('--ledger', str(arrivals))
+    load = subprocess.Popen(
+        [str(BENCH / 'sluice-source'), '--to', f'{ADDRESS}:{s.port}', '--messages', '5000',
+         '--rate', '5000', '--connections', '10', '--retry', '--reoffer', '--ledger', str(offers)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    for kills in range(1, 4):
+        end = time.monotonic() + TIMEOUT
+        while not arrivals.exists() or arrivals.read_bytes().count(b'\n') < kills * 1000:
+            assert time.monotonic() < end and load.poll() is None
+            time.sleep(0.01)
+        s.process.kill()
+        s.process.wait()
+        s = sink('--ledger', str(arrivals), port=s.port)
+    output, _ = load.communicate(timeout=TIMEOUT)
+    numbers = json.loads(output)
+    lost = numbers['offered'] - numbers['reoffered'] - numbers['acked']
+    assert (lost, numbers['acked'], numbers['failures'] > 0) == (0, 5000, True)
+    acked = {line['id'] for line in read_ledger(offers) if line['event'] == 'acked'}
+    arrived = []
+    for line in arrivals.read_text().splitlines():
+        with contextlib.suppress(ValueError):  # cut by the kill, hence not acknowledged
+            arrived.append(json.loads(line)['id'])
+    assert len(acked) == 5000 and acked == set(arrived)
+    assert len(arrived) - len(acked) <= numbers['unknown']
+
+
+def test_source_says_when_it_fails(sink):
+    numbers = source(free_port(), '--messages', '3', status=75)
+    assert numbers['acked'] == 0 and 'connect' in numbers['last_problem']
+
+
+def test_numbers_on_signals_and_in_a_file(sink, tmp_path):
+    live = tmp_path / 'live.json'
+    s = sink('--json', str(live))
+    source(s.port, '--messages', '10')
+    s.process.send_signal(signal.SIGUSR1)
+    end = time.monotonic() + TIMEOUT
+    while '"listeners"' not in s.log.read_text():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    while json.loads(live.read_text())['messages'] != 10:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert s.finish()['messages'] == 10
+
+
+def test_wrong_options_are_refused():
+    for program, arguments in (('sluice-sink', ['--defer', '2']),
+                               ('sluice-sink', ['--listen', '127.0.0.1']),
+                               ('sluice-source', ['--connections', '0']),
+                               ('sluice-source', ['--domains', 'd%d.test:0']),
+                               ('sluice-zone', ['x.test A one'])):
+        done = subprocess.run([str(BENCH / program), *arguments], capture_output=True, text=True,
+                              timeout=TIMEOUT)
+        assert done.returncode == 64 and done.stderr
+
+
+@contextlib.contextmanager
+def zone(*rules):
+    port = free_port(socket.SOCK_DGRAM)
+    process = subprocess.Popen(
+        [str(BENCH / 'sluice-zone'), '--listen', f'{ADDRESS}:{port}', '--ttl', '60', *rules],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert b'answering' in process.stderr.readline()
+        yield port
+    finally:
+        process.terminate()
+        process.communicate(timeout=TIMEOUT)
+
+
+def ask(port, name, kind):
+    question = dnslib.DNSRecord.question(name, kind)
+    answer = dnslib.DNSRecord.parse(question.send(ADDRESS, port, timeout=TIMEOUT))
+    assert answer.header.id == question.header.id
+    return (dnslib.RCODE[answer.header.rcode],
+            [(str(r.rname), dnslib.QTYPE[r.rtype], str(r.rdata)) for r in answer.rr],
+            [dnslib.QTYPE[r.rtype] for r in answer.auth])
+
+
+def test_zone():
+    with zone('d#.test MX 10 mx.d#.test', 'mx.d#.test A 127.0.1.#', 'mx.d#.test AAAA ::#',
+              'alias.test CNAME other.test', 'other.test CNAME d7.test', 'null.test MX 0 .',
+              'loop.test CNAME loop.test', 'bad.test SERVFAIL', 'no.test REFUSED',
+              'gone.test NXDOMAIN', 'slow.test DROP', 'note.test TXT two words') as port:
+        assert ask(port, 'd7.test', 'MX') == ('NOERROR', [('d7.test.', 'MX', '10 mx.d7.test.')], [])
+        assert ask(port, 'MX.d250.TEST', 'A')[1][0][1:] == ('A', '127.0.1.250')
+        assert ask(port, 'mx.d7.test', 'AAAA')[1][0][1:] == ('AAAA', '::7')
+        assert ask(port, 'd7.test', 'A') == ('NOERROR', [], ['SOA'])
+        assert ask(port, 'd.test', 'MX') == ('NXDOMAIN', [], ['SOA'])
+        assert ask(port, 'dx.test', 'MX')[0] == ask(port, 'gone.test', 'A')[0] == 'NXDOMAIN'
+        assert ask(port, 'alias.test', 'MX')[1] == [
+            ('alias.test.', 'CNAME', 'other.test.'), ('other.test.', 'CNAME', 'd7.test.'),
+            ('d7.test.', 'MX', '10 mx.d7.test.')]
+        assert ask(port, 'null.test', 'MX')[1] == [('null.test.', 'MX', '0 .')]
+        assert ask(port, 'bad.test', 'MX')[0] == 'SERVFAIL'
+        assert ask(port, 'no.test', 'MX')[0] == 'REFUSED'
+        assert ask(port, 'note.test', 'TXT')[1][0][2] == '"two words"'
+        assert len(ask(port, 'loop.test', 'A')[1]) < 20
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(TIMEOUT)
+            client.sendto(dnslib.DNSRecord.question('slow.test').pack(), (ADDRESS, port))
+            client.sendto(b'\0' * 11, (ADDRESS, port))
+            client.sendto(dnslib.DNSRecord.question('d7.test').pack()[:20], (ADDRESS, port))
+            last = dnslib.DNSRecord.question('mx.d1.test')
+            client.sendto(last.pack(), (ADDRESS, port))
+            # Only the last one is answered.
+            assert dnslib.DNSRecord.parse(client.recv(4096)).header.id == last.header.id
