@@ -4,16 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SLOTS            100 /* the client's process limit: never reached */
 #define CONNECT_TIMEOUT  (30 * USEC_PER_SEC)
 #define GREETING_TIMEOUT (300 * USEC_PER_SEC)
 #define CACHE_TIME       (2 * USEC_PER_SEC)   /* an idle connection is kept so long */
 #define REUSE_TIME       (300 * USEC_PER_SEC) /* and used again until it is so old */
-/* From the scheduler's choice to a packet on the wire: a queue file is marked, a request goes to
- * another process, that opens the queue file. */
-#define HAND_OFF_MIN (3 * USEC_PER_MSEC)
-#define HAND_OFF_MAX (12 * USEC_PER_MSEC)
 
 struct client;
 
@@ -192,7 +189,7 @@ static void deliver(struct client *c, const struct sched_action *a)
     if (a->connection_is_new) {
         s->may_be_kept = c->run.is_caching && c->last_done + USEC_PER_SEC >= c->world.now;
     }
-    sim_after(&c->world, &s->timer, sim_between(&c->world, HAND_OFF_MIN, HAND_OFF_MAX));
+    sim_after(&c->world, &s->timer, sim_between(&c->world, c->run.hand_off));
 }
 
 static void act(struct client *c)

@@ -13,6 +13,9 @@ struct sim_run {
     int initial, limit;             /* of the destination's concurrency */
     uint32_t recipients;
     uint32_t recipients_per_delivery;
+    /* From the scheduler's choice to a packet on the wire: a request goes to another process, that
+     * opens the queue file. */
+    struct sim_range hand_off;
     bool is_caching;
     struct sim_server_config server;
     uint64_t seed;

@@ -56,8 +56,8 @@ static uint64_t next_chance(struct sim_world *w)
     return z ^ z >> 31;
 }
 
-usec_t sim_between(struct sim_world *w, usec_t low, usec_t high)
+usec_t sim_between(struct sim_world *w, struct sim_range r)
 {
-    assert(low <= high);
-    return low + (usec_t)(next_chance(w) % ((uint64_t)(high - low) + 1));
+    assert(r.low <= r.high);
+    return r.low + (usec_t)(next_chance(w) % ((uint64_t)(r.high - r.low) + 1));
 }

@@ -30,6 +30,9 @@ void sim_cancel(struct sim_world *w, struct sim_event *e); /* no-op when not pla
 /* Let the next event happen; false when there is none. */
 bool sim_step(struct sim_world *w);
 /* Evenly from low to high, both included; the same sequence for the same seed. */
-usec_t sim_between(struct sim_world *w, usec_t low, usec_t high);
+struct sim_range {
+    usec_t low, high;
+};
+usec_t sim_between(struct sim_world *w, struct sim_range r);
 
 #endif

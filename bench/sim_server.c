@@ -3,15 +3,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Times that the original measurement did not state: a local network and the disks of 2007. */
-#define WIRE_MIN     (USEC_PER_MSEC / 5)
-#define WIRE_MAX     (USEC_PER_MSEC / 2)
-#define GREETING_MIN (2 * USEC_PER_MSEC) /* from accept to 220 or 421 */
-#define GREETING_MAX (6 * USEC_PER_MSEC)
-#define MESSAGE_MIN  (5 * USEC_PER_MSEC) /* what a transaction takes besides its recipients */
-#define MESSAGE_MAX  (30 * USEC_PER_MSEC)
-#define LEAVE_MIN    (USEC_PER_MSEC) /* from a client's leaving to the next accept */
-#define LEAVE_MAX    (2 * USEC_PER_MSEC)
+static const struct sim_range wire = {USEC_PER_MSEC / 5, USEC_PER_MSEC / 2};
+/* From a client's leaving to the next accept. Shorter than a client's way from one delivery to the
+ * next, as it was: otherwise the limiter refuses every connection that follows another one. */
+static const struct sim_range leaving = {USEC_PER_MSEC, 2 * USEC_PER_MSEC};
 
 #define REPETITIONS 5 /* of a Linux server's SYN-ACK, at 3, 6, 12, 24 and 48 s distance */
 
@@ -60,7 +55,7 @@ static void leave(struct sim_process *p)
 {
     p->link = NULL;
     p->is_leaving = true;
-    sim_after(p->server->world, &p->event, sim_between(p->server->world, LEAVE_MIN, LEAVE_MAX));
+    sim_after(p->server->world, &p->event, sim_between(p->server->world, leaving));
 }
 
 static void serve(struct sim_server *s, struct sim_process *p, struct sim_link *l)
@@ -77,8 +72,7 @@ static void serve(struct sim_server *s, struct sim_process *p, struct sim_link *
     l->process = p;
     p->link = l;
     bool is_refused = s->config.client_limit > 0 && served(s) > s->config.client_limit;
-    say(p, is_refused ? SIM_REFUSED : SIM_GREETED,
-        sim_between(s->world, GREETING_MIN, GREETING_MAX));
+    say(p, is_refused ? SIM_REFUSED : SIM_GREETED, sim_between(s->world, s->config.greeting));
 }
 
 static void accept_next(struct sim_server *s)
@@ -209,7 +203,7 @@ struct sim_link *sim_link_open(struct sim_server *s, void (*tell)(void *ctx, enu
     l->tell = tell;
     l->ctx = ctx;
     list_init(&l->in_queue);
-    sim_after(s->world, &l->packet, sim_between(s->world, WIRE_MIN, WIRE_MAX));
+    sim_after(s->world, &l->packet, sim_between(s->world, wire));
     return l;
 }
 
@@ -223,7 +217,7 @@ void sim_link_deliver(struct sim_link *l, uint32_t recipients)
     assert(l->state == LINK_SERVED);
     struct sim_server *s = l->server;
     say(l->process, SIM_DELIVERED,
-        recipients * s->config.per_recipient + sim_between(s->world, MESSAGE_MIN, MESSAGE_MAX));
+        recipients * s->config.per_recipient + sim_between(s->world, s->config.message));
 }
 
 void sim_link_close(struct sim_link *l)

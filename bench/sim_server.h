@@ -23,10 +23,12 @@ enum sim_full_queue {
 };
 
 struct sim_server_config {
-    int process_limit;    /* also the backlog argument of listen, as in Postfix */
-    int client_limit;     /* connections a client may have, further ones are refused; 0 = any */
-    usec_t per_recipient; /* the receiver sleeps so long */
+    int process_limit; /* also the backlog argument of listen, as in Postfix */
+    int client_limit;  /* connections a client may have, further ones are refused; 0 = any */
     enum sim_full_queue full_queue;
+    usec_t per_recipient;      /* the receiver sleeps so long */
+    struct sim_range greeting; /* from accept to 220 or 421 */
+    struct sim_range message;  /* what a transaction takes besides its recipients */
 };
 
 enum sim_news {

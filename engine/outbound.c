@@ -452,7 +452,7 @@ static bool take_loss(struct outbound *c, int err)
  * returns  as drain_events */
 static bool write_failed(struct outbound *c, ssize_t err)
 {
-    ssize_t n = stream_is_tls(&c->stream)
+    ssize_t n = stream_is_tls(&c->stream) || c->state == LEAVING
                     ? 0
                     : stream_read(&c->stream, c->worker->input, WORKER_READ_BYTES);
     struct slice in = slice_make(c->worker->input, n > 0 ? (size_t)n : 0);
