@@ -1,5 +1,5 @@
-"""A Postfix of its own that delivers with one agent, in an order that can be watched: its queue
-manager and its delivery agent start when the test says so. Needs root, as Postfix does."""
+"""A Postfix of its own that delivers in an order that can be watched: each transport has one agent,
+and its queue manager and its agents start when the test says so. Needs root, as Postfix does."""
 import os
 import pwd
 import re
@@ -10,7 +10,6 @@ from support.address import free_port
 from support.wait import until
 
 PROGRAMS = '/usr/lib/postfix/sbin'
-TRANSPORT = 'order'
 
 MAIN = '''\
 compatibility_level = 3.6
@@ -53,7 +52,6 @@ bounce unix - - n - 0 bounce
 defer unix - - n - 0 bounce
 trace unix - - n - 0 bounce
 proxymap unix - - n - - proxymap
-{transport} unix - - n - 1 held-smtp
 retry unix - - n - - error
 error unix - - n - - error
 scache unix - - n - 1 scache
@@ -61,9 +59,11 @@ anvil unix - - n - 1 anvil
 postlog unix-dgram n - n - 1 postlogd
 '''
 
+# Started with -n and the name of the service.
 HELD = '''\
 #!/bin/sh
-until [ -e {folder}/go-{program} ]; do sleep 0.01; done
+case " $*" in *" -n "*) name=${{*##*-n }}; name=${{name%% *}} ;; esac
+until [ -e {folder}/go-${{name:-{program}}} ]; do sleep 0.01; done
 exec {programs}/{program} "$@"
 '''
 
@@ -73,10 +73,11 @@ def is_usable():
 
 
 class Postfix:
-    """routes: {domain: nexthop}; settings: lines of main.cf"""
+    """transports: {name: parameters}; routes: {domain: "transport:nexthop"}"""
 
-    def __init__(self, folder, routes, settings=''):
+    def __init__(self, folder, transports, routes):
         self.folder = folder
+        self.transports = transports
         # Postfix's own user works in there.
         os.chmod(os.path.dirname(folder), 0o711)
         os.chmod(folder, 0o711)
@@ -90,10 +91,12 @@ class Postfix:
             self.write(HELD.format(folder=folder, programs=PROGRAMS, program=program), 'programs',
                        f'held-{program}', mode=0o755)
         self.port = free_port()
-        self.write(MAIN.format(folder=folder) + settings, 'conf', 'main.cf')
-        self.write(MASTER.format(port=self.port, transport=TRANSPORT), 'conf', 'master.cf')
-        self.write(''.join(f'{domain} {TRANSPORT}:{nexthop}\n'
-                           for domain, nexthop in routes.items()), 'transport')
+        self.write(MAIN.format(folder=folder) + ''.join(
+            f'{name}_{key} = {value}\n' for name, parameters in transports.items()
+            for key, value in parameters.items()), 'conf', 'main.cf')
+        self.write(MASTER.format(port=self.port) + ''.join(
+            f'{name} unix - - n - 1 held-smtp\n' for name in transports), 'conf', 'master.cf')
+        self.write(''.join(f'{domain} {route}\n' for domain, route in routes.items()), 'transport')
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
@@ -120,8 +123,8 @@ class Postfix:
                 master = int(file.read())
         except FileNotFoundError:
             return
-        for program in ('qmgr', 'smtp'):
-            self.release(program)
+        for name in ('qmgr', *self.transports):
+            self.release(name)
         try:
             os.kill(master, signal.SIGTERM)
             until(lambda: not os.path.exists(f'/proc/{master}'), 'the end of Postfix')
@@ -136,8 +139,9 @@ class Postfix:
         except FileNotFoundError:
             return ''
 
-    def release(self, program):
-        self.write('', f'go-{program}')
+    def release(self, name):
+        """The queue manager ("qmgr") or the agent of a transport."""
+        self.write('', f'go-{name}')
 
     def active(self):
         """[(queue id, second of the log)] in the order in which messages entered the scheduler"""
