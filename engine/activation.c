@@ -47,17 +47,21 @@ uint32_t activation_limit(const struct activation *a)
 
 /* --- what could not be handed over ---------------------------------------------------------------- */
 
-/* Recipients that this activation gives up: the writer counts them as deferred. */
+/* Recipients that this activation gives up: they are tried again with the next. */
 static void abandon(struct activation *a, struct message *m, uint32_t count)
 {
+    result_send(&a->to_writer, NULL, m, count, false);
+}
+
+/* A message whose every recipient is done but which a crash left in the spool: an empty result lets
+ * the writer settle it. */
+static void settle_at_once(struct activation *a, struct message *m)
+{
     struct result *r = result_new(m, 0);
-    if (r == NULL) {
-        log_error("out of memory: a message waits for the next start");
-        return;
+    if (r != NULL) {
+        r->done = clock_wall();
     }
-    r->done = clock_wall();
-    r->abandoned = count;
-    outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
+    result_send(&a->to_writer, r, m, 0, false);
 }
 
 static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
@@ -91,7 +95,7 @@ static void fail_unrouted(struct activation *a, struct message *m, uint32_t coun
             result_add(r, i, RESULT_FAILED, 0, "5.1.2", SLICE("no route to the recipient's domain"));
         }
     }
-    outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
+    result_send(&a->to_writer, r, m, count, false);
 }
 
 static void submit_whole(struct activation *a, struct message *m, uint32_t transport,
@@ -309,7 +313,7 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
         return err != 0 ? err : w.error;
     }
     r->done = clock_wall();
-    outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
+    result_send(&a->to_writer, r, m, count, false);
     return 0;
 }
 
@@ -416,7 +420,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     }
     submit_parts(a, m);
     if (census.undone == 0) {
-        abandon(a, m, 0); /* a crash came between its last result and its removal: settle it */
+        settle_at_once(a, m);
     }
     *ret = m;
     return 0;

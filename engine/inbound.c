@@ -182,6 +182,11 @@ static void take_recipients(struct inbound *c)
             c->spill_count++;
         }
     }
+    if (in->packed.failed || c->spill.failed) {
+        smtp_server_fail(&c->smtp, 452, "4.3.1", "Out of memory");
+        drop_intake(c);
+        return;
+    }
     if (c->spill_count > 0) {
         in->puts_recipients = true;
         send_part(c, LETTER_STAGE);

@@ -23,6 +23,7 @@ enum letter_kind {
     LETTER_STORE,        /* struct intake: the reception is complete */
     LETTER_DISCARD,      /* number: message id of a staged reception that ended */
     LETTER_RESULT,       /* struct result */
+    LETTER_FORGONE,      /* struct message (lent), number: see result_send */
     LETTER_DAMAGED,      /* struct spool_position (heap): its record fails its checksum */
     LETTER_ROTATE,       /* reopen the event log */
     /* to the activator */

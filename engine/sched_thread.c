@@ -218,16 +218,17 @@ static struct core *core_of(struct sched_thread *t, uint32_t transport)
 static void defer_submission(struct sched_thread *t, struct submission *s)
 {
     struct result *r = result_new(s->message, s->count);
-    if (r == NULL) {
-        return; /* the message stays in the spool, undone, until the next start */
+    if (r != NULL) {
+        r->done = clock_wall();
     }
-    r->done = clock_wall();
-    r->abandoned = s->unread;
-    for (uint32_t i = 0; i < s->count; i++) {
+    for (uint32_t i = 0; r != NULL && i < s->count; i++) {
         result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0",
                    SLICE("out of memory"));
     }
-    outbox_put(&t->to_writer, LETTER_RESULT, r, 0);
+    result_send(&t->to_writer, r, s->message, s->count, false);
+    if (s->unread > 0) {
+        result_send(&t->to_writer, NULL, s->message, s->unread, false);
+    }
     message_put(s->message);
 }
 
@@ -351,14 +352,15 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
 {
     struct delivery *d = calloc(1, sizeof(*d));
     uint32_t recipients;
+    (void)sched_entry_indexes(a->entry, &recipients);
     if (d == NULL) {
         log_error("out of memory: a delivery is deferred");
+        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, false);
         struct sched_reason reason = {"4.3.0", "out of memory"};
         struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
         sched_report(c->sched, &outcome, t->now);
         return;
     }
-    (void)sched_entry_indexes(a->entry, &recipients);
     d->entry = a->entry;
     d->message = sched_entry_handle(a->entry);
     d->hosts = a->hosts;
@@ -404,7 +406,8 @@ static void give_up(struct sched_thread *t, const struct sched_action *a, enum r
 {
     struct result *r = result_new(a->handle, a->index_count);
     if (r == NULL) {
-        return; /* the message stays in the spool, undone, until the next start */
+        result_send(&t->to_writer, NULL, a->handle, a->index_count, false);
+        return;
     }
     r->done = clock_wall();
     if (a->destination != NULL) {

@@ -50,6 +50,7 @@ struct worker {
     struct outbox *to_scheds;    /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;
+    bool lacks_reader;           /* somebody asked in this pass and got none */
     struct resolver *resolver;
     struct worker_dns_watch *dns_watches;
     struct list resolving;       /* struct resolution, given to the resolver */
