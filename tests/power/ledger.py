@@ -18,12 +18,13 @@ def read_ledger(path):
 
 
 class Ledger:
-    """Sessions must be added in their order."""
+    """Sessions must be added in their order; of each: sources, then sinks, then notices."""
 
     def __init__(self):
         self.offers = {}                      # message id: (sender, recipients, hash)
         self.fates = {}                       # message id: event, where there was an answer
         self.receptions = {}                  # (message id, recipient): sessions
+        self.notices = {}                     # (message id, recipient): (notice, sessions)
         self.acknowledged = set()             # (message id, recipient)
         self.duplicates = collections.Counter()  # cut: receptions that repeat one before it
         self.wrong = []
@@ -59,6 +60,8 @@ class Ledger:
         if self.fates.get(message) in ('refused', 'deferred', 'unsent'):
             self.wrong.append(f'{what} was received though its client was told no')
         before = self.receptions.setdefault((message, recipient), [])
+        if (message, recipient) in self.notices:
+            self.wrong.append(f'{what} came to {recipient} after it was returned to its sender')
         if before and before[-1] == session:
             self.wrong.append(f'{what} came to {recipient} twice without a cut in between')
         elif before:
@@ -66,14 +69,41 @@ class Ledger:
             self.duplicates[before[-1]] += 1
         before.append(session)
 
+    def add_notices(self, session, records):
+        """records: 'notice' (what makes it unique), 'id' of the message that it is about, and
+        what it was 'to' and 'about': recipients; in the order in which they came"""
+        for record in records:
+            what = f'session {session}: notice {record["notice"]} about {record["id"]}'
+            offer = self.offers.get(record['id'])
+            if offer is None or record['to'] != [offer[0]] or not offer[1] >= set(record['about']):
+                self.wrong.append(f'{what} does not fit what was offered')
+                continue
+            for recipient in record['about']:
+                self._notice(session, record, recipient, f'{what} to {recipient}')
+
+    def _notice(self, session, record, recipient, what):
+        key = (record['id'], recipient)
+        notice, before = self.notices.setdefault(key, (record['notice'], []))
+        received = self.receptions.get(key, [])
+        if notice != record['notice']:
+            self.wrong.append(f'{what} is the second one, after {notice}')
+        elif before and before[-1] == session:
+            self.wrong.append(f'{what} came twice without a cut in between')
+        elif before:
+            self.duplicates[before[-1]] += 1
+        elif received and received[-1] >= session:
+            self.wrong.append(f'{what} came, and so did the message, without a cut in between')
+        before.append(session)
+
     def lost(self):
-        return sorted(self.acknowledged - self.receptions.keys())
+        return sorted(self.acknowledged - self.receptions.keys() - self.notices.keys())
 
     def check_halves(self):
         """Whether or not its client was told: a message is there for all recipients or for none."""
-        for message in {message for message, _ in self.receptions}:
+        for message in {message for message, _ in [*self.receptions, *self.notices]}:
             missing = [recipient for recipient in self.offers[message][1]
-                       if (message, recipient) not in self.receptions]
+                       if (message, recipient) not in self.receptions and
+                       (message, recipient) not in self.notices]
             if missing and self.fates.get(message) != 'acked':
                 self.wrong.append(f'message {message} was received, but not for {missing[0]}')
 

@@ -21,12 +21,17 @@ def received(*recipients, **fields):
             **fields}
 
 
+def notice(number, *about, **fields):
+    return {'notice': number, 'id': 'm', 'to': ['s@test'], 'about': list(about), **fields}
+
+
 def ledger_of(source, *sinks):
-    """sinks: records by session, from 1"""
+    """sinks: records by session, from 1; receptions and notices"""
     ledger = Ledger()
     ledger.add_source(source)
     for session, records in enumerate(sinks, 1):
-        ledger.add_sink(session, records)
+        ledger.add_sink(session, [record for record in records if 'notice' not in record])
+        ledger.add_notices(session, [record for record in records if 'notice' in record])
     return ledger
 
 
@@ -86,6 +91,35 @@ def test_repetition_counts_for_the_cut_that_caused_it():
     assert not ledger.wrong
     ledger.check_bounds({1: 1, 2: 0, 3: 1})
     assert len(ledger.wrong) == 1
+
+
+def test_a_returned_recipient_is_not_lost():
+    ledger = ledger_of([offered('a', 'b'), fate('acked')], [received('a'), notice(1, 'b')])
+    assert not ledger.lost() and not ledger.wrong
+    half = ledger_of([offered('a', 'b')], [notice(1, 'b')])
+    half.check_halves()
+    assert half.wrong
+
+
+@pytest.mark.parametrize('record', [notice(1, 'a', id='other'), notice(1, 'a', to=['x@test']),
+                                    notice(1, 'c')], ids=['message', 'sender', 'recipient'])
+def test_foreign_notice(record):
+    assert len(ledger_of([offered('a'), fate('acked')], [record]).wrong) == 1
+
+
+def test_a_notice_repeats_only_after_a_cut():
+    source = [offered('a'), fate('acked')]
+    repeated = ledger_of(source, [notice(1, 'a')], [notice(1, 'a')])
+    assert not repeated.wrong and repeated.duplicates == {1: 1}
+    assert ledger_of(source, [notice(1, 'a'), notice(1, 'a')]).wrong
+    assert ledger_of(source, [notice(1, 'a')], [notice(2, 'a')]).wrong
+
+
+def test_received_and_returned_needs_a_cut_in_between():
+    source = [offered('a'), fate('acked')]
+    assert not ledger_of(source, [received('a')], [notice(1, 'a')]).wrong
+    assert ledger_of(source, [received('a'), notice(1, 'a')]).wrong
+    assert ledger_of(source, [notice(1, 'a')], [received('a')]).wrong
 
 
 def test_a_torn_line_is_no_line(tmp_path):
