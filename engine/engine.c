@@ -215,6 +215,22 @@ static int open_tls(struct engine *e)
     return EX_OK;
 }
 
+static bool has_route(const void *routes, struct slice domain)
+{
+    struct route_result route;
+    return router_route(routes, domain, &route);
+}
+
+/* Recipients are refused in the dialogue rather than bounced. */
+static void route_at_intake(struct engine *e)
+{
+    for (size_t i = 0; i <= e->config->listener_count; i++) {
+        struct listener *l = i < e->config->listener_count ? e->listeners[i] : e->local_listener;
+        l->smtp.has_route = has_route;
+        l->smtp.routes = e->router;
+    }
+}
+
 static int build_threads(struct engine *e)
 {
     const struct config *c = e->config;
@@ -231,6 +247,7 @@ static int build_threads(struct engine *e)
     if (e->router == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL) {
         return -ENOMEM;
     }
+    route_at_intake(e);
     int err = request_configs_init(e);
     if (err == 0) {
         err = auth_new(e, &e->auth);
@@ -328,8 +345,8 @@ static void free_all(struct engine *e)
     for (uint32_t i = 0; e->workers != NULL && i < e->worker_count; i++) {
         worker_free(e->workers[i]);
     }
+    spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
     activator_free(e->activator);
-    spool_writer_free(e->writer);
     auth_free(e->auth);
     dns_cache_free(e->dns_cache);
     rcu_leave();

@@ -282,11 +282,12 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
     event_format(log, &event);
 }
 
-void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
+static void log_expired(struct buf *log, const struct message *m, const struct result *r,
+                        usec_t now)
 {
     char id[MESSAGE_ID_TEXT];
     message_id_format(m->envelope.id, id);
-    for (const struct result *r = m->fresh; r != NULL; r = r == NULL ? NULL : r->next) {
+    for (; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_DEFERRED) {
                 continue;
@@ -306,4 +307,10 @@ void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
             event_format(log, &event);
         }
     }
+}
+
+void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
+{
+    log_expired(log, m, m->fresh, now);
+    log_expired(log, m, m->kept, now);
 }

@@ -50,6 +50,10 @@ struct smtp_server_config {
     bool auth_needs_tls;     /* AUTH is neither offered nor allowed in clear */
     bool fix_bare_lf;        /* accept LF as line end in commands and content (old clients) */
     bool refuses_early_talk; /* input before our reply, where pipelining forbids it: 554, close */
+    /* Whether mail to a domain (lower case) can go anywhere; else RCPT is refused. NULL: always.
+     * Reads `routes` only, never blocks. */
+    bool (*has_route)(const void *routes, struct slice domain);
+    const void *routes;
 };
 
 /* Defaults: 50 MB messages, 1,000 recipients, 2,048-byte commands, 20 errors, 100 junk commands,

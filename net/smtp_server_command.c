@@ -196,6 +196,9 @@ static enum smtp_server_event run_rcpt(struct smtp_server *server,
         refuse_arguments(server, fault, false);
     } else if (!server->is_trusted && !server->is_authenticated) {
         smtp_server_error(server, 554, "5.7.1 Relay access denied");
+    } else if (server->config->has_route != NULL &&
+               !server->config->has_route(server->config->routes, address.domain)) {
+        smtp_server_error(server, 550, "5.1.2 Error: no route to domain");
     } else if (limit != 0 && server->recipient_count >= limit) {
         refuse_overshoot(server);
     } else {

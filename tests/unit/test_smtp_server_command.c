@@ -140,7 +140,11 @@ static int last_code(const struct smtp_shell *shell)
     while (at > 0 && (at == shell->replies.len || shell->replies.data[at - 1] != '\n')) {
         at--;
     }
-    return atoi(shell->replies.data + at);
+    int code = 0;
+    for (size_t i = at; i < at + 3 && i < shell->replies.len; i++) {
+        code = code * 10 + (shell->replies.data[i] - '0');
+    }
+    return code;
 }
 
 static int shell_run(struct smtp_shell *shell, enum action action)
@@ -364,13 +368,37 @@ static void test_replies_are_bounded(void **state)
     smtp_shell_fini(&shell);
 }
 
+static bool is_example(const void *routes, struct slice domain)
+{
+    (void)routes;
+    return slice_eq(domain, SLICE("example.com"));
+}
+
+static void test_recipient_without_route(void **state)
+{
+    (void)state;
+    struct smtp_shell shell;
+    smtp_shell_init(&shell);
+    shell.config.has_route = is_example;
+    smtp_shell_start(&shell, true);
+    (void)smtp_shell_feed(&shell, SLICE("EHLO c\r\n"));
+    (void)smtp_shell_feed(&shell, SLICE("MAIL FROM:<a@x>\r\n"));
+    buf_clear(&shell.replies);
+    (void)smtp_shell_feed(&shell, SLICE("RCPT TO:<b@y>\r\nDATA\r\n"));
+    (void)smtp_shell_feed(&shell, SLICE("RCPT TO:<b@EXAMPLE.com>\r\n"));
+    assert_true(slice_eq(buf_slice(&shell.replies), SLICE("550 5.1.2 Error: no route to domain\r\n"
+                                                          "554 5.5.1 Error: no valid recipients\r\n"
+                                                          "250 2.1.5 Ok\r\n")));
+    smtp_shell_fini(&shell);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_sequence),      cmocka_unit_test(test_random_walks),
         cmocka_unit_test(test_command_line_limit),  cmocka_unit_test(test_recipient_limit),
         cmocka_unit_test(test_endless_envelope),    cmocka_unit_test(test_junk_limit),
-        cmocka_unit_test(test_replies_are_bounded),
+        cmocka_unit_test(test_replies_are_bounded), cmocka_unit_test(test_recipient_without_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

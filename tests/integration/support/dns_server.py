@@ -78,7 +78,9 @@ class DnsServer:
             self.negative(reply)
         packet = reply.pack()
         if is_udp and len(packet) > 512:
-            return reply.truncate().pack()
+            short = query.reply()
+            short.header.tc = 1
+            return short.pack()
         return packet
 
     def fill(self, reply, name, kind, found, depth):

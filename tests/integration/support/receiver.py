@@ -31,13 +31,14 @@ class Receiver:
     Verbs are upper case; "." is the end of data, "" the greeting."""
 
     def __init__(self, address='127.0.0.1', port=0, extensions=('PIPELINING', '8BITMIME',
-                 'SMTPUTF8', 'SIZE 0', 'ENHANCEDSTATUSCODES'), answers=None, tls=None):
+                 'SMTPUTF8', 'SIZE 0', 'ENHANCEDSTATUSCODES'), answers=None, tls=None,
+                 family=socket.AF_INET):
         self.extensions, self.answers, self.tls = extensions, answers, tls
         self.messages = []
         self.connections = 0
         self.lock = threading.Lock()
         self.sockets = set()
-        self.listener = socket.create_server((address, port), backlog=512)
+        self.listener = socket.create_server((address, port), family=family, backlog=512)
         self.address, self.port = self.listener.getsockname()[:2]
         self.is_closing = False
         threading.Thread(target=self._accept, daemon=True).start()

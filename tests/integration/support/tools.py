@@ -1,0 +1,111 @@
+"""The load source and the receiver of bench/, with their ledgers."""
+import json
+import os
+import signal
+import subprocess
+
+from support.address import free_port
+from support.daemon import BUILD
+from support.wait import until
+
+PRELOAD = os.path.join(BUILD, 'tests', 'fault', 'fault_preload.so')
+
+
+def ledger_lines(path):
+    """Complete lines; the last one may be cut off."""
+    if not os.path.exists(path):
+        return []
+    with open(path, 'rb') as file:
+        data = file.read()
+    return [json.loads(line) for line in data[:data.rfind(b'\n') + 1].splitlines()]
+
+
+class Program:
+    def __init__(self, arguments, log):
+        self.log = log
+        with open(log, 'wb') as file:
+            self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=file,
+                                            stderr=file)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def end(self, number=signal.SIGTERM, patience=20):
+        self.process.send_signal(number)
+        return self.process.wait(patience)
+
+
+class Sink(Program):
+    def __init__(self, folder, *options, address='127.0.0.1'):
+        self.address, self.port = address, free_port(address)
+        self.ledger = os.path.join(folder, 'sink.ledger')
+        super().__init__([os.path.join(BUILD, 'bench', 'sluice-sink'), '--listen',
+                          f'{address}:{self.port}', '--ledger', self.ledger, *options],
+                         os.path.join(folder, 'sink.log'))
+
+    @property
+    def nexthop(self):
+        return f'[{self.address}]:{self.port}'
+
+    def lines(self):
+        return ledger_lines(self.ledger)
+
+
+class Source(Program):
+    def __init__(self, folder, name, target, *options):
+        self.name = name
+        self.ledger = os.path.join(folder, f'{name}.ledger')
+        super().__init__([os.path.join(BUILD, 'bench', 'sluice-source'), '--to', target,
+                          '--ledger', self.ledger, '--id-prefix', name, '--domains',
+                          f'{name}.test', '--sender', f'{name}@sender.test', *options],
+                         os.path.join(folder, f'{name}.log'))
+
+    def lines(self):
+        return ledger_lines(self.ledger)
+
+    def wait(self, patience):
+        until(lambda: self.process.poll() is not None, f'the end of source {self.name}', patience)
+
+
+class Account:
+    """What was offered, accepted and delivered, by (message, recipient)."""
+
+    def __init__(self, sources, sink):
+        self.offered, self.acked, self.events = {}, {}, {}
+        for source in sources:
+            for line in source.lines():
+                self.events[line['event']] = self.events.get(line['event'], 0) + 1
+                if line['event'] == 'offered':
+                    self.offered[line['id']] = line
+                elif line['event'] in ('acked', 'accepted'):
+                    self.acked[line['id']] = line
+        self.copies = {}
+        self.wrong = []
+        for line in sink.lines():
+            offer = self.offered.get(line['id'])
+            if offer is None or line['sha256'] != offer['sha256'] or \
+                    line['sender'] != offer['sender']:
+                self.wrong.append(line)
+                continue
+            for recipient in line['recipients']:
+                self.copies.setdefault((line['id'], recipient), []).append(line['time'])
+
+    def lost(self):
+        return [(id, recipient) for id, fate in self.acked.items()
+                for recipient in self.offered[id]['recipients']
+                if recipient not in fate.get('refused', ()) and (id, recipient) not in self.copies]
+
+    def unexpected(self):
+        return self.wrong + [key for key in self.copies
+                             if key[1] not in self.offered[key[0]]['recipients']]
+
+    def recovered(self):
+        """Delivered although no 250 was read: the daemon had it, its client did not hear so."""
+        return len({id for id, _ in self.copies if id not in self.acked})
+
+    def duplicates(self):
+        """Times of all copies beyond the first, with the time of the copy before."""
+        return [(before, after) for times in self.copies.values()
+                for before, after in zip(sorted(times), sorted(times)[1:])]

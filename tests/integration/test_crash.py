@@ -1,0 +1,150 @@
+"""kill -9 at every kind of moment under load: nothing that was accepted is lost, and what is repeated
+stays within the bound that the restarted daemon prints."""
+import bisect
+import os
+import random
+import re
+import time
+
+import pytest
+
+from support.tools import PRELOAD, Account, Sink, Source
+from support.wait import until
+
+KILLS = int(os.environ.get('SLUICE_KILLS', '200'))
+SEED = int(os.environ.get('SLUICE_SEED', '0')) or random.SystemRandom().randrange(1 << 30)
+WALL = 100 * max(KILLS, 200) / 200  # seconds; on a slow machine there are fewer kills then
+
+LOAD = {  # four injectors
+    'small': ['--connections', '4', '--rate', '300', '--size', '2000'],
+    'pipelined': ['--connections', '2', '--rate', '200', '--pipelining', '--size', '1000'],
+    'many': ['--connections', '2', '--rate', '30', '--recipients', '20'],
+    'large': ['--connections', '2', '--rate', '5', '--size', '400000'],
+}
+
+
+class Killer:
+    def __init__(self, daemon, chance):
+        self.daemon, self.chance = daemon, chance
+        self.bounds, self.times = [], []
+        self.kinds = {}
+
+    def start(self, **fault):
+        self.daemon.env = {}
+        if fault:
+            self.daemon.env = {'LD_PRELOAD': PRELOAD, 'FAULT_FOLDER': self.daemon.spool, **fault}
+        self.daemon.start(wait=False)
+
+    def read_bound(self):
+        """What this start says about the crash before it."""
+        found = re.search(r'at most (\d+) deliver', self.daemon.log())
+        if found and self.bounds:
+            self.bounds[-1] = int(found.group(1))
+        return found
+
+    def kill(self, kind):
+        assert self.daemon.process.poll() in (None, -9), self.daemon.log()
+        self.read_bound()
+        self.daemon.kill()
+        self.times.append(time.time())
+        self.bounds.append(None)
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+    def at_restart(self):
+        """While the spool is opened and the queue is taken up again."""
+        self.start()
+        self.until_dead(self.chance.uniform(0, 0.08))
+        self.kill('restart')
+
+    def in_restart_call(self):
+        self.start(FAULT_AT=str(self.chance.randint(1, 25)),
+                   FAULT_ACTION=self.chance.choice(['kill-before', 'kill-after']))
+        self.until_dead(0.3)
+        self.kill('restart call')
+
+    def in_commit(self):
+        """At a storage call of a busy daemon, done or not."""
+        self.start(FAULT_AT=str(self.chance.randint(25, 600)),
+                   FAULT_CALLS=self.chance.choice(['write', 'sync', 'write,sync']),
+                   FAULT_ACTION=self.chance.choice(['kill-before', 'kill-after']))
+        self.until_dead(1)
+        self.kill('commit')
+
+    def at_any_time(self):
+        self.start()
+        self.daemon.wait_log(' is running')
+        self.until_dead(self.chance.uniform(0, 0.4))
+        self.kill('intake and delivery')
+
+    def until_dead(self, seconds):
+        try:
+            until(lambda: self.daemon.process.poll() is not None, '', seconds)
+        except AssertionError:
+            pass  # the moment has come
+
+
+def per_crash(times, duplicates):
+    """How many copies each crash repeated. The first crash after a copy is the one that forgot it."""
+    counts = [0] * len(times)
+    for before, after in duplicates:
+        crash = bisect.bisect_left(times, before)
+        if crash < len(times) and times[crash] <= after:
+            counts[crash] += 1
+    return counts
+
+
+@pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library in this build')
+def test_kill_under_load(place, capsys):
+    chance = random.Random(SEED)
+    folder = place.subfolder('tools')
+    sink = place.keep(Sink(folder, '--defer', '0.02'))
+    daemon = place.sluice(start=False, routes={'*': ('smtp', sink.nexthop)},
+                          transports={'smtp': {'process_limit': 20,
+                                               'destination_recipient_limit': 10}})
+    daemon.start()
+    assert daemon.stop() == 0  # the spool exists
+    target = f'127.0.0.1:{daemon.port}'
+    sources = [place.keep(Source(folder, name, target, '--messages', '0', '--seconds', '3600',
+                                 '--retry', '--timeout', '30', *options))
+               for name, options in LOAD.items()]
+    killer = Killer(daemon, chance)
+    kinds = [killer.at_any_time] * 4 + [killer.in_commit] * 3 + [killer.at_restart] * 2 + \
+        [killer.in_restart_call]
+    begin = time.monotonic()
+    while len(killer.times) < KILLS and time.monotonic() - begin < WALL:
+        chance.choice(kinds)()
+    # One more life, to drain.
+    daemon.env = {}
+    daemon.start()
+    killer.read_bound()
+    for source in sources:
+        source.end()
+    daemon.wait_empty(60)
+    assert daemon.stop() == 0
+    account = Account(sources, sink)
+    duplicates = account.duplicates()
+    counts = per_crash(killer.times, duplicates)
+    bound = max(b for b in killer.bounds if b is not None)
+    text = (f'\nseed {SEED}: {len(killer.times)} kills in {time.monotonic() - begin:.0f} s '
+            f'({killer.kinds}); {len(account.offered)} messages offered, {len(account.acked)} '
+            f'accepted, {account.recovered()} delivered without a reply; '
+            f'{len(account.copies)} recipients received, {len(account.lost())} lost, '
+            f'{len(duplicates)} repeated, at most {max(counts)} by one crash; '
+            f'bound {bound} a crash')
+    with capsys.disabled():
+        print(text)
+    assert not account.lost(), account.lost()[:10]
+    assert not account.unexpected(), account.unexpected()[:10]
+    for count, allowed in zip(counts, killer.bounds):
+        assert allowed is None or count <= allowed
+    assert sum(counts) == len(duplicates), 'copies were repeated without a crash'
+    assert len(account.acked) > 10 * len(killer.times)
+    check_log(daemon, account)
+
+
+def check_log(daemon, account):
+    """No result is lost with its line; none is invented."""
+    received = {recipient for _, recipient in account.copies}
+    logged = {event['recipient'] for event in daemon.of('Delivery')}
+    assert logged == received, (list(logged - received)[:5], list(received - logged)[:5])
+    assert not daemon.of('Bounce')
