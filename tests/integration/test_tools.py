@@ -30,8 +30,9 @@ def free_port(kind=socket.SOCK_STREAM):
 class Sink:
     def __init__(self, tmp_path, *options, port=None, hosts=ADDRESS):
         self.port = port or free_port()
-        self.log = tmp_path / 'sink.log'
-        with open(self.log, 'ab') as log:
+        # One for each, or the line that says it listens could be another's.
+        self.log = tmp_path / f'sink{len(list(tmp_path.glob("sink*.log")))}.log'
+        with open(self.log, 'wb') as log:
             self.process = subprocess.Popen(
                 [str(BENCH / 'sluice-sink'), '--listen', f'{hosts}:{self.port}', *options],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
