@@ -6,14 +6,25 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+/* A process that was killed may have left a cut line, and the next one must not continue it. */
+static int end_last_line(int fd)
+{
+    char last = '\n';
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size > 0 && pread(fd, &last, 1, size - 1) != 1) {
+        return -EIO;
+    }
+    return last != '\n' && write(fd, "\n", 1) != 1 ? -EIO : 0;
+}
+
 int ledger_open(struct ledger *l, const char *path, bool does_sync)
 {
     *l = (struct ledger){.fd = -1, .does_sync = does_sync};
     if (path == NULL) {
         return 0;
     }
-    l->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    return l->fd < 0 ? -errno : 0;
+    l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    return l->fd < 0 ? -errno : end_last_line(l->fd);
 }
 
 int ledger_write(const struct ledger *l, struct slice line)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD_BYTES (64 * 1024) /* the fields must lie within these */
+#define HEAD_BYTES (64UL * 1024) /* the fields must lie within these */
 #define KEEP_BYTES (256UL * 1024 * 1024)
 
 int sink_content_init(struct sink_content *c, bool does_hash, bool does_keep, uint64_t limit)
@@ -125,7 +125,10 @@ static void emit(struct sink_content *c, const char *data, size_t len)
 /* Byte `at - back` of the raw input, which may lie before this range. back: 1 or 2 */
 static char byte_before(const struct sink_content *c, struct slice raw, size_t at, size_t back)
 {
-    return at >= back ? raw.data[at - back] : c->before[2 - (back - at)];
+    if (at >= back) {
+        return raw.data[at - back];
+    }
+    return c->before[2 - (back - at)];
 }
 
 static void remember_end(struct sink_content *c, struct slice raw, size_t used)

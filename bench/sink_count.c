@@ -15,8 +15,9 @@ int sink_count_init(struct sink_count *c, size_t listener_count)
 {
     *c = (struct sink_count){.table_size = TABLE_FIRST_SLOTS, .listener_count = listener_count};
     c->table = calloc(c->table_size, sizeof(*c->table));
+    c->domains = calloc(c->table_size / 2, sizeof(struct sink_domain *));
     c->listeners = calloc(listener_count, sizeof(*c->listeners));
-    if (c->table == NULL || c->listeners == NULL) {
+    if (c->table == NULL || c->domains == NULL || c->listeners == NULL) {
         sink_count_fini(c);
         return -ENOMEM;
     }
@@ -25,7 +26,7 @@ int sink_count_init(struct sink_count *c, size_t listener_count)
 
 void sink_count_fini(struct sink_count *c)
 {
-    for (size_t i = 0; i < c->domain_count; i++) {
+    for (size_t i = 0; c->domains != NULL && i < c->domain_count; i++) {
         free(c->domains[i]);
     }
     free(c->domains);
@@ -34,7 +35,7 @@ void sink_count_fini(struct sink_count *c)
     *c = (struct sink_count){0};
 }
 
-static void *must_have(void *memory)
+static NONNULL_RET void *must_have(void *memory)
 {
     if (memory == NULL) {
         abort(); /* numbers that are wrong are worse than none */
@@ -61,13 +62,13 @@ static void grow(struct sink_count *c)
 {
     free(c->table);
     c->table_size *= 2;
+    /* The array of pointers has half as many places as the table. */
+    c->domains = must_have(realloc(c->domains, c->table_size / 2 * sizeof(struct sink_domain *)));
     c->table = must_have(calloc(c->table_size, sizeof(*c->table)));
     for (size_t i = 0; i < c->domain_count; i++) {
         const struct sink_domain *d = c->domains[i];
         *find_slot(c, slice_make(d->name, d->name_len), d->hash) = (uint32_t)i + 1;
     }
-    /* The array of pointers has half as many places as the table. */
-    c->domains = must_have(realloc(c->domains, c->table_size / 2 * sizeof(struct sink_domain *)));
 }
 
 static struct slice domain_of(struct slice address)
@@ -88,8 +89,10 @@ struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address)
         name.len = sizeof(lower);
     }
     for (size_t i = 0; i < name.len; i++) {
-        char byte = name.data[i];
-        lower[i] = byte >= 'A' && byte <= 'Z' ? (char)(byte | 0x20) : byte;
+        lower[i] = name.data[i];
+        if (lower[i] >= 'A' && lower[i] <= 'Z') {
+            lower[i] = (char)(lower[i] | 0x20);
+        }
     }
     name.data = lower;
     uint64_t hash = hash_bytes(name.data, name.len, 0);
@@ -102,7 +105,7 @@ struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address)
     if (*slot != 0) {
         return &c->domains[*slot - 1]->tally;
     }
-    if (c->domains == NULL || c->domain_count + 1 >= c->table_size / 2) {
+    if (c->domain_count + 1 >= c->table_size / 2) {
         grow(c);
         slot = find_slot(c, name, hash);
     }

@@ -54,7 +54,7 @@ MUST_USE int sink_count_init(struct sink_count *c, size_t listener_count);
 void sink_count_fini(struct sink_count *c); /* accepts a zeroed one */
 /* The tally of an address's or a bare domain (any case); "(others)" beyond the limit; never NULL.
  * Aborts when there is no memory. */
-struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address);
+NONNULL_RET struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address);
 /* One accepted message for one tally. latency: usec, < 0 = it carried no stamp */
 void sink_tally_message(struct sink_tally *t, uint64_t bytes, usec_t wall, usec_t latency);
 void sink_count_merge(struct sink_count *into, const struct sink_count *from);

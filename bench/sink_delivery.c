@@ -101,7 +101,7 @@ static void count_message(struct sink_session *s, usec_t wall)
     struct sink_tally *before = NULL;
     while (next_recipient(&it, &address)) {
         struct sink_tally *domain = sink_count_domain(count, address);
-        if (domain != before) {
+        if (before == NULL || domain != before) {
             sink_tally_message(domain, bytes, wall, latency);
             before = domain;
         }

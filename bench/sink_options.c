@@ -129,7 +129,7 @@ static int set_number(struct sink_options *o, int id, const char *text)
     const bool is_delay = id == OPT_DELAY_BANNER || id == OPT_DELAY_RCPT || id == OPT_DELAY_DOT;
     unsigned long long limit = id == OPT_THREADS       ? SINK_THREADS_MAX
                                : id == OPT_CONNECTIONS ? UINT32_MAX
-                               : is_delay              ? 3600 * 1000
+                               : is_delay              ? 3600ULL * 1000
                                                        : INT64_MAX;
     unsigned long long value;
     int err = read_number(text, limit, &value);

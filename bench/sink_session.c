@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READ_BYTES       (64 * 1024)
+#define READ_BYTES       (64UL * 1024)
 #define READS_A_PASS     16 /* then others have their turn */
-#define OUT_HIGH_BYTES   (64 * 1024)
+#define OUT_HIGH_BYTES   (64UL * 1024)
 #define LINE_MAX_BYTES   4096
 #define RECIPIENTS_BYTES (64UL * 1024 * 1024)
 #define IDLE_LIMIT       (600 * USEC_PER_SEC)

@@ -7,7 +7,8 @@
 static int usage(void)
 {
     (void)fputs("usage: sluice-sim script FILE...\n"
-                "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--json]\n",
+                "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--json]\n"
+                "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n",
                 stderr);
     return 2;
 }
@@ -22,6 +23,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "scale") == 0) {
         return sim_scale(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "tables") == 0) {
+        return sim_tables(argc - 2, argv + 2);
     }
     return usage();
 }

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES    (16 * 1024)
-#define REPLY_MAX     (64 * 1024) /* bytes of one line */
+#define READ_BYTES    (16UL * 1024)
+#define REPLY_MAX     (64UL * 1024) /* bytes of one line */
 #define BACKOFF_FIRST (50 * USEC_PER_MSEC)
 #define BACKOFF_LAST  USEC_PER_SEC
 
@@ -156,9 +156,8 @@ static void next_offer(struct source_session *s)
 {
     const struct source_options *o = s->load->options;
     s->state = SOURCE_IDLE;
-    if (source_load_is_done(s->load)) {
-        say(s, SOURCE_QUIT, "QUIT");
-    } else if (o->per_connection != 0 && s->done_here >= o->per_connection) {
+    bool is_used_up = o->per_connection != 0 && s->done_here >= o->per_connection;
+    if (is_used_up || source_load_is_done(s->load)) {
         say(s, SOURCE_QUIT, "QUIT");
     } else if (source_load_take(s->load, &s->offer)) {
         begin_offer(s);

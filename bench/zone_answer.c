@@ -127,7 +127,10 @@ static size_t read_name(struct slice query, char ret[ZONE_NAME_MAX + 1])
         }
         for (size_t i = 0; i < label; i++) {
             char c = query.data[at + i];
-            ret[len++] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+            if (c >= 'A' && c <= 'Z') {
+                c = (char)(c | 0x20);
+            }
+            ret[len++] = c;
         }
         at += label;
     }

@@ -44,7 +44,10 @@ static void set_name(char *to, const char *from)
         len--;
     }
     for (size_t i = 0; i < len; i++) {
-        to[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] | 0x20) : from[i];
+        to[i] = from[i];
+        if (to[i] >= 'A' && to[i] <= 'Z') {
+            to[i] = (char)(to[i] | 0x20);
+        }
     }
     to[len] = '\0';
 }

@@ -1,7 +1,7 @@
 /* Who owns what: a message belongs to the activator from the letter that brings it until its parts
- * are in the schedulers' mailboxes; from then on its account is the spool writer's. The set of
- * active deferred messages is the activator's alone: their entries stay in the queue table until
- * they settle, and a scan must pass over them. */
+ * are in the schedulers' mailboxes; from then on its account is the spool writer's. The set of held
+ * messages is the activator's alone. It has the incoming ones as well: the commit that makes one
+ * deferred is seen by a scan before the letter that says it has settled. */
 #include "engine/activator.h"
 
 #include <assert.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/thread.h"
@@ -43,7 +44,7 @@ struct activator {
     uint32_t read_count, read_capacity;
     struct list messages;     /* active ones, with the reference that LETTER_SETTLED returns */
     struct list lingering;    /* settled, but a scheduler has not let go yet */
-    struct id_set deferred;   /* ids that a deferred scan must pass over: active or lingering */
+    struct id_set held;       /* ids that a deferred scan must pass over: active or lingering */
     uint32_t active;
     bool has_backlog;                /* incoming mail waits in the spool behind `incoming` */
     bool is_scanning;                /* a deferred scan is under way */
@@ -119,8 +120,8 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->has_backlog = true; /* whatever an earlier run left */
     a->incoming.class = SPOOL_INCOMING;
     a->scan.class = SPOOL_DEFERRED;
-    a->deferred = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
-    int err = a->deferred.ids == NULL ? -ENOMEM : mailbox_init(&a->box, 1 << 16);
+    a->held = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
+    int err = a->held.ids == NULL ? -ENOMEM : mailbox_init(&a->box, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
@@ -169,47 +170,75 @@ void activator_free(struct activator *a)
         free(a->reads[i]);
     }
     free(a->reads);
-    free(a->deferred.ids);
+    free(a->held.ids);
     free(a);
 }
 
 /* --- activation -------------------------------------------------------------------------------- */
 
+static void set_active(struct activator *a, uint32_t active)
+{
+    a->active = active;
+    atomic_store_explicit(&a->engine->active_messages, active, memory_order_relaxed);
+}
+
 static void count_active(struct activator *a, struct message *m)
 {
-    a->active++;
     list_push_back(&a->messages, &m->active);
-    atomic_store_explicit(&a->engine->active_messages, a->active, memory_order_relaxed);
-    if (m->position.class == SPOOL_DEFERRED && !id_set_add(&a->deferred, m->envelope.id)) {
-        log_warning("out of memory: an active message may become active twice");
-    }
+    set_active(a, a->active + 1);
 }
 
-static void report_damaged(struct activator *a, const struct spool_position *position)
+/* errors: -ENOMEM, nothing happened: it is the caller's still, and in the spool */
+static int activate_fresh(struct activator *a, struct message *m)
+{
+    if (!id_set_add(&a->held, m->envelope.id)) {
+        return -ENOMEM;
+    }
+    int err = activation_fresh(&a->activation, m);
+    if (err != 0) {
+        id_set_remove(&a->held, m->envelope.id);
+        return err;
+    }
+    count_active(a, m);
+    return 0;
+}
+
+/* The writer puts it into quarantine, and gives its place back with LETTER_SETTLED. */
+static int report_damage(struct activator *a, const struct spool_position *position)
 {
     struct spool_position *damaged = malloc(sizeof(*damaged));
-    if (damaged == NULL) {
-        return; /* found again in the next scan, or at the next start */
+    if (damaged == NULL || !id_set_add(&a->held, position->id)) {
+        free(damaged);
+        return -ENOMEM;
     }
     *damaged = *position;
-    a->active++; /* given back by LETTER_SETTLED */
-    if (position->class == SPOOL_DEFERRED && !id_set_add(&a->deferred, position->id)) {
-        log_warning("out of memory: a damaged message may be reported twice");
-    }
+    set_active(a, a->active + 1);
     outbox_put(&a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
+    return 0;
 }
 
-static void load_and_activate(struct activator *a, const struct spool_position *position)
+/* errors: what passes (no memory, no reader); the same message is due again after a pause */
+static int load_and_activate(struct activator *a, const struct spool_position *position)
 {
     struct message *m;
-    int err = activation_stored(&a->activation, position, &m);
-    if (err == ERR_CORRUPT || err == ERR_MISSING) {
-        report_damaged(a, position);
-    } else if (err != 0) {
-        log_error("spool: cannot read a message: %s; it waits for the next start", err_str(err));
-    } else {
-        count_active(a, m);
+    if (!id_set_add(&a->held, position->id)) {
+        return -ENOMEM;
     }
+    int err = activation_stored(&a->activation, position, &m);
+    if (err == 0) {
+        count_active(a, m);
+        return 0;
+    }
+    id_set_remove(&a->held, position->id);
+    if (err == ERR_CORRUPT || err == ERR_MISSING) {
+        return report_damage(a, position);
+    }
+    if (err == -ENOMEM || err == -EAGAIN || err == ERR_AGAIN) {
+        return err;
+    }
+    /* Its pages cannot be read; the others must not wait behind it. */
+    log_error("spool: cannot read a message: %s; it waits for the next start", err_str(err));
+    return 0;
 }
 
 /* Recipients that a pool has asked for; the spool reader is open. */
@@ -231,6 +260,12 @@ static bool has_room(const struct activator *a)
            (engine_gate(a->engine) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
 }
 
+static void pause_import(struct activator *a, int err)
+{
+    log_error("spool: cannot read a message: %s; trying again in a second", err_str(err));
+    a->pause_until = clock_mono() + USEC_PER_SEC;
+}
+
 /* returns true when a message was taken from the incoming class */
 static bool take_incoming(struct activator *a)
 {
@@ -242,12 +277,16 @@ static bool take_incoming(struct activator *a)
     if (err != 0) {
         a->has_backlog = err != ERR_MISSING;
         if (a->has_backlog) {
-            a->pause_until = clock_mono() + USEC_PER_SEC;
+            pause_import(a, err);
         }
         return false;
     }
+    err = load_and_activate(a, &next);
+    if (err != 0) {
+        pause_import(a, err);
+        return false;
+    }
     a->incoming = next;
-    load_and_activate(a, &next);
     return true;
 }
 
@@ -260,9 +299,14 @@ static bool take_deferred(struct activator *a)
             a->is_scanning = false;
             return false;
         }
+        bool is_held = id_set_has(&a->held, next.id);
+        err = is_held ? 0 : load_and_activate(a, &next);
+        if (err != 0) {
+            pause_import(a, err);
+            return false;
+        }
         a->scan = next;
-        if (!id_set_has(&a->deferred, next.id)) {
-            load_and_activate(a, &next);
+        if (!is_held) {
             return true;
         }
     }
@@ -285,8 +329,12 @@ static void import(struct activator *a)
         start_scan(a, (uint64_t)(clock_wall() + USEC_PER_SEC));
     }
     bool wants_more = has_room(a) && (a->has_backlog || a->is_scanning);
-    if ((!wants_more && a->read_count == 0) || spool_reader_begin(a->reader) != 0) {
-        return; /* nothing to read, or being reopened: the writer wakes us afterwards */
+    if (!wants_more && a->read_count == 0) {
+        return;
+    }
+    if (spool_reader_begin(a->reader) != 0) {
+        a->pause_until = clock_mono() + 100 * USEC_PER_MSEC; /* being reopened, or no memory */
+        return;
     }
     answer_reads(a);
     for (int i = 0; i < ACTIVATIONS_PER_PASS && has_room(a); i++) {
@@ -322,20 +370,20 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
         }
         return;
     }
+    struct spool_position position = m->position;
     if (m->envelope.recipient_count > activation_limit(&a->activation) ||
-        activation_fresh(&a->activation, m) != 0) {
-        a->has_backlog = true; /* read back in portions */
+        activate_fresh(a, m) != 0) {
+        a->has_backlog = true; /* read back from the spool, in portions */
         message_put(m);
         return;
     }
-    a->incoming = m->position;
-    count_active(a, m);
+    a->incoming = position;
 }
 
 static void forget(struct activator *a, struct message *m)
 {
     list_remove(&m->active);
-    id_set_remove(&a->deferred, m->envelope.id);
+    id_set_remove(&a->held, m->envelope.id);
     message_put(m);
 }
 
@@ -344,18 +392,14 @@ static void forget(struct activator *a, struct message *m)
 static void take_settled(struct activator *a, struct message *m, uint64_t id)
 {
     assert(a->active > 0);
-    a->active--;
-    atomic_store_explicit(&a->engine->active_messages, a->active, memory_order_relaxed);
+    set_active(a, a->active - 1);
     if (m == NULL) {
-        id_set_remove(&a->deferred, id);
+        id_set_remove(&a->held, id);
     } else if (message_is_last(m)) {
         forget(a, m);
     } else {
         list_remove(&m->active);
         list_push_back(&a->lingering, &m->active);
-        if (!id_set_has(&a->deferred, id) && !id_set_add(&a->deferred, id)) {
-            log_warning("out of memory: a settled message may be tried again too early");
-        }
     }
 }
 
@@ -417,7 +461,8 @@ static bool flush_outboxes(struct activator *a)
 
 static void nap(struct activator *a, bool is_flushed)
 {
-    usec_t deadline = a->next_scan;
+    /* A scan that has no room to go on is not started again; what makes room sends a letter. */
+    usec_t deadline = a->is_scanning ? USEC_NEVER : a->next_scan;
     if (a->pause_until > clock_mono() && a->pause_until < deadline) {
         deadline = a->pause_until;
     }

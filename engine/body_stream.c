@@ -1,14 +1,15 @@
 #include "engine/body_stream.h"
 
-#include <errno.h>
-
 #include "base/error.h"
 #include "engine/worker.h"
 #include "net/stream.h"
 
+#include <errno.h>
+
 enum {
     BYTES_PER_PASS = 256 << 10,
     RUNS = 32,
+    SMALL_BODY = 16 << 10,  /* copied, to save a system call */
     UNSENT_MAX = 512 << 10, /* more than a pass can leave: its budget, every byte a doubled dot */
 };
 
@@ -82,6 +83,15 @@ static int flush_unsent(struct body_stream *b, struct stream *stream,
     return 0;
 }
 
+void body_stream_consume(struct body_stream *b, size_t written)
+{
+    buf_consume(&b->unsent, written);
+    if (b->unsent.len == 0) {
+        buf_fini(&b->unsent); /* an idle connection keeps no buffer */
+        buf_init(&b->unsent, UNSENT_MAX);
+    }
+}
+
 /* The rest of the chunk where the stream stands; empty at the end of the body. */
 static int next_piece(struct body_stream *b, struct worker *worker, struct slice *ret)
 {
@@ -103,6 +113,30 @@ static int next_piece(struct body_stream *b, struct worker *worker, struct slice
         b->chunk++;
         b->offset = 0;
     }
+    return 0;
+}
+
+/* Queues a body that is small and not begun. */
+static int queue_whole(struct body_stream *b, struct slice piece, struct body_progress *progress)
+{
+    struct slice runs[RUNS];
+    while (piece.len > 0) {
+        int count = smtp_wire_runs(&b->wire, &piece, runs, RUNS);
+        for (int i = 0; i < count; i++) {
+            buf_append_slice(&b->unsent, runs[i]);
+        }
+        if (count < 0) {
+            progress->is_local = true;
+            return ERR_CORRUPT;
+        }
+    }
+    struct slice end;
+    if (smtp_wire_end(&b->wire, &end) != 0 || b->unsent.failed) {
+        progress->is_local = true;
+        return ERR_CORRUPT;
+    }
+    buf_append_slice(&b->unsent, end);
+    b->is_streaming = false;
     return 0;
 }
 
@@ -133,6 +167,9 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
         }
         if (piece.len == 0) {
             return finish(b, stream, ret);
+        }
+        if (b->chunks == 1 && b->offset == 0 && piece.len <= SMALL_BODY) {
+            return queue_whole(b, piece, ret);
         }
         if (budget == 0) {
             ret->wants_pass = true;

@@ -62,9 +62,12 @@ struct answer {
 
 /* --- answering --------------------------------------------------------------------------------- */
 
+/* A client may read as slowly as it likes: no spool reader is open here, nothing found under RCU is
+ * kept over the call, and the thread is offline. */
 static void flush_answer(struct answer *a)
 {
     size_t done = 0;
+    rcu_sleep();
     while (!a->has_failed && done < a->out.len) {
         ssize_t n = send(a->fd, a->out.data + done, a->out.len - done, MSG_NOSIGNAL);
         if (n <= 0) {
@@ -73,7 +76,13 @@ static void flush_answer(struct answer *a)
             done += (size_t)n;
         }
     }
+    rcu_awake();
     buf_clear(&a->out);
+}
+
+static bool is_worth_sending(const struct answer *a)
+{
+    return a->out.len > 1 << 16;
 }
 
 static void put_object(struct answer *a, json_t *object)
@@ -88,9 +97,6 @@ static void put_object(struct answer *a, json_t *object)
     buf_append_char(&a->out, '\n');
     free(text);
     a->count++;
-    if (a->out.len > 1 << 16) {
-        flush_answer(a);
-    }
 }
 
 static void put_end(struct answer *a, bool has_more)
@@ -269,7 +275,9 @@ static bool begin_reading(struct control *c)
         if (spool_reader_begin(c->reader) == 0) {
             return true;
         }
+        rcu_sleep();
         (void)usleep(10 * 1000); /* shorter is as good */
+        rcu_awake();
     }
     return false;
 }
@@ -297,7 +305,8 @@ static void answer_list(struct control *c, struct answer *a, uint64_t after, uin
                 limit--;
             }
         }
-        spool_reader_end(c->reader); /* a slow client never pins pages for long */
+        spool_reader_end(c->reader); /* a slow client never pins pages */
+        flush_answer(a);
     }
     put_end(a, !is_at_end);
 }
@@ -344,24 +353,32 @@ static json_t *recipient_object(struct control *c, uint64_t id, struct slice add
     return o;
 }
 
-static void show_recipients(struct control *c, struct answer *a, const struct spool_envelope *e)
+/* Begins with the reader open and ends it. */
+static void show_recipients(struct control *c, struct answer *a, uint64_t id, uint32_t count)
 {
-    uint32_t batches =
-        (e->recipient_count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
-    for (uint32_t b = 0; b < batches; b++) {
+    uint32_t batches = (count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
+    for (uint32_t b = 0; b < batches && !a->has_failed; b++) {
         struct slice packed, states = SLICE(""), address;
-        if (spool_read_recipients(c->reader, e->id, b, &packed) != 0) {
-            return;
+        if (is_worth_sending(a)) {
+            spool_reader_end(c->reader);
+            flush_answer(a);
+            if (!begin_reading(c)) {
+                a->has_failed = true; /* no end line */
+                return;
+            }
         }
-        if (spool_read_states(c->reader, e->id, b, &states) != 0) {
+        if (spool_read_recipients(c->reader, id, b, &packed) != 0) {
+            break;
+        }
+        if (spool_read_states(c->reader, id, b, &states) != 0) {
             states = SLICE("");
         }
         for (uint32_t i = 0; spool_packed_next(&packed, &address); i++) {
             int state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
-            put_object(a, recipient_object(c, e->id, address, b * SPOOL_BATCH_RECIPIENTS + i,
-                                           state));
+            put_object(a, recipient_object(c, id, address, b * SPOOL_BATCH_RECIPIENTS + i, state));
         }
     }
+    spool_reader_end(c->reader);
 }
 
 static void answer_show(struct control *c, struct answer *a, uint64_t id)
@@ -385,9 +402,10 @@ static void answer_show(struct control *c, struct answer *a, uint64_t id)
         set_text(o, "protocol", e.protocol);
         set_text(o, "auth_user", e.auth_user);
         put_object(a, o);
-        show_recipients(c, a, &e);
+        show_recipients(c, a, id, e.recipient_count);
+    } else {
+        spool_reader_end(c->reader);
     }
-    spool_reader_end(c->reader);
     if (err != 0) {
         put_error(a, err == ERR_MISSING ? "missing" : "unavailable",
                   err == ERR_MISSING ? "no such message" : err_str(err));
@@ -420,6 +438,9 @@ static void put_destinations(struct control *c, struct answer *a, uint32_t trans
             set_time(o, "until", clock_wall() + (d.state_until - clock_mono()));
         }
         put_object(a, o);
+        if (is_worth_sending(a)) {
+            flush_answer(a); /* the cursor outlives it, d does not and is not used again */
+        }
     }
     sched_view_counters(s, &counters);
     total->destinations += counters.destinations;
@@ -609,6 +630,8 @@ static void run(void *arg)
         int fd = listen_accept(c->fd, NULL, NULL);
         if (fd >= 0) {
             take_connection(c, fd);
+        } else if (fd != ERR_AGAIN) {
+            (void)usleep(100 * 1000); /* out of descriptors: the socket stays readable */
         }
     }
     rcu_awake();

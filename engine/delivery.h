@@ -25,6 +25,7 @@ struct delivery {
     bool connection_is_new;
     struct slice destination;     /* name; valid until reported */
     usec_t dispatched;            /* wall */
+    struct list in_flight;        /* scheduler thread only */
 
     /* set by the worker */
     enum sched_feedback_sign feedback;

@@ -345,8 +345,8 @@ static void free_all(struct engine *e)
     for (uint32_t i = 0; e->workers != NULL && i < e->worker_count; i++) {
         worker_free(e->workers[i]);
     }
+    spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
     activator_free(e->activator);
-    spool_writer_free(e->writer);
     auth_free(e->auth);
     dns_cache_free(e->dns_cache);
     rcu_leave();

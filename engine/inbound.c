@@ -19,10 +19,14 @@
 #include "engine/date.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/spool_writer.h"
 #include "net/listen.h"
 #include "net/smtp_server.h"
 #include "net/stream.h"
 #include "net/tls.h"
+
+/* How long a listener rests when no descriptor is left. */
+static const usec_t accept_rest = 500 * USEC_PER_MSEC;
 
 enum {
     STEPS_PER_PASS = 256,        /* of one session, so that it cannot starve the others */
@@ -121,7 +125,12 @@ static void accept_envelope(struct inbound *c)
         return;
     }
     uint64_t id = engine_new_id(e);
-    c->intake = engine_id_is_reserved(e, id) ? intake_new() : NULL;
+    bool is_reserved = engine_id_is_reserved(e, id);
+    if (!is_reserved) {
+        /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
+        waker_kick(&spool_writer_box(e->writer)->waker);
+    }
+    c->intake = is_reserved ? intake_new() : NULL; /* NULL: refused below */
     if (c->intake == NULL) {
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
@@ -172,6 +181,11 @@ static void take_recipients(struct inbound *c)
             append_packed(&c->spill, address);
             c->spill_count++;
         }
+    }
+    if (in->packed.failed || c->spill.failed) {
+        smtp_server_fail(&c->smtp, 452, "4.3.1", "Out of memory");
+        drop_intake(c);
+        return;
     }
     if (c->spill_count > 0) {
         in->puts_recipients = true;
@@ -663,13 +677,16 @@ static void on_listener(struct poller_watch *watch, unsigned events)
             return;
         }
         if (fd < 0) {
-            /* Out of descriptors: the listener rests until sessions have ended. */
-            log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
-                        err_str(fd));
-            if (poller_change(&w->poller, watch, 0) != 0) {
-                poller_remove(&w->poller, watch); /* the other workers have theirs */
+            /* Out of descriptors. Level-triggered, it would call again at once: it rests. Who else
+             * holds descriptors is not known, so that nothing but time can end the rest. */
+            if (w->accept_at == USEC_NEVER) {
+                log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
+                            err_str(fd));
             }
-            w->accepts_again = true;
+            w->accept_at = w->now + accept_rest;
+            if (poller_change(&w->poller, watch, 0) != 0) {
+                log_debug("listener: cannot rest, tries again in the next pass");
+            }
             return;
         }
         bool is_trusted =
@@ -732,13 +749,14 @@ void inbound_resume(struct worker *w)
             worker_run_again(w, &c->ready);
         }
     }
-    if (w->accepts_again && list_is_empty(&w->inbounds) == false) {
-        w->accepts_again = false;
-        for (size_t i = 0; i < w->engine->config->listener_count; i++) {
-            struct poller_watch *watch = &w->listeners[i].watch;
-            if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
-                poller_remove(&w->poller, watch);
-            }
+    if (w->now < w->accept_at) {
+        return;
+    }
+    w->accept_at = USEC_NEVER;
+    for (size_t i = 0; i < w->engine->config->listener_count; i++) {
+        struct poller_watch *watch = &w->listeners[i].watch;
+        if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
+            w->accept_at = w->now + accept_rest;
         }
     }
 }

@@ -23,6 +23,7 @@ enum letter_kind {
     LETTER_STORE,        /* struct intake: the reception is complete */
     LETTER_DISCARD,      /* number: message id of a staged reception that ended */
     LETTER_RESULT,       /* struct result */
+    LETTER_FORGONE,      /* struct message (lent), number: see result_send */
     LETTER_DAMAGED,      /* struct spool_position (heap): its record fails its checksum */
     LETTER_ROTATE,       /* reopen the event log */
     /* to the activator */
@@ -35,14 +36,15 @@ enum letter_kind {
     LETTER_MORE,         /* struct submission: what LETTER_READ asked for */
     LETTER_REPORT,       /* struct delivery */
     LETTER_RESOLVED,     /* struct resolution */
-    LETTER_LOST,         /* number: scheduler << 32 | connection, an idle one that the peer closed */
+    LETTER_LOST,         /* number: transport << 48 | worker << 32 | connection, an idle one that
+                          * the peer closed */
     LETTER_REVIVE,       /* revive dead destinations */
     /* to a worker */
     LETTER_STORED,       /* struct intake: committed, or refused with its error */
     LETTER_STAGED,       /* struct intake: staged, or refused with its error */
     LETTER_DELIVER,      /* struct delivery */
     LETTER_RESOLVE,      /* struct resolution */
-    LETTER_CLOSE,        /* number: scheduler << 32 | connection */
+    LETTER_CLOSE,        /* number: transport << 32 | connection */
     LETTER_ADOPT,        /* number: descriptor of a trusted local SMTP session */
     LETTER_AUTHENTICATED /* struct auth_request */
 };

@@ -54,6 +54,7 @@ struct message {
     struct list touched;  /* linked while `fresh` is not empty */
     bool is_settled;      /* the transaction being written ends this activation */
     bool is_expiry_logged;
+    bool has_forgone;     /* some recipient's result could not be made: all of it is tried again */
 
     /* any thread, atomic */
     _Atomic uint32_t references;

@@ -287,32 +287,30 @@ static void log_expired(struct buf *log, const struct message *m, const struct r
 {
     char id[MESSAGE_ID_TEXT];
     message_id_format(m->envelope.id, id);
-    for (uint32_t i = 0; i < r->count; i++) {
-        if (r->recipients[i].kind != RESULT_DEFERRED) {
-            continue;
+    for (; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            if (r->recipients[i].kind != RESULT_DEFERRED) {
+                continue;
+            }
+            const struct event event = {
+                .type = EVENT_EXPIRATION,
+                .id = slice_make(id, MESSAGE_ID_TEXT - 1),
+                .sender = m->envelope.sender,
+                .recipient = message_address(m, r->recipients[i].index),
+                .size = m->envelope.size_bytes,
+                .response = {.class_ = 4, .subject = 4, .detail = 7,
+                             .content = result_text(r, &r->recipients[i])},
+                .created = m->envelope.created,
+                .event_time = now,
+                .num_attempts = m->retry.attempts + 1,
+            };
+            event_format(log, &event);
         }
-        const struct event event = {
-            .type = EVENT_EXPIRATION,
-            .id = slice_make(id, MESSAGE_ID_TEXT - 1),
-            .sender = m->envelope.sender,
-            .recipient = message_address(m, r->recipients[i].index),
-            .size = m->envelope.size_bytes,
-            .response = {.class_ = 4, .subject = 4, .detail = 7,
-                         .content = result_text(r, &r->recipients[i])},
-            .created = m->envelope.created,
-            .event_time = now,
-            .num_attempts = m->retry.attempts + 1,
-        };
-        event_format(log, &event);
     }
 }
 
 void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
 {
-    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
-        log_expired(log, m, r, now);
-    }
-    for (const struct result *r = m->kept; r != NULL; r = r->next) {
-        log_expired(log, m, r, now);
-    }
+    log_expired(log, m, m->fresh, now);
+    log_expired(log, m, m->kept, now);
 }

@@ -120,7 +120,7 @@ static void lose_idle(struct outbound *c)
     struct worker *w = c->worker;
     uint32_t sched = c->transport % w->engine->sched_count;
     outbox_put(&w->to_scheds[sched], LETTER_LOST, NULL,
-               (uint64_t)c->transport << 32 | c->connection);
+               (uint64_t)c->transport << 48 | (uint64_t)w->index << 32 | c->connection);
     free_connection(c);
 }
 
@@ -137,11 +137,11 @@ static void finish_delivery(struct outbound *c, bool is_open)
         .uses = c->uses,
         .tls = c->tls,
     };
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_finish(&c->request, &session);
     d->connection_open = is_open;
-    if (r != NULL) {
-        outbox_put(&w->to_writer, LETTER_RESULT, r, 0);
-    }
+    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 
@@ -240,6 +240,9 @@ static void try_next(struct outbound *c)
         if (err == 0) {
             return;
         }
+        if (err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM) {
+            outcome_set_neutral(&c->request.outcome); /* ours, it teaches nothing about the site */
+        }
         char text[300];
         (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u: %s",
                        SLICE_ARG(c->hosts->list[c->host].name), c->address,
@@ -334,6 +337,8 @@ static void begin_tls(struct outbound *c)
     struct ssl_st *ssl =
         tls_client_connection(c->worker->engine->tls_client, &peer, c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
+        c->request.wants_plain = c->request.without_tls =
+            settings(c)->smtp_tls_security_level == CONFIG_TLS_MAY;
         smtp_client_tls_done(&c->smtp, false, SLICE("cannot start TLS"), c->worker->now);
         return;
     }
@@ -425,6 +430,21 @@ static bool drain_events(struct outbound *c)
 
 /* --- moving bytes ------------------------------------------------------------------------------ */
 
+/* The socket failed, or (err 0) the peer closed it. returns false when c is gone or has a new one */
+static bool take_loss(struct outbound *c, int err)
+{
+    if (c->state == LEAVING) {
+        free_connection(c); /* the core has closed already and would say nothing */
+        return false;
+    }
+    if (err == 0) {
+        smtp_client_eof(&c->smtp, c->worker->now);
+    } else {
+        smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : -err, c->worker->now);
+    }
+    return drain_events(c);
+}
+
 /* The server may have said why before it closed: a refusal in the middle of the body decides the
  * message, and none of that is lost with the connection. After a failure TLS reads no more.
  *
@@ -432,7 +452,7 @@ static bool drain_events(struct outbound *c)
  * returns  as drain_events */
 static bool write_failed(struct outbound *c, ssize_t err)
 {
-    ssize_t n = stream_is_tls(&c->stream)
+    ssize_t n = stream_is_tls(&c->stream) || c->state == LEAVING
                     ? 0
                     : stream_read(&c->stream, c->worker->input, WORKER_READ_BYTES);
     struct slice in = slice_make(c->worker->input, n > 0 ? (size_t)n : 0);
@@ -442,30 +462,39 @@ static bool write_failed(struct outbound *c, ssize_t err)
             return false;
         }
     }
-    smtp_client_io_error(&c->smtp, err == ERR_TLS ? 0 : (int)-err, c->worker->now);
-    return drain_events(c);
+    return take_loss(c, (int)err);
 }
 
 static bool write_commands(struct outbound *c)
 {
-    while (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body) && stream_can_write(&c->stream)) {
-        ssize_t n = stream_write(&c->stream, c->smtp.out.data, c->smtp.out.len, false);
+    struct buf *out = &c->smtp.out;
+    while (out->len > 0 && stream_can_write(&c->stream)) {
+        struct slice first = body_stream_unsent(&c->body);
+        if (first.len > 0 && c->body.is_streaming) {
+            break; /* the body's bytes come first, and there are more of them */
+        }
+        struct iovec iov[2] = {{(void *)(uintptr_t)first.data, first.len}, {out->data, out->len}};
+        int skip = first.len == 0;
+        ssize_t n = stream_writev(&c->stream, iov + skip, 2 - skip, false);
         if (n == ERR_AGAIN) {
             break;
         }
         if (n < 0) {
             return write_failed(c, n);
         }
-        buf_consume(&c->smtp.out, (size_t)n);
+        size_t of_body = (size_t)n < first.len ? (size_t)n : first.len;
+        body_stream_consume(&c->body, of_body);
+        buf_consume(out, (size_t)n - of_body);
     }
     return true;
 }
 
 static bool write_body(struct outbound *c)
 {
-    if (!body_stream_is_active(&c->body) ||
-        (c->smtp.out.len > 0 && !body_stream_has_unsent(&c->body))) {
-        return true; /* commands first */
+    bool has_unsent = body_stream_unsent(&c->body).len > 0;
+    if (c->smtp.out.len > 0 ? !(has_unsent && c->body.is_streaming)
+                            : !has_unsent && !c->body.is_streaming) {
+        return true; /* commands first, or the last bytes together with the end of data */
     }
     bool was_streaming = c->body.is_streaming;
     struct body_progress progress;
@@ -500,15 +529,10 @@ static bool read_replies(struct outbound *c, bool *ret_progress)
     if (n == ERR_AGAIN) {
         return true;
     }
+    if (n <= 0) {
+        return take_loss(c, (int)n);
+    }
     *ret_progress = true;
-    if (n == 0) {
-        smtp_client_eof(&c->smtp, c->worker->now);
-        return drain_events(c);
-    }
-    if (n < 0) {
-        smtp_client_io_error(&c->smtp, n == ERR_TLS ? 0 : (int)-n, c->worker->now);
-        return drain_events(c);
-    }
     struct slice in = slice_make(c->worker->input, (size_t)n);
     while (in.len > 0) {
         smtp_client_input(&c->smtp, &in, c->worker->now);
@@ -582,6 +606,9 @@ static void run(struct outbound *c)
         if (c->request.wants_tls && c->smtp.out.len == 0) {
             c->request.wants_tls = false;
             begin_tls(c);
+            if (!drain_events(c)) {
+                return;
+            }
             progress = true;
             continue;
         }
@@ -653,10 +680,10 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
 
 static void refuse_delivery(struct worker *w, struct delivery *d)
 {
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_refuse(d, "4.3.0", "out of resources");
-    if (r != NULL) {
-        outbox_put(&w->to_writer, LETTER_RESULT, r, 0);
-    }
+    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 

@@ -89,7 +89,7 @@ struct request_session {
     struct tls_facts tls;
 };
 /* Everything is tried: fills the delivery's report, returns the result for the spool writer (NULL
- * when out of memory: the mail stays queued), and empties the request. */
+ * when out of memory: see result_send), and empties the request. */
 struct result *request_finish(struct request *r, const struct request_session *session);
 /* A delivery that could not begin: everything is deferred. */
 struct result *request_refuse(struct delivery *d, const char *status, const char *text);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/mailbox.h"
+
 /* Slices into the text must survive its growth, so the text never moves: it is allocated once and
  * what does not fit is cut. Replies are at most 1,000 bytes and equal neighbours share theirs. */
 enum { TEXT_BASE = 1200, TEXT_PER_RECIPIENT = 1004 };
@@ -95,4 +97,14 @@ struct slice result_text(const struct result *r, const struct result_recipient *
         return SLICE("");
     }
     return slice_make(r->text + recipient->text_at, recipient->text_len);
+}
+
+void result_send(struct outbox *to_writer, struct result *r, struct message *m, uint32_t count,
+                 unsigned shares)
+{
+    if (r != NULL) {
+        outbox_put(to_writer, LETTER_RESULT, r, 0);
+    } else {
+        outbox_put(to_writer, LETTER_FORGONE, m, (uint64_t)shares << 32 | count);
+    }
 }

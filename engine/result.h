@@ -10,6 +10,7 @@
 #include "base/slice.h"
 
 struct message;
+struct outbox;
 
 enum result_kind { RESULT_DELIVERED, RESULT_DEFERRED, RESULT_FAILED, RESULT_KIND_COUNT };
 
@@ -33,7 +34,6 @@ struct result {
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */
     bool is_ambiguous;        /* the receiver may have taken it: the retry may be a duplicate */
     bool has_dispatch;        /* counted in the engine's duplicate bound */
-    uint32_t abandoned;       /* recipients that were never loaded: deferred without a reason */
 
     /* spool writer only */
     bool is_counted, is_logged;
@@ -53,5 +53,17 @@ struct slice result_keep(struct result *r, struct slice s);
 void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_t code,
                 const char *status, struct slice text);
 struct slice result_text(const struct result *r, const struct result_recipient *recipient);
+enum result_share {
+    RESULT_WAS_LOADED = 1,     /* counted in engine.recipients_in_core */
+    RESULT_WAS_DISPATCHED = 2, /* counted in the engine's duplicate bound */
+};
+
+/* Hand a result to the spool writer. r NULL: there is none, for want of memory or because the
+ * recipients were never loaded; the writer then hears only how many recipients of m that is, and
+ * they are tried again later. Needs no memory itself.
+ *
+ * shares  of recipients without a result: set of enum result_share */
+void result_send(struct outbox *to_writer, struct result *r, struct message *m, uint32_t count,
+                 unsigned shares);
 
 #endif

@@ -49,7 +49,9 @@ struct sched_thread {
     struct outbox to_activator;
     struct submission *retry; /* LETTER_MORE that memory was too short for */
     struct outbox *to_workers; /* [engine->worker_count] */
+    struct list deliveries;    /* handed to workers and not yet reported */
     uint32_t next_worker;
+    bool was_held;       /* this pass may not have selected: see engine_may_dispatch */
     usec_t now;
 
     /* any thread, atomic */
@@ -107,6 +109,10 @@ static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
         .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
     config.hash_seed = hash_random_seed();
     config.must_resolve = true;
+    if (config.destination_recipient_limit == 0) {
+        /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
+        config.destination_recipient_limit = t->engine->config->message_recipient_limit;
+    }
     c->transport = (uint16_t)transport;
     c->workers = calloc((size_t)config.process_limit, sizeof(*c->workers));
     c->sched = sched_new(&config, &host, release_hosts, clock_mono());
@@ -122,6 +128,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     }
     t->engine = engine;
     t->index = index;
+    list_init(&t->deliveries);
     t->cores = calloc(transports, sizeof(*t->cores));
     int err = t->cores == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
     for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
@@ -211,16 +218,17 @@ static struct core *core_of(struct sched_thread *t, uint32_t transport)
 static void defer_submission(struct sched_thread *t, struct submission *s)
 {
     struct result *r = result_new(s->message, s->count);
-    if (r == NULL) {
-        return; /* the message stays in the spool, undone, until the next start */
+    if (r != NULL) {
+        r->done = clock_wall();
     }
-    r->done = clock_wall();
-    r->abandoned = s->unread;
-    for (uint32_t i = 0; i < s->count; i++) {
+    for (uint32_t i = 0; r != NULL && i < s->count; i++) {
         result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0",
                    SLICE("out of memory"));
     }
-    outbox_put(&t->to_writer, LETTER_RESULT, r, 0);
+    result_send(&t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
+    if (s->unread > 0) {
+        result_send(&t->to_writer, NULL, s->message, s->unread, 0);
+    }
     message_put(s->message);
 }
 
@@ -280,6 +288,7 @@ static void take_report(struct sched_thread *t, struct delivery *d)
         .reason = &d->reason,
     };
     sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
+    list_remove(&d->in_flight);
     atomic_fetch_sub_explicit(&t->in_flight, 1, memory_order_relaxed);
     dns_hosts_put(d->hosts);
     free(d);
@@ -298,6 +307,17 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     free(r);
 }
 
+/* The slot may have been closed and given to another worker meanwhile: that worker's connection is
+ * not the one that was lost. (The same worker's letters come in order, so then the slot is busy.) */
+static void take_loss(struct sched_thread *t, uint64_t number)
+{
+    struct core *c = core_of(t, (uint32_t)(number >> 48));
+    uint32_t connection = (uint32_t)number;
+    if (c->workers[connection] == (uint16_t)(number >> 32)) {
+        sched_connection_closed(c->sched, connection, t->now);
+    }
+}
+
 static void take_letter(struct sched_thread *t, const struct letter *letter)
 {
     switch (letter->kind) {
@@ -314,8 +334,7 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
         take_resolution(t, letter->body);
         break;
     case LETTER_LOST:
-        sched_connection_closed(core_of(t, (uint32_t)(letter->number >> 32))->sched,
-                                (uint32_t)letter->number, t->now);
+        take_loss(t, letter->number);
         break;
     case LETTER_REVIVE:
         for (uint32_t i = 0; i < t->core_count; i++) {
@@ -333,14 +352,15 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
 {
     struct delivery *d = calloc(1, sizeof(*d));
     uint32_t recipients;
+    (void)sched_entry_indexes(a->entry, &recipients);
     if (d == NULL) {
         log_error("out of memory: a delivery is deferred");
+        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
         struct sched_reason reason = {"4.3.0", "out of memory"};
         struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
         sched_report(c->sched, &outcome, t->now);
         return;
     }
-    (void)sched_entry_indexes(a->entry, &recipients);
     d->entry = a->entry;
     d->message = sched_entry_handle(a->entry);
     d->hosts = a->hosts;
@@ -354,6 +374,7 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
         c->workers[a->connection] = (uint16_t)(t->next_worker++ % t->engine->worker_count);
     }
     engine_dispatched(t->engine, recipients);
+    list_push_back(&t->deliveries, &d->in_flight);
     atomic_fetch_add_explicit(&t->in_flight, 1, memory_order_relaxed);
     outbox_put(&t->to_workers[c->workers[a->connection]], LETTER_DELIVER, d, 0);
 }
@@ -385,7 +406,8 @@ static void give_up(struct sched_thread *t, const struct sched_action *a, enum r
 {
     struct result *r = result_new(a->handle, a->index_count);
     if (r == NULL) {
-        return; /* the message stays in the spool, undone, until the next start */
+        result_send(&t->to_writer, NULL, a->handle, a->index_count, RESULT_WAS_LOADED);
+        return;
     }
     r->done = clock_wall();
     if (a->destination != NULL) {
@@ -461,10 +483,13 @@ static void pull(struct sched_thread *t, struct core *c)
     struct sched_action action;
     log_feedback(c);
     c->has_more = false;
-    for (int i = 0; engine_may_dispatch(t->engine)
-                        ? sched_pull(c->sched, &action, t->now)
-                        : sched_pull_pending(c->sched, &action, t->now);
-         i++) {
+    for (int i = 0;; i++) {
+        bool may_select = engine_may_dispatch(t->engine);
+        t->was_held = t->was_held || !may_select;
+        if (!(may_select ? sched_pull(c->sched, &action, t->now)
+                         : sched_pull_pending(c->sched, &action, t->now))) {
+            return;
+        }
         act(t, c, &action);
         if (i == ACTIONS_PER_PASS) {
             c->has_more = true;
@@ -492,7 +517,7 @@ static void nap(struct sched_thread *t, bool is_flushed)
         usec_t wake = t->cores[i].has_more ? 0 : sched_wake_at(t->cores[i].sched);
         deadline = wake < deadline ? wake : deadline;
     }
-    if (!engine_may_dispatch(t->engine) && deadline != USEC_NEVER) {
+    if (t->was_held && deadline != USEC_NEVER) {
         deadline = t->now + 100 * USEC_PER_MSEC; /* nothing may be pulled: due work must not spin */
     }
     if (!is_flushed || t->retry != NULL) {
@@ -502,7 +527,10 @@ static void nap(struct sched_thread *t, bool is_flushed)
         return;
     }
     waker_prepare(&t->box.waker);
-    if (ring_count(t->box.ring) == 0 && !atomic_load(&t->is_stopping)) {
+    /* Who lets dispatch go on changes the account or the gate and then kicks: looked at after
+     * waker_prepare, or a change since the pull would wake nobody. */
+    bool may_go_on = t->was_held && engine_may_dispatch(t->engine);
+    if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
         rcu_sleep();
         waker_wait(&t->box.waker, deadline);
         rcu_awake();
@@ -520,6 +548,7 @@ static void run(void *arg)
             take_letter(t, &letter);
         }
         retry_more(t);
+        t->was_held = false;
         for (uint32_t i = 0; i < t->core_count; i++) {
             pull(t, &t->cores[i]);
         }
@@ -532,6 +561,14 @@ static void run(void *arg)
     t->now = clock_mono();
     while (mailbox_take(&t->box, &letter)) {
         take_letter(t, &letter);
+    }
+    /* And those that did not come back: handed out when the worker had ended already, or stuck
+     * behind a full ring. Nobody else looks at them any more. */
+    list_foreach_safe (d, &t->deliveries, struct delivery, in_flight) {
+        d->feedback = SCHED_NEUTRAL;
+        d->has_deferred = true;
+        d->connection_open = false;
+        take_report(t, d);
     }
 }
 

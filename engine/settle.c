@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/engine.h"
@@ -20,8 +22,8 @@ void settle_collect(struct settle *s, struct result *result)
     struct message *m = result->message;
     if (!result->is_counted) {
         result->is_counted = true;
-        assert(m->pending >= result->count + result->abandoned);
-        m->pending -= result->count + result->abandoned;
+        assert(m->pending >= result->count);
+        m->pending -= result->count;
     }
     result->next = m->fresh;
     m->fresh = result;
@@ -30,11 +32,22 @@ void settle_collect(struct settle *s, struct result *result)
     }
 }
 
+void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares)
+{
+    assert(m->pending >= count);
+    m->pending -= count;
+    m->has_forgone = m->has_forgone || count > 0;
+    s->forgone += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
+    if ((shares & RESULT_WAS_LOADED) != 0) {
+        atomic_fetch_sub_explicit(&s->engine->recipients_in_core, count, memory_order_relaxed);
+    }
+    if (!list_is_linked(&m->touched)) {
+        list_push_back(&s->touched, &m->touched);
+    }
+}
+
 static bool has_kind(const struct result *r, enum result_kind kind)
 {
-    if (r->abandoned > 0 && kind == RESULT_DEFERRED) {
-        return true;
-    }
     for (uint32_t i = 0; i < r->count; i++) {
         if (r->recipients[i].kind == kind) {
             return true;
@@ -178,13 +191,14 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
 static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
 {
     const struct config *c = s->config;
-    bool has_deferred = message_has_kind(m, RESULT_DEFERRED);
+    bool has_refused = message_has_kind(m, RESULT_DEFERRED);
+    bool has_deferred = has_refused || m->has_forgone;
     bool has_failed = message_has_kind(m, RESULT_FAILED);
     bool is_expired = false;
     int err = 0;
 
     m->is_settled = true;
-    if (has_deferred) {
+    if (has_deferred && !m->has_forgone) { /* no recipient goes without a word of what was wrong */
         usec_t lifetime = m->envelope.sender.len == 0 ? c->bounce_queue_lifetime
                                                       : c->maximal_queue_lifetime;
         is_expired = retry_is_expired(now, m->envelope.created, lifetime);
@@ -199,7 +213,8 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err != 0) {
         return err;
     }
-    if (!has_deferred && !has_failed && m->retry.warned && c->confirm_delay_cleared) {
+    if (!has_deferred && !has_failed && m->retry.warned && c->confirm_delay_cleared &&
+        message_has_kind(m, RESULT_DELIVERED)) {
         err = put_notice(s, txn, m, NOTICE_CLEARED, now);
         if (err != 0) {
             return err;
@@ -217,7 +232,7 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
                                c->maximal_backoff_time);
     struct spool_retry retry = {
         .attempts = m->retry.attempts + 1, .warned = m->retry.warned, .due = now + delay};
-    if (err == 0 && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
+    if (err == 0 && has_refused && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
         err = put_notice(s, txn, m, NOTICE_DELAYED, now);
     }
@@ -243,6 +258,10 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
         int err = m->pending == 0 ? settle_message(s, txn, m, now)
                                   : store_states(txn, m, m->fresh, false);
         if (is_of_one_message(err)) {
+            char id[MESSAGE_ID_TEXT];
+            message_id_format(m->envelope.id, id);
+            log_error("spool: message %s: %s%s", id, err_str(err),
+                      m->pending == 0 ? "; its records are in quarantine" : "");
             err = m->pending == 0 ? spool_quarantine(txn, &m->position) : 0;
         }
         if (err != 0) {
@@ -289,7 +308,8 @@ static uint64_t keep_results(struct settle *s, struct message *m)
 
 uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx)
 {
-    uint64_t dispatched = 0;
+    uint64_t dispatched = s->forgone;
+    s->forgone = 0;
     list_foreach_safe (m, &s->touched, struct message, touched) {
         list_remove(&m->touched);
         dispatched += keep_results(s, m);

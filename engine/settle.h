@@ -28,10 +28,15 @@ struct settle {
     struct buf *log;             /* event lines that must be written before the commit */
     struct intake **notices;     /* bounces put into the current transaction */
     uint32_t notice_count, notice_capacity;
+    uint64_t forgone; /* dispatched recipients without a result, since the last commit */
 };
 
 /* Takes over a result and accounts for it. */
 void settle_collect(struct settle *s, struct result *result);
+
+/* `count` recipients of m will have no result (result_send): they stay as they are stored, and the
+ * message is deferred. */
+void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares);
 
 /* Put every touched message's news into the transaction.
  *

@@ -58,7 +58,8 @@ struct spool_writer {
     bool rotate;
     bool is_broken;
     usec_t retry_at;
-    uint64_t reserved_ids;
+    uint64_t reserved_ids;  /* as committed */
+    uint64_t reserving_ids; /* in the transaction under way; 0: nothing */
     usec_t synced;             /* monotonic: the event log, the last time */
     usec_t space_seen;         /* monotonic: likewise */
     usec_t results_due;        /* monotonic: results that wait must be written; 0: none wait */
@@ -189,11 +190,16 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
     case LETTER_RESULT:
         settle_collect(&w->settle, letter->body);
         break;
+    case LETTER_FORGONE:
+        settle_forgo(&w->settle, letter->body, (uint32_t)letter->number, (unsigned)(letter->number >> 32));
+        break;
     case LETTER_DAMAGED:
         if (grow(&w->damaged, w->damaged_count, &w->damaged_capacity, sizeof(*w->damaged))) {
             w->damaged[w->damaged_count++] = letter->body;
         } else {
-            free(letter->body);
+            struct spool_position *position = letter->body;
+            outbox_put(&w->to_activator, LETTER_SETTLED, NULL, position->id); /* found again */
+            free(position);
         }
         break;
     case LETTER_ROTATE:
@@ -258,6 +264,12 @@ static int put_part(struct spool_txn *txn, struct intake *in)
     return err;
 }
 
+static bool needs_ids(const struct spool_writer *w)
+{
+    return atomic_load_explicit(&w->engine->next_id, memory_order_relaxed) + ID_BLOCK / 2 >
+           w->reserved_ids;
+}
+
 static int put_housekeeping(struct spool_writer *w, struct spool_txn *txn)
 {
     int err = 0;
@@ -267,19 +279,19 @@ static int put_housekeeping(struct spool_writer *w, struct spool_txn *txn)
     for (uint32_t i = 0; err == 0 && i < w->damaged_count; i++) {
         err = spool_quarantine(txn, w->damaged[i]);
     }
-    uint64_t next = atomic_load_explicit(&w->engine->next_id, memory_order_relaxed);
-    if (err == 0 && next + ID_BLOCK / 2 > w->reserved_ids) {
-        err = spool_reserve_ids(txn, next + ID_BLOCK);
+    w->reserving_ids = 0;
+    if (err == 0 && needs_ids(w)) {
+        uint64_t next = atomic_load_explicit(&w->engine->next_id, memory_order_relaxed);
+        w->reserving_ids = next + ID_BLOCK;
+        err = spool_reserve_ids(txn, w->reserving_ids);
     }
     return err;
 }
 
 static void housekeeping_committed(struct spool_writer *w)
 {
-    uint64_t next = atomic_load_explicit(&w->engine->next_id, memory_order_relaxed);
-    if (next + ID_BLOCK / 2 > w->reserved_ids) {
-        /* What was stored was at least this. */
-        w->reserved_ids = next + ID_BLOCK / 2;
+    if (w->reserving_ids != 0) {
+        w->reserved_ids = w->reserving_ids;
         atomic_store_explicit(&w->engine->id_limit, w->reserved_ids, memory_order_release);
     }
     for (uint32_t i = 0; i < w->damaged_count; i++) {
@@ -501,7 +513,7 @@ static void sync_log(struct spool_writer *w)
  * dispatch would soon stop. */
 static bool must_write(struct spool_writer *w)
 {
-    if (w->part_count > 0 || w->discard_count > 0 || w->damaged_count > 0) {
+    if (w->part_count > 0 || w->discard_count > 0 || w->damaged_count > 0 || needs_ids(w)) {
         return true;
     }
     if (list_is_empty(&w->settle.touched)) {

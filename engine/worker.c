@@ -158,6 +158,7 @@ struct spool_reader *worker_reader(struct worker *w)
 {
     if (!w->reader_is_open) {
         w->reader_is_open = spool_reader_begin(w->reader) == 0;
+        w->lacks_reader = !w->reader_is_open;
     }
     return w->reader_is_open ? w->reader : NULL;
 }
@@ -220,8 +221,10 @@ static usec_t sleep_time(struct worker *w, bool is_flushed)
     usec_t wake = timeout_queue_next(&w->timeouts);
     usec_t dns = resolver_wake_at(w->resolver);
     wake = dns < wake ? dns : wake;
+    wake = w->accept_at < wake ? w->accept_at : wake;
     if (!list_is_empty(&w->ready)) {
-        return 0;
+        /* While the spool is closed, bodies under way ask again and again: not as fast as we can. */
+        return w->lacks_reader ? 10 * USEC_PER_MSEC : 0;
     }
     if (!is_flushed || !list_is_empty(&w->paused)) {
         wake = now + USEC_PER_MSEC < wake ? now + USEC_PER_MSEC : wake;
@@ -263,6 +266,7 @@ static void run(void *arg)
     struct worker *w = arg;
     while (!atomic_load(&w->is_stopping)) {
         w->now = clock_mono();
+        w->lacks_reader = false;
         pass(w);
         if (w->reader_is_open) {
             spool_reader_end(w->reader);
@@ -276,7 +280,8 @@ static void run(void *arg)
             fetched = poller_wait(&w->poller, 0);
         } else {
             waker_prepare(&w->box.waker);
-            if (ring_count(w->box.ring) > 0 || atomic_load(&w->is_stopping)) {
+            bool must_drain = atomic_load(&w->is_draining) && !w->was_draining;
+            if (ring_count(w->box.ring) > 0 || must_drain || atomic_load(&w->is_stopping)) {
                 timeout = 0;
             }
             rcu_sleep();
@@ -323,6 +328,7 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     timeout_queue_init(&w->timeouts);
     w->poller.epfd = -1;
     w->now = clock_mono();
+    w->accept_at = USEC_NEVER;
     w->input = malloc(WORKER_READ_BYTES);
     w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
     int err = w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);

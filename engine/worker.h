@@ -50,6 +50,7 @@ struct worker {
     struct outbox *to_scheds;    /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;
+    bool lacks_reader;           /* somebody asked in this pass and got none */
     struct resolver *resolver;
     struct worker_dns_watch *dns_watches;
     struct list resolving;       /* struct resolution, given to the resolver */
@@ -61,7 +62,7 @@ struct worker {
     struct list paused;          /* inbound: intake_memory is used up */
     struct outbound ***connections; /* [transport][connection] */
     char *input;                 /* WORKER_READ_BYTES, for one read at a time */
-    bool accepts_again;          /* listeners stopped by lack of descriptors */
+    usec_t accept_at;            /* listeners rest until then for lack of descriptors; or never */
     bool was_draining;
 
     /* any thread, atomic */

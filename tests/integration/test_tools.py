@@ -31,7 +31,7 @@ class Sink:
     def __init__(self, tmp_path, *options, port=None, hosts=ADDRESS):
         self.port = port or free_port()
         self.log = tmp_path / 'sink.log'
-        with open(self.log, 'ab') as log:
+        with open(self.log, 'wb') as log:  # an earlier one's word does not count
             self.process = subprocess.Popen(
                 [str(BENCH / 'sluice-sink'), '--listen', f'{hosts}:{self.port}', *options],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
@@ -279,7 +279,7 @@ def test_source_survives_a_dead_server(sink, tmp_path):
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     for kills in range(1, 4):
         end = time.monotonic() + TIMEOUT
-        while not arrivals.exists() or len(read_ledger(arrivals)) < kills * 1000:
+        while not arrivals.exists() or arrivals.read_bytes().count(b'\n') < kills * 1000:
             assert time.monotonic() < end and load.poll() is None
             time.sleep(0.01)
         s.process.kill()
@@ -290,7 +290,10 @@ def test_source_survives_a_dead_server(sink, tmp_path):
     lost = numbers['offered'] - numbers['reoffered'] - numbers['acked']
     assert (lost, numbers['acked'], numbers['failures'] > 0) == (0, 5000, True)
     acked = {line['id'] for line in read_ledger(offers) if line['event'] == 'acked'}
-    arrived = [line['id'] for line in read_ledger(arrivals)]
+    arrived = []
+    for line in arrivals.read_text().splitlines():
+        with contextlib.suppress(ValueError):  # cut by the kill, hence not acknowledged
+            arrived.append(json.loads(line)['id'])
     assert len(acked) == 5000 and acked == set(arrived)
     assert len(arrived) - len(acked) <= numbers['unknown']
 

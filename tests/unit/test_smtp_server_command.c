@@ -140,7 +140,11 @@ static int last_code(const struct smtp_shell *shell)
     while (at > 0 && (at == shell->replies.len || shell->replies.data[at - 1] != '\n')) {
         at--;
     }
-    return atoi(shell->replies.data + at);
+    int code = 0;
+    for (size_t i = at; i < at + 3 && i < shell->replies.len; i++) {
+        code = code * 10 + (shell->replies.data[i] - '0');
+    }
+    return code;
 }
 
 static int shell_run(struct smtp_shell *shell, enum action action)

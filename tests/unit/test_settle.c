@@ -1,0 +1,222 @@
+/* What results do to a message, on a real spool: commits that fail, expiry, results that were never
+ * made. */
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/intake.h"
+#include "engine/message.h"
+#include "engine/result.h"
+#include "engine/settle.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[128];
+static struct spool_store *store;
+static struct spool_reader *reader;
+static struct engine *engine;
+static struct config config;
+static struct buf lines;
+static struct settle settle;
+static struct message *settled; /* given back by the last commit */
+
+static const usec_t created = 1000 * USEC_PER_SEC;
+
+static int set_up(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(folder, sizeof(folder), "%s/settle.XXXXXX", base == NULL ? "/tmp" : base);
+    const struct spool_options options = {.path = folder, .map_size = 64u << 20};
+    char text[256];
+    engine = aligned_alloc(CACHE_LINE, sizeof(*engine));
+    if (mkdtemp(folder) == NULL || engine == NULL ||
+        spool_store_open(&options, &store, text) != 0 || spool_reader_new(store, &reader) != 0) {
+        return -1;
+    }
+    static char hostname[] = "relay.example";
+    memset(engine, 0, sizeof(*engine));
+    atomic_store(&engine->next_id, 100);
+    config = (struct config){.hostname = hostname,
+                             .minimal_backoff_time = 10 * USEC_PER_SEC,
+                             .maximal_backoff_time = 20 * USEC_PER_SEC,
+                             .maximal_queue_lifetime = 500 * USEC_PER_SEC,
+                             .bounce_queue_lifetime = 500 * USEC_PER_SEC,
+                             .bounce_size_limit = 1000};
+    buf_init(&lines, 0);
+    settle = (struct settle){.config = &config, .engine = engine, .reader = reader, .log = &lines};
+    list_init(&settle.touched);
+    settled = NULL;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[160];
+    settle_fini(&settle);
+    buf_fini(&lines);
+    spool_reader_free(reader);
+    spool_store_close(store);
+    free(engine);
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    return system(command);
+}
+
+/* Message 1 to a@x and b@x, stored and active. */
+static struct message *activate(void)
+{
+    const struct slice packed = SLICE("\0\3a@x\0\3b@x");
+    const struct spool_envelope e = {
+        .id = 1, .created = created, .size_bytes = 4, .recipient_count = 2, .sender = SLICE("s@y")};
+    struct message *m = message_new_whole(&e, packed);
+    struct spool_txn *t;
+    assert_non_null(m);
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_put_message(t, &e, packed, SLICE("hi\r\n"), &m->position), 0);
+    assert_int_equal(spool_commit(t), 0);
+    m->pending = 2;
+    return m;
+}
+
+static void collect(struct message *m, uint32_t position, enum result_kind kind)
+{
+    struct result *r = result_new(m, 1);
+    assert_non_null(r);
+    r->done = created;
+    r->has_dispatch = true;
+    result_add(r, position, kind, kind == RESULT_DELIVERED ? 250 : 450, "4.0.0", SLICE("so"));
+    settle_collect(&settle, r);
+}
+
+static void done(void *ctx, struct message *m)
+{
+    assert_null(settled);
+    settled = m;
+}
+
+static void drop_notices(void)
+{
+    for (uint32_t i = 0; i < settle.notice_count; i++) {
+        intake_free(settle.notices[i]);
+    }
+    settle.notice_count = 0;
+}
+
+/* returns the recipients that the duplicate bound gets back */
+static uint64_t commit(usec_t now)
+{
+    struct spool_txn *t;
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(settle_write(&settle, t, now), 0);
+    assert_int_equal(spool_commit(t), 0);
+    drop_notices();
+    return settle_committed(&settle, done, NULL);
+}
+
+static void fail_commit(usec_t now)
+{
+    struct spool_txn *t;
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(settle_write(&settle, t, now), 0);
+    spool_abort(t);
+    settle_failed(&settle);
+}
+
+static unsigned count_lines(const char *type)
+{
+    char needle[64];
+    unsigned count = 0;
+    int len = snprintf(needle, sizeof(needle), "\"type\":\"%s\"", type);
+    for (struct slice rest = buf_slice(&lines); rest.len > 0; count++) {
+        const char *at = memmem(rest.data, rest.len, needle, (size_t)len);
+        if (at == NULL) {
+            break;
+        }
+        rest = slice_from(rest, (size_t)(at - rest.data) + (size_t)len);
+    }
+    return count;
+}
+
+static struct spool_counts counts(void)
+{
+    struct spool_counts c;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_counts(reader, &c), 0);
+    spool_reader_end(reader);
+    return c;
+}
+
+static void each_expired_recipient_is_logged(void **state)
+{
+    struct message *m = activate();
+    collect(m, 0, RESULT_DEFERRED);
+    assert_int_equal(commit(created + USEC_PER_SEC), 1);
+    assert_null(settled);
+    collect(m, 1, RESULT_DEFERRED);
+    assert_int_equal(commit(created + 600 * USEC_PER_SEC), 1);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(count_lines("Expiration"), 2);
+    struct spool_counts c = counts();
+    assert_int_equal(c.deferred, 0);
+    assert_int_equal(c.incoming, 1); /* the notice */
+    message_put(m);
+}
+
+static void a_failed_commit_is_written_again_once(void **state)
+{
+    struct message *m = activate();
+    collect(m, 0, RESULT_FAILED);
+    collect(m, 1, RESULT_DELIVERED);
+    fail_commit(created + USEC_PER_SEC);
+    fail_commit(created + 2 * USEC_PER_SEC);
+    assert_null(settled);
+    assert_int_equal(counts().messages, 1);
+    assert_int_equal(commit(created + 3 * USEC_PER_SEC), 2);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(count_lines("Bounce"), 1);
+    assert_int_equal(count_lines("Delivery"), 1);
+    assert_int_equal(engine->delivered, 1);
+    assert_int_equal(engine->failed, 1);
+    assert_int_equal(counts().messages, 1); /* the notice alone */
+    message_put(m);
+}
+
+static void what_has_no_result_is_tried_again(void **state)
+{
+    struct message *m = activate();
+    collect(m, 0, RESULT_DELIVERED);
+    settle_forgo(&settle, m, 1, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
+    fail_commit(created + 600 * USEC_PER_SEC);
+    assert_int_equal(commit(created + 600 * USEC_PER_SEC), 2);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(counts().deferred, 1); /* not expired: nothing could be told */
+    struct slice states;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_states(reader, 1, 0, &states), 0);
+    assert_int_equal(states.data[0], SPOOL_RECIPIENT_DELIVERED);
+    assert_int_equal(states.data[1], SPOOL_RECIPIENT_PENDING);
+    spool_reader_end(reader);
+    message_put(m);
+}
+
+static void a_message_without_any_result_settles(void **state)
+{
+    struct message *m = activate();
+    settle_forgo(&settle, m, 2, 0);
+    assert_int_equal(commit(created), 0);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(counts().deferred, 1);
+    message_put(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_expired_recipient_is_logged, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_commit_is_written_again_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_has_no_result_is_tried_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_without_any_result_settles, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* Rules and answers of the test name server; well-formed answers are read back by dnslib in
+ * tests/integration/test_tools.py, here it is about what must not be believed. */
+#include "base/error.h"
+#include "bench/zone_answer.h"
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+static const uint8_t query[] = {0x12, 0x34, 1, 0,   0,   1,   0,   0, 0, 0,  0, 0, 2,
+                                'D',  '7',  4, 't', 'e', 's', 't', 0, 0, 15, 0, 1};
+
+static size_t ask(const struct zone *zone, const uint8_t *bytes, size_t len, uint8_t *ret)
+{
+    return zone_answer(zone, slice_make((const char *)bytes, len), 60, ret);
+}
+
+static void test_answer(void **state)
+{
+    struct zone zone = {0};
+    uint8_t answer[ZONE_ANSWER_MAX];
+    (void)state;
+    assert_int_equal(zone_add(&zone, " d#.TEST  MX  10 mx#.test. \n"), 0);
+    size_t len = ask(&zone, query, sizeof(query), answer);
+    static const uint8_t record[] = {0xc0, 12, 0, 15,  0,   1,   0, 0,   0,   60,  0,   12,
+                                     0,    10, 3, 'm', 'x', '7', 4, 't', 'e', 's', 't', 0};
+    assert_int_equal(len, sizeof(query) + sizeof(record));
+    assert_memory_equal(answer, "\x12\x34\x85\x80\0\1\0\1\0\0\0\0", 12);
+    assert_memory_equal(answer + 12, query + 12, sizeof(query) - 12);
+    assert_memory_equal(answer + sizeof(query), record, sizeof(record));
+    zone_fini(&zone);
+}
+
+static void test_malformed(void **state)
+{
+    struct zone zone = {0};
+    uint8_t answer[ZONE_ANSWER_MAX];
+    uint8_t copy[sizeof(query)];
+    (void)state;
+    assert_int_equal(zone_add(&zone, "d#.test A 127.0.0.#"), 0);
+    for (size_t len = 0; len < sizeof(query); len++) {
+        assert_int_equal(ask(&zone, query, len, answer), 0);
+    }
+    static const struct {
+        size_t at;
+        uint8_t byte;
+    } changes[] = {{2, 0x80}, {2, 0x28}, {5, 0}, {5, 2}, {12, 0xc0}, {12, 64}, {15, 200}};
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        memcpy(copy, query, sizeof(copy));
+        copy[changes[i].at] = changes[i].byte;
+        assert_int_equal(ask(&zone, copy, sizeof(copy), answer), 0);
+    }
+    zone_fini(&zone);
+}
+
+static void test_rules(void **state)
+{
+    struct zone zone = {0};
+    static const char *const wrong[] = {
+        "x.test",           "x.test A",          "x.test A one", "x.test B 1",
+        "x.test MX mx.y",   "x.test MX 70000 y", "x.test CNAME", "x.test AAAA 1.2.3.4",
+        "x.test SERVFAIL 1"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(zone_add(&zone, wrong[i]), ERR_SYNTAX);
+    }
+    assert_int_equal(zone_add(&zone, ""), 0);
+    assert_int_equal(zone_add(&zone, "; a remark"), 0);
+    assert_int_equal(zone.count, 0);
+    assert_int_equal(zone_add(&zone, "a#b.test A 127.#.0.#"), 0);
+
+    char value[ZONE_NAME_MAX + 1];
+    struct slice digits;
+    assert_true(zone_rule_matches(zone.rules, SLICE("a12b.test"), &digits));
+    assert_true(zone_rule_value(zone.rules, digits, value));
+    assert_string_equal(value, "127.12.0.12");
+    static const char *const others[] = {"ab.test", "axb.test", "a1.test", "a12b.tes", ""};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(zone_rule_matches(zone.rules, slice_of(others[i]), &digits));
+    }
+    zone_fini(&zone);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_rules),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
