@@ -47,23 +47,6 @@ uint32_t activation_limit(const struct activation *a)
 
 /* --- what could not be handed over ---------------------------------------------------------------- */
 
-/* Recipients that this activation gives up: they are tried again with the next. */
-static void abandon(struct activation *a, struct message *m, uint32_t count)
-{
-    result_send(&a->to_writer, NULL, m, count, false);
-}
-
-/* A message whose every recipient is done but which a crash left in the spool: an empty result lets
- * the writer settle it. */
-static void settle_at_once(struct activation *a, struct message *m)
-{
-    struct result *r = result_new(m, 0);
-    if (r != NULL) {
-        r->done = clock_wall();
-    }
-    result_send(&a->to_writer, r, m, 0, false);
-}
-
 static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
 {
     struct submission *s =
@@ -85,17 +68,15 @@ static void fail_unrouted(struct activation *a, struct message *m, uint32_t coun
                           const struct route_result *routes)
 {
     struct result *r = result_new(m, count);
-    if (r == NULL) {
-        abandon(a, m, count);
-        return;
+    if (r != NULL) {
+        r->done = clock_wall();
     }
-    r->done = clock_wall();
-    for (uint32_t i = 0; i < m->envelope.recipient_count; i++) {
+    for (uint32_t i = 0; r != NULL && i < m->envelope.recipient_count; i++) {
         if (routes[i].route == NULL) {
             result_add(r, i, RESULT_FAILED, 0, "5.1.2", SLICE("no route to the recipient's domain"));
         }
     }
-    result_send(&a->to_writer, r, m, count, false);
+    result_send(&a->to_writer, r, m, count, RESULT_WAS_LOADED);
 }
 
 static void submit_whole(struct activation *a, struct message *m, uint32_t transport,
@@ -103,7 +84,7 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
 {
     struct submission *s = submission_new(m, transport, count);
     if (s == NULL) {
-        abandon(a, m, count);
+        result_send(&a->to_writer, NULL, m, count, RESULT_WAS_LOADED);
         return;
     }
     message_get(m);
@@ -312,8 +293,9 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
         result_free(r);
         return err != 0 ? err : w.error;
     }
+    count_in(a, r->count); /* the writer takes them out with the result */
     r->done = clock_wall();
-    result_send(&a->to_writer, r, m, count, false);
+    outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
     return 0;
 }
 
@@ -354,7 +336,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     part->unread -= s->count;
     if (s->count < capacity && part->unread > 0) {
         /* Memory or a record failed: what is left of the part waits for the next activation. */
-        abandon(a, m, part->unread);
+        result_send(&a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;
     }
     s->unread = part->unread;
@@ -377,7 +359,7 @@ static void submit_parts(struct activation *a, struct message *m)
         struct submission *s = read_portion(a, m, t, share < minimum ? minimum : share);
         if (s == NULL || s->count == 0) {
             free(s);
-            abandon(a, m, m->parts[t].unread);
+            result_send(&a->to_writer, NULL, m, m->parts[t].unread, 0);
             m->parts[t].unread = 0;
             continue;
         }
@@ -420,7 +402,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     }
     submit_parts(a, m);
     if (census.undone == 0) {
-        settle_at_once(a, m);
+        result_send(&a->to_writer, NULL, m, 0, 0); /* a crash came between its last result and its removal: settle it */
     }
     *ret = m;
     return 0;
@@ -438,7 +420,7 @@ void activation_read(struct activation *a, const struct read_request *request)
             log_error("out of memory: recipients of a message wait for the next start");
             return;
         }
-        abandon(a, m, part->unread);
+        result_send(&a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;
     }
     submit(a, s, LETTER_MORE);

@@ -141,7 +141,7 @@ static void finish_delivery(struct outbound *c, bool is_open)
     (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_finish(&c->request, &session);
     d->connection_open = is_open;
-    result_send(&w->to_writer, r, d->message, count, true);
+    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 
@@ -683,7 +683,7 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
     uint32_t count;
     (void)sched_entry_indexes(d->entry, &count);
     struct result *r = request_refuse(d, "4.3.0", "out of resources");
-    result_send(&w->to_writer, r, d->message, count, true);
+    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
     outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
 }
 

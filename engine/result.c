@@ -100,11 +100,11 @@ struct slice result_text(const struct result *r, const struct result_recipient *
 }
 
 void result_send(struct outbox *to_writer, struct result *r, struct message *m, uint32_t count,
-                 bool has_dispatch)
+                 unsigned shares)
 {
     if (r != NULL) {
         outbox_put(to_writer, LETTER_RESULT, r, 0);
     } else {
-        outbox_put(to_writer, LETTER_FORGONE, m, (uint64_t)has_dispatch << 32 | count);
+        outbox_put(to_writer, LETTER_FORGONE, m, (uint64_t)shares << 32 | count);
     }
 }

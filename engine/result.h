@@ -53,11 +53,17 @@ struct slice result_keep(struct result *r, struct slice s);
 void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_t code,
                 const char *status, struct slice text);
 struct slice result_text(const struct result *r, const struct result_recipient *recipient);
-/* Hand a result to the spool writer. r NULL: there was no memory for one; the writer then hears only
- * how many recipients of m have none, and tries these again later. Needs no memory itself.
+enum result_share {
+    RESULT_WAS_LOADED = 1,     /* counted in engine.recipients_in_core */
+    RESULT_WAS_DISPATCHED = 2, /* counted in the engine's duplicate bound */
+};
+
+/* Hand a result to the spool writer. r NULL: there is none, for want of memory or because the
+ * recipients were never loaded; the writer then hears only how many recipients of m that is, and
+ * they are tried again later. Needs no memory itself.
  *
- * has_dispatch  they are counted in the engine's duplicate bound */
+ * shares  of recipients without a result: set of enum result_share */
 void result_send(struct outbox *to_writer, struct result *r, struct message *m, uint32_t count,
-                 bool has_dispatch);
+                 unsigned shares);
 
 #endif

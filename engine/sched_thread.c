@@ -225,9 +225,9 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
         result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0",
                    SLICE("out of memory"));
     }
-    result_send(&t->to_writer, r, s->message, s->count, false);
+    result_send(&t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
     if (s->unread > 0) {
-        result_send(&t->to_writer, NULL, s->message, s->unread, false);
+        result_send(&t->to_writer, NULL, s->message, s->unread, 0);
     }
     message_put(s->message);
 }
@@ -355,7 +355,7 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
     (void)sched_entry_indexes(a->entry, &recipients);
     if (d == NULL) {
         log_error("out of memory: a delivery is deferred");
-        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, false);
+        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
         struct sched_reason reason = {"4.3.0", "out of memory"};
         struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
         sched_report(c->sched, &outcome, t->now);
@@ -406,7 +406,7 @@ static void give_up(struct sched_thread *t, const struct sched_action *a, enum r
 {
     struct result *r = result_new(a->handle, a->index_count);
     if (r == NULL) {
-        result_send(&t->to_writer, NULL, a->handle, a->index_count, false);
+        result_send(&t->to_writer, NULL, a->handle, a->index_count, RESULT_WAS_LOADED);
         return;
     }
     r->done = clock_wall();

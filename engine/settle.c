@@ -32,12 +32,15 @@ void settle_collect(struct settle *s, struct result *result)
     }
 }
 
-void settle_forgo(struct settle *s, struct message *m, uint32_t count, bool has_dispatch)
+void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares)
 {
     assert(m->pending >= count);
     m->pending -= count;
-    m->has_forgone = true;
-    s->forgone += has_dispatch ? count : 0;
+    m->has_forgone = m->has_forgone || count > 0;
+    s->forgone += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
+    if ((shares & RESULT_WAS_LOADED) != 0) {
+        atomic_fetch_sub_explicit(&s->engine->recipients_in_core, count, memory_order_relaxed);
+    }
     if (!list_is_linked(&m->touched)) {
         list_push_back(&s->touched, &m->touched);
     }

@@ -36,7 +36,7 @@ void settle_collect(struct settle *s, struct result *result);
 
 /* `count` recipients of m will have no result (result_send): they stay as they are stored, and the
  * message is deferred. */
-void settle_forgo(struct settle *s, struct message *m, uint32_t count, bool has_dispatch);
+void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares);
 
 /* Put every touched message's news into the transaction.
  *

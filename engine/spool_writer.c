@@ -191,7 +191,7 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         settle_collect(&w->settle, letter->body);
         break;
     case LETTER_FORGONE:
-        settle_forgo(&w->settle, letter->body, (uint32_t)letter->number, letter->number >> 32 != 0);
+        settle_forgo(&w->settle, letter->body, (uint32_t)letter->number, (unsigned)(letter->number >> 32));
         break;
     case LETTER_DAMAGED:
         if (grow(&w->damaged, w->damaged_count, &w->damaged_capacity, sizeof(*w->damaged))) {

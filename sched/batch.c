@@ -2,6 +2,8 @@
  * that can fail (stage), then everything that cannot (commit): a batch is taken whole or not. */
 #include "sched/batch.h"
 
+#include "sched/candidate.h"
+#include "sched/parking.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
@@ -338,8 +340,11 @@ static void commit(struct sched *s, struct job *j, struct batch *b, const struct
     if (was_stalled) {
         job_unblock(s, j);
     }
-    if (job_has_entries(j) && j->tag != s->tag) {
+    if (job_has_entries(j) && !job_is_blocked(s, j)) {
         preempt_invalidate(s);
+    }
+    if (job_is_linked(j)) {
+        candidate_file(s, j);
     }
     if (!j->has_more) {
         recipient_pool_move(s, j);

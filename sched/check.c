@@ -1,6 +1,8 @@
 /* Every invariant of the core, walked from the root (scheduler-semantics section 11 and the counts
  * of this implementation). Called by tests, the simulator and debug builds; changes nothing. */
 #include "base/error.h"
+#include "sched/candidate.h"
+#include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
 #include <string.h>
@@ -108,7 +110,7 @@ static int check_job(const struct sched *s, const struct job *j, struct tally *t
     HOLD_TRUE(job_is_linked(j) || (j->parent == NULL && list_is_empty(&j->children)));
     HOLD_TRUE(job_is_linked(j) || j->waiting == 0);
     HOLD_TRUE(job_is_linked(j) == list_is_linked(&j->in_schedule));
-    HOLD_TRUE(job_is_linked(j) == list_is_linked(&j->in_time));
+    HOLD_TRUE(job_is_linked(j) == tree_node_is_linked(&j->in_time));
     /* Alive, or on its way out, or about to grow. */
     bool is_finished = j->action.kind == SCHED_FINISHED;
     HOLD_TRUE(is_finished == (j->waiting + j->busy == 0 && !j->is_reading));
@@ -153,16 +155,77 @@ static int check_schedule(const struct sched *s, struct tally *t, struct sched_f
 
 static int check_by_time(const struct sched *s, struct tally *t, struct sched_fault *ret)
 {
-    bool has_next_unread = s->next_unread == NULL;
     usec_t last = INT64_MIN;
-    list_foreach(j, &s->by_time, const struct job, in_time)
-    {
+    for (const struct tree_node *n = s->by_time.first; n != NULL; n = tree_next(n)) {
+        const struct job *j = container_of(n, const struct job, in_time);
         HOLD_TRUE(job_is_linked(j) && j->queued_time >= last);
+        HOLD_TRUE(tree_node_is_linked(&j->in_unread) == (j->has_more || s->next_unread == j));
         last = j->queued_time;
-        has_next_unread = has_next_unread || s->next_unread == j;
         t->jobs++;
     }
-    HOLD_TRUE(has_next_unread);
+    last = INT64_MIN;
+    for (const struct tree_node *n = s->unread.first; n != NULL; n = tree_next(n)) {
+        const struct job *j = container_of(n, const struct job, in_unread);
+        HOLD_TRUE(job_is_linked(j) && j->queued_time >= last);
+        last = j->queued_time;
+    }
+    HOLD_TRUE(s->next_unread == NULL || job_is_linked(s->next_unread));
+    return 0;
+}
+
+static int check_parked(const struct sched *s, const struct job *j, struct sched_fault *ret)
+{
+    HOLD_TRUE(!j->is_reading && !j->is_gated && j->waiting > 0);
+    HOLD_TRUE(!recipient_pool_can_read(s, j));
+    list_foreach(p, &j->peers, const struct peer, link)
+    {
+        HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
+        /* Selection finds it when it can go on. */
+        HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(p->destination) ||
+                  (!job_is_blocked(s, j) && tree_node_is_linked(&p->destination->in_ready)));
+    }
+    return 0;
+}
+
+/* Its place, and its class of candidates. */
+static int check_place(const struct sched *s, const struct job *j, struct sched_fault *ret)
+{
+    bool is_irregular = j->level > 0 || !list_is_empty(&j->children);
+    HOLD_TRUE(tree_node_is_linked(&j->in_place) == (j->place != JOB_PARKED));
+    HOLD_TRUE(j->size_class == NULL || !list_is_linked(&j->in_irregular));
+    HOLD_TRUE(s->config.delivery_slot_cost < 2 ||
+              is_irregular == list_is_linked(&j->in_irregular) || j->size_class == NULL);
+    HOLD_TRUE(j->size_class == NULL || j == s->adrift ||
+              (j->size_class->need == job_need(j) && j->size_class->total == job_total(j) &&
+               j->place != JOB_ASIDE && !is_irregular));
+    if (j->place == JOB_PARKED) {
+        return check_parked(s, j, ret);
+    }
+    list_foreach(p, &j->peers, const struct peer, link)
+    {
+        HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
+        HOLD_TRUE(!job_is_blocked(s, j) || j->is_gated || !peer_is_waiting(p) ||
+                  !destination_is_open(p->destination));
+    }
+    return 0;
+}
+
+/* All that stand before the current job are blocked; positions grow. */
+static int check_positions(const struct sched *s, struct sched_fault *ret)
+{
+    uint64_t last = POSITION_NONE;
+    bool is_passed = true;
+    list_foreach(j, &s->schedule, const struct job, in_schedule)
+    {
+        HOLD_TRUE(j->position > last);
+        last = j->position;
+        is_passed = is_passed && s->current != j;
+        HOLD_TRUE(!is_passed || job_is_blocked(s, j));
+        int err = check_place(s, j, ret);
+        if (err != 0) {
+            return err;
+        }
+    }
     return 0;
 }
 
@@ -231,6 +294,9 @@ static int check_jobs(const struct sched *s, struct tally *t, struct sched_fault
     int err = check_schedule(s, &scheduled, ret);
     if (err == 0) {
         err = check_by_time(s, &timed, ret);
+    }
+    if (err == 0) {
+        err = check_positions(s, ret);
     }
     if (err != 0) {
         return err;

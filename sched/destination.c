@@ -3,6 +3,7 @@
 #include "sched/destination.h"
 
 #include "base/hash.h"
+#include "sched/parking.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -30,6 +31,7 @@ void destination_recount(struct sched *s, struct sched_destination *d)
     if (has_work != d->has_work) {
         d->has_work = has_work;
         s->with_work += has_work ? 1 : -1;
+        parking_update(s, d);
     }
 }
 
@@ -67,6 +69,7 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     list_init(&d->all);
     list_init(&d->todo);
     list_init(&d->idle);
+    tree_node_init(&d->in_ready);
     action_init(&d->resolve);
     d->lacks_hosts = s->config.must_resolve;
     forget(s, d);
@@ -136,6 +139,20 @@ void destination_settle(struct sched *s, struct sched_destination *d)
 bool destination_is_open(const struct sched_destination *d)
 {
     return d->window > d->busy && !d->lacks_hosts;
+}
+
+enum sched_why destination_bar(const struct sched_destination *d)
+{
+    if (destination_is_open(d)) {
+        return SCHED_WHY_NOTHING;
+    }
+    if (d->window == WINDOW_DEAD) {
+        return SCHED_WHY_DEAD;
+    }
+    if (d->window == WINDOW_SUSPENDED) {
+        return SCHED_WHY_RATE_DELAY;
+    }
+    return d->lacks_hosts ? SCHED_WHY_RESOLVING : SCHED_WHY_WINDOW;
 }
 
 static void arm(struct sched *s, struct sched_destination *d, usec_t until)
@@ -227,13 +244,15 @@ void destination_wake(struct sched *s, struct sched_destination *d)
 
 void destination_reconsider(struct sched *s, struct sched_destination *d)
 {
-    if (d->tag != s->tag || d->window == WINDOW_SUSPENDED) {
+    if (d->window == WINDOW_SUSPENDED || !parking_blocks(s, d)) {
         return;
     }
     if (destination_is_open(d) && d->waiting > 0) {
         job_unblock_all(s);
     }
-    if (d->window > d->busy || d->window == WINDOW_DEAD) {
+    /* Jobs may be waiting for its hosts rather than for room. */
+    bool awaits_hosts = d->lacks_hosts && d->waiting > 0;
+    if ((d->window > d->busy && !awaits_hosts) || d->window == WINDOW_DEAD) {
         d->tag = 0;
     }
 }

@@ -9,6 +9,7 @@
 #include "sched/sched.h"
 #include "sched/shared.h"
 #include "sched/table.h"
+#include "sched/tree.h"
 
 #define WINDOW_DEAD      0
 #define WINDOW_SUSPENDED (-1)
@@ -19,10 +20,12 @@ struct sched_destination {
     uint32_t name_len;
     uint32_t nexthop_at; /* the nexthop is the end of the name */
     /* Owner thread only. */
-    struct list all;        /* sched.destinations, in order of creation */
-    struct list todo;       /* waiting entries (place), in order of arrival */
-    struct list idle;       /* connections, most recently idle first */
-    struct heap_node timer; /* always in sched.timers; USEC_NEVER unless dead or suspended */
+    struct list all;           /* sched.destinations, in order of creation */
+    struct list todo;          /* waiting entries (place), in order of arrival */
+    struct list idle;          /* connections, most recently idle first */
+    struct tree parked;        /* peer.in_parked, in the order of the schedule */
+    struct tree_node in_ready; /* sched.ready: open, and peers are parked */
+    struct heap_node timer;    /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;
     struct feedback feedback;
     uint64_t tag;          /* = sched.tag: some job was passed over because of it (5.8) */
@@ -58,6 +61,7 @@ void destination_free(struct sched *s, struct sched_destination *d);
 void destination_recount(struct sched *s, struct sched_destination *d);
 /* An entry may be selected for it now. */
 bool destination_is_open(const struct sched_destination *d);
+enum sched_why destination_bar(const struct sched_destination *d); /* why it is not open */
 static inline bool destination_is_dead(const struct sched_destination *d)
 {
     return shared_get(&d->window) == WINDOW_DEAD;

@@ -2,6 +2,8 @@
  * follows (5.9). Called by batch (in), selection, and the report path (out). */
 #include "sched/entry.h"
 
+#include "sched/candidate.h"
+#include "sched/parking.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -103,6 +105,9 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     shared_sub(&e->job->waiting, 1);
     shared_sub(&s->shared.entries_waiting, 1);
     e->job->selected_entries++;
+    if (!peer_is_waiting(e->peer)) {
+        parking_forget_peer(s, e->peer);
+    }
     destination_recount(s, e->destination);
 }
 
@@ -122,6 +127,7 @@ static void uncount_recipients(struct sched *s, struct job *j, uint32_t count)
     shared_sub(&j->rcpt_count, (int)count);
     assert(j->rcpt_count >= 0);
     shared_sub(&s->shared.recipients_in_core, count);
+    parking_review(s, j);
     if (!j->has_more) {
         recipient_pool_move(s, j);
     }
@@ -181,6 +187,9 @@ void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind k
     struct peer *p = e->peer;
     struct sched_destination *d = e->destination;
     leave_waiting(s, e);
+    if (job_is_linked(j)) {
+        candidate_file(s, j);
+    }
     settle(s, e, kind, reason);
     uncount_recipients(s, j, e->count);
     destination_reconsider(s, d);

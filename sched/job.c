@@ -2,6 +2,8 @@
  * preemption is in sched/preempt.c, recipient slots in sched/recipient_pool.c. */
 #include "sched/job.h"
 
+#include "sched/candidate.h"
+#include "sched/parking.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
@@ -46,7 +48,11 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
     j->handle = m->handle;
     j->queued_time = s->now;
     list_init(&j->in_schedule);
-    list_init(&j->in_time);
+    tree_node_init(&j->in_time);
+    tree_node_init(&j->in_unread);
+    tree_node_init(&j->in_place);
+    tree_node_init(&j->in_class);
+    list_init(&j->in_irregular);
     list_init(&j->peers);
     list_init(&j->children);
     list_init(&j->in_children);
@@ -70,39 +76,69 @@ struct job *job_next(const struct sched *s, const struct job *j)
     return next == &s->schedule ? NULL : container_of(next, struct job, in_schedule);
 }
 
+static uint64_t time_key(const struct tree_node *n)
+{
+    return (uint64_t)container_of(n, const struct job, in_time)->queued_time;
+}
+
+static uint64_t unread_key(const struct tree_node *n)
+{
+    return (uint64_t)container_of(n, const struct job, in_unread)->queued_time;
+}
+
+void job_init_lists(struct sched *s)
+{
+    list_init(&s->schedule);
+    tree_init(&s->by_time, time_key);
+    tree_init(&s->unread, unread_key);
+}
+
+/* The last job at level 0 that is not younger than j; these stand in the order of their ages. */
+static struct list *last_not_younger(struct sched *s, const struct job *j)
+{
+    const struct tree_node *n = s->by_time.last;
+    if (n != NULL && time_key(n) > (uint64_t)j->queued_time) {
+        n = tree_find_from(&s->by_time, (uint64_t)j->queued_time + 1);
+        n = tree_previous(n);
+    }
+    for (; n != NULL; n = tree_previous(n)) {
+        struct job *before = container_of(n, struct job, in_time);
+        if (before->level == 0) {
+            return &before->in_schedule;
+        }
+    }
+    return &s->schedule;
+}
+
+/* Behind the last job without a parent that is not younger: one at level 0, or an orphan, which is
+ * still irregular. Before j is linked by time. */
 static void link_by_schedule(struct sched *s, struct job *j)
 {
-    struct list *at = s->schedule.prev;
-    bool passes_current = s->current == NULL;
-    while (at != &s->schedule) {
-        struct job *before = container_of(at, struct job, in_schedule);
-        if (before->parent == NULL && before->queued_time <= j->queued_time) {
-            break;
+    struct list *at = last_not_younger(s, j);
+    uint64_t position =
+        at == &s->schedule ? POSITION_NONE : container_of(at, struct job, in_schedule)->position;
+    list_foreach(o, &s->irregular, struct job, in_irregular)
+    {
+        if (o->parent == NULL && o->queued_time <= j->queued_time && o->position > position) {
+            at = &o->in_schedule;
+            position = o->position;
         }
-        passes_current = passes_current || before == s->current;
-        at = at->prev;
     }
-    list_insert_after(at, &j->in_schedule);
-    if (passes_current) {
+    position_insert_after(s, j, at);
+    if (s->current == NULL || s->current->position > j->position) {
         s->current = j;
     }
 }
 
 static void link_by_time(struct sched *s, struct job *j)
 {
-    struct list *at = s->by_time.prev;
-    bool passes_unread = s->next_unread == NULL;
-    while (at != &s->by_time) {
-        struct job *before = container_of(at, struct job, in_time);
-        if (before->queued_time <= j->queued_time) {
-            break;
-        }
-        passes_unread = passes_unread || before == s->next_unread;
-        at = at->prev;
+    struct job *displaced = s->next_unread;
+    bool passes_unread = displaced == NULL || displaced->queued_time > j->queued_time;
+    tree_insert(&s->by_time, &j->in_time);
+    if (j->has_more || passes_unread) {
+        tree_insert(&s->unread, &j->in_unread);
     }
-    list_insert_after(at, &j->in_time);
     if (passes_unread) {
-        struct job *displaced = s->next_unread;
         s->next_unread = j;
         if (displaced != NULL) {
             recipient_pool_move(s, displaced);
@@ -116,6 +152,7 @@ void job_obtain(struct sched *s, struct job *j)
         link_by_schedule(s, j);
         link_by_time(s, j);
         j->level = 0;
+        parking_add(s, j);
         recipient_pool_grant(s, j);
     }
     preempt_invalidate(s);
@@ -125,9 +162,12 @@ void job_obtain(struct sched *s, struct job *j)
 void job_unblock(struct sched *s, struct job *j)
 {
     j->is_stalled = false;
-    if (j->tag == s->tag) {
-        j->tag = 0;
+    j->is_gated = false;
+    bool was_blocked = job_is_blocked(s, j);
+    parking_run(s, j);
+    if (was_blocked) {
         s->current = list_first(&s->schedule, struct job, in_schedule);
+        s->resume_job = NULL;
     }
 }
 
@@ -139,6 +179,11 @@ static void unlink_job(struct sched *s, struct job *j)
         list_remove(&child->in_children);
         child->parent = NULL;
     }
+    candidate_withdraw(s, j);
+    if (s->adrift == j) {
+        s->adrift = NULL;
+    }
+    parking_remove(s, j);
     if (s->current == j) {
         s->current = job_next(s, j);
     }
@@ -146,7 +191,11 @@ static void unlink_job(struct sched *s, struct job *j)
         preempt_invalidate(s);
     }
     list_remove(&j->in_schedule);
-    list_remove(&j->in_time);
+    tree_remove(&s->by_time, &j->in_time);
+    if (tree_node_is_linked(&j->in_unread)) {
+        tree_remove(&s->unread, &j->in_unread);
+    }
+    j->is_gated = false;
     j->level = JOB_UNLINKED;
 }
 
@@ -187,20 +236,27 @@ void job_settle(struct sched *s, struct job *j)
     action_queue(s, &j->action, SCHED_FINISHED);
 }
 
-void job_block(struct sched *s, struct job *j)
+void job_block(struct sched *s, struct job *j, enum sched_why why)
 {
-    j->tag = s->tag;
+    shared_set(&j->why, why);
     list_foreach(p, &j->peers, struct peer, link)
     {
         if (peer_is_waiting(p)) {
             p->destination->tag = s->tag;
         }
     }
+    parking_block(s, j);
+}
+
+bool job_is_blocked(const struct sched *s, const struct job *j)
+{
+    return parking_is_blocked(s, j);
 }
 
 void job_unblock_all(struct sched *s)
 {
-    s->tag += 2;
+    parking_unblock_all(s);
+    s->resume_job = NULL;
     s->current =
         list_is_empty(&s->schedule) ? NULL : list_first(&s->schedule, struct job, in_schedule);
     preempt_invalidate(s);

@@ -9,8 +9,18 @@
 #include "sched/peer.h"
 #include "sched/sched.h"
 #include "sched/table.h"
+#include "sched/tree.h"
 
 #define JOB_UNLINKED (-1)
+
+/* Where a linked job is found by selection; see sched/parking.h. */
+enum job_place {
+    JOB_RUNNABLE, /* to be looked at: in sched.runnable */
+    JOB_PARKED,   /* blocked when last looked at; its waiting peers are parked */
+    JOB_ASIDE,    /* a blocker that cannot be parked: in sched.aside */
+};
+
+struct size_class;
 
 struct job {
     /* Set at creation, any thread. */
@@ -19,10 +29,11 @@ struct job {
     void *handle;
     usec_t queued_time;
     /* Owner thread only. */
-    struct list in_time;   /* sched.by_time: order of queued_time */
-    struct pending action; /* READ or FINISHED */
-    struct job *parent;    /* the job it preempted; NULL for none and for orphans */
-    struct list children;  /* jobs that preempted it */
+    struct tree_node in_time;   /* sched.by_time: order of queued_time */
+    struct tree_node in_unread; /* sched.unread: the same, of those that want recipient slots */
+    struct pending action;      /* READ or FINISHED */
+    struct job *parent;         /* the job it preempted; NULL for none and for orphans */
+    struct list children;       /* jobs that preempted it */
     struct list in_children;
     int level; /* JOB_UNLINKED, 0, or depth at the time of preemption */
     int slots_available, slots_used;
@@ -32,21 +43,29 @@ struct job {
     /* Any thread, relaxed; the owner writes. */
     int rcpt_count;         /* recipients in waiting and busy entries */
     uint32_t waiting, busy; /* entries */
+    enum sched_why why;     /* it was passed over; NOTHING since it was last selected from */
     /* Owner thread only: what is looked at when the job is passed over, close together. */
     int read_entries;        /* ever created */
     int selected_entries;    /* ever selected, or dropped */
-    uint64_t tag;            /* = sched.tag: passed over, a blocker */
+    uint64_t position;       /* grows along the schedule */
     struct list in_schedule; /* sched.schedule: order of selection, changed by preemption */
-    struct list peers;       /* ring, the next to try first */
-    bool has_more;           /* the spool may have more recipients */
-    bool is_reading;         /* from queueing READ to sched_submit_more */
-    bool is_stalled;         /* blocked only because it is_reading */
+    struct tree_node in_place;
+    enum job_place place;
+    struct size_class *size_class;        /* NULL: in none */
+    struct tree_node in_class;            /* size_class.free or .parked */
+    struct list in_irregular;             /* sched.irregular */
+    struct list peers;                    /* ring, the next to try first */
+    bool has_more;                        /* the spool may have more recipients */
+    bool is_reading;                      /* from queueing READ to sched_submit_more */
+    bool is_stalled;                      /* blocked only because it is_reading */
+    bool is_gated;                        /* blocked by the limits of max_message_concurrency */
     bool has_first_entry, has_first_peer; /* the embedded ones below are in use */
     /* Most messages have one recipient: this saves them two allocations. */
     struct peer first_peer;
     struct sched_entry first_entry;
 };
 
+void job_init_lists(struct sched *s);
 struct job *job_new(struct sched *s, const struct sched_message *m); /* NULL: no memory */
 void job_free(struct sched *s, struct job *j); /* retires it; in no list and no table */
 uint64_t job_hash(const struct sched *s, uint64_t id);
@@ -59,8 +78,10 @@ void job_retire(struct sched *s, struct job *j);
 /* No entry of it is left in the core (4.6): read on, or finish. */
 void job_settle(struct sched *s, struct job *j);
 void job_queue_read(struct sched *s, struct job *j);
-/* Mark it and its destinations: nothing of it can be selected at present (5.8). */
-void job_block(struct sched *s, struct job *j);
+/* It was passed over: mark it and its destinations, nothing of it can be selected now (5.8). */
+void job_block(struct sched *s, struct job *j, enum sched_why why);
+/* It is marked, and no destination of it was reconsidered since. */
+bool job_is_blocked(const struct sched *s, const struct job *j);
 /* No job is a blocker any more; selection starts over. */
 void job_unblock_all(struct sched *s);
 
@@ -72,6 +93,11 @@ static inline bool job_has_entries(const struct job *j)
 static inline int64_t job_total(const struct job *j)
 {
     return (int64_t)j->read_entries + j->rcpt_unread;
+}
+/* Slots that it needs to be delivered completely. */
+static inline int64_t job_need(const struct job *j)
+{
+    return job_total(j) - j->selected_entries;
 }
 static inline bool job_is_linked(const struct job *j)
 {

@@ -18,6 +18,7 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
     }
     list_init(&p->link);
     list_init(&p->waiting);
+    tree_node_init(&p->in_parked);
     p->job = job;
     p->destination = d;
     p->entries = 0;
@@ -26,7 +27,7 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
 
 void peer_free(struct sched *s, struct peer *p)
 {
-    assert(p->entries == 0 && !peer_is_waiting(p));
+    assert(p->entries == 0 && !peer_is_waiting(p) && !tree_node_is_linked(&p->in_parked));
     list_remove(&p->link);
     if (p == &p->job->first_peer) {
         p->job->has_first_peer = false;
@@ -35,11 +36,14 @@ void peer_free(struct sched *s, struct peer *p)
     s->host.release(s->host.ctx, p);
 }
 
-struct peer *peer_pick(struct sched *s, struct job *job)
+struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)
 {
     list_foreach(p, &job->peers, struct peer, link)
     {
         if (!peer_is_waiting(p) || !destination_is_open(p->destination)) {
+            continue;
+        }
+        if (needs_connection && list_is_empty(&p->destination->idle)) {
             continue;
         }
         list_remove(&job->peers);

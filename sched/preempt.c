@@ -2,6 +2,8 @@
  * by selection; the end of a preempting job comes from sched/job.c. */
 #include "sched/preempt.h"
 
+#include "sched/candidate.h"
+#include "sched/parking.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -13,48 +15,6 @@ void preempt_invalidate(struct sched *s)
     s->candidate = NULL;
 }
 
-/* Slots that the job needs to be delivered completely. */
-static int64_t need(const struct job *j)
-{
-    return job_total(j) - j->selected_entries;
-}
-
-/* Whole seconds, from 1; mail of the same second has the same age. */
-static double age(const struct sched *s, const struct job *j)
-{
-    int64_t now = s->now / USEC_PER_SEC, queued = j->queued_time / USEC_PER_SEC;
-    return (double)(now - queued + 1);
-}
-
-static struct job *search(const struct sched *s, const struct job *owner)
-{
-    int max_slots = (owner->read_entries - owner->selected_entries + owner->slots_available) /
-                    s->config.delivery_slot_cost;
-    if (max_slots <= 0) {
-        return NULL;
-    }
-    struct job *best = NULL;
-    double best_score = 0;
-    for (struct job *j = job_next(s, owner); j != NULL; j = job_next(s, j)) {
-        if (!list_is_empty(&j->children) || j->tag == s->tag) {
-            continue;
-        }
-        double j_age = age(s, j);
-        if (need(j) > 0 && need(j) <= max_slots) {
-            double score = j_age / (double)job_total(j);
-            if (score > best_score) {
-                best_score = score;
-                best = j;
-            }
-        }
-        /* Those behind are not older, and none has fewer than one entry. */
-        if (j_age <= best_score && j->level == 0) {
-            break;
-        }
-    }
-    return best;
-}
-
 /* The best candidate (5.5); a cached "none" survives the clock, a cached candidate does not. */
 static struct job *candidate(struct sched *s, struct job *owner)
 {
@@ -62,7 +22,7 @@ static struct job *candidate(struct sched *s, struct job *owner)
     if (s->candidate_owner == owner && (s->candidate_second == second || s->candidate == NULL)) {
         return s->candidate;
     }
-    s->candidate = search(s, owner);
+    s->candidate = candidate_search(s, owner);
     s->candidate_owner = owner;
     s->candidate_second = second;
     return s->candidate;
@@ -70,11 +30,18 @@ static struct job *candidate(struct sched *s, struct job *owner)
 
 static void move_before(struct sched *s, struct job *j, struct job *parent)
 {
+    parking_run(s, j);
+    candidate_withdraw(s, j);
+    candidate_withdraw(s, parent);
+    parking_remove(s, j);
     list_remove(&j->in_schedule);
-    list_insert_before(&parent->in_schedule, &j->in_schedule);
+    position_insert_after(s, j, parent->in_schedule.prev);
     j->parent = parent;
     list_push_back(&parent->children, &j->in_children);
     j->level = parent->level + 1;
+    parking_add(s, j);
+    candidate_file(s, j);
+    candidate_file(s, parent);
     s->current = j;
     preempt_invalidate(s);
 }
@@ -90,7 +57,7 @@ struct job *preempt_try(struct sched *s, struct job *current)
     if (j == NULL) {
         return current;
     }
-    int slots = (int)need(j);
+    int slots = (int)job_need(j);
     int in_hand = current->slots_available / c->delivery_slot_cost + c->delivery_slot_loan;
     if (in_hand < slots * s->loan_factor / 100.0) {
         return current;
@@ -126,5 +93,10 @@ void preempt_pop(struct sched *s, struct job *j)
         }
     }
     j->level = 0;
+    candidate_withdraw(s, j);
+    candidate_file(s, j);
+    if (parent != NULL) {
+        candidate_file(s, parent);
+    }
     preempt_invalidate(s);
 }

@@ -1,6 +1,7 @@
 /* Recipient slots (section 6). Called when jobs are linked, when entries end, and by selection. */
 #include "sched/recipient_pool.h"
 
+#include "sched/parking.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -22,6 +23,7 @@ void recipient_pool_grant(struct sched *s, struct job *j)
     if (s->rcpt_unused > 0) {
         j->rcpt_limit += s->rcpt_unused;
         set_unused(s, 0);
+        parking_review(s, j);
     }
 }
 
@@ -32,21 +34,26 @@ void recipient_pool_grant_preempting(struct sched *s, struct job *j)
     set_unused(s, s->rcpt_unused - slots);
 }
 
-static struct job *next_unread_after(const struct sched *s, const struct job *j)
+/* In the order of the messages' ages: to the next job that is not completely read. j itself may
+ * have been read meanwhile. */
+static void pass_on(struct sched *s, struct job *j)
 {
-    for (struct list *at = j->in_time.next; at != &s->by_time; at = at->next) {
-        struct job *next = container_of(at, struct job, in_time);
-        if (next->has_more) {
-            return next;
-        }
+    const struct tree_node *n = &j->in_unread;
+    do {
+        n = tree_next(n);
+        s->next_unread = n == NULL ? NULL : container_of(n, struct job, in_unread);
+    } while (n != NULL && !s->next_unread->has_more);
+    if (!j->has_more) {
+        tree_remove(&s->unread, &j->in_unread);
     }
-    return NULL;
 }
 
 void recipient_pool_move(struct sched *s, struct job *j)
 {
     if (s->next_unread == j) {
-        s->next_unread = next_unread_after(s, j);
+        pass_on(s, j);
+    } else if (!j->has_more && tree_node_is_linked(&j->in_unread)) {
+        tree_remove(&s->unread, &j->in_unread);
     }
     int unused = j->rcpt_limit - j->rcpt_count;
     if (unused <= 0) {

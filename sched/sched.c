@@ -3,6 +3,9 @@
 #include "sched/sched.h"
 
 #include "sched/batch.h"
+#include "sched/candidate.h"
+#include "sched/gate.h"
+#include "sched/parking.h"
 #include "sched/selection.h"
 #include "sched/transport.h"
 
@@ -51,8 +54,9 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     s->tag = 1;
     s->rcpt_unused = config->recipient_limit;
     s->shared.pool_unused = config->recipient_limit;
-    list_init(&s->schedule);
-    list_init(&s->by_time);
+    job_init_lists(s);
+    parking_init(s);
+    candidate_init(s);
     list_init(&s->destinations);
     list_init(&s->pending);
     list_init(&s->free_connections);
@@ -99,7 +103,12 @@ void sched_free(struct sched *s)
     uint64_t cursor = 0;
     struct table_node *node;
     while (s->by_id.slots != NULL && (node = table_next(&s->by_id, &cursor)) != NULL) {
-        free_job(s, container_of(node, struct job, node));
+        struct job *j = container_of(node, struct job, node);
+        if (job_is_linked(j)) {
+            candidate_withdraw(s, j);
+            parking_remove(s, j);
+        }
+        free_job(s, j);
     }
     list_foreach_safe(d, &s->destinations, struct sched_destination, all)
     {
@@ -240,6 +249,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     }
     connection_report(s, e->connection, o->connection_open);
     entry_complete(s, e);
+    gate_reconsider(s);
 }
 
 void sched_resolved(struct sched *s, const struct sched_hosts_result *r, usec_t now)

@@ -63,8 +63,10 @@ struct sched_config {
     int message_recipient_limit, message_recipient_minimum; /* global, but used by the pools */
     usec_t minimal_backoff_time;                            /* the dead-destination timer */
     int process_limit;                                      /* connections, 1..65535 */
-    int pipeline_depth;                                     /* entries in flight a connection */
-    usec_t connection_idle_limit;                           /* close an idle connection after */
+    int max_message_concurrency;  /* entries of one message in flight; 0: see the next */
+    int scale_max_concurrency;    /* or so many for each free worker; both 0: no limit */
+    int pipeline_depth;           /* entries in flight a connection */
+    usec_t connection_idle_limit; /* close an idle connection after */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool hold;         /* queue, deliver nothing */
     bool unasked_selection; /* sched_pull looks at jobs even when no destination can take an entry,
@@ -226,7 +228,8 @@ enum sched_why {
     SCHED_WHY_PROCESS_LIMIT,
     SCHED_WHY_HOLD,
     SCHED_WHY_TRANSPORT_RATE_DELAY,
-    SCHED_WHY_POOL, /* recipients wait in the spool */
+    SCHED_WHY_POOL,          /* recipients wait in the spool */
+    SCHED_WHY_MESSAGE_LIMIT, /* max_message_concurrency; jobs only */
     SCHED_WHY_COUNT
 };
 
@@ -242,6 +245,8 @@ struct sched_destination_view {
 struct sched_job_view {
     uint64_t message_id;
     uint32_t waiting, in_flight, recipients; /* entries, entries, recipients in memory */
+    enum sched_why why; /* when it was last passed over: what bars the first of its destinations;
+                         * NOTHING from its submission and from each selection on */
 };
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;

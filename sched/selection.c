@@ -3,6 +3,9 @@
  * reflects the state at hand-off. */
 #include "sched/selection.h"
 
+#include "sched/candidate.h"
+#include "sched/gate.h"
+#include "sched/parking.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
@@ -17,6 +20,8 @@ static struct sched_entry *take(struct sched *s, struct job *j, struct peer *p)
         preempt_invalidate(s);
     }
     s->current = j;
+    shared_set(&j->why, SCHED_WHY_NOTHING);
+    candidate_drift(s, j);
     if (!job_has_entries(j) && !j->has_more) {
         job_retire(s, j);
     }
@@ -33,13 +38,39 @@ static enum selection read_first(struct sched *s, struct job *j, enum selection_
     return SELECTION_READS;
 }
 
+/* What bars the first of its destinations. */
+static enum sched_why why_blocked(const struct job *j)
+{
+    if (j->is_gated) {
+        return SCHED_WHY_MESSAGE_LIMIT;
+    }
+    if (j->waiting == 0) {
+        return SCHED_WHY_POOL;
+    }
+    list_foreach(p, &j->peers, const struct peer, link)
+    {
+        if (peer_is_waiting(p)) {
+            return destination_bar(p->destination);
+        }
+    }
+    return SCHED_WHY_NOTHING;
+}
+
+static struct peer *pick(struct sched *s, struct job *j)
+{
+    bool needs_connection = !gate_allows(s, j);
+    struct peer *p = peer_pick(s, j, needs_connection);
+    j->is_gated = p == NULL && needs_connection;
+    return p;
+}
+
 static enum selection examine(struct sched *s, struct job *j, enum selection_stage stage,
                               struct sched_entry **ret)
 {
     if (stage == SELECTION_REFILL && recipient_pool_should_refill(s, j)) {
         return read_first(s, j, SELECTION_PICK);
     }
-    struct peer *p = peer_pick(s, j);
+    struct peer *p = pick(s, j);
     if (p != NULL) {
         *ret = take(s, j, p);
         return SELECTION_ENTRY;
@@ -50,9 +81,35 @@ static enum selection examine(struct sched *s, struct job *j, enum selection_sta
     /* A job whose recipients are being read has work, though not in memory. */
     if (job_has_entries(j) || j->is_reading) {
         j->is_stalled = j->is_reading;
-        job_block(s, j);
+        job_block(s, j, why_blocked(j));
     } else {
+        shared_set(&j->why, SCHED_WHY_POOL);
         job_retire(s, j);
+    }
+    return SELECTION_NONE;
+}
+
+/* Everything before this position has been looked at, or need not be. */
+static void pass(struct sched *s, uint64_t position)
+{
+    if (s->passed < position) {
+        s->passed = position;
+    }
+}
+
+static enum selection walk(struct sched *s, struct job *start, enum selection_stage stage,
+                           struct sched_entry **ret)
+{
+    uint64_t position = start->position;
+    struct job *j;
+    while ((j = parking_next(s, position)) != NULL) {
+        position = j->position + 1;
+        parking_run(s, j);
+        pass(s, position);
+        enum selection found = examine(s, j, j == start ? stage : SELECTION_REFILL, ret);
+        if (found != SELECTION_NONE) {
+            return found;
+        }
     }
     return SELECTION_NONE;
 }
@@ -69,16 +126,14 @@ enum selection selection_run(struct sched *s, struct sched_entry **ret)
             j = preempt_try(s, j);
         }
     }
-    while (j != NULL) {
-        struct job *next = job_next(s, j);
-        if (j->tag != s->tag) {
-            enum selection found = examine(s, j, stage, ret);
-            if (found != SELECTION_NONE) {
-                return found;
-            }
+    if (j != NULL) {
+        enum selection found = walk(s, j, stage, ret);
+        if (found != SELECTION_NONE) {
+            return found;
         }
-        j = next;
-        stage = SELECTION_REFILL;
+        if (!list_is_empty(&s->schedule)) {
+            pass(s, list_last(&s->schedule, struct job, in_schedule)->position + 1);
+        }
     }
     s->current = NULL;
     return SELECTION_NONE;

@@ -10,8 +10,10 @@
 #include "sched/destination.h"
 #include "sched/feedback.h"
 #include "sched/job.h"
+#include "sched/position.h"
 #include "sched/sched.h"
 #include "sched/table.h"
+#include "sched/tree.h"
 
 /* Recipients read at once, whatever the pools allow: bounds the time of one call (4.2). */
 #define BATCH_LIMIT 5000
@@ -33,12 +35,21 @@ struct sched {
     int loan_factor; /* percent */
     usec_t now;      /* of the current call */
 
-    /* Jobs: both lists hold the same ones. */
-    struct list schedule, by_time;
-    struct job *current;     /* where selection starts; NULL: nothing can be selected */
-    struct job *next_unread; /* takes freed recipient slots */
-    uint64_t tag;            /* odd; objects that carry it are blocked */
-    int rcpt_unused;         /* recipient slots in the pool; negative while overdrawn */
+    /* Jobs: schedule and by_time hold the same ones. */
+    struct list schedule;
+    struct tree by_time;
+    struct tree unread;  /* of them, in the same order; next_unread and those with has_more */
+    struct job *current; /* where selection starts; NULL: nothing can be selected */
+    struct tree runnable, aside; /* job.in_place, in the order of the schedule */
+    struct tree ready;           /* sched_destination.in_ready, by the first job parked there */
+    uint64_t passed;             /* selection passed all positions before it: their parked jobs
+                                  * and the destinations of these are blocked (5.8) */
+    struct tree sizes;           /* size_class.in_sizes */
+    struct list irregular;       /* job.in_irregular */
+    struct job *adrift;          /* its size class may be out of date */
+    struct job *next_unread;     /* takes freed recipient slots */
+    uint64_t tag;                /* odd; destinations that carry it are blocked */
+    int rcpt_unused;             /* recipient slots in the pool; negative while overdrawn */
     struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
     int64_t candidate_second;
     struct job *resume_job; /* selection goes on there when its recipients have come */

@@ -101,6 +101,7 @@ bool sched_view_jobs(const struct sched *s, uint64_t *cursor, struct sched_job_v
         .waiting = shared_get(&j->waiting),
         .in_flight = shared_get(&j->busy),
         .recipients = (uint32_t)shared_get(&j->rcpt_count),
+        .why = shared_get(&j->why),
     };
     return true;
 }
@@ -144,6 +145,8 @@ const char *sched_why_text(enum sched_why why)
         return "the transport's rate delay";
     case SCHED_WHY_POOL:
         return "its recipients wait in the spool for room in the recipient pool";
+    case SCHED_WHY_MESSAGE_LIMIT:
+        return "its message has as many deliveries as one may have";
     case SCHED_WHY_COUNT:
     default:
         return "unknown";

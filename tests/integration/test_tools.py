@@ -31,7 +31,7 @@ class Sink:
     def __init__(self, tmp_path, *options, port=None, hosts=ADDRESS):
         self.port = port or free_port()
         self.log = tmp_path / 'sink.log'
-        with open(self.log, 'ab') as log:
+        with open(self.log, 'wb') as log:  # an earlier one's word does not count
             self.process = subprocess.Popen(
                 [str(BENCH / 'sluice-sink'), '--listen', f'{hosts}:{self.port}', *options],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)

@@ -1,6 +1,8 @@
 #include "tests/sim/sched_driver.h"
 
+#include "sched/candidate.h"
 #include "sched/sched.h"
+#include "sched/transport.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,6 +95,38 @@ static unsigned take(struct driver *d, unsigned below)
     return d->data[d->at++] % below;
 }
 
+/* The candidate search as the queue manager does it (5.5), job by job. */
+static struct job *search_linear(const struct sched *s, const struct job *owner)
+{
+    int max_slots = (owner->read_entries - owner->selected_entries + owner->slots_available) /
+                    s->config.delivery_slot_cost;
+    struct job *best = NULL;
+    double best_score = 0;
+    for (struct job *j = job_next(s, owner); max_slots > 0 && j != NULL; j = job_next(s, j)) {
+        if (!list_is_empty(&j->children) || job_is_blocked(s, j)) {
+            continue;
+        }
+        double age = (double)(s->now / USEC_PER_SEC - j->queued_time / USEC_PER_SEC + 1);
+        double score = age / (double)job_total(j);
+        if (job_need(j) > 0 && job_need(j) <= max_slots && score > best_score) {
+            best_score = score;
+            best = j;
+        }
+        if (age <= best_score && j->level == 0) {
+            break;
+        }
+    }
+    return best;
+}
+
+static void check_candidate(struct driver *d)
+{
+    struct sched *s = d->sched;
+    if (s->current != NULL && s->config.delivery_slot_cost >= 2) {
+        REQUIRE(candidate_search(s, s->current) == search_linear(s, s->current));
+    }
+}
+
 static void check(struct driver *d)
 {
     struct sched_fault fault;
@@ -101,6 +135,7 @@ static void check(struct driver *d)
         abort();
     }
     REQUIRE(sched_in_flight(d->sched) == d->busy);
+    check_candidate(d);
 }
 
 static struct message *message_of(struct driver *d, uint64_t id)
@@ -143,6 +178,8 @@ static void configure(struct driver *d)
     c->must_resolve = take(d, 2) == 0;
     c->unasked_selection = take(d, 2) == 0;
     c->feedback_debug = take(d, 2) == 0;
+    c->max_message_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
+    c->scale_max_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
 }
 
 static struct sched_message next_part(struct driver *d, uint64_t id, uint32_t limit)

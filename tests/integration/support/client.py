@@ -69,6 +69,9 @@ class Client:
     def starttls(self):
         self.say('STARTTLS', 220)
         assert not self.pending
+        self.starttls_now()
+
+    def starttls_now(self):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

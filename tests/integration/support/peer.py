@@ -7,6 +7,7 @@ A script is a text of lines:
   data            read up to the end of data; the message counts as a copy
   hear            read something, whatever it is
   wait            read and forget until the other side closes
+  pause SECONDS   let time pass: for rules about time only
   silence         read nothing until the test is over
   starttls        turn the connection into TLS
   reset           close with RST
@@ -139,6 +140,9 @@ class Run:
         while self.sock.recv(65536):
             pass
         raise EOFError
+
+    def do_pause(self, seconds):
+        self.peer.is_over.wait(float(seconds))
 
     def do_silence(self, _):
         self.peer.is_over.wait(PATIENCE)

@@ -1,0 +1,202 @@
+/* Parked jobs, see sched/parking.h. Called by job and selection; destination says what opens. */
+#include "sched/parking.h"
+
+#include "sched/candidate.h"
+#include "sched/recipient_pool.h"
+#include "sched/transport.h"
+
+#include <assert.h>
+
+static uint64_t job_key(const struct tree_node *n)
+{
+    return container_of(n, const struct job, in_place)->position;
+}
+
+static uint64_t peer_key(const struct tree_node *n)
+{
+    return container_of(n, const struct peer, in_parked)->job->position;
+}
+
+static uint64_t destination_key(const struct tree_node *n)
+{
+    return peer_key(container_of(n, const struct sched_destination, in_ready)->parked.first);
+}
+
+void parking_init(struct sched *s)
+{
+    tree_init(&s->runnable, job_key);
+    tree_init(&s->aside, job_key);
+    tree_init(&s->ready, destination_key);
+}
+
+void parking_add(struct sched *s, struct job *j)
+{
+    j->place = JOB_RUNNABLE;
+    tree_insert(&s->runnable, &j->in_place);
+}
+
+void parking_update(struct sched *s, struct sched_destination *d)
+{
+    if (tree_node_is_linked(&d->in_ready)) {
+        tree_remove(&s->ready, &d->in_ready);
+    }
+    if (!tree_is_empty(&d->parked) && destination_is_open(d)) {
+        tree_insert(&s->ready, &d->in_ready);
+    }
+}
+
+static void park_peer(struct sched *s, struct peer *p)
+{
+    struct sched_destination *d = p->destination;
+    if (tree_is_empty(&d->parked)) {
+        tree_init(&d->parked, peer_key);
+    }
+    tree_insert(&d->parked, &p->in_parked);
+    if (d->parked.first == &p->in_parked) {
+        parking_update(s, d);
+    }
+}
+
+static void unpark_peer(struct sched *s, struct peer *p)
+{
+    struct sched_destination *d = p->destination;
+    bool was_first = d->parked.first == &p->in_parked;
+    tree_remove(&d->parked, &p->in_parked);
+    if (was_first) {
+        parking_update(s, d);
+    }
+}
+
+void parking_forget_peer(struct sched *s, struct peer *p)
+{
+    if (tree_node_is_linked(&p->in_parked)) {
+        unpark_peer(s, p);
+    }
+}
+
+/* Looking at it would do nothing but mark it, until a destination of it opens. */
+static bool is_quiet(const struct sched *s, const struct job *j)
+{
+    return !j->is_reading && !j->is_gated && j->waiting > 0 && !recipient_pool_can_read(s, j);
+}
+
+static void park(struct sched *s, struct job *j)
+{
+    j->place = JOB_PARKED;
+    list_foreach(p, &j->peers, struct peer, link)
+    {
+        if (peer_is_waiting(p)) {
+            park_peer(s, p);
+        }
+    }
+}
+
+/* What its place meant for its destinations stays true: they get the tag themselves. */
+static void unpark(struct sched *s, struct job *j)
+{
+    bool is_blocked = parking_is_blocked(s, j);
+    list_foreach(p, &j->peers, struct peer, link)
+    {
+        if (tree_node_is_linked(&p->in_parked)) {
+            if (is_blocked) {
+                p->destination->tag = s->tag;
+            }
+            unpark_peer(s, p);
+        }
+    }
+}
+
+static void leave(struct sched *s, struct job *j)
+{
+    switch (j->place) {
+    case JOB_RUNNABLE:
+        tree_remove(&s->runnable, &j->in_place);
+        break;
+    case JOB_ASIDE:
+        tree_remove(&s->aside, &j->in_place);
+        break;
+    case JOB_PARKED:
+        unpark(s, j);
+        break;
+    }
+}
+
+void parking_remove(struct sched *s, struct job *j)
+{
+    leave(s, j);
+    j->place = JOB_RUNNABLE;
+}
+
+void parking_block(struct sched *s, struct job *j)
+{
+    assert(s->passed > j->position);
+    candidate_withdraw(s, j);
+    leave(s, j);
+    if (is_quiet(s, j)) {
+        park(s, j);
+    } else {
+        j->place = JOB_ASIDE;
+        tree_insert(&s->aside, &j->in_place);
+    }
+    candidate_file(s, j);
+}
+
+void parking_run(struct sched *s, struct job *j)
+{
+    if (j->place == JOB_RUNNABLE) {
+        return;
+    }
+    candidate_withdraw(s, j);
+    leave(s, j);
+    parking_add(s, j);
+    candidate_file(s, j);
+}
+
+void parking_review(struct sched *s, struct job *j)
+{
+    if (!job_is_linked(j) || j->place != JOB_PARKED || is_quiet(s, j)) {
+        return;
+    }
+    if (!parking_is_blocked(s, j)) {
+        parking_run(s, j);
+        return;
+    }
+    candidate_withdraw(s, j);
+    leave(s, j);
+    j->place = JOB_ASIDE;
+    tree_insert(&s->aside, &j->in_place);
+    candidate_file(s, j);
+}
+
+void parking_unblock_all(struct sched *s)
+{
+    s->tag += 2;
+    s->passed = POSITION_NONE;
+    while (!tree_is_empty(&s->aside)) {
+        parking_run(s, container_of(s->aside.first, struct job, in_place));
+    }
+}
+
+bool parking_is_blocked(const struct sched *s, const struct job *j)
+{
+    return j->place == JOB_ASIDE || (j->place == JOB_PARKED && j->position < s->passed);
+}
+
+bool parking_blocks(const struct sched *s, const struct sched_destination *d)
+{
+    return d->tag == s->tag ||
+           (!tree_is_empty(&d->parked) && peer_key(d->parked.first) < s->passed);
+}
+
+struct job *parking_next(const struct sched *s, uint64_t position)
+{
+    const struct tree_node *n = tree_find_from(&s->runnable, position);
+    struct job *runnable = n == NULL ? NULL : container_of(n, struct job, in_place);
+    if (tree_is_empty(&s->ready)) {
+        return runnable;
+    }
+    const struct sched_destination *d =
+        container_of(s->ready.first, const struct sched_destination, in_ready);
+    struct job *parked = container_of(d->parked.first, struct peer, in_parked)->job;
+    return runnable == NULL || parked->position < runnable->position ? parked : runnable;
+}

@@ -1,0 +1,39 @@
+/* Which jobs selection must look at. A job that was passed over and can change only when one of its
+ * destinations opens is parked at these, so that selection finds the first job of an open
+ * destination without a step for each of the others. Owner thread only.
+ *
+ * The blocker tags of 5.8 are exact: a parked job is blocked when selection passed its position
+ * since all jobs were unblocked last (sched.passed), and so are the destinations where a blocked
+ * job is parked. Unblocking all jobs is therefore one assignment. */
+#ifndef SCHED_PARKING_H
+#define SCHED_PARKING_H
+
+#include "sched/sched.h"
+
+struct job;
+struct peer;
+struct sched_destination;
+
+void parking_init(struct sched *s);
+/* Linked, to be looked at; its position is set. */
+void parking_add(struct sched *s, struct job *j);
+void parking_remove(struct sched *s, struct job *j);
+/* Passed over: parked where that is possible, else set aside. */
+void parking_block(struct sched *s, struct job *j);
+/* To be looked at again; whether blocked or not. */
+void parking_run(struct sched *s, struct job *j);
+/* Its recipients, slots or entries changed: it may have to be looked at after all. */
+void parking_review(struct sched *s, struct job *j);
+/* No job and no destination is blocked any more. */
+void parking_unblock_all(struct sched *s);
+/* A waiting peer has no entry left. */
+void parking_forget_peer(struct sched *s, struct peer *p);
+/* It opened or closed. */
+void parking_update(struct sched *s, struct sched_destination *d);
+bool parking_is_blocked(const struct sched *s, const struct job *j);
+/* Some blocked job waits for it, and it was not reconsidered since. */
+bool parking_blocks(const struct sched *s, const struct sched_destination *d);
+/* The first job from a position on that must be looked at; NULL when none is left. */
+struct job *parking_next(const struct sched *s, uint64_t position);
+
+#endif

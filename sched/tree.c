@@ -1,0 +1,154 @@
+/* The treap of sched/tree.h. Called by the objects of this folder that keep others in order. Knows
+ * nothing of what the nodes are embedded in. */
+#include "sched/tree.h"
+
+#include <assert.h>
+
+void tree_init(struct tree *t, tree_key *key)
+{
+    *t = (struct tree){.key = key, .random = 2463534242u};
+}
+
+static uint32_t next_random(struct tree *t)
+{
+    t->random ^= t->random << 13;
+    t->random ^= t->random >> 17;
+    t->random ^= t->random << 5;
+    return t->random;
+}
+
+static void replace_child(struct tree *t, struct tree_node *old, struct tree_node *with)
+{
+    struct tree_node *parent = old->parent;
+    if (parent == NULL) {
+        t->root = with;
+    } else if (parent->left == old) {
+        parent->left = with;
+    } else {
+        parent->right = with;
+    }
+    if (with != NULL) {
+        with->parent = parent;
+    }
+}
+
+/* n takes the place of its parent. */
+static void rotate_up(struct tree *t, struct tree_node *n)
+{
+    struct tree_node *parent = n->parent;
+    struct tree_node *moved;
+    replace_child(t, parent, n);
+    if (parent->left == n) {
+        moved = n->right;
+        parent->left = moved;
+        n->right = parent;
+    } else {
+        moved = n->left;
+        parent->right = moved;
+        n->left = parent;
+    }
+    if (moved != NULL) {
+        moved->parent = parent;
+    }
+    parent->parent = n;
+}
+
+static void attach(struct tree *t, struct tree_node *n)
+{
+    uint64_t key = t->key(n);
+    if (t->last != NULL && t->key(t->last) <= key) {
+        n->parent = t->last;
+        t->last->right = n;
+        t->last = n;
+        return;
+    }
+    struct tree_node *parent = NULL, **place = &t->root;
+    bool is_first = true;
+    while (*place != NULL) {
+        parent = *place;
+        bool goes_right = t->key(parent) <= key;
+        is_first = is_first && !goes_right;
+        place = goes_right ? &parent->right : &parent->left;
+    }
+    *place = n;
+    n->parent = parent;
+    if (is_first) {
+        t->first = n;
+    }
+    if (t->last == NULL) {
+        t->last = n;
+    }
+}
+
+void tree_insert(struct tree *t, struct tree_node *n)
+{
+    n->left = n->right = NULL;
+    n->priority = next_random(t);
+    attach(t, n);
+    while (n->parent != NULL && n->parent->priority < n->priority) {
+        rotate_up(t, n);
+    }
+}
+
+void tree_remove(struct tree *t, struct tree_node *n)
+{
+    assert(tree_node_is_linked(n));
+    if (t->first == n) {
+        t->first = tree_next(n);
+    }
+    if (t->last == n) {
+        t->last = tree_previous(n);
+    }
+    while (n->left != NULL && n->right != NULL) {
+        rotate_up(t, n->left->priority > n->right->priority ? n->left : n->right);
+    }
+    replace_child(t, n, n->left != NULL ? n->left : n->right);
+    tree_node_init(n);
+}
+
+struct tree_node *tree_next(const struct tree_node *n)
+{
+    if (n->right != NULL) {
+        struct tree_node *at = n->right;
+        while (at->left != NULL) {
+            at = at->left;
+        }
+        return at;
+    }
+    while (n->parent != NULL && n->parent->right == n) {
+        n = n->parent;
+    }
+    return n->parent;
+}
+
+struct tree_node *tree_previous(const struct tree_node *n)
+{
+    if (n->left != NULL) {
+        struct tree_node *at = n->left;
+        while (at->right != NULL) {
+            at = at->right;
+        }
+        return at;
+    }
+    while (n->parent != NULL && n->parent->left == n) {
+        n = n->parent;
+    }
+    return n->parent;
+}
+
+struct tree_node *tree_find_from(const struct tree *t, uint64_t key)
+{
+    if (t->first == NULL || t->key(t->first) >= key) {
+        return t->first;
+    }
+    struct tree_node *found = NULL, *at = t->root;
+    while (at != NULL) {
+        if (t->key(at) >= key) {
+            found = at;
+            at = at->left;
+        } else {
+            at = at->right;
+        }
+    }
+    return found;
+}
