@@ -1,4 +1,5 @@
 """Fixtures: every daemon and peer of a test has its own folder and addresses and ends with it."""
+import itertools
 import os
 import shutil
 import sys
@@ -34,11 +35,10 @@ class Place:
     def __init__(self, folder):
         self.folder = folder
         self.closers = []
-        self.count = 0
+        self.numbers = itertools.count(1)
 
     def subfolder(self, name):
-        self.count += 1
-        path = os.path.join(self.folder, f'{name}{self.count}')
+        path = os.path.join(self.folder, f'{name}{next(self.numbers)}')
         os.mkdir(path)
         return path
 

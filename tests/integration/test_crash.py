@@ -83,6 +83,11 @@ class Killer:
             pass  # the moment has come
 
 
+# What a killed daemon had written is still in the receiver's socket: its copy may be noted a moment
+# after the kill.
+SOCKET_SECONDS = 0.5
+
+
 def per_crash(times, duplicates):
     """How many copies each crash repeated. The first crash after a copy is the one that forgot it."""
     counts = [0] * len(times)
@@ -90,6 +95,8 @@ def per_crash(times, duplicates):
         crash = bisect.bisect_left(times, before)
         if crash < len(times) and times[crash] <= after:
             counts[crash] += 1
+        elif crash > 0 and before - times[crash - 1] < SOCKET_SECONDS:
+            counts[crash - 1] += 1
     return counts
 
 

@@ -2,8 +2,11 @@
 import itertools
 import os
 import socket
+import threading
 
 _numbers = itertools.count(1)
+_given = set()
+_lock = threading.Lock()
 _net = 64 + os.getpid() % 128
 
 
@@ -14,10 +17,16 @@ def fresh_address():
     return f'127.{_net}.{1 + number // 250}.{1 + number % 250}'
 
 
-def free_port(address='127.0.0.1', kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind((address, 0))
-        return probe.getsockname()[1]
+def free_port(address='127.0.0.1'):
+    """Never the same twice: its taker binds it later."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+            port = probe.getsockname()[1]
+        with _lock:
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 def free_port_of_both():

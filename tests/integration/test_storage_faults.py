@@ -1,0 +1,207 @@
+"""Storage that fails under the daemon: EIO and ENOSPC at the n-th write, sync or other call. Mail that
+is not stored is never accepted, nothing accepted is lost, and all goes on by itself."""
+import concurrent.futures
+import os
+import resource
+import smtplib
+
+import pytest
+
+from support.client import Client, message
+from support.tools import PRELOAD
+from support.wait import until
+
+pytestmark = pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library here')
+
+
+class Bed:
+    """A daemon whose storage can be made to fail while a switch file exists."""
+
+    def __init__(self, place, **fault):
+        self.receiver = place.receiver()
+        self.daemon = place.sluice(start=False, routes={'*': ('smtp', self.receiver.nexthop)})
+        self.switch = os.path.join(self.daemon.folder, 'switch')
+        self.daemon.env = {'LD_PRELOAD': PRELOAD, 'FAULT_FOLDER': self.daemon.spool,
+                           'FAULT_SWITCH': self.switch, **fault}
+        self.accepted = []
+        self.refused = []
+        self.unknown = []
+        self.number = 0
+
+    def start(self):
+        self.daemon.start()
+        return self
+
+    def on(self):
+        with open(self.switch, 'w', encoding='ascii'):
+            pass
+
+    def off(self):
+        if os.path.exists(self.switch):
+            os.unlink(self.switch)
+
+    def offer(self, size=500):
+        """One message, and what became of it."""
+        self.number += 1
+        name = f'm{self.number}@x.test'
+        try:
+            with Client(self.daemon) as client:
+                client.ehlo()
+                reply = client.say('MAIL FROM:<a@a.test>')
+                if reply.code == 250:
+                    client.say(f'RCPT TO:<{name}>', 250)
+                    reply = client.say('DATA')
+                if reply.code == 354:
+                    body = message(name) + b'x' * 70 + b'\r\n'
+                    client.send(body + (b'y' * 98 + b'\r\n') * (size // 100) + b'.\r\n')
+                    reply = client.reply()
+        except (EOFError, OSError):
+            self.unknown.append(name)
+            return None
+        if reply.code == 250:
+            self.accepted.append(name)
+        else:
+            assert 400 <= reply.code < 500, reply
+            self.refused.append(name)
+        return reply.code
+
+    def is_accepting(self):
+        return self.offer() == 250
+
+    def check(self):
+        """After the fault: everything accepted arrived, once, and nothing that was refused."""
+        got = until(lambda: {r for m in list(self.receiver.messages) for r in m.recipients} >=
+                    set(self.accepted) and [r for m in list(self.receiver.messages)
+                                            for r in m.recipients],
+                    lambda: (f'{set(self.accepted)} to arrive, lost: ' + str(
+                        set(self.accepted) - {r for m in self.receiver.messages
+                                              for r in m.recipients}) +
+                             self.daemon.log()[-2000:]))
+        assert not set(got) & set(self.refused)
+        assert len(got) == len(set(got)), got
+        assert set(got) <= set(self.accepted) | set(self.unknown)
+
+
+KINDS = {
+    'eio': {'FAULT_ERRNO': 'EIO'},
+    'enospc': {'FAULT_ERRNO': 'ENOSPC'},
+    'eio for long': {'FAULT_ERRNO': 'EIO', 'FAULT_TIMES': '3'},
+    'enospc for long': {'FAULT_ERRNO': 'ENOSPC', 'FAULT_TIMES': '3'},
+    'done but failed': {'FAULT_ERRNO': 'EIO', 'FAULT_ACTION': 'late'},
+    'half': {'FAULT_ERRNO': 'ENOSPC', 'FAULT_ACTION': 'short'},
+}
+CALLS = ['write', 'sync', 'write,sync,size,open,name']
+POINTS = (1, 2, 3, 4, 5, 7, 9, 12, 16)
+
+
+def one_fault(place, calls, kind, at):
+    bed = Bed(place, FAULT_AT=str(at), FAULT_CALLS=calls, **KINDS[kind]).start()
+    bed.on()
+    for n in range(8):
+        bed.offer(200000 if n == 5 else 500)
+    until(bed.is_accepting, lambda: f'mail to be accepted again:\n{bed.daemon.log()}')
+    bed.check()
+    bed.daemon.wait_empty()
+    assert bed.daemon.stop() == 0
+    bed.receiver.close()
+    return bool(bed.refused)
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_one_fault(place, kind):
+    """At the n-th call, for many n, each in a daemon of its own."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=6) as pool:
+        jobs = [pool.submit(one_fault, place, calls, kind, at) for calls in CALLS for at in POINTS]
+        refused = [job.result() for job in jobs]
+    assert sum(refused) >= 5  # the faults hit intake
+
+
+@pytest.mark.parametrize('error', ['EIO', 'ENOSPC', 'EDQUOT', 'EROFS'])
+def test_storage_is_gone_and_comes_back(place, error):
+    bed = Bed(place, FAULT_AT='1', FAULT_TIMES='0', FAULT_ERRNO=error,
+              FAULT_CALLS='write,sync,size').start()
+    for _ in range(5):
+        assert bed.offer() == 250
+    bed.on()
+    codes = [bed.offer() for _ in range(20)]
+    assert 250 not in codes and all(400 <= code < 500 for code in codes), codes
+    assert bed.daemon.is_alive()
+    bed.off()
+    until(bed.is_accepting, lambda: f'mail to be accepted again:\n{bed.daemon.log()}')
+    bed.check()
+    bed.daemon.wait_empty()
+    assert bed.daemon.stop() == 0
+
+
+def test_results_wait_for_the_storage(place):
+    """Delivered while nothing can be written: the result is stored later, and nothing repeats."""
+    bed = Bed(place, FAULT_AT='1', FAULT_TIMES='0', FAULT_CALLS='write,sync,size')
+    bed.receiver.close()
+    slow = []
+
+    def answers(verb, argument, _):
+        if verb == '.':
+            slow.append(argument)
+            bed.on()
+        return None
+    bed.receiver = place.receiver(answers=answers)
+    bed.daemon.routes = {'*': ('smtp', bed.receiver.nexthop)}
+    bed.daemon.write_config()
+    bed.start()
+    assert bed.offer() == 250
+    until(lambda: bed.receiver.messages, 'the delivery')
+    code = until(lambda: bed.offer(), 'an answer')
+    assert code != 250
+    bed.off()
+    bed.receiver.answers = None
+    bed.daemon.wait_empty()
+    until(bed.is_accepting, 'mail to be accepted again')
+    bed.check()
+    assert bed.daemon.stop() == 0
+
+
+def test_stop_while_the_storage_is_gone(place):
+    """It ends, and what was accepted is there at the next start."""
+    bed = Bed(place, FAULT_AT='1', FAULT_TIMES='0', FAULT_CALLS='write,sync,size')
+    bed.daemon.transports = {'smtp': {'hold': True}}
+    bed.daemon.write_config()
+    bed.start()
+    for _ in range(5):
+        assert bed.offer() == 250
+    bed.on()
+    assert bed.offer() != 250
+    bed.daemon.signal(15)
+    bed.daemon.wait_exit(30)
+    bed.off()
+    bed.daemon.transports = {'smtp': {}}
+    bed.daemon.write_config()
+    bed.daemon.start()
+    bed.check()
+
+
+def test_out_of_descriptors(place):
+    """New clients wait; the daemon goes on."""
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
+    pid, kind = daemon.process.pid, resource.RLIMIT_NOFILE
+    _, hard = resource.prlimit(pid, kind)
+    used = len(os.listdir(f'/proc/{pid}/fd'))
+    resource.prlimit(pid, kind, (used + 10, hard))
+    clients = []
+    for _ in range(30):
+        client = Client(daemon, greet=False)
+        clients.append(client)
+    assert daemon.is_alive()
+    for client in clients:
+        client.close()
+    resource.prlimit(pid, kind, (hard, hard))
+
+    def works():
+        try:
+            with smtplib.SMTP('127.0.0.1', daemon.port, timeout=2) as client:
+                client.sendmail('a@a.test', ['x@x.test'], 'Subject: x\r\n\r\nx\r\n')
+            return True
+        except OSError:
+            return False
+    until(works, 'a client to be served')
+    receiver.wait()
