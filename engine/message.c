@@ -187,7 +187,7 @@ bool message_id_parse(struct slice text, uint64_t *ret)
         if (c >= '0' && c <= '9') {
             digit = (uint64_t)(c - '0');
         } else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f') {
-            digit = (uint64_t)((c | 0x20) - 'a' + 10);
+            digit = (uint64_t)((c | 0x20) - 'a') + 10;
         } else {
             return false;
         }

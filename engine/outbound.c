@@ -264,35 +264,37 @@ static void try_again(struct outbound *c)
 
 /* --- the dialogue ------------------------------------------------------------------------------ */
 
-static void go_on_idle(struct outbound *c);
-
-static void start_transaction(struct outbound *c)
+/* returns false when it could not begin and its recipients have their verdict */
+static bool start_transaction(struct outbound *c)
 {
     const struct smtp_transaction *t = request_begin_transaction(&c->request, &c->smtp.features);
     c->uses++;
     int err = smtp_client_start(&c->smtp, t, c->worker->now);
-    if (err != 0) {
-        struct outcome_verdict verdict = {
-            .class = err == -ENOMEM ? OUTCOME_SOFT : OUTCOME_HARD,
-            .scope = OUTCOME_SCOPE_MESSAGE,
-            .stage = OUTCOME_STAGE_LOCAL,
-            .status = outcome_status_of(err == -ENOMEM ? "4.3.0" : "5.1.3"),
-            .text = err == -ENOMEM ? SLICE("out of memory") : SLICE("bad address syntax"),
-        };
-        request_rest(&c->request, &verdict);
-        request_end_transaction(&c->request, true);
-        go_on_idle(c);
+    if (err == 0) {
+        return true;
     }
+    const struct outcome_verdict verdict = {
+        .class = err == -ENOMEM ? OUTCOME_SOFT : OUTCOME_HARD,
+        .scope = OUTCOME_SCOPE_MESSAGE,
+        .stage = OUTCOME_STAGE_LOCAL,
+        .status = outcome_status_of(err == -ENOMEM ? "4.3.0" : "5.1.3"),
+        .text = err == -ENOMEM ? SLICE("out of memory") : SLICE("bad address syntax"),
+    };
+    request_rest(&c->request, &verdict);
+    request_end_transaction(&c->request, true);
+    return false;
 }
 
-/* A transaction is over and the connection is good. */
-static void go_on_idle(struct outbound *c)
+/* The connection is good and no transaction is under way: the next one, with recipients that were
+ * not in any yet, or the end of the delivery. */
+static void go_on(struct outbound *c)
 {
-    if (request_is_undecided(&c->request)) {
-        if (request_has_untried(&c->request)) {
-            start_transaction(c); /* recipients beyond what one transaction takes */
+    while (request_has_untried(&c->request)) {
+        if (start_transaction(c)) {
             return;
         }
+    }
+    if (request_is_undecided(&c->request)) {
         smtp_client_quit(&c->smtp, c->worker->now); /* the rest goes to the next server */
         return;
     }
@@ -311,12 +313,10 @@ static void ready_for_mail(struct outbound *c)
     if (c->request.delivery == NULL) {
         return;
     }
-    if (request_has_transaction(&c->request)) {
-        go_on_idle(c);
-        return;
+    if (!request_has_transaction(&c->request)) {
+        request_greeted(&c->request, settings(c));
     }
-    request_greeted(&c->request, settings(c));
-    start_transaction(c);
+    go_on(c);
 }
 
 static void begin_tls(struct outbound *c)
@@ -713,7 +713,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     request_reuse(&c->request, settings(c), c->hosts, c->host);
     c->state = TALKING;
-    start_transaction(c);
+    go_on(c);
     if (drain_events(c)) {
         run(c);
     }

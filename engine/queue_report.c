@@ -98,7 +98,10 @@ static void put_error(struct answer *a, const char *code, const char *text)
 /* A string that may hold anything: what is no UTF-8 is shown as '?'. */
 static json_t *json_text(struct slice s)
 {
-    json_t *j = json_stringn(s.data == NULL ? "" : s.data, s.len);
+    if (s.len == 0) {
+        return json_string("");
+    }
+    json_t *j = json_stringn(s.data, s.len);
     if (j != NULL) {
         return j;
     }
@@ -107,7 +110,11 @@ static json_t *json_text(struct slice s)
         return NULL;
     }
     for (size_t i = 0; i < s.len; i++) {
-        copy[i] = (unsigned char)s.data[i] < 128 ? s.data[i] : '?';
+        char byte = s.data[i];
+        copy[i] = '?';
+        if ((unsigned char)byte < 128) {
+            copy[i] = byte;
+        }
     }
     j = json_stringn(copy, s.len);
     free(copy);
