@@ -1,17 +1,6 @@
 /* Owns: the listening socket and one connection at a time. */
 #include "engine/control.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rcu.h"
@@ -22,6 +11,17 @@
 #include "engine/queue_report.h"
 #include "engine/worker.h"
 #include "net/listen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 enum { PEER_PATIENCE = 10 }; /* seconds for a request line, or for the client to take an answer */
 
@@ -112,7 +112,8 @@ static void run(void *arg)
     rcu_awake();
 }
 
-/* --- life -------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------
+ */
 
 static int bind_socket(const char *path, int *ret)
 {

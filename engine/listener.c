@@ -1,13 +1,5 @@
 #include "engine/listener.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/hash.h"
 #include "engine/auth.h"
@@ -15,6 +7,14 @@
 #include "engine/spool_store.h"
 #include "net/listen.h"
 #include "net/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { LISTEN_BACKLOG = 1024 };
 

@@ -2,14 +2,6 @@
  * reader that is open for one page of an answer at a time. */
 #include "engine/queue_report.h"
 
-#include <errno.h>
-#include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/rcu.h"
@@ -20,6 +12,14 @@
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "sched/sched.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum {
     LIST_DEFAULT = 1000,
@@ -42,7 +42,8 @@ struct answer {
     bool has_failed; /* the client went away or does not read */
 };
 
-/* --- answering --------------------------------------------------------------------------------- */
+/* --- answering ---------------------------------------------------------------------------------
+ */
 
 /* A client may read as slowly as it likes: no spool reader is open here, nothing found under RCU is
  * kept over the call, and the thread is offline. */
@@ -141,7 +142,8 @@ static void set_time(json_t *o, const char *key, usec_t t)
     (void)json_object_set_new(o, key, json_time(t)); /* likewise */
 }
 
-/* --- which messages are active ------------------------------------------------------------------- */
+/* --- which messages are active -------------------------------------------------------------------
+ */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -179,11 +181,12 @@ static void read_active(struct queue_report *q)
 
 static bool is_active(const struct queue_report *q, uint64_t id)
 {
-    return q->active_count > 0 && bsearch(&id, q->active, q->active_count, sizeof(*q->active),
-                                          compare_ids) != NULL;
+    return q->active_count > 0 &&
+           bsearch(&id, q->active, q->active_count, sizeof(*q->active), compare_ids) != NULL;
 }
 
-/* --- messages ---------------------------------------------------------------------------------- */
+/* --- messages ----------------------------------------------------------------------------------
+ */
 
 struct recipient_count {
     uint32_t pending;
@@ -194,8 +197,7 @@ struct recipient_count {
 static void count_recipients(struct queue_report *q, const struct spool_envelope *e,
                              struct recipient_count *ret)
 {
-    uint32_t batches =
-        (e->recipient_count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
+    uint32_t batches = (e->recipient_count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
     *ret = (struct recipient_count){.pending = e->recipient_count};
     for (uint32_t b = 0; b < batches; b++) {
         struct slice states;
@@ -324,8 +326,7 @@ static json_t *recipient_object(struct queue_report *q, uint64_t id, struct slic
     set_number(o, "index", index);
     set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
     if (router_route(q->engine->router, domain_of(address), &route)) {
-        set_text(o, "transport",
-                 slice_of(q->engine->config->transports[route.transport].name));
+        set_text(o, "transport", slice_of(q->engine->config->transports[route.transport].name));
         set_text(o, "destination", route.nexthop);
     }
     if (spool_read_reason(q->reader, id, index, &reason) == 0) {
@@ -403,7 +404,8 @@ static void answer_show(struct queue_report *q, struct answer *a, uint64_t id)
     put_end(a, false);
 }
 
-/* --- counts ------------------------------------------------------------------------------------ */
+/* --- counts ------------------------------------------------------------------------------------
+ */
 
 static void put_destinations(struct queue_report *q, struct answer *a, uint32_t transport,
                              struct sched_counters *total)
@@ -416,14 +418,14 @@ static void put_destinations(struct queue_report *q, struct answer *a, uint32_t 
     struct sched_counters counters;
     uint64_t cursor = 0;
     while (sched_view_destinations(s, &cursor, &d)) {
-        json_t *o = json_pack(
-            "{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
-            e->config->transports[transport].name, "destination", json_text(d.name), "state",
-            states[d.state], "why", sched_why_text(d.why), "window", d.window, "busy", d.busy,
-            "todo", d.todo, "connections", d.connections, "idle", d.idle, "delivered",
-            (json_int_t)d.delivered, "deferred", (json_int_t)d.deferred);
-        if (o != NULL && (d.state == SCHED_DESTINATION_DEAD ||
-                          d.state == SCHED_DESTINATION_SUSPENDED)) {
+        json_t *o =
+            json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
+                      e->config->transports[transport].name, "destination", json_text(d.name),
+                      "state", states[d.state], "why", sched_why_text(d.why), "window", d.window,
+                      "busy", d.busy, "todo", d.todo, "connections", d.connections, "idle", d.idle,
+                      "delivered", (json_int_t)d.delivered, "deferred", (json_int_t)d.deferred);
+        if (o != NULL &&
+            (d.state == SCHED_DESTINATION_DEAD || d.state == SCHED_DESTINATION_SUSPENDED)) {
             set_time(o, "until", clock_wall() + (d.state_until - clock_mono()));
         }
         put_object(a, o);
@@ -465,8 +467,7 @@ static void answer_counts(struct queue_report *q, struct answer *a)
         set_number(o, "incoming", spool.incoming);
         set_number(o, "deferred", spool.deferred);
         set_number(o, "quarantined", spool.quarantined);
-        set_number(o, "active",
-                   atomic_load_explicit(&e->active_messages, memory_order_relaxed));
+        set_number(o, "active", atomic_load_explicit(&e->active_messages, memory_order_relaxed));
         set_number(o, "recipients_in_core", total.recipients_in_core);
         set_number(o, "entries_waiting", total.entries_waiting);
         set_number(o, "entries_in_flight", total.entries_in_flight);
@@ -486,7 +487,8 @@ static void answer_counts(struct queue_report *q, struct answer *a)
     put_end(a, false);
 }
 
-/* --- requests ---------------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------------------
+ */
 
 static bool parse_number(struct slice s, uint64_t *ret)
 {

@@ -1,4 +1,5 @@
-/* Answers to the `queue` requests of the control socket, as engine/control_client.h defines them. */
+/* Answers to the `queue` requests of the control socket, as engine/control_client.h defines them.
+ */
 #ifndef ENGINE_QUEUE_REPORT_H
 #define ENGINE_QUEUE_REPORT_H
 

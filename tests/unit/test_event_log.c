@@ -1,6 +1,5 @@
 /* Event lines, parsed by a library that nobody here wrote; delays against the vectors LG; the file
  * through rotation and torn ends. */
-#include <time.h>
 #include "engine/event_log.h"
 #include "tests/unit/unit.h"
 
@@ -13,6 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static void delays_have_two_digits(void **state)
