@@ -7,7 +7,8 @@
 static int usage(void)
 {
     (void)fputs("usage: sluice-sim script FILE...\n"
-                "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--json]\n"
+                "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--size N] "
+                "[--json]\n"
                 "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n",
                 stderr);
     return 2;

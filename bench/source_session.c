@@ -11,6 +11,7 @@
 
 #define READ_BYTES    (16UL * 1024)
 #define REPLY_MAX     (64UL * 1024) /* bytes of one line */
+#define WRITE_BYTES   (64UL * 1024) /* of pipelined commands kept ready */
 #define BACKOFF_FIRST (50 * USEC_PER_MSEC)
 #define BACKOFF_LAST  USEC_PER_SEC
 
@@ -127,12 +128,30 @@ static void put_rcpt(struct source_session *s, uint32_t index)
     buf_append_str(&s->out, ">\r\n");
 }
 
+/* Pipelined: as many commands as the output should hold; a million recipients never wait in
+ * memory. */
+static void fill_envelope(struct source_session *s)
+{
+    const struct source_options *o = s->load->options;
+    if (!s->has_pipelining || !s->has_offer || s->is_envelope_put) {
+        return;
+    }
+    while (s->put < o->recipients && s->out.len < WRITE_BYTES) {
+        put_rcpt(s, s->put++);
+    }
+    if (s->put == o->recipients) {
+        buf_append_str(&s->out, "DATA\r\n");
+        s->is_envelope_put = true;
+    }
+}
+
 static void begin_offer(struct source_session *s)
 {
     const struct source_options *o = s->load->options;
     s->has_offer = true;
     s->is_content_sent = false;
-    s->answered = s->accepted = 0;
+    s->is_envelope_put = false;
+    s->put = s->answered = s->accepted = 0;
     s->verdict = 0;
     buf_clear(&s->refused);
     int err = source_load_offered(s->load, &s->offer);
@@ -141,12 +160,7 @@ static void begin_offer(struct source_session *s)
         return;
     }
     buf_printf(&s->out, "MAIL FROM:<%s>\r\n", o->sender);
-    if (s->has_pipelining) {
-        for (uint32_t i = 0; i < o->recipients; i++) {
-            put_rcpt(s, i);
-        }
-        buf_append_str(&s->out, "DATA\r\n");
-    }
+    fill_envelope(s);
     s->state = SOURCE_MAIL;
     arm(s, o->timeout);
 }
@@ -339,7 +353,11 @@ static bool take_reply(struct source_session *s)
 /* returns: false when the connection was lost or replaced */
 static bool flush(struct source_session *s)
 {
-    while (s->out.len > 0 && stream_can_write(&s->stream)) {
+    for (;;) {
+        fill_envelope(s);
+        if (s->out.len == 0 || !stream_can_write(&s->stream)) {
+            return true;
+        }
         ssize_t n = stream_write(&s->stream, s->out.data, s->out.len, false);
         if (n == ERR_AGAIN) {
             return true;
@@ -350,7 +368,6 @@ static bool flush(struct source_session *s)
         }
         buf_consume(&s->out, (size_t)n);
     }
-    return true;
 }
 
 static void advance(struct source_session *s)

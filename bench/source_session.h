@@ -46,10 +46,12 @@ struct source_session {
     bool has_offer;
     struct source_offer offer;
     bool is_content_sent;
-    uint32_t answered;  /* recipients */
-    uint32_t accepted;  /* of those */
-    struct buf refused; /* addresses, LF each */
-    int verdict;        /* code of the first refusal; 0 = none */
+    bool is_envelope_put; /* pipelined: DATA is in the output too */
+    uint32_t put;         /* pipelined: recipients that are, or were, in the output */
+    uint32_t answered;    /* recipients */
+    uint32_t accepted;    /* of those */
+    struct buf refused;   /* addresses, LF each */
+    int verdict;          /* code of the first refusal; 0 = none */
     char reason[200];
 };
 

@@ -240,6 +240,13 @@ const struct config_option config_options[] = {
          "More recipients are read after this time even when fewer fit."),
     INT("process_limit", SCHED(process_limit), "100", 1, 65535,
         "Open connections of the transport, all destinations together."),
+    INT("max_message_concurrency", SCHED(max_message_concurrency), "0", 0, 65535,
+        "Deliveries of one message in flight that never keep it from a further connection; beyond "
+        "them scale_max_concurrency decides, and without that the message only uses connections "
+        "that are idle. 0: no such allowance, and no limit when scale_max_concurrency is 0 too."),
+    INT("scale_max_concurrency", SCHED(scale_max_concurrency), "0", 0, 65535,
+        "A message may have so many deliveries in flight for each connection that the transport "
+        "could still use; with 10, one message takes 91 % of an idle transport. 0: none."),
     INT("pipeline_depth", SCHED(pipeline_depth), "16", 1, 1000,
         "Deliveries in flight on one connection; how many are really sent ahead is measured. 1: "
         "one after the other, as Postfix does."),

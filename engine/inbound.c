@@ -16,17 +16,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config.h"
-#include "engine/date.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/reception.h"
 #include "engine/spool_writer.h"
-#include "net/listen.h"
 #include "net/smtp_server.h"
 #include "net/stream.h"
 #include "net/tls.h"
-
-/* How long a listener rests when no descriptor is left. */
-static const usec_t accept_rest = 500 * USEC_PER_MSEC;
 
 enum {
     STEPS_PER_PASS = 256,        /* of one session, so that it cannot starve the others */
@@ -45,11 +41,8 @@ struct inbound {
     struct stream stream;
     struct smtp_server smtp;
     struct sockaddr_storage peer;
-    struct buf body;       /* decoded content not yet in the intake */
+    struct reception reception;
     struct buf input;      /* received and not yet consumed */
-    struct buf spill;      /* recipients of the next batch while one is being staged */
-    uint32_t spill_count;
-    struct intake *intake; /* the reception, here or away */
     bool is_counted;       /* in the listener's limits */
     bool is_away;
     bool is_handshaking;
@@ -61,26 +54,19 @@ static void run(struct inbound *c);
 
 /* --- end of a session ----------------------------------------------------------------------------- */
 
-static void drop_intake(struct inbound *c)
+static void drop_reception(struct inbound *c)
 {
-    if (c->intake == NULL) {
-        return;
+    uint64_t staged = reception_drop(&c->reception);
+    if (staged != 0) {
+        outbox_put(&c->worker->to_writer, LETTER_DISCARD, NULL, staged);
     }
-    if (c->intake->is_staged) {
-        outbox_put(&c->worker->to_writer, LETTER_DISCARD, NULL, c->intake->envelope.id);
-    }
-    intake_free(c->intake);
-    c->intake = NULL;
-    buf_clear(&c->spill);
-    c->spill_count = 0;
 }
 
 static void free_session(struct inbound *c)
 {
-    drop_intake(c);
-    buf_fini(&c->body);
+    drop_reception(c);
+    reception_fini(&c->reception);
     buf_fini(&c->input);
-    buf_fini(&c->spill);
     smtp_server_fini(&c->smtp);
     free(c);
 }
@@ -130,147 +116,53 @@ static void accept_envelope(struct inbound *c)
         /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
         waker_kick(&spool_writer_box(e->writer)->waker);
     }
-    c->intake = is_reserved ? intake_new() : NULL; /* NULL: refused below */
-    if (c->intake == NULL) {
+    if (!is_reserved ||
+        reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
     }
-    c->intake->envelope.id = id;
-    c->intake->worker = (uint16_t)c->worker->index;
-    c->intake->connection = c;
     smtp_server_answer(&c->smtp, 250, "2.1.0", "Ok", now);
-}
-
-static void append_packed(struct buf *packed, struct slice address)
-{
-    unsigned char length[2] = {(unsigned char)(address.len >> 8), (unsigned char)address.len};
-    buf_append(packed, length, sizeof(length));
-    buf_append_slice(packed, address);
 }
 
 static void send_part(struct inbound *c, uint32_t kind)
 {
-    struct intake *in = c->intake;
+    struct intake *in = c->reception.intake;
     atomic_fetch_add_explicit(&c->worker->engine->intake_bytes, in->body.len + in->packed.len,
                               memory_order_relaxed);
     c->is_away = true;
     outbox_put(&c->worker->to_writer, kind, in, 0);
 }
 
-/* Takes the batch over; a full one goes to the spool at once, so that an envelope of any size needs
- * the memory of two batches. */
+/* A full batch goes to the spool at once, so that an envelope of any size needs the memory of two. */
 static void take_recipients(struct inbound *c)
 {
-    struct intake *in = c->intake;
-    struct slice address;
-    size_t at = 0;
-    if (in->envelope.recipient_count == 0) {
-        /* The first content of the message, whoever sends it. */
-        char id[MESSAGE_ID_TEXT], date[DATE_BYTES];
-        message_id_format(in->envelope.id, id);
-        in->envelope.created = clock_wall();
-        date_format(in->envelope.created, date);
-        smtp_server_received_header(&c->smtp, slice_of(id), slice_of(date), &c->body);
-    }
-    while (smtp_server_recipient_next(&c->smtp, &at, &address)) {
-        in->envelope.recipient_count++;
-        if (in->packed_count < SPOOL_BATCH_RECIPIENTS) {
-            append_packed(&in->packed, address);
-            in->packed_count++;
-        } else {
-            append_packed(&c->spill, address);
-            c->spill_count++;
-        }
-    }
-    if (in->packed.failed || c->spill.failed) {
+    bool is_full;
+    if (reception_add_recipients(&c->reception, &c->smtp, &is_full) != 0) {
         smtp_server_fail(&c->smtp, 452, "4.3.1", "Out of memory");
-        drop_intake(c);
-        return;
-    }
-    if (c->spill_count > 0) {
-        in->puts_recipients = true;
+        drop_reception(c);
+    } else if (is_full) {
         send_part(c, LETTER_STAGE);
     }
 }
 
-/* The body buffer holds a full chunk. */
 static void take_chunk(struct inbound *c)
 {
-    struct intake *in = c->intake;
-    if (in == NULL) {
-        buf_clear(&c->body); /* the transaction failed; its content is read and dropped */
+    if (c->reception.intake == NULL) {
+        buf_clear(&c->reception.body); /* the transaction failed; its content is dropped */
         return;
     }
-    struct buf swap = in->body;
-    in->body = c->body;
-    c->body = swap;
-    buf_clear(&c->body);
-    c->body.limit = SPOOL_CHUNK_BYTES;
-    in->puts_body = true;
+    reception_cut(&c->reception);
     send_part(c, LETTER_STAGE);
-}
-
-static struct slice keep_string(struct buf *strings, const char *data, size_t len)
-{
-    struct slice kept = {strings->data + strings->len, len};
-    buf_append(strings, data, len);
-    return kept;
-}
-
-static const char *protocol_name(const struct smtp_server *s)
-{
-    /* RFC 3848, RFC 6531 */
-    static const char *const names[2][2][2] = {
-        {{"ESMTP", "ESMTPA"}, {"ESMTPS", "ESMTPSA"}},
-        {{"UTF8SMTP", "UTF8SMTPA"}, {"UTF8SMTPS", "UTF8SMTPSA"}}};
-    return s->is_esmtp || s->is_smtputf8 ? names[s->is_smtputf8][s->is_tls][s->is_authenticated]
-                                         : "SMTP";
-}
-
-static int fill_envelope(struct inbound *c)
-{
-    struct intake *in = c->intake;
-    struct spool_envelope *e = &in->envelope;
-    const struct smtp_body_facts *facts = &c->smtp.body.facts;
-    struct slice user = c->smtp.is_authenticated ? c->smtp.auth_username : SLICE("");
-    struct slice sender = slice_make(c->smtp.sender.text, c->smtp.sender.len);
-    size_t helo = strlen(c->smtp.helo), peer = strlen(c->smtp.peer);
-    const char *protocol = protocol_name(&c->smtp);
-    usec_t warn_after = c->worker->engine->config->delay_warning_time;
-
-    /* Reserved as a whole: the slices point into it. */
-    if (buf_reserve(&in->strings, sender.len + helo + peer + strlen(protocol) + user.len + 1) ==
-        NULL) {
-        return -ENOMEM;
-    }
-    e->sender = keep_string(&in->strings, sender.data, sender.len);
-    e->peer_name = keep_string(&in->strings, c->smtp.helo, helo);
-    e->peer_address = keep_string(&in->strings, c->smtp.peer, peer);
-    e->protocol = keep_string(&in->strings, protocol, strlen(protocol));
-    e->auth_user = keep_string(&in->strings, user.data, user.len);
-    e->flags = (facts->has_8bit ? SPOOL_FLAG_8BIT : 0) |
-               (c->smtp.is_smtputf8 ? SPOOL_FLAG_UTF8 : 0) |
-               (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0);
-    e->warn_at = warn_after > 0 && sender.len > 0 ? e->created + warn_after : 0;
-    e->size_bytes += in->body.len;
-    return in->packed.failed || in->body.failed ? -ENOMEM : 0;
 }
 
 static void take_message(struct inbound *c)
 {
-    struct intake *in = c->intake;
-    assert(in != NULL);
-    struct buf swap = in->body;
-    in->body = c->body;
-    c->body = swap;
-    buf_clear(&c->body);
-    c->body.limit = SPOOL_CHUNK_BYTES;
-    if (fill_envelope(c) != 0) {
-        drop_intake(c);
+    usec_t warn_after = c->worker->engine->config->delay_warning_time;
+    if (reception_complete(&c->reception, &c->smtp, warn_after) != 0) {
+        drop_reception(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Out of memory", c->worker->now);
         return;
     }
-    in->message = intake_message(in);
     send_part(c, LETTER_STORE);
 }
 
@@ -309,8 +201,8 @@ static void take_event(struct inbound *c, enum smtp_server_event event)
         take_message(c);
         break;
     case SMTP_SERVER_ABORTED:
-        drop_intake(c);
-        buf_clear(&c->body);
+        drop_reception(c);
+        buf_clear(&c->reception.body);
         break;
     case SMTP_SERVER_AUTH:
         ask_password(c);
@@ -391,7 +283,7 @@ static bool feed(struct inbound *c, struct slice in, bool is_kept, int *steps)
     size_t had = in.len;
     while (*steps > 0 && !c->is_away && !c->is_handshaking && !c->is_closing) {
         enum smtp_server_event event =
-            smtp_server_step(&c->smtp, &in, &c->body, c->worker->now);
+            smtp_server_step(&c->smtp, &in, &c->reception.body, c->worker->now);
         (*steps)--;
         take_event(c, event);
         if (event == SMTP_SERVER_INPUT || event == SMTP_SERVER_WAIT) {
@@ -536,25 +428,6 @@ static void answer_error(struct inbound *c, int err, bool is_message)
     }
 }
 
-static void answer_staged(struct inbound *c, struct intake *in)
-{
-    if (in->puts_recipients) {
-        in->batch++;
-        struct buf swap = in->packed;
-        in->packed = c->spill;
-        in->packed_count = c->spill_count;
-        c->spill = swap;
-        c->spill_count = 0;
-        buf_clear(&c->spill);
-    }
-    if (in->puts_body) {
-        in->chunk++;
-        in->envelope.size_bytes += in->body.len;
-        buf_clear(&in->body);
-    }
-    in->puts_recipients = in->puts_body = false;
-}
-
 static void answer_stored(struct inbound *c, struct intake *in)
 {
     char text[64], id[MESSAGE_ID_TEXT];
@@ -579,12 +452,12 @@ void inbound_stored(struct worker *w, struct intake *in)
     }
     if (in->error != 0) {
         answer_error(c, in->error, in->is_last);
-        drop_intake(c);
+        drop_reception(c);
     } else if (in->is_last) {
         answer_stored(c, in);
-        drop_intake(c);
+        drop_reception(c);
     } else {
-        answer_staged(c, in);
+        reception_staged(&c->reception);
     }
     run(c);
 }
@@ -619,8 +492,8 @@ static void peer_text(const struct sockaddr_storage *peer, char ret[SMTP_SERVER_
     }
 }
 
-static void begin_session(struct worker *w, struct listener *l, int fd,
-                          const struct sockaddr_storage *peer, bool is_trusted)
+void inbound_begin(struct worker *w, struct listener *l, int fd,
+                   const struct sockaddr_storage *peer, bool is_trusted)
 {
     const struct sockaddr *address = (const struct sockaddr *)peer;
     enum listener_admission admission = listener_admit(l, address);
@@ -641,9 +514,8 @@ static void begin_session(struct worker *w, struct listener *l, int fd,
     c->ready.run = run_ready;
     list_init(&c->ready.link);
     list_init(&c->paused);
-    buf_init(&c->body, SPOOL_CHUNK_BYTES);
+    reception_init(&c->reception);
     buf_init(&c->input, 0);
-    buf_init(&c->spill, 0);
     stream_init(&c->stream, fd);
     smtp_server_init(&c->smtp, &l->smtp, &who, w->now);
     if (admission != LISTENER_ADMITTED) {
@@ -663,63 +535,8 @@ static void begin_session(struct worker *w, struct listener *l, int fd,
     run(c);
 }
 
-static void on_listener(struct poller_watch *watch, unsigned events)
-{
-    enum { ACCEPTS_PER_PASS = 64 };
-    struct listener_watch *lw = container_of(watch, struct listener_watch, watch);
-    struct worker *w = lw->worker;
-    (void)events;
-    for (int i = 0; i < ACCEPTS_PER_PASS; i++) {
-        struct sockaddr_storage peer;
-        socklen_t len = sizeof(peer);
-        int fd = listen_accept(watch->fd, &peer, &len);
-        if (fd == ERR_AGAIN) {
-            return;
-        }
-        if (fd < 0) {
-            /* Out of descriptors. Level-triggered, it would call again at once: it rests. Who else
-             * holds descriptors is not known, so that nothing but time can end the rest. */
-            if (w->accept_at == USEC_NEVER) {
-                log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
-                            err_str(fd));
-            }
-            w->accept_at = w->now + accept_rest;
-            if (poller_change(&w->poller, watch, 0) != 0) {
-                log_debug("listener: cannot rest, tries again in the next pass");
-            }
-            return;
-        }
-        bool is_trusted =
-            config_listener_trusts(lw->listener->config, (const struct sockaddr *)&peer);
-        begin_session(w, lw->listener, fd, &peer, is_trusted);
-    }
-}
-
-int inbound_listen(struct worker *w)
-{
-    const struct config *config = w->engine->config;
-    w->listeners = calloc(config->listener_count + 1, sizeof(*w->listeners));
-    if (w->listeners == NULL) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < config->listener_count; i++) {
-        struct listener_watch *lw = &w->listeners[i];
-        lw->worker = w;
-        lw->listener = w->engine->listeners[i];
-        int err = poller_watch(&w->poller, &lw->watch, lw->listener->fds[w->index], POLLER_READ,
-                               on_listener);
-        if (err != 0) {
-            return err;
-        }
-    }
-    return 0;
-}
-
 void inbound_drain(struct worker *w)
 {
-    for (size_t i = 0; i < w->engine->config->listener_count; i++) {
-        poller_remove(&w->poller, &w->listeners[i].watch);
-    }
     list_foreach_safe (c, &w->inbounds, struct inbound, all) {
         smtp_server_stop(&c->smtp);
         worker_run_again(w, &c->ready);
@@ -728,36 +545,17 @@ void inbound_drain(struct worker *w)
     }
 }
 
-void inbound_adopt(struct worker *w, int fd)
-{
-    struct sockaddr_storage peer = {.ss_family = AF_UNIX};
-    if (engine_gate(w->engine) & ENGINE_GATE_STOPPING) {
-        (void)close(fd); /* nothing was said */
-        return;
-    }
-    begin_session(w, w->engine->local_listener, fd, &peer, true);
-}
-
 void inbound_resume(struct worker *w)
 {
-    if (!list_is_empty(&w->paused) &&
-        atomic_load_explicit(&w->engine->intake_bytes, memory_order_relaxed) <
+    if (list_is_empty(&w->paused) ||
+        atomic_load_explicit(&w->engine->intake_bytes, memory_order_relaxed) >=
             w->engine->config->intake_memory) {
-        list_foreach_safe (c, &w->paused, struct inbound, paused) {
-            list_remove(&c->paused);
-            smtp_server_resume(&c->smtp, w->now);
-            worker_run_again(w, &c->ready);
-        }
-    }
-    if (w->now < w->accept_at) {
         return;
     }
-    w->accept_at = USEC_NEVER;
-    for (size_t i = 0; i < w->engine->config->listener_count; i++) {
-        struct poller_watch *watch = &w->listeners[i].watch;
-        if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
-            w->accept_at = w->now + accept_rest;
-        }
+    list_foreach_safe (c, &w->paused, struct inbound, paused) {
+        list_remove(&c->paused);
+        smtp_server_resume(&c->smtp, w->now);
+        worker_run_again(w, &c->ready);
     }
 }
 
@@ -766,11 +564,8 @@ void inbound_close_all(struct worker *w)
     list_foreach_safe (c, &w->inbounds, struct inbound, all) {
         if (c->is_away) {
             c->is_away = false;
-            c->intake = NULL; /* whoever holds it frees it */
+            c->reception.intake = NULL; /* whoever holds it frees it */
         }
         end_session(c);
-    }
-    for (size_t i = 0; w->listeners != NULL && i < w->engine->config->listener_count; i++) {
-        poller_remove(&w->poller, &w->listeners[i].watch);
     }
 }

@@ -11,19 +11,14 @@
 #include "engine/listener.h"
 #include "engine/worker.h"
 
-/* A worker's watch on one listener's socket. */
-struct listener_watch {
-    struct poller_watch watch;
-    struct worker *worker;
-    struct listener *listener;
-};
-
-/* Begin to accept on the worker's socket of each listener. errors: -errno, -ENOMEM */
-MUST_USE int inbound_listen(struct worker *w);
-/* Stop accepting; sessions are told at their next command. */
+/* Begin a session on a connected, non-blocking socket, which it owns from here.
+ *
+ * peer         whose limits in the listener it counts against
+ * is_trusted   may relay without AUTH */
+void inbound_begin(struct worker *w, struct listener *l, int fd,
+                   const struct sockaddr_storage *peer, bool is_trusted);
+/* Sessions are told at their next command that the daemon stops. */
 void inbound_drain(struct worker *w);
-/* A connected local socket that may relay; closed here when it cannot be served. */
-void inbound_adopt(struct worker *w, int fd);
 /* Answers from the other threads. */
 void inbound_stored(struct worker *w, struct intake *in);
 void inbound_authenticated(struct worker *w, struct auth_request *request);

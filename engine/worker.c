@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/rcu.h"
 #include "dns/resolver.h"
+#include "engine/acceptor.h"
 #include "engine/auth.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
@@ -136,7 +137,7 @@ static void take_letter(struct worker *w, const struct letter *letter)
         outbound_close(w, (uint32_t)(letter->number >> 32), (uint32_t)letter->number);
         break;
     case LETTER_ADOPT:
-        inbound_adopt(w, (int)letter->number);
+        acceptor_adopt(w, (int)letter->number);
         break;
     case LETTER_AUTHENTICATED:
         inbound_authenticated(w, letter->body);
@@ -206,9 +207,11 @@ static void pass(struct worker *w)
     }
     if (atomic_load_explicit(&w->is_draining, memory_order_relaxed) && !w->was_draining) {
         w->was_draining = true;
+        acceptor_close(w);
         inbound_drain(w);
     }
     inbound_resume(w);
+    acceptor_resume(w);
     run_ready(w);
     (void)timeout_queue_run(&w->timeouts, w->now); /* how many does not matter */
     resolver_tick(w->resolver, w->now);
@@ -248,6 +251,7 @@ static void drop_letter(const struct letter *letter)
 static void end(struct worker *w)
 {
     struct letter letter;
+    acceptor_close(w);
     inbound_close_all(w);
     outbound_close_all(w);
     while (mailbox_take(&w->box, &letter)) {
@@ -368,7 +372,7 @@ int worker_start(struct worker *w)
     outbox_init(&w->to_auth, auth_box(e->auth));
     int err = poller_watch(&w->poller, &w->box_watch, w->box.waker.fd, POLLER_READ, on_box);
     if (err == 0) {
-        err = inbound_listen(w);
+        err = acceptor_listen(w);
     }
     if (err == 0) {
         err = outbound_start(w);

@@ -30,8 +30,9 @@ def free_port(kind=socket.SOCK_STREAM):
 class Sink:
     def __init__(self, tmp_path, *options, port=None, hosts=ADDRESS):
         self.port = port or free_port()
-        self.log = tmp_path / 'sink.log'
-        with open(self.log, 'wb') as log:  # an earlier one's word does not count
+        # One for each, or the line that says it listens could be another's.
+        self.log = tmp_path / f'sink{len(list(tmp_path.glob("sink*.log")))}.log'
+        with open(self.log, 'wb') as log:
             self.process = subprocess.Popen(
                 [str(BENCH / 'sluice-sink'), '--listen', f'{hosts}:{self.port}', *options],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
@@ -275,17 +276,22 @@ def test_source_survives_a_dead_server(sink, tmp_path):
     s = sink('--ledger', str(arrivals))
     load = subprocess.Popen(
         [str(BENCH / 'sluice-source'), '--to', f'{ADDRESS}:{s.port}', '--messages', '5000',
-         '--rate', '5000', '--connections', '10', '--retry', '--reoffer', '--ledger', str(offers)],
+         '--rate', '5000', '--connections', '10', '--retry', '--reoffer', '--timeout', '30',
+         '--seconds', str(TIMEOUT), '--ledger', str(offers)],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    for kills in range(1, 4):
-        end = time.monotonic() + TIMEOUT
-        while not arrivals.exists() or arrivals.read_bytes().count(b'\n') < kills * 1000:
-            assert time.monotonic() < end and load.poll() is None
-            time.sleep(0.01)
-        s.process.kill()
-        s.process.wait()
-        s = sink('--ledger', str(arrivals), port=s.port)
-    output, _ = load.communicate(timeout=TIMEOUT)
+    try:
+        for kills in range(1, 4):
+            end = time.monotonic() + TIMEOUT
+            while not arrivals.exists() or arrivals.read_bytes().count(b'\n') < kills * 1000:
+                assert time.monotonic() < end and load.poll() is None
+                time.sleep(0.01)
+            s.process.kill()
+            s.process.wait()
+            s = sink('--ledger', str(arrivals), port=s.port)
+        output, _ = load.communicate(timeout=TIMEOUT)
+    finally:
+        load.kill()
+        load.wait()
     numbers = json.loads(output)
     lost = numbers['offered'] - numbers['reoffered'] - numbers['acked']
     assert (lost, numbers['acked'], numbers['failures'] > 0) == (0, 5000, True)

@@ -81,6 +81,8 @@ class Guest:
 
     def cut(self):
         """returns the lines that the console had passed on before the cut: they count as told"""
+        # The kernel first: it would panic over the death of its processes.
+        self.process.kill()
         os.killpg(self.process.pid, signal.SIGKILL)
         lines = self._split(self.process.stdout.read())
         self.process.wait()

@@ -39,6 +39,8 @@ static const struct promise promises[] = {
     {"delay_warning_time", false, "0h", 0, 0},
     {"confirm_delay_cleared", false, "no", 0, 0},
     {"process_limit", true, "100", 1, 65535},
+    {"max_message_concurrency", true, "0", 0, 65535},
+    {"scale_max_concurrency", true, "0", 0, 65535},
     {"pipeline_depth", true, "16", 1, 1000},
     {"smtp_tcp_port", true, "25", 1, 65535},
     {"concurrency_feedback_rule", true, "readme", 0, 0},

@@ -1,0 +1,176 @@
+#include "engine/reception.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "engine/date.h"
+#include "engine/message.h"
+#include "net/smtp_server.h"
+
+void reception_init(struct reception *r)
+{
+    *r = (struct reception){0};
+    buf_init(&r->body, SPOOL_CHUNK_BYTES);
+    buf_init(&r->spill, 0);
+}
+
+void reception_fini(struct reception *r)
+{
+    buf_fini(&r->body);
+    buf_fini(&r->spill);
+}
+
+int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *connection)
+{
+    assert(r->intake == NULL);
+    r->intake = intake_new();
+    if (r->intake == NULL) {
+        return -ENOMEM;
+    }
+    r->intake->envelope.id = id;
+    r->intake->worker = worker;
+    r->intake->connection = connection;
+    return 0;
+}
+
+uint64_t reception_drop(struct reception *r)
+{
+    if (r->intake == NULL) {
+        return 0;
+    }
+    uint64_t staged = r->intake->is_staged ? r->intake->envelope.id : 0;
+    intake_free(r->intake);
+    r->intake = NULL;
+    buf_clear(&r->spill);
+    r->spill_count = 0;
+    return staged;
+}
+
+static void append_packed(struct buf *packed, struct slice address)
+{
+    unsigned char length[2] = {(unsigned char)(address.len >> 8), (unsigned char)address.len};
+    buf_append(packed, length, sizeof(length));
+    buf_append_slice(packed, address);
+}
+
+/* Who brought the message, when, and under which name: the first content of it. */
+static void begin_content(struct reception *r, const struct smtp_server *core)
+{
+    char id[MESSAGE_ID_TEXT], date[DATE_BYTES];
+    struct spool_envelope *e = &r->intake->envelope;
+    message_id_format(e->id, id);
+    e->created = clock_wall();
+    date_format(e->created, date);
+    smtp_server_received_header(core, slice_of(id), slice_of(date), &r->body);
+}
+
+int reception_add_recipients(struct reception *r, const struct smtp_server *core, bool *ret_full)
+{
+    struct intake *in = r->intake;
+    struct slice address;
+    size_t at = 0;
+    if (in->envelope.recipient_count == 0) {
+        begin_content(r, core);
+    }
+    while (smtp_server_recipient_next(core, &at, &address)) {
+        in->envelope.recipient_count++;
+        if (in->packed_count < SPOOL_BATCH_RECIPIENTS) {
+            append_packed(&in->packed, address);
+            in->packed_count++;
+        } else {
+            append_packed(&r->spill, address);
+            r->spill_count++;
+        }
+    }
+    if (in->packed.failed || r->spill.failed) {
+        return -ENOMEM;
+    }
+    in->puts_recipients = r->spill_count > 0;
+    *ret_full = in->puts_recipients;
+    return 0;
+}
+
+static void hand_over_body(struct reception *r)
+{
+    struct buf swap = r->intake->body;
+    r->intake->body = r->body;
+    r->body = swap;
+    buf_clear(&r->body);
+    r->body.limit = SPOOL_CHUNK_BYTES;
+}
+
+void reception_cut(struct reception *r)
+{
+    hand_over_body(r);
+    r->intake->puts_body = true;
+}
+
+static struct slice keep_string(struct buf *strings, const char *data, size_t len)
+{
+    struct slice kept = {strings->data + strings->len, len};
+    buf_append(strings, data, len);
+    return kept;
+}
+
+static const char *protocol_name(const struct smtp_server *s)
+{
+    /* RFC 3848, RFC 6531 */
+    static const char *const names[2][2][2] = {
+        {{"ESMTP", "ESMTPA"}, {"ESMTPS", "ESMTPSA"}},
+        {{"UTF8SMTP", "UTF8SMTPA"}, {"UTF8SMTPS", "UTF8SMTPSA"}}};
+    return s->is_esmtp || s->is_smtputf8 ? names[s->is_smtputf8][s->is_tls][s->is_authenticated]
+                                         : "SMTP";
+}
+
+int reception_complete(struct reception *r, const struct smtp_server *core, usec_t warn_after)
+{
+    struct intake *in = r->intake;
+    struct spool_envelope *e = &in->envelope;
+    const struct smtp_body_facts *facts = &core->body.facts;
+    struct slice user = core->is_authenticated ? core->auth_username : SLICE("");
+    struct slice sender = slice_make(core->sender.text, core->sender.len);
+    size_t helo = strlen(core->helo), peer = strlen(core->peer);
+    const char *protocol = protocol_name(core);
+
+    hand_over_body(r);
+    /* Reserved as a whole: the slices point into it. */
+    if (buf_reserve(&in->strings, sender.len + helo + peer + strlen(protocol) + user.len + 1) ==
+        NULL) {
+        return -ENOMEM;
+    }
+    e->sender = keep_string(&in->strings, sender.data, sender.len);
+    e->peer_name = keep_string(&in->strings, core->helo, helo);
+    e->peer_address = keep_string(&in->strings, core->peer, peer);
+    e->protocol = keep_string(&in->strings, protocol, strlen(protocol));
+    e->auth_user = keep_string(&in->strings, user.data, user.len);
+    e->flags = (facts->has_8bit ? SPOOL_FLAG_8BIT : 0) | (core->is_smtputf8 ? SPOOL_FLAG_UTF8 : 0) |
+               (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0);
+    e->warn_at = warn_after > 0 && sender.len > 0 ? e->created + warn_after : 0;
+    e->size_bytes += in->body.len;
+    if (in->packed.failed || in->body.failed) {
+        return -ENOMEM;
+    }
+    in->message = intake_message(in); /* NULL: read back from the spool */
+    return 0;
+}
+
+void reception_staged(struct reception *r)
+{
+    struct intake *in = r->intake;
+    if (in->puts_recipients) {
+        struct buf swap = in->packed;
+        in->batch++;
+        in->packed = r->spill;
+        in->packed_count = r->spill_count;
+        r->spill = swap;
+        r->spill_count = 0;
+        buf_clear(&r->spill);
+    }
+    if (in->puts_body) {
+        in->chunk++;
+        in->envelope.size_bytes += in->body.len;
+        buf_clear(&in->body);
+    }
+    in->puts_recipients = in->puts_body = false;
+}
