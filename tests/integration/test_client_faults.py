@@ -26,7 +26,8 @@ case('refused', None, 'TransientFailure', status='4.4.1', calls=0, text='refused
 case('no banner', 'silence', 'TransientFailure', status='4.4.2', transport='hasty',
      text='timed out while receiving the initial server greeting')
 case('banner closed', 'close', 'TransientFailure', status='4.4.2', text='lost connection')
-case('banner reset', 'reset', 'TransientFailure', status='4.4.2')
+# The reset may come before connect() has been seen to work, or after it: 4.4.1 or 4.4.2.
+case('banner reset', 'reset', 'TransientFailure')
 case('no ehlo reply', 'send 220 x\nexpect EHLO\nsilence', 'TransientFailure', status='4.4.2',
      transport='hasty')
 case('ehlo closed', 'send 220 x\nexpect EHLO\nclose', 'TransientFailure', status='4.4.2')
