@@ -1,9 +1,5 @@
 #include "engine/acceptor.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config.h"
@@ -12,6 +8,10 @@
 #include "engine/listener.h"
 #include "engine/worker.h"
 #include "net/listen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 /* How long a listener rests when no descriptor is left. */
 static const usec_t accept_rest = 500 * USEC_PER_MSEC;

@@ -1,10 +1,5 @@
 #include "engine/activation.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -14,6 +9,11 @@
 #include "engine/message.h"
 #include "engine/result.h"
 #include "engine/router.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { READ_LIMIT = 5000 }; /* recipients a portion: bounds how long one message holds the thread */
 
@@ -35,8 +35,7 @@ static void count_in(struct activation *a, uint32_t recipients)
 uint32_t activation_limit(const struct activation *a)
 {
     const struct config *c = a->engine->config;
-    uint64_t in_core =
-        atomic_load_explicit(&a->engine->recipients_in_core, memory_order_relaxed);
+    uint64_t in_core = atomic_load_explicit(&a->engine->recipients_in_core, memory_order_relaxed);
     uint64_t limit = (uint64_t)c->message_recipient_limit;
     uint64_t room = limit > in_core ? limit - in_core : 0;
     if (room < (uint64_t)c->message_recipient_minimum) {
@@ -45,12 +44,12 @@ uint32_t activation_limit(const struct activation *a)
     return room < READ_LIMIT ? (uint32_t)room : READ_LIMIT;
 }
 
-/* --- what could not be handed over ---------------------------------------------------------------- */
+/* --- what could not be handed over
+ * ---------------------------------------------------------------- */
 
 static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
 {
-    struct submission *s =
-        malloc(sizeof(*s) + (size_t)capacity * sizeof(struct sched_recipient));
+    struct submission *s = malloc(sizeof(*s) + (size_t)capacity * sizeof(struct sched_recipient));
     if (s != NULL) {
         *s = (struct submission){.message = m, .transport = (uint16_t)transport};
     }
@@ -62,7 +61,8 @@ static void submit(struct activation *a, struct submission *s, enum letter_kind 
     outbox_put(&a->to_scheds[s->transport % a->engine->sched_count], kind, s, 0);
 }
 
-/* --- a whole message --------------------------------------------------------------------------- */
+/* --- a whole message ---------------------------------------------------------------------------
+ */
 
 static void fail_unrouted(struct activation *a, struct message *m, uint32_t count,
                           const struct route_result *routes)
@@ -73,7 +73,8 @@ static void fail_unrouted(struct activation *a, struct message *m, uint32_t coun
     }
     for (uint32_t i = 0; r != NULL && i < m->envelope.recipient_count; i++) {
         if (routes[i].route == NULL) {
-            result_add(r, i, RESULT_FAILED, 0, "5.1.2", SLICE("no route to the recipient's domain"));
+            result_add(r, i, RESULT_FAILED, 0, "5.1.2",
+                       SLICE("no route to the recipient's domain"));
         }
     }
     result_send(&a->to_writer, r, m, count, RESULT_WAS_LOADED);
@@ -132,7 +133,8 @@ int activation_fresh(struct activation *a, struct message *m)
     return 0;
 }
 
-/* --- a message of the spool ---------------------------------------------------------------------- */
+/* --- a message of the spool ----------------------------------------------------------------------
+ */
 
 /* Walks the recipients of a stored message in order. */
 struct walk {
@@ -147,7 +149,9 @@ struct walk {
 static void walk_init(struct walk *w, struct spool_reader *reader, const struct message *m,
                       uint32_t from)
 {
-    *w = (struct walk){.reader = reader, .id = m->envelope.id, .index = from,
+    *w = (struct walk){.reader = reader,
+                       .id = m->envelope.id,
+                       .index = from,
                        .total = m->envelope.recipient_count};
 }
 
@@ -171,7 +175,8 @@ static int walk_batch(struct walk *w, uint32_t skip)
 }
 
 /* false at the end or on an error (w->error) */
-static bool walk_next(struct walk *w, uint32_t *ret_index, struct slice *ret_address, int *ret_state)
+static bool walk_next(struct walk *w, uint32_t *ret_index, struct slice *ret_address,
+                      int *ret_state)
 {
     if (w->error != 0 || w->index >= w->total) {
         return false;
@@ -212,7 +217,7 @@ static int check_body(struct activation *a, const struct spool_envelope *e)
 }
 
 struct census {
-    uint32_t failed;   /* stored as failed, the sender not yet told */
+    uint32_t failed; /* stored as failed, the sender not yet told */
     uint32_t unrouted;
     uint32_t undone;
 };
@@ -326,11 +331,12 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
         }
         /* The nexthop of a route without one is a view of the address in the spool's map. */
         struct slice kept = message_address(m, index);
-        if (route.nexthop.data >= address.data && route.nexthop.data <= address.data + address.len) {
+        if (route.nexthop.data >= address.data &&
+            route.nexthop.data <= address.data + address.len) {
             route.nexthop = domain_of(kept);
         }
-        s->recipients[s->count++] = (struct sched_recipient){
-            .address = kept, .nexthop = route.nexthop, .index = index};
+        s->recipients[s->count++] =
+            (struct sched_recipient){.address = kept, .nexthop = route.nexthop, .index = index};
     }
     part->next = w.index;
     part->unread -= s->count;
@@ -402,7 +408,8 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     }
     submit_parts(a, m);
     if (census.undone == 0) {
-        result_send(&a->to_writer, NULL, m, 0, 0); /* a crash came between its last result and its removal: settle it */
+        result_send(&a->to_writer, NULL, m, 0,
+                    0); /* a crash came between its last result and its removal: settle it */
     }
     *ret = m;
     return 0;

@@ -4,11 +4,11 @@
 #ifndef ENGINE_ACTIVATION_H
 #define ENGINE_ACTIVATION_H
 
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "engine/mailbox.h"
 #include "engine/spool_store.h"
+
+#include <stdint.h>
 
 struct engine;
 struct message;

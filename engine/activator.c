@@ -4,11 +4,6 @@
  * deferred is seen by a scan before the letter that says it has settled. */
 #include "engine/activator.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -21,6 +16,11 @@
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { ACTIVATIONS_PER_PASS = 256, IDS_START = 1024 };
 
@@ -42,18 +42,18 @@ struct activator {
     struct activation activation;
     struct read_request **reads; /* to be answered when the spool can be read */
     uint32_t read_count, read_capacity;
-    struct list messages;     /* active ones, with the reference that LETTER_SETTLED returns */
-    struct list lingering;    /* settled, but a scheduler has not let go yet */
-    struct id_set held;       /* ids that a deferred scan must pass over: active or lingering */
+    struct list messages;  /* active ones, with the reference that LETTER_SETTLED returns */
+    struct list lingering; /* settled, but a scheduler has not let go yet */
+    struct id_set held;    /* ids that a deferred scan must pass over: active or lingering */
     uint32_t active;
-    bool has_backlog;                /* incoming mail waits in the spool behind `incoming` */
-    bool is_scanning;                /* a deferred scan is under way */
-    bool prefers_deferred;           /* scheduler-semantics 8.1: whose turn it is */
-    struct spool_position incoming;  /* last one taken or passed over */
-    struct spool_position scan;      /* last deferred one looked at */
-    uint64_t scan_time;              /* wall: due at or before this (plus a second) */
-    usec_t next_scan;                /* monotonic */
-    usec_t pause_until;              /* monotonic: the spool could not be read */
+    bool has_backlog;               /* incoming mail waits in the spool behind `incoming` */
+    bool is_scanning;               /* a deferred scan is under way */
+    bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
+    struct spool_position incoming; /* last one taken or passed over */
+    struct spool_position scan;     /* last deferred one looked at */
+    uint64_t scan_time;             /* wall: due at or before this (plus a second) */
+    usec_t next_scan;               /* monotonic */
+    usec_t pause_until;             /* monotonic: the spool could not be read */
 };
 
 static size_t id_slot(const struct id_set *s, uint64_t id)
@@ -153,10 +153,12 @@ void activator_free(struct activator *a)
             free(letter.body);
         } /* settled ones are still in the list */
     }
-    list_foreach_safe (m, &a->messages, struct message, active) {
+    list_foreach_safe(m, &a->messages, struct message, active)
+    {
         message_destroy(m);
     }
-    list_foreach_safe (m, &a->lingering, struct message, active) {
+    list_foreach_safe(m, &a->lingering, struct message, active)
+    {
         message_destroy(m);
     }
     mailbox_fini(&a->box);
@@ -174,7 +176,8 @@ void activator_free(struct activator *a)
     free(a);
 }
 
-/* --- activation -------------------------------------------------------------------------------- */
+/* --- activation --------------------------------------------------------------------------------
+ */
 
 static void set_active(struct activator *a, uint32_t active)
 {
@@ -251,7 +254,8 @@ static void answer_reads(struct activator *a)
     }
 }
 
-/* --- what to activate next --------------------------------------------------------------------- */
+/* --- what to activate next ---------------------------------------------------------------------
+ */
 
 static bool has_room(const struct activator *a)
 {
@@ -405,7 +409,8 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
 
 static void forget_lingering(struct activator *a)
 {
-    list_foreach_safe (m, &a->lingering, struct message, active) {
+    list_foreach_safe(m, &a->lingering, struct message, active)
+    {
         if (message_is_last(m)) {
             forget(a, m);
         }
@@ -448,7 +453,8 @@ static void take_letter(struct activator *a, const struct letter *letter)
     }
 }
 
-/* --- the thread -------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------
+ */
 
 static bool flush_outboxes(struct activator *a)
 {

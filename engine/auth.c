@@ -1,17 +1,17 @@
 #include "engine/auth.h"
 
-#include <crypt.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/rcu.h"
 #include "base/slice.h"
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/worker.h"
+
+#include <crypt.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct user {
     char *name;
@@ -31,7 +31,8 @@ struct auth {
     struct outbox *to_workers; /* [engine->worker_count], auth thread only */
 };
 
-/* --- users ------------------------------------------------------------------------------------- */
+/* --- users -------------------------------------------------------------------------------------
+ */
 
 static int add_user(struct auth_users *users, struct slice name, struct slice hash)
 {
@@ -137,14 +138,15 @@ bool auth_users_check(const struct auth_users *users, const char *name, const ch
         return false;
     }
     const char *computed = crypt_r(password, hash, data);
-    bool is_good = is_known && computed != NULL && computed[0] == '$' &&
-                   equal_constant_time(computed, hash);
+    bool is_good =
+        is_known && computed != NULL && computed[0] == '$' && equal_constant_time(computed, hash);
     explicit_bzero(data, sizeof(*data));
     free(data);
     return is_good;
 }
 
-/* --- the thread -------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------
+ */
 
 int auth_new(struct engine *engine, struct auth **ret)
 {

@@ -6,11 +6,11 @@
 #ifndef ENGINE_AUTH_H
 #define ENGINE_AUTH_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "engine/mailbox.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct auth;
 struct auth_users;

@@ -305,8 +305,8 @@ static void make_plan(struct plan *p)
     bool is_ascii = true;
     p->told = p->count < BOUNCE_RECIPIENTS_MAX ? p->count : BOUNCE_RECIPIENTS_MAX;
     bounce_text_measure(m->parts, m->part_count, p->config->size_limit, &p->original);
-    p->is_headers_only =
-        m->is_headers_only || p->kind != BOUNCE_FAILURE || p->original.total > p->config->size_limit;
+    p->is_headers_only = m->is_headers_only || p->kind != BOUNCE_FAILURE ||
+                         p->original.total > p->config->size_limit;
     for (size_t i = 0; i < p->told && is_ascii; i++) {
         const struct bounce_recipient *r = &p->recipients[i];
         is_ascii = bounce_text_is_ascii(r->address) && bounce_text_is_ascii(r->diagnostic) &&

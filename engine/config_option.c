@@ -248,8 +248,8 @@ const struct config_option config_options[] = {
         "A message may have so many deliveries in flight for each connection that the transport "
         "could still use; with 10, one message takes 91 % of an idle transport. 0: none."),
     INT("pipeline_depth", SCHED(pipeline_depth), "16", 1, 1000,
-        "Deliveries in flight on one connection; how many are really sent ahead is measured. 1: "
-        "one after the other, as Postfix does."),
+        "Deliveries on their way on one connection, at most. Version 0.1 carries one after the other, "
+        "as with 1, whatever the value."),
     BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
     /* --- transport: SMTP client --- */
     INT("smtp_tcp_port", SMTP(smtp_tcp_port), "25", 1, 65535,

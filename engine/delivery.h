@@ -4,13 +4,13 @@
 #ifndef ENGINE_DELIVERY_H
 #define ENGINE_DELIVERY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "sched/sched.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct dns_hosts;
 struct message;
@@ -19,13 +19,13 @@ struct delivery {
     /* set by the scheduler thread */
     struct sched_entry *entry;
     struct message *message;
-    struct dns_hosts *hosts;      /* own reference; NULL when the nexthop needs none */
-    uint16_t transport;           /* index in the configuration */
-    uint32_t connection;          /* the scheduler's connection slot */
+    struct dns_hosts *hosts; /* own reference; NULL when the nexthop needs none */
+    uint16_t transport;      /* index in the configuration */
+    uint32_t connection;     /* the scheduler's connection slot */
     bool connection_is_new;
-    struct slice destination;     /* name; valid until reported */
-    usec_t dispatched;            /* wall */
-    struct list in_flight;        /* scheduler thread only */
+    struct slice destination; /* name; valid until reported */
+    usec_t dispatched;        /* wall */
+    struct list in_flight;    /* scheduler thread only */
 
     /* set by the worker */
     enum sched_feedback_sign feedback;

@@ -1,5 +1,9 @@
 #include "engine/dns_setup.h"
 
+#include "base/hash.h"
+#include "engine/config.h"
+#include "engine/engine.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -8,10 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "base/hash.h"
-#include "engine/config.h"
-#include "engine/engine.h"
 
 enum { OWN_MAX = 256, SERVERS_MAX = 16, SERVER_TEXT = 80 };
 
@@ -32,7 +32,8 @@ struct dns_cache *dns_setup_cache(const struct engine *e)
     return dns_cache_new(&config);
 }
 
-/* Where this machine itself takes mail: its interfaces at the SMTP port, its listeners at theirs. */
+/* Where this machine itself takes mail: its interfaces at the SMTP port, its listeners at theirs.
+ */
 static uint32_t own_addresses(const struct config *config, struct mx_own own[OWN_MAX])
 {
     struct ifaddrs *list, *at;

@@ -1,20 +1,7 @@
 /* Start and stop. Order of start: everything is built by main alone, then threads start from the
- * spool outwards; order of stop: intake first, then dispatch, then connections, and the spool writer
- * last, so that every result that is known becomes durable. */
+ * spool outwards; order of stop: intake first, then dispatch, then connections, and the spool
+ * writer last, so that every result that is known becomes durable. */
 #include "engine/engine.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sysexits.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -35,11 +22,25 @@
 #include "engine/worker.h"
 #include "net/tls.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
 /* Results that may wait for their commit beside the entries in flight, in recipients: some hundred
  * commits of headroom, so that the bound never slows a healthy spool. */
 enum { RESULTS_HEADROOM = 2000 };
 
-/* --- shared state ------------------------------------------------------------------------------ */
+/* --- shared state ------------------------------------------------------------------------------
+ */
 
 uint64_t engine_new_id(struct engine *e)
 {
@@ -112,7 +113,8 @@ static void set_bound(struct engine *e)
     e->duplicate_bound = e->dispatch_limit + largest * e->sched_count;
 }
 
-/* --- start ------------------------------------------------------------------------------------- */
+/* --- start -------------------------------------------------------------------------------------
+ */
 
 static void raise_descriptor_limit(void)
 {
@@ -293,7 +295,8 @@ static int start_threads(struct engine *e)
     return err;
 }
 
-/* --- stop -------------------------------------------------------------------------------------- */
+/* --- stop --------------------------------------------------------------------------------------
+ */
 
 static bool is_quiet(const struct engine *e)
 {
@@ -310,7 +313,7 @@ static bool is_quiet(const struct engine *e)
 static void wait_until_quiet(const struct engine *e)
 {
     usec_t deadline = clock_mono() + e->config->shutdown_timeout;
-    const struct timespec tick = {.tv_nsec = 5 * 1000 * 1000};
+    const struct timespec tick = {.tv_nsec = 5000000};
     while (!is_quiet(e) && clock_mono() < deadline) {
         (void)nanosleep(&tick, NULL); /* a signal only shortens it */
     }
@@ -371,7 +374,8 @@ static void free_all(struct engine *e)
     spool_store_close(e->store);
 }
 
-/* --- main -------------------------------------------------------------------------------------- */
+/* --- main --------------------------------------------------------------------------------------
+ */
 
 static void block_signals(sigset_t *ret_waited)
 {
@@ -429,8 +433,8 @@ static int open_all(struct engine *e)
 
 int engine_run(const struct config *config)
 {
-    struct engine *e = aligned_alloc(CACHE_LINE, (sizeof(*e) + CACHE_LINE - 1) / CACHE_LINE *
-                                                     CACHE_LINE);
+    struct engine *e =
+        aligned_alloc(CACHE_LINE, (sizeof(*e) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
     sigset_t waited;
     if (e == NULL) {
         return EX_OSERR;

@@ -5,13 +5,13 @@
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/clock.h"
 #include "engine/event_log.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 struct activator;
 struct auth;
@@ -45,13 +45,13 @@ struct engine {
     struct event_log *events; /* written by the spool writer only */
     struct spool_writer *writer;
     struct activator *activator;
-    struct sched_thread **scheds;   /* scheduler threads */
+    struct sched_thread **scheds; /* scheduler threads */
     uint32_t sched_count;
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
-    struct listener **listeners;      /* [config->listener_count] */
-    struct listener *local_listener;  /* sessions over the control socket */
+    struct listener **listeners;     /* [config->listener_count] */
+    struct listener *local_listener; /* sessions over the control socket */
     struct tls_client *tls_client;
     struct smtp_client_config *client_configs; /* see request_client_config */
     struct control *control;
@@ -60,9 +60,10 @@ struct engine {
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;
-    _Atomic uint64_t id_limit;       /* ids below are reserved on disk */
-    _Alignas(CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
-    _Alignas(CACHE_LINE) _Atomic uint32_t gate;      /* bits of enum engine_gate */
+    _Atomic uint64_t id_limit; /* ids below are reserved on disk */
+    _Alignas(
+        CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
+    _Alignas(CACHE_LINE) _Atomic uint32_t gate; /* bits of enum engine_gate */
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous; /* for counters */
     _Atomic uint64_t active_messages;

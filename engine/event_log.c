@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOG_MODE 0640
+#define LOG_MODE  0640
+#define ZEROS_MAX (64 * 1024) /* the largest block of a file system */
 
 /* --- delays ------------------------------------------------------------------------------------
  */
@@ -237,7 +238,31 @@ static bool is_regular(int fd, off_t *ret_size)
     return true;
 }
 
-/* Whether a crash left the last line without its end. A log that may not be read is taken as is. */
+/* Power loss may leave a file its length without its last bytes, as zeros: on ext4 in a block that
+ * was there before. No event has a zero byte. returns: the size without them */
+static off_t size_without_zeros(int reader, off_t size)
+{
+    char chunk[512];
+    off_t least = size > ZEROS_MAX ? size - ZEROS_MAX : 0;
+    while (size > least) {
+        size_t len = size - least < (off_t)sizeof(chunk) ? (size_t)(size - least) : sizeof(chunk);
+        off_t begin = size - (off_t)len;
+        if (pread(reader, chunk, len, begin) != (ssize_t)len) {
+            break;
+        }
+        while (len > 0 && chunk[len - 1] == '\0') {
+            len--;
+        }
+        size = begin + (off_t)len;
+        if (len > 0) {
+            break;
+        }
+    }
+    return size;
+}
+
+/* Whether a crash left the last line without its end, once zeros behind it are cut off. A log that
+ * may not be read is taken as is. */
 static bool ends_torn(const char *path, int fd)
 {
     off_t size = 0;
@@ -249,7 +274,11 @@ static bool ends_torn(const char *path, int fd)
     if (reader < 0) {
         return false;
     }
-    ssize_t n = pread(reader, &last, 1, size - 1);
+    off_t kept = size_without_zeros(reader, size);
+    if (kept < size && ftruncate(fd, kept) == 0) {
+        size = kept;
+    }
+    ssize_t n = size > 0 ? pread(reader, &last, 1, size - 1) : 0;
     (void)close(reader);
     return n == 1 && last != '\n';
 }

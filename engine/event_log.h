@@ -90,7 +90,8 @@ struct event_log {
     uint64_t bytes;    /* written since open */
 };
 
-/* Open for appending, created with mode 0640. A line that an earlier crash cut off is ended first.
+/* Open for appending, created with mode 0640. A line that an earlier crash cut off is ended first;
+ * zeros that a power cut left at the end are cut off.
  * errors: -errno; the log is closed */
 MUST_USE int event_log_open(struct event_log *log, const char *path);
 /* Write all of data, which ends with a newline. After an error nothing or a part is written; the

@@ -3,16 +3,6 @@
  * the connection is lost it stays allocated until the answer returns. */
 #include "engine/inbound.h"
 
-#include <arpa/inet.h>
-#include <assert.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config.h"
@@ -24,10 +14,20 @@
 #include "net/stream.h"
 #include "net/tls.h"
 
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 enum {
-    STEPS_PER_PASS = 256,        /* of one session, so that it cannot starve the others */
+    STEPS_PER_PASS = 256, /* of one session, so that it cannot starve the others */
     READS_PER_PASS = 4,
-    OUT_PENDING_MAX = 64 << 10,  /* replies the client does not read: stop serving it */
+    OUT_PENDING_MAX = 64 << 10, /* replies the client does not read: stop serving it */
 };
 
 struct inbound {
@@ -42,17 +42,18 @@ struct inbound {
     struct smtp_server smtp;
     struct sockaddr_storage peer;
     struct reception reception;
-    struct buf input;      /* received and not yet consumed */
-    bool is_counted;       /* in the listener's limits */
+    struct buf input; /* received and not yet consumed */
+    bool is_counted;  /* in the listener's limits */
     bool is_away;
     bool is_handshaking;
-    bool is_closing;       /* replies flushed, then close */
-    bool is_dead;          /* closed, waits for what is away */
+    bool is_closing; /* replies flushed, then close */
+    bool is_dead;    /* closed, waits for what is away */
 };
 
 static void run(struct inbound *c);
 
-/* --- end of a session ----------------------------------------------------------------------------- */
+/* --- end of a session
+ * ----------------------------------------------------------------------------- */
 
 static void drop_reception(struct inbound *c)
 {
@@ -91,7 +92,8 @@ static void end_session(struct inbound *c)
     free_session(c);
 }
 
-/* --- events of the core ------------------------------------------------------------------------ */
+/* --- events of the core ------------------------------------------------------------------------
+ */
 
 static void accept_envelope(struct inbound *c)
 {
@@ -116,8 +118,7 @@ static void accept_envelope(struct inbound *c)
         /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
         waker_kick(&spool_writer_box(e->writer)->waker);
     }
-    if (!is_reserved ||
-        reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
+    if (!is_reserved || reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
     }
@@ -133,7 +134,8 @@ static void send_part(struct inbound *c, uint32_t kind)
     outbox_put(&c->worker->to_writer, kind, in, 0);
 }
 
-/* A full batch goes to the spool at once, so that an envelope of any size needs the memory of two. */
+/* A full batch goes to the spool at once, so that an envelope of any size needs the memory of two.
+ */
 static void take_recipients(struct inbound *c)
 {
     bool is_full;
@@ -222,7 +224,8 @@ static void take_event(struct inbound *c, enum smtp_server_event event)
     }
 }
 
-/* --- bytes ------------------------------------------------------------------------------------- */
+/* --- bytes -------------------------------------------------------------------------------------
+ */
 
 /* returns false when the session ended */
 static bool flush_replies(struct inbound *c)
@@ -378,8 +381,8 @@ static void run(struct inbound *c)
     if (!flush_replies(c) || (c->is_handshaking && !handshake(c))) {
         return;
     }
-    bool can_go_on = c->smtp.out.len == 0 && !c->is_away && !c->is_handshaking &&
-                     !list_is_linked(&c->paused);
+    bool can_go_on =
+        c->smtp.out.len == 0 && !c->is_away && !c->is_handshaking && !list_is_linked(&c->paused);
     if (can_go_on && (c->input.len > 0 || stream_can_read(&c->stream))) {
         worker_run_again(c->worker, &c->ready);
     }
@@ -413,7 +416,8 @@ static void on_timeout(struct timeout *t, usec_t now)
     }
 }
 
-/* --- answers ----------------------------------------------------------------------------------- */
+/* --- answers -----------------------------------------------------------------------------------
+ */
 
 static void answer_error(struct inbound *c, int err, bool is_message)
 {
@@ -476,7 +480,8 @@ void inbound_authenticated(struct worker *w, struct auth_request *request)
     run(c);
 }
 
-/* --- beginning of a session --------------------------------------------------------------------- */
+/* --- beginning of a session ---------------------------------------------------------------------
+ */
 
 static void peer_text(const struct sockaddr_storage *peer, char ret[SMTP_SERVER_PEER_MAX])
 {
@@ -519,9 +524,9 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     stream_init(&c->stream, fd);
     smtp_server_init(&c->smtp, &l->smtp, &who, w->now);
     if (admission != LISTENER_ADMITTED) {
-        smtp_server_refuse(&c->smtp, 421, "4.7.0", admission == LISTENER_FULL
-                                                       ? "Too many connections"
-                                                       : "Too many connections from your address");
+        smtp_server_refuse(&c->smtp, 421, "4.7.0",
+                           admission == LISTENER_FULL ? "Too many connections"
+                                                      : "Too many connections from your address");
         c->is_closing = true;
     }
     c->is_counted = admission == LISTENER_ADMITTED;
@@ -537,7 +542,8 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
 
 void inbound_drain(struct worker *w)
 {
-    list_foreach_safe (c, &w->inbounds, struct inbound, all) {
+    list_foreach_safe(c, &w->inbounds, struct inbound, all)
+    {
         smtp_server_stop(&c->smtp);
         worker_run_again(w, &c->ready);
         /* The core says 421 when it is stepped. */
@@ -552,7 +558,8 @@ void inbound_resume(struct worker *w)
             w->engine->config->intake_memory) {
         return;
     }
-    list_foreach_safe (c, &w->paused, struct inbound, paused) {
+    list_foreach_safe(c, &w->paused, struct inbound, paused)
+    {
         list_remove(&c->paused);
         smtp_server_resume(&c->smtp, w->now);
         worker_run_again(w, &c->ready);
@@ -561,7 +568,8 @@ void inbound_resume(struct worker *w)
 
 void inbound_close_all(struct worker *w)
 {
-    list_foreach_safe (c, &w->inbounds, struct inbound, all) {
+    list_foreach_safe(c, &w->inbounds, struct inbound, all)
+    {
         if (c->is_away) {
             c->is_away = false;
             c->reception.intake = NULL; /* whoever holds it frees it */

@@ -3,13 +3,13 @@
 #ifndef ENGINE_INBOUND_H
 #define ENGINE_INBOUND_H
 
-#include <stdbool.h>
-
 #include "base/attr.h"
 #include "engine/auth.h"
 #include "engine/intake.h"
 #include "engine/listener.h"
 #include "engine/worker.h"
+
+#include <stdbool.h>
 
 /* Begin a session on a connected, non-blocking socket, which it owns from here.
  *

@@ -1,8 +1,8 @@
 #include "engine/intake.h"
 
-#include <stdlib.h>
-
 #include "engine/message.h"
+
+#include <stdlib.h>
 
 struct intake *intake_new(void)
 {

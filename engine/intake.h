@@ -5,11 +5,11 @@
 #ifndef ENGINE_INTAKE_H
 #define ENGINE_INTAKE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 #include "engine/spool_store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct message;
 
@@ -17,24 +17,24 @@ struct intake {
     /* filled by the worker */
     struct spool_envelope envelope; /* slices into `strings` */
     struct buf strings;
-    struct buf packed;        /* recipients not yet staged, at most one batch */
+    struct buf packed; /* recipients not yet staged, at most one batch */
     uint32_t packed_count;
-    uint32_t batch;           /* number of the batch in `packed` */
-    struct buf body;          /* bytes not yet staged, at most one chunk while staged */
-    uint32_t chunk;           /* number of the chunk in `body` */
-    bool is_staged;           /* some part is in the spool already */
-    bool puts_recipients;     /* this STAGE letter carries `packed` */
-    bool puts_body;           /* this STAGE letter carries `body` */
-    struct message *message;  /* in memory for activation at once; NULL when too large */
+    uint32_t batch;          /* number of the batch in `packed` */
+    struct buf body;         /* bytes not yet staged, at most one chunk while staged */
+    uint32_t chunk;          /* number of the chunk in `body` */
+    bool is_staged;          /* some part is in the spool already */
+    bool puts_recipients;    /* this STAGE letter carries `packed` */
+    bool puts_body;          /* this STAGE letter carries `body` */
+    struct message *message; /* in memory for activation at once; NULL when too large */
 
     /* where the answer goes */
     uint16_t worker;
-    void *connection;         /* the receiving side, not looked into; kept alive until the answer */
+    void *connection; /* the receiving side, not looked into; kept alive until the answer */
 
     /* filled by the writer */
-    bool is_last;             /* came as LETTER_STORE */
+    bool is_last; /* came as LETTER_STORE */
     struct spool_position position;
-    int error;                /* 0 or what refused it */
+    int error; /* 0 or what refused it */
 };
 
 /* NULL when out of memory. */

@@ -1,13 +1,5 @@
 #include "engine/listener.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/hash.h"
 #include "engine/auth.h"
@@ -15,6 +7,14 @@
 #include "engine/spool_store.h"
 #include "net/listen.h"
 #include "net/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { LISTEN_BACKLOG = 1024 };
 
@@ -42,6 +42,19 @@ static void smtp_config(const struct config *config, const struct config_listene
     ret->text_line_limit = 0;
 }
 
+/* The workers' sockets share their address, and would share it with another daemon's as well, which
+ * would then take half of our clients: a socket that does not share shows whether one is there.
+ * returns 0, or -errno of its bind */
+static int probe_address(const struct config_address *bind_to)
+{
+    int fd = listen_open((const struct sockaddr *)&bind_to->address, bind_to->len, 1, false);
+    if (fd >= 0) {
+        (void)close(fd); /* nobody can have connected yet, or it is reset like a refused one */
+        return 0;
+    }
+    return fd;
+}
+
 static int open_sockets(struct listener *l, uint32_t workers, char ret_text[256])
 {
     l->fds = calloc(workers, sizeof(*l->fds));
@@ -49,9 +62,11 @@ static int open_sockets(struct listener *l, uint32_t workers, char ret_text[256]
         return -ENOMEM;
     }
     const struct config_address *bind_to = &l->config->bind;
+    int err = probe_address(bind_to);
     for (uint32_t i = 0; i < workers; i++) {
-        int fd = listen_open((const struct sockaddr *)&bind_to->address, bind_to->len,
-                             LISTEN_BACKLOG, true);
+        int fd = err != 0 ? err
+                          : listen_open((const struct sockaddr *)&bind_to->address, bind_to->len,
+                                        LISTEN_BACKLOG, true);
         if (fd < 0) {
             (void)snprintf(ret_text, 256, "listener \"%s\": cannot listen: %s", l->config->name,
                            err_str(fd));

@@ -4,13 +4,13 @@
 #ifndef ENGINE_LISTENER_H
 #define ENGINE_LISTENER_H
 
+#include "base/attr.h"
+#include "net/smtp_server.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
-
-#include "base/attr.h"
-#include "net/smtp_server.h"
 
 struct auth_users;
 struct config;
@@ -23,16 +23,17 @@ struct listener {
     /* set at creation */
     const struct config_listener *config; /* NULL: sessions over the control socket */
     struct smtp_server_config smtp;
-    struct tls_server *tls;    /* NULL: no STARTTLS */
-    struct auth_users *users;  /* NULL: no AUTH */
-    int *fds;                  /* [workers], one each with SO_REUSEPORT */
+    struct tls_server *tls;   /* NULL: no STARTTLS */
+    struct auth_users *users; /* NULL: no AUTH */
+    int *fds;                 /* [workers], one each with SO_REUSEPORT */
     uint32_t fd_count;
     uint64_t hash_seed;
 
     /* any thread, atomic */
     _Atomic int connections;
-    _Atomic uint16_t clients[LISTENER_CLIENT_BUCKETS]; /* connections by hash of the client address;
-                                                        * two clients of one bucket share its limit */
+    _Atomic uint16_t
+        clients[LISTENER_CLIENT_BUCKETS]; /* connections by hash of the client address;
+                                           * two clients of one bucket share its limit */
 };
 
 /* Open sockets and read the files that listener `index` names.

@@ -8,37 +8,37 @@
 #ifndef ENGINE_MAILBOX_H
 #define ENGINE_MAILBOX_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/ring.h"
 #include "base/waker.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /* What a letter means; each receiver knows its own kinds. */
 enum letter_kind {
     /* to the spool writer */
-    LETTER_STAGE,        /* struct intake: bytes or recipients of an unfinished reception */
-    LETTER_STORE,        /* struct intake: the reception is complete */
-    LETTER_DISCARD,      /* number: message id of a staged reception that ended */
-    LETTER_RESULT,       /* struct result */
-    LETTER_FORGONE,      /* struct message (lent), number: see result_send */
-    LETTER_DAMAGED,      /* struct spool_position (heap): its record fails its checksum */
-    LETTER_ROTATE,       /* reopen the event log */
+    LETTER_STAGE,   /* struct intake: bytes or recipients of an unfinished reception */
+    LETTER_STORE,   /* struct intake: the reception is complete */
+    LETTER_DISCARD, /* number: message id of a staged reception that ended */
+    LETTER_RESULT,  /* struct result */
+    LETTER_FORGONE, /* struct message (lent), number: see result_send */
+    LETTER_DAMAGED, /* struct spool_position (heap): its record fails its checksum */
+    LETTER_ROTATE,  /* reopen the event log */
     /* to the activator */
-    LETTER_ARRIVED,      /* struct message, committed just now; NULL: see number (position) */
-    LETTER_SETTLED,      /* struct message or NULL, and number, its id: it is no longer active */
-    LETTER_READ,         /* struct read_request */
-    LETTER_FLUSH,        /* make deferred mail due now */
+    LETTER_ARRIVED, /* struct message, committed just now; NULL: see number (position) */
+    LETTER_SETTLED, /* struct message or NULL, and number, its id: it is no longer active */
+    LETTER_READ,    /* struct read_request */
+    LETTER_FLUSH,   /* make deferred mail due now */
     /* to a scheduler */
-    LETTER_SUBMIT,       /* struct submission: a message's first recipients */
-    LETTER_MORE,         /* struct submission: what LETTER_READ asked for */
-    LETTER_REPORT,       /* struct delivery */
-    LETTER_RESOLVED,     /* struct resolution */
-    LETTER_LOST,         /* number: transport << 48 | worker << 32 | connection, an idle one that
-                          * the peer closed */
-    LETTER_REVIVE,       /* revive dead destinations */
+    LETTER_SUBMIT,   /* struct submission: a message's first recipients */
+    LETTER_MORE,     /* struct submission: what LETTER_READ asked for */
+    LETTER_REPORT,   /* struct delivery */
+    LETTER_RESOLVED, /* struct resolution */
+    LETTER_LOST,     /* number: transport << 48 | worker << 32 | connection, an idle one that
+                      * the peer closed */
+    LETTER_REVIVE,   /* revive dead destinations */
     /* to a worker */
     LETTER_STORED,       /* struct intake: committed, or refused with its error */
     LETTER_STAGED,       /* struct intake: staged, or refused with its error */

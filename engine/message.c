@@ -1,11 +1,11 @@
 #include "engine/message.h"
 
+#include "engine/result.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "engine/result.h"
 
 enum { PAGE = SPOOL_BATCH_RECIPIENTS };
 
@@ -33,8 +33,7 @@ static uint32_t page_count(const struct message *m)
 
 /* Behind the struct: the page table, `extra` bytes for the caller (*ret_extra, aligned), and the
  * envelope's strings. */
-static struct message *create(const struct spool_envelope *envelope, size_t extra,
-                              char **ret_extra)
+static struct message *create(const struct spool_envelope *envelope, size_t extra, char **ret_extra)
 {
     uint32_t pages = (envelope->recipient_count + PAGE - 1) / PAGE;
     size_t table = pages * sizeof(char **);
@@ -187,7 +186,7 @@ bool message_id_parse(struct slice text, uint64_t *ret)
         if (c >= '0' && c <= '9') {
             digit = (uint64_t)(c - '0');
         } else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f') {
-            digit = (uint64_t)((c | 0x20) - 'a' + 10);
+            digit = (uint64_t)((c | 0x20) - 'a') + 10;
         } else {
             return false;
         }

@@ -14,15 +14,15 @@
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "engine/spool_store.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 struct result;
 
@@ -54,7 +54,7 @@ struct message {
     struct list touched;  /* linked while `fresh` is not empty */
     bool is_settled;      /* the transaction being written ends this activation */
     bool is_expiry_logged;
-    bool has_forgone;     /* some recipient's result could not be made: all of it is tried again */
+    bool has_forgone; /* some recipient's result could not be made: all of it is tried again */
 
     /* any thread, atomic */
     _Atomic uint32_t references;

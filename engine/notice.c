@@ -1,9 +1,5 @@
 #include "engine/notice.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
@@ -12,6 +8,10 @@
 #include "engine/message.h"
 #include "engine/result.h"
 #include "engine/spool_store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { PARTS_MAX = 64 }; /* chunks of an original that comes back whole: 4 MB */
 
@@ -200,7 +200,8 @@ int notice_put(struct spool_txn *txn, struct intake *in)
     return err;
 }
 
-/* --- event lines ------------------------------------------------------------------------------- */
+/* --- event lines -------------------------------------------------------------------------------
+ */
 
 void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
 {
@@ -298,7 +299,9 @@ static void log_expired(struct buf *log, const struct message *m, const struct r
                 .sender = m->envelope.sender,
                 .recipient = message_address(m, r->recipients[i].index),
                 .size = m->envelope.size_bytes,
-                .response = {.class_ = 4, .subject = 4, .detail = 7,
+                .response = {.class_ = 4,
+                             .subject = 4,
+                             .detail = 7,
                              .content = result_text(r, &r->recipients[i])},
                 .created = m->envelope.created,
                 .event_time = now,

@@ -3,11 +3,11 @@
 #ifndef ENGINE_NOTICE_H
 #define ENGINE_NOTICE_H
 
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
+
+#include <stdint.h>
 
 struct config;
 struct intake;

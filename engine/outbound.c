@@ -8,12 +8,6 @@
  * Everything is the worker's alone. */
 #include "engine/outbound.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "dns/hosts.h"
@@ -28,6 +22,12 @@
 #include "net/smtp_client.h"
 #include "net/stream.h"
 #include "net/tls.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { ROUNDS_PER_PASS = 8 };
 static const usec_t leaving_time = 5 * USEC_PER_SEC; /* to flush QUIT and close */
@@ -45,20 +45,20 @@ struct outbound {
     struct timeout timer;
     struct stream stream;
     struct smtp_client smtp;
-    bool has_core;             /* smtp is initialised */
+    bool has_core; /* smtp is initialised */
 
     /* the server at the other end */
-    struct dns_hosts *hosts;   /* own reference: smtp keeps slices of it */
-    uint32_t host;             /* index in hosts */
+    struct dns_hosts *hosts; /* own reference: smtp keeps slices of it */
+    uint32_t host;           /* index in hosts */
     char address[IP_TEXT_MAX];
-    struct tls_facts tls;      /* of the finished handshake */
-    usec_t opened;             /* monotonic: start of the connect */
-    uint32_t uses;             /* deliveries begun */
+    struct tls_facts tls; /* of the finished handshake */
+    usec_t opened;        /* monotonic: start of the connect */
+    uint32_t uses;        /* deliveries begun */
 
     /* the delivery under way; request.delivery is NULL while idle */
     struct request request;
 
-    struct body_stream body;   /* its body */
+    struct body_stream body; /* its body */
 };
 
 static void run(struct outbound *c);
@@ -69,7 +69,8 @@ static const struct config_smtp *settings(const struct outbound *c)
     return &c->worker->engine->config->transports[c->transport].smtp;
 }
 
-/* --- sockets ----------------------------------------------------------------------------------- */
+/* --- sockets -----------------------------------------------------------------------------------
+ */
 
 static void close_socket(struct outbound *c)
 {
@@ -124,9 +125,11 @@ static void lose_idle(struct outbound *c)
     free_connection(c);
 }
 
-/* --- the end of a delivery ---------------------------------------------------------------------- */
+/* --- the end of a delivery ----------------------------------------------------------------------
+ */
 
-/* Everybody hears: the spool writer what became of the recipients, the scheduler what it teaches. */
+/* Everybody hears: the spool writer what became of the recipients, the scheduler what it teaches.
+ */
 static void finish_delivery(struct outbound *c, bool is_open)
 {
     struct worker *w = c->worker;
@@ -161,7 +164,8 @@ static void give_up(struct outbound *c)
     free_connection(c);
 }
 
-/* --- connecting -------------------------------------------------------------------------------- */
+/* --- connecting --------------------------------------------------------------------------------
+ */
 
 static void core_init(struct outbound *c)
 {
@@ -174,8 +178,7 @@ static void core_init(struct outbound *c)
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
     smtp_client_init(&c->smtp,
-                     request_client_config(c->worker->engine, c->transport,
-                                           c->request.without_tls),
+                     request_client_config(c->worker->engine, c->transport, c->request.without_tls),
                      &peer, c->worker->now);
     c->has_core = true;
     c->state = TALKING;
@@ -198,8 +201,8 @@ static void connect_failed(struct outbound *c, int err)
 {
     char text[300];
     const struct dns_host *host = &c->hosts->list[c->host];
-    (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u: %s",
-                   SLICE_ARG(host->name), c->address, (unsigned)host->port,
+    (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u: %s", SLICE_ARG(host->name),
+                   c->address, (unsigned)host->port,
                    err == -ETIMEDOUT ? "Connection timed out" : err_str(err));
     close_socket(c);
     site_failed(c, OUTCOME_STAGE_CONNECT, "4.4.1", text);
@@ -262,37 +265,40 @@ static void try_again(struct outbound *c)
     }
 }
 
-/* --- the dialogue ------------------------------------------------------------------------------ */
+/* --- the dialogue ------------------------------------------------------------------------------
+ */
 
-static void go_on_idle(struct outbound *c);
-
-static void start_transaction(struct outbound *c)
+/* returns false when it could not begin and its recipients have their verdict */
+static bool start_transaction(struct outbound *c)
 {
     const struct smtp_transaction *t = request_begin_transaction(&c->request, &c->smtp.features);
     c->uses++;
     int err = smtp_client_start(&c->smtp, t, c->worker->now);
-    if (err != 0) {
-        struct outcome_verdict verdict = {
-            .class = err == -ENOMEM ? OUTCOME_SOFT : OUTCOME_HARD,
-            .scope = OUTCOME_SCOPE_MESSAGE,
-            .stage = OUTCOME_STAGE_LOCAL,
-            .status = outcome_status_of(err == -ENOMEM ? "4.3.0" : "5.1.3"),
-            .text = err == -ENOMEM ? SLICE("out of memory") : SLICE("bad address syntax"),
-        };
-        request_rest(&c->request, &verdict);
-        request_end_transaction(&c->request, true);
-        go_on_idle(c);
+    if (err == 0) {
+        return true;
     }
+    const struct outcome_verdict verdict = {
+        .class = err == -ENOMEM ? OUTCOME_SOFT : OUTCOME_HARD,
+        .scope = OUTCOME_SCOPE_MESSAGE,
+        .stage = OUTCOME_STAGE_LOCAL,
+        .status = outcome_status_of(err == -ENOMEM ? "4.3.0" : "5.1.3"),
+        .text = err == -ENOMEM ? SLICE("out of memory") : SLICE("bad address syntax"),
+    };
+    request_rest(&c->request, &verdict);
+    request_end_transaction(&c->request, true);
+    return false;
 }
 
-/* A transaction is over and the connection is good. */
-static void go_on_idle(struct outbound *c)
+/* The connection is good and no transaction is under way: the next one, with recipients that were
+ * not in any yet, or the end of the delivery. */
+static void go_on(struct outbound *c)
 {
-    if (request_is_undecided(&c->request)) {
-        if (request_has_untried(&c->request)) {
-            start_transaction(c); /* recipients beyond what one transaction takes */
+    while (request_has_untried(&c->request)) {
+        if (start_transaction(c)) {
             return;
         }
+    }
+    if (request_is_undecided(&c->request)) {
         smtp_client_quit(&c->smtp, c->worker->now); /* the rest goes to the next server */
         return;
     }
@@ -311,12 +317,10 @@ static void ready_for_mail(struct outbound *c)
     if (c->request.delivery == NULL) {
         return;
     }
-    if (request_has_transaction(&c->request)) {
-        go_on_idle(c);
-        return;
+    if (!request_has_transaction(&c->request)) {
+        request_greeted(&c->request, settings(c));
     }
-    request_greeted(&c->request, settings(c));
-    start_transaction(c);
+    go_on(c);
 }
 
 static void begin_tls(struct outbound *c)
@@ -428,9 +432,11 @@ static bool drain_events(struct outbound *c)
     return true;
 }
 
-/* --- moving bytes ------------------------------------------------------------------------------ */
+/* --- moving bytes ------------------------------------------------------------------------------
+ */
 
-/* The socket failed, or (err 0) the peer closed it. returns false when c is gone or has a new one */
+/* The socket failed, or (err 0) the peer closed it. returns false when c is gone or has a new one
+ */
 static bool take_loss(struct outbound *c, int err)
 {
     if (c->state == LEAVING) {
@@ -653,7 +659,8 @@ static void on_timeout(struct timeout *t, usec_t now)
     }
 }
 
-/* --- from the scheduler -------------------------------------------------------------------------- */
+/* --- from the scheduler --------------------------------------------------------------------------
+ */
 
 static struct outbound *new_connection(struct worker *w, const struct delivery *d)
 {
@@ -713,7 +720,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     request_reuse(&c->request, settings(c), c->hosts, c->host);
     c->state = TALKING;
-    start_transaction(c);
+    go_on(c);
     if (drain_events(c)) {
         run(c);
     }
@@ -754,7 +761,8 @@ void outbound_return(struct worker *w, struct delivery *d)
 
 void outbound_close_all(struct worker *w)
 {
-    list_foreach_safe (c, &w->outbounds, struct outbound, all) {
+    list_foreach_safe(c, &w->outbounds, struct outbound, all)
+    {
         struct delivery *d = request_drop(&c->request);
         free_connection(c);
         if (d != NULL) {

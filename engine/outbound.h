@@ -1,13 +1,13 @@
-/* Outbound SMTP connections of one worker: the shell around net/smtp_client. It carries one delivery
- * at a time: tries the addresses of its hosts in order, streams the body from the spool, and sends
- * the result to the spool writer and the report to the scheduler. */
+/* Outbound SMTP connections of one worker: the shell around net/smtp_client. It carries one
+ * delivery at a time: tries the addresses of its hosts in order, streams the body from the spool,
+ * and sends the result to the spool writer and the report to the scheduler. */
 #ifndef ENGINE_OUTBOUND_H
 #define ENGINE_OUTBOUND_H
 
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "engine/worker.h"
+
+#include <stdint.h>
 
 struct delivery;
 

@@ -1,12 +1,12 @@
 #include "engine/reception.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <string.h>
-
 #include "engine/date.h"
 #include "engine/message.h"
 #include "net/smtp_server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
 
 void reception_init(struct reception *r)
 {

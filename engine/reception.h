@@ -4,19 +4,19 @@
 #ifndef ENGINE_RECEPTION_H
 #define ENGINE_RECEPTION_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "engine/intake.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct smtp_server;
 
 struct reception {
-    struct buf body;       /* decoded content not yet in the intake; the core appends to it */
-    struct buf spill;      /* recipients of the next batch while one is being staged */
+    struct buf body;  /* decoded content not yet in the intake; the core appends to it */
+    struct buf spill; /* recipients of the next batch while one is being staged */
     uint32_t spill_count;
     struct intake *intake; /* NULL: no transaction, or a failed one whose content is dropped */
 };

@@ -1,16 +1,16 @@
 #include "engine/request.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "dns/hosts.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/result.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 static void request_free(struct request *r)
 {
@@ -57,7 +57,8 @@ struct delivery *request_drop(struct request *r)
     return d;
 }
 
-/* --- servers ----------------------------------------------------------------------------------- */
+/* --- servers -----------------------------------------------------------------------------------
+ */
 
 static bool is_limited(uint32_t used, int limit)
 {
@@ -96,8 +97,8 @@ bool request_next_host(struct request *r, const struct config_smtp *s,
     *ret_host = r->next_host++;
     r->addresses++;
     r->without_tls = false;
-    begin_server(r, is_limited(r->addresses, s->smtp_mx_address_limit) ||
-                        !has_host_after(r, hosts));
+    begin_server(r,
+                 is_limited(r->addresses, s->smtp_mx_address_limit) || !has_host_after(r, hosts));
     return true;
 }
 
@@ -121,7 +122,8 @@ void request_greeted(struct request *r, const struct config_smtp *s)
     }
 }
 
-/* --- transactions ------------------------------------------------------------------------------- */
+/* --- transactions -------------------------------------------------------------------------------
+ */
 
 const struct smtp_transaction *request_begin_transaction(struct request *r,
                                                          const struct smtp_client_features *f)
@@ -214,7 +216,8 @@ void request_site_failed(struct request *r, const struct outcome_verdict *v)
     end_session(r, false);
 }
 
-/* --- the end ----------------------------------------------------------------------------------- */
+/* --- the end -----------------------------------------------------------------------------------
+ */
 
 static enum result_kind kind_of(enum outcome_kind kind)
 {
@@ -295,7 +298,8 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
     return out;
 }
 
-/* --- settings of the core ------------------------------------------------------------------------ */
+/* --- settings of the core ------------------------------------------------------------------------
+ */
 
 static void client_config(const struct config_smtp *s, bool without_tls,
                           struct smtp_client_config *ret)

@@ -4,14 +4,14 @@
 #ifndef ENGINE_REQUEST_H
 #define ENGINE_REQUEST_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/clock.h"
 #include "net/outcome.h"
 #include "net/smtp_client.h"
 #include "net/tls.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct config;
 struct config_smtp;
@@ -30,18 +30,18 @@ struct request {
     uint32_t *positions;       /* of the transaction under way: positions in the entry */
     bool *is_answered;         /* by position in the transaction */
     struct smtp_transaction transaction;
-    uint32_t next_host;        /* in the hosts */
-    uint32_t skip_host;        /* already tried through a reused connection; UINT32_MAX: none */
+    uint32_t next_host;           /* in the hosts */
+    uint32_t skip_host;           /* already tried through a reused connection; UINT32_MAX: none */
     uint32_t addresses, sessions; /* used up so far */
-    usec_t connected;          /* wall: ready for MAIL the last time */
-    bool has_transaction;      /* one was begun at the present server */
-    bool is_in_session;        /* outcome_session_begin without its end */
-    bool is_final;             /* no server after this one */
-    bool has_been_fresh;       /* a dead idle connection was replaced once */
-    bool wants_fresh;          /* open the same address again, without penalty */
-    bool wants_plain;          /* likewise, without TLS */
+    usec_t connected;             /* wall: ready for MAIL the last time */
+    bool has_transaction;         /* one was begun at the present server */
+    bool is_in_session;           /* outcome_session_begin without its end */
+    bool is_final;                /* no server after this one */
+    bool has_been_fresh;          /* a dead idle connection was replaced once */
+    bool wants_fresh;             /* open the same address again, without penalty */
+    bool wants_plain;             /* likewise, without TLS */
     bool without_tls;
-    bool wants_tls;            /* flush, then handshake */
+    bool wants_tls; /* flush, then handshake */
 };
 
 /* errors: -ENOMEM, nothing kept */

@@ -1,11 +1,11 @@
 #include "engine/result.h"
 
+#include "engine/mailbox.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "engine/mailbox.h"
 
 /* Slices into the text must survive its growth, so the text never moves: it is allocated once and
  * what does not fit is cut. Replies are at most 1,000 bytes and equal neighbours share theirs. */

@@ -3,11 +3,11 @@
 #ifndef ENGINE_RESULT_H
 #define ENGINE_RESULT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/clock.h"
 #include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct message;
 struct outbox;
@@ -15,10 +15,10 @@ struct outbox;
 enum result_kind { RESULT_DELIVERED, RESULT_DEFERRED, RESULT_FAILED, RESULT_KIND_COUNT };
 
 struct result_recipient {
-    uint32_t index;    /* its number in the message */
-    uint8_t kind;      /* enum result_kind */
-    uint16_t code;     /* SMTP reply code; 0 when none */
-    char status[12];   /* enhanced status code */
+    uint32_t index;             /* its number in the message */
+    uint8_t kind;               /* enum result_kind */
+    uint16_t code;              /* SMTP reply code; 0 when none */
+    char status[12];            /* enhanced status code */
     uint32_t text_at, text_len; /* in result->text */
 };
 
@@ -30,10 +30,10 @@ struct result {
     struct slice host_address;
     struct slice tls_protocol, tls_cipher;
     uint16_t port;
-    uint32_t connection_use;  /* 1 on a fresh connection */
+    uint32_t connection_use;            /* 1 on a fresh connection */
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */
-    bool is_ambiguous;        /* the receiver may have taken it: the retry may be a duplicate */
-    bool has_dispatch;        /* counted in the engine's duplicate bound */
+    bool is_ambiguous; /* the receiver may have taken it: the retry may be a duplicate */
+    bool has_dispatch; /* counted in the engine's duplicate bound */
 
     /* spool writer only */
     bool is_counted, is_logged;
@@ -46,7 +46,7 @@ struct result {
 
 /* Room for `capacity` recipients. NULL when out of memory. */
 struct result *result_new(struct message *message, uint32_t capacity);
-void result_free(struct result *r); /* accepts NULL */
+void result_free(struct result *r);        /* accepts NULL */
 void result_free_all(struct result *list); /* linked by next */
 /* Copies s into the result's text. Out of memory: the text is cut short, never lost mail. */
 struct slice result_keep(struct result *r, struct slice s);

@@ -3,11 +3,6 @@
  * thread read under RCU. */
 #include "engine/sched_thread.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -24,6 +19,11 @@
 #include "engine/spool_writer.h"
 #include "engine/worker.h"
 #include "sched/sched.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024 };
 
@@ -47,20 +47,22 @@ struct sched_thread {
     /* owner thread only */
     struct outbox to_writer;
     struct outbox to_activator;
-    struct submission *retry; /* LETTER_MORE that memory was too short for */
+    struct submission *retry;  /* LETTER_MORE that memory was too short for */
     struct outbox *to_workers; /* [engine->worker_count] */
     struct list deliveries;    /* handed to workers and not yet reported */
     uint32_t next_worker;
-    bool was_held;       /* this pass may not have selected: see engine_may_dispatch */
+    bool was_held; /* this pass may not have selected: see engine_may_dispatch */
     usec_t now;
 
     /* any thread, atomic */
     _Atomic uint32_t in_flight;
 };
 
-/* --- what the core borrows: memory whose free can be postponed ------------------------------------ */
+/* --- what the core borrows: memory whose free can be postponed
+ * ------------------------------------ */
 
-/* In front of each object, so that retiring needs no allocation. 16 bytes keep malloc's alignment. */
+/* In front of each object, so that retiring needs no allocation. 16 bytes keep malloc's alignment.
+ */
 struct lent {
     struct rcu_retired retired;
 };
@@ -100,7 +102,8 @@ static void release_hosts(void *ctx, void *hosts)
     dns_hosts_put(hosts);
 }
 
-/* --- creation ---------------------------------------------------------------------------------- */
+/* --- creation ----------------------------------------------------------------------------------
+ */
 
 static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
 {
@@ -212,7 +215,8 @@ static struct core *core_of(struct sched_thread *t, uint32_t transport)
     return &t->cores[transport / t->engine->sched_count];
 }
 
-/* --- letters in -------------------------------------------------------------------------------- */
+/* --- letters in --------------------------------------------------------------------------------
+ */
 
 /* The core could not take the message: its recipients wait for the next queue run. */
 static void defer_submission(struct sched_thread *t, struct submission *s)
@@ -222,8 +226,7 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
         r->done = clock_wall();
     }
     for (uint32_t i = 0; r != NULL && i < s->count; i++) {
-        result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0",
-                   SLICE("out of memory"));
+        result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0", SLICE("out of memory"));
     }
     result_send(&t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
     if (s->unread > 0) {
@@ -308,7 +311,8 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
 }
 
 /* The slot may have been closed and given to another worker meanwhile: that worker's connection is
- * not the one that was lost. (The same worker's letters come in order, so then the slot is busy.) */
+ * not the one that was lost. (The same worker's letters come in order, so then the slot is busy.)
+ */
 static void take_loss(struct sched_thread *t, uint64_t number)
 {
     struct core *c = core_of(t, (uint32_t)(number >> 48));
@@ -346,7 +350,8 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
     }
 }
 
-/* --- actions out ------------------------------------------------------------------------------- */
+/* --- actions out -------------------------------------------------------------------------------
+ */
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
@@ -355,7 +360,8 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
     (void)sched_entry_indexes(a->entry, &recipients);
     if (d == NULL) {
         log_error("out of memory: a delivery is deferred");
-        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
+        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients,
+                    RESULT_WAS_LOADED);
         struct sched_reason reason = {"4.3.0", "out of memory"};
         struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
         sched_report(c->sched, &outcome, t->now);
@@ -397,7 +403,8 @@ static void resolve(struct sched_thread *t, struct core *c, const struct sched_a
     r->transport = c->transport;
     memcpy(r->nexthop, nexthop.data, nexthop.len);
     /* One destination always asks the same worker, whose resolver then joins equal questions. */
-    uint32_t worker = (uint32_t)(hash_bytes(nexthop.data, nexthop.len, 0) % t->engine->worker_count);
+    uint32_t worker =
+        (uint32_t)(hash_bytes(nexthop.data, nexthop.len, 0) % t->engine->worker_count);
     outbox_put(&t->to_workers[worker], LETTER_RESOLVE, r, 0);
 }
 
@@ -431,8 +438,8 @@ static void ask_for_more(struct sched_thread *t, struct core *c, const struct sc
         }
         return;
     }
-    *r = (struct read_request){
-        .message = a->handle, .transport = c->transport, .wanted = a->wanted};
+    *r =
+        (struct read_request){.message = a->handle, .transport = c->transport, .wanted = a->wanted};
     outbox_put(&t->to_activator, LETTER_READ, r, 0);
 }
 
@@ -498,7 +505,8 @@ static void pull(struct sched_thread *t, struct core *c)
     }
 }
 
-/* --- the thread -------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------
+ */
 
 static bool flush_outboxes(struct sched_thread *t)
 {
@@ -564,7 +572,8 @@ static void run(void *arg)
     }
     /* And those that did not come back: handed out when the worker had ended already, or stuck
      * behind a full ring. Nobody else looks at them any more. */
-    list_foreach_safe (d, &t->deliveries, struct delivery, in_flight) {
+    list_foreach_safe(d, &t->deliveries, struct delivery, in_flight)
+    {
         d->feedback = SCHED_NEUTRAL;
         d->has_deferred = true;
         d->connection_open = false;

@@ -4,10 +4,10 @@
 #ifndef ENGINE_SCHED_THREAD_H
 #define ENGINE_SCHED_THREAD_H
 
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "engine/mailbox.h"
+
+#include <stdint.h>
 
 struct engine;
 struct sched;

@@ -1,10 +1,5 @@
 #include "engine/settle.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/bounce.h"
@@ -16,6 +11,11 @@
 #include "engine/notice.h"
 #include "engine/result.h"
 #include "engine/retry.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 void settle_collect(struct settle *s, struct result *result)
 {
@@ -112,20 +112,20 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
             const struct result_recipient *to = &r->recipients[i];
             struct spool_reason reason = {
                 .time = r->done,
-                .state = to->kind == RESULT_FAILED ? SPOOL_RECIPIENT_FAILED
-                                                   : SPOOL_RECIPIENT_DEFERRED,
+                .state =
+                    to->kind == RESULT_FAILED ? SPOOL_RECIPIENT_FAILED : SPOOL_RECIPIENT_DEFERRED,
                 .code = to->code,
                 .status = slice_of(to->status),
                 .text = result_text(r, to),
                 .remote_mta = r->host_name,
             };
-            bool has_reason = to->kind == RESULT_DEFERRED || (to->kind == RESULT_FAILED && !is_told);
+            bool has_reason =
+                to->kind == RESULT_DEFERRED || (to->kind == RESULT_FAILED && !is_told);
             enum spool_recipient_state state = to->kind == RESULT_DELIVERED
                                                    ? SPOOL_RECIPIENT_DELIVERED
                                                    : (enum spool_recipient_state)reason.state;
             int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
-                                          to->index, state,
-                                          has_reason ? &reason : NULL);
+                                          to->index, state, has_reason ? &reason : NULL);
             if (err != 0) {
                 return err;
             }
@@ -145,8 +145,7 @@ static int forget_kept_failures(struct spool_txn *txn, struct message *m)
                 continue;
             }
             int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
-                                          to->index,
-                                          SPOOL_RECIPIENT_FAILED, NULL);
+                                          to->index, SPOOL_RECIPIENT_FAILED, NULL);
             if (err != 0) {
                 return err;
             }
@@ -199,8 +198,8 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
 
     m->is_settled = true;
     if (has_deferred && !m->has_forgone) { /* no recipient goes without a word of what was wrong */
-        usec_t lifetime = m->envelope.sender.len == 0 ? c->bounce_queue_lifetime
-                                                      : c->maximal_queue_lifetime;
+        usec_t lifetime =
+            m->envelope.sender.len == 0 ? c->bounce_queue_lifetime : c->maximal_queue_lifetime;
         is_expired = retry_is_expired(now, m->envelope.created, lifetime);
     }
     if (is_expired && !m->is_expiry_logged) {
@@ -228,11 +227,12 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err == 0) {
         err = forget_kept_failures(txn, m);
     }
-    usec_t delay = retry_delay(now, m->envelope.created, c->minimal_backoff_time,
-                               c->maximal_backoff_time);
+    usec_t delay =
+        retry_delay(now, m->envelope.created, c->minimal_backoff_time, c->maximal_backoff_time);
     struct spool_retry retry = {
         .attempts = m->retry.attempts + 1, .warned = m->retry.warned, .due = now + delay};
-    if (err == 0 && has_refused && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
+    if (err == 0 && has_refused && !retry.warned &&
+        retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
         err = put_notice(s, txn, m, NOTICE_DELAYED, now);
     }
@@ -252,7 +252,8 @@ static bool is_of_one_message(int err)
 
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
 {
-    list_foreach (m, &s->touched, struct message, touched) {
+    list_foreach(m, &s->touched, struct message, touched)
+    {
         log_results(s, m);
         m->is_settled = false;
         int err = m->pending == 0 ? settle_message(s, txn, m, now)
@@ -310,7 +311,8 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
 {
     uint64_t dispatched = s->forgone;
     s->forgone = 0;
-    list_foreach_safe (m, &s->touched, struct message, touched) {
+    list_foreach_safe(m, &s->touched, struct message, touched)
+    {
         list_remove(&m->touched);
         dispatched += keep_results(s, m);
         if (m->is_settled) {
@@ -335,7 +337,8 @@ void settle_fini(struct settle *s)
     settle_failed(s);
     free(s->notices);
     s->notices = NULL;
-    list_foreach_safe (m, &s->touched, struct message, touched) {
+    list_foreach_safe(m, &s->touched, struct message, touched)
+    {
         list_remove(&m->touched); /* the activator frees it */
     }
 }

@@ -6,13 +6,13 @@
 #ifndef ENGINE_SETTLE_H
 #define ENGINE_SETTLE_H
 
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "engine/spool_store.h"
+
+#include <stdint.h>
 
 struct config;
 struct engine;

@@ -3,16 +3,12 @@
  * holds it is durable. */
 #include "engine/spool_writer.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/thread.h"
+#include "engine/activator.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/event_log.h"
@@ -21,9 +17,13 @@
 #include "engine/notice.h"
 #include "engine/result.h"
 #include "engine/settle.h"
-#include "engine/activator.h"
 #include "engine/spool_store.h"
 #include "engine/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     BATCH_LETTERS = 4096,
@@ -46,10 +46,10 @@ struct spool_writer {
     struct outbox *to_workers; /* [engine->worker_count] */
     struct settle settle;
     struct spool_reader *reader;
-    struct buf log;            /* event lines not yet in the file */
-    struct intake **parts;     /* STAGE and STORE letters of the batch, in order */
+    struct buf log;        /* event lines not yet in the file */
+    struct intake **parts; /* STAGE and STORE letters of the batch, in order */
     uint32_t part_count;
-    uint64_t *discards;        /* staged receptions to forget; kept over a failure */
+    uint64_t *discards; /* staged receptions to forget; kept over a failure */
     uint32_t discard_count, discard_capacity;
     struct spool_position **damaged; /* likewise */
     uint32_t damaged_count, damaged_capacity;
@@ -60,9 +60,9 @@ struct spool_writer {
     usec_t retry_at;
     uint64_t reserved_ids;  /* as committed */
     uint64_t reserving_ids; /* in the transaction under way; 0: nothing */
-    usec_t synced;             /* monotonic: the event log, the last time */
-    usec_t space_seen;         /* monotonic: likewise */
-    usec_t results_due;        /* monotonic: results that wait must be written; 0: none wait */
+    usec_t synced;          /* monotonic: the event log, the last time */
+    usec_t space_seen;      /* monotonic: likewise */
+    usec_t results_due;     /* monotonic: results that wait must be written; 0: none wait */
 };
 
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
@@ -152,7 +152,8 @@ void spool_writer_free(struct spool_writer *w)
     free(w);
 }
 
-/* --- taking letters ---------------------------------------------------------------------------- */
+/* --- taking letters ----------------------------------------------------------------------------
+ */
 
 static bool grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes)
 {
@@ -191,7 +192,8 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         settle_collect(&w->settle, letter->body);
         break;
     case LETTER_FORGONE:
-        settle_forgo(&w->settle, letter->body, (uint32_t)letter->number, (unsigned)(letter->number >> 32));
+        settle_forgo(&w->settle, letter->body, (uint32_t)letter->number,
+                     (unsigned)(letter->number >> 32));
         break;
     case LETTER_DAMAGED:
         if (grow(&w->damaged, w->damaged_count, &w->damaged_capacity, sizeof(*w->damaged))) {
@@ -225,7 +227,8 @@ static bool take_batch(struct spool_writer *w)
     return taken > 0;
 }
 
-/* --- writing ----------------------------------------------------------------------------------- */
+/* --- writing -----------------------------------------------------------------------------------
+ */
 
 static int put_part(struct spool_txn *txn, struct intake *in)
 {
@@ -351,7 +354,8 @@ static int write_batch(struct spool_writer *w)
     return spool_commit(txn);
 }
 
-/* --- after the commit -------------------------------------------------------------------------- */
+/* --- after the commit --------------------------------------------------------------------------
+ */
 
 static void message_done(void *ctx, struct message *m)
 {
@@ -492,7 +496,8 @@ static void watch_space(struct spool_writer *w)
     }
 }
 
-/* --- the thread -------------------------------------------------------------------------------- */
+/* --- the thread --------------------------------------------------------------------------------
+ */
 
 /* Lines are in the file before the commit that needs them, which outlives a crash of the process;
  * one sync a second bounds what a power cut takes from the log. */

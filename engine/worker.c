@@ -1,10 +1,5 @@
 #include "engine/worker.h"
 
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -23,6 +18,11 @@
 #include "engine/spool_writer.h"
 #include "net/tls_session_cache.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 enum {
     EVENTS_PER_PASS = 256,
     LETTERS_PER_PASS = 1024,
@@ -36,7 +36,8 @@ struct worker_dns_watch {
     int fd; /* -1: free */
 };
 
-/* --- the resolver's sockets ----------------------------------------------------------------------- */
+/* --- the resolver's sockets
+ * ----------------------------------------------------------------------- */
 
 static void on_dns_socket(struct poller_watch *watch, unsigned events)
 {
@@ -106,8 +107,8 @@ static void resolve(struct worker *w, struct resolution *r)
 {
     const struct config_smtp *s = &w->engine->config->transports[r->transport].smtp;
     list_init(&r->link);
-    int err = resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, r,
-                             w->now);
+    int err =
+        resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, r, w->now);
     if (err != 0) {
         r->outcome = SCHED_RESOLVE_SOFT;
         r->expires = w->now;
@@ -118,7 +119,8 @@ static void resolve(struct worker *w, struct resolution *r)
     list_push_back(&w->resolving, &r->link);
 }
 
-/* --- letters ----------------------------------------------------------------------------------- */
+/* --- letters -----------------------------------------------------------------------------------
+ */
 
 static void take_letter(struct worker *w, const struct letter *letter)
 {
@@ -153,7 +155,8 @@ static void on_box(struct poller_watch *watch, unsigned events)
     (void)events;
 }
 
-/* --- a pass ------------------------------------------------------------------------------------ */
+/* --- a pass ------------------------------------------------------------------------------------
+ */
 
 struct spool_reader *worker_reader(struct worker *w)
 {
@@ -226,7 +229,8 @@ static usec_t sleep_time(struct worker *w, bool is_flushed)
     wake = dns < wake ? dns : wake;
     wake = w->accept_at < wake ? w->accept_at : wake;
     if (!list_is_empty(&w->ready)) {
-        /* While the spool is closed, bodies under way ask again and again: not as fast as we can. */
+        /* While the spool is closed, bodies under way ask again and again: not as fast as we can.
+         */
         return w->lacks_reader ? 10 * USEC_PER_MSEC : 0;
     }
     if (!is_flushed || !list_is_empty(&w->paused)) {
@@ -301,7 +305,8 @@ static void run(void *arg)
     (void)flush_outboxes(w); /* what does not fit is dropped: its mail is in the spool */
 }
 
-/* --- life -------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------
+ */
 
 static int init_dns(struct worker *w)
 {
@@ -403,7 +408,8 @@ void worker_free(struct worker *w)
         drop_letter(&letter);
     }
     resolver_free(w->resolver);
-    list_foreach_safe (r, &w->resolving, struct resolution, link) {
+    list_foreach_safe(r, &w->resolving, struct resolution, link)
+    {
         free(r);
     }
     poller_remove(&w->poller, &w->box_watch);

@@ -7,10 +7,6 @@
 #ifndef ENGINE_WORKER_H
 #define ENGINE_WORKER_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
@@ -18,6 +14,10 @@
 #include "engine/mailbox.h"
 #include "net/poller.h"
 #include "net/timeout.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 struct engine;
 struct inbound;
@@ -37,32 +37,32 @@ struct worker {
     uint32_t index;
     struct mailbox box;
     struct thread thread;
-    _Atomic bool is_stopping;  /* end now */
-    _Atomic bool is_draining;  /* accept nothing new, finish what is half done */
+    _Atomic bool is_stopping; /* end now */
+    _Atomic bool is_draining; /* accept nothing new, finish what is half done */
 
     /* worker thread only */
     struct poller poller;
     struct timeout_queue timeouts;
     struct poller_watch box_watch;
-    usec_t now;                  /* monotonic, of this pass */
+    usec_t now; /* monotonic, of this pass */
     struct outbox to_writer;
     struct outbox to_auth;
-    struct outbox *to_scheds;    /* [engine->sched_count] */
+    struct outbox *to_scheds; /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;
-    bool lacks_reader;           /* somebody asked in this pass and got none */
+    bool lacks_reader; /* somebody asked in this pass and got none */
     struct resolver *resolver;
     struct worker_dns_watch *dns_watches;
-    struct list resolving;       /* struct resolution, given to the resolver */
+    struct list resolving; /* struct resolution, given to the resolver */
     struct tls_session_cache *sessions;
     struct listener_watch *listeners; /* [config->listener_count] */
     struct list inbounds;
     struct list outbounds;
-    struct list ready;           /* links of connections that go on without an event */
-    struct list paused;          /* inbound: intake_memory is used up */
+    struct list ready;              /* links of connections that go on without an event */
+    struct list paused;             /* inbound: intake_memory is used up */
     struct outbound ***connections; /* [transport][connection] */
-    char *input;                 /* WORKER_READ_BYTES, for one read at a time */
-    usec_t accept_at;            /* listeners rest until then for lack of descriptors; or never */
+    char *input;                    /* WORKER_READ_BYTES, for one read at a time */
+    usec_t accept_at; /* listeners rest until then for lack of descriptors; or never */
     bool was_draining;
 
     /* any thread, atomic */

@@ -14,36 +14,39 @@
 #define WINDOW_DEAD      0
 #define WINDOW_SUSPENDED (-1)
 
+/* What each selection and report touches stands first and together. */
 struct sched_destination {
-    /* Set at creation, any thread. */
-    struct table_node node;
-    uint32_t name_len;
-    uint32_t nexthop_at; /* the nexthop is the end of the name */
-    /* Owner thread only. */
-    struct list all;           /* sched.destinations, in order of creation */
-    struct list todo;          /* waiting entries (place), in order of arrival */
-    struct list idle;          /* connections, most recently idle first */
-    struct tree parked;        /* peer.in_parked, in the order of the schedule */
-    struct tree_node in_ready; /* sched.ready: open, and peers are parked */
-    struct heap_node timer;    /* always in sched.timers; USEC_NEVER unless dead or suspended */
-    struct pending resolve;
-    struct feedback feedback;
-    uint64_t tag;          /* = sched.tag: some job was passed over because of it (5.8) */
-    struct reason *reason; /* DEAD only */
-    void *hosts;
-    usec_t hosts_expire;
-    struct peer *scratch; /* of the job that a batch is being added to */
-    uint32_t settled;     /* entries that are SETTLED */
-    bool has_work;        /* open, and entries wait: counted in sched.with_work */
-    bool is_resolving;    /* from queueing RESOLVE to sched_resolved */
-    bool is_pinned;       /* not freed however unused */
     /* Any thread, relaxed; the owner writes. */
     int window;        /* > 0 READY, else WINDOW_... */
     int busy, waiting; /* entries */
     int connections, idle_connections;
+    bool lacks_hosts; /* must_resolve and none are known */
+    /* Owner thread only. */
+    bool has_work;             /* open, and entries wait: counted in sched.with_work */
+    bool is_resolving;         /* from queueing RESOLVE to sched_resolved */
+    bool is_pinned;            /* not freed however unused */
+    uint64_t tag;              /* = sched.tag: some job was passed over because of it (5.8) */
+    struct list todo;          /* waiting entries (place), in order of arrival */
+    struct list idle;          /* connections, most recently idle first */
+    struct tree_node in_ready; /* sched.ready: open, and peers are parked */
+    struct tree parked;        /* peer.in_parked, in the order of the schedule */
+    struct feedback feedback;
+    void *hosts;
+    usec_t hosts_expire;
+    uint32_t settled;     /* entries that are SETTLED */
+    struct peer *scratch; /* of the job that a batch is being added to */
+    /* Any thread, relaxed; the owner writes. */
     uint64_t delivered, deferred;
     usec_t state_until;
-    bool lacks_hosts; /* must_resolve and none are known */
+    /* Owner thread only. */
+    struct list all;        /* sched.destinations, in order of creation */
+    struct heap_node timer; /* always in sched.timers; USEC_NEVER unless dead or suspended */
+    struct pending resolve;
+    struct reason *reason; /* DEAD only */
+    /* Set at creation, any thread. */
+    struct table_node node;
+    uint32_t name_len;
+    uint32_t nexthop_at; /* the nexthop is the end of the name */
     char name[];
 };
 

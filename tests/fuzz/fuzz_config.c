@@ -1,13 +1,13 @@
 /* Fuzz target: any text as a configuration. A text that loads must also be routable and free
  * cleanly; one that does not must have said why. Texts with include are skipped: they would read
  * files of the machine. */
+#include "engine/config.h"
+#include "engine/router.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "engine/config.h"
-#include "engine/router.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define FILE_BYTES_MAX (1024 * 1024)
+#define FILE_BYTES_MAX ((size_t)1 << 20)
 
 /* returns false when the file cannot be read */
 static int run_file(const char *path)

@@ -9,13 +9,8 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support.daemon import PROGRAM, Sluice  # noqa: E402
+from support.daemon import BUILD, PROGRAM, Sluice  # noqa: E402
 from support.receiver import Receiver  # noqa: E402
-
-
-def pytest_configure(config):
-    if not os.access(PROGRAM, os.X_OK):
-        pytest.exit(f'{PROGRAM} does not exist; build first, or set SLUICE_BUILD', 2)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -27,6 +22,9 @@ def pytest_runtest_makereport(item, call):
 
 
 FAILED = pytest.StashKey()
+PRINTER = os.path.join(BUILD, 'tests', 'integration', 'print_bounce')
+if os.path.exists(PRINTER):
+    os.environ.setdefault('PRINT_BOUNCE', PRINTER)
 
 
 class Place:
@@ -43,6 +41,7 @@ class Place:
         return path
 
     def sluice(self, start=True, **settings):
+        assert os.access(PROGRAM, os.X_OK), f'{PROGRAM}: build first, or set SLUICE_BUILD'
         daemon = Sluice(self.subfolder('sluice'), **settings)
         self.closers.append(daemon.kill)
         return daemon.start() if start else daemon

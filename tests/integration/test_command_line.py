@@ -111,6 +111,17 @@ def test_port_is_taken(place):
     assert done.returncode == 69 and str(daemon.port).encode() in done.stderr
 
 
+def test_port_of_another_daemon(place):
+    """Workers share their address with each other, never with a second daemon."""
+    first = place.sluice()
+    second = place.sluice(start=False)
+    second.address, second.port = first.address, first.port
+    second.write_config()
+    done = second.command('run')
+    assert done.returncode == 69 and str(first.port).encode() in done.stderr
+    assert first.is_alive()
+
+
 # --- send ------------------------------------------------------------------------------------------
 
 def test_send(relay):

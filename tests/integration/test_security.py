@@ -42,7 +42,7 @@ def pieces(data, way):
 def test_smuggling_by_data(shared, name, way):
     """One message or none comes of it, never two."""
     daemon, receiver = shared
-    recipient = f'ending{list(ENDINGS).index(name)}-{way}@a.test'
+    recipient = f'{list(ENDINGS).index(name)}-{way}@a.test'
     with Client(daemon) as client:
         client.ehlo()
         client.mail('a@a.test', [recipient], ' BODY=8BITMIME')
@@ -69,7 +69,7 @@ def test_smuggling_by_data(shared, name, way):
 @pytest.mark.parametrize('name', ENDINGS)
 def test_smuggling_by_bdat(shared, name):
     daemon, receiver = shared
-    recipient = f'bdat{list(ENDINGS).index(name)}@a.test'
+    recipient = f'bdat-{list(ENDINGS).index(name)}@a.test'
     body = b'Subject: first\r\n\r\nfirst' + ENDINGS[name] + SMUGGLED
     with Client(daemon) as client:
         client.ehlo()

@@ -206,8 +206,8 @@ static void write_names(void *arg)
     for (int i = 0; i < ROUNDS; i++) {
         state = state * 1664525 + 1013904223;
         uint32_t number = (state >> 8) % NAMES;
-        snprintf(name, sizeof(name), "n%u.test", number);
-        insert(shared, name, DNS_FOUND, number, 5 + (state & 7), i * 1000);
+        (void)snprintf(name, sizeof(name), "n%u.test", number); /* fits */
+        insert(shared, name, DNS_FOUND, number, 5 + (state & 7), (usec_t)i * 1000);
         if (i % 16 == 0) {
             rcu_pass();
         }
@@ -229,7 +229,7 @@ static void read_names(void *arg)
         for (int i = 0; i < 16; i++) {
             state = state * 1664525 + 1013904223;
             uint32_t number = (state >> 8) % NAMES;
-            snprintf(name, sizeof(name), "n%u.test", number);
+            (void)snprintf(name, sizeof(name), "n%u.test", number); /* fits */
             const struct dns_rrset *set = find(shared, name, 0);
             if (set != NULL) {
                 check(set, number);

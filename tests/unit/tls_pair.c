@@ -2,8 +2,8 @@
 #include "tests/unit/tls_pair.h"
 
 #include "base/error.h"
-#include "tests/unit/certificate.h"
 #include "net/poller.h"
+#include "tests/unit/certificate.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -50,6 +50,7 @@ class Sluice:
         self._read = 0
         self._events = []
         self._log_start = 0
+        self.kills = self.torn = 0  # how often killed; lines of the event log cut off by that
         self.options = {'workers': 2, 'hostname': 'relay.test', 'minimal_backoff_time': '1s',
                         'maximal_backoff_time': '2s', 'queue_run_delay': '1s', 'map_size': '4G',
                         'spool_reserve': '0', 'spool_ballast': '0', **(options or {})}
@@ -129,6 +130,7 @@ class Sluice:
 
     def kill(self):
         if self.process is not None:
+            self.kills += 1
             self.process.kill()
             self.process.wait()
             self.process = None
@@ -144,11 +146,20 @@ class Sluice:
         except FileNotFoundError:
             return self._events
         end = data.rfind(b'\n') + 1
-        for line in data[:end].splitlines():
+        for line in data[:end].split(b'\n'):
             if line:
-                self._events.append(json.loads(line))
+                self._take_line(line)
         self._read += end
         return self._events
+
+    def _take_line(self, line):
+        try:
+            self._events.append(json.loads(line))
+        except ValueError:
+            # Cut off by a kill; what it tells of was not committed and is told again.
+            self.torn += 1
+            if self.torn > self.kills:
+                raise
 
     def forget_events(self):
         """After a rotation: read the file from its beginning."""

@@ -1,0 +1,586 @@
+/* Reads the schedulers' views and the atomics of struct engine under RCU, and the spool through a
+ * reader that is open for one page of an answer at a time. */
+#include "engine/queue_report.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/rcu.h"
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include "engine/router.h"
+#include "engine/sched_thread.h"
+#include "engine/spool_store.h"
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    LIST_DEFAULT = 1000,
+    LIST_MAX = 100000,
+    PAGE = 500, /* messages read in one view of the spool */
+};
+
+struct queue_report {
+    struct engine *engine;
+    struct spool_reader *reader;
+    uint64_t *active; /* ids that schedulers hold, sorted; for one request */
+    size_t active_count;
+};
+
+/* One request being answered. */
+struct answer {
+    int fd;
+    struct buf out;
+    uint64_t count;
+    bool has_failed; /* the client went away or does not read */
+};
+
+/* --- answering ---------------------------------------------------------------------------------
+ */
+
+/* A client may read as slowly as it likes: no spool reader is open here, nothing found under RCU is
+ * kept over the call, and the thread is offline. */
+static void flush_answer(struct answer *a)
+{
+    size_t done = 0;
+    rcu_sleep();
+    while (!a->has_failed && done < a->out.len) {
+        ssize_t n = send(a->fd, a->out.data + done, a->out.len - done, MSG_NOSIGNAL);
+        if (n <= 0) {
+            a->has_failed = true;
+        } else {
+            done += (size_t)n;
+        }
+    }
+    rcu_awake();
+    buf_clear(&a->out);
+}
+
+static bool is_worth_sending(const struct answer *a)
+{
+    return a->out.len > 1 << 16;
+}
+
+static void put_object(struct answer *a, json_t *object)
+{
+    char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    if (text == NULL) {
+        a->has_failed = true; /* out of memory: the answer has no end line, and that tells */
+        return;
+    }
+    buf_append_str(&a->out, text);
+    buf_append_char(&a->out, '\n');
+    free(text);
+    a->count++;
+}
+
+static void put_end(struct answer *a, bool has_more)
+{
+    uint64_t count = a->count;
+    put_object(a, json_pack("{s:b, s:I, s:b}", "end", 1, "count", (json_int_t)count, "more",
+                            (int)has_more));
+    flush_answer(a);
+}
+
+static void put_error(struct answer *a, const char *code, const char *text)
+{
+    put_object(a, json_pack("{s:s, s:s}", "error", text, "code", code));
+    flush_answer(a);
+}
+
+/* A string that may hold anything: what is no UTF-8 is shown as '?'. */
+static json_t *json_text(struct slice s)
+{
+    if (s.len == 0) {
+        return json_string("");
+    }
+    json_t *j = json_stringn(s.data, s.len);
+    if (j != NULL) {
+        return j;
+    }
+    char *copy = malloc(s.len + 1);
+    if (copy == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < s.len; i++) {
+        char byte = s.data[i];
+        copy[i] = '?';
+        if ((unsigned char)byte < 128) {
+            copy[i] = byte;
+        }
+    }
+    j = json_stringn(copy, s.len);
+    free(copy);
+    return j;
+}
+
+static json_t *json_time(usec_t t)
+{
+    return json_real((double)t / (double)USEC_PER_SEC);
+}
+
+static void set_text(json_t *o, const char *key, struct slice s)
+{
+    (void)json_object_set_new(o, key, json_text(s)); /* out of memory leaves it out */
+}
+
+static void set_number(json_t *o, const char *key, uint64_t n)
+{
+    (void)json_object_set_new(o, key, json_integer((json_int_t)n)); /* likewise */
+}
+
+static void set_time(json_t *o, const char *key, usec_t t)
+{
+    (void)json_object_set_new(o, key, json_time(t)); /* likewise */
+}
+
+/* --- which messages are active -------------------------------------------------------------------
+ */
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void read_active(struct queue_report *q)
+{
+    const struct engine *e = q->engine;
+    size_t capacity = 0;
+    free(q->active);
+    q->active = NULL;
+    q->active_count = 0;
+    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+        const struct sched *s = sched_thread_core(e->scheds[t % e->sched_count], t);
+        struct sched_job_view job;
+        uint64_t cursor = 0;
+        while (sched_view_jobs(s, &cursor, &job)) {
+            if (q->active_count == capacity) {
+                capacity = capacity == 0 ? 1024 : capacity * 2;
+                uint64_t *grown = realloc(q->active, capacity * sizeof(*grown));
+                if (grown == NULL) {
+                    return; /* some active ones are then shown as incoming */
+                }
+                q->active = grown;
+            }
+            q->active[q->active_count++] = job.message_id;
+        }
+    }
+    if (q->active_count > 0) {
+        qsort(q->active, q->active_count, sizeof(*q->active), compare_ids);
+    }
+}
+
+static bool is_active(const struct queue_report *q, uint64_t id)
+{
+    return q->active_count > 0 &&
+           bsearch(&id, q->active, q->active_count, sizeof(*q->active), compare_ids) != NULL;
+}
+
+/* --- messages ----------------------------------------------------------------------------------
+ */
+
+struct recipient_count {
+    uint32_t pending;
+    uint32_t newest; /* index of a recipient with a reason */
+    bool has_reason;
+};
+
+static void count_recipients(struct queue_report *q, const struct spool_envelope *e,
+                             struct recipient_count *ret)
+{
+    uint32_t batches = (e->recipient_count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
+    *ret = (struct recipient_count){.pending = e->recipient_count};
+    for (uint32_t b = 0; b < batches; b++) {
+        struct slice states;
+        if (spool_read_states(q->reader, e->id, b, &states) != 0) {
+            continue; /* none stored: all pending */
+        }
+        for (size_t i = 0; i < states.len; i++) {
+            if (states.data[i] == SPOOL_RECIPIENT_DELIVERED ||
+                states.data[i] == SPOOL_RECIPIENT_FAILED) {
+                ret->pending--;
+            } else if (states.data[i] == SPOOL_RECIPIENT_DEFERRED) {
+                ret->has_reason = true;
+                ret->newest = b * SPOOL_BATCH_RECIPIENTS + (uint32_t)i;
+            }
+        }
+    }
+}
+
+static json_t *message_object(struct queue_report *q, const struct spool_envelope *e)
+{
+    char id[MESSAGE_ID_TEXT];
+    struct spool_retry retry = {0};
+    struct recipient_count count;
+    json_t *o = json_object();
+    if (o == NULL) {
+        return NULL;
+    }
+    message_id_format(e->id, id);
+    if (spool_read_retry(q->reader, e->id, &retry) != 0) {
+        retry = (struct spool_retry){0}; /* damaged: shown as never tried */
+    }
+    count_recipients(q, e, &count);
+    set_text(o, "id", slice_of(id));
+    set_time(o, "created", e->created);
+    set_text(o, "sender", e->sender);
+    set_number(o, "size", e->size_bytes);
+    set_number(o, "recipients", e->recipient_count);
+    set_number(o, "pending", count.pending);
+    bool is_deferred = retry.attempts > 0;
+    set_text(o, "state",
+             is_active(q, e->id) ? SLICE("active")
+             : is_deferred       ? SLICE("deferred")
+                                 : SLICE("incoming"));
+    if (is_deferred) {
+        set_time(o, "due", retry.due);
+    }
+    set_number(o, "attempts", retry.attempts);
+    struct spool_reason reason;
+    if (count.has_reason && spool_read_reason(q->reader, e->id, count.newest, &reason) == 0) {
+        char text[1200];
+        int len = reason.code == 0
+                      ? snprintf(text, sizeof(text), SLICE_FMT " " SLICE_FMT,
+                                 SLICE_ARG(reason.status), SLICE_ARG(reason.text))
+                      : snprintf(text, sizeof(text), "%u " SLICE_FMT " " SLICE_FMT, reason.code,
+                                 SLICE_ARG(reason.status), SLICE_ARG(reason.text));
+        size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
+        set_text(o, "last_reply", slice_make(text, shown));
+    }
+    return o;
+}
+
+/* The spool may be in the hands of the writer for a moment (being reopened). */
+static bool begin_reading(struct queue_report *q)
+{
+    for (int i = 0; i < 200; i++) {
+        if (spool_reader_begin(q->reader) == 0) {
+            return true;
+        }
+        rcu_sleep();
+        (void)usleep(10 * 1000); /* shorter is as good */
+        rcu_awake();
+    }
+    return false;
+}
+
+static void answer_list(struct queue_report *q, struct answer *a, uint64_t after, uint64_t limit)
+{
+    bool is_at_end = false;
+    read_active(q);
+    while (!is_at_end && limit > 0 && !a->has_failed) {
+        if (!begin_reading(q)) {
+            put_error(a, "unavailable", "the spool is being reopened");
+            return;
+        }
+        for (int i = 0; i < PAGE && limit > 0; i++) {
+            struct spool_envelope e;
+            struct slice body;
+            uint64_t id;
+            if (spool_next_message(q->reader, after, &id) != 0) {
+                is_at_end = true;
+                break;
+            }
+            after = id;
+            if (spool_read_message(q->reader, id, &e, &body) == 0) {
+                put_object(a, message_object(q, &e));
+                limit--;
+            }
+        }
+        spool_reader_end(q->reader); /* a slow client never pins pages */
+        flush_answer(a);
+    }
+    put_end(a, !is_at_end);
+}
+
+static struct slice domain_of(struct slice address)
+{
+    for (size_t i = address.len; i > 0; i--) {
+        if (address.data[i - 1] == '@') {
+            return slice_from(address, i);
+        }
+    }
+    return SLICE("");
+}
+
+static json_t *recipient_object(struct queue_report *q, uint64_t id, struct slice address,
+                                uint32_t index, int state)
+{
+    static const char *const states[] = {"pending", "deferred", "delivered", "failed"};
+    struct route_result route;
+    struct spool_reason reason;
+    json_t *o = json_object();
+    if (o == NULL) {
+        return NULL;
+    }
+    set_text(o, "recipient", address);
+    set_number(o, "index", index);
+    set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
+    if (router_route(q->engine->router, domain_of(address), &route)) {
+        set_text(o, "transport", slice_of(q->engine->config->transports[route.transport].name));
+        set_text(o, "destination", route.nexthop);
+    }
+    if (spool_read_reason(q->reader, id, index, &reason) == 0) {
+        set_time(o, "time", reason.time);
+        if (reason.code != 0) {
+            set_number(o, "code", reason.code);
+        }
+        set_text(o, "status", reason.status);
+        set_text(o, "reply", reason.text);
+        if (reason.remote_mta.len > 0) {
+            set_text(o, "remote_mta", reason.remote_mta);
+        }
+    }
+    return o;
+}
+
+/* Begins with the reader open and ends it. */
+static void show_recipients(struct queue_report *q, struct answer *a, uint64_t id, uint32_t count)
+{
+    uint32_t batches = (count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
+    for (uint32_t b = 0; b < batches && !a->has_failed; b++) {
+        struct slice packed, states = SLICE(""), address;
+        if (is_worth_sending(a)) {
+            spool_reader_end(q->reader);
+            flush_answer(a);
+            if (!begin_reading(q)) {
+                a->has_failed = true; /* no end line */
+                return;
+            }
+        }
+        if (spool_read_recipients(q->reader, id, b, &packed) != 0) {
+            break;
+        }
+        if (spool_read_states(q->reader, id, b, &states) != 0) {
+            states = SLICE("");
+        }
+        for (uint32_t i = 0; spool_packed_next(&packed, &address); i++) {
+            int state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
+            put_object(a, recipient_object(q, id, address, b * SPOOL_BATCH_RECIPIENTS + i, state));
+        }
+    }
+    spool_reader_end(q->reader);
+}
+
+static void answer_show(struct queue_report *q, struct answer *a, uint64_t id)
+{
+    struct spool_envelope e;
+    struct slice body;
+    const struct config *config = q->engine->config;
+    read_active(q);
+    if (!begin_reading(q)) {
+        put_error(a, "unavailable", "the spool is being reopened");
+        return;
+    }
+    int err = spool_read_message(q->reader, id, &e, &body);
+    json_t *o = err == 0 ? message_object(q, &e) : NULL;
+    if (o != NULL) {
+        usec_t lifetime =
+            e.sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime;
+        set_time(o, "expires", e.created + lifetime);
+        set_text(o, "peer_name", e.peer_name);
+        set_text(o, "peer_address", e.peer_address);
+        set_text(o, "protocol", e.protocol);
+        set_text(o, "auth_user", e.auth_user);
+        put_object(a, o);
+        show_recipients(q, a, id, e.recipient_count);
+    } else {
+        spool_reader_end(q->reader);
+    }
+    if (err != 0) {
+        put_error(a, err == ERR_MISSING ? "missing" : "unavailable",
+                  err == ERR_MISSING ? "no such message" : err_str(err));
+        return;
+    }
+    put_end(a, false);
+}
+
+/* --- counts ------------------------------------------------------------------------------------
+ */
+
+static void put_destinations(struct queue_report *q, struct answer *a, uint32_t transport,
+                             struct sched_counters *total)
+{
+    static const char *const states[SCHED_DESTINATION_STATE_COUNT] = {"ready", "dead", "suspended",
+                                                                      "resolving"};
+    const struct engine *e = q->engine;
+    const struct sched *s = sched_thread_core(e->scheds[transport % e->sched_count], transport);
+    struct sched_destination_view d;
+    struct sched_counters counters;
+    uint64_t cursor = 0;
+    while (sched_view_destinations(s, &cursor, &d)) {
+        json_t *o =
+            json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
+                      e->config->transports[transport].name, "destination", json_text(d.name),
+                      "state", states[d.state], "why", sched_why_text(d.why), "window", d.window,
+                      "busy", d.busy, "todo", d.todo, "connections", d.connections, "idle", d.idle,
+                      "delivered", (json_int_t)d.delivered, "deferred", (json_int_t)d.deferred);
+        if (o != NULL &&
+            (d.state == SCHED_DESTINATION_DEAD || d.state == SCHED_DESTINATION_SUSPENDED)) {
+            set_time(o, "until", clock_wall() + (d.state_until - clock_mono()));
+        }
+        put_object(a, o);
+        if (is_worth_sending(a)) {
+            flush_answer(a); /* the cursor outlives it, d does not and is not used again */
+        }
+    }
+    sched_view_counters(s, &counters);
+    total->destinations += counters.destinations;
+    total->dead += counters.dead;
+    total->entries_waiting += counters.entries_waiting;
+    total->entries_in_flight += counters.entries_in_flight;
+    total->connections += counters.connections;
+    total->idle += counters.idle;
+    total->recipients_in_core += counters.recipients_in_core;
+}
+
+static void answer_counts(struct queue_report *q, struct answer *a)
+{
+    struct spool_counts spool = {0};
+    struct sched_counters total = {0};
+    const struct engine *e = q->engine;
+    if (!begin_reading(q)) {
+        put_error(a, "unavailable", "the spool is being reopened");
+        return;
+    }
+    int err = spool_read_counts(q->reader, &spool);
+    spool_reader_end(q->reader);
+    if (err != 0) {
+        put_error(a, "unavailable", err_str(err));
+        return;
+    }
+    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+        put_destinations(q, a, t, &total);
+    }
+    json_t *o = json_pack("{s:b}", "totals", 1);
+    if (o != NULL) {
+        set_number(o, "messages", spool.messages);
+        set_number(o, "incoming", spool.incoming);
+        set_number(o, "deferred", spool.deferred);
+        set_number(o, "quarantined", spool.quarantined);
+        set_number(o, "active", atomic_load_explicit(&e->active_messages, memory_order_relaxed));
+        set_number(o, "recipients_in_core", total.recipients_in_core);
+        set_number(o, "entries_waiting", total.entries_waiting);
+        set_number(o, "entries_in_flight", total.entries_in_flight);
+        set_number(o, "connections", total.connections);
+        set_number(o, "idle", total.idle);
+        set_number(o, "destinations", total.destinations);
+        set_number(o, "dead", total.dead);
+        set_number(o, "used_bytes", spool.used_bytes);
+        set_number(o, "map_bytes", spool.map_bytes);
+        set_number(o, "received", atomic_load_explicit(&e->received, memory_order_relaxed));
+        set_number(o, "delivered", atomic_load_explicit(&e->delivered, memory_order_relaxed));
+        set_number(o, "deferrals", atomic_load_explicit(&e->deferred, memory_order_relaxed));
+        set_number(o, "failed", atomic_load_explicit(&e->failed, memory_order_relaxed));
+        set_number(o, "ambiguous", atomic_load_explicit(&e->ambiguous, memory_order_relaxed));
+    }
+    put_object(a, o);
+    put_end(a, false);
+}
+
+/* --- requests ----------------------------------------------------------------------------------
+ */
+
+static bool parse_number(struct slice s, uint64_t *ret)
+{
+    uint64_t n = 0;
+    if (s.len == 0 || s.len > 19) {
+        return false;
+    }
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.data[i] < '0' || s.data[i] > '9') {
+            return false;
+        }
+        n = n * 10 + (uint64_t)(s.data[i] - '0');
+    }
+    *ret = n;
+    return true;
+}
+
+static bool next_word(struct slice *line, struct slice *ret)
+{
+    *line = slice_trim(*line);
+    size_t end = slice_find(*line, ' ');
+    *ret = slice_to(*line, end);
+    *line = slice_from(*line, end);
+    return ret->len > 0;
+}
+
+static void request_list(struct queue_report *q, struct answer *a, struct slice arguments)
+{
+    uint64_t limit = LIST_DEFAULT, after = 0;
+    struct slice word;
+    while (next_word(&arguments, &word)) {
+        size_t equals = slice_find(word, '=');
+        struct slice key = slice_to(word, equals);
+        struct slice value = equals < word.len ? slice_from(word, equals + 1) : SLICE("");
+        bool is_good = slice_eq(key, SLICE("limit"))
+                           ? parse_number(value, &limit) && limit >= 1 && limit <= LIST_MAX
+                           : slice_eq(key, SLICE("after")) && message_id_parse(value, &after);
+        if (!is_good) {
+            put_error(a, "usage", "usage: queue list [limit=1..100000] [after=ID]");
+            return;
+        }
+    }
+    answer_list(q, a, after, limit);
+}
+
+static void serve(struct queue_report *q, struct answer *a, struct slice line)
+{
+    struct slice word, verb;
+    uint64_t id;
+    if (!next_word(&line, &word) || !slice_eq(word, SLICE("queue")) || !next_word(&line, &verb)) {
+        put_error(a, "usage", "unknown request");
+    } else if (slice_eq(verb, SLICE("list"))) {
+        request_list(q, a, line);
+    } else if (slice_eq(verb, SLICE("counts"))) {
+        answer_counts(q, a);
+    } else if (slice_eq(verb, SLICE("show")) && next_word(&line, &word) &&
+               message_id_parse(word, &id)) {
+        answer_show(q, a, id);
+    } else {
+        put_error(a, "usage", "usage: queue list | queue counts | queue show ID");
+    }
+}
+
+void queue_report_answer(struct queue_report *q, int fd, struct slice request)
+{
+    struct answer a = {.fd = fd};
+    buf_init(&a.out, 0);
+    serve(q, &a, request);
+    buf_fini(&a.out);
+}
+
+int queue_report_new(struct engine *engine, struct queue_report **ret)
+{
+    struct queue_report *q = calloc(1, sizeof(*q));
+    if (q == NULL) {
+        return -ENOMEM;
+    }
+    q->engine = engine;
+    int err = spool_reader_new(engine->store, &q->reader);
+    if (err != 0) {
+        free(q);
+        return err;
+    }
+    *ret = q;
+    return 0;
+}
+
+void queue_report_free(struct queue_report *q)
+{
+    if (q != NULL) {
+        spool_reader_free(q->reader);
+        free(q->active);
+        free(q);
+    }
+}
