@@ -17,16 +17,6 @@
 
 enum { READ_LIMIT = 5000 }; /* recipients a portion: bounds how long one message holds the thread */
 
-static struct slice domain_of(struct slice address)
-{
-    for (size_t i = address.len; i > 0; i--) {
-        if (address.data[i - 1] == '@') {
-            return slice_from(address, i);
-        }
-    }
-    return SLICE("");
-}
-
 static void count_in(struct activation *a, uint32_t recipients)
 {
     atomic_fetch_add_explicit(&a->engine->recipients_in_core, recipients, memory_order_relaxed);
@@ -114,7 +104,7 @@ int activation_fresh(struct activation *a, struct message *m)
     count_in(a, total);
     for (uint32_t i = 0; i < total; i++) {
         bool is_routed =
-            router_route(a->engine->router, domain_of(message_address(m, i)), &routes[i]);
+            router_route(a->engine->router, router_domain(message_address(m, i)), &routes[i]);
         if (!is_routed) {
             routes[i] = (struct route_result){0};
         }
@@ -238,7 +228,7 @@ static int take_census(struct activation *a, struct message *m, struct census *r
             ret->failed += spool_read_reason(a->reader, m->envelope.id, index, &reason) == 0;
         } else if (is_undone(state)) {
             ret->undone++;
-            if (router_route(a->engine->router, domain_of(address), &route)) {
+            if (router_route(a->engine->router, router_domain(address), &route)) {
                 m->parts[route.transport].unread++;
             } else {
                 ret->unrouted++;
@@ -288,7 +278,7 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
     walk_init(&w, a->reader, m, 0);
     while (err == 0 && r->count < count && walk_next(&w, &index, &address, &state)) {
         struct route_result route;
-        if (is_undone(state) && !router_route(a->engine->router, domain_of(address), &route)) {
+        if (is_undone(state) && !router_route(a->engine->router, router_domain(address), &route)) {
             err = message_load(m, index, address);
             result_add(r, index, RESULT_FAILED, 0, "5.1.2",
                        SLICE("no route to the recipient's domain"));
@@ -321,7 +311,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     walk_init(&w, a->reader, m, part->next);
     while (s->count < capacity && walk_next(&w, &index, &address, &state)) {
         struct route_result route;
-        if (!is_undone(state) || !router_route(a->engine->router, domain_of(address), &route) ||
+        if (!is_undone(state) || !router_route(a->engine->router, router_domain(address), &route) ||
             route.transport != transport) {
             continue;
         }
@@ -333,7 +323,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
         struct slice kept = message_address(m, index);
         if (route.nexthop.data >= address.data &&
             route.nexthop.data <= address.data + address.len) {
-            route.nexthop = domain_of(kept);
+            route.nexthop = router_domain(kept);
         }
         s->recipients[s->count++] =
             (struct sched_recipient){.address = kept, .nexthop = route.nexthop, .index = index};

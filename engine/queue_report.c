@@ -302,16 +302,6 @@ static void answer_list(struct queue_report *q, struct answer *a, uint64_t after
     put_end(a, !is_at_end);
 }
 
-static struct slice domain_of(struct slice address)
-{
-    for (size_t i = address.len; i > 0; i--) {
-        if (address.data[i - 1] == '@') {
-            return slice_from(address, i);
-        }
-    }
-    return SLICE("");
-}
-
 static json_t *recipient_object(struct queue_report *q, uint64_t id, struct slice address,
                                 uint32_t index, int state)
 {
@@ -325,7 +315,7 @@ static json_t *recipient_object(struct queue_report *q, uint64_t id, struct slic
     set_text(o, "recipient", address);
     set_number(o, "index", index);
     set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
-    if (router_route(q->engine->router, domain_of(address), &route)) {
+    if (router_route(q->engine->router, router_domain(address), &route)) {
         set_text(o, "transport", slice_of(q->engine->config->transports[route.transport].name));
         set_text(o, "destination", route.nexthop);
     }

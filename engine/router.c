@@ -97,6 +97,16 @@ static const struct config_route *find(const struct router *r, struct slice name
     return r->any;
 }
 
+struct slice router_domain(struct slice address)
+{
+    for (size_t i = address.len; i > 0; i--) {
+        if (address.data[i - 1] == '@') {
+            return slice_from(address, i);
+        }
+    }
+    return SLICE("");
+}
+
 bool router_route(const struct router *r, struct slice domain, struct route_result *ret)
 {
     char lower[DOMAIN_MAX_BYTES];

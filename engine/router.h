@@ -26,6 +26,9 @@ struct route_result {
 struct router *router_new(const struct config *c); /* NULL when out of memory */
 void router_free(struct router *r);                /* accepts NULL */
 
+/* The part of an address behind its last '@', "" without one; a view. Pure. */
+struct slice router_domain(struct slice address);
+
 /* Route one domain (the part after the last @; brackets of an address literal included).
  *
  * domain   any case; a nexthop taken from it keeps that case, so give it in lower case to get one

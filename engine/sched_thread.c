@@ -235,9 +235,9 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
     message_put(s->message);
 }
 
-static void take_submission(struct sched_thread *t, struct submission *s)
+static struct sched_message core_message(const struct submission *s)
 {
-    struct sched_message m = {
+    return (struct sched_message){
         .id = s->message->envelope.id,
         .handle = s->message,
         .recipients = s->recipients,
@@ -245,6 +245,11 @@ static void take_submission(struct sched_thread *t, struct submission *s)
         .unread_count = s->unread,
         .more = s->unread > 0,
     };
+}
+
+static void take_submission(struct sched_thread *t, struct submission *s)
+{
+    const struct sched_message m = core_message(s);
     if (sched_submit(core_of(t, s->transport)->sched, &m, t->now) != 0) {
         defer_submission(t, s);
     }
@@ -254,14 +259,7 @@ static void take_submission(struct sched_thread *t, struct submission *s)
 /* The answer to a SCHED_READ. */
 static void take_more(struct sched_thread *t, struct submission *s)
 {
-    struct sched_message m = {
-        .id = s->message->envelope.id,
-        .handle = s->message,
-        .recipients = s->recipients,
-        .recipient_count = s->count,
-        .unread_count = s->unread,
-        .more = s->unread > 0,
-    };
+    const struct sched_message m = core_message(s);
     if (sched_submit_more(core_of(t, s->transport)->sched, &m, t->now) != 0) {
         s->next = t->retry;
         t->retry = s;
