@@ -89,7 +89,8 @@ const struct config_option config_options[] = {
          "(Postfix: `myhostname`)."),
     BOOL("allow_loopback", GLOBAL(allow_loopback), "no",
          "Deliver to hosts that MX records place on loopback addresses. Otherwise that is a mail "
-         "loop and bounces. A nexthop in brackets may always be on loopback."),
+         "loop and bounces. The same holds for a recipient at an address literal. A nexthop in "
+         "brackets may always be on loopback."),
     TIME("shutdown_timeout", GLOBAL(shutdown_timeout), "5s", 0, 3600,
          "How long a daemon that was told to stop waits for the final replies of deliveries in "
          "flight."),

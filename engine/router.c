@@ -3,6 +3,7 @@
 #include "engine/router.h"
 
 #include "base/hash.h"
+#include "dns/nexthop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ struct router_entry {
 
 struct router {
     const struct config_route *any; /* "*" or NULL */
+    bool allow_loopback;
     size_t mask;
     uint64_t seed;
     struct router_entry entries[];
@@ -66,6 +68,7 @@ struct router *router_new(const struct config *c)
         return NULL;
     }
     r->mask = size - 1;
+    r->allow_loopback = c->allow_loopback;
     r->seed = hash_random_seed();
     for (size_t i = 0; i < c->route_count; i++) {
         router_add(r, &c->routes[i]);
@@ -107,6 +110,18 @@ struct slice router_domain(struct slice address)
     return SLICE("");
 }
 
+/* May a recipient choose this host by writing its address? The same hosts as by an MX record. */
+static bool is_literal_allowed(const struct router *r, struct slice literal)
+{
+    struct nexthop host;
+    if (nexthop_parse(literal, 0, &host) < 0 || host.ip.family == 0) {
+        return false;
+    }
+    enum ip_scope scope = ip_scope(&host.ip);
+    return scope == IP_PUBLIC || scope == IP_PRIVATE ||
+           (scope == IP_LOOPBACK && r->allow_loopback);
+}
+
 bool router_route(const struct router *r, struct slice domain, struct route_result *ret)
 {
     char lower[DOMAIN_MAX_BYTES];
@@ -123,6 +138,10 @@ bool router_route(const struct router *r, struct slice domain, struct route_resu
     }
     const struct config_route *route = find(r, slice_make(lower, name.len));
     if (route == NULL) {
+        return false;
+    }
+    if (name.data[0] == '[' && route->nexthop[0] == '\0' && route->pattern[0] != '[' &&
+        !is_literal_allowed(r, name)) {
         return false;
     }
     ret->route = route;

@@ -4,7 +4,11 @@
  * config it was made from and lives as long as that snapshot.
  *
  * A domain matches, in this order: the route of exactly that name; the longest ".suffix" route of
- * which it is a subdomain (".example.com" matches a.b.example.com, not example.com); "*". */
+ * which it is a subdomain (".example.com" matches a.b.example.com, not example.com); "*".
+ *
+ * An address literal that would be its own nexthop by "*" must be an address that an MX host may
+ * have: loopback (without allow_loopback), link-local, unspecified and multicast ones match
+ * nothing, so no client reaches this machine's own services or a cloud's metadata by mail. */
 #ifndef ENGINE_ROUTER_H
 #define ENGINE_ROUTER_H
 

@@ -118,11 +118,64 @@ static void what_a_route_says(void **state)
     config_free(s.config);
 }
 
+static void literals_reach_no_local_host(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *domain;
+        bool by_default, with_loopback;
+    } cases[] = {
+        {"[192.0.2.1]", true, true},
+        {"[10.0.0.1]", true, true},
+        {"[IPv6:2001:db8::1]", true, true},
+        {"[127.0.0.1]", false, true},
+        {"[IPv6:::1]", false, true},
+        {"[IPv6:::ffff:127.0.0.1]", false, true},
+        {"[0.0.0.0]", false, false},
+        {"[169.254.169.254]", false, false},
+        {"[IPv6:fe80::1]", false, false},
+        {"[224.0.0.1]", false, false},
+        {"[localhost]", false, false},
+        {"[127.0.0.1", false, false},
+        {"[127.0.0.9]", true, true}, /* has a route of its own */
+    };
+    for (int allow = 0; allow < 2; allow++) {
+        struct sample s;
+        struct route_result result;
+        sample_load(&s, allow ? "allow_loopback = yes\ntransport t {}\n"
+                                "route \"*\" { transport = t }\n"
+                                "route \"[127.0.0.9]\" { transport = t }\n"
+                              : "transport t {}\n"
+                                "route \"*\" { transport = t }\n"
+                                "route \"[127.0.0.9]\" { transport = t }\n");
+        assert_int_equal(s.err, 0);
+        struct router *r = router_new(s.config);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            bool expected = allow ? cases[i].with_loopback : cases[i].by_default;
+            if (router_route(r, slice_of(cases[i].domain), &result) != expected) {
+                fail_msg("%s with allow_loopback %d", cases[i].domain, allow);
+            }
+        }
+        router_free(r);
+        config_free(s.config);
+    }
+    /* A route that names the next hop does not go where the recipient says. */
+    struct sample s;
+    struct route_result result;
+    sample_load(&s, "transport t {}\nroute \"*\" { transport = t nexthop = \"[192.0.2.9]\" }\n");
+    assert_int_equal(s.err, 0);
+    struct router *r = router_new(s.config);
+    assert_true(router_route(r, SLICE("[127.0.0.1]"), &result));
+    router_free(r);
+    config_free(s.config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_as_naive),
         cmocka_unit_test(what_a_route_says),
+        cmocka_unit_test(literals_reach_no_local_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
