@@ -1,6 +1,7 @@
 /* A message body on its way from the spool to a socket: read where the stream stands in each pass,
  * dot-stuffed as slices of the memory map, written without a copy; only what a full socket does not
- * take is kept. Owned by one outbound connection, on its worker. */
+ * take is kept. As a chunk (BDAT) it goes as it is, and exactly as long as was announced. Owned by
+ * one outbound connection, on its worker. */
 #ifndef ENGINE_BODY_STREAM_H
 #define ENGINE_BODY_STREAM_H
 
@@ -16,29 +17,19 @@ struct stream;
 struct worker;
 
 struct body_stream {
-    bool is_streaming; /* not all of the body was handed to the socket or to `unsent` */
+    bool is_streaming; /* not all of the body was handed to the socket or to its buffer */
+    bool is_chunk;     /* for BDAT: raw */
     uint64_t id;
+    uint64_t left;   /* chunk: bytes announced and not handed over */
     uint32_t chunks; /* of the body, at least 1 */
     uint32_t chunk;  /* where it stands */
     size_t offset;
     struct smtp_wire wire;
-    struct buf unsent; /* wire bytes that the socket did not take */
 };
 
-void body_stream_init(struct body_stream *b);
-void body_stream_fini(struct body_stream *b);
-void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope);
+void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope, bool is_chunk);
 /* Forget the rest of it. */
 void body_stream_drop(struct body_stream *b);
-
-/* Bytes of the body that must be written before anything else; once is_streaming is false the owner
- * may write them itself, together with the end of data. */
-static inline struct slice body_stream_unsent(const struct body_stream *b)
-{
-    return buf_slice(&b->unsent);
-}
-/* The owner wrote so many of them. */
-void body_stream_consume(struct body_stream *b, size_t written);
 
 struct body_progress {
     size_t written;  /* bytes that the socket took */
@@ -46,12 +37,18 @@ struct body_progress {
     bool wants_pass; /* ERR_AGAIN without a full socket: call again in the next pass */
 };
 
-/* Write as much as the socket and the budget of a pass take. The body is over when is_streaming is
- * false afterwards (its last bytes may still be unsent: of a small body all of them are, so that
- * they share a system call with the end of data).
+/* Append the whole body to `out` when it is small and not begun: a copy that saves a system call.
+ *
+ * returns  1: appended, it is over; 0: it is large
+ * errors   ERR_AGAIN: the spool cannot be read in this pass; ERR_CORRUPT, ERR_MISSING, ... */
+MUST_USE int body_stream_take_small(struct body_stream *b, struct worker *worker, struct buf *out);
+
+/* Write as much as the socket and the budget of a pass take; what of it a full socket did not take
+ * is appended to `rest`, which must be written first (and be empty at the call). The body is over
+ * when is_streaming is false afterwards.
  *
  * errors  ERR_AGAIN; ERR_CORRUPT, ERR_MISSING, ... (is_local); -errno or ERR_TLS of the write */
 MUST_USE int body_stream_write(struct body_stream *b, struct stream *stream, struct worker *worker,
-                               struct body_progress *ret);
+                               struct buf *rest, struct body_progress *ret);
 
 #endif

@@ -196,6 +196,8 @@ static int check_transport(struct config_loader *l, struct config *c, size_t ind
     s->minimal_backoff_time = c->minimal_backoff_time;
     s->feedback_debug = c->destination_concurrency_feedback_debug;
     s->connection_idle_limit = t->smtp.smtp_connection_cache_time_limit;
+    s->connection_age_limit = t->smtp.smtp_connection_reuse_time_limit;
+    s->connection_reuse_limit = t->smtp.smtp_connection_reuse_count_limit;
     s->must_resolve = true;
     if (t->smtp.smtp_helo_name == NULL) {
         t->smtp.smtp_helo_name = strdup(c->hostname);

@@ -249,8 +249,11 @@ const struct config_option config_options[] = {
         "A message may have so many deliveries in flight for each connection that the transport "
         "could still use; with 10, one message takes 91 % of an idle transport. 0: none."),
     INT("pipeline_depth", SCHED(pipeline_depth), "16", 1, 1000,
-        "Deliveries on their way on one connection, at most. Version 0.1 carries one after the other, "
-        "as with 1, whatever the value."),
+        "Deliveries on their way on one connection, at most, where the server offers PIPELINING (two "
+        "then) and CHUNKING as well (so many). Fewer while it answers fast enough that more would "
+        "only wait. 1: one after the other, as Postfix does."),
+    INT("host_concurrency_limit", SCHED(host_concurrency_limit), "0", 0, 65535,
+        "Connections of the transport to one address, all destinations together. 0: no limit."),
     BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
     /* --- transport: SMTP client --- */
     INT("smtp_tcp_port", SMTP(smtp_tcp_port), "25", 1, 65535,

@@ -14,6 +14,7 @@
 
 struct dns_hosts;
 struct message;
+struct request;
 
 struct delivery {
     /* set by the scheduler thread */
@@ -22,16 +23,29 @@ struct delivery {
     struct dns_hosts *hosts; /* own reference; NULL when the nexthop needs none */
     uint16_t transport;      /* index in the configuration */
     uint32_t connection;     /* the scheduler's connection slot */
+    uint32_t server;         /* index in hosts; with connection_is_new */
+    uint32_t server_notes;   /* DELIVERY_NOTE_ bits of that server */
     bool connection_is_new;
+    bool is_last_server; /* no other one is left */
+    bool is_exhausted;   /* no server at all is left: finish it; there is no connection */
     struct slice destination; /* name; valid until reported */
     usec_t dispatched;        /* wall */
     struct list in_flight;    /* scheduler thread only */
 
     /* set by the worker */
+    struct request *request; /* what is known so far; NULL before the first server and at the end */
     enum sched_feedback_sign feedback;
     bool has_deferred;
     bool connection_open;
+    bool again; /* not over: wants another connection */
+    bool server_failed, server_tried, is_out_of_step; /* as in struct sched_outcome */
+    uint16_t depth;
     struct sched_reason reason;
+};
+
+/* What workers remember about a server, in the scheduler's destdb. */
+enum delivery_note {
+    DELIVERY_NOTE_BROKEN_TLS = 1, /* the handshake failed; level may: do without for a while */
 };
 
 struct resolution {

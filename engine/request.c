@@ -12,49 +12,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void request_free(struct request *r)
-{
-    outcome_fini(&r->outcome);
-    free(r->is_tried);
-    free(r->recipients);
-    free(r->positions);
-    free(r->is_answered);
-    memset(r, 0, sizeof(*r));
-}
-
-int request_init(struct request *r, struct delivery *d, usec_t now)
+struct request *request_new(struct delivery *d)
 {
     uint32_t count;
-    (void)now;
-    memset(r, 0, sizeof(*r));
-    r->indexes = sched_entry_indexes(d->entry, &count);
-    if (outcome_init(&r->outcome, count) != 0) {
-        return -ENOMEM;
+    const uint32_t *indexes = sched_entry_indexes(d->entry, &count);
+    /* Slices first, then what needs less alignment. */
+    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 2 * sizeof(bool);
+    struct request *r = calloc(1, sizeof(*r) + count * each);
+    if (r == NULL || outcome_init(&r->outcome, count) != 0) {
+        free(r);
+        return NULL;
     }
-    r->is_tried = calloc(count, sizeof(*r->is_tried));
-    r->recipients = calloc(count, sizeof(*r->recipients));
-    r->positions = calloc(count, sizeof(*r->positions));
-    r->is_answered = calloc(count, sizeof(*r->is_answered));
-    if (r->is_tried == NULL || r->recipients == NULL || r->positions == NULL ||
-        r->is_answered == NULL) {
-        request_free(r);
-        return -ENOMEM;
-    }
+    list_init(&r->link);
     r->delivery = d;
-    r->skip_host = UINT32_MAX;
-    return 0;
+    r->indexes = indexes;
+    r->recipients = (struct slice *)(r + 1);
+    r->positions = (uint32_t *)(r->recipients + count);
+    r->is_tried = (bool *)(r->positions + count);
+    r->is_answered = r->is_tried + count;
+    return r;
 }
 
-struct delivery *request_drop(struct request *r)
+void request_free(struct request *r)
 {
-    struct delivery *d = r->delivery;
-    request_free(r);
-    if (d != NULL) {
-        d->feedback = SCHED_NEUTRAL;
-        d->has_deferred = true;
-        d->connection_open = false;
+    if (r != NULL) {
+        list_remove(&r->link);
+        outcome_fini(&r->outcome);
+        free(r);
     }
-    return d;
 }
 
 /* --- servers -----------------------------------------------------------------------------------
@@ -65,51 +50,17 @@ static bool is_limited(uint32_t used, int limit)
     return limit > 0 && used >= (uint32_t)limit;
 }
 
-static bool has_host_after(const struct request *r, const struct dns_hosts *hosts)
+void request_begin_server(struct request *r, const struct config_smtp *s, bool is_last,
+                          bool is_ready)
 {
-    for (uint32_t i = r->next_host; i < hosts->count; i++) {
-        if (i != r->skip_host) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void begin_server(struct request *r, bool is_final)
-{
-    r->is_final = is_final;
-    r->has_transaction = false;
+    r->addresses++;
+    r->is_final = is_last || is_limited(r->addresses, s->smtp_mx_address_limit);
     r->is_in_session = true;
     memset(r->is_tried, 0, r->outcome.recipient_count * sizeof(*r->is_tried));
-    outcome_session_begin(&r->outcome, is_final);
-}
-
-bool request_next_host(struct request *r, const struct config_smtp *s,
-                       const struct dns_hosts *hosts, uint32_t *ret_host)
-{
-    if (is_limited(r->addresses, s->smtp_mx_address_limit) ||
-        is_limited(r->sessions, s->smtp_mx_session_limit) || !has_host_after(r, hosts)) {
-        return false;
+    outcome_session_begin(&r->outcome, r->is_final);
+    if (is_ready) {
+        request_greeted(r, s);
     }
-    if (r->next_host == r->skip_host) {
-        r->next_host++;
-    }
-    *ret_host = r->next_host++;
-    r->addresses++;
-    r->without_tls = false;
-    begin_server(r,
-                 is_limited(r->addresses, s->smtp_mx_address_limit) || !has_host_after(r, hosts));
-    return true;
-}
-
-void request_reuse(struct request *r, const struct config_smtp *s, const struct dns_hosts *hosts,
-                   uint32_t host)
-{
-    r->skip_host = host;
-    r->addresses = r->sessions = 1;
-    r->connected = clock_wall();
-    begin_server(r, is_limited(1, s->smtp_mx_address_limit) ||
-                        is_limited(1, s->smtp_mx_session_limit) || !has_host_after(r, hosts));
 }
 
 void request_greeted(struct request *r, const struct config_smtp *s)
@@ -145,7 +96,6 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
         r->is_answered[count] = false;
         count++;
     }
-    r->has_transaction = true;
     r->transaction = (struct smtp_transaction){
         .sender = m->envelope.sender,
         .recipients = r->recipients,
@@ -196,18 +146,11 @@ void request_end_transaction(struct request *r, bool is_complete)
     end_session(r, is_complete);
 }
 
-void request_failed(struct request *r, const struct outcome_verdict *v, bool retry_fresh)
+void request_returned(struct request *r)
 {
-    if (retry_fresh && !r->has_been_fresh) {
-        /* The server took nothing: the same recipients again on a new connection to it. */
-        r->has_been_fresh = r->wants_fresh = true;
-        r->has_transaction = false;
-        memset(r->is_tried, 0, r->outcome.recipient_count * sizeof(*r->is_tried));
-        return;
-    }
-    if (!r->wants_plain && v != NULL) {
-        request_site_failed(r, v);
-    }
+    end_session(r, false);
+    r->addresses -= r->addresses > 0;
+    r->sessions -= r->sessions > 0;
 }
 
 void request_site_failed(struct request *r, const struct outcome_verdict *v)
@@ -239,7 +182,7 @@ static void describe_session(struct result *out, const struct request *r,
         out->host_name = result_keep(out, s->host->name);
         out->host_address = result_keep(out, slice_of(s->address));
         out->port = s->host->port;
-        out->connection_use = s->uses;
+        out->connection_use = r->use;
     }
     if (s->tls.protocol != NULL) {
         out->tls_protocol = slice_of(s->tls.protocol);
@@ -275,6 +218,7 @@ struct result *request_finish(struct request *r, const struct request_session *s
                        slice_of(to->text == NULL ? "" : to->text));
         }
     }
+    d->request = NULL;
     request_free(r);
     return out;
 }
@@ -301,9 +245,10 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
 /* --- settings of the core ------------------------------------------------------------------------
  */
 
-static void client_config(const struct config_smtp *s, bool without_tls,
+static void client_config(const struct config_transport *t, bool without_tls,
                           struct smtp_client_config *ret)
 {
+    const struct config_smtp *s = &t->smtp;
     smtp_client_config_defaults(ret);
     ret->ehlo_name = slice_of(s->smtp_helo_name);
     ret->tls = without_tls || s->smtp_tls_security_level == CONFIG_TLS_NONE ? SMTP_CLIENT_TLS_NONE
@@ -320,6 +265,7 @@ static void client_config(const struct config_smtp *s, bool without_tls,
     ret->data_done_timeout = s->smtp_data_done_timeout;
     ret->rset_timeout = s->smtp_rset_timeout;
     ret->quit_timeout = s->smtp_quit_timeout;
+    ret->pipeline_depth = (uint16_t)t->sched.pipeline_depth;
 }
 
 int request_configs_init(struct engine *e)
@@ -330,8 +276,8 @@ int request_configs_init(struct engine *e)
         return -ENOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        client_config(&e->config->transports[i].smtp, false, &e->client_configs[2 * i]);
-        client_config(&e->config->transports[i].smtp, true, &e->client_configs[2 * i + 1]);
+        client_config(&e->config->transports[i], false, &e->client_configs[2 * i]);
+        client_config(&e->config->transports[i], true, &e->client_configs[2 * i + 1]);
     }
     return 0;
 }

@@ -1,11 +1,13 @@
-/* One delivery across the servers it is tried at: which recipients the session under way carries,
- * which server comes next, and in the end the result and the report. No sockets; owned by the
- * outbound connection that carries it. Server choice: scheduler-semantics 9.3. */
+/* One delivery across the servers it is tried at: which recipients the transaction under way
+ * carries, what each server said of them, and in the end the result and the report. No sockets, and
+ * no choice of servers (the scheduler's); owned by the worker that has the delivery, and parked in
+ * the delivery while the scheduler looks for another connection. Limits: scheduler-semantics 9.3. */
 #ifndef ENGINE_REQUEST_H
 #define ENGINE_REQUEST_H
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "net/outcome.h"
 #include "net/smtp_client.h"
 #include "net/tls.h"
@@ -17,54 +19,44 @@ struct config;
 struct config_smtp;
 struct delivery;
 struct dns_host;
-struct dns_hosts;
 struct engine;
 struct result;
 
 struct request {
-    struct delivery *delivery; /* NULL: none under way, everything else is zero */
-    const uint32_t *indexes;   /* of the entry: positions in the message */
-    struct outcome outcome;    /* by position in the entry */
-    bool *is_tried;            /* by position in the entry: at the present server */
-    struct slice *recipients;  /* of the transaction under way */
-    uint32_t *positions;       /* of the transaction under way: positions in the entry */
-    bool *is_answered;         /* by position in the transaction */
+    struct list link; /* among those of its connection */
+    struct delivery *delivery;
+    const uint32_t *indexes; /* of the entry: positions in the message */
+    struct outcome outcome;  /* by position in the entry */
     struct smtp_transaction transaction;
-    uint32_t next_host;           /* in the hosts */
-    uint32_t skip_host;           /* already tried through a reused connection; UINT32_MAX: none */
+    uint32_t number;              /* of the transaction, on its connection */
+    uint32_t use;                 /* of the connection; 1 is the first */
     uint32_t addresses, sessions; /* used up so far */
     usec_t connected;             /* wall: ready for MAIL the last time */
-    bool has_transaction;         /* one was begun at the present server */
     bool is_in_session;           /* outcome_session_begin without its end */
     bool is_final;                /* no server after this one */
-    bool has_been_fresh;          /* a dead idle connection was replaced once */
-    bool wants_fresh;             /* open the same address again, without penalty */
-    bool wants_plain;             /* likewise, without TLS */
-    bool without_tls;
-    bool wants_tls; /* flush, then handshake */
+    /* [recipients of the entry], behind the struct in one allocation */
+    struct slice *recipients; /* of the transaction under way */
+    uint32_t *positions;      /* of the transaction under way: positions in the entry */
+    bool *is_tried;           /* by position in the entry: at the present server */
+    bool *is_answered;        /* by position in the transaction */
 };
 
-/* errors: -ENOMEM, nothing kept */
-MUST_USE int request_init(struct request *r, struct delivery *d, usec_t now);
-/* Forget it at shutdown: the mail stays queued. Returns the delivery, its report neutral. */
-struct delivery *request_drop(struct request *r);
+/* errors: NULL when out of memory */
+MUST_USE struct request *request_new(struct delivery *d);
+/* Forget it: at shutdown the mail stays queued. Accepts NULL. Any thread that owns the delivery. */
+void request_free(struct request *r);
 
 static inline bool request_is_undecided(const struct request *r)
 {
     return r->outcome.undecided > 0;
 }
 
-static inline bool request_has_transaction(const struct request *r)
-{
-    return r->has_transaction;
-}
-
-/* Choose the next server. false: none is left, or a limit is reached. */
-MUST_USE bool request_next_host(struct request *r, const struct config_smtp *s,
-                                const struct dns_hosts *hosts, uint32_t *ret_host);
-/* The connection was open already; its server counts as tried. */
-void request_reuse(struct request *r, const struct config_smtp *s, const struct dns_hosts *hosts,
-                   uint32_t host);
+/* It is on a connection to a server now.
+ *
+ * is_last    no other server is left for it
+ * is_ready   the session stands already: it counts as used */
+void request_begin_server(struct request *r, const struct config_smtp *s, bool is_last,
+                          bool is_ready);
 /* The server is ready for MAIL on a fresh connection. */
 void request_greeted(struct request *r, const struct config_smtp *s);
 /* Recipients for a transaction: undecided and not tried at this server, as many as it takes. */
@@ -77,19 +69,19 @@ bool request_has_untried(const struct request *r);
 void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v);
 void request_rest(struct request *r, const struct outcome_verdict *v);
 void request_end_transaction(struct request *r, bool is_complete);
-void request_failed(struct request *r, const struct outcome_verdict *v, bool retry_fresh);
-/* The server could not be reached. */
+/* The server took nothing and is not to blame: as if it had not been tried there. */
+void request_returned(struct request *r);
+/* The server could not be brought to MAIL, or this side failed: about everybody undecided. */
 void request_site_failed(struct request *r, const struct outcome_verdict *v);
 
 /* What the result says about the server. */
 struct request_session {
     const struct dns_host *host; /* NULL: none */
     const char *address;
-    uint32_t uses;
     struct tls_facts tls;
 };
-/* Everything is tried: fills the delivery's report, returns the result for the spool writer (NULL
- * when out of memory: see result_send), and empties the request. */
+/* Nobody is left to try: fills the delivery's report, returns the result for the spool writer (NULL
+ * when out of memory: see result_send), and frees the request. */
 struct result *request_finish(struct request *r, const struct request_session *session);
 /* A delivery that could not begin: everything is deferred. */
 struct result *request_refuse(struct delivery *d, const char *status, const char *text);

@@ -9,12 +9,14 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "dns/hosts.h"
+#include "dns/mx.h"
 #include "engine/activation.h"
 #include "engine/activator.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/request.h"
 #include "engine/result.h"
 #include "engine/spool_writer.h"
 #include "engine/worker.h"
@@ -50,6 +52,7 @@ struct sched_thread {
     struct submission *retry;  /* LETTER_MORE that memory was too short for */
     struct outbox *to_workers; /* [engine->worker_count] */
     struct list deliveries;    /* handed to workers and not yet reported */
+    struct list displaced;     /* they came back to be placed again, oldest first */
     uint32_t next_worker;
     bool was_held; /* this pass may not have selected: see engine_may_dispatch */
     usec_t now;
@@ -132,6 +135,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     t->engine = engine;
     t->index = index;
     list_init(&t->deliveries);
+    list_init(&t->displaced);
     t->cores = calloc(transports, sizeof(*t->cores));
     int err = t->cores == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
     for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
@@ -145,6 +149,13 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     return 0;
 }
 
+static void delivery_free(struct delivery *d)
+{
+    request_free(d->request);
+    dns_hosts_put(d->hosts);
+    free(d);
+}
+
 static void drop_letter(const struct letter *letter)
 {
     if (letter->kind == LETTER_SUBMIT) {
@@ -154,9 +165,7 @@ static void drop_letter(const struct letter *letter)
     } else if (letter->kind == LETTER_MORE) {
         free(letter->body);
     } else if (letter->kind == LETTER_REPORT) {
-        struct delivery *d = letter->body;
-        dns_hosts_put(d->hosts);
-        free(d);
+        delivery_free(letter->body);
     } else if (letter->kind == LETTER_RESOLVED) {
         struct resolution *r = letter->body;
         dns_hosts_put(r->hosts);
@@ -287,20 +296,51 @@ static void take_report(struct sched_thread *t, struct delivery *d)
         .has_deferred = d->has_deferred,
         .connection_open = d->connection_open,
         .reason = &d->reason,
+        .again = d->again,
+        .server_failed = d->server_failed,
+        .server_tried = d->server_tried,
+        .is_out_of_step = d->is_out_of_step,
+        .depth = d->depth,
+        .server_notes = d->server_notes,
     };
-    sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
     list_remove(&d->in_flight);
+    sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
+    if (d->again) {
+        list_push_back(&t->displaced, &d->in_flight);
+        return;
+    }
     atomic_fetch_sub_explicit(&t->in_flight, 1, memory_order_relaxed);
-    dns_hosts_put(d->hosts);
-    free(d);
+    delivery_free(d);
+}
+
+/* What the core needs to know of hosts: which are the same, and which come first. */
+static uint32_t list_servers(const struct dns_hosts *hosts,
+                             struct sched_server ret[static SCHED_SERVERS_MAX])
+{
+    static_assert(MX_TARGETS_MAX <= SCHED_SERVERS_MAX, "every host has its place");
+    static_assert(sizeof(hosts->list[0].ip.bytes) + sizeof(uint16_t) <= SCHED_SERVER_KEY_MAX,
+                  "address and port fit");
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        const struct dns_host *host = &hosts->list[i];
+        struct sched_server *server = &ret[i];
+        uint8_t len = host->ip.family == 6 ? 16 : 4;
+        *server = (struct sched_server){.preference = host->preference};
+        memcpy(server->key, host->ip.bytes, len);
+        memcpy(server->key + len, &host->port, sizeof(host->port));
+        server->key_len = (uint8_t)(len + sizeof(host->port));
+    }
+    return hosts->count;
 }
 
 static void take_resolution(struct sched_thread *t, struct resolution *r)
 {
+    struct sched_server servers[SCHED_SERVERS_MAX];
     struct sched_hosts_result result = {
         .destination = r->destination,
         .resolution = r->outcome,
         .hosts = r->hosts,
+        .servers = servers,
+        .server_count = r->hosts == NULL ? 0 : list_servers(r->hosts, servers),
         .expires = r->expires,
         .reason = &r->reason,
     };
@@ -351,7 +391,23 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
 /* --- actions out -------------------------------------------------------------------------------
  */
 
-static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
+/* The delivery of an entry that comes back to be placed again; NULL for a first placement. They
+ * mostly come in the order in which they left. */
+static struct delivery *take_displaced(struct sched_thread *t, const struct sched_entry *entry)
+{
+    list_foreach(d, &t->displaced, struct delivery, in_flight)
+    {
+        if (d->entry == entry) {
+            list_remove(&d->in_flight);
+            return d;
+        }
+    }
+    return NULL;
+}
+
+/* A first placement. NULL: out of memory, and everybody has heard it. */
+static struct delivery *new_delivery(struct sched_thread *t, struct core *c,
+                                     const struct sched_action *a)
 {
     struct delivery *d = calloc(1, sizeof(*d));
     uint32_t recipients;
@@ -363,24 +419,55 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
         struct sched_reason reason = {"4.3.0", "out of memory"};
         struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
         sched_report(c->sched, &outcome, t->now);
-        return;
+        return NULL;
     }
     d->entry = a->entry;
     d->message = sched_entry_handle(a->entry);
-    d->hosts = a->hosts;
-    dns_hosts_get(d->hosts);
     d->transport = c->transport;
-    d->connection = a->connection;
-    d->connection_is_new = a->connection_is_new;
     d->destination = sched_destination_name(a->destination);
     d->dispatched = clock_wall();
-    if (a->connection_is_new) {
-        c->workers[a->connection] = (uint16_t)(t->next_worker++ % t->engine->worker_count);
-    }
     engine_dispatched(t->engine, recipients);
-    list_push_back(&t->deliveries, &d->in_flight);
     atomic_fetch_add_explicit(&t->in_flight, 1, memory_order_relaxed);
+    return d;
+}
+
+static uint16_t next_worker(struct sched_thread *t)
+{
+    return (uint16_t)(t->next_worker++ % t->engine->worker_count);
+}
+
+static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    struct delivery *d = take_displaced(t, a->entry);
+    if (d == NULL) {
+        d = new_delivery(t, c, a);
+    }
+    if (d == NULL) {
+        return;
+    }
+    dns_hosts_put(d->hosts);
+    d->hosts = a->hosts;
+    dns_hosts_get(d->hosts);
+    d->connection = a->connection;
+    d->connection_is_new = a->connection_is_new;
+    d->server = a->server;
+    d->server_notes = a->server_notes;
+    d->is_last_server = a->is_last_server;
+    if (a->connection_is_new) {
+        c->workers[a->connection] = next_worker(t);
+    }
+    list_push_back(&t->deliveries, &d->in_flight);
     outbox_put(&t->to_workers[c->workers[a->connection]], LETTER_DELIVER, d, 0);
+}
+
+/* A worker puts together what became of its recipients. */
+static void give_back(struct sched_thread *t, const struct sched_action *a)
+{
+    struct delivery *d = take_displaced(t, a->entry);
+    assert(d != NULL);
+    d->is_exhausted = true;
+    list_push_back(&t->deliveries, &d->in_flight);
+    outbox_put(&t->to_workers[next_worker(t)], LETTER_DELIVER, d, 0);
 }
 
 static void resolve(struct sched_thread *t, struct core *c, const struct sched_action *a)
@@ -446,6 +533,9 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     switch (a->kind) {
     case SCHED_DELIVER:
         deliver(t, c, a);
+        break;
+    case SCHED_EXHAUSTED:
+        give_back(t, a);
         break;
     case SCHED_RESOLVE:
         resolve(t, c, a);
@@ -544,6 +634,17 @@ static void nap(struct sched_thread *t, bool is_flushed)
     waker_finish(&t->box.waker);
 }
 
+static void return_all(struct sched_thread *t, struct list *deliveries)
+{
+    list_foreach_safe(d, deliveries, struct delivery, in_flight)
+    {
+        d->feedback = SCHED_NEUTRAL;
+        d->has_deferred = true;
+        d->connection_open = d->again = false;
+        take_report(t, d);
+    }
+}
+
 static void run(void *arg)
 {
     struct sched_thread *t = arg;
@@ -570,13 +671,8 @@ static void run(void *arg)
     }
     /* And those that did not come back: handed out when the worker had ended already, or stuck
      * behind a full ring. Nobody else looks at them any more. */
-    list_foreach_safe(d, &t->deliveries, struct delivery, in_flight)
-    {
-        d->feedback = SCHED_NEUTRAL;
-        d->has_deferred = true;
-        d->connection_open = false;
-        take_report(t, d);
-    }
+    return_all(t, &t->deliveries);
+    return_all(t, &t->displaced);
 }
 
 int sched_thread_start(struct sched_thread *t)

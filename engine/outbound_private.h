@@ -1,0 +1,96 @@
+/* What the two files of an outbound connection share with each other; nobody else includes it.
+ * outbound.c has its deliveries and its dialogue, outbound_socket.c its bytes.
+ *
+ * A connection object lives as long as the scheduler's connection slot holds a socket, or a
+ * delivery wants one. It is in one of these states:
+ *   CONNECTING  connect() under way, for a delivery
+ *   HANDSHAKE   TLS under way
+ *   TALKING     the core is in a dialogue, for deliveries
+ *   IDLE        between deliveries; the scheduler knows it as idle
+ *   LEAVING     QUIT is being flushed; no delivery, and no longer in the worker's table
+ * Everything is the worker's alone. */
+#ifndef ENGINE_OUTBOUND_PRIVATE_H
+#define ENGINE_OUTBOUND_PRIVATE_H
+
+#include "engine/outbound.h"
+
+#include "base/list.h"
+#include "dns/hosts.h"
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/outflow.h"
+#include "net/poller.h"
+#include "net/smtp_client.h"
+#include "net/stream.h"
+#include "net/timeout.h"
+#include "net/tls.h"
+
+enum outbound_state {
+    OUTBOUND_CONNECTING,
+    OUTBOUND_HANDSHAKE,
+    OUTBOUND_TALKING,
+    OUTBOUND_IDLE,
+    OUTBOUND_LEAVING
+};
+
+struct outbound {
+    struct worker_ready ready;
+    struct list all;
+    struct worker *worker;
+    uint16_t transport;
+    uint32_t connection;
+    enum outbound_state state;
+    struct poller_watch watch;
+    struct timeout timer;
+    struct stream stream;
+    struct smtp_client smtp;
+    bool has_core; /* smtp is initialised */
+
+    /* the server at the other end */
+    struct dns_hosts *hosts; /* own reference: smtp keeps slices of it */
+    uint32_t host;           /* index in hosts */
+    char address[IP_TEXT_MAX];
+    struct tls_facts tls;  /* of the finished handshake */
+    uint32_t notes;        /* DELIVERY_NOTE_ bits learnt here */
+    bool without_tls;      /* level may, and TLS is known to be broken there */
+    bool wants_tls;        /* flush, then handshake */
+    bool wants_plain;      /* the handshake failed: the same address again, without TLS */
+    bool is_ready;         /* MAIL may be said */
+    bool is_leaving;       /* no further delivery begins here */
+    bool is_out_of_step;   /* it failed with several deliveries in flight */
+
+    struct list started; /* requests with a transaction under way, in the order of their numbers */
+    struct list waiting; /* requests that want one, in order */
+    struct outflow flow;
+};
+
+static inline const struct config_smtp *outbound_settings(const struct outbound *c)
+{
+    return &c->worker->engine->config->transports[c->transport].smtp;
+}
+
+/* --- outbound_socket.c --- */
+
+/* Begin to connect to hosts[host]. errors: -errno; nothing is open then */
+MUST_USE int outbound_open(struct outbound *c);
+void outbound_close_socket(struct outbound *c);
+/* Do what can be done now; c may be gone afterwards. */
+void outbound_run(struct outbound *c);
+void outbound_run_ready(struct worker_ready *self);
+void outbound_on_timeout(struct timeout *t, usec_t now);
+
+/* --- outbound.c --- */
+
+/* Take the events of the core, and start what waits; false: c is gone or has a new socket. */
+MUST_USE bool outbound_drain(struct outbound *c);
+/* connect() failed; c is gone afterwards.  err: -errno */
+void outbound_connect_failed(struct outbound *c, int err);
+/* connect() succeeded: the dialogue begins. */
+void outbound_connected(struct outbound *c);
+/* The server offered TLS and is about to get a ClientHello; may report a failure to the core. */
+void outbound_begin_tls(struct outbound *c);
+/* The handshake ended. err: as stream_handshake */
+void outbound_tls_done(struct outbound *c, int err);
+void outbound_free(struct outbound *c);
+
+#endif
