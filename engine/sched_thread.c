@@ -9,14 +9,13 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "dns/hosts.h"
-#include "dns/mx.h"
 #include "engine/activation.h"
 #include "engine/activator.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
+#include "engine/dispatch.h"
 #include "engine/engine.h"
 #include "engine/message.h"
-#include "engine/request.h"
 #include "engine/result.h"
 #include "engine/spool_writer.h"
 #include "engine/worker.h"
@@ -49,16 +48,10 @@ struct sched_thread {
     /* owner thread only */
     struct outbox to_writer;
     struct outbox to_activator;
-    struct submission *retry;  /* LETTER_MORE that memory was too short for */
-    struct outbox *to_workers; /* [engine->worker_count] */
-    struct list deliveries;    /* handed to workers and not yet reported */
-    struct list displaced;     /* they came back to be placed again, oldest first */
-    uint32_t next_worker;
+    struct submission *retry; /* LETTER_MORE that memory was too short for */
+    struct dispatch dispatch;
     bool was_held; /* this pass may not have selected: see engine_may_dispatch */
     usec_t now;
-
-    /* any thread, atomic */
-    _Atomic uint32_t in_flight;
 };
 
 /* --- what the core borrows: memory whose free can be postponed
@@ -134,8 +127,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     }
     t->engine = engine;
     t->index = index;
-    list_init(&t->deliveries);
-    list_init(&t->displaced);
+    dispatch_init(&t->dispatch, engine);
     t->cores = calloc(transports, sizeof(*t->cores));
     int err = t->cores == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
     for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
@@ -149,13 +141,6 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     return 0;
 }
 
-static void delivery_free(struct delivery *d)
-{
-    request_free(d->request);
-    dns_hosts_put(d->hosts);
-    free(d);
-}
-
 static void drop_letter(const struct letter *letter)
 {
     if (letter->kind == LETTER_SUBMIT) {
@@ -165,7 +150,7 @@ static void drop_letter(const struct letter *letter)
     } else if (letter->kind == LETTER_MORE) {
         free(letter->body);
     } else if (letter->kind == LETTER_REPORT) {
-        delivery_free(letter->body);
+        dispatch_free_delivery(letter->body);
     } else if (letter->kind == LETTER_RESOLVED) {
         struct resolution *r = letter->body;
         dns_hosts_put(r->hosts);
@@ -190,9 +175,7 @@ void sched_thread_free(struct sched_thread *t)
         free(t->cores[i].workers);
     }
     free(t->cores);
-    for (uint32_t i = 0; t->to_workers != NULL && i < t->engine->worker_count; i++) {
-        outbox_fini(&t->to_workers[i]);
-    }
+    dispatch_fini(&t->dispatch);
     outbox_fini(&t->to_writer);
     outbox_fini(&t->to_activator);
     while (t->retry != NULL) {
@@ -200,7 +183,6 @@ void sched_thread_free(struct sched_thread *t)
         free(t->retry);
         t->retry = next;
     }
-    free(t->to_workers);
     free(t);
 }
 
@@ -216,7 +198,7 @@ const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t tra
 
 uint32_t sched_thread_in_flight(const struct sched_thread *t)
 {
-    return atomic_load_explicit(&t->in_flight, memory_order_relaxed);
+    return atomic_load_explicit(&t->dispatch.in_flight, memory_order_relaxed);
 }
 
 static struct core *core_of(struct sched_thread *t, uint32_t transport)
@@ -290,46 +272,10 @@ static void retry_more(struct sched_thread *t)
 
 static void take_report(struct sched_thread *t, struct delivery *d)
 {
-    struct sched_outcome outcome = {
-        .entry = d->entry,
-        .feedback = d->feedback,
-        .has_deferred = d->has_deferred,
-        .connection_open = d->connection_open,
-        .reason = &d->reason,
-        .again = d->again,
-        .server_failed = d->server_failed,
-        .server_tried = d->server_tried,
-        .is_out_of_step = d->is_out_of_step,
-        .depth = d->depth,
-        .server_notes = d->server_notes,
-    };
-    list_remove(&d->in_flight);
+    struct sched_outcome outcome;
+    dispatch_outcome(d, &outcome);
     sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
-    if (d->again) {
-        list_push_back(&t->displaced, &d->in_flight);
-        return;
-    }
-    atomic_fetch_sub_explicit(&t->in_flight, 1, memory_order_relaxed);
-    delivery_free(d);
-}
-
-/* What the core needs to know of hosts: which are the same, and which come first. */
-static uint32_t list_servers(const struct dns_hosts *hosts,
-                             struct sched_server ret[static SCHED_SERVERS_MAX])
-{
-    static_assert(MX_TARGETS_MAX <= SCHED_SERVERS_MAX, "every host has its place");
-    static_assert(sizeof(hosts->list[0].ip.bytes) + sizeof(uint16_t) <= SCHED_SERVER_KEY_MAX,
-                  "address and port fit");
-    for (uint32_t i = 0; i < hosts->count; i++) {
-        const struct dns_host *host = &hosts->list[i];
-        struct sched_server *server = &ret[i];
-        uint8_t len = host->ip.family == 6 ? 16 : 4;
-        *server = (struct sched_server){.preference = host->preference};
-        memcpy(server->key, host->ip.bytes, len);
-        memcpy(server->key + len, &host->port, sizeof(host->port));
-        server->key_len = (uint8_t)(len + sizeof(host->port));
-    }
-    return hosts->count;
+    dispatch_reported(&t->dispatch, d);
 }
 
 static void take_resolution(struct sched_thread *t, struct resolution *r)
@@ -340,7 +286,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         .resolution = r->outcome,
         .hosts = r->hosts,
         .servers = servers,
-        .server_count = r->hosts == NULL ? 0 : list_servers(r->hosts, servers),
+        .server_count = dispatch_list_servers(r, servers),
         .expires = r->expires,
         .reason = &r->reason,
     };
@@ -391,106 +337,31 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
 /* --- actions out -------------------------------------------------------------------------------
  */
 
-/* The delivery of an entry that comes back to be placed again; NULL for a first placement. They
- * mostly come in the order in which they left. */
-static struct delivery *take_displaced(struct sched_thread *t, const struct sched_entry *entry)
-{
-    list_foreach(d, &t->displaced, struct delivery, in_flight)
-    {
-        if (d->entry == entry) {
-            list_remove(&d->in_flight);
-            return d;
-        }
-    }
-    return NULL;
-}
-
-/* A first placement. NULL: out of memory, and everybody has heard it. */
-static struct delivery *new_delivery(struct sched_thread *t, struct core *c,
-                                     const struct sched_action *a)
-{
-    struct delivery *d = calloc(1, sizeof(*d));
-    uint32_t recipients;
-    (void)sched_entry_indexes(a->entry, &recipients);
-    if (d == NULL) {
-        log_error("out of memory: a delivery is deferred");
-        result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients,
-                    RESULT_WAS_LOADED);
-        struct sched_reason reason = {"4.3.0", "out of memory"};
-        struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
-        sched_report(c->sched, &outcome, t->now);
-        return NULL;
-    }
-    d->entry = a->entry;
-    d->message = sched_entry_handle(a->entry);
-    d->transport = c->transport;
-    d->destination = sched_destination_name(a->destination);
-    d->dispatched = clock_wall();
-    engine_dispatched(t->engine, recipients);
-    atomic_fetch_add_explicit(&t->in_flight, 1, memory_order_relaxed);
-    return d;
-}
-
-static uint16_t next_worker(struct sched_thread *t)
-{
-    return (uint16_t)(t->next_worker++ % t->engine->worker_count);
-}
-
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    struct delivery *d = take_displaced(t, a->entry);
-    if (d == NULL) {
-        d = new_delivery(t, c, a);
-    }
-    if (d == NULL) {
+    if (dispatch_deliver(&t->dispatch, c->transport, c->workers, a)) {
         return;
     }
-    dns_hosts_put(d->hosts);
-    d->hosts = a->hosts;
-    dns_hosts_get(d->hosts);
-    d->connection = a->connection;
-    d->connection_is_new = a->connection_is_new;
-    d->server = a->server;
-    d->server_notes = a->server_notes;
-    d->is_last_server = a->is_last_server;
-    if (a->connection_is_new) {
-        c->workers[a->connection] = next_worker(t);
-    }
-    list_push_back(&t->deliveries, &d->in_flight);
-    outbox_put(&t->to_workers[c->workers[a->connection]], LETTER_DELIVER, d, 0);
-}
-
-/* A worker puts together what became of its recipients. */
-static void give_back(struct sched_thread *t, const struct sched_action *a)
-{
-    struct delivery *d = take_displaced(t, a->entry);
-    assert(d != NULL);
-    d->is_exhausted = true;
-    list_push_back(&t->deliveries, &d->in_flight);
-    outbox_put(&t->to_workers[next_worker(t)], LETTER_DELIVER, d, 0);
+    uint32_t recipients;
+    (void)sched_entry_indexes(a->entry, &recipients);
+    log_error("out of memory: a delivery is deferred");
+    result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
+    struct sched_reason reason = {"4.3.0", "out of memory"};
+    struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
+    sched_report(c->sched, &outcome, t->now);
 }
 
 static void resolve(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    struct slice nexthop = sched_destination_nexthop(a->destination);
-    struct resolution *r = calloc(1, sizeof(*r));
-    if (r == NULL || nexthop.len >= sizeof(r->nexthop)) {
-        struct sched_reason reason = {"4.3.0", "next hop cannot be resolved here"};
-        struct sched_hosts_result soft = {.destination = a->destination,
-                                          .resolution = SCHED_RESOLVE_SOFT,
-                                          .expires = t->now,
-                                          .reason = &reason};
-        free(r);
-        sched_resolved(c->sched, &soft, t->now);
+    if (dispatch_resolve(&t->dispatch, c->transport, a)) {
         return;
     }
-    r->destination = a->destination;
-    r->transport = c->transport;
-    memcpy(r->nexthop, nexthop.data, nexthop.len);
-    /* One destination always asks the same worker, whose resolver then joins equal questions. */
-    uint32_t worker =
-        (uint32_t)(hash_bytes(nexthop.data, nexthop.len, 0) % t->engine->worker_count);
-    outbox_put(&t->to_workers[worker], LETTER_RESOLVE, r, 0);
+    struct sched_reason reason = {"4.3.0", "next hop cannot be resolved here"};
+    struct sched_hosts_result soft = {.destination = a->destination,
+                                      .resolution = SCHED_RESOLVE_SOFT,
+                                      .expires = t->now,
+                                      .reason = &reason};
+    sched_resolved(c->sched, &soft, t->now);
 }
 
 /* Recipients that are given up without an attempt. */
@@ -535,14 +406,13 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         deliver(t, c, a);
         break;
     case SCHED_EXHAUSTED:
-        give_back(t, a);
+        dispatch_exhausted(&t->dispatch, a);
         break;
     case SCHED_RESOLVE:
         resolve(t, c, a);
         break;
     case SCHED_CLOSE:
-        outbox_put(&t->to_workers[c->workers[a->connection]], LETTER_CLOSE, NULL,
-                   (uint64_t)c->transport << 32 | a->connection);
+        dispatch_close(&t->dispatch, c->transport, c->workers, a->connection);
         break;
     case SCHED_DEFER:
         give_up(t, a, RESULT_DEFERRED);
@@ -600,10 +470,7 @@ static bool flush_outboxes(struct sched_thread *t)
 {
     bool is_done = outbox_flush(&t->to_writer);
     is_done = outbox_flush(&t->to_activator) && is_done;
-    for (uint32_t i = 0; i < t->engine->worker_count; i++) {
-        is_done = outbox_flush(&t->to_workers[i]) && is_done;
-    }
-    return is_done;
+    return dispatch_flush(&t->dispatch) && is_done;
 }
 
 static void nap(struct sched_thread *t, bool is_flushed)
@@ -634,17 +501,6 @@ static void nap(struct sched_thread *t, bool is_flushed)
     waker_finish(&t->box.waker);
 }
 
-static void return_all(struct sched_thread *t, struct list *deliveries)
-{
-    list_foreach_safe(d, deliveries, struct delivery, in_flight)
-    {
-        d->feedback = SCHED_NEUTRAL;
-        d->has_deferred = true;
-        d->connection_open = d->again = false;
-        take_report(t, d);
-    }
-}
-
 static void run(void *arg)
 {
     struct sched_thread *t = arg;
@@ -671,19 +527,18 @@ static void run(void *arg)
     }
     /* And those that did not come back: handed out when the worker had ended already, or stuck
      * behind a full ring. Nobody else looks at them any more. */
-    return_all(t, &t->deliveries);
-    return_all(t, &t->displaced);
+    struct delivery *d;
+    while ((d = dispatch_take_left(&t->dispatch)) != NULL) {
+        take_report(t, d);
+    }
 }
 
 int sched_thread_start(struct sched_thread *t)
 {
     struct engine *e = t->engine;
-    t->to_workers = calloc(e->worker_count, sizeof(*t->to_workers));
-    if (t->to_workers == NULL) {
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < e->worker_count; i++) {
-        outbox_init(&t->to_workers[i], worker_box(e->workers[i]));
+    int err = dispatch_start(&t->dispatch);
+    if (err != 0) {
+        return err;
     }
     outbox_init(&t->to_writer, spool_writer_box(e->writer));
     outbox_init(&t->to_activator, activator_box(e->activator));
