@@ -249,7 +249,8 @@ const struct config_option config_options[] = {
         "A message may have so many deliveries in flight for each connection that the transport "
         "could still use; with 10, one message takes 91 % of an idle transport. 0: none."),
     INT("pipeline_depth", SCHED(pipeline_depth), "16", 1, 1000,
-        "Deliveries on their way on one connection, at most, where the server offers PIPELINING (two "
+        "Deliveries on their way on one connection, at most, where the server offers PIPELINING "
+        "(two "
         "then) and CHUNKING as well (so many). Fewer while it answers fast enough that more would "
         "only wait. 1: one after the other, as Postfix does."),
     INT("host_concurrency_limit", SCHED(host_concurrency_limit), "0", 0, 65535,

@@ -26,8 +26,8 @@ struct delivery {
     uint32_t server;         /* index in hosts; with connection_is_new */
     uint32_t server_notes;   /* DELIVERY_NOTE_ bits of that server */
     bool connection_is_new;
-    bool is_last_server; /* no other one is left */
-    bool is_exhausted;   /* no server at all is left: finish it; there is no connection */
+    bool is_last_server;      /* no other one is left */
+    bool is_exhausted;        /* no server at all is left: finish it; there is no connection */
     struct slice destination; /* name; valid until reported */
     usec_t dispatched;        /* wall */
     struct list in_flight;    /* scheduler thread only */
@@ -37,7 +37,7 @@ struct delivery {
     enum sched_feedback_sign feedback;
     bool has_deferred;
     bool connection_open;
-    bool again; /* not over: wants another connection */
+    bool again;                                       /* not over: wants another connection */
     bool server_failed, server_tried, is_out_of_step; /* as in struct sched_outcome */
     uint16_t depth;
     struct sched_reason reason;

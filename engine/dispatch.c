@@ -91,7 +91,7 @@ static uint16_t next_worker(struct dispatch *p)
     return (uint16_t)(p->next_worker++ % p->engine->worker_count);
 }
 
-static void send(struct dispatch *p, struct delivery *d, uint16_t worker)
+static void hand_out(struct dispatch *p, struct delivery *d, uint16_t worker)
 {
     list_push_back(&p->out, &d->in_flight);
     outbox_put(&p->to_workers[worker], LETTER_DELIVER, d, 0);
@@ -117,7 +117,7 @@ bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint16_t *workers,
     if (a->connection_is_new) {
         workers[a->connection] = next_worker(p);
     }
-    send(p, d, workers[a->connection]);
+    hand_out(p, d, workers[a->connection]);
     return true;
 }
 
@@ -126,7 +126,7 @@ void dispatch_exhausted(struct dispatch *p, const struct sched_action *a)
     struct delivery *d = take_displaced(p, a->entry);
     assert(d != NULL);
     d->is_exhausted = true;
-    send(p, d, next_worker(p));
+    hand_out(p, d, next_worker(p));
 }
 
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,

@@ -1,6 +1,6 @@
-/* What a scheduler thread has handed to workers: deliveries from DELIVER to their report, those that
- * came back to be placed again, and questions for hosts. Owned by the scheduler thread; in_flight is
- * an atomic counter that anybody may read. */
+/* What a scheduler thread has handed to workers: deliveries from DELIVER to their report, those
+ * that came back to be placed again, and questions for hosts. Owned by the scheduler thread;
+ * in_flight is an atomic counter that anybody may read. */
 #ifndef ENGINE_DISPATCH_H
 #define ENGINE_DISPATCH_H
 
@@ -29,7 +29,7 @@ struct dispatch {
 void dispatch_init(struct dispatch *p, struct engine *e);
 /* The workers exist now. errors: -ENOMEM */
 MUST_USE int dispatch_start(struct dispatch *p);
-void dispatch_fini(struct dispatch *p); /* accepts one that was not started */
+void dispatch_fini(struct dispatch *p);  /* accepts one that was not started */
 bool dispatch_flush(struct dispatch *p); /* as outbox_flush */
 
 /* SCHED_DELIVER of a core: hand the entry to the worker that holds the connection.

@@ -12,12 +12,11 @@
 #ifndef ENGINE_OUTBOUND_PRIVATE_H
 #define ENGINE_OUTBOUND_PRIVATE_H
 
-#include "engine/outbound.h"
-
 #include "base/list.h"
 #include "dns/hosts.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/outbound.h"
 #include "engine/outflow.h"
 #include "net/poller.h"
 #include "net/smtp_client.h"
@@ -50,14 +49,14 @@ struct outbound {
     struct dns_hosts *hosts; /* own reference: smtp keeps slices of it */
     uint32_t host;           /* index in hosts */
     char address[IP_TEXT_MAX];
-    struct tls_facts tls;  /* of the finished handshake */
-    uint32_t notes;        /* DELIVERY_NOTE_ bits learnt here */
-    bool without_tls;      /* level may, and TLS is known to be broken there */
-    bool wants_tls;        /* flush, then handshake */
-    bool wants_plain;      /* the handshake failed: the same address again, without TLS */
-    bool is_ready;         /* MAIL may be said */
-    bool is_leaving;       /* no further delivery begins here */
-    bool is_out_of_step;   /* it failed with several deliveries in flight */
+    struct tls_facts tls; /* of the finished handshake */
+    uint32_t notes;       /* DELIVERY_NOTE_ bits learnt here */
+    bool without_tls;     /* level may, and TLS is known to be broken there */
+    bool wants_tls;       /* flush, then handshake */
+    bool wants_plain;     /* the handshake failed: the same address again, without TLS */
+    bool is_ready;        /* MAIL may be said */
+    bool is_leaving;      /* no further delivery begins here */
+    bool is_out_of_step;  /* it failed with several deliveries in flight */
 
     struct list started; /* requests with a transaction under way, in the order of their numbers */
     struct list waiting; /* requests that want one, in order */

@@ -1,9 +1,8 @@
 /* The bytes of an outbound connection: connecting, writing in the order of the dialogue, reading,
  * deadlines. */
-#include "engine/outbound_private.h"
-
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/outbound_private.h"
 
 #include <errno.h>
 #include <string.h>
@@ -53,8 +52,7 @@ int outbound_open(struct outbound *c)
     }
     usec_t limit = outbound_settings(c)->smtp_connect_timeout;
     c->state = OUTBOUND_CONNECTING;
-    timeout_set(&c->worker->timeouts, &c->timer,
-                limit == 0 ? USEC_NEVER : c->worker->now + limit);
+    timeout_set(&c->worker->timeouts, &c->timer, limit == 0 ? USEC_NEVER : c->worker->now + limit);
     return 0;
 }
 

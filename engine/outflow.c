@@ -83,8 +83,8 @@ int outflow_write(struct outflow *f, struct stream *stream, struct outflow_taken
     int err = 0;
     size_t from = 0; /* staged bytes are moved once, at the end */
     while (from < f->staged.len) {
-        ssize_t n = stream_write(stream, f->staged.data + from, f->staged.len - from,
-                                 f->body.is_streaming);
+        ssize_t n =
+            stream_write(stream, f->staged.data + from, f->staged.len - from, f->body.is_streaming);
         if (n < 0) {
             err = (int)n;
             break;

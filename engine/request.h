@@ -1,7 +1,8 @@
 /* One delivery across the servers it is tried at: which recipients the transaction under way
  * carries, what each server said of them, and in the end the result and the report. No sockets, and
  * no choice of servers (the scheduler's); owned by the worker that has the delivery, and parked in
- * the delivery while the scheduler looks for another connection. Limits: scheduler-semantics 9.3. */
+ * the delivery while the scheduler looks for another connection. Limits: scheduler-semantics 9.3.
+ */
 #ifndef ENGINE_REQUEST_H
 #define ENGINE_REQUEST_H
 
