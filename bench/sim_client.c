@@ -220,6 +220,7 @@ static void act(struct client *c)
         case SCHED_NONE:
         case SCHED_RESOLVE:
         case SCHED_BOUNCE:
+        case SCHED_EXHAUSTED:
         default:
             abort();
         }

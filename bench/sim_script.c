@@ -239,6 +239,7 @@ static void act(struct script *s, const struct sched_action *a)
         break;
     case SCHED_BOUNCE:
     case SCHED_RESOLVE:
+    case SCHED_EXHAUSTED:
     case SCHED_NONE:
     default:
         assert(false);

@@ -36,12 +36,21 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
     ret->message_id = e->job->id;
     ret->handle = e->job->handle;
     ret->destination = e->destination;
+    if (ret->kind == SCHED_EXHAUSTED) {
+        ret->entry = e;
+        return;
+    }
     if (ret->kind == SCHED_DELIVER) {
+        const struct connection *c = &s->connections[e->connection];
         ret->entry = e;
         ret->connection = e->connection;
-        ret->connection_is_new = s->connections[e->connection].is_new;
+        ret->connection_is_new = c->is_new;
+        ret->server = c->server;
+        ret->server_notes = c->host == NULL ? 0 : c->host->notes;
+        ret->is_last_server = placement_is_last(s, e);
         ret->hosts = s->held_hosts != NULL ? s->held_hosts : e->destination->hosts;
         s->undelivered = NULL;
+        s->undelivered_is_back = false;
         return;
     }
     ret->indexes = e->indexes;
@@ -71,6 +80,7 @@ bool action_take(struct sched *s, struct sched_action *ret)
     action_cancel(p);
     switch (ret->kind) {
     case SCHED_DELIVER:
+    case SCHED_EXHAUSTED:
     case SCHED_DEFER:
     case SCHED_BOUNCE:
         fill_from_entry(s, container_of(p, struct sched_entry, place), ret);

@@ -6,8 +6,9 @@
 #include "base/list.h"
 #include "sched/sched.h"
 
-/* Embedded in entries (DELIVER, DEFER, BOUNCE), jobs (READ, FINISHED), destinations (RESOLVE) and
- * connections (CLOSE). An entry uses the link for its destination's waiting list before that. */
+/* Embedded in entries (DELIVER, EXHAUSTED, DEFER, BOUNCE), jobs (READ, FINISHED), destinations
+ * (RESOLVE) and connections (CLOSE). An entry uses the link for its destination's waiting list
+ * before that. */
 struct pending {
     struct list link;
     enum sched_action_kind kind; /* SCHED_NONE while not queued */

@@ -8,10 +8,10 @@
 #include <string.h>
 
 struct tally {
-    uint64_t destinations, dead, waiting, busy, connections, idle;
-    uint64_t jobs, recipients;
+    uint64_t destinations, dead, waiting, in_flight, connections, idle;
+    uint64_t jobs, recipients, recipients_in_flight;
     int64_t slots;
-    int with_work;
+    int with_work[OPEN_COUNT];
 };
 
 static int fault(struct sched_fault *ret, const char *text)
@@ -42,41 +42,172 @@ static int check_window(const struct sched *s, const struct sched_destination *d
     HOLD_TRUE(!s->config.must_resolve || d->lacks_hosts == (d->hosts == NULL));
     HOLD_TRUE(d->resolve.kind == SCHED_NONE || d->is_resolving);
     HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving || s->hold);
-    HOLD_TRUE(d->has_work == (d->waiting > 0 && destination_is_open(d)));
+    HOLD_TRUE(d->work == (d->waiting > 0 ? placement_openness(s, d) : OPEN_NOT));
     HOLD_TRUE(!d->is_pinned && d->scratch == NULL);
+    return 0;
+}
+
+/* The sets that placement chooses from hold what they should, in their order. */
+static int check_set(const struct tree *t, int count, struct sched_fault *ret)
+{
+    uint64_t last = 0;
+    if (count == 0) {
+        HOLD_TRUE(tree_is_empty(t));
+        return 0;
+    }
+    for (const struct tree_node *n = t->first; n != NULL; n = tree_next(n)) {
+        const struct connection *c = container_of(n, const struct connection, in_placement);
+        HOLD_TRUE(c->order > last && c->order >> 48 == c->preference);
+        last = c->order;
+        count--;
+    }
+    HOLD_TRUE(count == 0);
+    return 0;
+}
+
+/* Its connections and all that is in flight for it. */
+static int check_carried(const struct sched *s, const struct sched_destination *d, struct tally *t,
+                         struct sched_fault *ret)
+{
+    int busy = 0, idle = 0, roomy = 0, in_flight = 0;
+    uint64_t last = UINT64_MAX;
+    list_foreach(c, &d->open, const struct connection, in_destination)
+    {
+        HOLD_TRUE(c->destination == d && c->serial < last);
+        last = c->serial;
+        busy += c->state == CONNECTION_BUSY;
+        idle += c->state == CONNECTION_IDLE;
+        roomy += connection_has_room(s, c);
+        in_flight += c->in_flight;
+    }
+    list_foreach(e, &d->displaced, const struct sched_entry, place.link)
+    {
+        HOLD_TRUE(e->state == ENTRY_DISPLACED && e->connection == ENTRY_NO_CONNECTION);
+        HOLD_TRUE(e->destination == d && e->place.kind == SCHED_NONE);
+        t->recipients_in_flight += e->count;
+        in_flight++;
+    }
+    list_foreach(e, &s->exhausted, const struct sched_entry, in_peer)
+    {
+        in_flight += e->destination == d;
+    }
+    HOLD_TRUE(d->in_flight == in_flight && d->busy == busy && d->idle_connections == idle);
+    HOLD_TRUE(d->connections == busy + idle);
+    HOLD_TRUE(list_is_empty(&d->displaced) != list_is_linked(&d->in_displaced));
+    /* A window that shrank is held to: the connections beyond it take nothing more. */
+    HOLD_TRUE(d->window <= 0 || roomy <= d->window);
+    HOLD_TRUE(s->config.pipeline_depth > 1 || roomy == 0);
+    int err = check_set(&d->idle, idle, ret);
+    return err == 0 ? check_set(&d->roomy, roomy, ret) : err;
+}
+
+static int check_servers(const struct sched *s, const struct sched_destination *d,
+                         struct sched_fault *ret)
+{
+    uint16_t group = 0;
+    bool can_try = server_group(d, 0, &group);
+    HOLD_TRUE(can_try == (d->host_bar != SCHED_WHY_HOST_RETRY));
+    HOLD_TRUE(!can_try || group == d->group);
+    bool has_room = d->server_count == 0;
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        const struct server *server = &d->servers[i];
+        HOLD_TRUE(server->destination == d && list_is_linked(&server->in_host));
+        has_room = has_room || (server->preference == group && !server->host->is_full &&
+                                !destdb_host_is_waiting(server->host));
+    }
+    HOLD_TRUE(!can_try || has_room == (d->host_bar == SCHED_WHY_NOTHING));
+    HOLD_TRUE(can_try || d->window == WINDOW_DEAD || d->waiting + d->in_flight == 0 ||
+              list_is_linked(&d->in_unreachable));
+    HOLD_TRUE(s->config.must_resolve || d->server_count == 0);
+    return 0;
+}
+
+static int check_host(const struct sched *s, const struct destdb_host *h, struct sched_fault *ret)
+{
+    int connections = 0, busy = 0, in_flight = 0, live = 0;
+    uint32_t references = 0;
+    uint64_t last = UINT64_MAX;
+    list_foreach(c, &h->open, const struct connection, in_host)
+    {
+        HOLD_TRUE(c->host == h && c->state != CONNECTION_FREE && c->serial < last);
+        last = c->serial;
+        connections++;
+        busy += c->state == CONNECTION_BUSY;
+        live += c->is_live;
+        in_flight += c->in_flight;
+    }
+    list_foreach(server, &h->users, const struct server, in_host)
+    {
+        HOLD_TRUE(server->host == h);
+        references++;
+    }
+    HOLD_TRUE(h->connections == connections && h->busy == busy && h->live == live);
+    HOLD_TRUE(h->in_flight == in_flight && h->references == references);
+    int limit = s->config.host_concurrency_limit;
+    HOLD_TRUE(limit == 0 || connections <= limit);
+    HOLD_TRUE(h->is_full == (limit > 0 && busy >= limit));
+    HOLD_TRUE(!destdb_host_is_waiting(h) || (live == 0 && h->retry_until > 0));
+    HOLD_TRUE(h->has_record == (connections > 0 || list_is_linked(&h->in_stale)));
+    HOLD_TRUE(connections == 0 || !list_is_linked(&h->in_stale));
+    HOLD_TRUE(h->has_record || references > 0);
+    return 0;
+}
+
+static int check_destdb(const struct sched *s, struct sched_fault *ret)
+{
+    uint64_t cursor = 0;
+    const struct table_node *node;
+    while ((node = table_next(&s->destdb.by_key, &cursor)) != NULL) {
+        int err = check_host(s, container_of(node, const struct destdb_host, node), ret);
+        if (err != 0) {
+            return err;
+        }
+    }
+    uint32_t stale = 0;
+    usec_t last = INT64_MIN;
+    list_foreach(h, &s->destdb.stale, const struct destdb_host, in_stale)
+    {
+        HOLD_TRUE(h->last_used >= last);
+        last = h->last_used;
+        stale++;
+    }
+    HOLD_TRUE(s->destdb.stale_count == stale);
+    last = s->now;
+    list_foreach(h, &s->destdb.retry, const struct destdb_host, in_retry)
+    {
+        HOLD_TRUE(h->retry_until >= last);
+        last = h->retry_until;
+    }
     return 0;
 }
 
 static int check_destination(const struct sched *s, const struct sched_destination *d,
                              struct tally *t, struct sched_fault *ret)
 {
-    int waiting = 0, idle = 0;
+    int waiting = 0;
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_WAITING && e->place.kind == SCHED_NONE);
         HOLD_TRUE(e->destination == d && e->peer->destination == d);
         waiting++;
     }
-    list_foreach(c, &d->idle, const struct connection, in_destination)
-    {
-        HOLD_TRUE(c->state == CONNECTION_IDLE && c->destination == d);
-        idle++;
-    }
-    HOLD_TRUE(d->waiting == waiting && d->busy >= 0);
-    HOLD_TRUE(d->idle_connections == idle);
-    HOLD_TRUE(d->connections == d->idle_connections + d->busy);
+    HOLD_TRUE(d->waiting == waiting);
     /* It exists for some reason. */
-    HOLD_TRUE(d->waiting + d->busy + d->connections > 0 || d->settled > 0 || d->window <= 0 ||
+    HOLD_TRUE(d->waiting + d->in_flight + d->connections > 0 || d->settled > 0 || d->window <= 0 ||
               d->is_resolving);
     HOLD_TRUE(destination_find(s, sched_destination_name(d)) == d);
     t->destinations++;
-    t->with_work += d->has_work;
+    t->with_work[d->work]++;
     t->dead += d->window == WINDOW_DEAD;
     t->waiting += (uint64_t)d->waiting;
-    t->busy += (uint64_t)d->busy;
+    t->in_flight += (uint64_t)d->in_flight;
     t->connections += (uint64_t)d->connections;
-    t->idle += (uint64_t)idle;
-    return check_window(s, d, ret);
+    t->idle += (uint64_t)d->idle_connections;
+    int err = check_window(s, d, ret);
+    if (err == 0) {
+        err = check_carried(s, d, t, ret);
+    }
+    return err == 0 ? check_servers(s, d, ret) : err;
 }
 
 static int check_peers(const struct job *j, struct sched_fault *ret)
@@ -181,7 +312,7 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
     {
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
         /* Selection finds it when it can go on. */
-        HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(p->destination) ||
+        HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(s, p->destination) ||
                   (!job_is_blocked(s, j) && tree_node_is_linked(&p->destination->in_ready)));
     }
     return 0;
@@ -205,7 +336,7 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     {
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
         HOLD_TRUE(!job_is_blocked(s, j) || j->is_gated || !peer_is_waiting(p) ||
-                  !destination_is_open(p->destination));
+                  !destination_is_open(s, p->destination));
     }
     return 0;
 }
@@ -229,22 +360,50 @@ static int check_positions(const struct sched *s, struct sched_fault *ret)
     return 0;
 }
 
-static int check_connections(const struct sched *s, struct sched_fault *ret)
+static int check_connection(const struct sched *s, const struct connection *c, struct tally *t,
+                            struct sched_fault *ret)
 {
-    uint64_t idle = 0, busy = 0, recipients = 0;
+    int in_flight = 0;
+    list_foreach(e, &c->entries, const struct sched_entry, in_peer)
+    {
+        HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == connection_number(s, c));
+        HOLD_TRUE(e->destination == c->destination);
+        t->recipients_in_flight += e->count;
+        in_flight++;
+    }
+    bool is_open = c->state != CONNECTION_FREE;
+    HOLD_TRUE(is_open == (c->destination != NULL));
+    HOLD_TRUE(is_open == list_is_linked(&c->in_destination));
+    HOLD_TRUE((c->host != NULL) == list_is_linked(&c->in_host));
+    HOLD_TRUE(c->in_flight == in_flight);
+    HOLD_TRUE((c->state == CONNECTION_BUSY) == (in_flight > 0));
+    HOLD_TRUE(in_flight <= s->config.pipeline_depth);
+    HOLD_TRUE(tree_node_is_linked(&c->in_placement) ==
+              (c->state == CONNECTION_IDLE || connection_has_room(s, c)));
+    int limit = s->config.connection_reuse_limit;
+    HOLD_TRUE(!is_open || limit == 0 || c->carried <= limit);
+    HOLD_TRUE(c->state != CONNECTION_IDLE || (!c->is_closing && !c->is_retired && c->is_live));
+    return 0;
+}
+
+static int check_connections(const struct sched *s, struct tally *t, struct sched_fault *ret)
+{
+    uint64_t idle = 0, busy = 0;
     size_t listed = 0;
     for (int i = 0; i < s->config.process_limit; i++) {
         const struct connection *c = &s->connections[i];
-        HOLD_TRUE((c->state == CONNECTION_FREE) == (c->destination == NULL));
-        HOLD_TRUE((c->state == CONNECTION_BUSY) == (c->entry != NULL));
-        HOLD_TRUE((c->state == CONNECTION_IDLE) == list_is_linked(&c->in_destination));
         idle += c->state == CONNECTION_IDLE;
         busy += c->state == CONNECTION_BUSY;
-        if (c->entry != NULL) {
-            HOLD_TRUE(c->entry->state == ENTRY_BUSY && c->entry->connection == (uint32_t)i);
-            HOLD_TRUE(c->entry->destination == c->destination);
-            recipients += c->entry->count;
+        int err = check_connection(s, c, t, ret);
+        if (err != 0) {
+            return err;
         }
+    }
+    uint64_t recipients = t->recipients_in_flight;
+    list_foreach(e, &s->exhausted, const struct sched_entry, in_peer)
+    {
+        HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
+        recipients += e->count;
     }
     list_foreach(c, &s->free_connections, const struct connection, in_transport)
     {
@@ -260,7 +419,6 @@ static int check_connections(const struct sched *s, struct sched_fault *ret)
     }
     HOLD_TRUE(listed + busy == (size_t)s->config.process_limit);
     HOLD_TRUE(s->shared.idle == idle && s->shared.connections == idle + busy);
-    HOLD_TRUE(s->shared.entries_in_flight == busy);
     list_foreach(e, &s->destinations, const struct sched_destination, all)
     {
         list_foreach(w, &e->todo, const struct sched_entry, place.link)
@@ -276,9 +434,10 @@ static int check_counts(const struct sched *s, const struct tally *t, struct sch
 {
     HOLD_TRUE(s->shared.destinations == t->destinations && s->by_name.count == t->destinations);
     HOLD_TRUE(s->timers.count == t->destinations);
-    HOLD_TRUE(s->shared.dead == t->dead && s->with_work == t->with_work);
+    HOLD_TRUE(s->shared.dead == t->dead);
+    HOLD_TRUE(memcmp(s->with_work, t->with_work, sizeof(t->with_work)) == 0);
     HOLD_TRUE(s->shared.entries_waiting == t->waiting);
-    HOLD_TRUE(s->shared.entries_in_flight == t->busy);
+    HOLD_TRUE(s->shared.entries_in_flight == t->in_flight);
     HOLD_TRUE(s->shared.connections == t->connections && s->shared.idle == t->idle);
     HOLD_TRUE(s->shared.jobs == t->jobs && s->by_id.count == t->jobs);
     HOLD_TRUE(s->shared.recipients_in_core == t->recipients);
@@ -327,7 +486,10 @@ int sched_check(const struct sched *s, struct sched_fault *ret)
     }
     int err = check_jobs(s, &t, ret);
     if (err == 0) {
-        err = check_connections(s, ret);
+        err = check_connections(s, &t, ret);
+    }
+    if (err == 0) {
+        err = check_destdb(s, ret);
     }
     if (err == 0) {
         err = check_counts(s, &t, ret);

@@ -1,11 +1,21 @@
-/* Connection slots. Called by the pull loop (placement), the report path and the timers. One entry
- * is in flight on a connection at a time. */
+/* Connection slots. Called by placement, the report path and the timers. A connection carries
+ * several entries when the shell has measured that it can (sched_outcome.depth). */
 #include "sched/connection.h"
 
+#include "sched/parking.h"
+#include "sched/placement.h"
 #include "sched/transport.h"
 
 #include <assert.h>
 #include <errno.h>
+
+/* Keys of the sets of one destination: by preference, then the latest first. */
+#define ORDER_BITS 48
+
+static uint64_t order_key(const struct tree_node *n)
+{
+    return container_of(n, const struct connection, in_placement)->order;
+}
 
 int connection_init_all(struct sched *s)
 {
@@ -17,7 +27,11 @@ int connection_init_all(struct sched *s)
     for (size_t i = 0; i < count; i++) {
         struct connection *c = &s->connections[i];
         *c = (struct connection){.state = CONNECTION_FREE};
+        list_init(&c->in_age);
         list_init(&c->in_destination);
+        list_init(&c->in_host);
+        list_init(&c->entries);
+        tree_node_init(&c->in_placement);
         action_init(&c->close);
         list_push_back(&s->free_connections, &c->in_transport);
     }
@@ -37,16 +51,96 @@ uint32_t connection_number(const struct sched *s, const struct connection *c)
     return (uint32_t)(c - s->connections);
 }
 
-bool connection_is_available(const struct sched *s)
+bool connection_has_slot(const struct sched *s)
 {
-    return s->shared.entries_in_flight < (uint64_t)s->config.process_limit;
+    return s->shared.connections - s->shared.idle < (uint64_t)s->config.process_limit;
+}
+
+int connection_depth(const struct sched *s, const struct connection *c)
+{
+    /* A rate delay follows each single entry. */
+    bool is_single = s->config.destination_rate_delay > 0 || s->config.transport_rate_delay > 0 ||
+                     c->is_out_of_step || (c->host != NULL && c->host->is_out_of_step);
+    int most = is_single ? 1 : s->config.pipeline_depth;
+    return c->depth < most ? c->depth : most;
+}
+
+static bool takes_no_more(const struct connection *c)
+{
+    return c->is_closing || c->is_retired || c->is_draining;
+}
+
+bool connection_has_room(const struct sched *s, const struct connection *c)
+{
+    return c->state == CONNECTION_BUSY && !takes_no_more(c) &&
+           c->in_flight < connection_depth(s, c);
+}
+
+static struct tree *placement_tree(const struct connection *c)
+{
+    return c->state == CONNECTION_IDLE ? &c->destination->idle : &c->destination->roomy;
+}
+
+static void unfile(struct connection *c)
+{
+    if (tree_node_is_linked(&c->in_placement)) {
+        tree_remove(placement_tree(c), &c->in_placement);
+    }
+}
+
+/* Where placement finds it, if at all. */
+static void file(struct sched *s, struct connection *c)
+{
+    unfile(c);
+    uint64_t serial = c->state == CONNECTION_IDLE ? ++s->serial : c->serial;
+    if (c->state == CONNECTION_IDLE || connection_has_room(s, c)) {
+        c->order =
+            (uint64_t)c->preference << ORDER_BITS | ((UINT64_C(1) << ORDER_BITS) - 1 - serial);
+        struct tree *t = placement_tree(c);
+        if (tree_is_empty(t)) {
+            tree_init(t, order_key);
+        }
+        tree_insert(t, &c->in_placement);
+    }
+    destination_recount(s, c->destination);
+}
+
+static struct connection *first_of(const struct sched_destination *d, const struct tree *t,
+                                   uint16_t group, uint64_t tried)
+{
+    if (tree_is_empty(t)) {
+        return NULL;
+    }
+    for (const struct tree_node *n = tree_find_from(t, (uint64_t)group << ORDER_BITS); n != NULL;
+         n = tree_next(n)) {
+        struct connection *c = container_of(n, struct connection, in_placement);
+        if (c->preference != group) {
+            break;
+        }
+        if (tried == 0 || (server_mask(d, c->host) & tried) == 0) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+struct connection *connection_with_room(const struct sched_destination *d, uint16_t group,
+                                        uint64_t tried)
+{
+    return first_of(d, &d->roomy, group, tried);
+}
+
+struct connection *connection_idle(const struct sched_destination *d, uint16_t group,
+                                   uint64_t tried)
+{
+    return first_of(d, &d->idle, group, tried);
 }
 
 static void leave_idle(struct sched *s, struct connection *c)
 {
     assert(c->state == CONNECTION_IDLE);
     list_remove(&c->in_transport);
-    list_remove(&c->in_destination);
+    unfile(c);
     shared_sub(&c->destination->idle_connections, 1);
     shared_sub(&s->shared.idle, 1);
 }
@@ -54,11 +148,20 @@ static void leave_idle(struct sched *s, struct connection *c)
 /* Neither in flight nor idle any more. The slot most recently used is used first. */
 static void set_free(struct sched *s, struct connection *c)
 {
-    shared_sub(&c->destination->connections, 1);
+    struct sched_destination *d = c->destination;
+    unfile(c);
+    list_remove(&c->in_age);
+    list_remove(&c->in_destination);
+    shared_sub(&d->connections, 1);
     shared_sub(&s->shared.connections, 1);
+    if (c->host != NULL) {
+        destdb_closed(s, c->host, c);
+    }
+    c->host = NULL;
     c->destination = NULL;
     c->state = CONNECTION_FREE;
     list_push_front(&s->free_connections, &c->in_transport);
+    destination_recount(s, d);
 }
 
 static void end_idle(struct sched *s, struct connection *c)
@@ -68,65 +171,201 @@ static void end_idle(struct sched *s, struct connection *c)
     action_queue(s, &c->close, SCHED_CLOSE);
 }
 
-/* End the connection that has been idle longest; its destination has none in flight on it, so no
- * entry waits for it in particular. */
-static void make_room(struct sched *s)
+/* End an idle connection; its destination may have been there for nothing else. */
+static void give_way(struct sched *s, struct connection *c)
 {
-    assert(!list_is_empty(&s->idle_connections));
-    struct connection *c = list_first(&s->idle_connections, struct connection, in_transport);
     struct sched_destination *other = c->destination;
     end_idle(s, c);
     destination_settle(s, other);
 }
 
-void connection_place(struct sched *s, struct sched_entry *e)
+/* The one that has been idle longest; its destination has none in flight on it, so no entry waits
+ * for it in particular. */
+static void make_room(struct sched *s)
 {
-    struct sched_destination *d = e->destination;
-    struct connection *c;
-    if (!list_is_empty(&d->idle)) {
-        c = list_first(&d->idle, struct connection, in_destination);
-        leave_idle(s, c);
-        c->is_new = false;
-    } else {
-        destination_refresh_hosts(s, d);
-        if (list_is_empty(&s->free_connections)) {
-            make_room(s);
+    assert(!list_is_empty(&s->idle_connections));
+    give_way(s, list_first(&s->idle_connections, struct connection, in_transport));
+}
+
+/* The same among those of a host that has as many connections as it may. */
+static void make_room_at(struct sched *s, struct destdb_host *h)
+{
+    struct connection *longest = NULL;
+    list_foreach(c, &h->open, struct connection, in_host)
+    {
+        if (c->state == CONNECTION_IDLE &&
+            (longest == NULL || c->idle_since <= longest->idle_since)) {
+            longest = c;
         }
-        c = list_first(&s->free_connections, struct connection, in_transport);
-        list_remove(&c->in_transport);
-        c->destination = d;
-        c->is_new = true;
-        shared_add(&d->connections, 1);
-        shared_add(&s->shared.connections, 1);
     }
+    assert(longest != NULL);
+    give_way(s, longest);
+}
+
+struct connection *connection_open(struct sched *s, struct sched_destination *d, uint32_t server)
+{
+    struct destdb_host *h = d->server_count == 0 ? NULL : d->servers[server].host;
+    destination_refresh_hosts(s, d);
+    int limit = s->config.host_concurrency_limit;
+    if (h != NULL && limit > 0 && h->connections >= limit) {
+        make_room_at(s, h);
+    }
+    if (list_is_empty(&s->free_connections)) {
+        make_room(s);
+    }
+    struct connection *c = list_first(&s->free_connections, struct connection, in_transport);
+    list_remove(&c->in_transport);
+    c->destination = d;
+    c->host = h;
+    c->server = server;
+    c->preference = h == NULL ? 0 : d->servers[server].preference;
+    c->opened = s->now;
+    c->serial = ++s->serial;
+    c->depth = 1;
+    c->carried = 0;
+    c->is_new = true;
+    c->is_live = c->is_out_of_step = c->is_closing = c->is_retired = c->is_draining = false;
+    c->state = CONNECTION_IDLE;
+    list_push_back(&s->open_connections, &c->in_age);
+    list_push_front(&d->open, &c->in_destination);
+    shared_add(&d->connections, 1);
+    shared_add(&s->shared.connections, 1);
+    if (h != NULL) {
+        destdb_opened(s, h, c);
+    }
+    c->idle_since = s->now;
+    list_push_back(&s->idle_connections, &c->in_transport);
+    shared_add(&d->idle_connections, 1);
+    shared_add(&s->shared.idle, 1);
+    return c;
+}
+
+static void become_busy(struct sched *s, struct connection *c)
+{
+    struct sched_destination *d = c->destination;
+    leave_idle(s, c);
+    assert(d->busy < d->window);
     c->state = CONNECTION_BUSY;
-    c->entry = e;
+    shared_add(&d->busy, 1);
+    if (c->host != NULL) {
+        destdb_busy(s, c->host);
+    }
+}
+
+void connection_carry(struct sched *s, struct connection *c, struct sched_entry *e)
+{
+    c->is_new = c->carried == 0;
+    if (c->state == CONNECTION_IDLE) {
+        become_busy(s, c);
+    }
+    c->in_flight++;
+    c->carried++;
+    if (c->host != NULL) {
+        shared_add(&c->host->in_flight, 1);
+    }
+    list_push_back(&c->entries, &e->in_peer);
     e->connection = connection_number(s, c);
+    if (s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit) {
+        c->is_retired = true;
+    }
+    file(s, c);
+}
+
+/* Some destinations may have waited for nothing but a slot. */
+static void slot_opened(struct sched *s, bool had_slot)
+{
+    if (!had_slot) {
+        parking_slot_opened(s);
+        placement_slot_opened(s);
+    }
 }
 
 /* A dead destination keeps no connection, nor does one whose hosts are gone. */
-static bool may_idle(const struct sched *s, const struct sched_destination *d)
+static bool may_idle(const struct sched *s, const struct connection *c)
 {
-    return s->config.connection_idle_limit > 0 && !destination_is_dead(d) && !d->lacks_hosts;
+    return !c->is_closing && !c->is_retired && s->config.connection_idle_limit > 0 &&
+           !destination_is_dead(c->destination) && !c->destination->lacks_hosts;
 }
 
-void connection_report(struct sched *s, uint32_t number, bool is_open)
+/* It carries nothing any more. */
+static void end_busy(struct sched *s, struct connection *c)
 {
-    struct connection *c = &s->connections[number];
-    assert(c->state == CONNECTION_BUSY);
-    c->entry = NULL;
-    if (is_open && may_idle(s, c->destination)) {
+    bool had_slot = connection_has_slot(s);
+    struct sched_destination *d = c->destination;
+    unfile(c);
+    shared_sub(&d->busy, 1);
+    if (may_idle(s, c)) {
         c->state = CONNECTION_IDLE;
+        c->is_draining = false;
         c->idle_since = s->now;
         list_push_back(&s->idle_connections, &c->in_transport);
-        list_push_front(&c->destination->idle, &c->in_destination);
-        shared_add(&c->destination->idle_connections, 1);
+        shared_add(&d->idle_connections, 1);
         shared_add(&s->shared.idle, 1);
+        if (c->host != NULL) {
+            destdb_idle(s, c->host);
+        }
+        file(s, c);
+    } else {
+        if (c->host != NULL) {
+            destdb_idle(s, c->host);
+        }
+        set_free(s, c);
+        if (!c->is_closing) {
+            action_queue(s, &c->close, SCHED_CLOSE);
+        }
+    }
+    slot_opened(s, had_slot);
+}
+
+/* What the report says of the connection and its host, its end aside. */
+static void learn(struct sched *s, struct connection *c, const struct sched_outcome *o)
+{
+    struct destdb_host *h = c->host;
+    if (o->depth > 0) {
+        c->depth = o->depth;
+    }
+    c->is_out_of_step |= o->is_out_of_step;
+    /* A neutral end may come before the connection did. */
+    bool reached_mail =
+        !o->server_failed && (o->connection_open || o->again || o->feedback != SCHED_NEUTRAL);
+    bool is_first = reached_mail && !c->is_live;
+    c->is_live |= reached_mail;
+    if (h == NULL) {
         return;
     }
-    set_free(s, c);
-    if (is_open) {
-        action_queue(s, &c->close, SCHED_CLOSE);
+    shared_set(&h->notes, h->notes | o->server_notes);
+    if (reached_mail) {
+        destdb_succeeded(s, h, is_first);
+    } else if (o->server_failed) {
+        destdb_failed(s, h);
+    }
+    if (o->is_out_of_step && !h->is_out_of_step) {
+        shared_set(&h->is_out_of_step, true);
+        list_foreach(other, &h->open, struct connection, in_host)
+        {
+            if (other->state == CONNECTION_BUSY) {
+                file(s, other);
+            }
+        }
+    }
+}
+
+void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o)
+{
+    struct connection *c = &s->connections[e->connection];
+    assert(c->state == CONNECTION_BUSY && c->in_flight > 0);
+    list_remove(&e->in_peer);
+    e->connection = ENTRY_NO_CONNECTION;
+    c->in_flight--;
+    if (c->host != NULL) {
+        shared_sub(&c->host->in_flight, 1);
+    }
+    c->is_closing |= !o->connection_open;
+    learn(s, c, o);
+    if (c->in_flight > 0) {
+        file(s, c);
+    } else {
+        end_busy(s, c);
     }
 }
 
@@ -145,23 +384,81 @@ void connection_lose(struct sched *s, uint32_t number)
 
 void connection_close_idle(struct sched *s, struct sched_destination *d)
 {
-    while (!list_is_empty(&d->idle)) {
-        end_idle(s, list_first(&d->idle, struct connection, in_destination));
+    while (!tree_is_empty(&d->idle)) {
+        end_idle(s, container_of(d->idle.first, struct connection, in_placement));
+    }
+}
+
+void connection_retire(struct sched *s, struct connection *c)
+{
+    c->is_retired = true;
+    if (c->state == CONNECTION_IDLE) {
+        end_idle(s, c);
+    } else {
+        file(s, c);
+    }
+}
+
+void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference)
+{
+    if (c->preference == preference) {
+        return;
+    }
+    unfile(c);
+    c->preference = preference;
+    file(s, c);
+}
+
+void connection_drain(struct sched *s, struct sched_destination *d)
+{
+    int excess = d->busy - d->window;
+    list_foreach(c, &d->open, struct connection, in_destination)
+    {
+        excess -= c->state == CONNECTION_BUSY && takes_no_more(c);
+    }
+    for (struct list *at = d->open.prev; at != &d->open && excess > 0; at = at->prev) {
+        struct connection *c = container_of(at, struct connection, in_destination);
+        if (c->state == CONNECTION_BUSY && !takes_no_more(c)) {
+            excess--;
+            c->is_draining = true;
+            file(s, c);
+        }
     }
 }
 
 usec_t connection_wake_at(const struct sched *s)
 {
-    if (list_is_empty(&s->idle_connections)) {
-        return USEC_NEVER;
+    usec_t at = USEC_NEVER;
+    if (!list_is_empty(&s->idle_connections)) {
+        at = list_first(&s->idle_connections, struct connection, in_transport)->idle_since +
+             s->config.connection_idle_limit;
     }
-    return list_first(&s->idle_connections, struct connection, in_transport)->idle_since +
-           s->config.connection_idle_limit;
+    if (s->config.connection_age_limit > 0 && !list_is_empty(&s->open_connections)) {
+        usec_t until = list_first(&s->open_connections, struct connection, in_age)->opened +
+                       s->config.connection_age_limit;
+        at = until < at ? until : at;
+    }
+    return at;
+}
+
+static bool is_idle_too_long(const struct sched *s)
+{
+    return !list_is_empty(&s->idle_connections) &&
+           list_first(&s->idle_connections, struct connection, in_transport)->idle_since +
+                   s->config.connection_idle_limit <=
+               s->now;
 }
 
 void connection_expire(struct sched *s)
 {
-    while (connection_wake_at(s) <= s->now) {
+    while (is_idle_too_long(s)) {
         make_room(s);
+    }
+    while (connection_wake_at(s) <= s->now) {
+        struct connection *c = list_first(&s->open_connections, struct connection, in_age);
+        struct sched_destination *d = c->destination;
+        list_remove(&c->in_age);
+        connection_retire(s, c);
+        destination_settle(s, d);
     }
 }

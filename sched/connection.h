@@ -1,38 +1,75 @@
-/* The connections of a transport as numbered slots: which are free, idle or busy, and which one an
- * entry goes to. Owner thread only. */
+/* The connections of a transport as numbered slots: which are free, idle or busy, what they carry,
+ * and when they end. Which one an entry goes to is sched/placement.h. Owner thread only. */
 #ifndef SCHED_CONNECTION_H
 #define SCHED_CONNECTION_H
 
 #include "base/list.h"
 #include "sched/action.h"
 #include "sched/sched.h"
+#include "sched/tree.h"
+
+struct destdb_host;
 
 enum connection_state { CONNECTION_FREE, CONNECTION_IDLE, CONNECTION_BUSY };
 
 struct connection {
-    struct list in_transport;   /* FREE: sched.free_connections; IDLE: sched.idle_connections */
-    struct list in_destination; /* IDLE: sched_destination.idle */
+    struct list in_transport;      /* FREE: sched.free_connections; IDLE: sched.idle_connections */
+    struct list in_age;            /* open: sched.open_connections, oldest first */
+    struct list in_destination;    /* open: sched_destination.open, newest first */
+    struct list in_host;           /* open, with a host: destdb_host.open, newest first */
+    struct tree_node in_placement; /* IDLE: sched_destination.idle; BUSY with room: .roomy */
+    uint64_t order;                /* its key there */
     struct pending close;
     struct sched_destination *destination; /* NULL when FREE */
-    struct sched_entry *entry;             /* BUSY: what it carries */
-    usec_t idle_since;
+    struct destdb_host *host;              /* NULL: FREE, or a server without a name */
+    struct list entries;                   /* in_peer; BUSY: what it carries */
+    usec_t opened, idle_since;
+    uint64_t serial; /* order of opening */
+    uint32_t server; /* index of its host in the hosts it was opened with */
+    int in_flight;   /* entries */
+    int carried;     /* entries, ever */
+    uint16_t preference;
+    uint16_t depth; /* as reported */
     enum connection_state state;
-    bool is_new; /* BUSY: this entry opens it */
+    bool is_new;         /* BUSY: its first entry opens it */
+    bool is_live;        /* it came as far as MAIL */
+    bool is_out_of_step; /* of a server without a name */
+    /* Why nothing more is placed on it while it is BUSY. */
+    bool is_closing;  /* the shell has lost it */
+    bool is_retired;  /* too old, used up, or its host is none of the destination's any more */
+    bool is_draining; /* the window shrank below the number of busy connections */
 };
 
 MUST_USE int connection_init_all(struct sched *s); /* errors: -ENOMEM */
 void connection_fini_all(struct sched *s);
-/* Some slot can carry one more entry. */
-bool connection_is_available(const struct sched *s);
-/* Give a selected entry its slot; may queue CLOSE for an idle connection that has to give way. */
-void connection_place(struct sched *s, struct sched_entry *e);
-/* The entry on it was reported. */
-void connection_report(struct sched *s, uint32_t number, bool is_open);
+/* Some slot is free, or idle and can be closed. */
+bool connection_has_slot(const struct sched *s);
+/* Carry one more entry: it has room, or is idle. */
+void connection_carry(struct sched *s, struct connection *c, struct sched_entry *e);
+/* A new one for the destination, to the server of that index; may queue CLOSE for an idle one that
+ * has to give way. IDLE as far as counts go: the caller lets it carry an entry at once. */
+struct connection *connection_open(struct sched *s, struct sched_destination *d, uint32_t server);
+/* The best of a group that is not at a host in `tried`; NULL when there is none: the newest one
+ * with room, the one that became idle last. */
+struct connection *connection_with_room(const struct sched_destination *d, uint16_t group,
+                                        uint64_t tried);
+struct connection *connection_idle(const struct sched_destination *d, uint16_t group,
+                                   uint64_t tried);
+/* An entry on it was reported; the entry has no connection any more. */
+void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o);
 void connection_lose(struct sched *s, uint32_t number);
 void connection_close_idle(struct sched *s, struct sched_destination *d);
-/* Close those idle for too long; the time at which the next one will be, or USEC_NEVER. */
+/* No further entry; an idle one is closed. */
+void connection_retire(struct sched *s, struct connection *c);
+void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference);
+/* The window shrank: the oldest busy connections beyond it take no further entry. */
+void connection_drain(struct sched *s, struct sched_destination *d);
+/* End those idle for too long or too old; the time at which the next one will be, or USEC_NEVER. */
 void connection_expire(struct sched *s);
 usec_t connection_wake_at(const struct sched *s);
 uint32_t connection_number(const struct sched *s, const struct connection *c);
+/* Entries that it may carry at once; can take one more now (for sched_check). */
+int connection_depth(const struct sched *s, const struct connection *c);
+bool connection_has_room(const struct sched *s, const struct connection *c);
 
 #endif

@@ -7,6 +7,7 @@
 #include "sched/transport.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool name_matches(const struct table_node *node, const void *key)
@@ -23,21 +24,35 @@ struct sched_destination *destination_find(const struct sched *s, struct slice n
     return node == NULL ? NULL : container_of(node, struct sched_destination, node);
 }
 
-/* Keep the count of destinations that an entry could be selected for; after each change of what it
- * depends on. */
+static bool is_empty(const struct sched_destination *d)
+{
+    return d->in_flight + d->waiting == 0;
+}
+
+/* Keep the counts of destinations that an entry could be selected for; after each change of what
+ * they depend on. */
 void destination_recount(struct sched *s, struct sched_destination *d)
 {
-    bool has_work = d->waiting > 0 && destination_is_open(d);
-    if (has_work != d->has_work) {
-        d->has_work = has_work;
-        s->with_work += has_work ? 1 : -1;
+    enum openness work = d->waiting > 0 ? placement_openness(s, d) : OPEN_NOT;
+    if (work != d->work) {
+        s->with_work[d->work]--;
+        s->with_work[work]++;
+        d->work = work;
         parking_update(s, d);
+    }
+    placement_review(s, d);
+    if (d->host_bar == SCHED_WHY_HOST_RETRY && d->window != WINDOW_DEAD && !is_empty(d) &&
+        !list_is_linked(&d->in_unreachable)) {
+        list_push_back(&s->unreachable, &d->in_unreachable);
     }
 }
 
 static void set_window(struct sched *s, struct sched_destination *d, int window)
 {
     shared_set(&d->window, window);
+    if (window > 0 && window < d->busy && s->config.pipeline_depth > 1) {
+        connection_drain(s, d);
+    }
     destination_recount(s, d);
 }
 
@@ -68,13 +83,18 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     memcpy(d->name, name.data, name.len);
     list_init(&d->all);
     list_init(&d->todo);
-    list_init(&d->idle);
+    list_init(&d->open);
+    list_init(&d->displaced);
+    list_init(&d->in_displaced);
+    list_init(&d->in_unreachable);
     tree_node_init(&d->in_ready);
     action_init(&d->resolve);
     d->lacks_hosts = s->config.must_resolve;
+    s->with_work[OPEN_NOT]++;
     forget(s, d);
     /* The timer has its place in the heap from the start: arming it later cannot fail. */
     if (table_reserve(&s->by_name) != 0 || heap_insert(&s->timers, &d->timer, USEC_NEVER) != 0) {
+        s->with_work[OPEN_NOT]--;
         s->host.release(s->host.ctx, d);
         return NULL;
     }
@@ -104,17 +124,15 @@ void destination_free(struct sched *s, struct sched_destination *d)
 {
     action_cancel(&d->resolve);
     drop_hosts(s, d);
+    server_free_all(s, d);
+    list_remove(&d->in_unreachable);
+    s->with_work[d->work]--;
     reason_put(s, d->reason);
     heap_remove(&s->timers, &d->timer);
     list_remove(&d->all);
     table_remove(&s->by_name, &d->node);
     shared_sub(&s->shared.destinations, 1);
     s->host.retire(s->host.ctx, d);
-}
-
-static bool is_empty(const struct sched_destination *d)
-{
-    return d->busy + d->waiting == 0;
 }
 
 void destination_settle(struct sched *s, struct sched_destination *d)
@@ -136,23 +154,30 @@ void destination_settle(struct sched *s, struct sched_destination *d)
     }
 }
 
-bool destination_is_open(const struct sched_destination *d)
+bool destination_is_open(const struct sched *s, const struct sched_destination *d)
 {
-    return d->window > d->busy && !d->lacks_hosts;
+    return d->work == OPEN_NOW || (d->work == OPEN_SLOT && connection_has_slot(s));
 }
 
 enum sched_why destination_bar(const struct sched_destination *d)
 {
-    if (destination_is_open(d)) {
+    if (d->work == OPEN_NOW) {
         return SCHED_WHY_NOTHING;
     }
+    if (d->work == OPEN_SLOT) {
+        return SCHED_WHY_PROCESS_LIMIT;
+    }
     if (d->window == WINDOW_DEAD) {
-        return SCHED_WHY_DEAD;
+        return d->host_bar == SCHED_WHY_HOST_RETRY ? SCHED_WHY_HOST_RETRY : SCHED_WHY_DEAD;
     }
     if (d->window == WINDOW_SUSPENDED) {
         return SCHED_WHY_RATE_DELAY;
     }
-    return d->lacks_hosts ? SCHED_WHY_RESOLVING : SCHED_WHY_WINDOW;
+    if (d->lacks_hosts) {
+        return SCHED_WHY_RESOLVING;
+    }
+    return d->window <= d->busy || d->host_bar == SCHED_WHY_NOTHING ? SCHED_WHY_WINDOW
+                                                                    : d->host_bar;
 }
 
 static void arm(struct sched *s, struct sched_destination *d, usec_t until)
@@ -220,6 +245,28 @@ void destination_kill(struct sched *s, struct sched_destination *d,
     drop_waiting(s, d, SCHED_DEFER, d->reason);
 }
 
+static void give_up(struct sched *s, struct sched_destination *d)
+{
+    struct slice name = sched_destination_nexthop(d);
+    struct sched_reason reason = {.status = "4.4.1"};
+    (void)snprintf(reason.text, sizeof(reason.text),
+                   "connections to every host of %.*s failed lately", (int)name.len, name.data);
+    destination_kill(s, d, &reason, server_retry_at(d));
+    destination_settle(s, d);
+}
+
+void destination_give_up_unreachable(struct sched *s)
+{
+    while (!list_is_empty(&s->unreachable)) {
+        struct sched_destination *d =
+            list_first(&s->unreachable, struct sched_destination, in_unreachable);
+        list_remove(&d->in_unreachable);
+        if (d->host_bar == SCHED_WHY_HOST_RETRY && d->window != WINDOW_DEAD && !is_empty(d)) {
+            give_up(s, d);
+        }
+    }
+}
+
 void destination_suspend(struct sched *s, struct sched_destination *d)
 {
     if (d->window == WINDOW_DEAD) {
@@ -247,12 +294,11 @@ void destination_reconsider(struct sched *s, struct sched_destination *d)
     if (d->window == WINDOW_SUSPENDED || !parking_blocks(s, d)) {
         return;
     }
-    if (destination_is_open(d) && d->waiting > 0) {
+    if (d->work != OPEN_NOT) {
         job_unblock_all(s);
     }
     /* Jobs may be waiting for its hosts rather than for room. */
-    bool awaits_hosts = d->lacks_hosts && d->waiting > 0;
-    if ((d->window > d->busy && !awaits_hosts) || d->window == WINDOW_DEAD) {
+    if ((d->window > d->busy && d->waiting == 0) || d->window == WINDOW_DEAD) {
         d->tag = 0;
     }
 }
@@ -278,13 +324,15 @@ void destination_refresh_hosts(struct sched *s, struct sched_destination *d)
     }
 }
 
-static void set_hosts(struct sched *s, struct sched_destination *d, void *hosts, usec_t expires)
+static void set_hosts(struct sched *s, struct sched_destination *d,
+                      const struct sched_hosts_result *r)
 {
+    bool is_found = r->resolution == SCHED_RESOLVED;
     drop_hosts(s, d);
-    d->hosts = hosts;
-    d->hosts_expire = expires;
-    shared_set(&d->lacks_hosts, hosts == NULL);
-    destination_recount(s, d);
+    d->hosts = is_found ? r->hosts : NULL;
+    d->hosts_expire = r->expires;
+    shared_set(&d->lacks_hosts, d->hosts == NULL);
+    server_set(s, d, r->servers, is_found ? r->server_count : 0);
 }
 
 /* One negative report, and dead whatever the window says: without hosts nothing can be tried. */
@@ -317,8 +365,8 @@ void destination_resolved(struct sched *s, struct sched_destination *d,
 {
     assert(d->is_resolving && d->resolve.kind == SCHED_NONE);
     d->is_resolving = false;
-    set_hosts(s, d, r->resolution == SCHED_RESOLVED ? r->hosts : NULL, r->expires);
     d->is_pinned = true;
+    set_hosts(s, d, r);
     switch (r->resolution) {
     case SCHED_RESOLVED:
         assert(r->hosts != NULL);

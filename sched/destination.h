@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "sched/action.h"
 #include "sched/feedback.h"
+#include "sched/placement.h"
 #include "sched/sched.h"
 #include "sched/shared.h"
 #include "sched/table.h"
@@ -17,17 +18,23 @@
 /* What each selection and report touches stands first and together. */
 struct sched_destination {
     /* Any thread, relaxed; the owner writes. */
-    int window;        /* > 0 READY, else WINDOW_... */
-    int busy, waiting; /* entries */
+    int window;             /* > 0 READY, else WINDOW_... */
+    int busy;               /* connections that carry entries */
+    int in_flight, waiting; /* entries */
     int connections, idle_connections;
-    bool lacks_hosts; /* must_resolve and none are known */
+    bool lacks_hosts;        /* must_resolve and none are known */
+    enum sched_why host_bar; /* no new connection: HOST_LIMIT, HOST_RETRY; or NOTHING */
     /* Owner thread only. */
-    bool has_work;             /* open, and entries wait: counted in sched.with_work */
+    enum openness work;        /* of its waiting entries, OPEN_NOT without any; counted in
+                                * sched.with_work */
+    enum openness ready_in;    /* the sched.ready that in_ready is in */
+    uint16_t group;            /* preference of the servers in use, unless HOST_RETRY */
     bool is_resolving;         /* from queueing RESOLVE to sched_resolved */
     bool is_pinned;            /* not freed however unused */
     uint64_t tag;              /* = sched.tag: some job was passed over because of it (5.8) */
     struct list todo;          /* waiting entries (place), in order of arrival */
-    struct list idle;          /* connections, most recently idle first */
+    struct tree idle;          /* connections, by preference, most recently idle first */
+    struct tree roomy;         /* those that carry entries and have room, the newest first */
     struct tree_node in_ready; /* sched.ready: open, and peers are parked */
     struct tree parked;        /* peer.in_parked, in the order of the schedule */
     struct feedback feedback;
@@ -39,7 +46,13 @@ struct sched_destination {
     uint64_t delivered, deferred;
     usec_t state_until;
     /* Owner thread only. */
-    struct list all;        /* sched.destinations, in order of creation */
+    struct list all;            /* sched.destinations, in order of creation */
+    struct list open;           /* connections, newest first */
+    struct list displaced;      /* entries (place) in flight without a connection, oldest first */
+    struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some */
+    struct list in_unreachable; /* sched.unreachable */
+    struct server *servers;     /* NULL: one without a name */
+    uint32_t server_count;
     struct heap_node timer; /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;
     struct reason *reason; /* DEAD only */
@@ -62,8 +75,8 @@ void destination_settle(struct sched *s, struct sched_destination *d);
 void destination_free(struct sched *s, struct sched_destination *d);
 
 void destination_recount(struct sched *s, struct sched_destination *d);
-/* An entry may be selected for it now. */
-bool destination_is_open(const struct sched_destination *d);
+/* Entries wait for it, and one may be selected now. */
+bool destination_is_open(const struct sched *s, const struct sched_destination *d);
 enum sched_why destination_bar(const struct sched_destination *d); /* why it is not open */
 static inline bool destination_is_dead(const struct sched_destination *d)
 {
@@ -78,6 +91,8 @@ void destination_succeed(struct sched *s, struct sched_destination *d);
 /* reason: copied when the destination dies of it; NULL for a general text. */
 void destination_fail(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason);
+/* Those that have no host to try: dead until the first may be tried again. */
+void destination_give_up_unreachable(struct sched *s);
 /* READY or SUSPENDED -> DEAD: its waiting entries are deferred. */
 void destination_kill(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason, usec_t until);

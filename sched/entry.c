@@ -31,7 +31,7 @@ struct sched_entry *entry_new(struct sched *s, struct job *job, uint32_t capacit
     e->state = ENTRY_NEW;
     e->destination = NULL;
     e->peer = NULL;
-    e->reason = NULL;
+    e->tried = 0;
     if (entry_reserve(s, e, capacity) != 0) {
         if (!is_embedded) {
             s->host.release(s->host.ctx, e);
@@ -47,9 +47,8 @@ void entry_free(struct sched *s, struct sched_entry *e)
     if (e->state == ENTRY_SETTLED) {
         e->destination->settled--;
         destination_settle(s, e->destination);
+        reason_put(s, e->reason);
     }
-    reason_put(s, e->reason);
-    e->reason = NULL;
     if (e->indexes != e->inline_indexes) {
         s->host.release(s->host.ctx, e->indexes);
         e->indexes = e->inline_indexes;
@@ -115,7 +114,8 @@ void entry_select(struct sched *s, struct sched_entry *e)
 {
     leave_waiting(s, e);
     e->state = ENTRY_BUSY;
-    shared_add(&e->destination->busy, 1);
+    e->tried = 0;
+    shared_add(&e->destination->in_flight, 1);
     shared_add(&e->job->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
@@ -151,11 +151,12 @@ static void settle_job_if_empty(struct sched *s, struct job *j)
 
 void entry_complete(struct sched *s, struct sched_entry *e)
 {
-    assert(e->state == ENTRY_BUSY);
+    assert(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
     struct job *j = e->job;
     struct peer *p = e->peer;
     struct sched_destination *d = e->destination;
-    shared_sub(&d->busy, 1);
+    list_remove(&e->in_peer);
+    shared_sub(&d->in_flight, 1);
     destination_recount(s, d);
     shared_sub(&j->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);

@@ -13,27 +13,32 @@ struct job;
 struct peer;
 
 enum entry_state {
-    ENTRY_NEW,     /* allocated, in no list but a batch's */
-    ENTRY_WAITING, /* in its peer's and its destination's waiting lists */
-    ENTRY_BUSY,    /* in flight; the worker that holds it may read the constants */
-    ENTRY_SETTLED, /* waits for its DEFER or BOUNCE to be pulled */
+    ENTRY_NEW,       /* allocated, in no list but a batch's */
+    ENTRY_WAITING,   /* in its peer's and its destination's waiting lists */
+    ENTRY_BUSY,      /* in flight; the worker that holds it may read the constants */
+    ENTRY_DISPLACED, /* in flight without a connection: to be placed again */
+    ENTRY_SETTLED,   /* waits for its DEFER or BOUNCE to be pulled */
 };
 
 struct sched_entry {
-    struct list in_peer;
-    struct pending place; /* WAITING: link in destination.todo; otherwise the action queue */
+    struct list in_peer;  /* WAITING: peer.waiting; BUSY: connection.entries, or sched.exhausted */
+    struct pending place; /* WAITING: link in destination.todo; DISPLACED: destination.displaced;
+                           * otherwise the action queue */
     /* Constant from DELIVER to report. */
     struct job *job;
     uint32_t *indexes; /* inline_indexes, or allocated */
     uint32_t count;
     uint32_t capacity;
     uint32_t inline_indexes[ENTRY_INLINE_INDEXES];
-    uint32_t connection; /* ENTRY_NO_CONNECTION unless BUSY */
+    uint32_t connection; /* ENTRY_NO_CONNECTION unless BUSY, and then when it is exhausted */
     enum entry_state state;
     /* Owner only. */
     struct sched_destination *destination; /* stays while the entry does */
     struct peer *peer;                     /* NULL when SETTLED */
-    struct reason *reason;                 /* SETTLED only */
+    union {
+        struct reason *reason; /* SETTLED only */
+        uint64_t tried;        /* in flight: places in the list of servers, see sched/server.c */
+    };
 };
 
 /* For one message; capacity recipients. NULL when out of memory. */

@@ -16,7 +16,8 @@ bool gate_allows(const struct sched *s, const struct job *j)
     }
     const struct sched_config *c = &s->config;
     int64_t busy = j->busy;
-    int64_t free_workers = c->process_limit - (int64_t)s->shared.entries_in_flight;
+    int64_t active = (int64_t)(s->shared.connections - s->shared.idle);
+    int64_t free_workers = c->process_limit - active;
     return busy < c->max_message_concurrency || busy < c->scale_max_concurrency * free_workers;
 }
 
@@ -24,15 +25,14 @@ static bool can_ride(const struct job *j)
 {
     list_foreach(p, &j->peers, const struct peer, link)
     {
-        if (peer_is_waiting(p) && destination_is_open(p->destination) &&
-            !list_is_empty(&p->destination->idle)) {
+        if (peer_is_waiting(p) && p->destination->work == OPEN_NOW) {
             return true;
         }
     }
     return false;
 }
 
-/* A gated job has an entry in flight, so there are at most process_limit of them. */
+/* A gated job has an entry in flight, so there are not more of them than these. */
 void gate_reconsider(struct sched *s)
 {
     if (!is_on(s)) {

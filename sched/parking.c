@@ -26,7 +26,8 @@ void parking_init(struct sched *s)
 {
     tree_init(&s->runnable, job_key);
     tree_init(&s->aside, job_key);
-    tree_init(&s->ready, destination_key);
+    tree_init(&s->ready[OPEN_NOW], destination_key);
+    tree_init(&s->ready[OPEN_SLOT], destination_key);
 }
 
 void parking_add(struct sched *s, struct job *j)
@@ -38,10 +39,11 @@ void parking_add(struct sched *s, struct job *j)
 void parking_update(struct sched *s, struct sched_destination *d)
 {
     if (tree_node_is_linked(&d->in_ready)) {
-        tree_remove(&s->ready, &d->in_ready);
+        tree_remove(&s->ready[d->ready_in], &d->in_ready);
     }
-    if (!tree_is_empty(&d->parked) && destination_is_open(d)) {
-        tree_insert(&s->ready, &d->in_ready);
+    if (!tree_is_empty(&d->parked) && d->work != OPEN_NOT) {
+        d->ready_in = d->work;
+        tree_insert(&s->ready[d->ready_in], &d->in_ready);
     }
 }
 
@@ -188,15 +190,30 @@ bool parking_blocks(const struct sched *s, const struct sched_destination *d)
            (!tree_is_empty(&d->parked) && peer_key(d->parked.first) < s->passed);
 }
 
+void parking_slot_opened(struct sched *s)
+{
+    bool did_pass = s->passed_without_slot;
+    s->passed_without_slot = false;
+    if (did_pass && s->with_work[OPEN_SLOT] > 0) {
+        job_unblock_all(s);
+    }
+}
+
+static struct job *earlier(struct job *a, const struct tree *ready)
+{
+    if (tree_is_empty(ready)) {
+        return a;
+    }
+    const struct sched_destination *d =
+        container_of(ready->first, const struct sched_destination, in_ready);
+    struct job *b = container_of(d->parked.first, struct peer, in_parked)->job;
+    return a == NULL || b->position < a->position ? b : a;
+}
+
 struct job *parking_next(const struct sched *s, uint64_t position)
 {
     const struct tree_node *n = tree_find_from(&s->runnable, position);
-    struct job *runnable = n == NULL ? NULL : container_of(n, struct job, in_place);
-    if (tree_is_empty(&s->ready)) {
-        return runnable;
-    }
-    const struct sched_destination *d =
-        container_of(s->ready.first, const struct sched_destination, in_ready);
-    struct job *parked = container_of(d->parked.first, struct peer, in_parked)->job;
-    return runnable == NULL || parked->position < runnable->position ? parked : runnable;
+    struct job *next = n == NULL ? NULL : container_of(n, struct job, in_place);
+    next = earlier(next, &s->ready[OPEN_NOW]);
+    return connection_has_slot(s) ? earlier(next, &s->ready[OPEN_SLOT]) : next;
 }

@@ -30,6 +30,8 @@ void parking_unblock_all(struct sched *s);
 void parking_forget_peer(struct sched *s, struct peer *p);
 /* It opened or closed. */
 void parking_update(struct sched *s, struct sched_destination *d);
+/* A slot is to be had again: jobs that were passed over for want of one may go on. */
+void parking_slot_opened(struct sched *s);
 bool parking_is_blocked(const struct sched *s, const struct job *j);
 /* Some blocked job waits for it, and it was not reconsidered since. */
 bool parking_blocks(const struct sched *s, const struct sched_destination *d);

@@ -40,10 +40,9 @@ struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)
 {
     list_foreach(p, &job->peers, struct peer, link)
     {
-        if (!peer_is_waiting(p) || !destination_is_open(p->destination)) {
-            continue;
-        }
-        if (needs_connection && list_is_empty(&p->destination->idle)) {
+        const struct sched_destination *d = p->destination;
+        if (!peer_is_waiting(p) || !destination_is_open(s, d) ||
+            (needs_connection && d->work != OPEN_NOW)) {
             continue;
         }
         list_remove(&job->peers);

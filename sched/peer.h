@@ -22,7 +22,7 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
 void peer_free(struct sched *s, struct peer *p); /* unlinks when linked */
 /* The next peer in the job's ring that can deliver now, or NULL; the ring is rotated behind it.
  *
- * needs_connection   only on an idle connection of the destination */
+ * needs_connection   only on a connection that the destination has */
 struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection);
 static inline bool peer_is_waiting(const struct peer *p)
 {

@@ -6,6 +6,7 @@
 #include "sched/candidate.h"
 #include "sched/gate.h"
 #include "sched/parking.h"
+#include "sched/placement.h"
 #include "sched/selection.h"
 #include "sched/transport.h"
 
@@ -59,14 +60,20 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     candidate_init(s);
     list_init(&s->destinations);
     list_init(&s->pending);
+    list_init(&s->unreachable);
+    list_init(&s->displaced);
+    list_init(&s->displaced_waiting);
+    list_init(&s->exhausted);
     list_init(&s->free_connections);
     list_init(&s->idle_connections);
+    list_init(&s->open_connections);
+    s->random = config->hash_seed;
     s->spare_reason = (struct reason){
         .references = 1,
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
     if (table_init(&s->by_name, &s->host) != 0 || table_init(&s->by_id, &s->host) != 0 ||
-        connection_init_all(s) != 0 || debug_init(s) != 0) {
+        destdb_init(s) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0) {
         sched_free(s);
         return NULL;
     }
@@ -115,6 +122,7 @@ void sched_free(struct sched *s)
         destination_free(s, d);
     }
     assert(s->held_hosts == NULL);
+    destdb_fini(s);
     connection_fini_all(s);
     debug_fini(s);
     heap_fini(&s->timers);
@@ -175,10 +183,11 @@ int sched_submit_more(struct sched *s, const struct sched_message *m, usec_t now
  * has both work and room (7.1, without its quirk of negative room). */
 static bool may_select(struct sched *s)
 {
-    if (s->hold || !connection_is_available(s)) {
+    bool has_slot = connection_has_slot(s);
+    if (s->hold || (!has_slot && s->with_work[OPEN_NOW] == 0)) {
         return false;
     }
-    if (s->with_work == 0 && !s->config.unasked_selection) {
+    if (s->with_work[OPEN_NOW] + s->with_work[OPEN_SLOT] == 0 && !s->config.unasked_selection) {
         transport_rate_cancel(s);
         return false;
     }
@@ -188,6 +197,7 @@ static bool may_select(struct sched *s)
 static bool select_one(struct sched *s)
 {
     struct sched_entry *e = NULL;
+    s->passed_without_slot |= !connection_has_slot(s);
     switch (selection_run(s, &e)) {
     case SELECTION_NONE:
         s->rate = RATE_FREE;
@@ -199,9 +209,7 @@ static bool select_one(struct sched *s)
         break;
     }
     s->rate = RATE_BUSY;
-    s->undelivered = e;
-    connection_place(s, e);
-    action_queue(s, &e->place, SCHED_DELIVER);
+    placement_place(s, e);
     return true;
 }
 
@@ -210,6 +218,9 @@ bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
     transport_enter(s, now);
     if (action_take(s, ret)) {
         return true;
+    }
+    if (placement_take_displaced(s)) {
+        return action_take(s, ret);
     }
     if (may_select(s) && select_one(s)) {
         return action_take(s, ret);
@@ -224,8 +235,23 @@ bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
     if (action_take(s, ret)) {
         return true;
     }
+    if (placement_take_displaced(s)) {
+        return action_take(s, ret);
+    }
     *ret = (struct sched_action){.kind = SCHED_NONE};
     return false;
+}
+
+/* Its server, unless the connection's host is none of the destination's any more. */
+static void set_aside(struct sched *s, struct sched_entry *e, const struct sched_outcome *o)
+{
+    struct sched_destination *d = e->destination;
+    if (o->server_tried) {
+        e->tried |= server_mask(d, s->connections[e->connection].host);
+    }
+    connection_report(s, e, o);
+    placement_displace(s, e);
+    destination_reconsider(s, d);
 }
 
 void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
@@ -235,6 +261,12 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
     struct sched_destination *d = e->destination;
     s->resume_job = NULL;
+    if (o->again) {
+        assert(o->feedback == SCHED_NEUTRAL && e->connection != ENTRY_NO_CONNECTION);
+        set_aside(s, e, o);
+        gate_reconsider(s);
+        return;
+    }
     s->rate = RATE_FREE;
     shared_add(&s->shared.reports, 1);
     if (o->has_deferred || o->feedback == SCHED_NEGATIVE) {
@@ -247,7 +279,9 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     } else if (o->feedback == SCHED_POSITIVE) {
         destination_succeed(s, d);
     }
-    connection_report(s, e->connection, o->connection_open);
+    if (e->connection != ENTRY_NO_CONNECTION) {
+        connection_report(s, e, o);
+    }
     entry_complete(s, e);
     gate_reconsider(s);
 }
@@ -273,6 +307,7 @@ usec_t sched_wake_at(const struct sched *s)
 void sched_flush(struct sched *s, usec_t now)
 {
     transport_enter(s, now);
+    destdb_flush(s);
     list_foreach_safe(d, &s->destinations, struct sched_destination, all)
     {
         if (destination_is_dead(d)) {
@@ -297,7 +332,8 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
 uint32_t sched_in_flight(const struct sched *s)
 {
     /* One may be selected whose DELIVER waits behind the CLOSE that makes room for it. */
-    return (uint32_t)s->shared.entries_in_flight - (s->undelivered != NULL);
+    bool is_ahead = s->undelivered != NULL && !s->undelivered_is_back;
+    return (uint32_t)s->shared.entries_in_flight - is_ahead;
 }
 
 uint64_t sched_entry_message_id(const struct sched_entry *e)

@@ -46,6 +46,16 @@ struct sched_feedback {
 MUST_USE int sched_feedback_parse(const char *text, enum sched_feedback_rule rule,
                                   struct sched_feedback *ret);
 
+#define SCHED_SERVER_KEY_MAX 20
+#define SCHED_SERVERS_MAX    64
+/* One address that a destination's mail may go to. Servers with the same key are one host for every
+ * destination of the scheduler: they share its connections' limit, its retry time and its notes. */
+struct sched_server {
+    uint8_t key[SCHED_SERVER_KEY_MAX]; /* address and port as the shell writes them */
+    uint8_t key_len;
+    uint16_t preference; /* of its MX; the least first */
+};
+
 /* Parameters of one transport; names, defaults and meaning are Postfix's. */
 struct sched_config {
     enum sched_feedback_rule concurrency_feedback_rule;
@@ -65,8 +75,11 @@ struct sched_config {
     int process_limit;                                      /* connections, 1..65535 */
     int max_message_concurrency;  /* entries of one message in flight; 0: see the next */
     int scale_max_concurrency;    /* or so many for each free worker; both 0: no limit */
-    int pipeline_depth;           /* entries in flight a connection */
+    int pipeline_depth;           /* entries in flight a connection, at most */
     usec_t connection_idle_limit; /* close an idle connection after */
+    usec_t connection_age_limit;  /* no new entry on a connection older than that; 0 = none */
+    int connection_reuse_limit;   /* entries carried by one connection; 0 = none */
+    int host_concurrency_limit;   /* connections to one host, all destinations together; 0 = none */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool hold;         /* queue, deliver nothing */
     bool unasked_selection; /* sched_pull looks at jobs even when no destination can take an entry,
@@ -97,13 +110,15 @@ struct sched_message {
 
 enum sched_action_kind {
     SCHED_NONE,
-    SCHED_DELIVER,  /* carry `entry` on `connection`; the shell answers with sched_report */
-    SCHED_RESOLVE,  /* find the hosts of `destination`; answer with sched_resolved */
-    SCHED_CLOSE,    /* end the idle `connection` */
-    SCHED_DEFER,    /* recipients of `handle` are deferred without an attempt, because `reason` */
-    SCHED_BOUNCE,   /* the same, permanently (destination does not exist) */
-    SCHED_READ,     /* more recipients of `handle` are wanted: answer with sched_submit_more */
-    SCHED_FINISHED, /* the core has let go of `handle`: nothing of it is waiting or in flight */
+    SCHED_DELIVER,   /* carry `entry` on `connection`; the shell answers with sched_report */
+    SCHED_RESOLVE,   /* find the hosts of `destination`; answer with sched_resolved */
+    SCHED_CLOSE,     /* end the idle `connection` */
+    SCHED_DEFER,     /* recipients of `handle` are deferred without an attempt, because `reason` */
+    SCHED_BOUNCE,    /* the same, permanently (destination does not exist) */
+    SCHED_READ,      /* more recipients of `handle` are wanted: answer with sched_submit_more */
+    SCHED_FINISHED,  /* the core has let go of `handle`: nothing of it is waiting or in flight */
+    SCHED_EXHAUSTED, /* `entry` was reported with `again` and no server is left for it: finish it
+                      * and report it (connection_open is then ignored) */
 };
 
 struct sched_reason {
@@ -117,12 +132,17 @@ struct sched_action {
     enum sched_action_kind kind;
     uint64_t message_id;
     void *handle;
-    struct sched_entry *entry;             /* DELIVER: valid until its report */
+    struct sched_entry *entry;             /* DELIVER, EXHAUSTED: valid until its report */
     struct sched_destination *destination; /* DELIVER, RESOLVE: valid until report, resolved; also
-                                            * DEFER, BOUNCE */
+                                            * DEFER, BOUNCE, EXHAUSTED */
     uint32_t connection;                   /* DELIVER, CLOSE: 0 .. process_limit - 1 */
     bool connection_is_new;                /* DELIVER: open one; otherwise reuse what is there */
-    void *hosts;                           /* DELIVER: as given to sched_resolved */
+    void *hosts;                           /* DELIVER: as given to sched_resolved; means nothing
+                                            * when a connection is reused */
+    uint32_t server;                       /* DELIVER: index in the hosts that the connection was
+                                            * opened with */
+    uint32_t server_notes;                 /* DELIVER: what earlier reports left about that host */
+    bool is_last_server;                   /* DELIVER: no other server is left for it */
     const uint32_t *indexes;               /* DEFER, BOUNCE: recipients */
     uint32_t index_count;
     uint32_t wanted;                   /* READ: at most so many */
@@ -141,13 +161,26 @@ struct slice sched_destination_nexthop(const struct sched_destination *d);
 
 enum sched_feedback_sign { SCHED_NEUTRAL, SCHED_POSITIVE, SCHED_NEGATIVE };
 
-/* The one terminal report of an entry. */
+/* The report of an entry, the last one of it unless `again`: then it comes back by a second
+ * SCHED_DELIVER or by SCHED_EXHAUSTED, and stays one entry in flight all the time. */
 struct sched_outcome {
     struct sched_entry *entry;
     enum sched_feedback_sign feedback;
     bool has_deferred;                 /* some recipient must be retried */
     bool connection_open;              /* the connection can carry another entry */
     const struct sched_reason *reason; /* NEGATIVE: why; copied */
+    bool again;            /* not over: bring it to another connection, without penalty. feedback
+                            * must be NEUTRAL: its place in the schedule was used when it was
+                            * selected */
+    bool server_failed;    /* no connection to this server came as far as MAIL */
+    bool server_tried;     /* with again: not this server any more for this entry */
+    bool is_out_of_step;   /* the server broke the order of pipelined replies: depth 1 from now on,
+                            * for all of its host */
+    uint16_t depth;        /* entries that the connection can use at once, as measured on it; 0: as
+                            * before, 1 at first */
+    uint32_t server_notes; /* bits that the host keeps until destdb forgets it */
+    /* connection_open == false while other entries are in flight on the connection: nothing more is
+     * placed on it, its slot is free once the last of them is reported. */
 };
 
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
@@ -157,7 +190,11 @@ struct sched_hosts_result {
     enum sched_resolution resolution;
     void *hosts;    /* RESOLVED: opaque, handed out with entries; see release_hosts */
     usec_t expires; /* RESOLVED: ask again after; SOFT: not before (max with minimal backoff) */
-    const struct sched_reason *reason; /* SOFT, HARD; copied */
+    const struct sched_reason *reason;  /* SOFT, HARD; copied */
+    const struct sched_server *servers; /* RESOLVED: of hosts, copied; count 0: one server without
+                                         * a name, which destdb does not know. Also so when there
+                                         * is no memory for them */
+    uint32_t server_count;              /* <= SCHED_SERVERS_MAX */
 };
 
 /* One scheduler. release_hosts(ctx, hosts) is called when the core drops its last use of hosts:
@@ -178,7 +215,8 @@ MUST_USE int sched_submit_more(struct sched *, const struct sched_message *, use
 /* The next thing to do; false (and SCHED_NONE) when there is nothing until a report, a submission,
  * a resolution or sched_wake_at. */
 bool sched_pull(struct sched *, struct sched_action *ret, usec_t now);
-/* The same, but selects no further entry: for a shell that has no room to carry one just now. */
+/* The same, but selects no further entry: for a shell that has no room to carry one just now. Those
+ * that were reported with `again` still come. */
 bool sched_pull_pending(struct sched *, struct sched_action *ret, usec_t now);
 void sched_report(struct sched *, const struct sched_outcome *, usec_t now);
 void sched_resolved(struct sched *, const struct sched_hosts_result *, usec_t now);
@@ -230,6 +268,8 @@ enum sched_why {
     SCHED_WHY_TRANSPORT_RATE_DELAY,
     SCHED_WHY_POOL,          /* recipients wait in the spool */
     SCHED_WHY_MESSAGE_LIMIT, /* max_message_concurrency; jobs only */
+    SCHED_WHY_HOST_LIMIT,    /* host_concurrency_limit */
+    SCHED_WHY_HOST_RETRY,    /* none of its hosts may be tried yet */
     SCHED_WHY_COUNT
 };
 
@@ -237,7 +277,8 @@ struct sched_destination_view {
     struct slice name; /* valid while the reader stays online */
     enum sched_destination_state state;
     enum sched_why why;
-    int window, busy, todo;       /* entries */
+    int window, busy;             /* connections that carry entries; busy counts them */
+    int in_flight, todo;          /* entries */
     int connections, idle;        /* open, of which idle */
     uint64_t delivered, deferred; /* entries reported positive; negative or deferred */
     usec_t state_until;           /* monotonic */
@@ -247,6 +288,23 @@ struct sched_job_view {
     uint32_t waiting, in_flight, recipients; /* entries, entries, recipients in memory */
     enum sched_why why; /* when it was last passed over: what bars the first of its destinations;
                          * NOTHING from its submission and from each selection on */
+};
+enum sched_host_state {
+    SCHED_HOST_UNUSED, /* never connected to, or forgotten */
+    SCHED_HOST_CLOSED, /* known, without a connection */
+    SCHED_HOST_IDLE,
+    SCHED_HOST_ACTIVE,
+    SCHED_HOST_RETRY, /* its last connections failed; see retry_until */
+    SCHED_HOST_STATE_COUNT
+};
+struct sched_host_view {
+    uint8_t key[SCHED_SERVER_KEY_MAX];
+    uint8_t key_len;
+    enum sched_host_state state;
+    int connections, in_flight; /* of all destinations; entries */
+    int failures;               /* in a row */
+    usec_t retry_until;         /* RETRY: not before; monotonic */
+    uint32_t notes;
 };
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;
@@ -259,6 +317,7 @@ struct sched_counters {
 bool sched_view_destinations(const struct sched *, uint64_t *cursor,
                              struct sched_destination_view *ret);
 bool sched_view_jobs(const struct sched *, uint64_t *cursor, struct sched_job_view *ret);
+bool sched_view_hosts(const struct sched *, uint64_t *cursor, struct sched_host_view *ret);
 MUST_USE bool sched_view_destination(const struct sched *, struct slice name,
                                      struct sched_destination_view *ret);
 void sched_view_counters(const struct sched *, struct sched_counters *ret);

@@ -31,8 +31,10 @@ void sched_config_defaults(struct sched_config *ret)
     };
 }
 
+/* Hosts first: destinations that are dead until one of them may be tried come back then. */
 static void run_timers(struct sched *s)
 {
+    destdb_tick(s);
     for (;;) {
         struct heap_node *node = heap_min(&s->timers);
         if (node == NULL || node->key > s->now) {
@@ -41,6 +43,7 @@ static void run_timers(struct sched *s)
         destination_wake(s, container_of(node, struct sched_destination, timer));
     }
     connection_expire(s);
+    destination_give_up_unreachable(s);
 }
 
 void transport_enter(struct sched *s, usec_t now)
@@ -65,12 +68,14 @@ static usec_t earlier(usec_t a, usec_t b)
 
 usec_t transport_wake_at(const struct sched *s)
 {
-    if (!list_is_empty(&s->pending)) {
+    if (!list_is_empty(&s->pending) || !list_is_empty(&s->displaced) ||
+        !list_is_empty(&s->unreachable)) {
         return s->now;
     }
     struct heap_node *node = heap_min(&s->timers);
     usec_t at = node == NULL ? USEC_NEVER : node->key;
     at = earlier(at, connection_wake_at(s));
+    at = earlier(at, destdb_wake_at(s));
     if (s->rate == RATE_WAITING && !s->hold) {
         at = earlier(at, s->rate_until);
     }

@@ -7,11 +7,13 @@
 #include "sched/action.h"
 #include "sched/connection.h"
 #include "sched/debug.h"
+#include "sched/destdb.h"
 #include "sched/destination.h"
 #include "sched/feedback.h"
 #include "sched/job.h"
 #include "sched/position.h"
 #include "sched/sched.h"
+#include "sched/server.h"
 #include "sched/table.h"
 #include "sched/tree.h"
 
@@ -40,35 +42,46 @@ struct sched {
     struct tree by_time;
     struct tree unread;  /* of them, in the same order; next_unread and those with has_more */
     struct job *current; /* where selection starts; NULL: nothing can be selected */
-    struct tree runnable, aside; /* job.in_place, in the order of the schedule */
-    struct tree ready;           /* sched_destination.in_ready, by the first job parked there */
-    uint64_t passed;             /* selection passed all positions before it: their parked jobs
-                                  * and the destinations of these are blocked (5.8) */
-    struct tree sizes;           /* size_class.in_sizes */
-    struct list irregular;       /* job.in_irregular */
-    struct job *adrift;          /* its size class may be out of date */
-    struct job *next_unread;     /* takes freed recipient slots */
-    uint64_t tag;                /* odd; destinations that carry it are blocked */
-    int rcpt_unused;             /* recipient slots in the pool; negative while overdrawn */
+    struct tree runnable, aside;   /* job.in_place, in the order of the schedule */
+    struct tree ready[OPEN_COUNT]; /* sched_destination.in_ready, by the first job parked there;
+                                    * by what they need: OPEN_NOW, OPEN_SLOT */
+    bool passed_without_slot;      /* selection ran since no slot was to be had */
+    uint64_t passed;               /* selection passed all positions before it: their parked jobs
+                                    * and the destinations of these are blocked (5.8) */
+    struct tree sizes;             /* size_class.in_sizes */
+    struct list irregular;         /* job.in_irregular */
+    struct job *adrift;            /* its size class may be out of date */
+    struct job *next_unread;       /* takes freed recipient slots */
+    uint64_t tag;                  /* odd; destinations that carry it are blocked */
+    int rcpt_unused;               /* recipient slots in the pool; negative while overdrawn */
     struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
     int64_t candidate_second;
     struct job *resume_job; /* selection goes on there when its recipients have come */
     enum selection_stage resume_stage;
 
     struct list destinations;
-    int with_work;      /* of them; 0: looking at jobs would find nothing */
+    int with_work[OPEN_COUNT]; /* of them, by sched_destination.work */
+    struct list unreachable;   /* of them: no host may be tried; to be declared dead */
+    struct list displaced, displaced_waiting; /* of them: have displaced entries that have to be
+                                               * looked at; that wait for a change */
+    struct list exhausted;                    /* sched_entry.in_peer: EXHAUSTED, not reported yet */
+    struct destdb destdb;
+    uint64_t random;    /* state of the generator of placement */
+    uint64_t serial;    /* last number given to a connection that opened or became idle */
     struct heap timers; /* sched_destination.timer */
     struct table by_name, by_id;
 
     struct list pending;
     struct sched_entry *spent;       /* its indexes are in the caller's hands until the next call */
-    struct sched_entry *undelivered; /* selected, DELIVER not pulled yet */
+    struct sched_entry *undelivered; /* placed, DELIVER not pulled yet */
+    bool undelivered_is_back;        /* it was displaced, not selected */
     void *held_hosts;                /* of the above; released at the next call */
     struct reason spare_reason;      /* when there is no memory for a better one */
 
     struct connection *connections;
     struct list free_connections;
     struct list idle_connections; /* longest idle first */
+    struct list open_connections; /* all but those found too old, oldest first */
 
     struct debug debug;
 

@@ -3,6 +3,8 @@
 #include "sched/shared.h"
 #include "sched/transport.h"
 
+#include <string.h>
+
 static enum sched_destination_state state_of(const struct sched_destination *d, int window)
 {
     if (window == WINDOW_DEAD) {
@@ -15,16 +17,22 @@ static enum sched_destination_state state_of(const struct sched_destination *d, 
                                                                       : SCHED_DESTINATION_READY;
 }
 
+static enum sched_why why_dead(enum sched_why bar)
+{
+    return bar == SCHED_WHY_HOST_RETRY ? bar : SCHED_WHY_DEAD;
+}
+
 /* Why its first waiting entry is not on its way: the first bar in the order in which selection
  * meets them. */
-static enum sched_why why_of(const struct sched *s, const struct sched_destination_view *v)
+static enum sched_why why_of(const struct sched *s, const struct sched_destination_view *v,
+                             enum sched_why bar)
 {
     if (v->todo == 0) {
-        return v->state == SCHED_DESTINATION_DEAD ? SCHED_WHY_DEAD : SCHED_WHY_NOTHING;
+        return v->state == SCHED_DESTINATION_DEAD ? why_dead(bar) : SCHED_WHY_NOTHING;
     }
     switch (v->state) {
     case SCHED_DESTINATION_DEAD:
-        return SCHED_WHY_DEAD;
+        return why_dead(bar);
     case SCHED_DESTINATION_SUSPENDED:
         return SCHED_WHY_RATE_DELAY;
     case SCHED_DESTINATION_RESOLVING:
@@ -42,10 +50,11 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
     if (s->config.transport_rate_delay > 0) {
         return SCHED_WHY_TRANSPORT_RATE_DELAY;
     }
-    if (shared_get(&s->shared.entries_in_flight) >= (uint64_t)s->config.process_limit) {
+    if (shared_get(&s->shared.connections) - shared_get(&s->shared.idle) >=
+        (uint64_t)s->config.process_limit) {
         return SCHED_WHY_PROCESS_LIMIT;
     }
-    return SCHED_WHY_NOTHING;
+    return bar;
 }
 
 static void fill(const struct sched *s, const struct sched_destination *d,
@@ -57,6 +66,7 @@ static void fill(const struct sched *s, const struct sched_destination *d,
         .state = state_of(d, window),
         .window = window > 0 ? window : 0,
         .busy = shared_get(&d->busy),
+        .in_flight = shared_get(&d->in_flight),
         .todo = shared_get(&d->waiting),
         .connections = shared_get(&d->connections),
         .idle = shared_get(&d->idle_connections),
@@ -64,7 +74,7 @@ static void fill(const struct sched *s, const struct sched_destination *d,
         .deferred = shared_get(&d->deferred),
         .state_until = shared_get(&d->state_until),
     };
-    ret->why = why_of(s, ret);
+    ret->why = why_of(s, ret, shared_get(&d->host_bar));
 }
 
 bool sched_view_destinations(const struct sched *s, uint64_t *cursor,
@@ -86,6 +96,40 @@ bool sched_view_destination(const struct sched *s, struct slice name,
         return false;
     }
     fill(s, d, ret);
+    return true;
+}
+
+static enum sched_host_state host_state(const struct destdb_host *h)
+{
+    if (shared_get(&h->retry_until) > 0) {
+        return SCHED_HOST_RETRY;
+    }
+    if (shared_get(&h->busy) > 0) {
+        return SCHED_HOST_ACTIVE;
+    }
+    if (shared_get(&h->connections) > 0) {
+        return SCHED_HOST_IDLE;
+    }
+    return shared_get(&h->has_record) ? SCHED_HOST_CLOSED : SCHED_HOST_UNUSED;
+}
+
+bool sched_view_hosts(const struct sched *s, uint64_t *cursor, struct sched_host_view *ret)
+{
+    struct table_node *node = table_next(&s->destdb.by_key, cursor);
+    if (node == NULL) {
+        return false;
+    }
+    const struct destdb_host *h = container_of(node, struct destdb_host, node);
+    *ret = (struct sched_host_view){
+        .key_len = h->key_len,
+        .state = host_state(h),
+        .connections = shared_get(&h->connections),
+        .in_flight = shared_get(&h->in_flight),
+        .failures = shared_get(&h->failures),
+        .retry_until = shared_get(&h->retry_until),
+        .notes = shared_get(&h->notes),
+    };
+    memcpy(ret->key, h->key, h->key_len);
     return true;
 }
 
@@ -147,6 +191,10 @@ const char *sched_why_text(enum sched_why why)
         return "its recipients wait in the spool for room in the recipient pool";
     case SCHED_WHY_MESSAGE_LIMIT:
         return "its message has as many deliveries as one may have";
+    case SCHED_WHY_HOST_LIMIT:
+        return "its hosts have as many connections as they may have";
+    case SCHED_WHY_HOST_RETRY:
+        return "all of its hosts failed lately";
     case SCHED_WHY_COUNT:
     default:
         return "unknown";

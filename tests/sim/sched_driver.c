@@ -318,6 +318,7 @@ static void act(struct driver *d, const struct sched_action *a)
     case SCHED_FINISHED:
         finish(m);
         break;
+    case SCHED_EXHAUSTED:
     case SCHED_NONE:
     default:
         REQUIRE(false);

@@ -191,6 +191,7 @@ static void act(struct owner *o, const struct sched_action *a)
         break;
     case SCHED_NONE:
     case SCHED_READ:
+    case SCHED_EXHAUSTED:
     default:
         CHECK(false);
     }

@@ -149,6 +149,7 @@ static void act(struct bed *b, const struct sched_action *a)
         append(b->log, line, "; ");
         message_of(b, (char)a->message_id)->is_active = false;
         break;
+    case SCHED_EXHAUSTED:
     case SCHED_NONE:
     default:
         fail();

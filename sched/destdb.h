@@ -1,0 +1,73 @@
+/* The database of hosts: one object for each server key, whichever destinations lead there. It
+ * knows a host's connections, when the last one was made, and after failures in a row when to try
+ * again; what is not needed is forgotten. Owner thread only, but for the fields that say otherwise.
+ *
+ * source   T. Finch, "How to schedule delivery", destdb */
+#ifndef SCHED_DESTDB_H
+#define SCHED_DESTDB_H
+
+#include "base/list.h"
+#include "sched/sched.h"
+#include "sched/table.h"
+
+struct connection;
+
+struct destdb {
+    struct table by_key;
+    struct list stale; /* destdb_host.in_stale: records without a connection, oldest use first */
+    struct list retry; /* destdb_host.in_retry: the earliest retry_until first */
+    uint32_t stale_count;
+    bool is_open; /* the table is there */
+};
+
+struct destdb_host {
+    /* Any thread, relaxed; the owner writes. */
+    int connections;    /* open or being opened */
+    int busy;           /* of which carry entries */
+    int in_flight;      /* entries */
+    int failures;       /* in a row, while none of its connections was live */
+    usec_t retry_until; /* 0: it did not fail, or answered since */
+    uint32_t notes;
+    bool is_out_of_step; /* pipelined replies came in the wrong order: depth 1 */
+    bool has_record;     /* it was connected to since it was last forgotten */
+    /* Owner thread only. */
+    bool is_full;        /* host_concurrency_limit connections carry entries */
+    int live;            /* connections that came as far as MAIL */
+    uint32_t references; /* servers that name it */
+    usec_t last_connect; /* when the last connection was made */
+    usec_t last_used;    /* when the last connection ended */
+    struct list open;    /* connection.in_host, newest first */
+    struct list users;   /* server.in_host: where it is a server */
+    struct list in_stale, in_retry;
+    /* Set at creation, any thread. */
+    struct table_node node;
+    uint8_t key[SCHED_SERVER_KEY_MAX];
+    uint8_t key_len;
+};
+
+MUST_USE int destdb_init(struct sched *s); /* errors: -ENOMEM */
+void destdb_fini(struct sched *s);         /* no server refers to a host any more */
+/* The host of that key, created when missing, with one more reference. NULL when out of memory. */
+struct destdb_host *destdb_obtain(struct sched *s, const struct sched_server *server);
+void destdb_put(struct sched *s, struct destdb_host *h);
+
+/* Not to be tried before retry_until. */
+static inline bool destdb_host_is_waiting(const struct destdb_host *h)
+{
+    return list_is_linked(&h->in_retry);
+}
+/* A connection to it is opened, takes its first entry, has reported its last one, or ended. */
+void destdb_opened(struct sched *s, struct destdb_host *h, struct connection *c);
+void destdb_busy(struct sched *s, struct destdb_host *h);
+void destdb_idle(struct sched *s, struct destdb_host *h);
+void destdb_closed(struct sched *s, struct destdb_host *h, struct connection *c);
+/* A connection failed before MAIL; reached it; is_first: for the first time. */
+void destdb_failed(struct sched *s, struct destdb_host *h);
+void destdb_succeeded(struct sched *s, struct destdb_host *h, bool is_first);
+
+/* Time passed: hosts may be tried again, old records are forgotten. */
+void destdb_tick(struct sched *s);
+usec_t destdb_wake_at(const struct sched *s);
+void destdb_flush(struct sched *s); /* every host may be tried at once */
+
+#endif

@@ -1,0 +1,221 @@
+/* Placement, see sched/placement.h. Chooses; sched/connection.c carries out. */
+#include "sched/placement.h"
+
+#include "sched/transport.h"
+
+#include <assert.h>
+
+enum openness placement_openness(const struct sched *s, const struct sched_destination *d)
+{
+    if (d->window <= 0 || d->lacks_hosts || d->host_bar == SCHED_WHY_HOST_RETRY) {
+        return OPEN_NOT;
+    }
+    /* The delay follows an entry, wherever that is. */
+    if (s->config.destination_rate_delay > 0 && d->in_flight > 0) {
+        return OPEN_NOT;
+    }
+    if (connection_with_room(d, d->group, 0) != NULL) {
+        return OPEN_NOW;
+    }
+    if (d->busy >= d->window) {
+        return OPEN_NOT;
+    }
+    if (connection_idle(d, d->group, 0) != NULL) {
+        return OPEN_NOW;
+    }
+    return d->host_bar == SCHED_WHY_NOTHING ? OPEN_SLOT : OPEN_NOT;
+}
+
+/* The order of preference among hosts for a new connection. */
+enum rank { RANK_UNUSED, RANK_CLOSED, RANK_RETRY, RANK_OPEN, RANK_NONE };
+
+static enum rank rank_of(const struct destdb_host *h)
+{
+    if (h->is_full) {
+        return RANK_NONE;
+    }
+    if (h->connections > 0) {
+        return RANK_OPEN;
+    }
+    if (h->retry_until > 0) {
+        return RANK_RETRY;
+    }
+    return h->has_record ? RANK_CLOSED : RANK_UNUSED;
+}
+
+/* Within a rank: the oldest last connection, the fewest connections, or any. */
+static uint64_t weight_of(const struct destdb_host *h, enum rank rank)
+{
+    if (rank == RANK_CLOSED) {
+        return (uint64_t)h->last_connect;
+    }
+    return rank == RANK_OPEN ? (uint64_t)h->connections : 0;
+}
+
+/* splitmix64 */
+static uint64_t next_random(struct sched *s)
+{
+    uint64_t z = s->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* The server for a new connection among those of a group, or SERVER_NONE: all are at their limit.
+ * Among equals at random, so that the load spreads in another order each time. */
+static uint32_t choose_server(struct sched *s, const struct sched_destination *d, uint16_t group,
+                              uint64_t tried)
+{
+    if (d->server_count == 0) {
+        return 0;
+    }
+    uint32_t equal[SCHED_SERVERS_MAX];
+    uint32_t count = 0;
+    enum rank best_rank = RANK_NONE;
+    uint64_t best_weight = 0;
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        const struct server *server = &d->servers[i];
+        enum rank rank = rank_of(server->host);
+        uint64_t weight = weight_of(server->host, rank);
+        if (server->preference != group || (tried >> i & 1) != 0 || rank > best_rank ||
+            rank == RANK_NONE || destdb_host_is_waiting(server->host) ||
+            (rank == best_rank && weight > best_weight)) {
+            continue;
+        }
+        if (rank < best_rank || weight < best_weight) {
+            count = 0;
+            best_rank = rank;
+            best_weight = weight;
+        }
+        equal[count++] = i;
+    }
+    if (count <= 1) {
+        return count == 0 ? SERVER_NONE : equal[0];
+    }
+    return equal[next_random(s) % count];
+}
+
+/* The whole choice. NULL: none for now. */
+static struct connection *find(struct sched *s, struct sched_destination *d, uint16_t group,
+                               uint64_t tried)
+{
+    struct connection *c = connection_with_room(d, group, tried);
+    if (c != NULL || d->busy >= d->window) {
+        return c;
+    }
+    c = connection_idle(d, group, tried);
+    if (c != NULL || !connection_has_slot(s)) {
+        return c;
+    }
+    uint32_t server = choose_server(s, d, group, tried);
+    return server == SERVER_NONE ? NULL : connection_open(s, d, server);
+}
+
+static void deliver(struct sched *s, struct sched_entry *e, struct connection *c)
+{
+    connection_carry(s, c, e);
+    s->undelivered = e;
+    action_queue(s, &e->place, SCHED_DELIVER);
+}
+
+void placement_place(struct sched *s, struct sched_entry *e)
+{
+    struct sched_destination *d = e->destination;
+    struct connection *c = find(s, d, d->group, 0);
+    assert(c != NULL);
+    deliver(s, e, c);
+}
+
+bool placement_is_last(const struct sched *s, const struct sched_entry *e)
+{
+    uint16_t group;
+    const struct connection *c = &s->connections[e->connection];
+    return !server_group(e->destination, e->tried | server_mask(e->destination, c->host), &group);
+}
+
+void placement_displace(struct sched *s, struct sched_entry *e)
+{
+    struct sched_destination *d = e->destination;
+    assert(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
+    e->state = ENTRY_DISPLACED;
+    list_push_back(&d->displaced, &e->place.link);
+    placement_review(s, d);
+}
+
+void placement_review(struct sched *s, struct sched_destination *d)
+{
+    if (!list_is_empty(&d->displaced)) {
+        list_remove(&d->in_displaced);
+        list_push_back(&s->displaced, &d->in_displaced);
+    }
+}
+
+/* They may have waited for nothing but a slot; there are not more than entries in flight. */
+void placement_slot_opened(struct sched *s)
+{
+    while (!list_is_empty(&s->displaced_waiting)) {
+        placement_review(s,
+                         list_first(&s->displaced_waiting, struct sched_destination, in_displaced));
+    }
+}
+
+static void exhaust(struct sched *s, struct sched_entry *e)
+{
+    list_remove(&e->place.link);
+    e->state = ENTRY_BUSY;
+    list_push_back(&s->exhausted, &e->in_peer);
+    action_queue(s, &e->place, SCHED_EXHAUSTED);
+}
+
+/* false: it must wait. */
+static bool take(struct sched *s, struct sched_destination *d, struct sched_entry *e)
+{
+    uint16_t group;
+    if (destination_is_dead(d) || d->lacks_hosts || !server_group(d, e->tried, &group)) {
+        exhaust(s, e);
+        return true;
+    }
+    struct connection *c = d->window > 0 ? find(s, d, group, e->tried) : NULL;
+    if (c == NULL) {
+        return false;
+    }
+    list_remove(&e->place.link);
+    e->state = ENTRY_BUSY;
+    s->undelivered_is_back = true;
+    deliver(s, e, c);
+    return true;
+}
+
+static bool take_of(struct sched *s, struct sched_destination *d)
+{
+    const struct sched_entry *last = NULL;
+    list_foreach_safe(e, &d->displaced, struct sched_entry, place.link)
+    {
+        /* One that has tried the same can go nowhere else. */
+        if (last != NULL && last->tried == e->tried) {
+            continue;
+        }
+        if (take(s, d, e)) {
+            return true;
+        }
+        last = e;
+    }
+    return false;
+}
+
+bool placement_take_displaced(struct sched *s)
+{
+    while (!list_is_empty(&s->displaced)) {
+        struct sched_destination *d =
+            list_first(&s->displaced, struct sched_destination, in_displaced);
+        bool is_taken = take_of(s, d);
+        list_remove(&d->in_displaced);
+        if (!list_is_empty(&d->displaced)) {
+            list_push_back(is_taken ? &s->displaced : &s->displaced_waiting, &d->in_displaced);
+        }
+        if (is_taken) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,35 @@
+/* Which connection a delivery goes to. Called by the pull loop when an entry was selected, and by
+ * destination to know whether one could be. Owner thread only.
+ *
+ * source   T. Finch, "How to schedule delivery"; what differs is in docs/scheduler.md */
+#ifndef SCHED_PLACEMENT_H
+#define SCHED_PLACEMENT_H
+
+#include "sched/sched.h"
+
+struct sched_entry;
+
+/* What an entry of a destination needs to be placed now. */
+enum openness {
+    OPEN_NOT,  /* cannot be placed */
+    OPEN_NOW,  /* there is a connection for it: one with room, or an idle one */
+    OPEN_SLOT, /* a new connection, and so a slot that is free or idle */
+    OPEN_COUNT
+};
+
+/* Of its waiting entries, from the state of things: destination.openness keeps the answer. */
+enum openness placement_openness(const struct sched *s, const struct sched_destination *d);
+/* Give a selected entry its connection; its destination is open. Queues DELIVER. */
+void placement_place(struct sched *s, struct sched_entry *e);
+/* Nothing else but the entry itself is left to try, were it to fail on its connection. */
+bool placement_is_last(const struct sched *s, const struct sched_entry *e);
+
+/* Displaced entries: in flight without a connection. They are placed before anything waiting. */
+void placement_displace(struct sched *s, struct sched_entry *e);
+/* Its circumstances changed: look at its displaced entries again. */
+void placement_review(struct sched *s, struct sched_destination *d);
+void placement_slot_opened(struct sched *s);
+/* Place one, or find out that it cannot be: queues DELIVER or EXHAUSTED; false when all wait. */
+bool placement_take_displaced(struct sched *s);
+
+#endif

@@ -1,0 +1,193 @@
+/* The servers of a destination, see sched/server.h. Called by destination (answers of the
+ * resolver), destdb (hosts that change) and placement. */
+#include "sched/server.h"
+
+#include "sched/transport.h"
+
+#include <assert.h>
+
+static void free_list(struct sched *s, struct server *servers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        list_remove(&servers[i].in_host);
+        destdb_put(s, servers[i].host);
+    }
+    if (servers != NULL) {
+        s->host.release(s->host.ctx, servers);
+    }
+}
+
+/* NULL when out of memory. */
+static struct server *new_list(struct sched *s, struct sched_destination *d,
+                               const struct sched_server *from, uint32_t count)
+{
+    struct server *servers = s->host.alloc(s->host.ctx, count * sizeof(*servers));
+    if (servers == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct server *server = &servers[i];
+        *server = (struct server){
+            .host = destdb_obtain(s, &from[i]), .destination = d, .preference = from[i].preference};
+        if (server->host == NULL) {
+            free_list(s, servers, i);
+            return NULL;
+        }
+        list_push_back(&server->host->users, &server->in_host);
+    }
+    return servers;
+}
+
+uint64_t server_mask(const struct sched_destination *d, const struct destdb_host *h)
+{
+    if (d->server_count == 0) {
+        return h == NULL;
+    }
+    uint64_t mask = 0;
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        mask |= (uint64_t)(d->servers[i].host == h) << i;
+    }
+    return mask;
+}
+
+/* Where each server of the old list is in the new one. The servers that an entry has tried are
+ * bits of places in its destination's list; they are moved with the list rather than marked with
+ * the list they belong to, so that a host that failed it is not tried again after a mere refresh,
+ * and an entry needs no room for a generation. */
+struct mapping {
+    uint64_t to[SCHED_SERVERS_MAX];
+    uint32_t count;
+};
+
+static struct mapping map_servers(const struct sched_destination *d, const struct server *old,
+                                  uint32_t count)
+{
+    struct mapping m = {.count = count == 0 ? 1 : count};
+    for (uint32_t i = 0; i < m.count; i++) {
+        m.to[i] = server_mask(d, count == 0 ? NULL : old[i].host);
+    }
+    return m;
+}
+
+static void move_tried(struct sched_entry *e, const struct mapping *m)
+{
+    uint64_t tried = 0;
+    for (uint32_t i = 0; i < m->count; i++) {
+        if ((e->tried >> i & 1) != 0) {
+            tried |= m->to[i];
+        }
+    }
+    e->tried = tried;
+}
+
+static void move_all_tried(struct sched_destination *d, const struct mapping *m)
+{
+    list_foreach(c, &d->open, struct connection, in_destination)
+    {
+        list_foreach(e, &c->entries, struct sched_entry, in_peer)
+        {
+            move_tried(e, m);
+        }
+    }
+    list_foreach(e, &d->displaced, struct sched_entry, place.link)
+    {
+        move_tried(e, m);
+    }
+}
+
+static uint16_t preference_of(const struct sched_destination *d, uint64_t mask)
+{
+    return d->server_count == 0 ? 0 : d->servers[__builtin_ctzll(mask)].preference;
+}
+
+static void move_connections(struct sched *s, struct sched_destination *d)
+{
+    list_foreach_safe(c, &d->open, struct connection, in_destination)
+    {
+        uint64_t mask = server_mask(d, c->host);
+        if (mask == 0) {
+            connection_retire(s, c);
+        } else {
+            connection_set_preference(s, c, preference_of(d, mask));
+        }
+    }
+}
+
+void server_set(struct sched *s, struct sched_destination *d, const struct sched_server *servers,
+                uint32_t count)
+{
+    assert(count <= SCHED_SERVERS_MAX);
+    struct server *old = d->servers;
+    uint32_t old_count = d->server_count;
+    d->servers = count == 0 ? NULL : new_list(s, d, servers, count);
+    d->server_count = d->servers == NULL ? 0 : count;
+    if (old_count == 0 && d->server_count == 0) {
+        destination_recount(s, d);
+        return;
+    }
+    struct mapping m = map_servers(d, old, old_count);
+    move_all_tried(d, &m);
+    move_connections(s, d);
+    free_list(s, old, old_count);
+    server_review(s, d);
+}
+
+void server_free_all(struct sched *s, struct sched_destination *d)
+{
+    free_list(s, d->servers, d->server_count);
+    d->servers = NULL;
+    d->server_count = 0;
+}
+
+bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *ret)
+{
+    if (d->server_count == 0) {
+        *ret = 0;
+        return (tried & 1) == 0;
+    }
+    bool is_found = false;
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        const struct server *server = &d->servers[i];
+        if ((tried >> i & 1) != 0 || destdb_host_is_waiting(server->host)) {
+            continue;
+        }
+        if (!is_found || server->preference < *ret) {
+            *ret = server->preference;
+            is_found = true;
+        }
+    }
+    return is_found;
+}
+
+static enum sched_why find_bar(const struct sched_destination *d)
+{
+    if (d->server_count == 0) {
+        return SCHED_WHY_NOTHING;
+    }
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        const struct server *server = &d->servers[i];
+        if (server->preference == d->group && !server->host->is_full &&
+            !destdb_host_is_waiting(server->host)) {
+            return SCHED_WHY_NOTHING;
+        }
+    }
+    return SCHED_WHY_HOST_LIMIT;
+}
+
+void server_review(struct sched *s, struct sched_destination *d)
+{
+    bool has_group = server_group(d, 0, &d->group);
+    shared_set(&d->host_bar, has_group ? find_bar(d) : SCHED_WHY_HOST_RETRY);
+    destination_recount(s, d);
+    destination_reconsider(s, d);
+}
+
+usec_t server_retry_at(const struct sched_destination *d)
+{
+    usec_t at = USEC_NEVER;
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        usec_t until = d->servers[i].host->retry_until;
+        at = until < at ? until : at;
+    }
+    return at;
+}

@@ -1,0 +1,35 @@
+/* The servers of a destination: the hosts that its mail may go to, in groups of equal preference.
+ * A destination without a list has one server without a name. Owner thread only. */
+#ifndef SCHED_SERVER_H
+#define SCHED_SERVER_H
+
+#include "base/list.h"
+#include "sched/sched.h"
+
+struct destdb_host;
+struct sched_destination;
+
+#define SERVER_NONE UINT32_MAX
+
+struct server {
+    struct list in_host; /* destdb_host.users */
+    struct destdb_host *host;
+    struct sched_destination *destination;
+    uint16_t preference;
+};
+
+/* Replace the servers; count 0 (or no memory): one without a name. Connections to hosts that are
+ * left out take no further entry. Entries in flight keep what they have tried. */
+void server_set(struct sched *s, struct sched_destination *d, const struct sched_server *servers,
+                uint32_t count);
+void server_free_all(struct sched *s, struct sched_destination *d);
+/* Hosts of it came or went, or can be tried or not: find its group, and what bars it. */
+void server_review(struct sched *s, struct sched_destination *d);
+/* The least preference among servers that are not in `tried` and may be tried now. */
+MUST_USE bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *ret);
+/* Every place of a host in the list, as bits; of NULL: the server without a name. */
+uint64_t server_mask(const struct sched_destination *d, const struct destdb_host *h);
+/* The time at which the first of its hosts may be tried; only when none may be now. */
+usec_t server_retry_at(const struct sched_destination *d);
+
+#endif
