@@ -408,7 +408,10 @@ static bool take_event(struct outbound *c, const struct smtp_client_event *e)
         request_end_transaction(&c->request, e->is_complete);
         return true;
     case SMTP_CLIENT_FAILED:
-        request_failed(&c->request, e->verdict, e->retry_fresh);
+        request_failed(&c->request, e->verdict, false);
+        return true;
+    case SMTP_CLIENT_RETURNED:
+        request_failed(&c->request, e->verdict, true);
         return true;
     case SMTP_CLIENT_CLOSED:
         closed(c, e->flush);
@@ -490,7 +493,7 @@ static bool write_commands(struct outbound *c)
         }
         size_t of_body = (size_t)n < first.len ? (size_t)n : first.len;
         body_stream_consume(&c->body, of_body);
-        buf_consume(out, (size_t)n - of_body);
+        smtp_client_consume(&c->smtp, (size_t)n - of_body);
     }
     return true;
 }

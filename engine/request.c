@@ -309,6 +309,7 @@ static void client_config(const struct config_smtp *s, bool without_tls,
     ret->tls = without_tls || s->smtp_tls_security_level == CONFIG_TLS_NONE ? SMTP_CLIENT_TLS_NONE
                : s->smtp_tls_security_level == CONFIG_TLS_MAY               ? SMTP_CLIENT_TLS_MAY
                                                               : SMTP_CLIENT_TLS_ENCRYPT;
+    ret->use_chunking = false; /* bodies go by DATA only */
     ret->always_send_ehlo = s->smtp_always_send_ehlo;
     ret->skip_5xx_greeting = s->smtp_skip_5xx_greeting;
     ret->helo_timeout = s->smtp_helo_timeout;

@@ -169,6 +169,7 @@ struct smtp_client {
     enum smtp_client_state state;         /* public */
     uint32_t transactions; /* public: started on this connection: the next's number */
     bool is_tls;           /* public: handshake done */
+    bool is_out_of_step;   /* public: the server broke the order of replies */
 
     const struct smtp_client_config *config;
     struct smtp_client_peer peer;
@@ -183,9 +184,10 @@ struct smtp_client {
     bool is_desynced;  /* a reply too many was seen behind the last one */
     bool is_loop;      /* the server calls itself by our name */
     bool is_ending;    /* the transactions in flight get their ends, one by one, then CLOSED */
-    bool is_timed_out; /* ending: because of a timeout */
+    bool is_leaving;   /* ending: with QUIT */
+    bool is_timed_out; /* ending: by a timeout */
+    bool has_head;     /* ending: the verdict is about the oldest one, which is not ended yet */
     bool has_hit;      /* ending: some transaction got its verdict by the loss */
-    bool is_flushing;  /* ending: CLOSED says flush */
 
     /* transactions in flight, oldest first: count of them from first on; freed while idle */
     struct smtp_client_envelope *ring;
