@@ -426,7 +426,6 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     case SCHED_READ:
         ask_for_more(t, c, a);
         break;
-    case SCHED_EXHAUSTED: /* follows `again` only */
     case SCHED_NONE:
     default:
         assert(false && "unexpected action");

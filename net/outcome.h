@@ -39,6 +39,7 @@ enum outcome_stage {
     OUTCOME_STAGE_HELO,
     OUTCOME_STAGE_STARTTLS, /* the command */
     OUTCOME_STAGE_TLS,      /* the handshake */
+    OUTCOME_STAGE_AUTH,
     OUTCOME_STAGE_MAIL,
     OUTCOME_STAGE_RCPT,
     OUTCOME_STAGE_DATA,

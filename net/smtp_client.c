@@ -1,5 +1,6 @@
-/* The session: events, verdicts, input, loss and time. The dialogue itself is in
- * smtp_client_handshake.c and smtp_client_transaction.c. Pure. */
+/* The session: events, input, loss and time. The dialogue itself is in smtp_client_handshake.c,
+ * smtp_client_auth.c, smtp_client_pipeline.c (what is written) and smtp_client_transaction.c (what
+ * is read). Pure. */
 #include "net/smtp_client.h"
 
 #include "net/smtp_client_internal.h"
@@ -8,7 +9,6 @@
 #include <errno.h>
 
 #define IDLE_BUFFER_BYTES 512 /* larger buffers are given back while a connection is idle */
-#define HOST_TEXT_BYTES   300 /* of the peer's name in a text */
 
 void smtp_client_config_defaults(struct smtp_client_config *ret)
 {
@@ -16,6 +16,10 @@ void smtp_client_config_defaults(struct smtp_client_config *ret)
         .ehlo_name = SLICE("localhost"),
         .tls = SMTP_CLIENT_TLS_NONE,
         .use_pipelining = true,
+        .use_chunking = true,
+        .auth_requires_tls = true,
+        .pipeline_depth = 16,
+        .chunk_wait = 256 * 1024,
         .always_send_ehlo = true,
         .skip_5xx_greeting = true,
         .check_loop = true,
@@ -41,8 +45,11 @@ void smtp_client_init(struct smtp_client *c, const struct smtp_client_config *co
         .state = SMTP_CLIENT_STATE_GREETING,
         .config = config,
         .peer = *peer,
+        .now = now,
         .deadline = now + config->helo_timeout,
+        .body_deadline = USEC_NEVER,
     };
+    smtp_pace_init(&c->pace);
     buf_init(&c->out, 0);
     buf_init(&c->text, OUTCOME_TEXT_MAX);
     smtp_reply_init(&c->reply);
@@ -53,6 +60,7 @@ void smtp_client_fini(struct smtp_client *c)
     buf_fini(&c->out);
     buf_fini(&c->text);
     smtp_reply_fini(&c->reply);
+    smtp_client_pipeline_free(c);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -67,16 +75,28 @@ struct smtp_client_event *smtp_client_push(struct smtp_client *c, enum smtp_clie
 }
 
 struct smtp_client_event *smtp_client_push_verdict(struct smtp_client *c,
-                                                   enum smtp_client_event_kind kind)
+                                                   enum smtp_client_event_kind kind,
+                                                   const struct smtp_client_envelope *e)
 {
     c->verdict.text = buf_slice(&c->text);
     struct smtp_client_event *event = smtp_client_push(c, kind);
     event->verdict = &c->verdict;
+    event->transaction = e != NULL ? e->number : 0;
     return event;
 }
 
+bool smtp_client_has_event(const struct smtp_client *c)
+{
+    return c->event_count > 0 || c->is_ending;
+}
+
+static void end_next(struct smtp_client *c);
+
 bool smtp_client_next_event(struct smtp_client *c, struct smtp_client_event *ret)
 {
+    if (c->event_count == 0 && c->is_ending) {
+        end_next(c);
+    }
     if (c->event_count == 0) {
         *ret = (struct smtp_client_event){.kind = SMTP_CLIENT_NONE};
         return false;
@@ -85,116 +105,6 @@ bool smtp_client_next_event(struct smtp_client *c, struct smtp_client_event *ret
     c->event_first = (uint8_t)((c->event_first + 1) % SMTP_CLIENT_EVENTS_MAX);
     c->event_count--;
     return true;
-}
-
-/* --- verdicts -------------------------------------------------------------------------------- */
-
-void smtp_client_text_add(struct smtp_client *c, struct slice part, size_t keep_free)
-{
-    smtp_reply_sanitise(&c->text, part, OUTCOME_TEXT_MAX - keep_free);
-}
-
-void smtp_client_text(struct smtp_client *c, const char *before, const char *between)
-{
-    smtp_client_text_add(c, slice_of(before), 0);
-    struct slice host = c->peer.host;
-    host.len = host.len < HOST_TEXT_BYTES ? host.len : HOST_TEXT_BYTES;
-    smtp_client_text_add(c, host, 0);
-    smtp_client_text_add(c, SLICE("["), 0);
-    smtp_client_text_add(c, c->peer.address, OUTCOME_TEXT_MAX / 2);
-    smtp_client_text_add(c, SLICE("]"), 0);
-    smtp_client_text_add(c, slice_of(between), 0);
-}
-
-struct outcome_verdict *smtp_client_judge(struct smtp_client *c, enum outcome_class class,
-                                          enum outcome_scope scope, enum outcome_stage stage,
-                                          struct outcome_status status)
-{
-    buf_clear(&c->text);
-    c->verdict = (struct outcome_verdict){
-        .class = class,
-        .scope = scope,
-        .stage = stage,
-        .status = status,
-    };
-    return &c->verdict;
-}
-
-void smtp_client_judge_said(struct smtp_client *c, enum outcome_stage stage)
-{
-    const char *command = outcome_stage_command(stage);
-    struct outcome_verdict *v = smtp_client_judge(
-        c, c->reply.code >= 500 ? OUTCOME_HARD : OUTCOME_SOFT,
-        stage == OUTCOME_STAGE_RCPT ? OUTCOME_SCOPE_RECIPIENT : OUTCOME_SCOPE_MESSAGE, stage,
-        c->reply.status);
-    v->code = c->reply.code;
-    smtp_client_text(c, "host ", " said: ");
-    smtp_client_text_add(c, smtp_reply_text(&c->reply), 60);
-    smtp_client_text_add(c, SLICE(" (in reply to "), 0);
-    smtp_client_text_add(c, slice_of(command), 0);
-    smtp_client_text_add(c, SLICE(" command)"), 0);
-}
-
-/* The stage of whatever is awaited now. */
-static enum outcome_stage current_stage(const struct smtp_client *c)
-{
-    switch (c->state) {
-    case SMTP_CLIENT_STATE_GREETING:
-        return OUTCOME_STAGE_GREETING;
-    case SMTP_CLIENT_STATE_EHLO:
-        return OUTCOME_STAGE_EHLO;
-    case SMTP_CLIENT_STATE_HELO:
-        return OUTCOME_STAGE_HELO;
-    case SMTP_CLIENT_STATE_STARTTLS:
-        return OUTCOME_STAGE_STARTTLS;
-    case SMTP_CLIENT_STATE_TLS:
-        return OUTCOME_STAGE_TLS;
-    case SMTP_CLIENT_STATE_ENVELOPE:
-        return smtp_client_envelope_stage(c);
-    case SMTP_CLIENT_STATE_BODY:
-        return OUTCOME_STAGE_BODY;
-    case SMTP_CLIENT_STATE_DOT:
-        /* Until its last byte is handed over nobody can have taken the message. */
-        return c->out.len > 0 ? OUTCOME_STAGE_BODY : OUTCOME_STAGE_DOT;
-    case SMTP_CLIENT_STATE_RSET:
-        return OUTCOME_STAGE_RSET;
-    case SMTP_CLIENT_STATE_QUIT:
-        return OUTCOME_STAGE_QUIT;
-    case SMTP_CLIENT_STATE_IDLE:
-    case SMTP_CLIENT_STATE_CLOSED:
-        break;
-    }
-    return OUTCOME_STAGE_IDLE;
-}
-
-void smtp_client_judge_lost(struct smtp_client *c, bool by_timeout)
-{
-    enum outcome_stage stage = current_stage(c);
-    struct outcome_verdict *v =
-        smtp_client_judge(c, OUTCOME_SOFT, OUTCOME_SCOPE_SITE, stage, outcome_status_of("4.4.2"));
-    v->is_ambiguous = stage == OUTCOME_STAGE_DOT;
-    smtp_client_text(c, by_timeout ? "conversation with " : "lost connection with ",
-                     by_timeout ? " timed out while " : " while ");
-    smtp_client_text_add(c, slice_of(outcome_stage_text(stage)), 0);
-}
-
-void smtp_client_judge_protocol(struct smtp_client *c, const char *problem)
-{
-    enum outcome_stage stage = current_stage(c);
-    struct outcome_verdict *v =
-        smtp_client_judge(c, OUTCOME_SOFT, OUTCOME_SCOPE_SITE, stage, outcome_status_of("4.5.0"));
-    v->is_protocol_error = true;
-    v->is_ambiguous = stage == OUTCOME_STAGE_DOT;
-    const char *while_text = outcome_stage_text(stage);
-    smtp_client_text(c, "Protocol error: host ", problem == NULL ? " said: " : " sent ");
-    if (problem == NULL) {
-        v->code = c->reply.code;
-        smtp_client_text_add(c, smtp_reply_text(&c->reply), 80);
-    } else {
-        smtp_client_text_add(c, slice_of(problem), 80);
-    }
-    smtp_client_text_add(c, SLICE(" while "), 0);
-    smtp_client_text_add(c, slice_of(while_text), 0);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -209,25 +119,66 @@ static void close_now(struct smtp_client *c, bool flush)
     smtp_client_push(c, SMTP_CLIENT_CLOSED)->flush = flush;
 }
 
-/* The transaction under way ends with its connection. */
-static void lose_transaction(struct smtp_client *c)
+/* What a lost connection means for a transaction in flight. The verdict about the oldest is given;
+ * behind it, all that was wholly sent may have been taken, and nothing else can have been. */
+static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *e, bool is_head)
 {
-    struct smtp_client_envelope *e = &c->envelope;
-    if (e->undecided > 0 && c->state == SMTP_CLIENT_STATE_ENVELOPE && c->transactions > 1 &&
-        !e->mail_accepted) {
-        smtp_client_push_verdict(c, SMTP_CLIENT_FAILED)->retry_fresh = true;
+    bool is_handed_over = smtp_client_is_handed_over(c, e);
+    if (!is_head) {
+        smtp_client_judge_lost(c, smtp_client_envelope_stage(c, e), c->is_timed_out);
+    }
+    if (e->has_body && !e->is_end_queued && !e->is_broken) {
+        smtp_client_push(c, SMTP_CLIENT_STOP_BODY)->transaction = e->number;
+    }
+    bool is_untouched =
+        !e->is_mail_answered && (c->has_said_421 || (!is_handed_over && !(is_head && e->is_first)));
+    if (e->undecided > 0 && is_untouched) {
+        smtp_client_push_verdict(c, SMTP_CLIENT_RETURNED, e);
         return;
     }
-    if (c->state == SMTP_CLIENT_STATE_BODY) {
-        smtp_client_push(c, SMTP_CLIENT_STOP_BODY);
-    }
     /* A refusal that came early ended the dialogue as much as one in its place. */
-    bool is_complete = e->undecided == 0 || c->verdict.scope != OUTCOME_SCOPE_SITE;
+    bool is_complete = e->is_broken ? !e->is_incomplete
+                                    : e->undecided == 0 || c->verdict.scope != OUTCOME_SCOPE_SITE;
     if (e->undecided > 0) {
-        smtp_client_push_verdict(c, SMTP_CLIENT_REST);
-        e->undecided = 0;
+        smtp_client_push_verdict(c, SMTP_CLIENT_REST, e)->is_neutral = c->has_hit;
+        c->has_hit = true;
     }
-    smtp_client_push(c, SMTP_CLIENT_DONE)->is_complete = is_complete;
+    struct smtp_client_event *done = smtp_client_push(c, SMTP_CLIENT_DONE);
+    done->transaction = e->number;
+    done->is_complete = is_complete;
+}
+
+/* The events of the oldest transaction left, or CLOSED: they are made when they are asked for, so
+ * that one place holds the text of any number. */
+static void end_next(struct smtp_client *c)
+{
+    if (c->ring_count > 0) {
+        end_transaction(c, smtp_client_at(c, 0), c->has_head);
+        c->has_head = false;
+        smtp_client_pop(c);
+        return;
+    }
+    c->is_ending = false;
+    if (c->is_leaving) {
+        smtp_client_leave(c);
+    } else {
+        close_now(c, false);
+    }
+}
+
+static void begin_ending(struct smtp_client *c, bool has_head, bool is_leaving)
+{
+    c->is_ending = true;
+    c->is_leaving = is_leaving;
+    c->has_head = has_head;
+    if (!is_leaving) {
+        buf_clear(&c->out);
+    }
+}
+
+void smtp_client_end_rest(struct smtp_client *c, bool is_leaving)
+{
+    begin_ending(c, false, is_leaving);
 }
 
 void smtp_client_lose(struct smtp_client *c)
@@ -238,21 +189,20 @@ void smtp_client_lose(struct smtp_client *c)
     case SMTP_CLIENT_STATE_HELO:
     case SMTP_CLIENT_STATE_STARTTLS:
     case SMTP_CLIENT_STATE_TLS:
-        smtp_client_push_verdict(c, SMTP_CLIENT_FAILED);
+    case SMTP_CLIENT_STATE_AUTH:
+        smtp_client_push_verdict(c, SMTP_CLIENT_FAILED, NULL);
+        close_now(c, false);
         break;
-    case SMTP_CLIENT_STATE_ENVELOPE:
-    case SMTP_CLIENT_STATE_BODY:
-    case SMTP_CLIENT_STATE_DOT:
-    case SMTP_CLIENT_STATE_RSET:
-        lose_transaction(c);
+    case SMTP_CLIENT_STATE_BUSY:
+        begin_ending(c, true, false);
         break;
     case SMTP_CLIENT_STATE_IDLE:
     case SMTP_CLIENT_STATE_QUIT:
+        close_now(c, false);
         break;
     case SMTP_CLIENT_STATE_CLOSED:
-        return;
+        break;
     }
-    close_now(c, false);
 }
 
 void smtp_client_protocol_error(struct smtp_client *c, const char *problem)
@@ -261,7 +211,7 @@ void smtp_client_protocol_error(struct smtp_client *c, const char *problem)
     smtp_client_lose(c);
 }
 
-void smtp_client_leave(struct smtp_client *c, usec_t now)
+void smtp_client_leave(struct smtp_client *c)
 {
     buf_append_str(&c->out, "QUIT\r\n");
     if (c->config->skip_quit_response || c->out.failed) {
@@ -269,7 +219,7 @@ void smtp_client_leave(struct smtp_client *c, usec_t now)
         return;
     }
     c->state = SMTP_CLIENT_STATE_QUIT;
-    c->deadline = now + c->config->quit_timeout;
+    c->deadline = c->now + c->config->quit_timeout;
 }
 
 static void trim(struct buf *b)
@@ -283,68 +233,74 @@ void smtp_client_idle(struct smtp_client *c)
 {
     c->state = SMTP_CLIENT_STATE_IDLE;
     c->deadline = USEC_NEVER;
+    c->idle_at = c->now;
     trim(&c->out);
+    smtp_client_pipeline_free(c);
     smtp_client_push(c, SMTP_CLIENT_READY);
 }
 
 void smtp_client_quit(struct smtp_client *c, usec_t now)
 {
-    assert(c->state == SMTP_CLIENT_STATE_IDLE && c->event_count == 0);
-    smtp_client_leave(c, now);
+    assert(c->state == SMTP_CLIENT_STATE_IDLE && !smtp_client_has_event(c));
+    c->now = now;
+    smtp_client_leave(c);
 }
 
 /* --- what happens to the connection ------------------------------------------------------------
  */
 
+static void lose_connection(struct smtp_client *c, bool by_timeout, usec_t now)
+{
+    c->now = now;
+    c->is_timed_out = by_timeout;
+    smtp_client_judge_lost(c, smtp_client_stage(c), by_timeout);
+    smtp_client_lose(c);
+}
+
 void smtp_client_eof(struct smtp_client *c, usec_t now)
 {
-    (void)now; /* for the same shape as its siblings; a closed session has no deadline */
-    assert(c->event_count == 0);
-    smtp_client_judge_lost(c, false);
-    smtp_client_lose(c);
+    assert(!smtp_client_has_event(c));
+    lose_connection(c, false, now);
 }
 
 void smtp_client_io_error(struct smtp_client *c, int error, usec_t now)
 {
-    (void)now;
-    assert(c->event_count == 0);
-    smtp_client_judge_lost(c, error == ETIMEDOUT);
-    smtp_client_lose(c);
+    assert(!smtp_client_has_event(c));
+    lose_connection(c, error == ETIMEDOUT, now);
 }
 
 void smtp_client_timeout(struct smtp_client *c, usec_t now)
 {
-    assert(c->event_count == 0);
-    if (now < c->deadline) {
-        return;
+    assert(!smtp_client_has_event(c));
+    if (now >= smtp_client_deadline(c)) {
+        lose_connection(c, true, now);
     }
-    smtp_client_judge_lost(c, true);
-    smtp_client_lose(c);
 }
 
 usec_t smtp_client_deadline(const struct smtp_client *c)
 {
-    return c->deadline;
+    if (c->is_ending) {
+        return USEC_NEVER;
+    }
+    return c->state == SMTP_CLIENT_STATE_BUSY ? smtp_client_busy_deadline(c) : c->deadline;
 }
 
 /* --- input -------------------------------------------------------------------------------------
  */
 
-/* True while some reply is owed; in BODY an early one is possible. An answer to a command that is
- * not written yet answers nothing: most likely the server gave up an idle connection. */
+/* True while some reply is owed. An answer to a command that is not written yet answers nothing:
+ * most likely the server gave up an idle connection. */
 static bool is_reply_due(const struct smtp_client *c)
 {
     switch (c->state) {
     case SMTP_CLIENT_STATE_GREETING:
-    case SMTP_CLIENT_STATE_BODY:
-    case SMTP_CLIENT_STATE_DOT:
         return true;
-    case SMTP_CLIENT_STATE_ENVELOPE:
-        return smtp_client_envelope_is_written(c);
+    case SMTP_CLIENT_STATE_BUSY:
+        return smtp_client_is_asked(c);
     case SMTP_CLIENT_STATE_EHLO:
     case SMTP_CLIENT_STATE_HELO:
     case SMTP_CLIENT_STATE_STARTTLS:
-    case SMTP_CLIENT_STATE_RSET:
+    case SMTP_CLIENT_STATE_AUTH:
     case SMTP_CLIENT_STATE_QUIT:
         return c->out.len == 0;
     case SMTP_CLIENT_STATE_TLS:
@@ -365,17 +321,16 @@ static void on_reply(struct smtp_client *c, bool has_more, usec_t now)
         smtp_client_protocol_error(c, "a reply whose lines disagree");
         return;
     }
+    c->has_said_421 = c->has_said_421 || r->code == 421;
     switch (c->state) {
     case SMTP_CLIENT_STATE_GREETING:
     case SMTP_CLIENT_STATE_EHLO:
     case SMTP_CLIENT_STATE_HELO:
     case SMTP_CLIENT_STATE_STARTTLS:
+    case SMTP_CLIENT_STATE_AUTH:
         smtp_client_handshake_reply(c, has_more, now);
         break;
-    case SMTP_CLIENT_STATE_ENVELOPE:
-    case SMTP_CLIENT_STATE_BODY:
-    case SMTP_CLIENT_STATE_DOT:
-    case SMTP_CLIENT_STATE_RSET:
+    case SMTP_CLIENT_STATE_BUSY:
         smtp_client_transaction_reply(c, has_more, now);
         break;
     case SMTP_CLIENT_STATE_QUIT:
@@ -390,8 +345,9 @@ static void on_reply(struct smtp_client *c, bool has_more, usec_t now)
 
 void smtp_client_input(struct smtp_client *c, struct slice *in, usec_t now)
 {
-    assert(c->event_count == 0);
-    while (in->len > 0 && c->event_count == 0) {
+    assert(!smtp_client_has_event(c));
+    c->now = now;
+    while (in->len > 0 && !smtp_client_has_event(c)) {
         if (c->state == SMTP_CLIENT_STATE_CLOSED) {
             *in = slice_from(*in, in->len);
             return;
@@ -417,6 +373,7 @@ void smtp_client_input(struct smtp_client *c, struct slice *in, usec_t now)
                 smtp_client_handshake_line(c);
             }
             on_reply(c, in->len > 0, now);
+            c->reply_at = now;
             smtp_reply_next(&c->reply);
             break;
         }

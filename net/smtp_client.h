@@ -5,14 +5,22 @@
  * How a shell drives it:
  *   - after connect(): smtp_client_init; then, after EVERY call into the core, pull events with
  *     smtp_client_next_event until false, write core->out, and set a timer for
- * smtp_client_deadline;
- *   - bytes written to the transport are taken off with buf_consume(&core->out, n), and only then:
- *     a reply to end-of-data counts only when out is empty (R1);
+ *     smtp_client_deadline;
+ *   - bytes of out that the transport took are taken off with smtp_client_consume, and body bytes
+ *     that it took are told by smtp_client_body_progress, all of them, and only then: a reply to
+ *     the end of a message counts only when all of that message was handed over (R1);
  *   - bytes read go to smtp_client_input, again and again until the slice is empty; it stops
- *     early whenever events are pending;
+ *     early whenever events are pending. Read also while a write is blocked or a body is under
+ *     way: replies to earlier transactions come then;
  *   - end of file: smtp_client_eof, after everything read before it; a failed read or write:
  *     read what is left first, then smtp_client_io_error; the deadline passed: smtp_client_timeout;
  *   - SMTP_CLIENT_CLOSED is the last event: flush out if `flush` says so, close the socket.
+ *
+ * Several transactions may be in flight: start another whenever smtp_client_can_start says so. When
+ * WANT_BODY is taken, what stands in out belongs before that body, and the core puts nothing behind
+ * it until smtp_client_body_sent. That may be called as soon as the shell has queued the body, so
+ * that one writev can carry commands, body, next commands and even next bodies: the shell notes
+ * out.len at each WANT_BODY and keeps that order.
  *
  * Deviations from Postfix, for safety: a protocol error (garbage, a reply of the wrong class, a
  * reply nobody asked for) defers with 4.5.0 and closes, it never bounces; a 5yz before MAIL is a
@@ -27,6 +35,7 @@
 #include "base/clock.h"
 #include "base/slice.h"
 #include "net/outcome.h"
+#include "net/smtp_pace.h"
 #include "net/smtp_reply.h"
 
 #include <stdbool.h>
@@ -42,6 +51,8 @@ enum smtp_client_tls {
 /* Immutable; shared by connections; outlives them. */
 struct smtp_client_config {
     struct slice ehlo_name; /* also the name that means "myself" in loop detection */
+    struct slice auth_user; /* empty: no AUTH; else no mail goes to a server that refuses it */
+    struct slice auth_password;
     enum smtp_client_tls tls;
     bool use_pipelining;       /* true */
     bool always_send_ehlo;     /* true; false: only when the banner says ESMTP */
@@ -49,7 +60,12 @@ struct smtp_client_config {
     bool bounce_5xx_handshake; /* false; true: 5yz to HELO or a mandatory STARTTLS bounces */
     bool check_loop;           /* true: on port 25, a server with our name is ourselves */
     bool skip_quit_response;   /* true: closed as soon as QUIT is written */
-    uint32_t unacked_max;      /* bytes of commands without reply in one batch, 4096 */
+    bool use_chunking;         /* true */
+    bool auth_requires_tls;    /* true: the password is never sent in clear */
+    uint16_t pipeline_depth;   /* transactions in flight, 1..1000; 1: one at a time. 16 */
+    uint32_t chunk_wait;       /* bytes; a larger body waits for the replies to its envelope before
+                                * BDAT. 256 KB */
+    uint32_t unacked_max;      /* bytes of commands without reply on the connection, 4096 */
     uint32_t min_data_rate;    /* bytes a second while sending a body, 500; 0 = none */
     /* scheduler-semantics 9.1; each is for one whole reply, body: without any progress */
     usec_t helo_timeout, starttls_timeout, mail_timeout, rcpt_timeout;
@@ -80,13 +96,14 @@ struct smtp_client_features {
 
 #define SMTP_CLIENT_ADDRESS_MAX 1000 /* bytes */
 
-/* One message to some recipients. All of it stays valid until SMTP_CLIENT_DONE or _FAILED.
+/* One message to some recipients. All of it stays valid until SMTP_CLIENT_DONE or _RETURNED.
  * Addresses are in wire form (quoted where needed), without <>; an empty sender is the null one. */
 struct smtp_transaction {
     struct slice sender;
     const struct slice *recipients;
     uint32_t recipient_count; /* >= 1 */
-    uint64_t size_bytes;      /* body with CRLF line ends, before dot-stuffing; for SIZE= */
+    uint64_t size_bytes;      /* body with CRLF line ends, before dot-stuffing; for SIZE=, and
+                               * exact: BDAT announces it */
     bool has_8bit;
     bool needs_smtputf8;
 };
@@ -94,28 +111,37 @@ struct smtp_transaction {
 enum smtp_client_event_kind {
     SMTP_CLIENT_NONE,
     SMTP_CLIENT_WANT_TLS,  /* flush out, handshake, then smtp_client_tls_done */
-    SMTP_CLIENT_READY,     /* smtp_client_start or smtp_client_quit may be called */
-    SMTP_CLIENT_WANT_BODY, /* flush out, write the body (net/smtp_wire), then smtp_client_body_sent
-                            */
+    SMTP_CLIENT_READY,     /* the handshake is done, or a transaction is over: look whether
+                            * smtp_client_can_start; or, with none in flight, smtp_client_quit */
+    SMTP_CLIENT_WANT_BODY, /* write what stands in out, then the body (net/smtp_wire, or raw when
+                            * is_chunk), and call smtp_client_body_sent */
     SMTP_CLIENT_STOP_BODY, /* stop writing the body, drop what is left of it */
     SMTP_CLIENT_RECIPIENT, /* verdict about recipient `index` */
-    SMTP_CLIENT_REST,      /* verdict about every recipient of the transaction without one */
-    SMTP_CLIENT_DONE,   /* transaction over, all recipients have a verdict; READY or CLOSED next */
-    SMTP_CLIENT_FAILED, /* the session failed and the transaction, if any, never began: verdict
-                         * is for the whole request; or retry_fresh. CLOSED follows */
-    SMTP_CLIENT_CLOSED, /* nothing more; close the socket */
+    SMTP_CLIENT_REST,      /* verdict about every recipient of the transaction without one. The body
+                            * may be wanted all the same, until DONE */
+    SMTP_CLIENT_DONE,      /* transaction over, all recipients have a verdict */
+    SMTP_CLIENT_RETURNED,  /* transaction over without verdicts: the connection failed and nothing
+                            * of it can have been taken (its end was not sent, or 421 was said
+                            * before it). Bring it to another connection, without penalty */
+    SMTP_CLIENT_FAILED,    /* the session failed before READY: verdict about the server, for
+                            * whatever waited for it. CLOSED follows */
+    SMTP_CLIENT_CLOSED,    /* nothing more; close the socket */
     SMTP_CLIENT_EVENT_COUNT
 };
 
 struct smtp_client_event {
     enum smtp_client_event_kind kind;
-    uint32_t index;                        /* RECIPIENT */
-    const struct outcome_verdict *verdict; /* RECIPIENT, REST, FAILED; valid until the next call
-                                            * other than smtp_client_next_event */
+    uint32_t transaction; /* WANT_BODY, STOP_BODY, RECIPIENT, REST, DONE, RETURNED: 0 is the first
+                           * started on the connection. They end in any order, at most one
+                           * DONE or RETURNED each */
+    uint32_t index;       /* RECIPIENT */
+    const struct outcome_verdict *verdict; /* RECIPIENT, REST, FAILED; RETURNED: why the connection
+                                            * failed. Valid until the next call */
     bool can_reuse;                        /* DONE: READY follows */
     bool is_complete; /* DONE: the dialogue ran to its end; false after a loss or protocol error */
-    bool retry_fresh; /* FAILED: a reused connection had died before the server took anything:
-                       * open a new one for the same transaction, once, without penalty */
+    bool is_chunk;    /* WANT_BODY: write exactly size_bytes raw bytes (no dot-stuffing, no dot) */
+    bool is_neutral;  /* REST after a loss: not the first that the loss hit; teaches nothing about
+                       * the site */
     bool flush;       /* CLOSED: what is in out is worth writing (QUIT), within seconds */
 };
 
@@ -124,54 +150,62 @@ enum smtp_client_state {
     SMTP_CLIENT_STATE_EHLO,
     SMTP_CLIENT_STATE_HELO,
     SMTP_CLIENT_STATE_STARTTLS,
-    SMTP_CLIENT_STATE_TLS,      /* handshake in the shell's hands */
-    SMTP_CLIENT_STATE_IDLE,     /* ready for a transaction */
-    SMTP_CLIENT_STATE_ENVELOPE, /* MAIL, RCPT, DATA under way */
-    SMTP_CLIENT_STATE_BODY,
-    SMTP_CLIENT_STATE_DOT,
-    SMTP_CLIENT_STATE_RSET,
+    SMTP_CLIENT_STATE_TLS, /* handshake in the shell's hands */
+    SMTP_CLIENT_STATE_AUTH,
+    SMTP_CLIENT_STATE_IDLE, /* ready, and nothing in flight */
+    SMTP_CLIENT_STATE_BUSY, /* transactions in flight */
     SMTP_CLIENT_STATE_QUIT,
     SMTP_CLIENT_STATE_CLOSED,
 };
 
-/* Progress of the transaction under way: commands are answered in the order MAIL, RCPT 0..n-1,
- * DATA, so counts say which reply comes next. Its own struct, so that several can be in flight. */
-struct smtp_client_envelope {
-    struct smtp_transaction t;
-    uint32_t rcpt_sent, rcpt_answered; /* in order */
-    uint32_t accepted;                 /* recipients answered 2yz */
-    uint32_t undecided;                /* recipients without a verdict */
-    uint32_t mail_bytes;               /* length of the MAIL command */
-    uint32_t unacked_bytes;            /* of MAIL and RCPT commands without reply */
-    bool mail_answered, mail_accepted;
-    bool data_sent, data_answered;
-    bool is_lone_dot; /* 354 though nobody was accepted: an empty message to nobody is ended */
-};
+struct smtp_client_envelope; /* a transaction in flight */
 
 #define SMTP_CLIENT_EVENTS_MAX 4
 
-/* One connection. Fields marked public may be read, out also consumed; the rest is private. */
+/* One connection. Fields marked public may be read; the rest is private. */
 struct smtp_client {
-    struct buf out;                       /* public: commands to write */
+    struct buf out;                       /* public: commands to write; see smtp_client_consume */
     struct smtp_client_features features; /* public */
     enum smtp_client_state state;         /* public */
-    uint32_t transactions;                /* public: started on this connection */
-    bool is_tls;                          /* public: handshake done */
+    uint32_t transactions; /* public: started on this connection: the next's number */
+    bool is_tls;           /* public: handshake done */
+    bool is_out_of_step;   /* public: the server broke the order of replies */
 
     const struct smtp_client_config *config;
     struct smtp_client_peer peer;
     struct smtp_reply reply;
-    struct smtp_client_envelope envelope;
     struct outcome_verdict verdict; /* of the pending event */
     struct buf text;                /* of the verdict */
     struct smtp_client_event events[SMTP_CLIENT_EVENTS_MAX];
     uint8_t event_first, event_count;
-    bool no_reuse;    /* 421 was said, line ends were wrong, ...: close after this transaction */
-    bool is_desynced; /* a reply too many was seen behind the last one */
-    bool is_loop;     /* the server calls itself by our name */
-    usec_t deadline;
-    usec_t body_started;
-    uint64_t body_bytes;
+    uint8_t auth_step;
+    bool no_reuse;     /* 421 was said, line ends were wrong, ...: begin no transaction any more */
+    bool has_said_421; /* what was not answered before will not be */
+    bool is_desynced;  /* a reply too many was seen behind the last one */
+    bool is_loop;      /* the server calls itself by our name */
+    bool is_ending;    /* the transactions in flight get their ends, one by one, then CLOSED */
+    bool is_leaving;   /* ending: with QUIT */
+    bool is_timed_out; /* ending: by a timeout */
+    bool has_head;     /* ending: the verdict is about the oldest one, which is not ended yet */
+    bool has_hit;      /* ending: some transaction got its verdict by the loss */
+
+    /* transactions in flight, oldest first: count of them from first on; freed while idle */
+    struct smtp_client_envelope *ring;
+    uint32_t ring_size; /* a power of 2, or 0 */
+    uint32_t ring_first, ring_count;
+    uint32_t written;       /* of them, those whose commands and body are all queued */
+    uint32_t mails;         /* transactions that were, or will be, begun with MAIL */
+    uint32_t unanswered;    /* commands queued, their replies not read */
+    uint32_t unacked_bytes; /* of their RSET, MAIL and RCPT commands */
+    uint64_t out_taken;     /* bytes consumed from out since the connection began */
+
+    struct smtp_pace pace;
+    usec_t now;      /* of the latest call that told it */
+    usec_t deadline; /* of the state; see smtp_client_deadline */
+    usec_t reply_at; /* when the last reply came */
+    usec_t idle_at;  /* since when nothing is in flight */
+    usec_t body_started, body_deadline;
+    uint64_t body_bytes; /* of the body being handed over */
 };
 
 /* After connect(); waits for the greeting. Nothing is allocated. */
@@ -181,6 +215,8 @@ void smtp_client_fini(struct smtp_client *c);
 
 /* The next event, until false. */
 bool smtp_client_next_event(struct smtp_client *c, struct smtp_client_event *ret);
+/* Whether smtp_client_next_event has one. */
+bool smtp_client_has_event(const struct smtp_client *c);
 
 /* Read replies from in, which is advanced; stops after a reply that gave events. */
 void smtp_client_input(struct smtp_client *c, struct slice *in, usec_t now);
@@ -191,7 +227,8 @@ void smtp_client_io_error(struct smtp_client *c, int error, usec_t now);
 void smtp_client_timeout(struct smtp_client *c, usec_t now);
 
 /* Absolute time by which the awaited reply, handshake or body progress must have come; USEC_NEVER
- * while idle. */
+ * while idle. A reply's time counts from when its command was handed over or the reply before it
+ * came, whichever is later. */
 usec_t smtp_client_deadline(const struct smtp_client *c);
 
 /* The handshake asked for by WANT_TLS ended.
@@ -199,24 +236,43 @@ usec_t smtp_client_deadline(const struct smtp_client *c);
  * reason   not ok: what failed, any bytes; ignored otherwise */
 void smtp_client_tls_done(struct smtp_client *c, bool ok, struct slice reason, usec_t now);
 
-/* Begin a transaction; only in SMTP_CLIENT_STATE_IDLE. Reuse of an idle connection: look for
- * readable bytes or end of file first and hand them in.
+/* The transport took the first bytes of out: they are removed from it. To be called after every
+ * write, before anything is read. Time is that of the latest other call. */
+void smtp_client_consume(struct smtp_client *c, size_t bytes);
+
+/* Transactions that the connection can use at once now: 1 without PIPELINING; at most 2 with it
+ * (the dot of one and the envelope of the next in one group, RFC 2920), config->pipeline_depth with
+ * CHUNKING as well (RFC 3030); and no more than net/smtp_pace found useful, 1 at first. */
+uint16_t smtp_client_depth(const struct smtp_client *c);
+/* Transactions started and not over. */
+uint32_t smtp_client_in_flight(const struct smtp_client *c);
+/* A transaction may be started now: fewer than the depth are in flight, the session is ready and
+ * will go on, no event is pending. The depth can fall: whoever placed more must wait. */
+bool smtp_client_can_start(const struct smtp_client *c);
+
+/* Begin a transaction; only when smtp_client_can_start. Its number is c->transactions of before.
+ * Reuse of an idle connection: look for readable bytes or end of file first and hand them in.
  *
  * t        copied; what it points to is not
  * errors   ERR_SYNTAX (an address holds a control byte, or a recipient is empty), ERR_LIMIT (an
- *          address beyond SMTP_CLIENT_ADDRESS_MAX); nothing was sent, the connection stays idle */
+ *          address beyond SMTP_CLIENT_ADDRESS_MAX), -ENOMEM; nothing was sent or counted, the
+ *          connection stays as it is */
 MUST_USE int smtp_client_start(struct smtp_client *c, const struct smtp_transaction *t, usec_t now);
 
-/* bytes of the body were written to the transport (they move the deadline). */
+/* The transport took bytes of the body, or of queued bodies in their order (they move the deadline;
+ * by them the core knows when a chunk is wholly out). Bytes that stand in out are not of the body.
+ */
 void smtp_client_body_progress(struct smtp_client *c, size_t bytes, usec_t now);
-/* The body, ending in CRLF or empty, is wholly written or queued in front of out: ends it. */
+/* The body asked for last is wholly written, or queued behind what was in out at WANT_BODY and in
+ * front of what will be appended now: ends it. A body by DATA ends in CRLF or is empty. */
 void smtp_client_body_sent(struct smtp_client *c, usec_t now);
-/* The body cannot be read on this side (spool error, malformed): recipients without a verdict are
- * deferred with 4.3.0 and reason, or bounced with 5.6.0 when `permanent`; the connection closes. */
+/* The body asked for last cannot be read on this side (spool error, malformed): recipients without
+ * a verdict are deferred with 4.3.0 and reason, or bounced with 5.6.0 when `permanent`; the
+ * connection closes as soon as the transactions before it are answered. */
 void smtp_client_body_failed(struct smtp_client *c, bool permanent, struct slice reason,
                              usec_t now);
 
-/* End the session in an orderly way; only while idle. */
+/* End the session in an orderly way; only in SMTP_CLIENT_STATE_IDLE. */
 void smtp_client_quit(struct smtp_client *c, usec_t now);
 
 #endif

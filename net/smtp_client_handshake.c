@@ -1,4 +1,5 @@
-/* From the greeting to the first transaction: EHLO, HELO, STARTTLS. A refusal here is the host's,
+/* From the greeting to the first transaction: EHLO, HELO, STARTTLS, then AUTH
+ * (smtp_client_auth.c). A refusal here is the host's,
  * so it is soft unless the configuration wants Postfix's bounces. Pure. */
 #include "net/smtp_client_internal.h"
 
@@ -130,16 +131,15 @@ void smtp_client_handshake_line(struct smtp_client *c)
 /* --- refusals ----------------------------------------------------------------------------------
  */
 
-/* The session fails with c->verdict, but the server still listens: say QUIT. */
-static void fail_politely(struct smtp_client *c, usec_t now)
+void smtp_client_fail_politely(struct smtp_client *c)
 {
-    smtp_client_push_verdict(c, SMTP_CLIENT_FAILED);
-    smtp_client_leave(c, now);
+    smtp_client_push_verdict(c, SMTP_CLIENT_FAILED, NULL);
+    smtp_client_leave(c);
 }
 
 /* A 4yz or 5yz before the first MAIL. */
 static void refuse(struct smtp_client *c, enum outcome_stage stage, bool may_bounce,
-                   const char *before, const char *between, usec_t now)
+                   const char *before, const char *between)
 {
     const struct smtp_reply *r = &c->reply;
     bool is_hard = r->code >= 500 && may_bounce;
@@ -149,24 +149,23 @@ static void refuse(struct smtp_client *c, enum outcome_stage stage, bool may_bou
     v->code = r->code;
     smtp_client_text(c, before, between);
     smtp_client_text_add(c, smtp_reply_text(r), 0);
-    fail_politely(c, now);
+    smtp_client_fail_politely(c);
 }
 
-static void refuse_to_talk(struct smtp_client *c, enum outcome_stage stage, bool may_bounce,
-                           usec_t now)
+static void refuse_to_talk(struct smtp_client *c, enum outcome_stage stage, bool may_bounce)
 {
-    refuse(c, stage, may_bounce, "host ", " refused to talk to me: ", now);
+    refuse(c, stage, may_bounce, "host ", " refused to talk to me: ");
 }
 
-static void fail_without_tls(struct smtp_client *c, usec_t now)
+static void fail_without_tls(struct smtp_client *c)
 {
     (void)smtp_client_judge(c, OUTCOME_SOFT, OUTCOME_SCOPE_SITE, OUTCOME_STAGE_STARTTLS,
                             outcome_status_of("4.7.4"));
     smtp_client_text(c, "TLS is required, but was not offered by host ", "");
-    fail_politely(c, now);
+    smtp_client_fail_politely(c);
 }
 
-static void fail_as_loop(struct smtp_client *c, usec_t now)
+static void fail_as_loop(struct smtp_client *c)
 {
     bool is_best = c->peer.is_best_mx;
     (void)smtp_client_judge(c, is_best ? OUTCOME_HARD : OUTCOME_SOFT, OUTCOME_SCOPE_SITE,
@@ -174,17 +173,27 @@ static void fail_as_loop(struct smtp_client *c, usec_t now)
     smtp_client_text_add(c, SLICE("mail for "), 0);
     smtp_client_text_add(c, c->peer.nexthop, OUTCOME_TEXT_MAX / 2);
     smtp_client_text_add(c, SLICE(" loops back to myself"), 0);
-    fail_politely(c, now);
+    smtp_client_fail_politely(c);
 }
 
 /* --- replies -----------------------------------------------------------------------------------
  */
 
+/* Nothing but AUTH is left before mail. */
+static void said_all(struct smtp_client *c, usec_t now)
+{
+    if (c->config->auth_user.len > 0) {
+        smtp_client_auth(c, now);
+    } else {
+        smtp_client_idle(c);
+    }
+}
+
 /* EHLO or HELO succeeded. */
 static void said_hello(struct smtp_client *c, usec_t now)
 {
     if (c->is_loop) {
-        fail_as_loop(c, now);
+        fail_as_loop(c);
         return;
     }
     if (!c->is_tls && c->config->tls != SMTP_CLIENT_TLS_NONE && c->features.has_starttls) {
@@ -194,10 +203,10 @@ static void said_hello(struct smtp_client *c, usec_t now)
         return;
     }
     if (!c->is_tls && c->config->tls == SMTP_CLIENT_TLS_ENCRYPT) {
-        fail_without_tls(c, now);
+        fail_without_tls(c);
         return;
     }
-    smtp_client_idle(c);
+    said_all(c, now);
 }
 
 /* Whether the banner names ESMTP as a word. */
@@ -217,7 +226,7 @@ static void on_greeting(struct smtp_client *c, usec_t now)
         smtp_client_hello(c, c->config->always_send_ehlo || says_esmtp(smtp_reply_text(&c->reply)),
                           now);
     } else {
-        refuse_to_talk(c, OUTCOME_STAGE_GREETING, !c->config->skip_5xx_greeting, now);
+        refuse_to_talk(c, OUTCOME_STAGE_GREETING, !c->config->skip_5xx_greeting);
     }
 }
 
@@ -226,9 +235,10 @@ static void on_ehlo(struct smtp_client *c, usec_t now)
     unsigned code = c->reply.code;
     if (code < 300) {
         c->features.has_esmtp = true;
+        smtp_pace_reply(&c->pace, now - c->reply_at);
         said_hello(c, now);
     } else if (code == 421 || (code < 500 && c->is_tls)) {
-        refuse_to_talk(c, OUTCOME_STAGE_EHLO, false, now);
+        refuse_to_talk(c, OUTCOME_STAGE_EHLO, false);
     } else {
         smtp_client_hello(c, false, now);
     }
@@ -239,7 +249,7 @@ static void on_helo(struct smtp_client *c, usec_t now)
     if (c->reply.code < 300) {
         said_hello(c, now);
     } else {
-        refuse_to_talk(c, OUTCOME_STAGE_HELO, c->config->bounce_5xx_handshake, now);
+        refuse_to_talk(c, OUTCOME_STAGE_HELO, c->config->bounce_5xx_handshake);
     }
 }
 
@@ -250,12 +260,12 @@ static void on_starttls(struct smtp_client *c, usec_t now)
         c->deadline = now + c->config->starttls_timeout;
         smtp_client_push(c, SMTP_CLIENT_WANT_TLS);
     } else if (c->config->tls == SMTP_CLIENT_TLS_MAY && c->reply.code != 421) {
-        smtp_client_idle(c);
+        said_all(c, now);
     } else if (c->reply.code == 421) {
-        refuse_to_talk(c, OUTCOME_STAGE_STARTTLS, false, now);
+        refuse_to_talk(c, OUTCOME_STAGE_STARTTLS, false);
     } else {
         refuse(c, OUTCOME_STAGE_STARTTLS, c->config->bounce_5xx_handshake,
-               "TLS is required, but host ", " refused to start TLS: ", now);
+               "TLS is required, but host ", " refused to start TLS: ");
     }
 }
 
@@ -266,7 +276,7 @@ void smtp_client_handshake_reply(struct smtp_client *c, bool has_more, usec_t no
         smtp_client_protocol_error(c, "more than one reply");
         return;
     }
-    if (r->code / 100 == 3) {
+    if (r->code / 100 == 3 && c->state != SMTP_CLIENT_STATE_AUTH) {
         smtp_client_protocol_error(c, NULL);
         return;
     }
@@ -280,14 +290,17 @@ void smtp_client_handshake_reply(struct smtp_client *c, bool has_more, usec_t no
         on_ehlo(c, now);
     } else if (c->state == SMTP_CLIENT_STATE_HELO) {
         on_helo(c, now);
-    } else {
+    } else if (c->state == SMTP_CLIENT_STATE_STARTTLS) {
         on_starttls(c, now);
+    } else {
+        smtp_client_auth_reply(c, now);
     }
 }
 
 void smtp_client_tls_done(struct smtp_client *c, bool ok, struct slice reason, usec_t now)
 {
-    assert(c->event_count == 0);
+    assert(!smtp_client_has_event(c));
+    c->now = now;
     if (c->state != SMTP_CLIENT_STATE_TLS) {
         return; /* the session was lost while the handshake ran */
     }

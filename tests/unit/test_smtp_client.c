@@ -94,7 +94,6 @@ static void pull(struct session *s)
             (void)outcome_decide_rest(&s->outcome, event.verdict);
             break;
         case SMTP_CLIENT_FAILED:
-            assert_false(event.retry_fresh);
             (void)outcome_decide_rest(&s->outcome, event.verdict);
             outcome_session_end(&s->outcome, false);
             s->has_failed = true;
@@ -119,6 +118,7 @@ static void pull(struct session *s)
         case SMTP_CLIENT_STOP_BODY:
             s->wants_body = false;
             break;
+        case SMTP_CLIENT_RETURNED:
         case SMTP_CLIENT_NONE:
         case SMTP_CLIENT_EVENT_COUNT:
             fail();
@@ -128,7 +128,7 @@ static void pull(struct session *s)
 
 static void flush(struct session *s)
 {
-    buf_consume(&s->client.out, s->client.out.len);
+    smtp_client_consume(&s->client, s->client.out.len);
 }
 
 static void say(struct session *s, struct slice text)
@@ -324,14 +324,14 @@ static void wrong(enum point point, enum fault fault, bool pipelining, size_t ch
 static void complete_after_refusal(struct session *s)
 {
     for (int i = 0; i < 4 && !s->is_done && !s->is_closed; i++) {
+        bool is_reset = slice_eq(buf_slice(&s->client.out), SLICE("RSET\r\n"));
         flush(s);
         if (s->wants_body) {
             smtp_client_body_sent(&s->client, s->now);
             flush(s);
             say(s, SLICE("250 ok\r\n"));
         } else {
-            say(s, s->client.state == SMTP_CLIENT_STATE_RSET ? SLICE("250 ok\r\n")
-                                                             : SLICE("354 go\r\n"));
+            say(s, is_reset ? SLICE("250 ok\r\n") : SLICE("354 go\r\n"));
         }
     }
 }

@@ -169,7 +169,7 @@ static void test_features(void **state)
     smtp_client_init(&c, &s.config, &s.peer, 0);
     struct slice in = SLICE("220 mx\r\n");
     smtp_client_input(&c, &in, 0);
-    buf_consume(&c.out, c.out.len);
+    smtp_client_consume(&c, c.out.len);
     in = SLICE("250-PIPELINING\r\n250-Size  999999999999999999999999999999\r\n250-8bitmime\r\n"
                "250-SMTPUTF8 x\r\n250-STARTTLS\0\r\n250-AUTH login PLAIN\r\n250-CHUNKINGS\r\n"
                "250-LIMITS RCPTMAX=20 x MAILMAX=5 RCPTDOMAINMAX=1\r\n250-DSN\x1b\r\n"
