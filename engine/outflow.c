@@ -40,7 +40,7 @@ int outflow_add_commands(struct outflow *f, const struct buf *out)
     if (more.len == 0) {
         return 0;
     }
-    assert(!f->body.is_streaming && f->mark_count < OUTFLOW_MARKS);
+    assert(f->mark_count < OUTFLOW_MARKS);
     f->marks[(f->first_mark + f->mark_count) % OUTFLOW_MARKS] =
         (struct outflow_mark){f->written + f->staged.len, (uint32_t)more.len};
     f->mark_count++;

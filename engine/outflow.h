@@ -47,8 +47,8 @@ static inline bool outflow_is_empty(const struct outflow *f)
 /* Enough is gathered: write before more is added. */
 bool outflow_is_full(const struct outflow *f);
 
-/* Gather the commands in `out` that are not gathered yet; no body may stand before them.
- * errors: -ENOMEM */
+/* Gather the commands in `out` that are not gathered yet. A body that is due comes behind them: the
+ * core says nothing more until it heard that the body is over. errors: -ENOMEM */
 MUST_USE int outflow_add_commands(struct outflow *f, const struct buf *out);
 
 /* Gather the whole body when it is small.
