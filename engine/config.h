@@ -131,8 +131,8 @@ struct config_egress_source {
 struct config_egress_pool {
     char *name;
     struct config_texts source_names;
-    struct config_numbers weights; /* one for each source, and not all 0 */
-    size_t *sources;               /* [source_names.count], indexes into egress_sources */
+    struct config_numbers weights;               /* one for each source, and not all 0 */
+    const struct config_egress_source **sources; /* [source_names.count], of these names */
 };
 
 struct config_transport {

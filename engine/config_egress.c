@@ -114,13 +114,14 @@ static void check_source(struct config_loader *l, const struct config *c, size_t
 /* --- pools -------------------------------------------------------------------------------------
  */
 
-static size_t find_source(const struct config *c, const char *name)
+static const struct config_egress_source *find_source(const struct config *c, const char *name)
 {
-    size_t i = 0;
-    while (i < c->egress_source_count && strcmp(c->egress_sources[i].name, name) != 0) {
-        i++;
+    for (size_t i = 0; i < c->egress_source_count; i++) {
+        if (strcmp(c->egress_sources[i].name, name) == 0) {
+            return &c->egress_sources[i];
+        }
     }
-    return i;
+    return NULL;
 }
 
 static void check_members(struct config_loader *l, const struct config *c, size_t index)
@@ -129,7 +130,7 @@ static void check_members(struct config_loader *l, const struct config *c, size_
     for (size_t i = 0; i < p->source_names.count; i++) {
         const char *name = p->source_names.items[i];
         p->sources[i] = find_source(c, name);
-        if (p->sources[i] == c->egress_source_count) {
+        if (p->sources[i] == NULL) {
             config_complain(l, pool_place(l, index, "sources"), "sources",
                             "there is no source \"%.64s\"; name sources of this file", name);
         }
@@ -183,7 +184,7 @@ static int check_pool(struct config_loader *l, struct config *c, size_t index)
                         "pool \"%.64s\" is empty; write sources = {\"NAME\"}", p->name);
         return 0;
     }
-    p->sources = calloc(p->source_names.count, sizeof(*p->sources));
+    p->sources = calloc(p->source_names.count, sizeof(struct config_egress_source *));
     if (p->sources == NULL) {
         return -ENOMEM;
     }

@@ -1,6 +1,7 @@
 /* A connection object lives as long as the scheduler's connection slot holds a socket, or a
  * delivery wants one. It is in one of these states:
  *   CONNECTING  connect() under way, for a delivery
+ *   PROXYING    connected to a proxy, which is told where to go on to
  *   HANDSHAKE   TLS under way
  *   TALKING     the core is in a dialogue, for a delivery
  *   IDLE        between deliveries; the scheduler knows it as idle
@@ -14,8 +15,10 @@
 #include "engine/body_stream.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
+#include "engine/egress.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/proxy_dialogue.h"
 #include "engine/request.h"
 #include "engine/result.h"
 #include "net/outcome.h"
@@ -25,14 +28,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROUNDS_PER_PASS = 8 };
 static const usec_t leaving_time = 5 * USEC_PER_SEC; /* to flush QUIT and close */
 
-enum state { CONNECTING, HANDSHAKE, TALKING, IDLE, LEAVING };
+enum state { CONNECTING, PROXYING, HANDSHAKE, TALKING, IDLE, LEAVING };
 
 struct outbound {
     struct worker_ready ready;
@@ -51,9 +53,11 @@ struct outbound {
     struct dns_hosts *hosts; /* own reference: smtp keeps slices of it */
     uint32_t host;           /* index in hosts */
     char address[IP_TEXT_MAX];
-    struct tls_facts tls; /* of the finished handshake */
-    usec_t opened;        /* monotonic: start of the connect */
-    uint32_t uses;        /* deliveries begun */
+    struct egress_choice egress;  /* our end of it */
+    struct proxy_dialogue *proxy; /* only while PROXYING */
+    struct tls_facts tls;         /* of the finished handshake */
+    usec_t opened;                /* monotonic: start of the connect */
+    uint32_t uses;                /* deliveries begun */
 
     /* the delivery under way; request.delivery is NULL while idle */
     struct request request;
@@ -83,6 +87,7 @@ static void close_socket(struct outbound *c)
         smtp_client_fini(&c->smtp);
         c->has_core = false;
     }
+    proxy_dialogue_end(&c->proxy);
     list_remove(&c->ready.link);
     body_stream_drop(&c->body);
 }
@@ -139,6 +144,7 @@ static void finish_delivery(struct outbound *c, bool is_open)
         .address = c->address,
         .uses = c->uses,
         .tls = c->tls,
+        .source = egress_source_name(&c->egress),
     };
     uint32_t count;
     (void)sched_entry_indexes(d->entry, &count);
@@ -178,57 +184,58 @@ static void core_init(struct outbound *c)
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
     smtp_client_init(&c->smtp,
-                     request_client_config(c->worker->engine, c->transport, c->request.without_tls),
+                     request_client_config(c->worker->engine, c->transport, c->egress.slot,
+                                           c->request.without_tls),
                      &peer, c->worker->now);
     c->has_core = true;
     c->state = TALKING;
 }
 
-static void site_failed(struct outbound *c, enum outcome_stage stage, const char *status,
-                        const char *text)
+static void note_unreachable(struct outbound *c, const char *why, bool is_own)
 {
-    const struct outcome_verdict verdict = {
-        .class = OUTCOME_SOFT,
-        .scope = OUTCOME_SCOPE_SITE,
-        .stage = stage,
-        .status = outcome_status_of(status),
-        .text = slice_of(text),
-    };
-    request_site_failed(&c->request, &verdict);
+    request_unreachable(&c->request, &c->hosts->list[c->host], &c->egress, why, is_own);
+    close_socket(c); /* only now: a proxy's dialogue may hold why */
+}
+
+static void note_connect_error(struct outbound *c, int err)
+{
+    note_unreachable(c, egress_error_text(err), egress_is_own_failure(&c->egress, err));
 }
 
 static void connect_failed(struct outbound *c, int err)
 {
-    char text[300];
-    const struct dns_host *host = &c->hosts->list[c->host];
-    (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u: %s", SLICE_ARG(host->name),
-                   c->address, (unsigned)host->port,
-                   err == -ETIMEDOUT ? "Connection timed out" : err_str(err));
-    close_socket(c);
-    site_failed(c, OUTCOME_STAGE_CONNECT, "4.4.1", text);
+    note_connect_error(c, err);
     try_next(c);
 }
 
 static void on_event(struct poller_watch *watch, unsigned events);
 
-static int open_socket(struct outbound *c)
+/* CONNECTING, then perhaps PROXYING: each has its time. */
+static void begin_phase(struct outbound *c, enum state state)
 {
-    struct sockaddr_storage address;
+    usec_t limit = settings(c)->smtp_connect_timeout;
+    c->state = state;
+    timeout_set(&c->worker->timeouts, &c->timer, limit == 0 ? USEC_NEVER : c->worker->now + limit);
+}
+
+/* is_again: from the same source.
+ * errors: -errno; ERR_MISSING: no source reaches the address */
+static int open_socket(struct outbound *c, bool is_again)
+{
+    struct worker *w = c->worker;
     const struct dns_host *host = &c->hosts->list[c->host];
-    socklen_t len = ip_to_sockaddr(&host->ip, host->port, &address);
     (void)ip_text(&host->ip, c->address);
     memset(&c->tls, 0, sizeof(c->tls));
     c->opened = c->worker->now;
     c->uses = 0;
-    int err = stream_connect(&c->stream, (const struct sockaddr *)&address, len, NULL, 0);
-    if (err == 0) {
-        err = poller_add(&c->worker->poller, &c->watch, c->stream.fd, on_event);
+    if (!is_again && !egress_choose(w->egress, w->engine->config->transports[c->transport].pool,
+                                    host->ip.family, &c->egress)) {
+        return ERR_MISSING;
     }
+    int err = egress_connect(&c->egress, host, &c->stream);
+    err = err != 0 ? err : poller_add(&w->poller, &c->watch, c->stream.fd, on_event);
     if (err == 0) {
-        usec_t limit = settings(c)->smtp_connect_timeout;
-        c->state = CONNECTING;
-        timeout_set(&c->worker->timeouts, &c->timer,
-                    limit == 0 ? USEC_NEVER : c->worker->now + limit);
+        begin_phase(c, CONNECTING);
     }
     return err;
 }
@@ -239,19 +246,11 @@ static void try_next(struct outbound *c)
     const struct config_smtp *s = settings(c);
     while (request_is_undecided(&c->request) &&
            request_next_host(&c->request, s, c->hosts, &c->host)) {
-        int err = open_socket(c);
+        int err = open_socket(c, false);
         if (err == 0) {
             return;
         }
-        if (err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM) {
-            outcome_set_neutral(&c->request.outcome); /* ours, it teaches nothing about the site */
-        }
-        char text[300];
-        (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u: %s",
-                       SLICE_ARG(c->hosts->list[c->host].name), c->address,
-                       (unsigned)c->hosts->list[c->host].port, err_str(err));
-        close_socket(c);
-        site_failed(c, OUTCOME_STAGE_CONNECT, "4.4.1", text);
+        note_connect_error(c, err);
     }
     give_up(c);
 }
@@ -259,7 +258,7 @@ static void try_next(struct outbound *c)
 /* The same address again: after a lost idle connection, or without TLS. */
 static void try_again(struct outbound *c)
 {
-    int err = open_socket(c);
+    int err = open_socket(c, true);
     if (err != 0) {
         connect_failed(c, err);
     }
@@ -579,8 +578,32 @@ static bool step_connect(struct outbound *c)
         connect_failed(c, err);
         return false;
     }
-    core_init(c);
+    if (egress_proxy(&c->egress) == NULL) {
+        core_init(c);
+        return true;
+    }
+    c->proxy = proxy_dialogue_new(c->worker->engine, &c->egress, &c->hosts->list[c->host]);
+    if (c->proxy == NULL) {
+        connect_failed(c, -ENOMEM);
+        return false;
+    }
+    begin_phase(c, PROXYING);
     return true;
+}
+
+/* returns false when the target does not speak yet, or c is gone or has a new socket */
+static bool step_proxy(struct outbound *c)
+{
+    enum proxy_progress progress = proxy_dialogue_run(c->proxy, &c->stream);
+    if (progress == PROXY_FAILED) {
+        note_unreachable(c, proxy_dialogue_error(c->proxy),
+                         !proxy_dialogue_blames_target(c->proxy));
+        try_next(c);
+    } else if (progress == PROXY_DONE) {
+        proxy_dialogue_end(&c->proxy);
+        core_init(c);
+    }
+    return progress == PROXY_DONE;
 }
 
 static void set_timer(struct outbound *c)
@@ -595,7 +618,7 @@ static void set_timer(struct outbound *c)
 static void run(struct outbound *c)
 {
     bool progress = true;
-    if (c->state == CONNECTING && !step_connect(c)) {
+    if ((c->state == CONNECTING && !step_connect(c)) || (c->state == PROXYING && !step_proxy(c))) {
         return;
     }
     for (int i = 0; progress && i < ROUNDS_PER_PASS; i++) {
@@ -647,7 +670,7 @@ static void on_event(struct poller_watch *watch, unsigned events)
 static void on_timeout(struct timeout *t, usec_t now)
 {
     struct outbound *c = container_of(t, struct outbound, timer);
-    if (c->state == CONNECTING) {
+    if (c->state == CONNECTING || c->state == PROXYING) {
         connect_failed(c, -ETIMEDOUT);
     } else if (c->state == LEAVING) {
         free_connection(c);

@@ -235,8 +235,8 @@ static void sources_and_pools(void **state)
     assert_string_equal(c->egress_sources[2].socks5_user, "u");
     const struct config_egress_pool *p = c->transports[0].pool;
     assert_ptr_equal(p, &c->egress_pools[0]);
-    assert_int_equal(p->sources[0], 1);
-    assert_int_equal(p->sources[1], 0);
+    assert_ptr_equal(p->sources[0], &c->egress_sources[1]);
+    assert_ptr_equal(p->sources[1], &c->egress_sources[0]);
     assert_int_equal(p->weights.items[0], 3);
     assert_int_equal(p->weights.items[1], 0);
     assert_ptr_equal(c->transports[1].pool, &c->egress_pools[1]);
