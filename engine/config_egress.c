@@ -49,7 +49,8 @@ static void check_address(struct config_loader *l, const struct config_egress_so
         return;
     }
     enum ip_scope scope = ip_scope(ip);
-    if (scope == IP_UNSPECIFIED || scope == IP_UNUSABLE) {
+    bool needs_interface = scope == IP_LINK_LOCAL && ip->family == 6;
+    if (scope == IP_UNSPECIFIED || scope == IP_UNUSABLE || needs_interface) {
         config_complain(l, source_place(l, index, option), option,
                         "nothing can be sent from %s; write an address of one host, or leave the "
                         "option out",

@@ -69,6 +69,7 @@ def test_weights_addresses_and_names(place):
     order = ['a', 'a', 'b', 'a'] * 2
     assert [event['egress_source'] for event in events] == order
     assert calls.list == [{'a': (a, 'mta1.test'), 'b': (b, 'mta2.test')}[name] for name in order]
+    assert daemon.stop() == 0
 
 
 def test_both_families(place):
@@ -271,6 +272,7 @@ def test_socks_login(place, is_dribbling):
                   'socks5_password_file': password_file(place, 'secret word\n')}})
     deliver(daemon, 2)
     assert proxy.logins == [('user', 'secret word')] * 2
+    assert daemon.stop() == 0
     assert 'secret' not in daemon.log() and not proxy.errors
 
 

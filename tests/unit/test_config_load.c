@@ -91,6 +91,7 @@ static const struct mistake mistakes[] = {
     {"source a {\n address6 = \"127.0.0.1\" }",
      "f:2: address6: \"127.0.0.1\" is not an IPv6 address; write one, such as 2001:db8::1"},
     {"source a {\n address = \"0.0.0.0\" }", "f:2: address: nothing can be sent from 0.0.0.0;"},
+    {"source a {\n address6 = \"fe80::1\" }", "f:2: address6: nothing can be sent from fe80::1;"},
     {"source a {\n helo_name = \"a b\" }", "f:2: helo_name: \"a b\" is not a host name; write"},
     {"source a { address = 127.0.0.1\n haproxy = \"127.0.0.1\" }",
      "f:2: haproxy: \"127.0.0.1\" is not a numeric address with port; write ADDR:PORT"},
