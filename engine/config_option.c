@@ -296,9 +296,8 @@ const struct config_option config_options[] = {
     BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
     /* --- transport: SMTP client --- */
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
-         "The `pool` from which connections take their source. An address of a host that no source "
-         "of the pool can reach is passed over as if it did not answer, without blame on the "
-         "destination."),
+         "The `pool` from which connections take their source. Addresses that no source of the "
+         "pool can reach are not tried."),
     INT("smtp_tcp_port", SMTP(smtp_tcp_port), "25", 1, 65535,
         "Port of destinations whose nexthop names none."),
     TIME("smtp_connect_timeout", SMTP(smtp_connect_timeout), "30s", 0, TIME_MAX,

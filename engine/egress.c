@@ -4,9 +4,11 @@
 
 #include "base/error.h"
 #include "dns/hosts.h"
+#include "dns/mx.h"
 #include "engine/config.h"
 #include "net/stream.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +69,27 @@ bool egress_can_reach(const struct config_egress_pool *pool, int family)
         }
     }
     return pool == NULL;
+}
+
+struct dns_hosts *egress_reachable(const struct config_egress_pool *pool, struct dns_hosts *hosts)
+{
+    struct dns_host list[MX_TARGETS_MAX];
+    uint32_t count = 0;
+    assert(hosts->count <= MX_TARGETS_MAX);
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        if (egress_can_reach(pool, hosts->list[i].ip.family)) {
+            list[count++] = hosts->list[i];
+        }
+    }
+    if (count == 0 || count == hosts->count) {
+        return hosts;
+    }
+    struct dns_hosts *fewer = dns_hosts_new(list, count, hosts->has_mx, hosts->expires);
+    if (fewer == NULL) {
+        return hosts; /* out of memory: the others cost an attempt each */
+    }
+    dns_hosts_put(hosts);
+    return fewer;
 }
 
 bool egress_choose(struct egress *e, const struct config_egress_pool *pool, int family,

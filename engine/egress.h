@@ -18,6 +18,7 @@ struct config_address;
 struct config_egress_pool;
 struct config_egress_source;
 struct dns_host;
+struct dns_hosts;
 struct egress;
 struct stream;
 
@@ -34,6 +35,13 @@ struct egress_choice {
 /* true when the pool (NULL: none) has a source with weight for targets of family 4 or 6: of it an
  * address of that family, or none at all, or a SOCKS proxy, which reaches what it does. */
 MUST_USE bool egress_can_reach(const struct config_egress_pool *pool, int family);
+
+/* The hosts whose addresses the pool reaches, so that others use up no limit; all of them when it
+ * reaches none: the delivery then says why.
+ *
+ * hosts    one reference, which passes to the result */
+MUST_USE struct dns_hosts *egress_reachable(const struct config_egress_pool *pool,
+                                            struct dns_hosts *hosts);
 
 /* The source of the next connection to an address of family 4 or 6.
  *

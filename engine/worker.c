@@ -94,7 +94,10 @@ static void take_dns_results(struct worker *w)
         r->outcome = result.verdict == DNS_OK     ? SCHED_RESOLVED
                      : result.verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
                                                   : SCHED_RESOLVE_HARD;
-        r->hosts = result.verdict == DNS_OK ? result.hosts : NULL;
+        if (result.verdict == DNS_OK) {
+            r->hosts =
+                egress_reachable(w->engine->config->transports[r->transport].pool, result.hosts);
+        }
         r->expires = result.expires;
         if (result.verdict != DNS_OK) {
             memcpy(r->reason.status, result.status, sizeof(r->reason.status));

@@ -190,13 +190,14 @@ def test_no_source_of_the_family(place):
 
 
 def test_host_of_two_families(place):
-    """Its IPv6 address is passed over without an attempt being counted."""
+    """Its IPv6 address is left out: it uses up no limit and no attempt."""
     dns = place.keep(DnsServer())
     receiver = place.receiver(address=fresh_address(), port=free_port())
     daemon = place.sluice(
         options={'allow_loopback': True, **PATIENT}, dns={'servers': [dns.name]},
         sources={'four': {'address': fresh_address()}}, pools={'out': {'sources': ['four']}},
-        transports={'smtp': {'source_pool': 'out', 'smtp_tcp_port': receiver.port, **STRICT}})
+        transports={'smtp': {'source_pool': 'out', 'smtp_tcp_port': receiver.port,
+                             'smtp_mx_address_limit': 1, **STRICT}})
     names = [f'd{n}.test' for n in range(8)]
     for name in names:
         dns.zone[name] = [('AAAA', '::1'), ('A', receiver.address)]

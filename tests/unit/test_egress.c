@@ -1,5 +1,6 @@
 /* The turns of a pool's sources, for each family, and what failures of a source are called. */
 #include "base/error.h"
+#include "dns/hosts.h"
 #include "engine/egress.h"
 #include "tests/unit/config_sample.h"
 
@@ -104,6 +105,31 @@ static void proxies_reach(void **state)
     end(&b);
 }
 
+static void hosts_that_are_reached(void **state)
+{
+    (void)state;
+    struct bed b;
+    begin(&b);
+    const struct dns_host list[] = {
+        {.ip = {.family = 6}, .port = 1, .name = SLICE("x")},
+        {.ip = {.family = 4}, .port = 2, .preference = 9, .name = SLICE("y")},
+        {.ip = {.family = 6}, .port = 3, .name = SLICE("z")},
+    };
+    struct dns_hosts *hosts = dns_hosts_new(list, 3, true, 77);
+    assert_ptr_equal(egress_reachable(NULL, hosts), hosts);
+    assert_ptr_equal(egress_reachable(pool(&b, "two"), hosts), hosts);
+    struct dns_hosts *four = egress_reachable(pool(&b, "front"), dns_hosts_get(hosts));
+    assert_int_equal(four->count, 1);
+    assert_int_equal(four->list[0].port, 2);
+    assert_true(slice_eq(four->list[0].name, SLICE("y")) && four->has_mx && four->expires == 77);
+    dns_hosts_put(four);
+    dns_hosts_put(hosts);
+    hosts = dns_hosts_new(list, 1, false, 0); /* nothing is reached: as it is */
+    assert_ptr_equal(egress_reachable(pool(&b, "front"), hosts), hosts);
+    dns_hosts_put(hosts);
+    end(&b);
+}
+
 static void without_pool(void **state)
 {
     (void)state;
@@ -147,8 +173,11 @@ static void failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns),         cmocka_unit_test(families_apart),
-        cmocka_unit_test(proxies_reach), cmocka_unit_test(without_pool),
+        cmocka_unit_test(turns),
+        cmocka_unit_test(families_apart),
+        cmocka_unit_test(proxies_reach),
+        cmocka_unit_test(without_pool),
+        cmocka_unit_test(hosts_that_are_reached),
         cmocka_unit_test(failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
