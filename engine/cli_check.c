@@ -47,6 +47,10 @@ static void check_files(struct findings *f, const struct config *c)
         check_file(f, "listener", l->name, "tls_key", l->tls_key);
         check_file(f, "listener", l->name, "users", l->users);
     }
+    for (size_t i = 0; i < c->egress_source_count; i++) {
+        const struct config_egress_source *s = &c->egress_sources[i];
+        check_file(f, "source", s->name, "socks5_password_file", s->socks5_password_file);
+    }
     for (size_t i = 0; i < c->transport_count; i++) {
         const struct config_transport *t = &c->transports[i];
         check_file(f, "transport", t->name, "smtp_tls_CAfile", t->smtp.smtp_tls_CAfile);

@@ -27,6 +27,15 @@ void config_free(struct config *c)
         free(c->listeners[i].name);
         clear_section(CONFIG_SECTION_LISTENER, &c->listeners[i]);
     }
+    for (size_t i = 0; i < c->egress_source_count; i++) {
+        free(c->egress_sources[i].name);
+        clear_section(CONFIG_SECTION_SOURCE, &c->egress_sources[i]);
+    }
+    for (size_t i = 0; i < c->egress_pool_count; i++) {
+        free(c->egress_pools[i].name);
+        free(c->egress_pools[i].sources);
+        clear_section(CONFIG_SECTION_POOL, &c->egress_pools[i]);
+    }
     for (size_t i = 0; i < c->transport_count; i++) {
         free(c->transports[i].name);
         clear_section(CONFIG_SECTION_TRANSPORT, &c->transports[i]);
@@ -36,6 +45,8 @@ void config_free(struct config *c)
         clear_section(CONFIG_SECTION_ROUTE, &c->routes[i]);
     }
     free(c->listeners);
+    free(c->egress_sources);
+    free(c->egress_pools);
     free(c->transports);
     free(c->routes);
     clear_section(CONFIG_SECTION_DNS, &c->dns);

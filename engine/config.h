@@ -11,6 +11,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
+#include "dns/ip.h"
 #include "sched/sched.h"
 
 #include <netinet/in.h>
@@ -38,6 +39,11 @@ struct config_networks {
 
 struct config_texts {
     char **items;
+    size_t count;
+};
+
+struct config_numbers {
+    int *items;
     size_t count;
 };
 
@@ -111,9 +117,29 @@ struct config_smtp {
     enum config_protocols inet_protocols;
 };
 
+/* One `source "NAME" {}`: who we are towards the receivers' side. */
+struct config_egress_source {
+    char *name;
+    struct ip address, address6;           /* family 0: none; through haproxy: the proxy's */
+    char *helo_name;                       /* NULL: the transport's */
+    struct config_address haproxy, socks5; /* len 0: none; at most one of them */
+    char *socks5_user;                     /* NULL: none */
+    char *socks5_password_file;            /* NULL: none; set when socks5_user is */
+};
+
+/* One `pool "NAME" {}`. */
+struct config_egress_pool {
+    char *name;
+    struct config_texts source_names;
+    struct config_numbers weights;               /* one for each source, and not all 0 */
+    const struct config_egress_source **sources; /* [source_names.count], of these names */
+};
+
 struct config_transport {
     char *name;
-    struct sched_config sched; /* complete, except hash_seed (0): the engine's choice */
+    char *source_pool;                     /* NULL: the system chooses the address */
+    const struct config_egress_pool *pool; /* of that name, in the same snapshot */
+    struct sched_config sched;             /* complete, except hash_seed (0): the engine's choice */
     struct config_smtp smtp;
     char *positive_feedback, *negative_feedback; /* as written; parsed in sched */
 };
@@ -158,6 +184,10 @@ struct config {
 
     struct config_listener *listeners;
     size_t listener_count;
+    struct config_egress_source *egress_sources;
+    size_t egress_source_count;
+    struct config_egress_pool *egress_pools;
+    size_t egress_pool_count;
     struct config_transport *transports;
     size_t transport_count;
     struct config_route *routes;

@@ -158,12 +158,13 @@ static void check_listener(struct config_loader *l, struct config *c, size_t ind
 /* --- transports --------------------------------------------------------------------------------
  */
 
-static void check_name(struct config_loader *l, const char *name, size_t index)
+void config_check_name(struct config_loader *l, enum config_section section, size_t index,
+                       const char *name)
 {
     size_t len = strlen(name);
     if (len == 0 || len > 64 ||
         strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != len) {
-        config_complain(l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, NULL), "transport",
+        config_complain(l, config_place_of(l, section, index, NULL), config_sections[section].name,
                         "\"%.80s\" is not a usable name; write 1 to 64 letters, digits, - _ .",
                         name);
     }
@@ -182,11 +183,27 @@ static void check_feedback(struct config_loader *l, size_t index, const char *op
     }
 }
 
+static void check_source_pool(struct config_loader *l, struct config *c, size_t index)
+{
+    struct config_transport *t = &c->transports[index];
+    for (size_t i = 0; i < c->egress_pool_count && t->source_pool != NULL; i++) {
+        if (strcmp(c->egress_pools[i].name, t->source_pool) == 0) {
+            t->pool = &c->egress_pools[i];
+        }
+    }
+    if (t->source_pool != NULL && t->pool == NULL) {
+        config_complain(
+            l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, "source_pool"), "source_pool",
+            "there is no pool \"%.64s\"; name one that this file defines", t->source_pool);
+    }
+}
+
 static int check_transport(struct config_loader *l, struct config *c, size_t index)
 {
     struct config_transport *t = &c->transports[index];
     struct sched_config *s = &t->sched;
-    check_name(l, t->name, index);
+    config_check_name(l, CONFIG_SECTION_TRANSPORT, index, t->name);
+    check_source_pool(l, c, index);
     check_feedback(l, index, "destination_concurrency_positive_feedback", t->positive_feedback,
                    s->concurrency_feedback_rule, &s->destination_concurrency_positive_feedback);
     check_feedback(l, index, "destination_concurrency_negative_feedback", t->negative_feedback,
@@ -397,6 +414,7 @@ int config_check(struct config_loader *l, struct config *c)
     for (size_t i = 0; i < c->listener_count; i++) {
         check_listener(l, c, i);
     }
+    err = err < 0 ? err : config_check_egress(l, c);
     for (size_t i = 0; i < c->transport_count && err == 0; i++) {
         err = check_transport(l, c, i);
     }

@@ -1,16 +1,14 @@
 /* Owns one reading of the configuration: libconfuse as the parser, every complaint with its file
- * and line, and the filling of struct config from the table of options.
+ * and line.
  *
  * libconfuse ends at the first statement it does not know. Then that statement is blanked
  * (config_source.c) and the text parsed again, so one run shows all mistakes. Its callbacks take no
- * context: `loading` is the reading in progress, one at a time in a process.
- *
- * The `def` members of an option belong to us (there are no defaults in libconfuse's sense): number
- * holds the line that set the option, fpnumber the index of the file. */
+ * context: `loading` is the reading in progress, one at a time in a process. */
 #include "engine/config_load.h"
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "engine/config_fill.h"
 #include "engine/config_source.h"
 #include "engine/config_value.h"
 
@@ -24,10 +22,6 @@
 #define MAX_INCLUDE_DEPTH 10
 #define MAX_COMPLAINTS    200
 #define MAX_SOURCES       1000
-
-/* An option that each section has; its default is parsed when the section begins, which is how the
- * line of the title becomes known. No file can name it by accident. */
-#define START_OPTION "\001start"
 
 struct complaint {
     struct config_place place;
@@ -397,7 +391,7 @@ static int build_opts(struct config_loader *l)
         if (s == CONFIG_SECTION_GLOBAL) {
             opts[n++] = (cfg_opt_t)CFG_FUNC("include", on_include);
         } else if (config_sections[s].title != NULL) {
-            opts[n] = (cfg_opt_t)CFG_STR_CB(START_OPTION, NULL, CFGF_NONE, on_start);
+            opts[n] = (cfg_opt_t)CFG_STR_CB(CONFIG_START_OPTION, NULL, CFGF_NONE, on_start);
             opts[n++].def.parsed = start_default;
         }
     }
@@ -439,141 +433,14 @@ static int parse_pass(struct config_loader *l)
     return ERR_AGAIN;
 }
 
-/* --- filling -----------------------------------------------------------------------------------
+/* --- the calls ---------------------------------------------------------------------------------
  */
-
-static cfg_t *section_at(const struct config_loader *l, enum config_section section, size_t index)
-{
-    if (section == CONFIG_SECTION_GLOBAL) {
-        return l->root;
-    }
-    return cfg_getnsec(l->root, config_sections[section].name, (unsigned)index);
-}
-
-static cfg_opt_t *set_option(cfg_t *cfg, const char *name)
-{
-    cfg_opt_t *opt = cfg == NULL ? NULL : cfg_getopt(cfg, name);
-    return opt != NULL && opt->def.number != 0 ? opt : NULL;
-}
 
 struct config_place config_place_of(const struct config_loader *l, enum config_section section,
                                     size_t index, const char *name)
 {
-    cfg_t *cfg = section_at(l, section, index);
-    cfg_opt_t *opt = name == NULL ? NULL : set_option(cfg, name);
-    if (opt == NULL && name != NULL && section == CONFIG_SECTION_TRANSPORT) {
-        opt = set_option(l->root, name);
-    }
-    if (opt == NULL && config_sections[section].title != NULL) {
-        opt = set_option(cfg, START_OPTION);
-    }
-    if (opt == NULL) {
-        return (struct config_place){0, 0};
-    }
-    return (struct config_place){(size_t)opt->def.fpnumber, (unsigned)opt->def.number};
+    return config_fill_place(l->root, section, index, name);
 }
-
-/* Store the values of one option; what config_value_check refused has been complained about. */
-static int fill_option(const struct config_option *o, cfg_opt_t *opt, void *field)
-{
-    char why[CONFIG_WHY_BYTES];
-    unsigned count = cfg_opt_size(opt);
-    if (count == 0) {
-        return config_option_is_list(o) ? config_value_set(o, NULL, 0, field) : 0;
-    }
-    const char **items = calloc(count, sizeof(*items));
-    size_t good = 0;
-    if (items == NULL) {
-        return -ENOMEM;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        const char *text = cfg_opt_getnstr(opt, i);
-        if (text != NULL && config_value_check(o, text, why) == 0) {
-            items[good++] = text;
-        }
-    }
-    int err = good == 0 ? 0 : config_value_set(o, items, good, field);
-    free(items);
-    return err;
-}
-
-/* All options of one section into its struct: the section's value, else the top level's, else the
- * default. */
-static int fill_section(struct config_loader *l, enum config_section section, size_t index,
-                        void *base)
-{
-    cfg_t *cfg = section_at(l, section, index);
-    int err = 0;
-    for (size_t i = 0; i < config_option_count && err == 0; i++) {
-        const struct config_option *o = &config_options[i];
-        if (o->section != section) {
-            continue;
-        }
-        char *field = (char *)base + o->offset;
-        cfg_opt_t *opt = set_option(cfg, o->name);
-        if (opt == NULL && section == CONFIG_SECTION_TRANSPORT) {
-            opt = set_option(l->root, o->name);
-        }
-        if (o->initial != NULL) {
-            err = config_value_set(o, &o->initial, 1, field);
-        }
-        if (err == 0 && opt != NULL) {
-            err = fill_option(o, opt, field);
-        }
-    }
-    return err;
-}
-
-/* An array of structs for a titled section, its title in *name_of(item). */
-static int fill_array(struct config_loader *l, enum config_section section, size_t item_bytes,
-                      size_t title_offset, void **ret_items, size_t *ret_count)
-{
-    unsigned count = cfg_size(l->root, config_sections[section].name);
-    if (count == 0) {
-        return 0;
-    }
-    char *items = calloc(count, item_bytes);
-    if (items == NULL) {
-        return -ENOMEM;
-    }
-    *ret_items = items;
-    *ret_count = count; /* config_free finds even what is half filled */
-    int err = 0;
-    for (size_t i = 0; i < count && err == 0; i++) {
-        char *item = items + i * item_bytes;
-        char *title = strdup(cfg_title(section_at(l, section, i)));
-        memcpy(item + title_offset, &title, sizeof(title));
-        err = title == NULL ? -ENOMEM : fill_section(l, section, i, item);
-    }
-    return err;
-}
-
-static int fill_config(struct config_loader *l, struct config *c)
-{
-    static const enum config_section single[] = {CONFIG_SECTION_GLOBAL, CONFIG_SECTION_SPOOL,
-                                                 CONFIG_SECTION_EVENT_LOG, CONFIG_SECTION_CONTROL};
-    int err = 0;
-    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]) && err == 0; i++) {
-        err = fill_section(l, single[i], 0, c);
-    }
-    err = err < 0 ? err : fill_section(l, CONFIG_SECTION_DNS, 0, &c->dns);
-    err = err < 0 ? err
-                  : fill_array(l, CONFIG_SECTION_LISTENER, sizeof(*c->listeners),
-                               offsetof(struct config_listener, name), (void **)&c->listeners,
-                               &c->listener_count);
-    err = err < 0 ? err
-                  : fill_array(l, CONFIG_SECTION_TRANSPORT, sizeof(*c->transports),
-                               offsetof(struct config_transport, name), (void **)&c->transports,
-                               &c->transport_count);
-    err = err < 0 ? err
-                  : fill_array(l, CONFIG_SECTION_ROUTE, sizeof(*c->routes),
-                               offsetof(struct config_route, pattern), (void **)&c->routes,
-                               &c->route_count);
-    return err;
-}
-
-/* --- the calls ---------------------------------------------------------------------------------
- */
 
 static int loader_init(struct config_loader *l)
 {
@@ -609,7 +476,7 @@ static int load(struct config_loader *l, const struct config_sink *sink, struct 
     }
     struct config *c = err == 0 ? calloc(1, sizeof(*c)) : NULL;
     if (err == 0) {
-        err = c == NULL ? -ENOMEM : fill_config(l, c);
+        err = c == NULL ? -ENOMEM : config_fill(l->root, c);
     }
     if (err == 0) {
         c->path = strdup(l->sources[0].name);

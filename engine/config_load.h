@@ -28,6 +28,12 @@ void config_complain(struct config_loader *l, struct config_place place, const c
 void config_warn(struct config_loader *l, struct config_place place, const char *key,
                  const char *fmt, ...) PRINTF_LIKE(4, 5);
 
+/* Complain about a title that is no name, 1 to 64 letters, digits and - _ . */
+void config_check_name(struct config_loader *l, enum config_section section, size_t index,
+                       const char *name);
+/* The part of config_check about sources and pools; before transports. errors: -ENOMEM */
+MUST_USE int config_check_egress(struct config_loader *l, struct config *c);
+
 /* Complete what follows from other options or from the system, and check every rule that needs
  * more than one option. errors: -ENOMEM; complaints are no error here */
 MUST_USE int config_check(struct config_loader *l, struct config *c);

@@ -3,6 +3,7 @@
 #include "engine/config_option.h"
 
 #include "engine/config.h"
+#include "net/socks5.h"
 
 #include <limits.h>
 #include <string.h>
@@ -29,6 +30,18 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
     [CONFIG_SECTION_CONTROL] = {"control", NULL, "struct config",
                                 "The socket over which `sluice queue` and `sluice send` reach the "
                                 "daemon."},
+    [CONFIG_SECTION_SOURCE] =
+        {"source", "NAME", "struct config_egress_source",
+         "An identity under which mail leaves: an address of this machine, or a proxy, and the "
+         "name "
+         "in EHLO. A source with only one of `address` and `address6` reaches hosts of that family "
+         "only; with neither it reaches both, and the system chooses the address. The event log "
+         "names it in `egress_source`."},
+    [CONFIG_SECTION_POOL] =
+        {"pool", "NAME", "struct config_egress_pool",
+         "Sources among which each new connection of a transport chooses, in turn and by weight. "
+         "The turn is each worker's own, and apart for IPv4 and IPv6: `sources = {\"a\", \"b\"}` "
+         "with `weights = {3, 1}` gives a a b a, a a b a."},
     [CONFIG_SECTION_TRANSPORT] =
         {"transport", "NAME", "struct config_transport",
          "A way to deliver, with its own scheduler: destinations, windows, connections and limits. "
@@ -52,6 +65,8 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define SPOOL(field)     CONFIG_SECTION_SPOOL, offsetof(struct config, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
 #define DNS(field)       CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
+#define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
+#define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
 #define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
 #define SCHED(field)     CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, sched.field)
 #define SMTP(field)      CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, smtp.field)
@@ -72,7 +87,10 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define TEXT(n, at, d, dd, hi, text) ROW(n, at, CONFIG_TYPE_TEXT, d, dd, 1, hi, 0, NULL, text)
 #define CHOICE(n, at, d, c, text)    ROW(n, at, CONFIG_TYPE_CHOICE, d, NULL, 0, 0, 0, c, text)
 #define LIST(n, at, t, dd, text)     ROW(n, at, t, NULL, dd, 0, 0, 0, NULL, text)
-#define FEEDBACK(n, at, d, text)     ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
+#define IP(n, at, family, dd, text)                                                                \
+    ROW(n, at, CONFIG_TYPE_IP, NULL, dd, family, family, 0, NULL, text)
+#define ADDRESS(n, at, text)     ROW(n, at, CONFIG_TYPE_ADDRESS, NULL, "none", 0, 0, 0, NULL, text)
+#define FEEDBACK(n, at, d, text) ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
 
 const struct config_option config_options[] = {
     /* --- global --- */
@@ -196,6 +214,29 @@ const struct config_option config_options[] = {
     TIME("cache_negative_ttl", DNS(cache_negative_ttl), "300s", 1, DAYS(1),
          "How long it is remembered that a name does not exist, when the zone names no time; also "
          "the longest time."),
+    /* --- source, pool --- */
+    IP("address", SOURCE(address), 4, "none",
+       "The IPv4 address that connections come from. With `haproxy` it is an address of the "
+       "proxy."),
+    IP("address6", SOURCE(address6), 6, "none", "The same for IPv6."),
+    TEXT("helo_name", SOURCE(helo_name), NULL, "the transport's `smtp_helo_name`", 255,
+         "The name in EHLO and HELO. Receivers compare it with the name of the address."),
+    ADDRESS("haproxy", SOURCE(haproxy),
+            "`ADDR:PORT` of a proxy that is told where to connect, and from which address, with a "
+            "header of the PROXY protocol, version 2. It must bind that address itself. That it "
+            "could not connect is seen only as a connection that it closes."),
+    ADDRESS("socks5", SOURCE(socks5),
+            "`ADDR:PORT` of a SOCKS version 5 proxy. It chooses the address; `address` and "
+            "`address6` cannot be set beside it."),
+    TEXT("socks5_user", SOURCE(socks5_user), NULL, "no login", SOCKS5_LOGIN_MAX,
+         "The user towards a SOCKS proxy (RFC 1929; it travels in clear)."),
+    TEXT("socks5_password_file", SOURCE(socks5_password_file), NULL, "none", 4000,
+         "File whose first line is the password of `socks5_user`. It is read at start, before the "
+         "daemon becomes `user`."),
+    LIST("sources", POOL(source_names), CONFIG_TYPE_TEXTS, "must be set",
+         "Names of `source` sections."),
+    ROW("weights", POOL(weights), CONFIG_TYPE_NUMBERS, NULL, "1 each", 0, 10000, 0, NULL,
+        "How often each source is chosen, in the order of `sources`. 0: not at all."),
     /* --- transport: scheduler --- */
     CHOICE("concurrency_feedback_rule", SCHED(concurrency_feedback_rule), "readme", rule_choices,
            "How feedback moves a window: `readme` is the published algorithm taken literally, "
@@ -257,6 +298,9 @@ const struct config_option config_options[] = {
         "Connections of the transport to one address, all destinations together. 0: no limit."),
     BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
     /* --- transport: SMTP client --- */
+    TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
+         "The `pool` from which connections take their source. Addresses that no source of the "
+         "pool can reach are not tried."),
     INT("smtp_tcp_port", SMTP(smtp_tcp_port), "25", 1, 65535,
         "Port of destinations whose nexthop names none."),
     TIME("smtp_connect_timeout", SMTP(smtp_connect_timeout), "30s", 0, TIME_MAX,

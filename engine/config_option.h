@@ -18,7 +18,10 @@ enum config_type {
     CONFIG_TYPE_TEXT,      /* char *; min..max bytes */
     CONFIG_TYPE_FEEDBACK,  /* char *; read by sched_feedback_parse once the rule is known */
     CONFIG_TYPE_CHOICE,    /* an enum: index into `choices` */
-    CONFIG_TYPE_TEXTS,     /* struct config_texts */
+    CONFIG_TYPE_IP,        /* struct ip; min: its family, 4 or 6 */
+    CONFIG_TYPE_ADDRESS,   /* struct config_address, with port */
+    CONFIG_TYPE_TEXTS,     /* struct config_texts; from here on lists, see config_option_is_list */
+    CONFIG_TYPE_NUMBERS,   /* struct config_numbers; min..max each */
     CONFIG_TYPE_NETWORKS,  /* struct config_networks */
     CONFIG_TYPE_ADDRESSES, /* struct config_addresses */
     CONFIG_TYPE_COUNT
@@ -31,6 +34,8 @@ enum config_section {
     CONFIG_SECTION_DNS,
     CONFIG_SECTION_EVENT_LOG,
     CONFIG_SECTION_CONTROL,
+    CONFIG_SECTION_SOURCE,
+    CONFIG_SECTION_POOL,
     CONFIG_SECTION_TRANSPORT, /* rows are also accepted at top level, as defaults */
     CONFIG_SECTION_ROUTE,
     CONFIG_SECTION_COUNT
@@ -62,8 +67,7 @@ extern const struct config_section_info config_sections[CONFIG_SECTION_COUNT];
 
 static inline bool config_option_is_list(const struct config_option *o)
 {
-    return o->type == CONFIG_TYPE_TEXTS || o->type == CONFIG_TYPE_NETWORKS ||
-           o->type == CONFIG_TYPE_ADDRESSES;
+    return o->type >= CONFIG_TYPE_TEXTS;
 }
 
 /* The row that `name` means inside a section (at top level transport rows count), or NULL. */

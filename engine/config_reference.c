@@ -16,7 +16,10 @@ static const char *type_text(const struct config_option *o)
         [CONFIG_TYPE_TEXT] = "text",
         [CONFIG_TYPE_FEEDBACK] = "feedback",
         [CONFIG_TYPE_CHOICE] = "one of",
+        [CONFIG_TYPE_IP] = "address",
+        [CONFIG_TYPE_ADDRESS] = "address and port",
         [CONFIG_TYPE_TEXTS] = "list of names",
+        [CONFIG_TYPE_NUMBERS] = "list of numbers",
         [CONFIG_TYPE_NETWORKS] = "list of networks",
         [CONFIG_TYPE_ADDRESSES] = "list of addresses",
     };
@@ -26,7 +29,8 @@ static const char *type_text(const struct config_option *o)
 static void print_range(FILE *out, const struct config_option *o)
 {
     const char *unit = o->type == CONFIG_TYPE_TIME ? "s" : "";
-    if (o->type == CONFIG_TYPE_INT || o->type == CONFIG_TYPE_TIME) {
+    if (o->type == CONFIG_TYPE_INT || o->type == CONFIG_TYPE_NUMBERS ||
+        o->type == CONFIG_TYPE_TIME) {
         if (o->max >= INT_MAX) {
             (void)fprintf(out, ", %lld%s or more", (long long)o->min, unit);
         } else {

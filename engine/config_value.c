@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -285,8 +286,10 @@ int config_value_check(const struct config_option *o, const char *text,
     int64_t number;
     struct config_network network;
     struct config_address address;
+    struct ip ip;
     switch (o->type) {
     case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_NUMBERS:
         return parse_int(o, text, &number, ret_why);
     case CONFIG_TYPE_BOOL:
         return parse_bool(text, &number, ret_why);
@@ -299,6 +302,20 @@ int config_value_check(const struct config_option *o, const char *text,
     case CONFIG_TYPE_TEXT:
     case CONFIG_TYPE_FEEDBACK:
         return check_text(o, text, ret_why);
+    case CONFIG_TYPE_IP:
+        if (ip_parse(slice_of(text), &ip) < 0 || ip.family != o->min) {
+            return refuse(ret_why, "\"%.60s\" is not an IPv%d address; write one, such as %s", text,
+                          (int)o->min, o->min == 4 ? "192.0.2.1" : "2001:db8::1");
+        }
+        return 0;
+    case CONFIG_TYPE_ADDRESS:
+        if (config_address_parse(slice_of(text), 0, &address) < 0) {
+            return refuse(ret_why,
+                          "\"%.60s\" is not a numeric address with port; write ADDR:PORT, such as "
+                          "192.0.2.1:1080 or [2001:db8::1]:1080",
+                          text);
+        }
+        return 0;
     case CONFIG_TYPE_TEXTS:
         return text[0] != '\0' ? 0 : refuse(ret_why, "an item is empty; write a name");
     case CONFIG_TYPE_NETWORKS:
@@ -323,37 +340,62 @@ int config_value_check(const struct config_option *o, const char *text,
     abort();
 }
 
+static size_t item_bytes(enum config_type type)
+{
+    switch ((int)type) {
+    case CONFIG_TYPE_TEXTS:
+        return sizeof(char *);
+    case CONFIG_TYPE_NUMBERS:
+        return sizeof(int);
+    case CONFIG_TYPE_NETWORKS:
+        return sizeof(struct config_network);
+    default:
+        return sizeof(struct config_address);
+    }
+}
+
+static int set_item(const struct config_option *o, const char *text, void *item)
+{
+    char why[CONFIG_WHY_BYTES];
+    int64_t number = 0;
+    int err;
+    switch ((int)o->type) {
+    case CONFIG_TYPE_TEXTS:
+        *(char **)item = strdup(text);
+        return *(char **)item == NULL ? -ENOMEM : 0;
+    case CONFIG_TYPE_NUMBERS:
+        err = parse_int(o, text, &number, why);
+        *(int *)item = (int)number;
+        return err;
+    case CONFIG_TYPE_NETWORKS:
+        return config_network_parse(slice_of(text), item);
+    default:
+        return config_address_parse(slice_of(text), 53, item);
+    }
+}
+
+/* All lists begin alike: the items, then their number. */
+struct any_list {
+    void *items;
+    size_t count;
+};
+static_assert(sizeof(struct any_list) == sizeof(struct config_texts) &&
+                  offsetof(struct any_list, count) == offsetof(struct config_texts, count) &&
+                  offsetof(struct any_list, count) == offsetof(struct config_numbers, count) &&
+                  offsetof(struct any_list, count) == offsetof(struct config_networks, count) &&
+                  offsetof(struct any_list, count) == offsetof(struct config_addresses, count),
+              "set_list and config_value_clear write any list");
+
 static int set_list(const struct config_option *o, const char *const *items, size_t count,
                     void *field)
 {
-    size_t item_bytes = o->type == CONFIG_TYPE_TEXTS      ? sizeof(char *)
-                        : o->type == CONFIG_TYPE_NETWORKS ? sizeof(struct config_network)
-                                                          : sizeof(struct config_address);
-    void *array = count == 0 ? NULL : calloc(count, item_bytes);
-    if (count > 0 && array == NULL) {
-        return -ENOMEM;
+    size_t bytes = item_bytes(o->type);
+    struct any_list list = {.items = count == 0 ? NULL : calloc(count, bytes)};
+    int err = count > 0 && list.items == NULL ? -ENOMEM : 0;
+    for (; list.count < count && err == 0; list.count++) {
+        err = set_item(o, items[list.count], (char *)list.items + list.count * bytes);
     }
-    int err = 0;
-    if (o->type == CONFIG_TYPE_TEXTS) {
-        struct config_texts *list = field;
-        list->items = array;
-        for (list->count = 0; list->count < count && err == 0; list->count++) {
-            list->items[list->count] = strdup(items[list->count]);
-            err = list->items[list->count] == NULL ? -ENOMEM : 0;
-        }
-    } else if (o->type == CONFIG_TYPE_NETWORKS) {
-        struct config_networks *list = field;
-        *list = (struct config_networks){array, count};
-        for (size_t i = 0; i < count && err == 0; i++) {
-            err = config_network_parse(slice_of(items[i]), &list->items[i]);
-        }
-    } else {
-        struct config_addresses *list = field;
-        *list = (struct config_addresses){array, count};
-        for (size_t i = 0; i < count && err == 0; i++) {
-            err = config_address_parse(slice_of(items[i]), 53, &list->items[i]);
-        }
-    }
+    memcpy(field, &list, sizeof(list));
     return err;
 }
 
@@ -397,39 +439,27 @@ int config_value_set(const struct config_option *o, const char *const *items, si
         *(char **)field = strdup(items[0]);
         return *(char **)field == NULL ? -ENOMEM : 0;
     }
+    if (o->type == CONFIG_TYPE_IP) {
+        return ip_parse(slice_of(items[0]), field);
+    }
+    if (o->type == CONFIG_TYPE_ADDRESS) {
+        return config_address_parse(slice_of(items[0]), 0, field);
+    }
     return set_number(o, items[0], field);
 }
 
 void config_value_clear(const struct config_option *o, void *field)
 {
-    switch ((int)o->type) {
-    case CONFIG_TYPE_TEXT:
-    case CONFIG_TYPE_FEEDBACK:
+    struct any_list list;
+    if (o->type == CONFIG_TYPE_TEXT || o->type == CONFIG_TYPE_FEEDBACK) {
         free(*(char **)field);
         *(char **)field = NULL;
-        break;
-    case CONFIG_TYPE_TEXTS: {
-        struct config_texts *list = field;
-        for (size_t i = 0; i < list->count; i++) {
-            free(list->items[i]);
+    } else if (config_option_is_list(o)) {
+        memcpy(&list, field, sizeof(list));
+        for (size_t i = 0; i < list.count && o->type == CONFIG_TYPE_TEXTS; i++) {
+            free(((char **)list.items)[i]);
         }
-        free(list->items);
-        *list = (struct config_texts){NULL, 0};
-        break;
-    }
-    case CONFIG_TYPE_NETWORKS: {
-        struct config_networks *list = field;
-        free(list->items);
-        *list = (struct config_networks){NULL, 0};
-        break;
-    }
-    case CONFIG_TYPE_ADDRESSES: {
-        struct config_addresses *list = field;
-        free(list->items);
-        *list = (struct config_addresses){NULL, 0};
-        break;
-    }
-    default:
-        break;
+        free(list.items);
+        memset(field, 0, sizeof(list));
     }
 }

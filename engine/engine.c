@@ -14,6 +14,7 @@
 #include "engine/dns_setup.h"
 #include "engine/listener.h"
 #include "engine/mailbox.h"
+#include "engine/proxy_login.h"
 #include "engine/request.h"
 #include "engine/router.h"
 #include "engine/sched_thread.h"
@@ -217,6 +218,16 @@ static int open_tls(struct engine *e)
     return EX_OK;
 }
 
+static int load_proxy_logins(struct engine *e)
+{
+    char why[PROXY_LOGIN_TEXT_MAX];
+    int err = proxy_logins_load(e->config, &e->proxy_logins, why);
+    if (err != 0) {
+        log_error("%s", why);
+    }
+    return err == 0 ? EX_OK : err == -ENOMEM ? EX_OSERR : EX_CONFIG;
+}
+
 static bool has_route(const void *routes, struct slice domain)
 {
     struct route_result route;
@@ -356,6 +367,7 @@ static void free_all(struct engine *e)
     rcu_drain();
     router_free(e->router);
     request_configs_fini(e);
+    proxy_logins_free(e->proxy_logins, e->config->egress_source_count);
     tls_client_free(e->tls_client);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
@@ -411,6 +423,9 @@ static int open_all(struct engine *e)
     int code = open_listeners(e);
     if (code == EX_OK) {
         code = open_tls(e);
+    }
+    if (code == EX_OK) {
+        code = load_proxy_logins(e);
     }
     if (code == EX_OK) {
         code = become_user(e->config);

@@ -26,6 +26,7 @@ struct sched_thread;
 struct spool_store;
 struct spool_writer;
 struct smtp_client_config;
+struct socks5_login;
 struct tls_client;
 struct worker;
 
@@ -53,7 +54,8 @@ struct engine {
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */
     struct tls_client *tls_client;
-    struct smtp_client_config *client_configs; /* see request_client_config */
+    struct socks5_login *proxy_logins;          /* [config->egress_source_count] */
+    struct smtp_client_config **client_configs; /* see request_client_config */
     struct control *control;
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
     uint64_t duplicate_bound; /* most deliveries that a crash can repeat */

@@ -273,6 +273,7 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .created = m->envelope.created,
         .event_time = r->done,
         .num_attempts = m->retry.attempts + 1,
+        .egress_source = r->source,
         .delivery_protocol = r->host_address.len > 0 ? SLICE("ESMTP") : SLICE(""),
         .tls_protocol_version = r->tls_protocol,
         .tls_cipher = r->tls_cipher,

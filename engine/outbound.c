@@ -14,7 +14,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,6 +87,7 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
     }
     c->hosts = dns_hosts_get(d->hosts);
     c->host = d->server;
+    (void)ip_text(&c->hosts->list[c->host].ip, c->address);
     list_push_back(&w->outbounds, &c->all);
     atomic_fetch_add_explicit(&w->outbound_count, 1, memory_order_relaxed);
     w->connections[c->transport][c->connection] = c;
@@ -138,6 +138,7 @@ static void finish_here(struct outbound *c, struct request *r, bool server_faile
         .host = &c->hosts->list[c->host],
         .address = c->address,
         .tls = c->tls,
+        .source = egress_source_name(&c->egress),
     };
     describe_connection(c, r->delivery, server_failed);
     finish(c->worker, r, &session);
@@ -203,33 +204,27 @@ void outbound_connected(struct outbound *c)
         .port = host->port,
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
-    smtp_client_init(&c->smtp,
-                     request_client_config(c->worker->engine, c->transport, c->without_tls), &peer,
-                     c->worker->now);
+    smtp_client_init(
+        &c->smtp,
+        request_client_config(c->worker->engine, c->transport, c->egress.slot, c->without_tls),
+        &peer, c->worker->now);
     c->has_core = true;
     c->state = OUTBOUND_TALKING;
 }
 
+void outbound_unreachable(struct outbound *c, const char *why, bool is_own)
+{
+    struct request *first = list_first(&c->waiting, struct request, link);
+    c->is_leaving = true;
+    request_unreachable(first, &c->hosts->list[c->host], &c->egress, why, is_own);
+    leave_server(c, first, !is_own);
+    send_all_again(c);
+    outbound_free(c);
+}
+
 void outbound_connect_failed(struct outbound *c, int err)
 {
-    char text[300];
-    const struct dns_host *host = &c->hosts->list[c->host];
-    (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u: %s", SLICE_ARG(host->name),
-                   c->address, (unsigned)host->port,
-                   err == -ETIMEDOUT ? "Connection timed out" : err_str(err));
-    const struct outcome_verdict verdict = {
-        .class = OUTCOME_SOFT,
-        .scope = OUTCOME_SCOPE_SITE,
-        .stage = OUTCOME_STAGE_CONNECT,
-        .status = outcome_status_of("4.4.1"),
-        .text = slice_of(text),
-    };
-    if (err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM) {
-        struct request *first = list_first(&c->waiting, struct request, link);
-        outcome_set_neutral(&first->outcome); /* ours, it teaches nothing about the site */
-    }
-    site_failed(c, &verdict);
-    outbound_free(c);
+    outbound_unreachable(c, egress_error_text(err), egress_is_own_failure(&c->egress, err));
 }
 
 /* --- TLS ---------------------------------------------------------------------------------------
@@ -566,7 +561,10 @@ static void open_for(struct worker *w, struct delivery *d)
     c->without_tls = is_opportunistic(c) && (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
     list_push_back(&c->waiting, &d->request->link);
-    int err = outbound_open(c);
+    const struct config_transport *t = &w->engine->config->transports[d->transport];
+    int err = egress_choose(w->egress, t->pool, c->hosts->list[c->host].ip.family, &c->egress)
+                  ? outbound_open(c)
+                  : ERR_MISSING;
     if (err != 0) {
         outbound_connect_failed(c, err);
     }

@@ -4,6 +4,7 @@
  * A connection object lives as long as the scheduler's connection slot holds a socket, or a
  * delivery wants one. It is in one of these states:
  *   CONNECTING  connect() under way, for a delivery
+ *   PROXYING    a proxy connects to the server
  *   HANDSHAKE   TLS under way
  *   TALKING     the core is in a dialogue, for deliveries
  *   IDLE        between deliveries; the scheduler knows it as idle
@@ -15,9 +16,11 @@
 #include "base/list.h"
 #include "dns/hosts.h"
 #include "engine/config.h"
+#include "engine/egress.h"
 #include "engine/engine.h"
 #include "engine/outbound.h"
 #include "engine/outflow.h"
+#include "engine/proxy_dialogue.h"
 #include "net/poller.h"
 #include "net/smtp_client.h"
 #include "net/stream.h"
@@ -26,6 +29,7 @@
 
 enum outbound_state {
     OUTBOUND_CONNECTING,
+    OUTBOUND_PROXYING,
     OUTBOUND_HANDSHAKE,
     OUTBOUND_TALKING,
     OUTBOUND_IDLE,
@@ -44,6 +48,9 @@ struct outbound {
     struct stream stream;
     struct smtp_client smtp;
     bool has_core; /* smtp is initialised */
+
+    struct egress_choice egress;  /* where it comes from; the same for a retry in clear */
+    struct proxy_dialogue *proxy; /* PROXYING only */
 
     /* the server at the other end */
     struct dns_hosts *hosts; /* own reference: smtp keeps slices of it */
@@ -70,7 +77,7 @@ static inline const struct config_smtp *outbound_settings(const struct outbound 
 
 /* --- outbound_socket.c --- */
 
-/* Begin to connect to hosts[host]. errors: -errno; nothing is open then */
+/* Begin to connect to hosts[host], from c->egress. errors: -errno; nothing is open then */
 MUST_USE int outbound_open(struct outbound *c);
 void outbound_close_socket(struct outbound *c);
 /* Do what can be done now; c may be gone afterwards. */
@@ -82,9 +89,13 @@ void outbound_on_timeout(struct timeout *t, usec_t now);
 
 /* Take the events of the core, and start what waits; false: c is gone or has a new socket. */
 MUST_USE bool outbound_drain(struct outbound *c);
-/* connect() failed; c is gone afterwards.  err: -errno */
+/* No connection could be made; c is gone afterwards.
+ *
+ * err  -errno, or ERR_MISSING: no source reaches the address */
 void outbound_connect_failed(struct outbound *c, int err);
-/* connect() succeeded: the dialogue begins. */
+/* The same by a proxy, or otherwise in words. is_own: it says nothing about the server */
+void outbound_unreachable(struct outbound *c, const char *why, bool is_own);
+/* The server is at the other end: the dialogue begins. */
 void outbound_connected(struct outbound *c);
 /* The server offered TLS and is about to get a ClientHello; may report a failure to the core. */
 void outbound_begin_tls(struct outbound *c);

@@ -23,6 +23,7 @@ void outbound_close_socket(struct outbound *c)
         smtp_client_fini(&c->smtp);
         c->has_core = false;
     }
+    proxy_dialogue_end(&c->proxy);
     list_remove(&c->ready.link);
     outflow_drop(&c->flow);
 }
@@ -34,15 +35,20 @@ static void on_event(struct poller_watch *watch, unsigned events)
     outbound_run(c);
 }
 
+/* Each phase before the greeting has the time of a connect. */
+static void begin_phase(struct outbound *c, enum outbound_state state)
+{
+    usec_t limit = outbound_settings(c)->smtp_connect_timeout;
+    c->state = state;
+    timeout_set(&c->worker->timeouts, &c->timer, limit == 0 ? USEC_NEVER : c->worker->now + limit);
+}
+
 int outbound_open(struct outbound *c)
 {
-    struct sockaddr_storage address;
     const struct dns_host *host = &c->hosts->list[c->host];
-    socklen_t len = ip_to_sockaddr(&host->ip, host->port, &address);
-    (void)ip_text(&host->ip, c->address);
     memset(&c->tls, 0, sizeof(c->tls));
     c->is_ready = false;
-    int err = stream_connect(&c->stream, (const struct sockaddr *)&address, len, NULL, 0);
+    int err = egress_connect(&c->egress, host, &c->stream);
     if (err == 0) {
         err = poller_add(&c->worker->poller, &c->watch, c->stream.fd, on_event);
     }
@@ -50,9 +56,7 @@ int outbound_open(struct outbound *c)
         outbound_close_socket(c);
         return err;
     }
-    usec_t limit = outbound_settings(c)->smtp_connect_timeout;
-    c->state = OUTBOUND_CONNECTING;
-    timeout_set(&c->worker->timeouts, &c->timer, limit == 0 ? USEC_NEVER : c->worker->now + limit);
+    begin_phase(c, OUTBOUND_CONNECTING);
     return 0;
 }
 
@@ -243,8 +247,31 @@ static bool step_connect(struct outbound *c)
         outbound_connect_failed(c, err);
         return false;
     }
-    outbound_connected(c);
+    if (egress_proxy(&c->egress) == NULL) {
+        outbound_connected(c);
+        return true;
+    }
+    c->proxy = proxy_dialogue_new(c->worker->engine, &c->egress, &c->hosts->list[c->host]);
+    if (c->proxy == NULL) {
+        outbound_connect_failed(c, -ENOMEM);
+        return false;
+    }
+    begin_phase(c, OUTBOUND_PROXYING);
     return true;
+}
+
+/* returns false when the server does not speak yet, or c is gone */
+static bool step_proxy(struct outbound *c)
+{
+    enum proxy_progress progress = proxy_dialogue_run(c->proxy, &c->stream);
+    if (progress == PROXY_FAILED) {
+        outbound_unreachable(c, proxy_dialogue_error(c->proxy),
+                             !proxy_dialogue_blames_target(c->proxy));
+    } else if (progress == PROXY_DONE) {
+        proxy_dialogue_end(&c->proxy);
+        outbound_connected(c);
+    }
+    return progress == PROXY_DONE;
 }
 
 /* returns false when c is gone or has a new socket */
@@ -291,7 +318,8 @@ static bool round_trip(struct outbound *c, bool *ret_progress)
 void outbound_run(struct outbound *c)
 {
     bool progress = true;
-    if (c->state == OUTBOUND_CONNECTING && !step_connect(c)) {
+    if ((c->state == OUTBOUND_CONNECTING && !step_connect(c)) ||
+        (c->state == OUTBOUND_PROXYING && !step_proxy(c))) {
         return;
     }
     if (c->state != OUTBOUND_HANDSHAKE && !outbound_drain(c)) {
@@ -321,7 +349,7 @@ void outbound_run_ready(struct worker_ready *self)
 void outbound_on_timeout(struct timeout *t, usec_t now)
 {
     struct outbound *c = container_of(t, struct outbound, timer);
-    if (c->state == OUTBOUND_CONNECTING) {
+    if (c->state == OUTBOUND_CONNECTING || c->state == OUTBOUND_PROXYING) {
         outbound_connect_failed(c, -ETIMEDOUT);
     } else if (c->state == OUTBOUND_LEAVING) {
         outbound_free(c);

@@ -3,12 +3,14 @@
 #include "dns/hosts.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
+#include "engine/egress.h"
 #include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/result.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +161,23 @@ void request_site_failed(struct request *r, const struct outcome_verdict *v)
     end_session(r, false);
 }
 
+void request_unreachable(struct request *r, const struct dns_host *host,
+                         const struct egress_choice *from, const char *why, bool is_own)
+{
+    char text[600], address[IP_TEXT_MAX], source[EGRESS_TEXT_MAX];
+    (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u%s: %s",
+                   SLICE_ARG(host->name), ip_text(&host->ip, address), (unsigned)host->port,
+                   egress_describe(from, source), why);
+    const struct outcome_verdict verdict = {
+        .class = OUTCOME_SOFT,
+        .scope = is_own ? OUTCOME_SCOPE_OWN : OUTCOME_SCOPE_SITE,
+        .stage = OUTCOME_STAGE_CONNECT,
+        .status = outcome_status_of("4.4.1"),
+        .text = slice_of(text),
+    };
+    request_site_failed(r, &verdict);
+}
+
 /* --- the end -----------------------------------------------------------------------------------
  */
 
@@ -178,6 +197,7 @@ static void describe_session(struct result *out, const struct request *r,
     out->connected = r->connected;
     out->has_dispatch = true;
     out->is_ambiguous = r->outcome.ambiguous > 0;
+    out->source = s->source;
     if (s->host != NULL) {
         out->host_name = result_keep(out, s->host->name);
         out->host_address = result_keep(out, slice_of(s->address));
@@ -245,12 +265,12 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
 /* --- settings of the core ------------------------------------------------------------------------
  */
 
-static void client_config(const struct config_transport *t, bool without_tls,
+static void client_config(const struct config_transport *t, const char *ehlo_name, bool without_tls,
                           struct smtp_client_config *ret)
 {
     const struct config_smtp *s = &t->smtp;
     smtp_client_config_defaults(ret);
-    ret->ehlo_name = slice_of(s->smtp_helo_name);
+    ret->ehlo_name = slice_of(ehlo_name);
     ret->tls = without_tls || s->smtp_tls_security_level == CONFIG_TLS_NONE ? SMTP_CLIENT_TLS_NONE
                : s->smtp_tls_security_level == CONFIG_TLS_MAY               ? SMTP_CLIENT_TLS_MAY
                                                               : SMTP_CLIENT_TLS_ENCRYPT;
@@ -268,28 +288,46 @@ static void client_config(const struct config_transport *t, bool without_tls,
     ret->pipeline_depth = (uint16_t)t->sched.pipeline_depth;
 }
 
+static size_t slot_count(const struct config_transport *t)
+{
+    return t->pool == NULL ? 1 : t->pool->source_names.count;
+}
+
 int request_configs_init(struct engine *e)
 {
-    size_t count = e->config->transport_count;
-    e->client_configs = calloc(count * 2, sizeof(*e->client_configs));
+    const struct config *c = e->config;
+    e->client_configs = calloc(c->transport_count, sizeof(struct smtp_client_config *));
     if (e->client_configs == NULL) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < count; i++) {
-        client_config(&e->config->transports[i], false, &e->client_configs[2 * i]);
-        client_config(&e->config->transports[i], true, &e->client_configs[2 * i + 1]);
+    for (size_t i = 0; i < c->transport_count; i++) {
+        const struct config_transport *t = &c->transports[i];
+        struct smtp_client_config *configs = calloc(2 * slot_count(t), sizeof(*configs));
+        if (configs == NULL) {
+            return -ENOMEM;
+        }
+        e->client_configs[i] = configs;
+        for (size_t slot = 0; slot < slot_count(t); slot++) {
+            const char *name = t->pool == NULL ? NULL : t->pool->sources[slot]->helo_name;
+            name = name == NULL ? t->smtp.smtp_helo_name : name;
+            client_config(t, name, false, &configs[2 * slot]);
+            client_config(t, name, true, &configs[2 * slot + 1]);
+        }
     }
     return 0;
 }
 
 void request_configs_fini(struct engine *e)
 {
+    for (size_t i = 0; e->client_configs != NULL && i < e->config->transport_count; i++) {
+        free(e->client_configs[i]);
+    }
     free(e->client_configs);
     e->client_configs = NULL;
 }
 
 const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
-                                                       bool without_tls)
+                                                       uint32_t slot, bool without_tls)
 {
-    return &e->client_configs[2 * transport + (without_tls ? 1 : 0)];
+    return &e->client_configs[transport][2 * slot + (without_tls ? 1 : 0)];
 }

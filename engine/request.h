@@ -20,6 +20,7 @@ struct config;
 struct config_smtp;
 struct delivery;
 struct dns_host;
+struct egress_choice;
 struct engine;
 struct result;
 
@@ -74,12 +75,19 @@ void request_end_transaction(struct request *r, bool is_complete);
 void request_returned(struct request *r);
 /* The server could not be brought to MAIL, or this side failed: about everybody undecided. */
 void request_site_failed(struct request *r, const struct outcome_verdict *v);
+/* No connection to the server could be made.
+ *
+ * why      in words
+ * is_own   that says nothing about the server */
+void request_unreachable(struct request *r, const struct dns_host *host,
+                         const struct egress_choice *from, const char *why, bool is_own);
 
 /* What the result says about the server. */
 struct request_session {
     const struct dns_host *host; /* NULL: none */
     const char *address;
     struct tls_facts tls;
+    struct slice source; /* of the egress; "": none */
 };
 /* Nobody is left to try: fills the delivery's report, returns the result for the spool writer (NULL
  * when out of memory: see result_send), and frees the request. */
@@ -87,10 +95,11 @@ struct result *request_finish(struct request *r, const struct request_session *s
 /* A delivery that could not begin: everything is deferred. */
 struct result *request_refuse(struct delivery *d, const char *status, const char *text);
 
-/* The core's settings for a transport, built at start. without_tls: for the retry in clear. */
+/* The core's settings for a transport, built at start: one for each source of its pool (slot, see
+ * engine/egress.h) with and without TLS. without_tls: for the retry in clear. */
 MUST_USE int request_configs_init(struct engine *e);
 void request_configs_fini(struct engine *e);
 const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
-                                                       bool without_tls);
+                                                       uint32_t slot, bool without_tls);
 
 #endif

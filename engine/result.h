@@ -29,6 +29,7 @@ struct result {
     struct slice host_name;   /* MX, "" without a session; in `text` */
     struct slice host_address;
     struct slice tls_protocol, tls_cipher;
+    struct slice source; /* name of the egress source; belongs to the configuration */
     uint16_t port;
     uint32_t connection_use;            /* 1 on a fresh connection */
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */

@@ -10,6 +10,7 @@
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/dns_setup.h"
+#include "engine/egress.h"
 #include "engine/engine.h"
 #include "engine/inbound.h"
 #include "engine/outbound.h"
@@ -93,7 +94,10 @@ static void take_dns_results(struct worker *w)
         r->outcome = result.verdict == DNS_OK     ? SCHED_RESOLVED
                      : result.verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
                                                   : SCHED_RESOLVE_HARD;
-        r->hosts = result.verdict == DNS_OK ? result.hosts : NULL;
+        if (result.verdict == DNS_OK) {
+            r->hosts =
+                egress_reachable(w->engine->config->transports[r->transport].pool, result.hosts);
+        }
         r->expires = result.expires;
         if (result.verdict != DNS_OK) {
             memcpy(r->reason.status, result.status, sizeof(r->reason.status));
@@ -350,6 +354,9 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     if (err == 0) {
         err = init_dns(w);
     }
+    if (err == 0) {
+        err = egress_new(engine->config, &w->egress);
+    }
     if (err != 0) {
         worker_free(w);
         return err;
@@ -416,6 +423,7 @@ void worker_free(struct worker *w)
     mailbox_fini(&w->box);
     spool_reader_free(w->reader);
     tls_session_cache_free(w->sessions);
+    egress_free(w->egress);
     for (uint32_t i = 0; w->to_scheds != NULL && i < w->engine->sched_count; i++) {
         outbox_fini(&w->to_scheds[i]);
     }

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct egress;
 struct engine;
 struct inbound;
 struct listener_watch;
@@ -58,6 +59,7 @@ struct worker {
     struct listener_watch *listeners; /* [config->listener_count] */
     struct list inbounds;
     struct list outbounds;
+    struct egress *egress;          /* turns of the sources */
     struct list ready;              /* links of connections that go on without an event */
     struct list paused;             /* inbound: intake_memory is used up */
     struct outbound ***connections; /* [transport][connection] */

@@ -192,6 +192,9 @@ static void settle(struct outcome *o, struct outcome_recipient *r, enum outcome_
 
 static void keep_for_next(struct outcome *o, const struct outcome_verdict *v)
 {
+    if (v->scope == OUTCOME_SCOPE_OWN && o->has_last) {
+        return;
+    }
     o->last = *v;
     const char *text = intern(o, v->text);
     o->last.text = slice_of(text);
@@ -207,7 +210,13 @@ static void keep_for_next(struct outcome *o, const struct outcome_verdict *v)
 /* Rules (a), (c), (d), (e); (b) holds as recipients were disposed of. */
 static void note_reason(struct outcome *o, const struct outcome_verdict *v)
 {
-    if (v->scope != OUTCOME_SCOPE_SITE || o->has_complete_session || o->has_reason) {
+    if (o->has_complete_session || o->has_reason) {
+        return;
+    }
+    if (v->scope == OUTCOME_SCOPE_OWN) {
+        o->is_neutral = true;
+    }
+    if (v->scope != OUTCOME_SCOPE_SITE) {
         return;
     }
     o->has_reason = true;
@@ -262,6 +271,9 @@ bool outcome_decide(struct outcome *o, uint32_t index, const struct outcome_verd
 
 uint32_t outcome_decide_rest(struct outcome *o, const struct outcome_verdict *v)
 {
+    if (v->scope == OUTCOME_SCOPE_OWN && o->is_final_server && o->has_last) {
+        v = &o->last;
+    }
     bool is_about_all = o->taken == 0 || v->scope == OUTCOME_SCOPE_SITE;
     enum outcome_kind kind = kind_of(o, v);
     const char *text = NULL;

@@ -27,6 +27,7 @@ enum outcome_scope {
     OUTCOME_SCOPE_RECIPIENT,
     OUTCOME_SCOPE_MESSAGE,
     OUTCOME_SCOPE_SITE,
+    OUTCOME_SCOPE_OWN, /* this side on its way to an address: no source address, a proxy */
     OUTCOME_SCOPE_COUNT
 };
 
@@ -158,6 +159,8 @@ bool outcome_decide(struct outcome *o, uint32_t index, const struct outcome_verd
 /* A verdict about every recipient taken and without one (SMTP_CLIENT_REST); a site verdict, or any
  * while none is taken (SMTP_CLIENT_FAILED, a failed connect or lookup), is about every one that had
  * none in this session. Soft verdicts at a non-final server keep them; an ambiguous one never does.
+ * OUTCOME_SCOPE_OWN counts as MESSAGE, but never hides what a server said before it, and where
+ * nothing else decides the feedback is neutral.
  * returns  number of recipients decided */
 uint32_t outcome_decide_rest(struct outcome *o, const struct outcome_verdict *v);
 

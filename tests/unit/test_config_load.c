@@ -84,6 +84,39 @@ static const struct mistake mistakes[] = {
     {"hostname = \"a b\"", "f:1: hostname: \"a b\" is not a host name; write"},
     {"transport \"a b\" {}", "f:1: transport: \"a b\" is not a usable name; write"},
     {"map_size = 16M", "f: spool_reserve: it leaves nothing of map_size; write less"},
+    /* sources and pools */
+    {"source \"a b\" {}", "f:1: source: \"a b\" is not a usable name; write"},
+    {"source a {\n address = \"::1\" }",
+     "f:2: address: \"::1\" is not an IPv4 address; write one, such as 192.0.2.1"},
+    {"source a {\n address6 = \"127.0.0.1\" }",
+     "f:2: address6: \"127.0.0.1\" is not an IPv6 address; write one, such as 2001:db8::1"},
+    {"source a {\n address = \"0.0.0.0\" }", "f:2: address: nothing can be sent from 0.0.0.0;"},
+    {"source a {\n address6 = \"fe80::1\" }", "f:2: address6: nothing can be sent from fe80::1;"},
+    {"source a {\n helo_name = \"a b\" }", "f:2: helo_name: \"a b\" is not a host name; write"},
+    {"source a { address = 127.0.0.1\n haproxy = \"127.0.0.1\" }",
+     "f:2: haproxy: \"127.0.0.1\" is not a numeric address with port; write ADDR:PORT"},
+    {"source a { address = 127.0.0.1\n haproxy = \"127.0.0.1:1\"\n socks5 = \"127.0.0.1:2\" }",
+     "f:3: socks5: source \"a\" has haproxy already; keep one of them"},
+    {"source a {\n haproxy = \"127.0.0.1:1\" }",
+     "f:2: haproxy: the proxy must be told an address to connect from; write address"},
+    {"source a { socks5 = \"127.0.0.1:1\"\n address = 127.0.0.1 }",
+     "f:2: address: a SOCKS proxy chooses the address; remove it"},
+    {"source a { socks5 = \"127.0.0.1:1\"\n socks5_user = u }",
+     "f:2: socks5_user: it needs socks5_password_file beside it"},
+    {"source a {\n socks5_user = u }", "f:2: socks5_user: there is no SOCKS proxy; write socks5"},
+    {"source a {\n socks5_password_file = u }", "f:2: socks5_password_file: there is no SOCKS"},
+    {"source a {} pool p {\n sources = {a, b} }",
+     "f:2: sources: there is no source \"b\"; name sources of this file"},
+    {"source a {} pool p {\n sources = {a, a} }", "f:2: sources: source \"a\" is there twice;"},
+    {"source a {} pool p { sources = {a}\n weights = {1, 2} }",
+     "f:2: weights: there are 2 for 1 sources; write one for each source"},
+    {"source a {} pool p { sources = {a}\n weights = {-1} }", "f:2: weights: -1 is out of range"},
+    {"source a {} pool p { sources = {a}\n weights = {0} }", "f:2: weights: all of them are 0"},
+    {"\npool p {}", "f:2: sources: pool \"p\" is empty; write sources ="},
+    {"\npool p { sources = {} }", "f:2: sources: pool \"p\" is empty; write sources ="},
+    {"transport a {\n source_pool = p }",
+     "f:2: source_pool: there is no pool \"p\"; name one that this file defines"},
+    {"source_pool = p\ntransport a {}", "f:1: source_pool: there is no pool \"p\"; name one"},
     /* syntax */
     {"\nspool {\n", "f:2: syntax: this brace is never closed; write }"},
     {"dns { servers = {\n", "f:1: syntax: this brace is never closed; write }"},
@@ -182,6 +215,41 @@ static void warnings_and_corrections(void **state)
     config_free(s.config);
 }
 
+static void sources_and_pools(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_load(&s, ROUTED "source_pool = p\n"
+                           "source a { address = 127.0.0.1 helo_name = a.example }\n"
+                           "source b { address = 192.0.2.77 haproxy = \"[::1]:1\" }\n"
+                           "source c { socks5 = \"127.0.0.1:1080\" socks5_user = u\n"
+                           " socks5_password_file = \"/p\" }\n"
+                           "pool p { sources = {b, a} weights = {3, 0} }\n"
+                           "pool q { sources = {c} }\ntransport t { source_pool = q }\n");
+    assert_int_equal(s.err, 0);
+    assert_int_equal(s.warnings, 0);
+    const struct config *c = s.config;
+    assert_int_equal(c->egress_source_count, 3);
+    assert_int_equal(c->egress_sources[0].address.family, 4);
+    assert_string_equal(c->egress_sources[0].helo_name, "a.example");
+    assert_int_equal(c->egress_sources[1].haproxy.address.ss_family, AF_INET6);
+    assert_string_equal(c->egress_sources[2].socks5_user, "u");
+    const struct config_egress_pool *p = c->transports[0].pool;
+    assert_ptr_equal(p, &c->egress_pools[0]);
+    assert_ptr_equal(p->sources[0], &c->egress_sources[1]);
+    assert_ptr_equal(p->sources[1], &c->egress_sources[0]);
+    assert_int_equal(p->weights.items[0], 3);
+    assert_int_equal(p->weights.items[1], 0);
+    assert_ptr_equal(c->transports[1].pool, &c->egress_pools[1]);
+    assert_int_equal(c->egress_pools[1].weights.items[0], 1);
+    config_free(s.config);
+    sample_load(&s, ROUTED "source a {\n address = 192.0.2.77 }\n");
+    assert_int_equal(s.err, 0);
+    assert_non_null(strstr(s.said, "f:3: address: warning: this machine has no address "
+                                   "192.0.2.77; until it has, connections from source \"a\" fail"));
+    config_free(s.config);
+}
+
 static void write_file(const char *path, const char *text)
 {
     FILE *f = fopen(path, "w");
@@ -245,7 +313,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_mistake_has_its_line), cmocka_unit_test(many_mistakes_at_once),
         cmocka_unit_test(precedence_of_values),      cmocka_unit_test(warnings_and_corrections),
-        cmocka_unit_test(files_and_includes),        cmocka_unit_test(quoting_and_comments),
+        cmocka_unit_test(sources_and_pools),         cmocka_unit_test(files_and_includes),
+        cmocka_unit_test(quoting_and_comments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

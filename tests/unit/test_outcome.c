@@ -280,6 +280,40 @@ static void test_neutral(void **state)
     outcome_fini(&o);
 }
 
+/* An address that cannot be reached for a reason of ours: before or after one whose server failed,
+ * alone, and before one that works. */
+static void test_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *order; /* o: own, s: site, d: delivered */
+        enum outcome_feedback feedback;
+        const char *status;
+    } cases[] = {
+        {"o", OUTCOME_NEUTRAL, "4.4.0"},   {"oo", OUTCOME_NEUTRAL, "4.4.0"},
+        {"os", OUTCOME_NEGATIVE, "4.4.2"}, {"so", OUTCOME_NEGATIVE, "4.4.2"},
+        {"od", OUTCOME_POSITIVE, "2.0.0"}, {"sood", OUTCOME_POSITIVE, "2.0.0"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct outcome o;
+        struct outcome_reason reason;
+        assert_int_equal(outcome_init(&o, 1), 0);
+        for (const char *at = cases[i].order; *at != '\0'; at++) {
+            struct outcome_verdict v = *at == 'o'
+                                           ? verdict(OUTCOME_SOFT, OUTCOME_SCOPE_OWN, "4.4.0")
+                                       : *at == 's' ? verdict(OUTCOME_SOFT, SITE, "4.4.2")
+                                                    : verdict(OUTCOME_SUCCESS, MESSAGE, "2.0.0");
+            outcome_session_begin(&o, at[1] == '\0');
+            (void)outcome_decide_rest(&o, &v);
+            outcome_session_end(&o, *at == 'd');
+        }
+        outcome_finish(&o);
+        assert_int_equal(outcome_feedback(&o, &reason), cases[i].feedback);
+        assert_string_equal(o.recipients[0].status.text, cases[i].status);
+        outcome_fini(&o);
+    }
+}
+
 /* Texts are cut to their limits between characters. */
 static void test_long_text(void **state)
 {
@@ -313,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_ambiguous_spares_the_kept),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_neutral),
+        cmocka_unit_test(test_own),
         cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

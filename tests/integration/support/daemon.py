@@ -33,11 +33,12 @@ class Sluice:
     options    top level; over quick defaults (short backoff, short queue runs)
     listener   options of the one listener
     transports {name: options}
+    sources, pools  {name: options}
     routes     {pattern: (transport, nexthop or None)}
     """
 
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
-                 dns=None, env=None, address='127.0.0.1'):
+                 sources=None, pools=None, dns=None, env=None, address='127.0.0.1'):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
@@ -56,6 +57,7 @@ class Sluice:
                         'spool_reserve': '0', 'spool_ballast': '0', **(options or {})}
         self.listener = {'relay_from': ['127.0.0.0/8'], **(listener or {})}
         self.transports = transports or {'smtp': {}}
+        self.sources, self.pools = sources or {}, pools or {}
         self.routes = routes or {'*': ('smtp', None)}
         # Nothing may leave the machine: without a server of its own a test resolves nothing.
         self.dns = {'servers': ['127.0.0.1:9'], 'timeout': '1s', 'tries': 1, **(dns or {})}
@@ -69,6 +71,9 @@ class Sluice:
         text += section('event_log', {'path': self.events_path})
         text += section('dns', self.dns)
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
+        for kind, items in (('source', self.sources), ('pool', self.pools)):
+            for name, options in items.items():
+                text += section(f'{kind} "{name}"', options)
         for name, options in self.transports.items():
             text += section(f'transport "{name}"', options)
         for pattern, (transport, nexthop) in self.routes.items():

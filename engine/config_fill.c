@@ -1,0 +1,152 @@
+/* Owns the way from libconfuse's tree to struct config: each option of the table into its field.
+ * Called by config_load.c; says nothing about mistakes, which were complained about before.
+ *
+ * The `def` members of an option belong to us (there are no defaults in libconfuse's sense): number
+ * holds the line that set the option, fpnumber the index of the file. */
+#include "engine/config_fill.h"
+
+#include "engine/config_value.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static cfg_t *section_at(cfg_t *root, enum config_section section, size_t index)
+{
+    if (section == CONFIG_SECTION_GLOBAL) {
+        return root;
+    }
+    return cfg_getnsec(root, config_sections[section].name, (unsigned)index);
+}
+
+static cfg_opt_t *set_option(cfg_t *cfg, const char *name)
+{
+    cfg_opt_t *opt = cfg == NULL ? NULL : cfg_getopt(cfg, name);
+    return opt != NULL && opt->def.number != 0 ? opt : NULL;
+}
+
+struct config_place config_fill_place(cfg_t *root, enum config_section section, size_t index,
+                                      const char *name)
+{
+    cfg_t *cfg = section_at(root, section, index);
+    cfg_opt_t *opt = name == NULL ? NULL : set_option(cfg, name);
+    if (opt == NULL && name != NULL && section == CONFIG_SECTION_TRANSPORT) {
+        opt = set_option(root, name);
+    }
+    if (opt == NULL && config_sections[section].title != NULL) {
+        opt = set_option(cfg, CONFIG_START_OPTION);
+    }
+    if (opt == NULL) {
+        return (struct config_place){0, 0};
+    }
+    return (struct config_place){(size_t)opt->def.fpnumber, (unsigned)opt->def.number};
+}
+
+/* Store the values of one option; what config_value_check refused has been complained about. */
+static int fill_option(const struct config_option *o, cfg_opt_t *opt, void *field)
+{
+    char why[CONFIG_WHY_BYTES];
+    unsigned count = cfg_opt_size(opt);
+    if (count == 0) {
+        return config_option_is_list(o) ? config_value_set(o, NULL, 0, field) : 0;
+    }
+    const char **items = calloc(count, sizeof(*items));
+    size_t good = 0;
+    if (items == NULL) {
+        return -ENOMEM;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        const char *text = cfg_opt_getnstr(opt, i);
+        if (text != NULL && config_value_check(o, text, why) == 0) {
+            items[good++] = text;
+        }
+    }
+    int err = good == 0 ? 0 : config_value_set(o, items, good, field);
+    free(items);
+    return err;
+}
+
+/* All options of one section into its struct: the section's value, else the top level's, else the
+ * default. */
+static int fill_section(cfg_t *root, enum config_section section, size_t index, void *base)
+{
+    cfg_t *cfg = section_at(root, section, index);
+    int err = 0;
+    for (size_t i = 0; i < config_option_count && err == 0; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->section != section) {
+            continue;
+        }
+        char *field = (char *)base + o->offset;
+        cfg_opt_t *opt = set_option(cfg, o->name);
+        if (opt == NULL && section == CONFIG_SECTION_TRANSPORT) {
+            opt = set_option(root, o->name);
+        }
+        if (o->initial != NULL) {
+            err = config_value_set(o, &o->initial, 1, field);
+        }
+        if (err == 0 && opt != NULL) {
+            err = fill_option(o, opt, field);
+        }
+    }
+    return err;
+}
+
+/* Sections that may stand several times: each kind is an array of structs in struct config. */
+struct array {
+    enum config_section section;
+    size_t item_bytes, title; /* offset of the title in an item */
+    size_t items, count;      /* offsets in struct config */
+};
+
+#define ARRAY(section, field, number, title)                                                       \
+    {                                                                                              \
+        section, sizeof(*((struct config *)0)->field),                                             \
+            offsetof(__typeof__(*((struct config *)0)->field), title),                             \
+            offsetof(struct config, field), offsetof(struct config, number)                        \
+    }
+
+static const struct array arrays[] = {
+    ARRAY(CONFIG_SECTION_LISTENER, listeners, listener_count, name),
+    ARRAY(CONFIG_SECTION_SOURCE, egress_sources, egress_source_count, name),
+    ARRAY(CONFIG_SECTION_POOL, egress_pools, egress_pool_count, name),
+    ARRAY(CONFIG_SECTION_TRANSPORT, transports, transport_count, name),
+    ARRAY(CONFIG_SECTION_ROUTE, routes, route_count, pattern),
+};
+
+static int fill_array(cfg_t *root, const struct array *a, struct config *c)
+{
+    size_t count = cfg_size(root, config_sections[a->section].name);
+    if (count == 0) {
+        return 0;
+    }
+    char *items = calloc(count, a->item_bytes);
+    if (items == NULL) {
+        return -ENOMEM;
+    }
+    memcpy((char *)c + a->items, &items, sizeof(items));
+    memcpy((char *)c + a->count, &count, sizeof(count)); /* config_free finds what is half filled */
+    int err = 0;
+    for (size_t i = 0; i < count && err == 0; i++) {
+        char *item = items + i * a->item_bytes;
+        char *title = strdup(cfg_title(section_at(root, a->section, i)));
+        memcpy(item + a->title, &title, sizeof(title));
+        err = title == NULL ? -ENOMEM : fill_section(root, a->section, i, item);
+    }
+    return err;
+}
+
+int config_fill(cfg_t *root, struct config *c)
+{
+    static const enum config_section single[] = {CONFIG_SECTION_GLOBAL, CONFIG_SECTION_SPOOL,
+                                                 CONFIG_SECTION_EVENT_LOG, CONFIG_SECTION_CONTROL};
+    int err = 0;
+    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]) && err == 0; i++) {
+        err = fill_section(root, single[i], 0, c);
+    }
+    err = err < 0 ? err : fill_section(root, CONFIG_SECTION_DNS, 0, &c->dns);
+    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]) && err == 0; i++) {
+        err = fill_array(root, &arrays[i], c);
+    }
+    return err;
+}
