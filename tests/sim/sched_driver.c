@@ -3,23 +3,13 @@
 #include "sched/candidate.h"
 #include "sched/sched.h"
 #include "sched/transport.h"
+#include "tests/sim/flight_model.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MESSAGES    64
-#define RECIPIENTS  24
-#define CONNECTIONS 16
-#define DOMAINS     6
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#define MESSAGES   64
+#define RECIPIENTS 24
+#define DOMAINS    6
 
 enum recipient_state { UNREAD, WAITING, BUSY, SETTLED };
 
@@ -28,12 +18,6 @@ struct message {
     uint32_t count, read;
     struct sched_recipient recipients[RECIPIENTS];
     enum recipient_state states[RECIPIENTS];
-};
-
-struct connection_model {
-    bool is_open;
-    struct sched_entry *entry; /* NULL: idle */
-    struct sched_destination *destination;
 };
 
 struct question {
@@ -49,9 +33,8 @@ struct driver {
     usec_t now;
     uint64_t next_id;
     struct message messages[MESSAGES]; /* of id at id % MESSAGES */
-    struct connection_model connections[CONNECTIONS];
+    struct flight_model flights;
     struct question *questions;
-    unsigned busy;
     long objects, hosts;
     long fail_after; /* allocations; < 0: never */
 };
@@ -74,7 +57,7 @@ static void release(void *ctx, void *obj)
     free(obj);
 }
 
-/* Hosts are counted objects of one byte, so that a late or double release is seen by ASan. */
+/* Hosts are counted objects, so that a late or double release is seen by ASan. */
 static void release_hosts(void *ctx, void *hosts)
 {
     struct driver *d = ctx;
@@ -134,7 +117,7 @@ static void check(struct driver *d)
         (void)fprintf(stderr, "sched_check: %s\n", fault.text);
         abort();
     }
-    REQUIRE(sched_in_flight(d->sched) == d->busy);
+    REQUIRE(sched_in_flight(d->sched) == d->flights.count);
     check_candidate(d);
 }
 
@@ -178,6 +161,10 @@ static void configure(struct driver *d)
     c->must_resolve = take(d, 2) == 0;
     c->unasked_selection = take(d, 2) == 0;
     c->feedback_debug = take(d, 2) == 0;
+    c->pipeline_depth = take(d, 3) == 0 ? 1 : 1 + (int)take(d, 6);
+    c->connection_age_limit = take(d, 3) == 0 ? USEC_PER_SEC * take(d, 20) : 0;
+    c->connection_reuse_limit = take(d, 3) == 0 ? (int)take(d, 5) : 0;
+    c->host_concurrency_limit = take(d, 2) == 0 ? (int)take(d, 5) : 0;
     c->max_message_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
     c->scale_max_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
 }
@@ -255,14 +242,10 @@ static void deliver(struct driver *d, const struct sched_action *a)
     const uint32_t *indexes = sched_entry_indexes(a->entry, &count);
     int limit = d->config.destination_recipient_limit;
     REQUIRE(limit == 0 || count <= (uint32_t)limit);
-    move(a->handle, indexes, count, WAITING, BUSY);
-    REQUIRE(a->connection < (uint32_t)d->config.process_limit);
-    struct connection_model *c = &d->connections[a->connection];
-    REQUIRE(c->entry == NULL && c->is_open == !a->connection_is_new);
-    REQUIRE(a->connection_is_new || c->destination == a->destination);
-    *c = (struct connection_model){true, a->entry, a->destination};
+    bool is_back;
+    (void)flight_deliver(&d->flights, a, d->now, &is_back);
+    move(a->handle, indexes, count, is_back ? BUSY : WAITING, BUSY);
     REQUIRE((a->hosts != NULL) == d->config.must_resolve || !a->connection_is_new);
-    d->busy++;
 }
 
 static void ask(struct driver *d, struct sched_destination *destination)
@@ -298,9 +281,10 @@ static void act(struct driver *d, const struct sched_action *a)
         ask(d, a->destination);
         break;
     case SCHED_CLOSE:
-        REQUIRE(d->connections[a->connection].is_open);
-        REQUIRE(d->connections[a->connection].entry == NULL);
-        d->connections[a->connection] = (struct connection_model){0};
+        flight_close(&d->flights, a->connection);
+        break;
+    case SCHED_EXHAUSTED:
+        flight_exhaust(&d->flights, a);
         break;
     case SCHED_DEFER:
     case SCHED_BOUNCE:
@@ -318,11 +302,11 @@ static void act(struct driver *d, const struct sched_action *a)
     case SCHED_FINISHED:
         finish(m);
         break;
-    case SCHED_EXHAUSTED:
     case SCHED_NONE:
     default:
         REQUIRE(false);
     }
+    d->flights.is_delayed = a->kind != SCHED_DELIVER && a->kind != SCHED_EXHAUSTED;
 }
 
 static void pull(struct driver *d, unsigned most)
@@ -331,6 +315,8 @@ static void pull(struct driver *d, unsigned most)
     for (; most > 0; most--) {
         if (!sched_pull(d->sched, &a, d->now)) {
             REQUIRE(a.kind == SCHED_NONE && sched_wake_at(d->sched) > d->now);
+            d->flights.is_delayed = false;
+            flight_check_idle(&d->flights);
             return;
         }
         act(d, &a);
@@ -338,33 +324,73 @@ static void pull(struct driver *d, unsigned most)
     }
 }
 
-static void report(struct driver *d, unsigned which)
+static struct sched_outcome take_outcome(struct driver *d, const struct flight *f)
 {
     static const struct sched_reason reasons[] = {{"4.4.1", "refused"}, {"x", ""}};
-    for (unsigned i = 0; i < CONNECTIONS; i++) {
-        struct connection_model *c = &d->connections[(which + i) % CONNECTIONS];
-        if (c->entry == NULL) {
+    unsigned kind = take(d, 8);
+    struct sched_outcome o = {
+        .entry = f->entry,
+        .feedback = kind < 2   ? SCHED_NEGATIVE
+                    : kind < 3 ? SCHED_NEUTRAL
+                               : SCHED_POSITIVE,
+        .has_deferred = kind % 2 == 0,
+        .connection_open = take(d, 2) == 0,
+        .reason = kind == 0 ? NULL : &reasons[kind % 2],
+        .depth = (uint16_t)take(d, 8),
+        .server_notes = 1u << take(d, 4),
+    };
+    unsigned more = take(d, 16);
+    o.is_out_of_step = more == 1;
+    if (f->place == FLIGHT_CARRIED && more > 8) {
+        o.again = true;
+        o.feedback = SCHED_NEUTRAL;
+        o.server_tried = more % 2 == 0;
+        o.server_failed = more >= 12;
+    } else {
+        o.server_failed = more > 0 && o.feedback == SCHED_NEGATIVE;
+    }
+    o.connection_open = o.connection_open && !o.server_failed;
+    return o;
+}
+
+static void report(struct driver *d, unsigned which)
+{
+    for (unsigned i = 0; i < FLIGHTS; i++) {
+        struct flight *f = &d->flights.flights[(which + i) % FLIGHTS];
+        if (f->entry == NULL || f->place == FLIGHT_DISPLACED) {
             continue;
         }
-        unsigned kind = take(d, 8);
-        struct sched_outcome o = {
-            .entry = c->entry,
-            .feedback = kind < 2   ? SCHED_NEGATIVE
-                        : kind < 3 ? SCHED_NEUTRAL
-                                   : SCHED_POSITIVE,
-            .has_deferred = kind % 2 == 0,
-            .connection_open = take(d, 2) == 0,
-            .reason = kind == 0 ? NULL : &reasons[kind % 2],
-        };
-        uint32_t count;
-        const uint32_t *indexes = sched_entry_indexes(c->entry, &count);
-        move(sched_entry_handle(c->entry), indexes, count, BUSY, SETTLED);
-        c->entry = NULL;
-        c->is_open = o.connection_open;
-        d->busy--;
+        struct sched_outcome o = take_outcome(d, f);
+        if (!o.again) {
+            uint32_t count;
+            const uint32_t *indexes = sched_entry_indexes(f->entry, &count);
+            move(sched_entry_handle(f->entry), indexes, count, BUSY, SETTLED);
+        }
+        flight_report(&d->flights, f, &o, d->now);
         sched_report(d->sched, &o, d->now);
         return;
     }
+}
+
+static void take_servers(struct driver *d, struct flight_hosts *hosts)
+{
+    *hosts = (struct flight_hosts){.count = take(d, 7)};
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        hosts->servers[i] = (struct sched_server){
+            .key = {(uint8_t)take(d, HOSTS)}, .key_len = 1, .preference = (uint16_t)take(d, 3)};
+    }
+}
+
+/* It had no memory for them, and the destination is there to remember. */
+static bool has_dropped_servers(const struct driver *d, const struct sched_hosts_result *r)
+{
+    list_foreach(destination, &d->sched->destinations, const struct sched_destination, all)
+    {
+        if (destination == r->destination) {
+            return r->server_count > 0 && destination->server_count == 0;
+        }
+    }
+    return false;
 }
 
 static void answer(struct driver *d, unsigned which)
@@ -391,10 +417,25 @@ static void answer(struct driver *d, unsigned which)
     };
     free(asked);
     if (r.resolution == SCHED_RESOLVED) {
-        r.hosts = malloc(1);
+        struct flight_hosts *hosts = malloc(sizeof(*hosts));
+        REQUIRE(hosts != NULL);
+        take_servers(d, hosts);
+        r.hosts = hosts;
+        r.servers = hosts->servers;
+        r.server_count = hosts->count;
         d->hosts++;
     }
+    /* Without entries the destination may go, and its hosts with it. */
+    struct flight_hosts known = {0};
+    if (r.hosts != NULL) {
+        known = *(struct flight_hosts *)r.hosts;
+    }
     sched_resolved(d->sched, &r, d->now);
+    if (has_dropped_servers(d, &r)) {
+        known.count = 0;
+        ((struct flight_hosts *)r.hosts)->count = 0;
+    }
+    flight_resolved(&d->flights, r.destination, &known);
 }
 
 static void lose(struct driver *d, unsigned which)
@@ -408,8 +449,9 @@ static void lose(struct driver *d, unsigned which)
         act(d, &a);
     }
     sched_connection_closed(d->sched, which, d->now);
-    if (d->connections[which].entry == NULL) {
-        d->connections[which].is_open = false;
+    struct flight_connection *c = &d->flights.connections[which];
+    if (c->in_flight == 0) {
+        c->is_open = false;
     }
 }
 
@@ -440,7 +482,7 @@ static void step(struct driver *d)
     case 6:
     case 7:
     case 8:
-        report(d, take(d, CONNECTIONS));
+        report(d, take(d, 64));
         break;
     case 9:
         d->now += take(d, 10) * USEC_PER_SEC / 2;
@@ -466,10 +508,11 @@ static void step(struct driver *d)
             d->fail_after = take(d, 12);
             submit(d);
             answer_reads(d);
+            answer(d, take(d, 4));
             d->fail_after = -1;
             break;
         default:
-            d->now += take(d, 60) * USEC_PER_SEC;
+            d->now += take(d, 60) * (take(d, 4) == 0 ? 60 : 1) * USEC_PER_SEC;
             break;
         }
     }
@@ -495,7 +538,7 @@ static void drain(struct driver *d)
         report(d, round);
         check(d);
         usec_t wake = sched_wake_at(d->sched);
-        if (d->busy == 0 && d->questions == NULL && wake != USEC_NEVER && wake > d->now) {
+        if (d->flights.count == 0 && d->questions == NULL && wake != USEC_NEVER && wake > d->now) {
             d->now = wake;
         }
     }
@@ -535,6 +578,8 @@ void sched_driver_run(const uint8_t *data, size_t size)
     const struct sched_host host = {allocate, release, release, d};
     d->sched = sched_new(&d->config, &host, release_hosts, 0);
     REQUIRE(d->sched != NULL);
+    d->flights.config = d->config;
+    d->flights.sched = d->sched;
     while (has_input(d)) {
         step(d);
     }

@@ -97,11 +97,36 @@ static void log_recipients(struct bed *b, const struct sched_action *a, const ch
     append(b->log, line, "; ");
 }
 
+/* The first letter of the word of that number in the hosts, which are text. */
+static char server_of(const struct sched_action *a)
+{
+    const char *word = a->hosts;
+    for (uint32_t i = 0; i < a->server; i++) {
+        word = strchr(word, ' ') + 1;
+    }
+    return *word;
+}
+
 static void deliver(struct bed *b, const struct sched_action *a)
 {
     assert_true(b->delivered + 1 < BED_DELIVERIES);
+    if (a->connection_is_new) {
+        bool is_named = false;
+        for (unsigned i = 0; i < b->named_count; i++) {
+            is_named = is_named || b->named[i] == a->hosts;
+        }
+        b->server_at[a->connection] = is_named ? server_of(a) : '-';
+    }
     b->deliveries[++b->delivered] = (struct bed_delivery){
-        a->entry, (char)a->message_id, a->connection, a->connection_is_new, a->hosts};
+        .entry = a->entry,
+        .letter = (char)a->message_id,
+        .connection = a->connection,
+        .is_new = a->connection_is_new,
+        .is_last_server = a->is_last_server,
+        .server = b->server_at[a->connection],
+        .server_notes = a->server_notes,
+        .hosts = a->hosts,
+    };
     struct slice name = sched_destination_name(a->destination);
     (void)snprintf(b->text, BED_TEXT, "%c " SLICE_FMT, (char)a->message_id, SLICE_ARG(name));
     uint32_t count;
@@ -150,6 +175,12 @@ static void act(struct bed *b, const struct sched_action *a)
         message_of(b, (char)a->message_id)->is_active = false;
         break;
     case SCHED_EXHAUSTED:
+        (void)snprintf(line, sizeof(line), "exhausted %c", (char)a->message_id);
+        append(b->log, line, "; ");
+        assert_true(b->delivered + 1 < BED_DELIVERIES);
+        b->deliveries[++b->delivered] =
+            (struct bed_delivery){.entry = a->entry, .letter = (char)a->message_id};
+        break;
     case SCHED_NONE:
     default:
         fail();
@@ -279,6 +310,65 @@ void bed_resolved(struct bed *b, unsigned asked, enum sched_resolution resolutio
     b->hosts += resolution == SCHED_RESOLVED;
     sched_resolved(b->sched, &r, b->now);
     settle(b);
+}
+
+void bed_servers(struct bed *b, unsigned asked, const char *servers)
+{
+    struct sched_server list[SCHED_SERVERS_MAX] = {0};
+    uint32_t count = 0;
+    for (const char *word = servers - 1; word != NULL; word = strchr(word + 1, ' ')) {
+        list[count].key[0] = (uint8_t)word[1];
+        list[count].key_len = 1;
+        list[count++].preference = (uint16_t)strtoul(word + 2, NULL, 10);
+    }
+    assert_true(asked < b->asked_count && b->asked[asked] != NULL);
+    struct sched_hosts_result r = {
+        .destination = b->asked[asked],
+        .resolution = SCHED_RESOLVED,
+        .hosts = (void *)(uintptr_t)servers,
+        .expires = USEC_NEVER,
+        .servers = list,
+        .server_count = count,
+    };
+    b->asked[asked] = NULL;
+    b->hosts++;
+    assert_true(b->named_count < 16);
+    b->named[b->named_count++] = servers;
+    sched_resolved(b->sched, &r, b->now);
+    settle(b);
+}
+
+void bed_outcome(struct bed *b, unsigned number, struct sched_outcome o)
+{
+    assert_non_null(b->deliveries[number].entry);
+    o.entry = b->deliveries[number].entry;
+    b->deliveries[number].entry = NULL;
+    sched_report(b->sched, &o, b->now);
+    check(b);
+}
+
+const char *bed_place(struct bed *b)
+{
+    if (strcmp(bed_select(b), "none") != 0) {
+        const struct bed_delivery *d = &b->deliveries[b->delivered];
+        (void)snprintf(b->text, BED_TEXT, "%c%u%s", d->server, d->connection, d->is_new ? "+" : "");
+    }
+    return b->text;
+}
+
+const char *bed_host(struct bed *b, char server)
+{
+    static const char *const states[] = {"unused", "closed", "idle", "active", "retry"};
+    struct sched_host_view v;
+    uint64_t cursor = 0;
+    while (sched_view_hosts(b->sched, &cursor, &v)) {
+        if (v.key_len == 1 && v.key[0] == server) {
+            (void)snprintf(b->text, BED_TEXT, "%s %d %d %d", states[v.state], v.connections,
+                           v.in_flight, v.failures);
+            return b->text;
+        }
+    }
+    return "-";
 }
 
 void bed_advance(struct bed *b, usec_t seconds)

@@ -22,6 +22,9 @@ struct bed_delivery {
     char letter;
     uint32_t connection;
     bool is_new;
+    bool is_last_server;
+    char server; /* letter of the host the connection goes to; '-' without a name */
+    uint32_t server_notes;
     void *hosts;
 };
 
@@ -32,8 +35,11 @@ struct bed {
     struct bed_message messages[BED_LETTERS];
     struct bed_delivery deliveries[BED_DELIVERIES]; /* number 1 is at [1] */
     unsigned delivered;
+    char server_at[1000];                /* of each connection */
     struct sched_destination *asked[16]; /* of RESOLVE, in order */
     unsigned asked_count;
+    const char *named[16]; /* hosts given by bed_servers */
+    unsigned named_count;
     char log[BED_TEXT];  /* every other action since bed_log, separated by "; " */
     char text[BED_TEXT]; /* what the last call returned */
     long objects;        /* allocated and not freed */
@@ -57,6 +63,15 @@ void bed_report(struct bed *b, unsigned number, enum bed_outcome outcome);
 void bed_report_open(struct bed *b, unsigned number); /* positive, the connection stays open */
 void bed_resolved(struct bed *b, unsigned asked, enum sched_resolution resolution, void *hosts,
                   usec_t expires);
+/* Resolved: hosts by letter with their preferences, "x10 y10 z20"; the text stays valid. */
+void bed_servers(struct bed *b, unsigned asked, const char *servers);
+/* Any report; the entry is filled in. With `again` the number is used up: it comes back with
+ * another one, by a further delivery or as "exhausted LETTER" in the log. */
+void bed_outcome(struct bed *b, unsigned number, struct sched_outcome o);
+/* Where the next entry goes: "x0+" is a new connection 0 to host x, "x0" the same used again. */
+const char *bed_place(struct bed *b);
+/* "retry 2 0 5": state, connections, entries, failures of a host; "-" when it is not known. */
+const char *bed_host(struct bed *b, char server);
 void bed_advance(struct bed *b, usec_t seconds);
 /* What the core did beside deliveries since the last call of this function. */
 const char *bed_log(struct bed *b);

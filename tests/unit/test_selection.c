@@ -74,7 +74,7 @@ static void no_look_in_vain(void **state)
     bed_message(&b, 'B', "b@aa");
     assert_string_equal(bed_select(&b), "A aa a@aa");
     assert_string_equal(bed_select(&b), "none");
-    assert_int_equal(b.sched->with_work, 0);
+    assert_int_equal(b.sched->with_work[OPEN_NOW] + b.sched->with_work[OPEN_SLOT], 0);
     assert_ptr_equal(b.sched->current, job_find(b.sched, 'B'));
     assert_false(job_is_blocked(b.sched, job_find(b.sched, 'B')));
     bed_message(&b, 'C', "c@cc");

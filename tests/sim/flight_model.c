@@ -1,0 +1,208 @@
+#include "tests/sim/flight_model.h"
+
+#include "sched/transport.h"
+
+static unsigned host_of(const struct sched_action *a)
+{
+    const struct flight_hosts *hosts = a->hosts;
+    if (hosts == NULL || hosts->count == 0) {
+        REQUIRE(a->server == 0 && a->server_notes == 0);
+        return NO_HOST;
+    }
+    REQUIRE(a->server < hosts->count);
+    return hosts->servers[a->server].key[0];
+}
+
+static bool find_view(const struct flight_model *m, unsigned host, struct sched_host_view *ret)
+{
+    uint64_t cursor = 0;
+    while (sched_view_hosts(m->sched, &cursor, ret)) {
+        REQUIRE(ret->key_len == 1 && ret->key[0] < HOSTS);
+        if (ret->key[0] == host) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void open_connection(struct flight_model *m, const struct sched_action *a, usec_t now)
+{
+    struct flight_connection *c = &m->connections[a->connection];
+    REQUIRE(!c->is_open && c->in_flight == 0);
+    *c = (struct flight_connection){.is_open = true,
+                                    .depth = 1,
+                                    .host = host_of(a),
+                                    .opened = now,
+                                    .destination = a->destination};
+    if (c->host == NO_HOST) {
+        return;
+    }
+    int open = 0;
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        open += m->connections[i].is_open && m->connections[i].host == c->host;
+    }
+    REQUIRE(m->config.host_concurrency_limit == 0 || open <= m->config.host_concurrency_limit);
+    struct sched_host_view v;
+    REQUIRE(find_view(m, c->host, &v));
+    REQUIRE(m->is_delayed || v.connections == open);
+    REQUIRE(m->is_delayed || v.retry_until <= now);
+    REQUIRE(m->is_delayed || a->server_notes == v.notes);
+}
+
+static void check_reuse(const struct flight_model *m, const struct sched_action *a, usec_t now)
+{
+    const struct flight_connection *c = &m->connections[a->connection];
+    const struct sched_config *config = &m->config;
+    REQUIRE(c->is_open && !c->is_closing && c->destination == a->destination);
+    REQUIRE(m->is_delayed || config->connection_age_limit == 0 ||
+            now - c->opened < config->connection_age_limit);
+}
+
+static struct flight *flight_of(struct flight_model *m, const struct sched_entry *e)
+{
+    for (unsigned i = 0; i < FLIGHTS; i++) {
+        if (m->flights[i].entry == e) {
+            return &m->flights[i];
+        }
+    }
+    return NULL;
+}
+
+struct flight *flight_deliver(struct flight_model *m, const struct sched_action *a, usec_t now,
+                              bool *ret_is_back)
+{
+    REQUIRE(a->connection < (uint32_t)m->config.process_limit);
+    struct flight_connection *c = &m->connections[a->connection];
+    if (a->connection_is_new) {
+        open_connection(m, a, now);
+    } else {
+        check_reuse(m, a, now);
+    }
+    struct flight *f = flight_of(m, a->entry);
+    *ret_is_back = f != NULL;
+    if (f == NULL) {
+        f = flight_of(m, NULL);
+        REQUIRE(f != NULL);
+        *f = (struct flight){.entry = a->entry, .destination = a->destination};
+        m->count++;
+    } else {
+        REQUIRE(f->place == FLIGHT_DISPLACED && f->destination == a->destination);
+    }
+    REQUIRE((f->tried >> c->host & 1) == 0);
+    f->place = FLIGHT_CARRIED;
+    f->connection = a->connection;
+    c->in_flight++;
+    c->carried++;
+    int depth = c->depth < m->config.pipeline_depth ? c->depth : m->config.pipeline_depth;
+    /* A host that keeps quiet for an hour is forgotten. */
+    usec_t broken = m->out_of_step[c->host];
+    if (c->host != NO_HOST && broken > 0 && now < broken + 3600 * USEC_PER_SEC) {
+        depth = 1;
+    }
+    REQUIRE(c->in_flight <= depth || (m->is_delayed && c->in_flight == 1));
+    REQUIRE(m->config.connection_reuse_limit == 0 ||
+            c->carried <= m->config.connection_reuse_limit);
+    return f;
+}
+
+void flight_exhaust(struct flight_model *m, const struct sched_action *a)
+{
+    struct flight *f = flight_of(m, a->entry);
+    REQUIRE(f != NULL && f->place == FLIGHT_DISPLACED && f->destination == a->destination);
+    f->place = FLIGHT_EXHAUSTED;
+    const struct sched_destination *d = a->destination;
+    if (m->is_delayed || d->lacks_hosts || d->window == WINDOW_DEAD) {
+        return;
+    }
+    REQUIRE(d->server_count > 0 || (f->tried >> NO_HOST & 1) != 0);
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        const struct destdb_host *h = d->servers[i].host;
+        REQUIRE((f->tried >> h->key[0] & 1) != 0 || destdb_host_is_waiting(h));
+    }
+}
+
+void flight_close(struct flight_model *m, uint32_t connection)
+{
+    struct flight_connection *c = &m->connections[connection];
+    REQUIRE(c->is_open && c->in_flight == 0);
+    *c = (struct flight_connection){0};
+}
+
+void flight_report(struct flight_model *m, struct flight *f, const struct sched_outcome *o,
+                   usec_t now)
+{
+    if (f->place == FLIGHT_CARRIED) {
+        struct flight_connection *c = &m->connections[f->connection];
+        c->in_flight--;
+        c->is_closing |= !o->connection_open;
+        c->is_open = !c->is_closing || c->in_flight > 0;
+        c->depth = o->depth > 0 ? o->depth : c->depth;
+        if (o->is_out_of_step) {
+            m->out_of_step[c->host] = now + 1;
+        }
+        if (o->again && o->server_tried) {
+            f->tried |= 1u << c->host;
+        }
+    }
+    if (o->again) {
+        f->place = FLIGHT_DISPLACED;
+        return;
+    }
+    f->entry = NULL;
+    m->count--;
+}
+
+void flight_resolved(struct flight_model *m, const struct sched_destination *d,
+                     const struct flight_hosts *hosts)
+{
+    unsigned known = hosts->count == 0 ? 1u << NO_HOST : 0;
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        known |= 1u << hosts->servers[i].key[0];
+    }
+    for (unsigned i = 0; i < FLIGHTS; i++) {
+        if (m->flights[i].destination == d) {
+            m->flights[i].tried &= known;
+        }
+    }
+}
+
+/* A new connection could be opened for a displaced entry. */
+static bool could_open(const struct flight_model *m, const struct flight *f)
+{
+    const struct sched_destination *d = f->destination;
+    int limit = m->config.host_concurrency_limit, best = -1;
+    bool has_room = false;
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        const struct server *server = &d->servers[i];
+        const struct destdb_host *h = server->host;
+        if ((f->tried >> h->key[0] & 1) != 0 || destdb_host_is_waiting(h)) {
+            continue;
+        }
+        bool is_free = limit == 0 || h->busy < limit;
+        if (best < 0 || server->preference < best) {
+            best = server->preference;
+            has_room = is_free;
+        } else if (server->preference == best) {
+            has_room = has_room || is_free;
+        }
+    }
+    return has_room && d->window > d->busy && connection_has_slot(m->sched);
+}
+
+void flight_check_idle(const struct flight_model *m)
+{
+    const struct sched *s = m->sched;
+    const struct sched_config *config = &m->config;
+    for (unsigned i = 0; i < FLIGHTS; i++) {
+        const struct flight *f = &m->flights[i];
+        REQUIRE(f->entry == NULL || f->place != FLIGHT_DISPLACED || !could_open(m, f));
+    }
+    bool is_capped = config->max_message_concurrency > 0 || config->scale_max_concurrency > 0;
+    if (is_capped || s->hold || config->transport_rate_delay > 0) {
+        return;
+    }
+    list_foreach(d, &s->destinations, const struct sched_destination, all)
+    {
+        REQUIRE(d->waiting == 0 || !destination_is_open(s, d));
+    }
+}

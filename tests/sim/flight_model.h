@@ -1,0 +1,74 @@
+/* A model of what is in flight: entries, the connections that carry them, the servers they have
+ * tried. The driver of the scheduler core holds each DELIVER, EXHAUSTED and CLOSE against it;
+ * aborts on the first contradiction. */
+#ifndef TESTS_SIM_FLIGHT_MODEL_H
+#define TESTS_SIM_FLIGHT_MODEL_H
+
+#include "sched/sched.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CONNECTIONS 16
+#define HOSTS       5
+#define FLIGHTS     2048
+#define NO_HOST     HOSTS /* the server without a name */
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* What the hosts pointer of the core points to. */
+struct flight_hosts {
+    uint32_t count;
+    struct sched_server servers[SCHED_SERVERS_MAX]; /* key: one byte, below HOSTS */
+};
+
+struct flight_connection {
+    bool is_open, is_closing;
+    int in_flight, carried, depth;
+    unsigned host;
+    usec_t opened;
+    struct sched_destination *destination;
+};
+
+enum flight_place { FLIGHT_CARRIED, FLIGHT_DISPLACED, FLIGHT_EXHAUSTED };
+
+struct flight {
+    struct sched_entry *entry; /* NULL: unused */
+    struct sched_destination *destination;
+    enum flight_place place;
+    uint32_t connection;
+    unsigned tried; /* bit of each host */
+};
+
+struct flight_model {
+    struct sched_config config;
+    struct sched *sched;
+    struct flight_connection connections[CONNECTIONS];
+    struct flight flights[FLIGHTS];
+    usec_t out_of_step[HOSTS + 1]; /* when it was last; 0 never */
+    unsigned count;                /* entries in flight */
+    bool is_delayed; /* the last action was not a DELIVER: the next may have been decided before
+                      * what happened since */
+};
+
+/* returns the entry's flight: a new one, or that of an entry that comes back */
+struct flight *flight_deliver(struct flight_model *m, const struct sched_action *a, usec_t now,
+                              bool *ret_is_back);
+void flight_exhaust(struct flight_model *m, const struct sched_action *a);
+void flight_close(struct flight_model *m, uint32_t connection);
+/* The shell reports it; before sched_report. */
+void flight_report(struct flight_model *m, struct flight *f, const struct sched_outcome *o,
+                   usec_t now);
+/* The destination's servers are replaced; before sched_resolved. */
+void flight_resolved(struct flight_model *m, const struct sched_destination *d,
+                     const struct flight_hosts *hosts);
+/* sched_pull had nothing: what could be placed must not wait. */
+void flight_check_idle(const struct flight_model *m);
+
+#endif
