@@ -148,21 +148,26 @@ static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *
     done->is_complete = is_complete;
 }
 
-/* The events of the oldest transaction left, or CLOSED: they are made when they are asked for, so
- * that one place holds the text of any number. */
-static void end_next(struct smtp_client *c)
+/* Nothing is in flight any more. */
+static void end_session(struct smtp_client *c)
 {
-    if (c->ring_count > 0) {
-        end_transaction(c, smtp_client_at(c, 0), c->has_head);
-        c->has_head = false;
-        smtp_client_pop(c);
-        return;
-    }
     c->is_ending = false;
     if (c->is_leaving) {
         smtp_client_leave(c);
     } else {
         close_now(c, false);
+    }
+}
+
+/* The events of the oldest transaction left: they are made when they are asked for, so that one
+ * place holds the text of any number. */
+static void end_next(struct smtp_client *c)
+{
+    end_transaction(c, smtp_client_at(c, 0), c->has_head);
+    c->has_head = false;
+    smtp_client_pop(c);
+    if (c->ring_count == 0) {
+        end_session(c);
     }
 }
 
@@ -173,6 +178,9 @@ static void begin_ending(struct smtp_client *c, bool has_head, bool is_leaving)
     c->has_head = has_head;
     if (!is_leaving) {
         buf_clear(&c->out);
+    }
+    if (c->ring_count == 0) {
+        end_session(c);
     }
 }
 

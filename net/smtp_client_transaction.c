@@ -178,6 +178,19 @@ static void reset(struct smtp_client *c, usec_t now)
  * -----------------------------------------------------------------------
  */
 
+/* RSET before MAIL. When it is refused, what the server still holds of the transaction before would
+ * meet that MAIL. */
+static void on_reset(struct smtp_client *c, struct smtp_client_envelope *e)
+{
+    e->is_reset_answered = c->reply.code < 300;
+    if (c->reply.code == 421) {
+        smtp_client_judge_said(c, OUTCOME_STAGE_RSET);
+        smtp_client_lose(c);
+    } else if (!e->is_reset_answered) {
+        smtp_client_protocol_error(c, NULL);
+    }
+}
+
 static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 {
     if (c->reply.code == 421 && !e->is_first) {
@@ -229,13 +242,8 @@ static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited,
                         usec_t now)
 {
     struct smtp_client_envelope *e = smtp_client_at(c, 0);
-    if (awaited == SMTP_CLIENT_AWAITS_RESET && c->reply.code >= 300) {
-        /* What the server still holds of the transaction before would meet this MAIL. */
-        smtp_client_protocol_error(c, NULL);
-        return;
-    }
     if (awaited == SMTP_CLIENT_AWAITS_RESET) {
-        e->is_reset_answered = true;
+        on_reset(c, e);
     } else if (awaited == SMTP_CLIENT_AWAITS_MAIL) {
         on_mail(c, e);
     } else if (awaited == SMTP_CLIENT_AWAITS_RCPT) {
@@ -318,7 +326,7 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
 static void on_last_reset(struct smtp_client *c, bool is_early, usec_t now)
 {
     bool is_sound = !is_early && c->reply.code < 300;
-    c->is_out_of_step = c->is_out_of_step || !is_sound;
+    c->is_out_of_step = c->is_out_of_step || (!is_sound && c->reply.code != 421);
     finish(c, is_sound, now);
 }
 

@@ -21,6 +21,7 @@ struct run {
     struct slice recipients[RECIPIENTS_MAX];
     char names[RECIPIENTS_MAX][16];
     struct buf body; /* wire bytes of the body */
+    bool is_chunk;   /* the body asked for last */
     usec_t now;
 };
 
@@ -89,6 +90,25 @@ void smtp_script_event_text(const struct smtp_client_event *event, char *ret, si
     (void)snprintf(ret, size, "%s%s%s%s", names[event->kind], index, verdict, tail);
 }
 
+/* The text of the script's next event, with its transaction when the script wants it; *ret_event is
+ * of kind NONE when there is none. */
+static void next_event_text(struct run *r, struct smtp_client_event *ret_event, char *ret,
+                            size_t size)
+{
+    (void)smtp_client_next_event(&r->client, ret_event); /* NONE has a text, too */
+    size_t at = 0;
+    if (r->script->is_numbered &&
+        (ret_event->kind == SMTP_CLIENT_WANT_BODY || ret_event->kind == SMTP_CLIENT_STOP_BODY ||
+         ret_event->kind == SMTP_CLIENT_RECIPIENT || ret_event->kind == SMTP_CLIENT_REST ||
+         ret_event->kind == SMTP_CLIENT_DONE || ret_event->kind == SMTP_CLIENT_RETURNED)) {
+        at = (size_t)snprintf(ret, size, "%u ", ret_event->transaction);
+    }
+    smtp_script_event_text(ret_event, ret + at, size - at);
+    if (ret_event->kind == SMTP_CLIENT_WANT_BODY) {
+        r->is_chunk = ret_event->is_chunk;
+    }
+}
+
 /* Every verdict's text keeps the promises of outcome_verdict. */
 static void check_text(struct slice text)
 {
@@ -113,8 +133,7 @@ static void expect_pending(struct run *r)
         const char *step = r->steps[r->step];
         struct smtp_client_event event;
         char text[300];
-        assert_true(smtp_client_next_event(&r->client, &event));
-        smtp_script_event_text(&event, text, sizeof(text));
+        next_event_text(r, &event, text, sizeof(text));
         if (step == NULL || step[0] != '!' || strcmp(text, step + 1) != 0) {
             differs(r, text);
         }
@@ -179,6 +198,13 @@ static void start(struct run *r, const char *words)
 
 static void write_body(struct run *r, const char *text, bool is_all)
 {
+    if (r->is_chunk) {
+        smtp_client_body_progress(&r->client, strlen(text), r->now);
+        if (is_all) {
+            smtp_client_body_sent(&r->client, r->now);
+        }
+        return;
+    }
     struct smtp_wire wire;
     smtp_wire_init(&wire);
     struct slice in = slice_of(text);
@@ -196,7 +222,7 @@ static void write_body(struct run *r, const char *text, bool is_all)
         smtp_client_body_sent(&r->client, r->now);
         struct smtp_wire_check check;
         smtp_wire_check_init(&check);
-        buf_append_slice(&r->body, buf_slice(&r->client.out));
+        buf_append_slice(&r->body, slice_to(buf_slice(&r->client.out), 3));
         assert_true(smtp_wire_check_bytes(&check, buf_slice(&r->body)));
         assert_int_equal(check.state, SMTP_WIRE_ENDED);
         buf_clear(&r->body);
@@ -212,6 +238,16 @@ static void act(struct run *r, const char *what)
         write_body(r, what + 5, true);
     } else if (strncmp(what, "partbody ", 9) == 0) {
         write_body(r, what + 9, false);
+    } else if (strcmp(what, "sent") == 0) {
+        smtp_client_body_sent(c, r->now);
+    } else if (strncmp(what, "wrote ", 6) == 0) {
+        smtp_client_body_progress(c, strtoul(what + 6, NULL, 10), r->now);
+    } else if (strncmp(what, "take ", 5) == 0) {
+        smtp_client_consume(c, strtoul(what + 5, NULL, 10));
+    } else if (strncmp(what, "wait ", 5) == 0) {
+        r->now += (usec_t)strtoul(what + 5, NULL, 10) * USEC_PER_MSEC;
+    } else if (strcmp(what, "full") == 0) {
+        assert_false(smtp_client_can_start(c));
     } else if (strcmp(what, "bodyfail") == 0 || strcmp(what, "bodybad") == 0) {
         smtp_client_body_failed(c, strcmp(what, "bodybad") == 0, SLICE("cannot read"), r->now);
     } else if (strcmp(what, "tls") == 0 || strcmp(what, "tlsfail") == 0) {
@@ -247,8 +283,7 @@ static void expect_event(struct run *r, const char *wanted)
 {
     struct smtp_client_event event;
     char text[300];
-    (void)smtp_client_next_event(&r->client, &event); /* NONE has a text, too */
-    smtp_script_event_text(&event, text, sizeof(text));
+    next_event_text(r, &event, text, sizeof(text));
     if (strcmp(text, wanted) != 0) {
         differs(r, text);
     }
@@ -262,13 +297,16 @@ static void run_once(struct run *r)
     r->now = USEC_PER_SEC;
     r->body = (struct buf){.limit = 0};
     smtp_client_init(&r->client, &r->script->config, &r->script->peer, r->now);
+    if (r->script->depth > 0) {
+        r->client.pace.depth = r->script->depth;
+    }
+    r->is_chunk = false;
     for (r->step = 0; r->steps[r->step] != NULL; r->step++) {
         const char *step = r->steps[r->step];
         if (step[0] != '!' && smtp_client_has_event(&r->client)) {
             struct smtp_client_event event;
             char text[300];
-            (void)smtp_client_next_event(&r->client, &event);
-            smtp_script_event_text(&event, text, sizeof(text));
+            next_event_text(r, &event, text, sizeof(text));
             differs(r, text);
         }
         switch (step[0]) {

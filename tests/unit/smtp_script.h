@@ -7,6 +7,8 @@
  *   "=start 2"           a transaction to r0@b, r1@b (words behind: size=N, 8bit, utf8)
  *   "=body TEXT"         TEXT is written as the body (dot-stuffed), then the body is ended
  *   "=partbody TEXT"     TEXT is written, the body goes on
+ *   "=sent"              the body is queued; "=wrote N": N bytes of bodies are written
+ *   "=take N"            N bytes of out are written; "=wait N": N ms pass; "=full": may not start
  *   "=bodyfail", "=bodybad", "=tls", "=tlsfail", "=quit", "=eof", "=reset", "=timeout" */
 #ifndef TESTS_UNIT_SMTP_SCRIPT_H
 #define TESTS_UNIT_SMTP_SCRIPT_H
@@ -16,6 +18,8 @@
 struct smtp_script {
     struct smtp_client_config config;
     struct smtp_client_peer peer;
+    uint16_t depth;     /* not 0: as if the pace had found it already */
+    bool is_numbered;   /* events about a transaction have its number in front: "1 DONE reuse" */
     bool is_whole_only; /* cut nowhere: the case is about what stands behind a reply */
 };
 
@@ -24,8 +28,8 @@ void smtp_script_init(struct smtp_script *script);
 void smtp_script_run(const struct smtp_script *script, const char *const *steps);
 
 /* "READY", "CLOSED flush", "RECIPIENT 1 hard 5.1.1 550 RCPT", "REST ok 2.0.0 250 DOT",
- * "DONE reuse", "DONE close", "DONE lost", "FAILED soft 4.4.2 0 GREETING site", with "fresh",
- * "amb", "proto", "unlessfinal" behind where they hold. */
+ * "DONE reuse", "DONE close", "DONE lost", "RETURNED ...", "FAILED soft 4.4.2 0 GREETING site",
+ * with "amb", "proto", "unlessfinal", "chunk", "neutral" behind where they hold. */
 void smtp_script_event_text(const struct smtp_client_event *event, char *ret, size_t size);
 
 #endif
