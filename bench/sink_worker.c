@@ -138,6 +138,10 @@ void sink_worker_stop(struct sink_worker *w)
 {
     sink_worker_wake(w);
     thread_join(&w->thread);
+}
+
+void sink_worker_close(struct sink_worker *w)
+{
     list_foreach_safe(s, &w->sessions, struct sink_session, link)
     {
         sink_session_free(s);

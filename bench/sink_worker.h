@@ -72,8 +72,10 @@ struct sink_worker {
 MUST_USE int sink_worker_start(struct sink_worker *w, struct sink *sink, int index);
 /* After is_holding was cleared: greet those who wait. Main thread. */
 void sink_worker_wake(struct sink_worker *w);
-/* After is_stopping was set: ends the thread, closes its sessions. Counters stay readable. */
+/* After is_stopping was set: ends the thread. Counters stay readable. */
 void sink_worker_stop(struct sink_worker *w);
+/* After all threads have ended, or another would accept who comes back: closes the sessions. */
+void sink_worker_close(struct sink_worker *w);
 void sink_worker_fini(struct sink_worker *w);
 /* true with probability `share`. Owner thread only. */
 bool sink_worker_draw(struct sink_worker *w, double share);

@@ -191,6 +191,9 @@ static void stop(struct program *p)
     for (int i = 0; i < p->worker_count; i++) {
         sink_worker_stop(&p->workers[i]);
     }
+    for (int i = 0; i < p->worker_count; i++) {
+        sink_worker_close(&p->workers[i]);
+    }
 }
 
 static void clean_up(struct program *p)
