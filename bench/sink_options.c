@@ -34,6 +34,11 @@ static const char usage[] =
     "  --reject-rcpt SHARE:CODE:TEXT    refuse this share (0..1) of the recipients; may be "
     "repeated\n"
     "  --defer SHARE                    answer 451 to this share of the messages\n"
+    "  --fault KIND:SHARE               reset, stall (say nothing more) or 421 at this share of "
+    "the\n"
+    "                                   commands, before messages are taken and behind them; "
+    "close\n"
+    "                                   behind this share of the messages; may be repeated\n"
     "  --seed N                         of the random choices (1)\n"
     "  --tls-cert FILE, --tls-key FILE  offer STARTTLS\n"
     "  --ledger FILE                    append a JSON line for each message before it is accepted\n"
@@ -59,6 +64,7 @@ enum option_id {
     OPT_CONNECTIONS,
     OPT_REJECT,
     OPT_DEFER,
+    OPT_FAULT,
     OPT_SEED,
     OPT_TLS_CERT,
     OPT_TLS_KEY,
@@ -83,6 +89,7 @@ static const struct option table[] = {
     {"connections-per-client", required_argument, NULL, OPT_CONNECTIONS},
     {"reject-rcpt", required_argument, NULL, OPT_REJECT},
     {"defer", required_argument, NULL, OPT_DEFER},
+    {"fault", required_argument, NULL, OPT_FAULT},
     {"seed", required_argument, NULL, OPT_SEED},
     {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
     {"tls-key", required_argument, NULL, OPT_TLS_KEY},
@@ -155,6 +162,24 @@ static int read_extensions(struct sink_options *o, const char *text)
     return 0;
 }
 
+static int read_fault(struct sink_options *o, const char *text)
+{
+    static const char *const names[SINK_FAULT_COUNT] = {
+        [SINK_FAULT_RESET] = "reset:",
+        [SINK_FAULT_STALL] = "stall:",
+        [SINK_FAULT_421] = "421:",
+        [SINK_FAULT_CLOSE] = "close:",
+    };
+    const char *rest;
+    for (int i = 0; i < SINK_FAULT_COUNT; i++) {
+        size_t len = strlen(names[i]);
+        if (strncmp(text, names[i], len) == 0) {
+            return read_share(text + len, '\0', &o->fault_shares[i], &rest);
+        }
+    }
+    return ERR_SYNTAX;
+}
+
 static int set_number(struct sink_options *o, int id, const char *text)
 {
     const bool is_time = id == OPT_DELAY_BANNER || id == OPT_DELAY_RCPT || id == OPT_DELAY_DOT ||
@@ -218,6 +243,8 @@ static int set(void *ctx, int id, const char *text)
         return read_rejection(o, text);
     case OPT_DEFER:
         return read_share(text, '\0', &o->defer_share, &rest);
+    case OPT_FAULT:
+        return read_fault(o, text);
     case OPT_TLS_CERT:
         o->tls_certificate = text;
         return 0;

@@ -159,6 +159,43 @@ static bool greet(struct sink_session *s)
     return true;
 }
 
+/* Draw whether it goes wrong now, as asked for. returns: true when it did */
+static bool fail(struct sink_session *s)
+{
+    static const enum sink_state states[] = {
+        [SINK_FAULT_RESET] = SINK_LOST,
+        [SINK_FAULT_STALL] = SINK_STALLED,
+        [SINK_FAULT_421] = SINK_CLOSING,
+    };
+    const double *shares = s->worker->sink->options->fault_shares;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        if (shares[i] > 0 && sink_worker_draw(s->worker, shares[i])) {
+            if (i == SINK_FAULT_421) {
+                sink_session_reply(s, "421 4.3.2 going away");
+            }
+            s->state = states[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The message is complete and no delay runs. */
+static void deliver(struct sink_session *s)
+{
+    const double share = s->worker->sink->options->fault_shares[SINK_FAULT_CLOSE];
+    if (fail(s)) {
+        return;
+    }
+    s->state = SINK_COMMAND;
+    sink_delivery(s);
+    if (share > 0 && sink_worker_draw(s->worker, share)) {
+        s->state = SINK_CLOSING;
+    } else {
+        (void)fail(s); /* accepted, and the client may not hear of it */
+    }
+}
+
 /* One line of input as a command. returns: false when there is nothing to do now */
 static bool take_line(struct sink_session *s)
 {
@@ -170,6 +207,9 @@ static bool take_line(struct sink_session *s)
             s->state = SINK_CLOSING;
         }
         return false;
+    }
+    if (fail(s)) {
+        return true;
     }
     struct slice line = slice_to(input, len > 0 && input.data[len - 1] == '\r' ? len - 1 : len);
     if (!sink_command(s, line)) {
@@ -249,13 +289,14 @@ static bool process(struct sink_session *s)
             break;
         case SINK_CONTENT_END:
             if (!sink_session_pause(s, s->worker->sink->options->delay_dot)) {
-                sink_delivery(s);
-                s->state = SINK_COMMAND;
+                deliver(s);
             }
             break;
         case SINK_HANDSHAKE:
             goes_on = false;
             break;
+        case SINK_STALLED:
+        case SINK_LOST:
         case SINK_CLOSING:
             s->taken = s->in.len; /* whatever it still says */
             goes_on = false;
@@ -340,12 +381,23 @@ static int receive(struct sink_session *s)
     return n == ERR_AGAIN ? 0 : -1;
 }
 
+/* Make the close that follows a reset. */
+static void reset(struct sink_session *s)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    (void)setsockopt(s->stream.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 /* Everything that can be done now. returns: false when the session is over */
 static bool advance(struct sink_session *s)
 {
     s->is_yielding = false;
     for (int reads = 0;; reads++) {
         bool is_full = process(s);
+        if (s->state == SINK_LOST) {
+            reset(s); /* also answers that were ready are lost */
+            return false;
+        }
         release(s);
         if (!flush(s)) {
             return false;

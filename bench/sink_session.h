@@ -23,6 +23,8 @@ enum sink_state {
     SINK_CHUNK,       /* within the bytes behind a BDAT line */
     SINK_CONTENT_END, /* the message is complete, the answer is due */
     SINK_HANDSHAKE,
+    SINK_STALLED, /* read and never answer */
+    SINK_LOST,    /* end it with a reset */
     SINK_CLOSING, /* send what is left, then wait for the peer to close */
 };
 

@@ -254,6 +254,24 @@ def test_chunks_that_are_refused_are_read(sink):
     assert server.finish()['bytes'] == 6
 
 
+def test_faults_on_demand(sink):
+    def talk(kind, text):
+        raw = Raw(sink('--fault', f'{kind}:1'))
+        assert raw.reply()[0].startswith('220')
+        raw.send(text)
+        return raw
+
+    with pytest.raises(ConnectionResetError):
+        talk('reset', 'EHLO client.test\r\n').reply()
+    assert talk('421', 'EHLO client.test\r\nNOOP\r\n').codes(2) == ['421', '']
+    stalled = talk('stall', 'NOOP\r\n')
+    stalled.sock.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        stalled.sock.recv(1)
+    closed = talk('close', 'MAIL FROM:<>\r\nRCPT TO:<r@x.test>\r\nDATA\r\n.\r\nNOOP\r\n')
+    assert closed.codes(5) == ['250', '250', '354', '250', '']
+
+
 def test_greetings_can_be_held_back(sink):
     server = sink('--hold', '--connections-per-client', '2')
     held = [Raw(server) for _ in range(3)]
@@ -426,6 +444,8 @@ def test_numbers_on_signals_and_in_a_file(sink, tmp_path):
 
 def test_wrong_options_are_refused():
     for program, arguments in (('sluice-sink', ['--defer', '2']),
+                               ('sluice-sink', ['--fault', 'reset']),
+                               ('sluice-sink', ['--extensions', 'pipelining,other']),
                                ('sluice-sink', ['--listen', '127.0.0.1']),
                                ('sluice-source', ['--connections', '0']),
                                ('sluice-source', ['--domains', 'd%d.test:0']),
