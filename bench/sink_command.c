@@ -1,5 +1,6 @@
 /* The commands of an SMTP receiver that accepts nearly everything (RFC 5321). Called by the
  * session with one line at a time; does no I/O. */
+#include "bench/options.h"
 #include "bench/sink_session.h"
 
 #include <stdio.h>
@@ -44,29 +45,55 @@ static bool take_path(struct slice argument, struct slice *ret_path, struct slic
     return false;
 }
 
+static bool is_announced(const struct sink_session *s, enum sink_extension extension)
+{
+    return (s->worker->sink->options->extensions & extension) != 0;
+}
+
 static void greet_back(struct sink_session *s, bool is_esmtp)
 {
+    static const struct {
+        enum sink_extension extension;
+        const char *name;
+    } plain[] = {{SINK_PIPELINING, "PIPELINING"},
+                 {SINK_CHUNKING, "CHUNKING"},
+                 {SINK_8BITMIME, "8BITMIME"},
+                 {SINK_SMTPUTF8, "SMTPUTF8"},
+                 {SINK_ENHANCEDSTATUSCODES, "ENHANCEDSTATUSCODES"}};
     const struct sink *sink = s->worker->sink;
     sink_session_reset(s);
-    if (!is_esmtp) {
-        buf_printf(&s->out, "250 %s\r\n", sink->options->hostname);
-        return;
+    size_t last = s->out.len; /* where the last line begins */
+    buf_printf(&s->out, "250-%s\r\n", sink->options->hostname);
+    for (size_t i = 0; is_esmtp && i < sizeof(plain) / sizeof(plain[0]); i++) {
+        if (is_announced(s, plain[i].extension)) {
+            last = s->out.len;
+            buf_printf(&s->out, "250-%s\r\n", plain[i].name);
+        }
     }
-    buf_printf(&s->out, "250-%s\r\n250-PIPELINING\r\n250-8BITMIME\r\n250-SMTPUTF8\r\n",
-               sink->options->hostname);
-    buf_append_str(&s->out, "250-ENHANCEDSTATUSCODES\r\n");
-    if (sink->tls != NULL && !stream_is_tls(&s->stream)) {
+    if (is_esmtp && sink->tls != NULL && !stream_is_tls(&s->stream)) {
+        last = s->out.len;
         buf_append_str(&s->out, "250-STARTTLS\r\n");
     }
-    buf_printf(&s->out, "250 SIZE %llu\r\n", (unsigned long long)sink->options->size_limit);
+    if (is_esmtp && is_announced(s, SINK_SIZE)) {
+        last = s->out.len;
+        buf_printf(&s->out, "250-SIZE %llu\r\n", (unsigned long long)sink->options->size_limit);
+    }
+    if (!s->out.failed) {
+        s->out.data[last + 3] = ' ';
+    }
 }
 
 /* Only what EHLO announced. */
-static bool is_known_parameter(struct slice word)
+static bool is_known_parameter(const struct sink_session *s, struct slice word)
 {
-    return slice_ieq(word, SLICE("SMTPUTF8")) || slice_ieq(word, SLICE("BODY=8BITMIME")) ||
-           slice_ieq(word, SLICE("BODY=7BIT")) ||
-           (word.len > 5 && slice_ieq(slice_to(word, 5), SLICE("SIZE=")));
+    if (slice_ieq(word, SLICE("SMTPUTF8"))) {
+        return is_announced(s, SINK_SMTPUTF8);
+    }
+    if (slice_ieq(word, SLICE("BODY=8BITMIME")) || slice_ieq(word, SLICE("BODY=7BIT"))) {
+        return is_announced(s, SINK_8BITMIME);
+    }
+    return word.len > 5 && slice_ieq(slice_to(word, 5), SLICE("SIZE=")) &&
+           is_announced(s, SINK_SIZE);
 }
 
 static void mail(struct sink_session *s, struct slice argument)
@@ -83,14 +110,14 @@ static void mail(struct sink_session *s, struct slice argument)
     }
     while (params.len > 0) {
         size_t len = slice_find(params, ' ');
-        if (!is_known_parameter(slice_to(params, len))) {
+        if (!is_known_parameter(s, slice_to(params, len))) {
             sink_session_reply(s, "555 5.5.4 unknown parameter");
             return;
         }
         params = slice_trim(slice_from(params, len));
     }
     sink_session_reset(s);
-    s->has_sender = true;
+    sink_session_begin(s);
     buf_append_slice(&s->sender, path);
     sink_session_reply(s, "250 2.1.0 Ok");
 }
@@ -140,12 +167,39 @@ static void data(struct sink_session *s)
 {
     if (!s->has_sender) {
         sink_session_reply(s, "503 5.5.1 MAIL first");
+    } else if (s->is_chunked) {
+        sink_session_reply(s, "503 5.5.1 BDAT goes on");
     } else if (s->recipient_count == 0) {
         sink_session_reply(s, "554 5.5.1 no valid recipients");
     } else {
         sink_session_reply(s, "354 go on");
         sink_content_begin(&s->content);
         s->state = SINK_CONTENT;
+    }
+}
+
+/* "BDAT 1234 LAST" (RFC 3030); the bytes follow at once, whatever the answer is. */
+static void bdat(struct sink_session *s, struct slice argument)
+{
+    char number[24] = "";
+    size_t len = slice_find(argument, ' ');
+    struct slice mark = slice_trim(slice_from(argument, len));
+    if (len < sizeof(number)) {
+        memcpy(number, argument.data, len);
+    }
+    s->is_last_chunk = slice_ieq(mark, SLICE("LAST"));
+    if (options_integer(number, INT64_MAX, &s->chunk_size) != 0 ||
+        (mark.len > 0 && !s->is_last_chunk)) {
+        sink_session_reply(s, "501 5.5.4 BDAT SIZE [LAST]");
+        s->state = SINK_CLOSING; /* where the next command begins is not known */
+        return;
+    }
+    s->chunk_left = s->chunk_size;
+    s->is_chunk_refused = !s->has_sender || s->recipient_count == 0;
+    s->state = SINK_CHUNK;
+    if (!s->is_chunk_refused && !s->is_chunked) {
+        s->is_chunked = true;
+        sink_content_begin(&s->content);
     }
 }
 
@@ -170,6 +224,9 @@ bool sink_command(struct sink_session *s, struct slice line)
         mail(s, argument);
     } else if (slice_ieq(line, SLICE("DATA"))) {
         data(s);
+    } else if (is_announced(s, SINK_CHUNKING) &&
+               (argument = argument_of(line, SLICE("BDAT"))).data != NULL) {
+        bdat(s, argument);
     } else if (argument_of(line, SLICE("EHLO")).data != NULL) {
         greet_back(s, true);
     } else if (argument_of(line, SLICE("HELO")).data != NULL) {

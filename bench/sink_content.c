@@ -174,6 +174,11 @@ size_t sink_content_feed(struct sink_content *c, struct slice raw, bool *ret_don
     return raw.len;
 }
 
+void sink_content_feed_chunk(struct sink_content *c, struct slice raw)
+{
+    emit(c, raw.data, raw.len);
+}
+
 void sink_content_end(struct sink_content *c, char ret_hash[SINK_HASH_TEXT_BYTES])
 {
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -1,5 +1,5 @@
-/* The content of one message after DATA: finds the end, removes dot stuffing, reads the two header
- * fields of sluice-source, hashes and keeps bytes where asked. Owner: one session.
+/* The content of one message after DATA or BDAT: finds the end, removes dot stuffing, reads the two
+ * header fields of sluice-source, hashes and keeps bytes where asked. Owner: one session.
  *
  * Hash: SHA-256 of everything from the X-Sluice-Id field on. Relays put their fields on top, so the
  * hash is the same on both sides of a relay that changes nothing else. Without that field it is
@@ -50,7 +50,10 @@ void sink_content_begin(struct sink_content *c);
  * returns  bytes consumed; the rest must be offered again, with more behind it
  */
 MUST_USE size_t sink_content_feed(struct sink_content *c, struct slice raw, bool *ret_done);
-/* After the final dot: stamp, id and hash are known. ret_hash: hex, "" when not asked for */
+/* Take bytes of a chunk (RFC 3030): they are the content itself. */
+void sink_content_feed_chunk(struct sink_content *c, struct slice raw);
+/* After the final dot or the last chunk: stamp, id and hash are known. ret_hash: hex, "" when not
+ * asked for */
 void sink_content_end(struct sink_content *c, char ret_hash[SINK_HASH_TEXT_BYTES]);
 /* Valid until the next begin. */
 struct slice sink_content_id(const struct sink_content *c);

@@ -158,8 +158,13 @@ void sink_count_merge(struct sink_count *into, const struct sink_count *from)
         tally_merge(sink_count_domain(into, slice_make(d->name, d->name_len)), &d->tally);
     }
     for (size_t i = 0; i < from->listener_count; i++) {
-        tally_merge(&into->listeners[i].tally, &from->listeners[i].tally);
-        into->listeners[i].connections += from->listeners[i].connections;
-        into->listeners[i].refused += from->listeners[i].refused;
+        struct sink_listener_count *sum = &into->listeners[i];
+        const struct sink_listener_count *one = &from->listeners[i];
+        tally_merge(&sum->tally, &one->tally);
+        sum->connections += one->connections;
+        sum->refused += one->refused;
+        if (one->max_in_flight > sum->max_in_flight) {
+            sum->max_in_flight = one->max_in_flight;
+        }
     }
 }

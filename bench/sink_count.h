@@ -37,6 +37,7 @@ struct sink_listener_count {
     struct sink_tally tally;
     uint64_t connections; /* accepted, those refused with 421 included */
     uint64_t refused;
+    uint32_t max_in_flight; /* transactions begun and not answered, of one connection */
 };
 
 struct sink_count {

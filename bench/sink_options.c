@@ -2,9 +2,10 @@
 #include "bench/sink_options.h"
 
 #include "base/error.h"
+#include "base/slice.h"
+#include "bench/options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,25 @@ static const char usage[] =
     "  --hostname NAME                  in the greeting (sink.test)\n"
     "  --size-limit BYTES               announced and enforced (268435456)\n"
     "  --delay-banner MS, --delay-rcpt MS, --delay-dot MS\n"
-    "                                   wait before the greeting, before each answer to RCPT,\n"
-    "                                   before the answer to the end of data\n"
+    "                                   time that the work takes: before the greeting, before "
+    "each\n"
+    "                                   answer to RCPT, before the answer to the end of data;\n"
+    "                                   what the client sends behind it waits meanwhile\n"
+    "  --round-trip MS                  time that every reply is under way: it is sent so much\n"
+    "                                   later, and meanwhile what the client sends is read and\n"
+    "                                   processed (a TLS handshake is not delayed)\n"
+    "  --hold                           no greeting before SIGUSR2 comes\n"
+    "  --extensions LIST                announced, of pipelining, chunking, 8bitmime, smtputf8,\n"
+    "                                   enhancedstatuscodes and size, or none (all but chunking)\n"
     "  --connections-per-client N       of one client to one address; more get 421\n"
     "  --reject-rcpt SHARE:CODE:TEXT    refuse this share (0..1) of the recipients; may be "
     "repeated\n"
     "  --defer SHARE                    answer 451 to this share of the messages\n"
+    "  --fault KIND:SHARE               reset, stall (say nothing more) or 421 at this share of "
+    "the\n"
+    "                                   commands, before messages are taken and behind them; "
+    "close\n"
+    "                                   behind this share of the messages; may be repeated\n"
     "  --seed N                         of the random choices (1)\n"
     "  --tls-cert FILE, --tls-key FILE  offer STARTTLS\n"
     "  --ledger FILE                    append a JSON line for each message before it is accepted\n"
@@ -37,16 +51,20 @@ static const char usage[] =
     "output and end the program.\n";
 
 enum option_id {
-    OPT_LISTEN = 1,
+    OPT_LISTEN = 256, /* beyond all letters */
     OPT_THREADS,
     OPT_HOSTNAME,
     OPT_SIZE_LIMIT,
     OPT_DELAY_BANNER,
     OPT_DELAY_RCPT,
     OPT_DELAY_DOT,
+    OPT_ROUND_TRIP,
+    OPT_HOLD,
+    OPT_EXTENSIONS,
     OPT_CONNECTIONS,
     OPT_REJECT,
     OPT_DEFER,
+    OPT_FAULT,
     OPT_SEED,
     OPT_TLS_CERT,
     OPT_TLS_KEY,
@@ -55,10 +73,9 @@ enum option_id {
     OPT_STORE,
     OPT_JSON,
     OPT_MESSAGES,
-    OPT_HELP,
 };
 
-static const struct option options[] = {
+static const struct option table[] = {
     {"listen", required_argument, NULL, OPT_LISTEN},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"hostname", required_argument, NULL, OPT_HOSTNAME},
@@ -66,9 +83,13 @@ static const struct option options[] = {
     {"delay-banner", required_argument, NULL, OPT_DELAY_BANNER},
     {"delay-rcpt", required_argument, NULL, OPT_DELAY_RCPT},
     {"delay-dot", required_argument, NULL, OPT_DELAY_DOT},
+    {"round-trip", required_argument, NULL, OPT_ROUND_TRIP},
+    {"hold", no_argument, NULL, OPT_HOLD},
+    {"extensions", required_argument, NULL, OPT_EXTENSIONS},
     {"connections-per-client", required_argument, NULL, OPT_CONNECTIONS},
     {"reject-rcpt", required_argument, NULL, OPT_REJECT},
     {"defer", required_argument, NULL, OPT_DEFER},
+    {"fault", required_argument, NULL, OPT_FAULT},
     {"seed", required_argument, NULL, OPT_SEED},
     {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
     {"tls-key", required_argument, NULL, OPT_TLS_KEY},
@@ -77,7 +98,7 @@ static const struct option options[] = {
     {"store", required_argument, NULL, OPT_STORE},
     {"json", required_argument, NULL, OPT_JSON},
     {"messages", required_argument, NULL, OPT_MESSAGES},
-    {"help", no_argument, NULL, OPT_HELP},
+    {"help", no_argument, NULL, OPTIONS_HELP},
     {NULL, 0, NULL, 0},
 };
 
@@ -112,27 +133,63 @@ static int read_rejection(struct sink_options *o, const char *text)
     return 0;
 }
 
-static int read_number(const char *text, unsigned long long limit, unsigned long long *ret)
+static int read_extensions(struct sink_options *o, const char *text)
 {
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > limit) {
-        return ERR_SYNTAX;
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } known[] = {{"none", 0},
+                 {"pipelining", SINK_PIPELINING},
+                 {"chunking", SINK_CHUNKING},
+                 {"8bitmime", SINK_8BITMIME},
+                 {"smtputf8", SINK_SMTPUTF8},
+                 {"enhancedstatuscodes", SINK_ENHANCEDSTATUSCODES},
+                 {"size", SINK_SIZE}};
+    const size_t count = sizeof(known) / sizeof(known[0]);
+    o->extensions = 0;
+    for (struct slice rest = slice_of(text); rest.data != NULL;) {
+        size_t len = slice_find(rest, ',');
+        size_t i = 0;
+        while (i < count && !slice_ieq(slice_to(rest, len), slice_of(known[i].name))) {
+            i++;
+        }
+        if (i == count) {
+            return ERR_SYNTAX;
+        }
+        o->extensions |= known[i].bit;
+        rest = len < rest.len ? slice_from(rest, len + 1) : (struct slice){0};
     }
-    *ret = value;
     return 0;
+}
+
+static int read_fault(struct sink_options *o, const char *text)
+{
+    static const char *const names[SINK_FAULT_COUNT] = {
+        [SINK_FAULT_RESET] = "reset:",
+        [SINK_FAULT_STALL] = "stall:",
+        [SINK_FAULT_421] = "421:",
+        [SINK_FAULT_CLOSE] = "close:",
+    };
+    const char *rest;
+    for (int i = 0; i < SINK_FAULT_COUNT; i++) {
+        size_t len = strlen(names[i]);
+        if (strncmp(text, names[i], len) == 0) {
+            return read_share(text + len, '\0', &o->fault_shares[i], &rest);
+        }
+    }
+    return ERR_SYNTAX;
 }
 
 static int set_number(struct sink_options *o, int id, const char *text)
 {
-    const bool is_delay = id == OPT_DELAY_BANNER || id == OPT_DELAY_RCPT || id == OPT_DELAY_DOT;
-    unsigned long long limit = id == OPT_THREADS       ? SINK_THREADS_MAX
-                               : id == OPT_CONNECTIONS ? UINT32_MAX
-                               : is_delay              ? 3600ULL * 1000
-                                                       : INT64_MAX;
-    unsigned long long value;
-    int err = read_number(text, limit, &value);
+    const bool is_time = id == OPT_DELAY_BANNER || id == OPT_DELAY_RCPT || id == OPT_DELAY_DOT ||
+                         id == OPT_ROUND_TRIP;
+    uint64_t limit = id == OPT_THREADS       ? SINK_THREADS_MAX
+                     : id == OPT_CONNECTIONS ? UINT32_MAX
+                     : is_time               ? 3600ULL * 1000
+                                             : INT64_MAX;
+    uint64_t value;
+    int err = options_integer(text, limit, &value);
     if (err != 0) {
         return err;
     }
@@ -152,6 +209,9 @@ static int set_number(struct sink_options *o, int id, const char *text)
     case OPT_DELAY_DOT:
         o->delay_dot = (usec_t)value * USEC_PER_MSEC;
         return 0;
+    case OPT_ROUND_TRIP:
+        o->round_trip = (usec_t)value * USEC_PER_MSEC;
+        return 0;
     case OPT_CONNECTIONS:
         o->connections_per_client = (uint32_t)value;
         return 0;
@@ -164,8 +224,9 @@ static int set_number(struct sink_options *o, int id, const char *text)
     }
 }
 
-static int set(struct sink_options *o, int id, const char *text)
+static int set(void *ctx, int id, const char *text)
 {
+    struct sink_options *o = ctx;
     const char *rest;
     switch (id) {
     case OPT_LISTEN:
@@ -173,10 +234,17 @@ static int set(struct sink_options *o, int id, const char *text)
     case OPT_HOSTNAME:
         o->hostname = text;
         return 0;
+    case OPT_HOLD:
+        o->does_hold = true;
+        return 0;
+    case OPT_EXTENSIONS:
+        return read_extensions(o, text);
     case OPT_REJECT:
         return read_rejection(o, text);
     case OPT_DEFER:
         return read_share(text, '\0', &o->defer_share, &rest);
+    case OPT_FAULT:
+        return read_fault(o, text);
     case OPT_TLS_CERT:
         o->tls_certificate = text;
         return 0;
@@ -202,36 +270,20 @@ static int set(struct sink_options *o, int id, const char *text)
 
 int sink_options_parse(int argc, char **argv, struct sink_options *ret, int *ret_status)
 {
-    *ret = (struct sink_options){
-        .hostname = "sink.test", .threads = 2, .seed = 1, .size_limit = 256UL * 1024 * 1024};
-    int id;
-    int index = 0;
-    while ((id = getopt_long(argc, argv, "", options, &index)) != -1) {
-        if (id == OPT_HELP) {
-            (void)fputs(usage, stdout);
-            *ret_status = EX_OK;
-            return -1;
-        }
-        if (id == '?') {
-            *ret_status = EX_USAGE;
-            return -1;
-        }
-        if (set(ret, id, optarg) != 0) {
-            (void)fprintf(stderr, "sluice-sink: --%s %s: not understood; see --help\n",
-                          options[index].name, optarg);
-            *ret_status = EX_USAGE;
-            return -1;
-        }
-    }
-    if (optind < argc) {
-        (void)fprintf(stderr, "sluice-sink: %s: no such argument; see --help\n", argv[optind]);
-        *ret_status = EX_USAGE;
+    static const struct options options = {"sluice-sink", usage, table, set};
+    *ret = (struct sink_options){.hostname = "sink.test",
+                                 .threads = 2,
+                                 .seed = 1,
+                                 .size_limit = 256UL * 1024 * 1024,
+                                 .extensions = SINK_EXTENSIONS_USUAL};
+    if (options_read_all(&options, argc, argv, ret, ret_status) < 0) {
         return -1;
     }
     if (ret->listen.count == 0 && endpoint_list_add(&ret->listen, "127.0.0.1:2525") != 0) {
         *ret_status = EX_OSERR;
         return -1;
     }
+    *ret_status = EX_OK;
     return 0;
 }
 

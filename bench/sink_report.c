@@ -58,6 +58,7 @@ static void put_listeners(struct buf *out, const struct sink *sink, const struct
         put_number(out, "refused", c->refused);
         put_number(out, "open", open);
         put_number(out, "max_open", max_open);
+        put_number(out, "max_in_flight", c->max_in_flight);
         put_tally(out, &c->tally);
         buf_append_char(out, '}');
     }
@@ -69,9 +70,13 @@ static void put_connections(struct buf *out, const struct sink *sink, const stru
     uint64_t connections = 0;
     uint64_t refused = 0;
     uint64_t open = 0;
+    uint32_t max_in_flight = 0;
     for (size_t i = 0; i < sink->listener_count; i++) {
         connections += sum->listeners[i].connections;
         refused += sum->listeners[i].refused;
+        if (sum->listeners[i].max_in_flight > max_in_flight) {
+            max_in_flight = sum->listeners[i].max_in_flight;
+        }
         pthread_mutex_lock(&sink->listeners[i].lock);
         open += sink->listeners[i].open;
         pthread_mutex_unlock(&sink->listeners[i].lock);
@@ -79,6 +84,7 @@ static void put_connections(struct buf *out, const struct sink *sink, const stru
     put_number(out, "connections", connections);
     put_number(out, "refused", refused);
     put_number(out, "open", open);
+    put_number(out, "max_in_flight", max_in_flight);
 }
 
 int sink_report(const struct sink *sink, struct sink_worker *workers, int count, struct buf *out)

@@ -12,14 +12,16 @@
 #include <unistd.h>
 
 #define READ_BYTES       (64UL * 1024)
-#define READS_A_PASS     16 /* then others have their turn */
-#define OUT_HIGH_BYTES   (64UL * 1024)
+#define READS_A_PASS     16                   /* then others have their turn */
+#define OUT_HIGH_BYTES   (64UL * 1024)        /* replies that the client does not read */
+#define HELD_HIGH_BYTES  (64UL * 1024 * 1024) /* replies under way */
 #define LINE_MAX_BYTES   4096
 #define RECIPIENTS_BYTES (64UL * 1024 * 1024)
 #define IDLE_LIMIT       (600 * USEC_PER_SEC)
 
 static void session_ready(struct poller_watch *watch, unsigned events);
 static void session_expired(struct timeout *t, usec_t now);
+static void replies_due(struct timeout *t, usec_t now);
 
 static void client_key(const struct sockaddr_storage *peer, uint8_t ret[16])
 {
@@ -52,6 +54,7 @@ int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
     buf_init(&s->out, 0);
     buf_init(&s->sender, LINE_MAX_BYTES);
     buf_init(&s->recipients, RECIPIENTS_BYTES);
+    reply_queue_init(&s->replies, o->round_trip);
     list_init(&s->link);
     list_push_back(&w->sessions, &s->link);
     client_key(peer, s->client);
@@ -64,6 +67,9 @@ int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
                                 o->store_path != NULL, o->size_limit);
     if (err == 0) {
         err = timeout_add(&w->timeouts, &s->timer, session_expired);
+    }
+    if (err == 0) {
+        err = timeout_add(&w->timeouts, &s->reply_timer, replies_due);
     }
     if (err == 0) {
         err = poller_add(&w->poller, &s->watch, fd, session_ready);
@@ -83,6 +89,7 @@ void sink_session_free(struct sink_session *s)
     }
     poller_remove(&s->worker->poller, &s->watch);
     timeout_remove(&s->worker->timeouts, &s->timer);
+    timeout_remove(&s->worker->timeouts, &s->reply_timer);
     list_remove(&s->link);
     stream_close(&s->stream);
     sink_content_fini(&s->content);
@@ -90,15 +97,28 @@ void sink_session_free(struct sink_session *s)
     buf_fini(&s->out);
     buf_fini(&s->sender);
     buf_fini(&s->recipients);
+    reply_queue_fini(&s->replies);
     free(s);
 }
 
 void sink_session_reset(struct sink_session *s)
 {
+    s->ended += s->has_sender ? 1 : 0;
     s->has_sender = false;
+    s->is_chunked = false;
     buf_clear(&s->sender);
     buf_clear(&s->recipients);
     s->recipient_count = 0;
+}
+
+void sink_session_begin(struct sink_session *s)
+{
+    struct sink_listener_count *count = &s->worker->count.listeners[s->listener_index];
+    s->has_sender = true;
+    s->in_flight++;
+    if (s->in_flight > count->max_in_flight) {
+        count->max_in_flight = s->in_flight;
+    }
 }
 
 void sink_session_reply(struct sink_session *s, const char *text)
@@ -118,18 +138,62 @@ bool sink_session_pause(struct sink_session *s, usec_t delay)
     return true;
 }
 
-static void greet(struct sink_session *s)
+/* returns: false when greetings are held back */
+static bool greet(struct sink_session *s)
 {
-    if (sink_session_pause(s, s->worker->sink->options->delay_banner)) {
-        return;
+    struct sink *sink = s->worker->sink;
+    /* Pairs with the release in main, which kicks the workers afterwards. */
+    if (atomic_load_explicit(&sink->is_holding, memory_order_acquire)) {
+        return false;
+    }
+    if (sink_session_pause(s, sink->options->delay_banner)) {
+        return true;
     }
     if (s->is_refused) {
         sink_session_reply(s, "421 4.7.0 too many connections from you");
         s->state = SINK_CLOSING;
+        return true;
+    }
+    buf_printf(&s->out, "220 %s ESMTP sluice-sink\r\n", sink->options->hostname);
+    s->state = SINK_COMMAND;
+    return true;
+}
+
+/* Draw whether it goes wrong now, as asked for. returns: true when it did */
+static bool fail(struct sink_session *s)
+{
+    static const enum sink_state states[] = {
+        [SINK_FAULT_RESET] = SINK_LOST,
+        [SINK_FAULT_STALL] = SINK_STALLED,
+        [SINK_FAULT_421] = SINK_CLOSING,
+    };
+    const double *shares = s->worker->sink->options->fault_shares;
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        if (shares[i] > 0 && sink_worker_draw(s->worker, shares[i])) {
+            if (i == SINK_FAULT_421) {
+                sink_session_reply(s, "421 4.3.2 going away");
+            }
+            s->state = states[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The message is complete and no delay runs. */
+static void deliver(struct sink_session *s)
+{
+    const double share = s->worker->sink->options->fault_shares[SINK_FAULT_CLOSE];
+    if (fail(s)) {
         return;
     }
-    buf_printf(&s->out, "220 %s ESMTP sluice-sink\r\n", s->worker->sink->options->hostname);
     s->state = SINK_COMMAND;
+    sink_delivery(s);
+    if (share > 0 && sink_worker_draw(s->worker, share)) {
+        s->state = SINK_CLOSING;
+    } else {
+        (void)fail(s); /* accepted, and the client may not hear of it */
+    }
 }
 
 /* One line of input as a command. returns: false when there is nothing to do now */
@@ -144,6 +208,9 @@ static bool take_line(struct sink_session *s)
         }
         return false;
     }
+    if (fail(s)) {
+        return true;
+    }
     struct slice line = slice_to(input, len > 0 && input.data[len - 1] == '\r' ? len - 1 : len);
     if (!sink_command(s, line)) {
         return false;
@@ -152,15 +219,58 @@ static bool take_line(struct sink_session *s)
     return true;
 }
 
+/* What is there of the chunk under way. returns: false when more of it must come */
+static bool take_chunk(struct sink_session *s)
+{
+    struct slice raw = slice_from(buf_slice(&s->in), s->taken);
+    if (raw.len > s->chunk_left) {
+        raw = slice_to(raw, (size_t)s->chunk_left);
+    }
+    if (!s->is_chunk_refused) {
+        sink_content_feed_chunk(&s->content, raw);
+    }
+    s->taken += raw.len;
+    s->chunk_left -= raw.len;
+    if (s->chunk_left > 0) {
+        return false;
+    }
+    s->state = SINK_COMMAND;
+    if (s->is_chunk_refused) {
+        sink_session_reply(s, "503 5.5.1 MAIL and a valid recipient first");
+    } else if (s->is_last_chunk) {
+        s->state = SINK_CONTENT_END;
+    } else {
+        buf_printf(&s->out, "250 2.0.0 %llu bytes\r\n", (unsigned long long)s->chunk_size);
+    }
+    return true;
+}
+
+/* Replies that were not sent, without those that are under way. */
+static size_t pending(const struct sink_session *s)
+{
+    return (size_t)(s->out_at + s->out.len - s->sent - reply_queue_held(&s->replies));
+}
+
+static bool is_all_sent(const struct sink_session *s)
+{
+    return s->sent == s->out_at + s->out.len;
+}
+
+static bool can_take(const struct sink_session *s)
+{
+    return !s->is_paused && pending(s) < OUT_HIGH_BYTES &&
+           reply_queue_held(&s->replies) < HELD_HIGH_BYTES;
+}
+
 /* returns: true when it stopped only because much output waits */
 static bool process(struct sink_session *s)
 {
     bool goes_on = true;
-    while (goes_on && !s->is_paused && s->out.len < OUT_HIGH_BYTES) {
+    while (goes_on && can_take(s)) {
         bool is_done = false;
         switch (s->state) {
         case SINK_BANNER:
-            greet(s);
+            goes_on = greet(s);
             break;
         case SINK_COMMAND:
             goes_on = take_line(s);
@@ -174,15 +284,19 @@ static bool process(struct sink_session *s)
             goes_on = is_done;
             break;
         }
+        case SINK_CHUNK:
+            goes_on = take_chunk(s);
+            break;
         case SINK_CONTENT_END:
             if (!sink_session_pause(s, s->worker->sink->options->delay_dot)) {
-                sink_delivery(s);
-                s->state = SINK_COMMAND;
+                deliver(s);
             }
             break;
         case SINK_HANDSHAKE:
             goes_on = false;
             break;
+        case SINK_STALLED:
+        case SINK_LOST:
         case SINK_CLOSING:
             s->taken = s->in.len; /* whatever it still says */
             goes_on = false;
@@ -197,18 +311,38 @@ static bool process(struct sink_session *s)
     return goes_on && !s->is_paused;
 }
 
+/* New replies set out; those that have arrived may be sent. */
+static void release(struct sink_session *s)
+{
+    usec_t now = clock_mono();
+    uint64_t end = s->out_at + s->out.len;
+    if (end > s->replies.end) {
+        reply_queue_add(&s->replies, end, s->ended, now);
+        s->ended = 0;
+    }
+    s->in_flight -= reply_queue_release(&s->replies, now);
+    timeout_set(&s->worker->timeouts, &s->reply_timer, reply_queue_next(&s->replies));
+}
+
 /* returns: false when the connection is broken */
 static bool flush(struct sink_session *s)
 {
-    while (s->out.len > 0 && stream_can_write(&s->stream)) {
-        ssize_t n = stream_write(&s->stream, s->out.data, s->out.len, false);
+    while (s->sent < s->replies.released && stream_can_write(&s->stream)) {
+        ssize_t n = stream_write(&s->stream, s->out.data + (s->sent - s->out_at),
+                                 (size_t)(s->replies.released - s->sent), false);
         if (n == ERR_AGAIN) {
-            return true;
+            break;
         }
         if (n < 0) {
             return false;
         }
-        buf_consume(&s->out, (size_t)n);
+        s->sent += (uint64_t)n;
+    }
+    /* Not after each write: what is under way lies behind and would be moved each time. */
+    size_t gone = (size_t)(s->sent - s->out_at);
+    if (gone >= s->out.len - gone) {
+        buf_consume(&s->out, gone);
+        s->out_at = s->sent;
     }
     return true;
 }
@@ -232,7 +366,7 @@ static bool secure(struct sink_session *s)
 /* returns: > 0: bytes came; 0: none now; < 0: it is over */
 static int receive(struct sink_session *s)
 {
-    if (s->is_paused || s->out.len >= OUT_HIGH_BYTES || !stream_can_read(&s->stream)) {
+    if (!can_take(s) || !stream_can_read(&s->stream)) {
         return 0;
     }
     char *to = buf_reserve(&s->in, READ_BYTES);
@@ -247,19 +381,31 @@ static int receive(struct sink_session *s)
     return n == ERR_AGAIN ? 0 : -1;
 }
 
+/* Make the close that follows a reset. */
+static void reset(struct sink_session *s)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    (void)setsockopt(s->stream.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+}
+
 /* Everything that can be done now. returns: false when the session is over */
 static bool advance(struct sink_session *s)
 {
     s->is_yielding = false;
     for (int reads = 0;; reads++) {
         bool is_full = process(s);
+        if (s->state == SINK_LOST) {
+            reset(s); /* also answers that were ready are lost */
+            return false;
+        }
+        release(s);
         if (!flush(s)) {
             return false;
         }
-        if (is_full && s->out.len == 0) {
+        if (is_full && can_take(s)) {
             continue;
         }
-        if (s->state == SINK_HANDSHAKE && s->out.len == 0) {
+        if (s->state == SINK_HANDSHAKE && is_all_sent(s)) {
             if (!secure(s)) {
                 return false;
             }
@@ -267,7 +413,7 @@ static bool advance(struct sink_session *s)
                 return true;
             }
         }
-        if (s->state == SINK_CLOSING && s->out.len == 0 && !s->is_input_over) {
+        if (s->state == SINK_CLOSING && is_all_sent(s) && !s->is_input_over) {
             s->is_input_over = true;
             stream_shutdown(&s->stream);
         }
@@ -314,4 +460,17 @@ static void session_expired(struct timeout *t, usec_t now)
         return;
     }
     run(s);
+}
+
+static void replies_due(struct timeout *t, usec_t now)
+{
+    (void)now;
+    run(container_of(t, struct sink_session, reply_timer));
+}
+
+void sink_session_resume(struct sink_session *s)
+{
+    if (s->state == SINK_BANNER) {
+        run(s);
+    }
 }

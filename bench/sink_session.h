@@ -6,6 +6,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "bench/reply_queue.h"
 #include "bench/sink_content.h"
 #include "bench/sink_worker.h"
 #include "net/poller.h"
@@ -19,8 +20,11 @@ enum sink_state {
     SINK_BANNER,
     SINK_COMMAND,
     SINK_CONTENT,
-    SINK_CONTENT_END, /* the dot was read, the answer is due */
+    SINK_CHUNK,       /* within the bytes behind a BDAT line */
+    SINK_CONTENT_END, /* the message is complete, the answer is due */
     SINK_HANDSHAKE,
+    SINK_STALLED, /* read and never answer */
+    SINK_LOST,    /* end it with a reset */
     SINK_CLOSING, /* send what is left, then wait for the peer to close */
 };
 
@@ -35,8 +39,15 @@ struct sink_session {
     bool is_refused; /* answers everything with 421 */
 
     struct stream stream;
-    struct buf in, out;
-    size_t taken; /* bytes at the start of `in` that were processed */
+    struct buf in;
+    size_t taken;    /* bytes at the start of `in` that were processed */
+    struct buf out;  /* replies, the sent ones removed now and then */
+    uint64_t out_at; /* position of its first byte in all output of the session */
+    uint64_t sent;   /* position of the first byte that was not sent */
+    struct reply_queue replies;
+    struct timeout reply_timer;
+    uint32_t in_flight; /* transactions begun whose last reply was not let go yet */
+    uint32_t ended;     /* of those, whose last reply is in `out` and not yet in `replies` */
     enum sink_state state;
     bool is_paused;   /* a delay runs; input waits */
     bool is_delayed;  /* the delay of what comes next has passed */
@@ -49,17 +60,25 @@ struct sink_session {
     struct buf recipients; /* each ends in LF */
     uint32_t recipient_count;
     struct sink_content content;
+    bool is_chunked;     /* its content comes by BDAT */
+    uint64_t chunk_size; /* of the chunk under way */
+    uint64_t chunk_left;
+    bool is_last_chunk;
+    bool is_chunk_refused; /* read and thrown away */
 };
 
 /* Take over an accepted socket. errors: -errno; the socket is closed */
 MUST_USE int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
                                 const struct sockaddr_storage *peer);
 void sink_session_free(struct sink_session *s);
+/* Nothing holds greetings back any more. May free it. */
+void sink_session_resume(struct sink_session *s);
 
 /* The commands, in sink_command.c: take one line (without CRLF) and append the answer to out.
  * returns: false when the line must be offered again after a pause that was begun */
 MUST_USE bool sink_command(struct sink_session *s, struct slice line);
-void sink_session_reset(struct sink_session *s);                   /* forget the transaction */
+void sink_session_reset(struct sink_session *s); /* forget the transaction, if there is one */
+void sink_session_begin(struct sink_session *s); /* a transaction: MAIL was accepted */
 void sink_session_reply(struct sink_session *s, const char *text); /* without CRLF */
 /* Begin a delay unless it has just passed. returns: true when the caller must wait */
 MUST_USE bool sink_session_pause(struct sink_session *s, usec_t delay);

@@ -54,11 +54,16 @@ static void accept_ready(struct poller_watch *watch, unsigned events)
     }
 }
 
-static void stop_ready(struct poller_watch *watch, unsigned events)
+static void wake_ready(struct poller_watch *watch, unsigned events)
 {
     uint64_t value;
     (void)events;
     (void)!read(watch->fd, &value, sizeof(value)); /* only there to wake the loop */
+    struct sink_worker *w = container_of(watch, struct sink_worker, wake_watch);
+    list_foreach_safe(s, &w->sessions, struct sink_session, link)
+    {
+        sink_session_resume(s);
+    }
 }
 
 static void worker_run(void *arg)
@@ -82,7 +87,7 @@ static void worker_run(void *arg)
 
 static int watch_all(struct sink_worker *w)
 {
-    int err = poller_watch(&w->poller, &w->stop_watch, w->stop_fd, POLLER_READ, stop_ready);
+    int err = poller_watch(&w->poller, &w->wake_watch, w->wake_fd, POLLER_READ, wake_ready);
     for (size_t i = 0; i < w->sink->listener_count && err == 0; i++) {
         w->accepts[i].worker = w;
         w->accepts[i].index = i;
@@ -103,8 +108,8 @@ int sink_worker_start(struct sink_worker *w, struct sink *sink, int index)
     list_init(&w->sessions);
     timeout_queue_init(&w->timeouts);
     w->accepts = calloc(sink->listener_count, sizeof(*w->accepts));
-    w->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int err = w->accepts == NULL ? -ENOMEM : w->stop_fd < 0 ? -errno : 0;
+    w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    int err = w->accepts == NULL ? -ENOMEM : w->wake_fd < 0 ? -errno : 0;
     if (err == 0) {
         err = sink_count_init(&w->count, sink->listener_count);
     }
@@ -123,11 +128,20 @@ int sink_worker_start(struct sink_worker *w, struct sink *sink, int index)
     return err;
 }
 
-void sink_worker_stop(struct sink_worker *w)
+void sink_worker_wake(struct sink_worker *w)
 {
     const uint64_t one = 1;
-    (void)!write(w->stop_fd, &one, sizeof(one)); /* can only fail when it is awake already */
+    (void)!write(w->wake_fd, &one, sizeof(one)); /* can only fail when it is awake already */
+}
+
+void sink_worker_stop(struct sink_worker *w)
+{
+    sink_worker_wake(w);
     thread_join(&w->thread);
+}
+
+void sink_worker_close(struct sink_worker *w)
+{
     list_foreach_safe(s, &w->sessions, struct sink_session, link)
     {
         sink_session_free(s);
@@ -139,11 +153,11 @@ void sink_worker_fini(struct sink_worker *w)
     for (size_t i = 0; i < w->sink->listener_count; i++) {
         poller_remove(&w->poller, &w->accepts[i].watch);
     }
-    poller_remove(&w->poller, &w->stop_watch);
+    poller_remove(&w->poller, &w->wake_watch);
     poller_fini(&w->poller);
     timeout_queue_fini(&w->timeouts);
     sink_count_fini(&w->count);
-    (void)close(w->stop_fd);
+    (void)close(w->wake_fd);
     free(w->accepts);
     (void)pthread_mutex_destroy(&w->lock);
 }

@@ -50,6 +50,7 @@ struct sink {
     _Atomic uint64_t accepted;    /* messages, all workers; decides when --messages is reached */
     _Atomic uint64_t store_count; /* numbers the stored files */
     _Atomic bool is_stopping;     /* written by main before it kicks the workers */
+    _Atomic bool is_holding;      /* no greetings yet; cleared by main before it kicks them */
     int done_fd;                  /* eventfd of main: --messages was reached */
 };
 
@@ -62,15 +63,19 @@ struct sink_worker {
     struct timeout_queue timeouts;
     struct list sessions;
     struct sink_accept *accepts; /* one watch a listener */
-    struct poller_watch stop_watch;
-    int stop_fd;     /* eventfd, written by main */
+    struct poller_watch wake_watch;
+    int wake_fd;     /* eventfd, written by main: is_stopping or is_holding has changed */
     uint64_t random; /* state of the generator */
 };
 
 /* errors: -errno; on success the thread runs */
 MUST_USE int sink_worker_start(struct sink_worker *w, struct sink *sink, int index);
-/* After is_stopping was set: ends the thread, closes its sessions. Counters stay readable. */
+/* After is_holding was cleared: greet those who wait. Main thread. */
+void sink_worker_wake(struct sink_worker *w);
+/* After is_stopping was set: ends the thread. Counters stay readable. */
 void sink_worker_stop(struct sink_worker *w);
+/* After all threads have ended, or another would accept who comes back: closes the sessions. */
+void sink_worker_close(struct sink_worker *w);
 void sink_worker_fini(struct sink_worker *w);
 /* true with probability `share`. Owner thread only. */
 bool sink_worker_draw(struct sink_worker *w, double share);

@@ -89,6 +89,7 @@ static int start(struct program *p)
     struct sink *sink = &p->sink;
     sink->options = &p->options;
     sink->started = clock_wall();
+    atomic_init(&sink->is_holding, p->options.does_hold);
     sink->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (sink->done_fd < 0) {
         return -errno;
@@ -128,6 +129,31 @@ static int print_report(struct program *p, FILE *out, const char *path)
     return err;
 }
 
+/* Greet those who wait, and from now on everybody at once. */
+static void release(struct program *p)
+{
+    /* Pairs with the acquire in the sessions. */
+    atomic_store_explicit(&p->sink.is_holding, false, memory_order_release);
+    for (int i = 0; i < p->worker_count; i++) {
+        sink_worker_wake(&p->workers[i]);
+    }
+}
+
+/* returns: false when the signal ends the program */
+static bool take_signal(struct program *p)
+{
+    struct signalfd_siginfo info;
+    if (read(p->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info)) {
+        return true;
+    }
+    if (info.ssi_signo == SIGUSR1) {
+        (void)print_report(p, stderr, NULL); /* it was logged */
+    } else if (info.ssi_signo == SIGUSR2) {
+        release(p);
+    }
+    return info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2;
+}
+
 /* Until a signal or the wanted number of messages ends the program. */
 static void serve(struct program *p)
 {
@@ -149,13 +175,8 @@ static void serve(struct program *p)
             log_error("poll: %s", err_str(-errno));
             return;
         }
-        struct signalfd_siginfo info;
-        if ((fds[0].revents & POLLIN) != 0 &&
-            read(p->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-            if (info.ssi_signo != SIGUSR1) {
-                return;
-            }
-            (void)print_report(p, stderr, NULL); /* it was logged */
+        if ((fds[0].revents & POLLIN) != 0 && !take_signal(p)) {
+            return;
         }
         if ((fds[1].revents & POLLIN) != 0) {
             return;
@@ -169,6 +190,9 @@ static void stop(struct program *p)
     atomic_store_explicit(&p->sink.is_stopping, true, memory_order_release);
     for (int i = 0; i < p->worker_count; i++) {
         sink_worker_stop(&p->workers[i]);
+    }
+    for (int i = 0; i < p->worker_count; i++) {
+        sink_worker_close(&p->workers[i]);
     }
 }
 
@@ -195,8 +219,8 @@ static int block_signals(void)
 {
     sigset_t set;
     if (sigemptyset(&set) != 0 || sigaddset(&set, SIGTERM) != 0 || sigaddset(&set, SIGINT) != 0 ||
-        sigaddset(&set, SIGUSR1) != 0 || sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
-        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        sigaddset(&set, SIGUSR1) != 0 || sigaddset(&set, SIGUSR2) != 0 ||
+        sigprocmask(SIG_BLOCK, &set, NULL) != 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
         return -errno;
     }
     int fd = signalfd(-1, &set, SFD_CLOEXEC);

@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bench/endpoint.h"
+#include "bench/options.h"
 #include "bench/zone_answer.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -107,58 +107,60 @@ static int serve(const struct program *p)
     return EX_OK;
 }
 
-static int parse(struct program *p, int argc, char **argv)
+static int set(void *ctx, int id, const char *text)
 {
-    static const struct option options[] = {{"listen", required_argument, NULL, 'l'},
-                                            {"ttl", required_argument, NULL, 't'},
-                                            {"file", required_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    int id;
-    while ((id = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        int err = 0;
-        int line = 0;
-        char *end = NULL;
-        switch (id) {
-        case 'h':
-            (void)fputs(usage, stdout);
-            exit(EX_OK);
-        case 'l':
-            err = endpoint_list_add(&p->listen, optarg);
-            break;
-        case 't':
-            p->ttl = (uint32_t)strtoul(optarg, &end, 10);
-            err = end == optarg || *end != '\0' ? ERR_SYNTAX : 0;
-            break;
-        case 'f':
-            err = zone_add_file(&p->zone, optarg, &line);
-            break;
-        default:
-            return EX_USAGE;
-        }
+    struct program *p = ctx;
+    uint64_t value = 0;
+    int line = 0;
+    int err = 0;
+    switch (id) {
+    case 'l':
+        return endpoint_list_add(&p->listen, text);
+    case 't':
+        err = options_integer(text, UINT32_MAX, &value);
+        p->ttl = (uint32_t)value;
+        return err;
+    default:
+        err = zone_add_file(&p->zone, text, &line);
         if (err != 0) {
-            log_error("%s:%d: %s", optarg, line, err_str(err));
-            return EX_USAGE;
+            log_error("%s:%d: %s", text, line, err_str(err));
         }
+        return err;
     }
-    for (int i = optind; i < argc; i++) {
+}
+
+/* returns: false when the process should exit with *ret_status */
+static bool parse(struct program *p, int argc, char **argv, int *ret_status)
+{
+    static const struct option table[] = {{"listen", required_argument, NULL, 'l'},
+                                          {"ttl", required_argument, NULL, 't'},
+                                          {"file", required_argument, NULL, 'f'},
+                                          {"help", no_argument, NULL, OPTIONS_HELP},
+                                          {NULL, 0, NULL, 0}};
+    static const struct options options = {"sluice-zone", usage, table, set};
+    int first = options_read(&options, argc, argv, p, ret_status);
+    if (first < 0) {
+        return false;
+    }
+    for (int i = first; i < argc; i++) {
         int err = zone_add(&p->zone, argv[i]);
         if (err != 0) {
             log_error("rule '%s': %s; see --help", argv[i], err_str(err));
-            return EX_USAGE;
+            return false;
         }
     }
-    if (p->listen.count == 0) {
-        return endpoint_list_add(&p->listen, "127.0.0.1:5300") == 0 ? EX_OK : EX_OSERR;
+    if (p->listen.count == 0 && endpoint_list_add(&p->listen, "127.0.0.1:5300") != 0) {
+        *ret_status = EX_OSERR;
+        return false;
     }
-    return EX_OK;
+    return true;
 }
 
 int main(int argc, char **argv)
 {
     struct program p = {.ttl = 300};
-    int status = parse(&p, argc, argv);
-    if (status == EX_OK) {
+    int status;
+    if (parse(&p, argc, argv, &status)) {
         status = serve(&p);
     }
     zone_fini(&p.zone);

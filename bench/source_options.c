@@ -2,9 +2,9 @@
 #include "bench/source_options.h"
 
 #include "base/error.h"
+#include "bench/options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static const char usage[] =
     "exit status 0 when every message was accepted.\n";
 
 enum option_id {
-    OPT_TO = 1,
+    OPT_TO = 256, /* beyond all letters */
     OPT_MESSAGES,
     OPT_CONNECTIONS,
     OPT_SIZE,
@@ -61,10 +61,9 @@ enum option_id {
     OPT_LEDGER,
     OPT_LEDGER_SYNC,
     OPT_JSON,
-    OPT_HELP,
 };
 
-static const struct option options[] = {
+static const struct option table[] = {
     {"to", required_argument, NULL, OPT_TO},
     {"messages", required_argument, NULL, OPT_MESSAGES},
     {"connections", required_argument, NULL, OPT_CONNECTIONS},
@@ -85,7 +84,7 @@ static const struct option options[] = {
     {"ledger", required_argument, NULL, OPT_LEDGER},
     {"ledger-sync", no_argument, NULL, OPT_LEDGER_SYNC},
     {"json", required_argument, NULL, OPT_JSON},
-    {"help", no_argument, NULL, OPT_HELP},
+    {"help", no_argument, NULL, OPTIONS_HELP},
     {NULL, 0, NULL, 0},
 };
 
@@ -149,18 +148,6 @@ static int set_domains(struct source_options *o, const char *text)
     return err;
 }
 
-static int read_number(const char *text, double limit, double *ret)
-{
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || errno != 0 || !(value >= 0 && value <= limit)) {
-        return ERR_SYNTAX;
-    }
-    *ret = value;
-    return 0;
-}
-
 static int set_number(struct source_options *o, int id, const char *text)
 {
     double limit = id == OPT_CONNECTIONS  ? SOURCE_CONNECTIONS_MAX
@@ -168,7 +155,7 @@ static int set_number(struct source_options *o, int id, const char *text)
                    : id == OPT_RECIPIENTS ? SOURCE_RECIPIENTS_MAX
                                           : 1e9;
     double value;
-    int err = read_number(text, limit, &value);
+    int err = options_number(text, limit, &value);
     if (err != 0) {
         return err;
     }
@@ -203,8 +190,9 @@ static int set_number(struct source_options *o, int id, const char *text)
     }
 }
 
-static int set(struct source_options *o, int id, const char *text)
+static int set(void *ctx, int id, const char *text)
 {
+    struct source_options *o = ctx;
     switch (id) {
     case OPT_TO:
         endpoint_list_fini(&o->to);
@@ -265,6 +253,7 @@ static int complete(struct source_options *o)
 
 int source_options_parse(int argc, char **argv, struct source_options *ret, int *ret_status)
 {
+    static const struct options options = {"sluice-source", usage, table, set};
     *ret = (struct source_options){.messages = 1000,
                                    .connections = 1,
                                    .size_bytes = 4096,
@@ -273,28 +262,10 @@ int source_options_parse(int argc, char **argv, struct source_options *ret, int 
                                    .helo = "source.test",
                                    .timeout = 300 * USEC_PER_SEC,
                                    .seed = 1};
-    int id;
-    int index = 0;
-    *ret_status = EX_USAGE;
-    while ((id = getopt_long(argc, argv, "", options, &index)) != -1) {
-        if (id == OPT_HELP) {
-            (void)fputs(usage, stdout);
-            *ret_status = EX_OK;
-            return -1;
-        }
-        if (id == '?') {
-            return -1;
-        }
-        if (set(ret, id, optarg) != 0) {
-            (void)fprintf(stderr, "sluice-source: --%s %s: not understood; see --help\n",
-                          options[index].name, optarg);
-            return -1;
-        }
-    }
-    if (optind < argc) {
-        (void)fprintf(stderr, "sluice-source: %s: no such argument; see --help\n", argv[optind]);
+    if (options_read_all(&options, argc, argv, ret, ret_status) < 0) {
         return -1;
     }
+    *ret_status = EX_USAGE;
     return complete(ret) != 0 ? -1 : 0;
 }
 

@@ -169,6 +169,124 @@ def test_answers_can_be_slow_without_blocking_others(sink):
     assert s.finish()['messages'] == 1
 
 
+class Raw:
+    """A connection that sends bytes without waiting, and the times at which replies come."""
+
+    def __init__(self, sink):
+        self.sock = socket.create_connection((ADDRESS, sink.port), TIMEOUT)
+        self.file = self.sock.makefile('rb')
+
+    def send(self, text):
+        self.sock.sendall(text.encode())
+
+    def reply(self):
+        """(last line, time)"""
+        line = self.file.readline().decode()
+        while line[3:4] == '-':
+            line = self.file.readline().decode()
+        return line.rstrip(), time.monotonic()
+
+    def codes(self, count):
+        return [self.reply()[0][:3] for _ in range(count)]
+
+
+def test_round_trip_delays_replies_but_not_input(sink, tmp_path):
+    ledger = tmp_path / 'ledger'
+    server = sink('--round-trip', '400', '--ledger', ledger, '--extensions',
+                  'pipelining,chunking,size')
+    begin = time.monotonic()
+    raw = Raw(server)
+    greeting, when = raw.reply()
+    assert greeting.startswith('220') and when - begin >= 0.4
+    # Thirty transactions without a single reply being awaited: BDAT needs none.
+    begin = time.monotonic()
+    raw.send('EHLO client.test\r\n')
+    for i in range(30):
+        raw.send(f'MAIL FROM:<s@client.test>\r\nRCPT TO:<r{i}@x.test>\r\n'
+                 'BDAT 3\r\n.\r\nBDAT 4 LAST\r\nab\r\n')
+    while len(read_ledger(ledger)) < 30:  # all are taken before the first is answered
+        assert time.monotonic() - begin < TIMEOUT
+        time.sleep(0.005)
+    replies = [raw.reply() for _ in range(1 + 30 * 4)]
+    assert {line[:3] for line, _ in replies} == {'250'}
+    assert replies[0][1] - begin >= 0.4
+    assert {line['size'] for line in read_ledger(ledger)} == {7}
+    numbers = server.finish()
+    assert numbers['messages'] == 30
+    assert 1 < numbers['max_in_flight'] <= 30
+    assert numbers['listeners'][0]['max_in_flight'] == numbers['max_in_flight']
+
+
+def test_service_time_holds_up_what_comes_behind(sink):
+    """Unlike the round trip: each of three takes its time."""
+    server = sink('--delay-dot', '100', '--extensions', 'pipelining')
+    raw = Raw(server)
+    begin = time.monotonic()
+    raw.send('EHLO client.test\r\n' +
+             'MAIL FROM:<>\r\nRCPT TO:<r@x.test>\r\nDATA\r\n.\r\n' * 3)
+    assert raw.codes(2 + 4 * 3) == ['220', '250'] + ['250', '250', '354', '250'] * 3
+    assert time.monotonic() - begin >= 0.3
+    # The second was begun before the first was answered; the third only after that.
+    assert server.finish()['max_in_flight'] == 2
+
+
+@pytest.mark.parametrize('listed, announced', [
+    ('none', ''), ('pipelining', 'PIPELINING'), ('chunking', 'CHUNKING'),
+    ('8bitmime,SMTPUTF8', '8BITMIME SMTPUTF8'), ('enhancedstatuscodes', 'ENHANCEDSTATUSCODES'),
+    ('size', 'SIZE')])
+def test_extensions_are_offered_on_demand(sink, listed, announced):
+    server = sink('--extensions', listed)
+    with server.connect() as client:
+        client.ehlo()
+        assert sorted(client.esmtp_features) == sorted(announced.lower().split())
+        assert client.docmd('MAIL FROM:<> SIZE=5')[0] == (250 if 'SIZE' in announced else 555)
+        assert client.docmd('BDAT 0 LAST')[0] == (503 if 'CHUNKING' in announced else 500)
+
+
+def test_chunks_that_are_refused_are_read(sink):
+    server = sink('--extensions', 'pipelining,chunking')
+    raw = Raw(server)
+    raw.send('EHLO client.test\r\nBDAT 6\r\nQUIT\r\nMAIL FROM:<>\r\nBDAT 6 LAST\r\nQUIT\r\n'
+             'RCPT TO:<r@x.test>\r\nBDAT 6\r\nQUIT\r\nDATA\r\nBDAT 0 LAST\r\n'
+             'BDAT 6 LAST\r\nQUIT\r\nBDAT x\r\n')
+    assert raw.codes(12) == ['220', '250', '503', '250', '503', '250', '250', '503', '250', '503',
+                             '501', '']
+    assert server.finish()['bytes'] == 6
+
+
+def test_faults_on_demand(sink):
+    def talk(kind, text):
+        raw = Raw(sink('--fault', f'{kind}:1'))
+        assert raw.reply()[0].startswith('220')
+        raw.send(text)
+        return raw
+
+    with pytest.raises(ConnectionResetError):
+        talk('reset', 'EHLO client.test\r\n').reply()
+    assert talk('421', 'EHLO client.test\r\nNOOP\r\n').codes(2) == ['421', '']
+    stalled = talk('stall', 'NOOP\r\n')
+    stalled.sock.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        stalled.sock.recv(1)
+    closed = talk('close', 'MAIL FROM:<>\r\nRCPT TO:<r@x.test>\r\nDATA\r\n.\r\nNOOP\r\n')
+    assert closed.codes(5) == ['250', '250', '354', '250', '']
+
+
+def test_greetings_can_be_held_back(sink):
+    server = sink('--hold', '--connections-per-client', '2')
+    held = [Raw(server) for _ in range(3)]
+    for raw in held:
+        raw.sock.setblocking(False)
+        raw.send('EHLO early.test\r\n')
+        with pytest.raises(BlockingIOError):
+            raw.sock.recv(1)
+        raw.sock.settimeout(TIMEOUT)
+    server.process.send_signal(signal.SIGUSR2)
+    assert sorted(raw.reply()[0][:3] for raw in held) == ['220', '220', '421']
+    assert Raw(server).reply()[0].startswith('421')
+    server.finish()
+
+
 def test_starttls(sink, tmp_path):
     if shutil.which('openssl') is None:
         pytest.skip('openssl, the program, is not installed')
@@ -326,6 +444,8 @@ def test_numbers_on_signals_and_in_a_file(sink, tmp_path):
 
 def test_wrong_options_are_refused():
     for program, arguments in (('sluice-sink', ['--defer', '2']),
+                               ('sluice-sink', ['--fault', 'reset']),
+                               ('sluice-sink', ['--extensions', 'pipelining,other']),
                                ('sluice-sink', ['--listen', '127.0.0.1']),
                                ('sluice-source', ['--connections', '0']),
                                ('sluice-source', ['--domains', 'd%d.test:0']),

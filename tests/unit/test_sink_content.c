@@ -133,10 +133,37 @@ static void test_long_content(void **state)
     sink_content_fini(&hashed);
 }
 
+/* Chunks are the content itself: dots mean nothing, and the hash is the same however it is cut. */
+static void test_chunks(void **state)
+{
+    struct sink_content c;
+    char hash[SINK_HASH_TEXT_BYTES];
+    char first_hash[SINK_HASH_TEXT_BYTES] = "";
+    const struct slice input = slice_make(raw, sizeof(raw) - 1);
+    (void)state;
+    assert_int_equal(sink_content_init(&c, true, true, 0), 0);
+    for (size_t cut = 0; cut <= input.len; cut++) {
+        sink_content_begin(&c);
+        sink_content_feed_chunk(&c, slice_to(input, cut));
+        sink_content_feed_chunk(&c, slice_from(input, cut));
+        sink_content_end(&c, hash);
+        assert_int_equal(c.size_bytes, input.len);
+        assert_true(slice_eq(buf_slice(&c.head), input));
+        assert_true(slice_eq(sink_content_id(&c), SLICE("abc")));
+        if (first_hash[0] == '\0') {
+            memcpy(first_hash, hash, sizeof(hash));
+        }
+        assert_string_equal(hash, first_hash);
+    }
+    assert_int_equal(strlen(first_hash), 64);
+    sink_content_fini(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_cut),
+        cmocka_unit_test(test_chunks),
         cmocka_unit_test(test_empty_and_unmarked),
         cmocka_unit_test(test_fields_of_the_body_do_not_count),
         cmocka_unit_test(test_limit),

@@ -1,4 +1,5 @@
 """The load source and the receiver of bench/, with their ledgers."""
+import itertools
 import json
 import os
 import signal
@@ -38,8 +39,8 @@ class Program:
 
 
 class Sink(Program):
-    def __init__(self, folder, *options, address='127.0.0.1'):
-        self.address, self.port = address, free_port(address)
+    def __init__(self, folder, *options, address='127.0.0.1', port=None):
+        self.address, self.port = address, port or free_port(address)
         self.ledger = os.path.join(folder, 'sink.ledger')
         super().__init__([os.path.join(BUILD, 'bench', 'sluice-sink'), '--listen',
                           f'{address}:{self.port}', '--ledger', self.ledger, *options],
@@ -72,7 +73,7 @@ class Source(Program):
 class Account:
     """What was offered, accepted and delivered, by (message, recipient)."""
 
-    def __init__(self, sources, sink):
+    def __init__(self, sources, *sinks):
         self.offered, self.acked, self.events = {}, {}, {}
         for source in sources:
             for line in source.lines():
@@ -83,7 +84,7 @@ class Account:
                     self.acked[line['id']] = line
         self.copies = {}
         self.wrong = []
-        for line in sink.lines():
+        for line in itertools.chain.from_iterable(sink.lines() for sink in sinks):
             offer = self.offered.get(line['id'])
             if offer is None or line['sha256'] != offer['sha256'] or \
                     line['sender'] != offer['sender']:

@@ -1,0 +1,292 @@
+"""The relays that benchmarks measure, each started from a folder of its own with an empty queue,
+and the CPU time and memory of all their processes. Nothing of the system's own Postfix is used or
+changed but its programs."""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+SLUICE_CONF = '''\
+hostname = "relay.test"
+allow_loopback = yes
+{options}spool {{ path = "{folder}/spool" }}
+listener "127.0.0.1:{port}" {{ relay_from = {{"127.0.0.0/8"}} smtpd_recipient_limit = 0 }}
+event_log {{ path = "{folder}/events.jsonl" }}
+transport smtp {{
+{transport}}}
+{routes}'''
+
+# peers are exempt from every rate limit; no DNS, no TLS, no reverse lookups, no chroot
+POSTFIX_MAIN = '''\
+compatibility_level = 3.6
+queue_directory = {folder}/queue
+data_directory = {folder}/data
+command_directory = /usr/sbin
+daemon_directory = /usr/lib/postfix/sbin
+mail_owner = postfix
+setgid_group = postdrop
+myhostname = relay.test
+mydestination =
+mynetworks = 127.0.0.0/8
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+alias_maps =
+alias_database =
+local_recipient_maps =
+smtpd_relay_restrictions = permit_mynetworks, reject
+smtpd_recipient_restrictions = permit_mynetworks, reject
+transport_maps = hash:{folder}/transport
+smtp_dns_support_level = disabled
+smtp_host_lookup = native
+smtpd_peername_lookup = no
+smtputf8_enable = no
+smtp_tls_security_level = none
+smtpd_tls_security_level = none
+in_flow_delay = 0
+default_process_limit = 100
+smtpd_recipient_limit = 200000
+message_size_limit = 100000000
+smtpd_client_event_limit_exceptions = static:all
+maillog_file_prefixes = {folder}
+maillog_file = {folder}/mail.log
+'''
+
+POSTFIX_MASTER = '''\
+127.0.0.1:{port} inet n - n - - smtpd
+pickup unix n - n 60 1 pickup
+cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+rewrite unix - - n - - trivial-rewrite
+bounce unix - - n - 0 bounce
+defer unix - - n - 0 bounce
+trace unix - - n - 0 bounce
+verify unix - - n - 1 verify
+flush unix n - n 1000? 0 flush
+proxymap unix - - n - - proxymap
+proxywrite unix - - n - 1 proxymap
+smtp unix - - n - - smtp
+relay unix - - n - - smtp
+showq unix n - n - - showq
+error unix - - n - - error
+retry unix - - n - - error
+discard unix - - n - - discard
+local unix - n n - - local
+virtual unix - n n - - virtual
+lmtp unix - - n - - lmtp
+anvil unix - - n - 1 anvil
+scache unix - - n - 1 scache
+postlog unix-dgram n - n - 1 postlogd
+'''
+
+
+class Failure(Exception):
+    pass
+
+
+def lines(settings):
+    return ''.join(f'{name} = {value}\n' for name, value in settings.items())
+
+
+def wait_for_port(port, process=None):
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port), 1) as s:
+            s.recv(100)
+            return
+        if process is not None and process.poll() is not None:
+            break
+        time.sleep(0.05)
+    raise Failure(f'nothing answers on port {port}')
+
+
+class Cgroup:
+    """CPU time of every process started inside, dead ones included."""
+
+    def __init__(self):
+        self.path = None
+        with open('/proc/self/mounts', encoding='utf-8') as mounts:
+            roots = [line.split()[1] for line in mounts if line.split()[2] == 'cgroup2']
+        for root in roots:
+            path = pathlib.Path(root, f'sluice-bench-{os.getpid()}')
+            with contextlib.suppress(OSError):
+                path.mkdir()
+                (path / 'cpu.stat').read_text()
+                self.path = path
+                return
+
+    def enter(self):
+        """In the child, before exec."""
+        (self.path / 'cgroup.procs').write_text('0')
+
+    def cpu_seconds(self):
+        for line in (self.path / 'cpu.stat').read_text().splitlines():
+            name, value = line.split()
+            if name == 'usage_usec':
+                return int(value) / 1e6
+        raise Failure('no usage_usec in cpu.stat')
+
+    def processes(self):
+        return [int(line) for line in (self.path / 'cgroup.procs').read_text().split()]
+
+    def remove(self):
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+                return
+            time.sleep(0.05)
+
+
+class ProcessTree:
+    """The same from /proc: live processes, and dead ones that their parents waited for."""
+
+    def __init__(self):
+        self.root = None
+
+    def enter(self):
+        pass
+
+    def scan(self):
+        """The processes of the tree, and the CPU ticks of all processes."""
+        children, ticks = {}, {}
+        for name in os.listdir('/proc'):
+            if name.isdigit():
+                with contextlib.suppress(OSError):
+                    text = pathlib.Path('/proc', name, 'stat').read_text()
+                    fields = text.rsplit(')', 1)[1].split()
+                    children.setdefault(int(fields[1]), []).append(int(name))
+                    ticks[int(name)] = sum(map(int, fields[11:15]))
+        found, waiting = [], [self.root]
+        while waiting:
+            pid = waiting.pop()
+            found.append(pid)
+            waiting += children.get(pid, [])
+        return found, ticks
+
+    def cpu_seconds(self):
+        found, ticks = self.scan()
+        return sum(ticks.get(pid, 0) for pid in found) / os.sysconf('SC_CLK_TCK')
+
+    def processes(self):
+        return self.scan()[0]
+
+    def remove(self):
+        pass
+
+
+def new_account():
+    group = Cgroup()
+    return group if group.path is not None else ProcessTree()
+
+
+def anonymous_bytes(account):
+    """Anonymous memory of all processes together. Pages of mapped files (the spool, programs) are
+    the page cache's and do not count."""
+    total = 0
+    for pid in account.processes():
+        with contextlib.suppress(OSError, StopIteration):
+            text = pathlib.Path('/proc', str(pid), 'status').read_text().splitlines()
+            line = next(line for line in text if line.startswith('RssAnon'))
+            total += int(line.split()[1]) * 1024
+    return total
+
+
+class Sluice:
+    """routes: (domain, nexthop) pairs; transport, options: {name: value as in the file}"""
+
+    def __init__(self, build, folder, port, routes, transport, options=None):
+        self.folder, self.port = folder, port
+        self.process = None
+        self.program = str(build / 'engine/sluice')
+        self.config = folder / 'sluice.conf'
+        (folder / 'spool').mkdir()
+        self.config.write_text(SLUICE_CONF.format(
+            folder=folder, port=port, options=lines(options or {}), transport=lines(transport),
+            routes=''.join(f'route "{name}" {{ transport = "smtp" nexthop = "{nexthop}" }}\n'
+                           for name, nexthop in routes)))
+
+    def start(self, account):
+        with open(self.folder / 'relay.log', 'wb') as log:
+            self.process = subprocess.Popen([self.program, 'run', '-c', self.config], stderr=log,
+                                            stdin=subprocess.DEVNULL, preexec_fn=account.enter)
+        account.root = self.process.pid
+        wait_for_port(self.port, self.process)
+
+    def stop(self):
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Postfix:
+    """routes: (domain, nexthop) pairs; settings: {name: value} for main.cf"""
+
+    def __init__(self, folder, port, routes, settings):
+        self.folder, self.port = folder, port
+        for name in ('conf', 'queue', 'data'):
+            (folder / name).mkdir()
+        shutil.chown(folder / 'data', 'postfix')
+        (folder / 'conf/main.cf').write_text(POSTFIX_MAIN.format(folder=folder) + lines(settings))
+        (folder / 'conf/master.cf').write_text(POSTFIX_MASTER.format(port=port))
+        (folder / 'transport').write_text(
+            ''.join(f'{name} smtp:{nexthop}\n' for name, nexthop in routes))
+        self.command('postmap', f'hash:{folder}/transport')
+
+    def start(self, account):
+        with open(self.folder / 'relay.log', 'wb') as log:
+            subprocess.run(['postfix', '-c', self.folder / 'conf', 'start'], stdout=log, stderr=log,
+                           stdin=subprocess.DEVNULL, check=True, preexec_fn=account.enter)
+        wait_for_port(self.port)
+        account.root = int((self.folder / 'queue/pid/master.pid').read_text())
+
+    def command(self, name, *arguments):
+        subprocess.run([name, '-c', self.folder / 'conf', *arguments], check=True,
+                       capture_output=True, stdin=subprocess.DEVNULL)
+
+    def stop(self):
+        if (self.folder / 'queue/pid/master.pid').exists():
+            self.command('postfix', 'stop')
+
+
+def postfix_version():
+    """'' when it is not installed."""
+    if shutil.which('postconf') is None:
+        return ''
+    return subprocess.run(['postconf', '-d', '-h', 'mail_version'], capture_output=True,
+                          text=True, check=False).stdout.strip()
+
+
+@contextlib.contextmanager
+def running(make, where):
+    """make(folder) -> relay. Yields (relay, account); ends with the relay stopped and its folder
+    gone; after a failure its logs go to standard error."""
+    account = new_account()
+    with tempfile.TemporaryDirectory(prefix='sluice-bench-', dir=where) as name:
+        folder = pathlib.Path(name)
+        folder.chmod(0o755)  # Postfix works as another user in there
+        relay = make(folder)
+        try:
+            relay.start(account)
+            yield relay, account
+        except (Failure, subprocess.CalledProcessError):
+            show_logs(folder)
+            raise
+        finally:
+            relay.stop()
+            account.remove()
+
+
+def show_logs(folder):
+    for log in ('relay.log', 'mail.log'):
+        if (folder / log).exists():
+            print((folder / log).read_text(errors='replace')[-3000:], file=sys.stderr)
