@@ -22,6 +22,7 @@ def pytest_runtest_makereport(item, call):
 
 
 FAILED = pytest.StashKey()
+TABLES = pytest.StashKey()
 PRINTER = os.path.join(BUILD, 'tests', 'integration', 'print_bounce')
 if os.path.exists(PRINTER):
     os.environ.setdefault('PRINT_BOUNCE', PRINTER)
@@ -73,6 +74,18 @@ def end_place(place, has_failed):
         print(f'kept: {place.folder}')
     else:
         shutil.rmtree(place.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope='session')
+def report_table(request):
+    """Print a table when all tests are over: report_table(title, text)."""
+    return lambda title, text: request.config.stash.setdefault(TABLES, []).append((title, text))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for title, text in config.stash.get(TABLES, []):
+        terminalreporter.section(title)
+        terminalreporter.write_line(text)
 
 
 @pytest.fixture

@@ -1,11 +1,10 @@
 """Servers that misbehave at each point of the dialogue: what the log says, how often they were
 called, how many copies they got, and that the mail arrives once they behave."""
 import datetime
-import ssl
-import subprocess
 
 import pytest
 
+from support.certificate import server_context
 from support.client import message, submit
 from support.peer import Peer
 from support.report import Report
@@ -153,14 +152,7 @@ case('tls works', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\nexpec
 
 @pytest.fixture(scope='module')
 def server_tls(module_place):
-    folder = module_place.subfolder('tls')
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:prime256v1', '-nodes', '-subj', '/CN=peer.test', '-days',
-                    '10', '-keyout', f'{folder}/key', '-out', f'{folder}/cert'], check=True,
-                   capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(f'{folder}/cert', f'{folder}/key')
-    return context
+    return server_context(module_place.subfolder('tls'))
 
 
 def recipient_of(name):

@@ -14,6 +14,7 @@ import threading
 import pytest
 
 from support.address import free_port
+from support.certificate import make_certificate
 from support.client import Client, message, submit
 from support.wait import until
 
@@ -253,10 +254,7 @@ def test_postfix_says_no(place):
 def secure(module_place):
     """STARTTLS, AUTH; trusts nobody else."""
     folder = module_place.subfolder('secure')
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:prime256v1', '-nodes', '-subj', '/CN=relay.test', '-days',
-                    '10', '-keyout', f'{folder}/key', '-out', f'{folder}/cert'], check=True,
-                   capture_output=True)
+    make_certificate(folder, 'relay.test')
     crypted = subprocess.run(['openssl', 'passwd', '-6', 'secret'], check=True, text=True,
                              capture_output=True).stdout.strip()
     with open(f'{folder}/users', 'w', encoding='utf-8') as users:

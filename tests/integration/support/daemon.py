@@ -135,6 +135,12 @@ class Sluice:
             self.process.wait()
             self.process = None
 
+    def peak_memory(self):
+        """The most that was ever resident, bytes."""
+        with open(f'/proc/{self.process.pid}/status', encoding='ascii') as status:
+            [line] = [line for line in status if line.startswith('VmHWM:')]
+        return int(line.split()[1]) << 10
+
     # --- event log ---------------------------------------------------------------------------
 
     def events(self):
