@@ -6,6 +6,7 @@ import pytest
 
 from support.certificate import server_context
 from support.client import message, submit
+from support.daemon import status_of
 from support.peer import Peer
 from support.report import Report
 from support.wait import until
@@ -101,18 +102,12 @@ def stage(module_place, server_tls):
     return daemon, peers, bounces
 
 
-def status_of(event):
-    code = event['response'].get('enhanced_code')
-    return f'{code["class"]}.{code["subject"]}.{code["detail"]}' if code else None
-
-
 @pytest.mark.parametrize('name', CASES)
 def test_case(stage, name):
     daemon, peers, bounces = stage
     one, recipient, peer = CASES[name], recipient_of(name), peers[name]
-    [event] = until(
-        lambda: [e for e in daemon.of(recipient=recipient) if e['type'] != 'Reception'],
-        lambda: f'a result of {recipient}:\n{daemon.log()}')
+    [event] = until(lambda: daemon.results(recipient),
+                    lambda: f'a result of {recipient}:\n{daemon.log()}')
     response = event['response']
     assert event['type'] == one['kind'], str(event)
     assert one['code'] is None or response['code'] == one['code'], str(event)

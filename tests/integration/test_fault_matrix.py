@@ -6,10 +6,10 @@ import re
 import pytest
 
 from support import fault_table
-from support.address import free_port, fresh_address
 from support.certificate import server_context
 from support.client import message, submit
-from support.dns_server import DnsServer
+from support.daemon import status_of
+from support.net import Net
 from support.peer import MARK, FullHost, Peer
 from support.report import Report
 from support.wait import until
@@ -77,35 +77,30 @@ class Cell:
 class Stage:
     def __init__(self, place):
         self.place = place
-        self.port = free_port()
-        self.dns = place.keep(DnsServer())
+        self.net = Net(place)
         self.tls = server_context(place.subfolder('tls'))
         self.back = place.receiver()
-        self.witness = place.receiver(address=fresh_address(), port=self.port, tls=self.tls)
-        self.dns.zone['witness.test'] = [('A', self.witness.address)]
+        self.witness = self.net.host('witness.test', tls=self.tls)
         self.cells = {(row, column, has_next): self.set_up(Cell(row, column, has_next))
                       for row, column in CELLS for has_next in (False, True)
                       if not (has_next and row in ONE_SERVER_ONLY)}
         self.daemon = self.start()
 
     def set_up(self, cell):
-        row, column, address = cell.row, cell.column, fresh_address()
-        cell.address = address
+        row, column, name = cell.row, cell.column, f'mx.{cell.domain}'
         if row == 'connect':
-            cell.full = self.place.keep(FullHost(address, self.port)) if column == 'silent' else None
+            cell.address = self.net.address(name)
+            cell.full = (self.place.keep(FullHost(cell.address, self.net.port))
+                         if column == 'silent' else None)
         else:
-            cell.server = self.place.keep(Peer(
-                fault_table.script(row, column), fault_table.later_script(row), tls=self.tls,
-                address=address, port=self.port,
-                receive_buffer=65536 if row == 'body' else None))
-        self.dns.zone[f'mx.{cell.domain}'] = [('A', address)]
-        self.dns.zone[cell.domain] = [('MX', (10, f'mx.{cell.domain}'))]
-        if cell.has_next:
-            self.dns.zone[cell.domain].append(('MX', (20, 'witness.test')))
+            cell.server = self.net.peer(
+                name, fault_table.script(row, column), fault_table.later_script(row),
+                tls=self.tls, receive_buffer=65536 if row == 'body' else None)
+        self.net.mx(cell.domain, name, *(['witness.test'] if cell.has_next else []))
         return cell
 
     def start(self):
-        usual = {'smtp_tcp_port': self.port, 'process_limit': 1000, 'inet_protocols': 'ipv4',
+        usual = {'process_limit': 1000, 'inet_protocols': 'ipv4',
                  'smtp_connection_cache_time_limit': '60s'}
         hasty = {f'smtp_{step}_timeout': '3s' for step in (
             'connect', 'helo', 'starttls', 'mail', 'rcpt', 'data_init', 'data_xfer', 'data_done',
@@ -120,30 +115,16 @@ class Stage:
         routes = {cell.domain: (
             ('strict' if cell.row.endswith('!') else 'parting' if cell.row == 'QUIT' else 'usual') +
             ('_hasty' if cell.column in TIMED else ''), None) for cell in self.cells.values()}
-        return self.place.sluice(
-            options={'allow_loopback': True}, dns={'servers': [self.dns.name], 'timeout': '5s'},
-            listener={'smtpd_recipient_limit': 0}, transports=transports,
-            routes={**routes, 'back.test': ('usual', self.back.nexthop)})
-
-    def results(self, recipient):
-        return [e for e in self.by_recipient().get(recipient, []) if e['type'] != 'Reception']
-
-    def by_recipient(self):
-        """Of all events; made again only when there are more."""
-        events = self.daemon.events()
-        if getattr(self, 'indexed', None) != len(events):
-            self.indexed, self.index = len(events), {}
-            for event in events:
-                self.index.setdefault(event.get('recipient'), []).append(event)
-        return self.index
+        return self.net.start(
+            transports, dns={'timeout': '5s'}, listener={'smtpd_recipient_limit': 0},
+            routes={**routes, 'back.test': ('usual', self.back.nexthop)}).daemon
 
     def wait_results(self, recipients, kinds):
         waiting = set(recipients)
 
         def are_there():
-            index = self.by_recipient()
             for recipient in list(waiting):
-                if any(e['type'] in kinds for e in index.get(recipient, ())):
+                if any(e['type'] in kinds for e in self.daemon.results(recipient)):
                     waiting.discard(recipient)
             return not waiting
         try:
@@ -155,7 +136,7 @@ class Stage:
         """Now somebody listens there."""
         if cell.full:
             cell.full.close()
-        cell.server = self.place.keep(Peer('good', address=cell.address, port=self.port))
+        cell.server = self.place.keep(Peer('good', address=cell.address, port=self.net.port))
 
     def play(self):
         """All messages, then one more to each domain whose first had a final result, and a third
@@ -173,7 +154,7 @@ class Stage:
             if cell.row == 'connect':
                 self.open_port(cell)
         followed = [cell for cell in cells if not cell.has_next and all(
-            self.results(r) and self.results(r)[0]['type'] != 'TransientFailure'
+            self.daemon.results(r) and self.daemon.results(r)[0]['type'] != 'TransientFailure'
             for r in cell.recipients)]
         for cell in followed:
             submit(self.daemon, cell.sender, [cell.next_recipient], message('next'))
@@ -209,15 +190,10 @@ def table():
     return '\n'.join([*lines, fault_table.NOTES, f'{right} of {len(CELLS)} cells right'])
 
 
-def status_of(event):
-    code = event['response'].get('enhanced_code')
-    return f'{code["class"]}.{code["subject"]}.{code["detail"]}' if code else None
-
-
 def check_first(stage, cell, recipient):
     """The first result, at one server."""
     outcome = cell.outcome_of(recipient)
-    events = stage.results(recipient)
+    events = stage.daemon.results(recipient)
     assert events, f'no result:\n{stage.daemon.log()[-2000:]}'
     first, last = events[0], events[-1]
     kind = {'OK': 'Delivery', 'BNC': 'Bounce'}.get(outcome, 'TransientFailure')
@@ -262,7 +238,7 @@ def check_connection(stage, cell):
 
 def check_next(stage, cell):
     """The next message to a domain whose first had a final result."""
-    events = stage.results(cell.next_recipient)
+    events = stage.daemon.results(cell.next_recipient)
     assert events, 'the next message has no result'
     outcome = cell.outcome if cell.row == 'reuse' else 'OK'
     kind = {'OK': 'Delivery', 'BNC': 'Bounce'}.get(outcome, 'TransientFailure')
@@ -275,7 +251,7 @@ def check_next(stage, cell):
 def check_second_server(stage, cell):
     """With a good server behind the faulty one."""
     for recipient in cell.recipients:
-        outcome, events = cell.outcome_of(recipient), stage.results(recipient)
+        outcome, events = cell.outcome_of(recipient), stage.daemon.results(recipient)
         assert events, 'no result'
         at_witness = len(stage.witness.to(recipient))
         assert at_witness == (outcome == 'NEXT'), events

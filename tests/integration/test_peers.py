@@ -9,55 +9,19 @@ import shutil
 import smtplib
 import ssl
 import subprocess
-import threading
 
 import pytest
 
 from support.address import free_port
 from support.certificate import make_certificate
 from support.client import Client, message, submit
+from support.smtp_sink import SmtpSink, tool
 from support.wait import until
 
-BINARIES = '/usr/sbin'
-pytestmark = pytest.mark.skipif(not os.path.exists(f'{BINARIES}/postfix'), reason='no Postfix')
-
-
-def tool(name):
-    return os.path.join(BINARIES, name)
+pytestmark = pytest.mark.skipif(not os.path.exists(tool('postfix')), reason='no Postfix')
 
 
 # --- smtp-source, smtp-sink --------------------------------------------------------------------------
-
-class SmtpSink:
-    def __init__(self, *options):
-        self.port = free_port()
-        self.process = subprocess.Popen(
-            [tool('smtp-sink'), '-u', 'root' if os.getuid() == 0 else os.environ['USER'], '-c',
-             *options, f'127.0.0.1:{self.port}', '100'], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT)
-        self.text = b''
-        threading.Thread(target=self.read, daemon=True).start()
-        until(self.is_listening, 'smtp-sink')
-
-    def read(self):
-        while True:
-            data = self.process.stdout.read1(4096)
-            if not data:
-                return
-            self.text += data
-
-    def is_listening(self):
-        with open('/proc/net/tcp', encoding='ascii') as table:
-            return f':{self.port:04X} 00000000:0000 0A' in table.read()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-
-    @property
-    def nexthop(self):
-        return f'[127.0.0.1]:{self.port}'
-
 
 def source(daemon, *options):
     return subprocess.run([tool('smtp-source'), '-f', 'a@a.test', *options,
@@ -84,39 +48,6 @@ def test_source_with_many_recipients(place):
     done = source(daemon, '-t', 'x@x.test', '-m', '20', '-s', '5', '-r', '100', '-d')
     assert done.returncode == 0 and not done.stderr, done.stderr
     daemon.wait_events('Delivery', count=2000, patience=60)
-
-
-SINK_FAULTS = ['-q', '-Q', '-f', '-r']
-COMMANDS = ['connect', 'ehlo', 'mail', 'rcpt', 'data', '.', 'rset', 'quit']
-
-
-def test_faults_of_smtp_sink(module_place):
-    """Nobody here wrote these: disconnect, 421, 5xx and 4xx at each command. All are sorted into
-    failures for now and for good as the table of the client says."""
-    sinks = {}
-    for fault in SINK_FAULTS:
-        for command in COMMANDS:
-            name = f'{fault[1].lower() + ("x" if fault == "-Q" else "")}-{command.replace(".", "dot")}'
-            options = [fault, command] + (['-e'] if command == 'helo' else [])
-            sinks[f'{name}.test'] = (fault, command, module_place.keep(SmtpSink(*options)))
-    receiver = module_place.receiver()
-    daemon = module_place.sluice(
-        routes={'back.test': ('smtp', receiver.nexthop),
-                **{domain: ('smtp', sink.nexthop) for domain, (_, _, sink) in sinks.items()}},
-        options={'maximal_queue_lifetime': '0s'})
-    submit(daemon, 'a@back.test', [f'x@{domain}' for domain in sinks], message())
-    wrong = []
-    for domain, (fault, command, _) in sinks.items():
-        event = until(lambda d=domain: [e for e in daemon.of(recipient=f'x@{d}')
-                                        if e['type'] != 'Reception'], f'a result for {domain}')[0]
-        expected = 'TransientFailure'
-        if command in ('rset', 'quit') or (fault in '-f-r' and command == 'ehlo'):
-            expected = 'Delivery'
-        elif fault == '-f' and command in ('mail', 'rcpt', 'data', '.'):
-            expected = 'Bounce'
-        if event['type'] != expected:
-            wrong.append((fault, command, event))
-    assert not wrong
 
 
 # --- Postfix -----------------------------------------------------------------------------------------
