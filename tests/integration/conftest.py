@@ -62,10 +62,10 @@ class Place:
             closer()
 
 
-def make_place():
+def make_place(parent=None):
     # Short: the control socket's path has a limit of 108 bytes.
-    folder = tempfile.mkdtemp(prefix='sluice.', dir=os.environ.get('SLUICE_TEST_FOLDER'))
-    return Place(folder)
+    parent = parent or os.environ.get('SLUICE_TEST_FOLDER')
+    return Place(tempfile.mkdtemp(prefix='sluice.', dir=parent))
 
 
 def end_place(place, has_failed):
@@ -100,6 +100,17 @@ def module_place():
     made = make_place()
     yield made
     end_place(made, bool(os.environ.get('SLUICE_KEEP')))
+
+
+@pytest.fixture(scope='module')
+def memory_place(request):
+    """In memory, for servers that write many files, when the module's MEMORY_PLACE (bytes) fit."""
+    shared = '/dev/shm'
+    has_room = os.path.isdir(shared) and \
+        shutil.disk_usage(shared).free > request.module.MEMORY_PLACE
+    made = make_place(shared if has_room else None)
+    yield made
+    end_place(made, False)
 
 
 @pytest.fixture
