@@ -119,10 +119,21 @@ bool request_has_untried(const struct request *r)
     return false;
 }
 
+/* Replies come in order: an earlier recipient without a verdict was accepted. */
+static bool has_accepted_before(const struct request *r, uint32_t index)
+{
+    return memchr(r->is_answered, false, index) != NULL;
+}
+
 void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v)
 {
     assert(index < r->transaction.recipient_count);
     r->is_answered[index] = true;
+    if (outcome_is_recipient_limit(v) && has_accepted_before(r, index)) {
+        /* The next transaction takes it; each carries at least one, so there is an end. */
+        r->is_tried[r->positions[index]] = false;
+        return;
+    }
     (void)outcome_decide(&r->outcome, r->positions[index], v); /* kept ones stay undecided */
 }
 

@@ -300,6 +300,12 @@ uint32_t outcome_decide_rest(struct outcome *o, const struct outcome_verdict *v)
     return count;
 }
 
+bool outcome_is_recipient_limit(const struct outcome_verdict *v)
+{
+    return v->stage == OUTCOME_STAGE_RCPT && (v->code == 451 || v->code == 452 || v->code == 552) &&
+           strcmp(v->status.text + 1, ".5.3") == 0;
+}
+
 void outcome_finish(struct outcome *o)
 {
     struct outcome_verdict none = {

@@ -164,6 +164,12 @@ bool outcome_decide(struct outcome *o, uint32_t index, const struct outcome_verd
  * returns  number of recipients decided */
 uint32_t outcome_decide_rest(struct outcome *o, const struct outcome_verdict *v);
 
+/* The reply to RCPT says only that one transaction takes no more recipients: 452, by some servers
+ * 451 or 552, each with x.5.3, as plain 452 and 552 also mean a full mailbox.
+ *
+ * source   RFC 5321 4.5.3.1.10, RFC 3463 3.6 */
+bool outcome_is_recipient_limit(const struct outcome_verdict *v);
+
 /* No server is left: recipients still undecided are deferred with the last recorded reason, or
  * 4.3.0 "server unavailable or unable to receive mail". */
 void outcome_finish(struct outcome *o);

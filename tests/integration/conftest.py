@@ -22,6 +22,7 @@ def pytest_runtest_makereport(item, call):
 
 
 FAILED = pytest.StashKey()
+TABLES = pytest.StashKey()
 PRINTER = os.path.join(BUILD, 'tests', 'integration', 'print_bounce')
 if os.path.exists(PRINTER):
     os.environ.setdefault('PRINT_BOUNCE', PRINTER)
@@ -61,10 +62,10 @@ class Place:
             closer()
 
 
-def make_place():
+def make_place(parent=None):
     # Short: the control socket's path has a limit of 108 bytes.
-    folder = tempfile.mkdtemp(prefix='sluice.', dir=os.environ.get('SLUICE_TEST_FOLDER'))
-    return Place(folder)
+    parent = parent or os.environ.get('SLUICE_TEST_FOLDER')
+    return Place(tempfile.mkdtemp(prefix='sluice.', dir=parent))
 
 
 def end_place(place, has_failed):
@@ -73,6 +74,18 @@ def end_place(place, has_failed):
         print(f'kept: {place.folder}')
     else:
         shutil.rmtree(place.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope='session')
+def report_table(request):
+    """Print a table when all tests are over: report_table(title, text)."""
+    return lambda title, text: request.config.stash.setdefault(TABLES, []).append((title, text))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for title, text in config.stash.get(TABLES, []):
+        terminalreporter.section(title)
+        terminalreporter.write_line(text)
 
 
 @pytest.fixture
@@ -87,6 +100,17 @@ def module_place():
     made = make_place()
     yield made
     end_place(made, bool(os.environ.get('SLUICE_KEEP')))
+
+
+@pytest.fixture(scope='module')
+def memory_place(request):
+    """In memory, for servers that write many files, when the module's MEMORY_PLACE (bytes) fit."""
+    shared = '/dev/shm'
+    has_room = os.path.isdir(shared) and \
+        shutil.disk_usage(shared).free > request.module.MEMORY_PLACE
+    made = make_place(shared if has_room else None)
+    yield made
+    end_place(made, False)
 
 
 @pytest.fixture

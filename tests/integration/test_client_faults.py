@@ -1,12 +1,12 @@
-"""Servers that misbehave at each point of the dialogue: what the log says, how often they were
-called, how many copies they got, and that the mail arrives once they behave."""
+"""Servers that are odd and must be served all the same, refusals that are easily taken for something
+else, and connections in use: what the fault matrix (test_fault_matrix.py) has no cell for."""
 import datetime
-import ssl
-import subprocess
 
 import pytest
 
+from support.certificate import server_context
 from support.client import message, submit
+from support.daemon import status_of
 from support.peer import Peer
 from support.report import Report
 from support.wait import until
@@ -14,153 +14,72 @@ from support.wait import until
 CASES = {}
 
 
-def case(name, script, kind, code=None, status=None, text='', ambiguous=False, calls=1, copies=0,
-         transport='smtp', hears=None):
-    """script: of the first connection (and the others before `calls`); the next ones accept.
-    kind: of the first result. copies: that the server got before the final delivery."""
+def case(name, script, kind, code=None, status=None, text='', copies=0, body='x\r\n', repeat=1):
+    """script: of the one connection. kind: of the result. copies: that the server got."""
     CASES[name] = locals()
 
 
-# Where no reply is expected: nobody listens, nobody speaks, nobody stays.
-case('refused', None, 'TransientFailure', status='4.4.1', calls=0, text='refused')
-case('no banner', 'silence', 'TransientFailure', status='4.4.2', transport='hasty',
-     text='timed out while receiving the initial server greeting')
-case('banner closed', 'close', 'TransientFailure', status='4.4.2', text='lost connection')
-# The reset may come before connect() has been seen to work, or after it: 4.4.1 or 4.4.2.
-case('banner reset', 'reset', 'TransientFailure')
-case('no ehlo reply', 'send 220 x\nexpect EHLO\nsilence', 'TransientFailure', status='4.4.2',
-     transport='hasty')
-case('ehlo closed', 'send 220 x\nexpect EHLO\nclose', 'TransientFailure', status='4.4.2')
-case('mail closed', 'hello\nexpect MAIL\nclose', 'TransientFailure', status='4.4.2',
-     text='sending MAIL FROM')
-case('mail reset', 'hello\nexpect MAIL\nreset', 'TransientFailure', status='4.4.2')
-case('no mail reply', 'hello\nexpect MAIL\nsilence', 'TransientFailure', status='4.4.2',
-     transport='hasty')
-case('rcpt closed', 'hello\nexpect MAIL\nsend 250 ok\nexpect RCPT\nclose', 'TransientFailure',
-     status='4.4.2', text='sending RCPT TO')
-case('no rcpt reply', 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsilence', 'TransientFailure',
-     status='4.4.2', transport='hasty')
-case('data closed', 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 250 ok\nexpect DATA\nclose',
-     'TransientFailure', status='4.4.2', text='sending DATA command')
-case('no data reply', 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 250 ok\nexpect DATA\n'
-     'silence', 'TransientFailure', status='4.4.2', transport='hasty')
-case('body closed', 'hello\nenvelope\nclose', 'TransientFailure', status='4.4.2', ambiguous=None)
-case('body reset', 'hello\nenvelope\nreset', 'TransientFailure', status='4.4.2', ambiguous=None)
-
-# The message was there and the answer was not: it may have been taken.
-case('dot closed', 'hello\nenvelope\ndata\nclose', 'TransientFailure', status='4.4.2',
-     ambiguous=True, copies=1, text='end of data')
-case('dot reset', 'hello\nenvelope\ndata\nreset', 'TransientFailure', status='4.4.2',
-     ambiguous=True, copies=1)
-case('no dot reply', 'hello\nenvelope\ndata\nsilence', 'TransientFailure', status='4.4.2',
-     ambiguous=True, copies=1, transport='hasty')
-case('dot garbage', 'hello\nenvelope\ndata\nsend what?\nwait', 'TransientFailure',
-     ambiguous=True, copies=1)
-case('dot 354', 'hello\nenvelope\ndata\nsend 354 more\nwait', 'TransientFailure', ambiguous=True,
-     copies=1)
-
-# Before MAIL a refusal is the host's: never a bounce.
-case('banner 421', 'send 421 4.3.2 busy\nwait', 'TransientFailure', code=421, status='4.3.2')
-case('banner 450', 'send 450 later\nwait', 'TransientFailure', code=450, status='4.0.0')
-case('banner 554', 'send 554 5.7.1 blocked\nwait', 'TransientFailure', code=554, status='4.7.1',
-     text='refused to talk to me')
-case('banner garbage', 'send hello there\nwait', 'TransientFailure', status='4.5.0')
-case('banner 354', 'send 354 go\nwait', 'TransientFailure', status='4.5.0')
-case('ehlo 421', 'send 220 x\nexpect EHLO\nsend 421 4.3.2 no\nwait', 'TransientFailure', code=421)
-case('ehlo and helo 4yz', 'send 220 x\nexpect EHLO\nsend 450 no\nexpect HELO\nsend 451 4.1.8 no\n'
-     'wait', 'TransientFailure', code=451, status='4.1.8')
-case('ehlo and helo 5yz', 'send 220 x\nexpect EHLO\nsend 502 no\nexpect HELO\nsend 550 5.1.8 no\n'
-     'wait', 'TransientFailure', code=550, status='4.1.8')
-case('two banners', 'raw 220 x\\r\\n220 y\\r\\n\nwait', 'TransientFailure', status='4.5.0')
-
-# Good enough.
-case('ehlo refused', 'send 220 x\nexpect EHLO\nsend 502 5.5.1 what\nexpect HELO\nsend 250 x\n'
-     'envelope\ndata\nsend 250 ok\nwait', 'Delivery', copies=1)
-case('no pipelining', 'plain\nenvelope\ndata\nsend 250 2.0.0 ok\nwait', 'Delivery', copies=1)
+# What servers do and must be allowed to.
 case('replies byte by byte', '\n'.join(f'raw {c}' if c != ' ' else 'raw \\x20' for c in '220 x') +
      '\nraw \\r\nraw \\n\nexpect EHLO\nsend 250 x\nenvelope\ndata\nraw 2\nraw 5\nraw 0\nraw \\r\n'
      'raw \\n\nwait', 'Delivery', copies=1)
 case('bare codes', 'send 220\nexpect EHLO\nsend 250\nexpect MAIL\nsend 250\nexpect RCPT\nsend 250\n'
      'expect DATA\nsend 354\ndata\nsend 250\nwait', 'Delivery', copies=1)
-case('bare lf', 'raw 220 x\\n\nexpect EHLO\nraw 250 x\\n\nexpect MAIL\nraw 250 x\\n\nexpect RCPT\n'
-     'raw 250 x\\n\nexpect DATA\nraw 354 x\\n\ndata\nraw 250 x\\n\nwait', 'Delivery', copies=1)
+case('lines without text', r'raw 220-\r\n220\r\n' '\nexpect EHLO\n' r'raw 250-\r\n250-\r\n250\r\n'
+     '\nexpect MAIL\n' r'raw 250-\r\n250 \r\n' '\nexpect RCPT\nsend 250\nexpect DATA\nsend 354\n'
+     'data\n' r'raw 250-\r\n250\r\n' '\nwait', 'Delivery', copies=1)
+for _size in (512, 1000, 4096):
+    case(f'replies of {_size} bytes', f'send 220 {"x" * (_size - 6)}\nexpect EHLO\nsend 250 x\n'
+         f'expect MAIL\nsend 250 {"x" * (_size - 6)}\nexpect RCPT\nsend 250 ok\nexpect DATA\n'
+         f'send 354 ok\ndata\nsend 250 {"x" * (_size - 6)}\nwait', 'Delivery', copies=1)
 case('long banner', '\n'.join(['send 220-' + 'x' * 500] * 20) + '\nsend 220 x\nexpect EHLO\n'
      'send 250 x\nenvelope\ndata\nsend 250 ok\nwait', 'Delivery', copies=1)
+case('bare lf', 'raw 220 x\\n\nexpect EHLO\nraw 250 x\\n\nexpect MAIL\nraw 250 x\\n\nexpect RCPT\n'
+     'raw 250 x\\n\nexpect DATA\nraw 354 x\\n\ndata\nraw 250 x\\n\nexpect QUIT', 'Delivery',
+     copies=1)
+case('small letters', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250-size 100000\n'
+     'send 250 pipelining\nexpect MAIL FROM:<small-letters.test@bounce.test> SIZE=\nexpect RCPT\n'
+     'expect DATA\nsend 250 ok\nsend 250 ok\nsend 354 go\ndata\nsend 250 ok\nwait', 'Delivery',
+     copies=1)
+case('many replies in one packet', 'hello\nexpect MAIL\nexpect RCPT\nexpect DATA\n'
+     r'raw 250 x\r\n250 x\r\n354 x\r\n' '\ndata\nsend 250 ok\nwait', 'Delivery', copies=1)
+case('no pipelining', 'plain\nenvelope\ndata\nsend 250 2.0.0 ok\nwait', 'Delivery', copies=1)
+case('no ehlo', 'send 220 x\nexpect EHLO\nsend 502 5.5.1 what\nexpect HELO\nsend 250 x\n'
+     'envelope\ndata\nsend 250 ok\nwait', 'Delivery', copies=1)
+# As it came: nothing is rewritten, and nothing bounces for it.
+case('no 8bitmime', 'plain\nexpect MAIL FROM:<no-8bitmime.test@bounce.test>\nsend 250 ok\n'
+     'expect RCPT\nsend 250 ok\nexpect DATA\nsend 354 go\ndata\nsend 250 ok\nwait', 'Delivery',
+     copies=1, text='ok', body='Grüße\r\n')
+case('size of thirty digits', f'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 SIZE {"9" * 30}\n'
+     'envelope\ndata\nsend 250 ok\nwait', 'Delivery', copies=1)
+case('size', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 SIZE 100\nexpect QUIT', 'Bounce',
+     status='5.3.4', text='exceeds size limit')
+case('mixed lines that agree', 'hello\nenvelope\ndata\n' r'raw 250-2.0.0 a\r\n251-b\r\n250 c\r\n'
+     '\nwait', 'Delivery', copies=1)
 case('closed after 250', 'hello\nenvelope\ndata\nsend 250 2.0.0 kept\nclose', 'Delivery', copies=1)
+case('tls works', 'secure\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\nenvelope\ndata\n'
+     'send 250 2.0.0 kept\nwait', 'Delivery', copies=1)
 
-# The transaction.
+# Refusals that are not what they seem.
 for _command, _before in {
         'mail': 'plain\nexpect MAIL\n',
         'rcpt': 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\n',
         'data': 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 250 ok\nexpect DATA\n'}.items():
-    case(f'{_command} 4yz', _before + 'send 451 4.7.1 grey\nexpect RSET\nclose', 'TransientFailure', code=451,
-         status='4.7.1', text='grey')
-    case(f'{_command} 5yz', _before + 'send 550 5.1.1 nobody\nexpect RSET\nclose', 'Bounce', code=550,
-         status='5.1.1', text='nobody')
-    case(f'{_command} 421', _before + 'send 421 4.3.0 bye\nclose', 'TransientFailure', code=421)
-    case(f'{_command} garbage', _before + 'send ok\nwait', 'TransientFailure', status='4.5.0')
-    case(f'{_command} mixed', _before + 'raw 250-a\\r\\n550 b\\r\\n\nwait', 'TransientFailure',
-         status='4.5.0')
-    case(f'{_command} wrong class', _before + f'send {250 if _command == "data" else 354} x\nwait',
-         'TransientFailure', status='4.5.0')
-    case(f'{_command} wrong enhanced', _before + 'send 550 4.2.2 odd\nexpect RSET\nclose', 'Bounce', code=550,
-         status='5.0.0')
-_all = 'hello\nexpect MAIL\nexpect RCPT\nexpect DATA\n'
-case('pipelined mail 4yz', _all + 'send 450 4.1.8 x\nsend 503 x\nsend 503 x\nexpect RSET\nclose',
-     'TransientFailure', code=450, status='4.1.8')
-case('pipelined mail 5yz', _all + 'send 550 5.1.8 x\nsend 503 x\nsend 503 x\nexpect RSET\nclose', 'Bounce',
-     code=550, status='5.1.8')
-case('pipelined rcpt 5yz', _all + 'send 250 x\nsend 550 5.1.1 x\nsend 554 x\nexpect RSET\nclose', 'Bounce',
-     code=550, status='5.1.1')
-case('pipelined replies at once', _all + 'raw 250 x\\r\\n250 x\\r\\n354 x\\r\\n\ndata\n'
-     'send 250 ok\nwait', 'Delivery', copies=1)
-case('pipelined reply too many', _all + 'raw 250 x\\r\\n250 x\\r\\n354 x\\r\\n250 x\\r\\n\nwait',
-     'TransientFailure', status='4.5.0', ambiguous=None)
-case('dot 4yz', 'hello\nenvelope\ndata\nsend 452 4.2.2 full\nclose', 'TransientFailure', code=452,
-     status='4.2.2', copies=1)
-case('dot 5yz', 'hello\nenvelope\ndata\nsend 554 5.6.0 spam\nclose', 'Bounce', code=554,
-     status='5.6.0', copies=1)
-case('dot 421', 'hello\nenvelope\ndata\nsend 421 4.3.0 bye\nclose', 'TransientFailure', code=421,
-     copies=1)
+    case(f'{_command} wrong enhanced', _before + 'send 550 4.2.2 odd\nexpect RSET\nclose', 'Bounce',
+         code=550, status='5.0.0')
 case('all rcpt refused, data 354', 'hello\nexpect MAIL\nsend 250 ok\nexpect RCPT\n'
      'send 550 5.1.1 nobody\nexpect DATA\nsend 354 go\nexpect .\nsend 554 5.5.1 nobody\nclose',
      'Bounce', code=550, status='5.1.1')
+case('rcpt 552', 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 552 5.2.2 full\nexpect RSET\n'
+     'close', 'Bounce', code=552, status='5.2.2')
+# The refusal comes first, then the connection is lost while the body is on its way.
 case('early 5yz', 'hello\nenvelope\nhear\nsend 552 5.3.4 too big\nclose', 'Bounce', code=552,
-     status='5.3.4', hears='big')
-case('size', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 SIZE 100\nexpect QUIT', 'Bounce',
-     status='5.3.4', text='exceeds size limit')
-case('unclean text', 'plain\nexpect MAIL\nraw 550 5.7.1 a\\x00b\\x1bc\\xffd\\r\\n\nexpect RSET\nclose', 'Bounce',
-     code=550, status='5.7.1')
-case('endless reply', 'hello\nexpect MAIL\n' + 'raw ' + '250-x\\r\\n' * 5000 + '\nwait',
-     'TransientFailure')
-case('line without end', 'hello\nexpect MAIL\nraw 250 ' + 'x' * 300000 + '\nwait',
-     'TransientFailure')
-
-# TLS that does not work: in clear, on a new connection.
-case('starttls 454', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\nexpect STARTTLS\n'
-     'send 454 4.7.0 no\nenvelope\ndata\nsend 250 ok\nwait', 'Delivery', copies=1)
-case('handshake garbage', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\n'
-     'expect STARTTLS\nsend 220 go\nhear\nsend 554 not TLS\nwait', 'Delivery', calls=1, copies=0)
-case('handshake closed', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\n'
-     'expect STARTTLS\nsend 220 go\nclose', 'Delivery', calls=1, copies=0)
-case('starttls injection', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\n'
-     'expect STARTTLS\nraw 220 go\\r\\n250 injected\\r\\n\nwait', 'TransientFailure',
-     status='4.5.0')
-case('tls works', 'send 220 x\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\nexpect STARTTLS\n'
-     'send 220 go\nstarttls\nexpect EHLO\nsend 250-x\nsend 250 STARTTLS\nenvelope\ndata\n'
-     'send 250 2.0.0 kept\nwait', 'Delivery', copies=1)
+     status='5.3.4', body='y' * 98 + '\r\n', repeat=200000)
 
 
 @pytest.fixture(scope='module')
 def server_tls(module_place):
-    folder = module_place.subfolder('tls')
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:prime256v1', '-nodes', '-subj', '/CN=peer.test', '-days',
-                    '10', '-keyout', f'{folder}/key', '-out', f'{folder}/cert'], check=True,
-                   capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(f'{folder}/cert', f'{folder}/key')
-    return context
+    return server_context(module_place.subfolder('tls'))
 
 
 def recipient_of(name):
@@ -173,57 +92,33 @@ def stage(module_place, server_tls):
     bounces = module_place.receiver()
     peers, routes = {}, {'bounce.test': ('smtp', bounces.nexthop)}
     for name, one in CASES.items():
-        scripts = [one['script']] * one['calls'] + ['accept']
-        if one['script'] is None:
-            closed = Peer('accept')
-            closed.close()
-            nexthop = closed.nexthop
-        else:
-            peers[name] = module_place.keep(Peer(*scripts, tls=server_tls))
-            nexthop = peers[name].nexthop
-        routes[recipient_of(name).partition('@')[2]] = (one['transport'], nexthop)
-    hasty = {f'smtp_{step}_timeout': '1s' for step in
-             ('helo', 'starttls', 'mail', 'rcpt', 'data_init', 'data_xfer', 'data_done')}
-    daemon = module_place.sluice(routes=routes, transports={'smtp': {}, 'hasty': hasty})
+        peers[name] = module_place.keep(Peer(one['script'], tls=server_tls))
+        routes[recipient_of(name).partition('@')[2]] = ('smtp', peers[name].nexthop)
+    daemon = module_place.sluice(routes=routes)
     for name, one in CASES.items():
-        body = message(name, 'x' * 70 + '\r\n')
-        if one['hears'] == 'big':
-            body += (b'y' * 98 + b'\r\n') * 200000
         sender = f'{recipient_of(name).partition("@")[2]}@bounce.test'
-        submit(daemon, sender, [recipient_of(name)], body)
+        submit(daemon, sender, [recipient_of(name)],
+               message(name, one['body'] * one['repeat']), ' BODY=8BITMIME')
     return daemon, peers, bounces
 
 
-def status_of(event):
-    code = event['response'].get('enhanced_code')
-    return f'{code["class"]}.{code["subject"]}.{code["detail"]}' if code else None
-
-
 @pytest.mark.parametrize('name', CASES)
-def test_fault(stage, name):
+def test_case(stage, name):
     daemon, peers, bounces = stage
-    one, recipient, peer = CASES[name], recipient_of(name), peers.get(name)
-    first = until(lambda: [e for e in daemon.of(recipient=recipient) if e['type'] != 'Reception'],
-                  lambda: f'a result of {recipient}:\n{daemon.log()}')[0]
-    response = first['response']
-    assert first['type'] == one['kind'], str(first)
-    assert one['code'] is None or response['code'] == one['code'], str(first)
-    assert one['status'] is None or status_of(first) == one['status'], str(first)
-    assert one['text'] in response['content'], str(first)
-    assert response['content'].isprintable(), str(first)
-    if one['ambiguous'] is not None:
-        assert first.get('is_ambiguous', False) == one['ambiguous'], str(first)
-    if first['type'] == 'TransientFailure' and peer is not None:
-        daemon.wait_event('Delivery', recipient)
-        assert len(peer.bodies) == one['copies'] + 1
-        assert peer.connections == one['calls'] + 1
-    if first['type'] == 'Delivery':
-        assert len(peer.bodies) == 1
-    if first['type'] == 'Bounce':
-        assert peer.connections == one['calls']
-        assert len(peer.bodies) == one['copies']
-        check_bounce(daemon, bounces, first, recipient)
-    assert peer is None or not peer.errors
+    one, recipient, peer = CASES[name], recipient_of(name), peers[name]
+    [event] = until(lambda: daemon.results(recipient),
+                    lambda: f'a result of {recipient}:\n{daemon.log()}')
+    response = event['response']
+    assert event['type'] == one['kind'], str(event)
+    assert one['code'] is None or response['code'] == one['code'], str(event)
+    assert one['status'] is None or status_of(event) == one['status'], str(event)
+    assert one['text'] in response['content'] and response['content'].isprintable(), str(event)
+    assert 'is_ambiguous' not in event, str(event)
+    assert peer.connections == 1 and len(peer.bodies) == one['copies'] and not peer.errors
+    if event['type'] == 'Delivery':
+        assert peer.bodies[0].endswith(f'\r\n\r\n{one["body"] * one["repeat"]}'.encode()[:-2])
+    else:
+        check_bounce(daemon, bounces, event, recipient)
 
 
 def check_bounce(daemon, bounces, event, recipient):
@@ -269,6 +164,48 @@ def test_partial_rejection(place):
     report = Report(bounce.content)
     assert {r['Final-Recipient'] for r in report.recipients} == \
         {f'rfc822; bad{n}@x.test' for n in range(3)}
+
+
+@pytest.mark.parametrize('reply', ['452 4.5.3 too many', '552 5.5.3 too many',
+                                   '451 4.5.3 too many'])
+@pytest.mark.parametrize('hello', ['plain', 'hello'])
+def test_recipients_beyond_the_limit_of_a_transaction(place, hello, reply):
+    """They go with the next transactions on the same connection; no attempt is counted."""
+    def answers(verb, argument, session):
+        return reply if verb == 'RCPT' and len(session.recipients) == 2 else None
+    receiver = place.receiver(answers=answers, extensions=('PIPELINING',) if hello == 'hello' else
+                              ('8BITMIME',))
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
+    names = [f'r{number}@x.test' for number in range(5)]
+    submit(daemon, 'me@a.test', names, message())
+    events = daemon.wait_events('Delivery', count=5)
+    assert sorted(e['recipient'] for e in events) == names
+    assert all(e['num_attempts'] == 1 for e in events) and not daemon.of('TransientFailure')
+    assert [m.recipients for m in receiver.messages] == [names[:2], names[2:4], names[4:]]
+    assert receiver.connections == 1
+    daemon.wait_empty()
+
+
+def test_limits_of_recipients(place):
+    """LIMITS RCPTMAX is honoured before it is hit."""
+    receiver = place.receiver(extensions=('PIPELINING', 'LIMITS RCPTMAX=2'))
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
+    names = [f'r{number}@x.test' for number in range(5)]
+    submit(daemon, 'me@a.test', names, message())
+    daemon.wait_events('Delivery', count=5)
+    assert [len(m.recipients) for m in receiver.messages] == [2, 2, 1]
+    assert receiver.connections == 1
+
+
+def test_what_is_refused_is_not_ambiguous(place):
+    """Beside recipients whose message was lost behind its end."""
+    peer = place.keep(Peer('plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 250 ok\nexpect RCPT\n'
+                           'send 550 5.1.1 nobody\nexpect DATA\nsend 354 go\ndata\nclose', 'good'))
+    daemon = place.sluice(routes={'*': ('smtp', peer.nexthop)})
+    submit(daemon, '', ['a@x.test', 'b@x.test'], message())
+    assert 'is_ambiguous' not in daemon.wait_event('Bounce', 'b@x.test')
+    assert daemon.wait_event('TransientFailure', 'a@x.test')['is_ambiguous']
+    assert 'is_ambiguous' not in daemon.wait_event('Delivery', 'a@x.test')
 
 
 def test_421_on_a_reused_connection(place):

@@ -9,54 +9,20 @@ import shutil
 import smtplib
 import ssl
 import subprocess
-import threading
 
 import pytest
 
 from support.address import free_port
+from support.certificate import make_certificate
 from support.client import Client, message, submit
+from support.mailbox_postfix import MailboxPostfix
+from support.smtp_sink import SmtpSink, tool
 from support.wait import until
 
-BINARIES = '/usr/sbin'
-pytestmark = pytest.mark.skipif(not os.path.exists(f'{BINARIES}/postfix'), reason='no Postfix')
-
-
-def tool(name):
-    return os.path.join(BINARIES, name)
+pytestmark = pytest.mark.skipif(not os.path.exists(tool('postfix')), reason='no Postfix')
 
 
 # --- smtp-source, smtp-sink --------------------------------------------------------------------------
-
-class SmtpSink:
-    def __init__(self, *options):
-        self.port = free_port()
-        self.process = subprocess.Popen(
-            [tool('smtp-sink'), '-u', 'root' if os.getuid() == 0 else os.environ['USER'], '-c',
-             *options, f'127.0.0.1:{self.port}', '100'], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT)
-        self.text = b''
-        threading.Thread(target=self.read, daemon=True).start()
-        until(self.is_listening, 'smtp-sink')
-
-    def read(self):
-        while True:
-            data = self.process.stdout.read1(4096)
-            if not data:
-                return
-            self.text += data
-
-    def is_listening(self):
-        with open('/proc/net/tcp', encoding='ascii') as table:
-            return f':{self.port:04X} 00000000:0000 0A' in table.read()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-
-    @property
-    def nexthop(self):
-        return f'[127.0.0.1]:{self.port}'
-
 
 def source(daemon, *options):
     return subprocess.run([tool('smtp-source'), '-f', 'a@a.test', *options,
@@ -85,122 +51,13 @@ def test_source_with_many_recipients(place):
     daemon.wait_events('Delivery', count=2000, patience=60)
 
 
-SINK_FAULTS = ['-q', '-Q', '-f', '-r']
-COMMANDS = ['connect', 'ehlo', 'mail', 'rcpt', 'data', '.', 'rset', 'quit']
-
-
-def test_faults_of_smtp_sink(module_place):
-    """Nobody here wrote these: disconnect, 421, 5xx and 4xx at each command. All are sorted into
-    failures for now and for good as the table of the client says."""
-    sinks = {}
-    for fault in SINK_FAULTS:
-        for command in COMMANDS:
-            name = f'{fault[1].lower() + ("x" if fault == "-Q" else "")}-{command.replace(".", "dot")}'
-            options = [fault, command] + (['-e'] if command == 'helo' else [])
-            sinks[f'{name}.test'] = (fault, command, module_place.keep(SmtpSink(*options)))
-    receiver = module_place.receiver()
-    daemon = module_place.sluice(
-        routes={'back.test': ('smtp', receiver.nexthop),
-                **{domain: ('smtp', sink.nexthop) for domain, (_, _, sink) in sinks.items()}},
-        options={'maximal_queue_lifetime': '0s'})
-    submit(daemon, 'a@back.test', [f'x@{domain}' for domain in sinks], message())
-    wrong = []
-    for domain, (fault, command, _) in sinks.items():
-        event = until(lambda d=domain: [e for e in daemon.of(recipient=f'x@{d}')
-                                        if e['type'] != 'Reception'], f'a result for {domain}')[0]
-        expected = 'TransientFailure'
-        if command in ('rset', 'quit') or (fault in '-f-r' and command == 'ehlo'):
-            expected = 'Delivery'
-        elif fault == '-f' and command in ('mail', 'rcpt', 'data', '.'):
-            expected = 'Bounce'
-        if event['type'] != expected:
-            wrong.append((fault, command, event))
-    assert not wrong
-
-
 # --- Postfix -----------------------------------------------------------------------------------------
-
-class Postfix:
-    """A Postfix of our own that keeps mail in folders, one file a message."""
-
-    def __init__(self, folder, **settings):
-        self.folder = pathlib.Path(folder)
-        self.address, self.port = '127.0.0.1', free_port()
-        for name in ('etc', 'queue', 'data', 'mail'):
-            (self.folder / name).mkdir()
-        os.chmod(self.folder, 0o755)
-        os.chmod(self.folder.parent, 0o755)
-        shutil.chown(self.folder / 'data', 'postfix')
-        shutil.chown(self.folder / 'mail', 'nobody')
-        values = {
-            'compatibility_level': '3.6', 'queue_directory': self.folder / 'queue',
-            'data_directory': self.folder / 'data', 'myhostname': 'postfix.test',
-            'mydestination': '', 'inet_interfaces': self.address, 'inet_protocols': 'ipv4',
-            'mynetworks': '127.0.0.0/8', 'virtual_mailbox_domains': 'static:all',
-            'virtual_mailbox_maps': 'static:all/', 'virtual_mailbox_base': self.folder / 'mail',
-            'virtual_uid_maps': 'static:65534', 'virtual_gid_maps': 'static:65534',
-            'virtual_mailbox_limit': '0', 'message_size_limit': '60000000',
-            'mailbox_size_limit': '0', 'smtpd_recipient_restrictions': 'permit_mynetworks, reject',
-            'alias_maps': '', 'alias_database': '', 'maillog_file': self.folder / 'maillog',
-            'maillog_file_prefixes': self.folder, 'smtputf8_enable': 'yes',
-            'local_header_rewrite_clients': '', 'header_size_limit': '1000000', 'line_length_limit': '2048', **settings}
-        (self.folder / 'etc/main.cf').write_text(
-            ''.join(f'{key} = {value}\n' for key, value in values.items()))
-        (self.folder / 'etc/master.cf').write_text(f'''\
-{self.address}:{self.port} inet n - n - 50 smtpd
-pickup unix n - n 60 1 pickup
-cleanup unix n - n - 0 cleanup
-qmgr unix n - n 300 1 qmgr
-rewrite unix - - n - - trivial-rewrite
-bounce unix - - n - 0 bounce
-defer unix - - n - 0 bounce
-trace unix - - n - 0 bounce
-verify unix - - n - 1 verify
-proxymap unix - - n - - proxymap
-showq unix n - n - - showq
-error unix - - n - - error
-retry unix - - n - - error
-virtual unix - n n - - virtual
-anvil unix - - n - 1 anvil
-tlsmgr unix - - n 1000? 1 tlsmgr
-postlog unix-dgram n - n - 1 postlogd
-''')
-        done = self.control('start')
-        assert done.returncode == 0, done.stderr
-        until(lambda: 'daemon started' in self.log(), lambda: f'Postfix: {self.log()}')
-
-    def control(self, verb):
-        return subprocess.run([tool('postfix'), '-c', str(self.folder / 'etc'), verb],
-                              capture_output=True, timeout=30, check=False)
-
-    def log(self):
-        path = self.folder / 'maillog'
-        return path.read_text() if path.exists() else ''
-
-    def close(self):
-        self.control('abort')
-
-    @property
-    def nexthop(self):
-        return f'[{self.address}]:{self.port}'
-
-    def wait(self, recipient, patience=30):
-        """The one message in the mailbox of a recipient, as it came (LF line ends)."""
-        pattern = str(self.folder / 'mail' / recipient / 'new' / '*')
-        [path] = until(lambda: glob.glob(pattern) or glob.glob(
-            str(self.folder / 'mail' / '*' / 'new' / '*')),
-                       lambda: f'mail to {recipient}: {self.log()[-2000:]}', patience)
-        with open(path, 'rb') as file:
-            data = file.read()
-        os.unlink(path)
-        return data
-
 
 @pytest.fixture(scope='module')
 def postfix(module_place):
     if os.getuid() != 0:
         pytest.skip('Postfix must be started by root')
-    server = module_place.keep(Postfix(module_place.subfolder('postfix')))
+    server = module_place.keep(MailboxPostfix(module_place.subfolder('postfix')))
     daemon = module_place.sluice(routes={'*': ('smtp', server.nexthop)})
     return daemon, server
 
@@ -239,7 +96,7 @@ def test_postfix_takes_utf8_addresses(postfix):
 def test_postfix_says_no(place):
     if os.getuid() != 0:
         pytest.skip('Postfix must be started by root')
-    server = place.keep(Postfix(place.subfolder('postfix'), smtpd_recipient_restrictions='reject',
+    server = place.keep(MailboxPostfix(place.subfolder('postfix'), smtpd_recipient_restrictions='reject',
                                 smtpd_delay_reject='yes'))
     daemon = place.sluice(routes={'*': ('smtp', server.nexthop)})
     submit(daemon, '', ['x@x.test'], message())
@@ -253,10 +110,7 @@ def test_postfix_says_no(place):
 def secure(module_place):
     """STARTTLS, AUTH; trusts nobody else."""
     folder = module_place.subfolder('secure')
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:prime256v1', '-nodes', '-subj', '/CN=relay.test', '-days',
-                    '10', '-keyout', f'{folder}/key', '-out', f'{folder}/cert'], check=True,
-                   capture_output=True)
+    make_certificate(folder, 'relay.test')
     crypted = subprocess.run(['openssl', 'passwd', '-6', 'secret'], check=True, text=True,
                              capture_output=True).stdout.strip()
     with open(f'{folder}/users', 'w', encoding='utf-8') as users:

@@ -5,65 +5,19 @@ import subprocess
 
 import pytest
 
-from support.address import free_port, free_port_of_both, fresh_address
+from support.address import free_port_of_both, fresh_address
 from support.client import Client, message, submit
+from support.daemon import status_of
 from support.dns_server import DnsServer
-from support.peer import Peer
+from support.net import Net
 from support.wait import until
 
 HOST = [('A', '127.0.0.1')]
 
 
-class Net:
-    """A name server, hosts that all listen on one port, and a relay that asks and calls them."""
-
-    def __init__(self, place, **settings):
-        self.place = place
-        self.dns = place.keep(DnsServer())
-        self.port = free_port()
-        self.daemon = place.sluice(
-            options={'allow_loopback': True}, dns={'servers': [self.dns.name]},
-            transports={'smtp': {'smtp_tcp_port': self.port, 'smtp_connect_timeout': '2s'}},
-            **settings)
-
-    def host(self, name, **settings):
-        receiver = self.place.receiver(address=fresh_address(), port=self.port, **settings)
-        self.dns.zone[name] = [('A', receiver.address)]
-        return receiver
-
-    def peer(self, name, *scripts):
-        peer = self.place.keep(Peer(*scripts, address=fresh_address(), port=self.port))
-        self.dns.zone[name] = [('A', peer.address)]
-        return peer
-
-    def absent(self, name):
-        """A host where nobody listens."""
-        self.dns.zone[name] = [('A', fresh_address())]
-
-    def send(self, domain):
-        submit(self.daemon, 'a@sender.test', [f'user@{domain}'], message())
-
-    def result(self, domain):
-        recipient = f'user@{domain}'
-        return until(lambda: [e for e in self.daemon.of(recipient=recipient)
-                              if e['type'] != 'Reception'],
-                     lambda: f'a result of {recipient}:\n{self.daemon.log()}')[0]
-
-    def deliver(self, domain):
-        self.send(domain)
-        event = self.result(domain)
-        assert event['type'] == 'Delivery', str(event)
-        return event
-
-
 @pytest.fixture(scope='module')
 def net(module_place):
-    return Net(module_place)
-
-
-def status_of(event):
-    code = event['response']['enhanced_code']
-    return f'{code["class"]}.{code["subject"]}.{code["detail"]}'
+    return Net(module_place).start({'smtp': {'smtp_connect_timeout': '2s'}})
 
 
 def test_best_preference_wins(net):

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from support.certificate import make_certificate
 from support.client import Client, message, submit
 from support.wait import until
 
@@ -157,10 +158,7 @@ def test_wrong_words_do_not_make_a_client_trusted(place):
 def guarded(module_place):
     """STARTTLS and AUTH for a client that is not trusted."""
     folder = module_place.subfolder('tls')
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:prime256v1', '-nodes', '-subj', '/CN=relay.test', '-days',
-                    '10', '-keyout', f'{folder}/key', '-out', f'{folder}/cert'], check=True,
-                   capture_output=True)
+    make_certificate(folder, 'relay.test')
     crypted = subprocess.run(['openssl', 'passwd', '-6', 'secret'], check=True, text=True,
                              capture_output=True).stdout.strip()
     with open(f'{folder}/users', 'w', encoding='utf-8') as users:

@@ -335,6 +335,27 @@ static void test_long_text(void **state)
     outcome_fini(&o);
 }
 
+static void test_recipient_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t code;
+        const char *status;
+        bool is_limit;
+    } replies[] = {
+        {452, "4.5.3", true},  {451, "4.5.3", true},  {552, "5.5.3", true},  {452, "4.2.2", false},
+        {552, "5.2.2", false}, {552, "5.0.0", false}, {450, "4.5.3", false}, {550, "5.5.3", false},
+    };
+    for (size_t i = 0; i < sizeof(replies) / sizeof(replies[0]); i++) {
+        struct outcome_verdict v = verdict(replies[i].code < 500 ? OUTCOME_SOFT : OUTCOME_HARD,
+                                           RECIPIENT, replies[i].status);
+        v.code = replies[i].code;
+        assert_int_equal(outcome_is_recipient_limit(&v), replies[i].is_limit);
+        v.stage = OUTCOME_STAGE_DATA;
+        assert_false(outcome_is_recipient_limit(&v));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_neutral),
         cmocka_unit_test(test_own),
+        cmocka_unit_test(test_recipient_limit),
         cmocka_unit_test(test_long_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,12 @@ def section(head, options):
     return f'{head} {{\n{lines}}}\n'
 
 
+def status_of(event):
+    """"5.1.1", or None"""
+    code = event['response'].get('enhanced_code')
+    return f'{code["class"]}.{code["subject"]}.{code["detail"]}' if code else None
+
+
 class Sluice:
     """One spool folder with one configuration; may be started more than once.
 
@@ -50,6 +56,7 @@ class Sluice:
         self.env = env or {}
         self._read = 0
         self._events = []
+        self._by_recipient = {}
         self._log_start = 0
         self.kills = self.torn = 0  # how often killed; lines of the event log cut off by that
         self.options = {'workers': 2, 'hostname': 'relay.test', 'minimal_backoff_time': '1s',
@@ -140,6 +147,12 @@ class Sluice:
             self.process.wait()
             self.process = None
 
+    def peak_memory(self):
+        """The most that was ever resident, bytes."""
+        with open(f'/proc/{self.process.pid}/status', encoding='ascii') as status:
+            [line] = [line for line in status if line.startswith('VmHWM:')]
+        return int(line.split()[1]) << 10
+
     # --- event log ---------------------------------------------------------------------------
 
     def events(self):
@@ -159,7 +172,9 @@ class Sluice:
 
     def _take_line(self, line):
         try:
-            self._events.append(json.loads(line))
+            event = json.loads(line)
+            self._events.append(event)
+            self._by_recipient.setdefault(event.get('recipient'), []).append(event)
         except ValueError:
             # Cut off by a kill; what it tells of was not committed and is told again.
             self.torn += 1
@@ -168,7 +183,7 @@ class Sluice:
 
     def forget_events(self):
         """After a rotation: read the file from its beginning."""
-        self._read, self._events = 0, []
+        self._read, self._events, self._by_recipient = 0, [], {}
 
     def of(self, kind=None, recipient=None, **fields):
         def fits(event):
@@ -176,6 +191,11 @@ class Sluice:
                     (recipient is None or event.get('recipient') == recipient) and
                     all(event.get(k) == v for k, v in fields.items()))
         return [event for event in self.events() if fits(event)]
+
+    def results(self, recipient):
+        """What became of it so far, in order."""
+        self.events()
+        return [e for e in self._by_recipient.get(recipient, ()) if e['type'] != 'Reception']
 
     def wait_events(self, kind=None, recipient=None, count=1, patience=PATIENCE, **fields):
         def there():

@@ -7,12 +7,17 @@ A script is a text of lines:
   data            read up to the end of data; the message counts as a copy
   hear            read something, whatever it is
   wait            read and forget until the other side closes
+  serve           be a good server until the other side closes
+  mark            a line in the transcript: what is heard after it (Transcript.after)
   pause SECONDS   let time pass: for rules about time only
+  drip TEXT       the text byte by byte, DRIP_SECONDS apart
+  flood TEXT      the text again and again, as long as the other side takes it
   silence         read nothing until the test is over
   starttls        turn the connection into TLS
   reset           close with RST
+  finish          send FIN and go on reading
   close           close; the end of a script does the same
-Lines of `hello`, `hello8`, `envelope`, `accept` stand for several (SHORT).
+Lines of `hello`, `plain`, `secure`, `envelope`, `accept`, `good` stand for several (SHORT).
 """
 import socket
 import struct
@@ -26,8 +31,26 @@ SHORT = {
     'plain': ['send 220 peer.test ESMTP', 'expect EHLO', 'send 250 peer.test'],
     'envelope': ['expect MAIL', 'send 250 2.1.0 ok', 'expect RCPT', 'send 250 2.1.5 ok',
                  'expect DATA', 'send 354 go'],
+    'secure': ['send 220 peer.test ESMTP', 'expect EHLO', 'send 250-peer.test',
+               'send 250 STARTTLS', 'expect STARTTLS', 'send 220 go', 'starttls'],
+    'good': ['send 220 peer.test ESMTP', 'serve'],
     'accept': ['hello', 'envelope', 'data', 'send 250 2.0.0 kept', 'wait'],
 }
+
+
+DRIP_SECONDS = 0.3
+FLOOD_BYTES = 4 << 20
+
+
+class Transcript(list):
+    """What was heard on one connection."""
+
+    def after(self):
+        """Behind the mark."""
+        return self[self.index(MARK) + 1:] if MARK in self else []
+
+
+MARK = '--'
 
 
 def expand(script):
@@ -40,7 +63,9 @@ def expand(script):
 
 
 class Peer:
-    def __init__(self, *scripts, address='127.0.0.1', port=0, tls=None):
+    """receive_buffer: bytes of a body that fit into the connection when nobody reads"""
+
+    def __init__(self, *scripts, address='127.0.0.1', port=0, tls=None, receive_buffer=None):
         self.scripts = [list(expand(script)) for script in scripts]
         self.tls = tls
         self.bodies = []
@@ -49,6 +74,8 @@ class Peer:
         self.is_over = threading.Event()
         self.sockets = set()
         self.listener = socket.create_server((address, port), backlog=64)
+        if receive_buffer:
+            self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.address, self.port = self.listener.getsockname()[:2]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -76,7 +103,7 @@ class Peer:
             except OSError:
                 return
             script = self.scripts[min(self.connections, len(self.scripts) - 1)]
-            transcript = []
+            transcript = Transcript()
             self.transcripts.append(transcript)
             self.sockets.add(sock)
             threading.Thread(target=self._serve, args=(sock, script, transcript),
@@ -102,15 +129,21 @@ class Run:
         self.peer, self.sock, self.transcript = peer, sock, transcript
         sock.settimeout(PATIENCE)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.pending = b''
+        self.pending = bytearray()
 
     def read_to(self, end):
-        while end not in self.pending:
+        searched = 0
+        while True:
+            at = self.pending.find(end, searched)
+            if at >= 0:
+                break
+            searched = max(0, len(self.pending) - len(end))
             data = self.sock.recv(65536)
             if not data:
                 raise EOFError
             self.pending += data
-        text, self.pending = self.pending.split(end, 1)
+        text = bytes(self.pending[:at])
+        del self.pending[:at + len(end)]
         return text
 
     def do_expect(self, prefix):
@@ -126,7 +159,7 @@ class Run:
 
     def do_data(self, _):
         # A body that begins with the final dot is an empty one.
-        self.pending = b'\r\n' + self.pending
+        self.pending[:0] = b'\r\n'
         body = self.read_to(b'\r\n.\r\n')[2:]
         self.peer.bodies.append(body)
         self.transcript.append(f'body {len(body)}')
@@ -140,6 +173,33 @@ class Run:
         while self.sock.recv(65536):
             pass
         raise EOFError
+
+    def do_serve(self, _):
+        while True:
+            line = self.read_to(b'\r\n').decode('utf-8', 'replace')
+            self.transcript.append(line)
+            verb = line[:4].upper()
+            if verb == 'QUIT':
+                self.do_send('221 2.0.0 bye')
+                return
+            self.do_send({'DATA': '354 go', 'EHLO': '250 peer.test'}.get(verb, '250 2.0.0 ok'))
+            if verb == 'DATA':
+                self.do_data('')
+                self.do_send('250 2.0.0 kept')
+
+    def do_mark(self, _):
+        self.transcript.append(MARK)
+
+    def do_drip(self, text):
+        for byte in text.encode():
+            self.sock.sendall(bytes([byte]))
+            if self.peer.is_over.wait(DRIP_SECONDS):
+                return
+
+    def do_flood(self, text):
+        data = text.encode().decode('unicode_escape').encode('latin-1') * 200
+        for _ in range(FLOOD_BYTES // len(data)):
+            self.sock.sendall(data)
 
     def do_pause(self, seconds):
         self.peer.is_over.wait(float(seconds))
@@ -157,5 +217,26 @@ class Run:
         self.sock.close()
         raise EOFError
 
+    def do_finish(self, _):
+        self.sock.shutdown(socket.SHUT_WR)
+
     def do_close(self, _):
         raise EOFError
+
+
+class FullHost:
+    """A port whose queue of connections is full: one more is never answered."""
+
+    def __init__(self, address, port):
+        self.address, self.port = address, port
+        self.listener = socket.create_server((address, port), backlog=0)
+        self.callers = []
+        for _ in range(3):
+            caller = socket.socket()
+            caller.setblocking(False)
+            caller.connect_ex((address, port))
+            self.callers.append(caller)
+
+    def close(self):
+        for sock in [self.listener, *self.callers]:
+            sock.close()
