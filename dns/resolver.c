@@ -1,5 +1,5 @@
 /* Destinations on their way from a next hop to a list of hosts: MX first, then A and AAAA of every
- * name at once.
+ * name at once, then (where wanted) the TLSA records of every host.
  * Called by a worker; asks through lookup, orders through mx.
  * Must not complete a resolution outside resolver_next().
  *
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/list.h"
+#include "dns/dane.h"
 #include "dns/lookup.h"
 #include "dns/nexthop.h"
 
@@ -31,6 +32,13 @@ enum finding {
     FINDING_NO_MEMORY,
 };
 
+/* The TLSA lookup of one host. */
+struct dane_lookup {
+    struct dane dane;
+    struct lookup_waiter waiter; /* its set: the answer asked for last */
+    bool is_asking;
+};
+
 struct resolution {
     struct list link;
     struct resolver *owner;
@@ -45,6 +53,9 @@ struct resolution {
     uint32_t host_count;
     struct mx_host *hosts;         /* [host_count] */
     struct lookup_waiter *waiters; /* [host_count * 2]: A and AAAA of each */
+    bool wants_dane;
+    struct dane_lookup *danes; /* [host_count], once addresses are known and if wanted */
+    struct lookup_waiter txt;  /* asked together with mx */
 };
 
 struct resolver {
@@ -116,10 +127,15 @@ static void resolution_free(struct resolution *n)
 {
     list_remove(&n->link);
     waiter_fini(&n->mx);
+    waiter_fini(&n->txt);
+    for (uint32_t i = 0; n->danes != NULL && i < n->host_count; i++) {
+        waiter_fini(&n->danes[i].waiter);
+    }
     for (uint32_t i = 0; n->waiters != NULL && i < n->host_count * 2; i++) {
         waiter_fini(&n->waiters[i]);
     }
     n->owner->active_count--;
+    free(n->danes);
     free(n->waiters);
     free(n->hosts);
     free(n);
@@ -161,6 +177,59 @@ static bool ask(struct resolution *n, struct slice name, enum dns_type type,
     return true;
 }
 
+/* Take the answers that are there and ask what follows from them, of all hosts at once. */
+static void go_on_with_dane(struct resolution *n, usec_t now)
+{
+    for (uint32_t h = 0; h < n->host_count; h++) {
+        struct dane_lookup *d = &n->danes[h];
+        struct dns_name name;
+        enum dns_type type;
+        for (;;) {
+            if (d->is_asking) {
+                d->is_asking = false;
+                dane_answer(&d->dane, d->waiter.set);
+            }
+            if (!dane_next(&d->dane, &name, &type)) {
+                break;
+            }
+            waiter_fini(&d->waiter);
+            d->waiter = (struct lookup_waiter){.set = NULL};
+            if (!ask(n, dns_name_slice(&name), type, &d->waiter, now)) {
+                resolution_done(n, FINDING_NO_MEMORY);
+                return;
+            }
+            d->is_asking = true;
+            if (d->waiter.is_waiting) {
+                break;
+            }
+        }
+    }
+    if (n->pending == 0) {
+        resolution_done(n, FINDING_HOSTS);
+    }
+}
+
+/* All addresses are answered. */
+static void use_addresses(struct resolution *n, usec_t now)
+{
+    bool is_mx_authentic = n->mx.set == NULL || n->mx.set->is_authentic;
+
+    if (!n->wants_dane || !is_mx_authentic) {
+        resolution_done(n, FINDING_HOSTS);
+        return;
+    }
+    n->danes = calloc(n->host_count, sizeof(*n->danes));
+    if (n->danes == NULL) {
+        resolution_done(n, FINDING_NO_MEMORY);
+        return;
+    }
+    for (uint32_t h = 0; h < n->host_count; h++) {
+        dane_begin(&n->danes[h].dane, n->hosts[h].name, n->hop.port, n->waiters[(size_t)h * 2].set,
+                   n->waiters[(size_t)h * 2 + 1].set);
+    }
+    go_on_with_dane(n, now);
+}
+
 /* Ask for the addresses of n->hosts, all at once. */
 static void ask_addresses(struct resolution *n, usec_t now)
 {
@@ -182,7 +251,7 @@ static void ask_addresses(struct resolution *n, usec_t now)
         }
     }
     if (n->pending == 0) {
-        resolution_done(n, FINDING_HOSTS);
+        use_addresses(n, now);
     }
 }
 
@@ -256,8 +325,10 @@ static void resolution_answered(struct resolution *n, usec_t now)
     }
     if (n->waiters == NULL) {
         use_mx_answer(n, now);
+    } else if (n->danes == NULL) {
+        use_addresses(n, now);
     } else {
-        resolution_done(n, FINDING_HOSTS);
+        go_on_with_dane(n, now);
     }
 }
 
@@ -274,21 +345,34 @@ static void set_label(struct resolution *n, struct slice nexthop)
     n->label[len] = '\0';
 }
 
-static void begin(struct resolution *n, usec_t now)
+/* A label that makes the name too long stands before nothing. */
+static bool ask_txt(struct resolution *n, const char *label, usec_t now)
+{
+    char text[DNS_NAME_MAX + 64];
+    struct dns_name name;
+
+    int len = snprintf(text, sizeof(text), "%s.%s", label, n->hop.name.text);
+    return len < 0 || (size_t)len >= sizeof(text) ||
+           dns_name_from_text(slice_make(text, (size_t)len), &name) != 0 ||
+           ask(n, dns_name_slice(&name), DNS_TYPE_TXT, &n->txt, now);
+}
+
+static void begin(struct resolution *n, const char *txt_label, usec_t now)
 {
     if (n->hop.ip.family != 0) {
         resolution_done(n, FINDING_LITERAL);
     } else if (!n->hop.wants_mx) {
         ask_name_itself(n, now);
-    } else if (!ask(n, dns_name_slice(&n->hop.name), DNS_TYPE_MX, &n->mx, now)) {
+    } else if (!ask(n, dns_name_slice(&n->hop.name), DNS_TYPE_MX, &n->mx, now) ||
+               (txt_label != NULL && !ask_txt(n, txt_label, now))) {
         resolution_done(n, FINDING_NO_MEMORY);
     } else if (n->pending == 0) {
         use_mx_answer(n, now);
     }
 }
 
-int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_port, void *user,
-                   usec_t now)
+int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_port,
+                   const struct resolver_wants *wants, void *user, usec_t now)
 {
     struct resolution *n = calloc(1, sizeof(*n));
 
@@ -307,7 +391,8 @@ int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_po
     if (err != 0) {
         resolution_done(n, FINDING_BAD_NAME);
     } else {
-        begin(n, now);
+        n->wants_dane = wants != NULL && wants->dane;
+        begin(n, wants == NULL ? NULL : wants->txt_label, now);
     }
     return 0;
 }
@@ -362,6 +447,16 @@ static const struct dns_rrset *worst_answer(const struct resolution *n)
     return worst;
 }
 
+/* Every host that has an address has a TLSA lookup that failed: sending without it would be what an
+ * attacker waits for (RFC 7672 2.1.1). */
+static void fail_tlsa(const struct resolution *n, struct dns_result *ret, usec_t now)
+{
+    fail(ret, DNS_SOFT, "4.7.5");
+    ret->expires = retry_at(n, DNS_SERVFAIL, now);
+    (void)snprintf(ret->text, sizeof(ret->text), "TLSA lookup error for the mail hosts of %s",
+                   n->label);
+}
+
 static void fail_order(const struct resolution *n, enum mx_verdict verdict, struct dns_result *ret,
                        usec_t now)
 {
@@ -403,6 +498,14 @@ static usec_t fill_hosts(struct resolution *n, usec_t now)
 {
     usec_t earliest = dns_cache_expiry(n->owner->cache, DNS_FOUND, 0, now);
     usec_t expires = n->mx.set == NULL ? USEC_NEVER : n->mx.set->expires;
+
+    if (n->txt.set != NULL && n->txt.set->expires < expires) {
+        expires = n->txt.set->expires;
+    }
+    for (uint32_t i = 0; n->danes != NULL && i < n->host_count; i++) {
+        const struct dns_rrset *tlsa = n->danes[i].waiter.set;
+        expires = tlsa != NULL && tlsa->expires < expires ? tlsa->expires : expires;
+    }
 
     for (uint32_t i = 0; i < n->host_count * 2; i++) {
         struct mx_host *host = &n->hosts[i / 2];
@@ -476,16 +579,28 @@ static void conclude_hosts(struct resolution *n, struct dns_result *ret, usec_t 
         fail_order(n, verdict, ret, now);
         return;
     }
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        list[i] = (struct dns_host){
+        const struct dane_lookup *d = n->danes == NULL ? NULL : &n->danes[targets[i].host];
+        enum dns_dane dane = d == NULL ? DNS_DANE_NONE : d->dane.result;
+        if (dane == DNS_DANE_FAILED) {
+            continue;
+        }
+        list[kept++] = (struct dns_host){
             .ip = targets[i].ip,
             .port = n->hop.port,
             .preference = targets[i].preference,
             .is_authentic = is_authentic(n, &targets[i]),
+            .dane = dane,
+            .tlsa = dane == DNS_DANE_NONE ? NULL : d->waiter.set,
             .name = n->hosts[targets[i].host].name,
         };
     }
-    succeed(n, list, count, expires, ret, now);
+    if (kept == 0) {
+        fail_tlsa(n, ret, now);
+        return;
+    }
+    succeed(n, list, kept, expires, ret, now);
 }
 
 static void conclude(struct resolution *n, struct dns_result *ret, usec_t now)
@@ -549,6 +664,8 @@ bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now)
     }
     struct resolution *n = list_first(&r->done, struct resolution, link);
     conclude(n, ret, now);
+    ret->txt = n->txt.set;
+    n->txt.set = NULL;
     resolution_free(n);
     return true;
 }
@@ -597,4 +714,9 @@ void resolver_read_counters(const struct resolver *r, struct resolver_counters *
         .outstanding = counters.outstanding,
         .waiting = counters.waiting,
     };
+}
+
+bool resolver_trusts_ad(const struct resolver *r)
+{
+    return lookup_trusts_ad(r->lookup);
 }

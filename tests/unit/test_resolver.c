@@ -130,7 +130,7 @@ static void on_event(void *asker, int fd, bool readable, bool writable)
 
 static void start(const char *nexthop, void *user)
 {
-    assert_int_equal(resolver_start(resolver, slice_of(nexthop), 25, user, clock_mono()), 0);
+    assert_int_equal(resolver_start(resolver, slice_of(nexthop), 25, NULL, user, clock_mono()), 0);
 }
 
 static void wait_result(void)
@@ -429,7 +429,7 @@ static void test_deadline(void **state)
     slow.query_timeout = 30 * USEC_PER_SEC;
     reopen(&slow);
     server.is_silent = true;
-    assert_int_equal(resolver_start(resolver, SLICE("ok.test"), 25, &mark, now), 0);
+    assert_int_equal(resolver_start(resolver, SLICE("ok.test"), 25, NULL, &mark, now), 0);
     assert_false(resolver_next(resolver, &result, now));
     resolver_tick(resolver, now + slow.deadline - 1);
     assert_false(resolver_next(resolver, &result, now + slow.deadline - 1));
