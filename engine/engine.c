@@ -19,8 +19,8 @@
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
+#include "engine/tls_policy.h"
 #include "engine/worker.h"
-#include "net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -200,23 +200,6 @@ static int open_event_log(struct engine *e)
     return EX_OK;
 }
 
-static int open_tls(struct engine *e)
-{
-    /* One context for all transports: what they demand of a certificate differs by connection. */
-    struct tls_client_config config = {0};
-    struct tls_error why;
-    for (size_t i = 0; i < e->config->transport_count; i++) {
-        if (e->config->transports[i].smtp.smtp_tls_CAfile != NULL) {
-            config.ca_file = e->config->transports[i].smtp.smtp_tls_CAfile;
-        }
-    }
-    if (tls_client_new(&config, &e->tls_client, &why) != 0) {
-        log_error("TLS: %s", why.text);
-        return EX_UNAVAILABLE;
-    }
-    return EX_OK;
-}
-
 static bool has_route(const void *routes, struct slice domain)
 {
     struct route_result route;
@@ -356,7 +339,7 @@ static void free_all(struct engine *e)
     rcu_drain();
     router_free(e->router);
     request_configs_fini(e);
-    tls_client_free(e->tls_client);
+    tls_policy_close_clients(e);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
     }
@@ -410,7 +393,7 @@ static int open_all(struct engine *e)
 {
     int code = open_listeners(e);
     if (code == EX_OK) {
-        code = open_tls(e);
+        code = tls_policy_open_clients(e) == 0 ? EX_OK : EX_UNAVAILABLE;
     }
     if (code == EX_OK) {
         code = become_user(e->config);

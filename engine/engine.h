@@ -50,9 +50,9 @@ struct engine {
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
-    struct listener **listeners;     /* [config->listener_count] */
-    struct listener *local_listener; /* sessions over the control socket */
-    struct tls_client *tls_client;
+    struct listener **listeners;               /* [config->listener_count] */
+    struct listener *local_listener;           /* sessions over the control socket */
+    struct tls_client **tls_clients;           /* [config->transport_count], some are the same */
     struct smtp_client_config *client_configs; /* see request_client_config */
     struct control *control;
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */

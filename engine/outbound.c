@@ -18,6 +18,7 @@
 #include "engine/message.h"
 #include "engine/request.h"
 #include "engine/result.h"
+#include "engine/tls_policy.h"
 #include "net/outcome.h"
 #include "net/smtp_client.h"
 #include "net/stream.h"
@@ -51,9 +52,10 @@ struct outbound {
     struct dns_hosts *hosts; /* own reference: smtp keeps slices of it */
     uint32_t host;           /* index in hosts */
     char address[IP_TEXT_MAX];
-    struct tls_facts tls; /* of the finished handshake */
-    usec_t opened;        /* monotonic: start of the connect */
-    uint32_t uses;        /* deliveries begun */
+    struct tls_policy policy; /* demanded of the TLS */
+    struct tls_facts tls;     /* of the finished handshake */
+    usec_t opened;            /* monotonic: start of the connect */
+    uint32_t uses;            /* deliveries begun */
 
     /* the delivery under way; request.delivery is NULL while idle */
     struct request request;
@@ -177,8 +179,12 @@ static void core_init(struct outbound *c)
         .port = host->port,
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
+    bool is_broken =
+        c->request.without_tls || tls_broken_has(c->worker->broken_tls, host, c->worker->now);
+    tls_policy_choose(c->worker->engine, c->transport, peer.nexthop, c->hosts, c->host, is_broken,
+                      &c->policy);
     smtp_client_init(&c->smtp,
-                     request_client_config(c->worker->engine, c->transport, c->request.without_tls),
+                     request_client_config(c->worker->engine, c->transport, c->policy.client),
                      &peer, c->worker->now);
     c->has_core = true;
     c->state = TALKING;
@@ -323,27 +329,23 @@ static void ready_for_mail(struct outbound *c)
     go_on(c);
 }
 
+/* TLS did not come about, or proved too little. */
+static void tls_failed(struct outbound *c, struct slice why)
+{
+    if (tls_policy_may_fall_back(&c->policy)) {
+        tls_broken_add(c->worker->broken_tls, &c->hosts->list[c->host], c->worker->now);
+        c->request.wants_plain = c->request.without_tls = true;
+    }
+    smtp_client_tls_done(&c->smtp, false, why, c->worker->now);
+}
+
 static void begin_tls(struct outbound *c)
 {
-    struct sockaddr_storage address;
-    const struct dns_host *host = &c->hosts->list[c->host];
-    char name[256];
-    size_t len = host->name.len < sizeof(name) ? host->name.len : sizeof(name) - 1;
-    memcpy(name, host->name.data, len);
-    name[len] = '\0';
-    const struct tls_peer peer = {
-        .host = name,
-        .address_len = ip_to_sockaddr(&host->ip, host->port, &address),
-        .address = (const struct sockaddr *)&address,
-        .level = settings(c)->smtp_tls_security_level == CONFIG_TLS_ENCRYPT ? TLS_LEVEL_ENCRYPT
-                                                                            : TLS_LEVEL_MAY,
-    };
-    struct ssl_st *ssl =
-        tls_client_connection(c->worker->engine->tls_client, &peer, c->worker->sessions);
+    struct ssl_st *ssl = tls_policy_connection(c->worker->engine, c->transport, &c->policy,
+                                               c->request.delivery->destination, c->hosts, c->host,
+                                               c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
-        c->request.wants_plain = c->request.without_tls =
-            settings(c)->smtp_tls_security_level == CONFIG_TLS_MAY;
-        smtp_client_tls_done(&c->smtp, false, SLICE("cannot start TLS"), c->worker->now);
+        tls_failed(c, SLICE("cannot start TLS"));
         return;
     }
     c->state = HANDSHAKE;
@@ -559,13 +561,16 @@ static bool step_handshake(struct outbound *c)
         return true;
     }
     c->state = TALKING;
+    const char *why = c->stream.error;
     if (err == 0) {
         stream_tls_facts(&c->stream, &c->tls);
+        why = tls_policy_judge(&c->policy, &c->tls);
     }
-    if (err != 0 && settings(c)->smtp_tls_security_level == CONFIG_TLS_MAY) {
-        c->request.wants_plain = c->request.without_tls = true;
+    if (err == 0 && why == NULL) {
+        smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
+    } else {
+        tls_failed(c, slice_of(why));
     }
-    smtp_client_tls_done(&c->smtp, err == 0, slice_of(c->stream.error), c->worker->now);
     return drain_events(c);
 }
 
@@ -652,6 +657,9 @@ static void on_timeout(struct timeout *t, usec_t now)
     } else if (c->state == LEAVING) {
         free_connection(c);
     } else {
+        if (c->state == HANDSHAKE && tls_policy_may_fall_back(&c->policy)) {
+            tls_broken_add(c->worker->broken_tls, &c->hosts->list[c->host], c->worker->now);
+        }
         smtp_client_timeout(&c->smtp, now > c->worker->now ? now : c->worker->now);
         if (drain_events(c)) {
             run(c);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TLS_LEVELS = SMTP_CLIENT_TLS_ENCRYPT + 1 }; /* settings a transport */
+
 static void request_free(struct request *r)
 {
     outcome_fini(&r->outcome);
@@ -244,6 +246,8 @@ static void describe_session(struct result *out, const struct request *r,
     if (s->tls.protocol != NULL) {
         out->tls_protocol = slice_of(s->tls.protocol);
         out->tls_cipher = slice_of(s->tls.cipher);
+        out->tls_verdict = slice_of(s->tls.verdict);
+        out->is_tls_resumed = s->tls.is_resumed;
     }
 }
 
@@ -301,14 +305,12 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
 /* --- settings of the core ------------------------------------------------------------------------
  */
 
-static void client_config(const struct config_smtp *s, bool without_tls,
+static void client_config(const struct config_smtp *s, enum smtp_client_tls tls,
                           struct smtp_client_config *ret)
 {
     smtp_client_config_defaults(ret);
     ret->ehlo_name = slice_of(s->smtp_helo_name);
-    ret->tls = without_tls || s->smtp_tls_security_level == CONFIG_TLS_NONE ? SMTP_CLIENT_TLS_NONE
-               : s->smtp_tls_security_level == CONFIG_TLS_MAY               ? SMTP_CLIENT_TLS_MAY
-                                                              : SMTP_CLIENT_TLS_ENCRYPT;
+    ret->tls = tls;
     ret->always_send_ehlo = s->smtp_always_send_ehlo;
     ret->skip_5xx_greeting = s->smtp_skip_5xx_greeting;
     ret->helo_timeout = s->smtp_helo_timeout;
@@ -325,13 +327,13 @@ static void client_config(const struct config_smtp *s, bool without_tls,
 int request_configs_init(struct engine *e)
 {
     size_t count = e->config->transport_count;
-    e->client_configs = calloc(count * 2, sizeof(*e->client_configs));
+    e->client_configs = calloc(count * TLS_LEVELS, sizeof(*e->client_configs));
     if (e->client_configs == NULL) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < count; i++) {
-        client_config(&e->config->transports[i].smtp, false, &e->client_configs[2 * i]);
-        client_config(&e->config->transports[i].smtp, true, &e->client_configs[2 * i + 1]);
+    for (size_t i = 0; i < count * TLS_LEVELS; i++) {
+        client_config(&e->config->transports[i / TLS_LEVELS].smtp,
+                      (enum smtp_client_tls)(i % TLS_LEVELS), &e->client_configs[i]);
     }
     return 0;
 }
@@ -343,7 +345,7 @@ void request_configs_fini(struct engine *e)
 }
 
 const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
-                                                       bool without_tls)
+                                                       enum smtp_client_tls tls)
 {
-    return &e->client_configs[2 * transport + (without_tls ? 1 : 0)];
+    return &e->client_configs[(size_t)transport * TLS_LEVELS + tls];
 }

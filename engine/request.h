@@ -94,10 +94,10 @@ struct result *request_finish(struct request *r, const struct request_session *s
 /* A delivery that could not begin: everything is deferred. */
 struct result *request_refuse(struct delivery *d, const char *status, const char *text);
 
-/* The core's settings for a transport, built at start. without_tls: for the retry in clear. */
+/* The core's settings for a transport at a level of TLS, built at start. */
 MUST_USE int request_configs_init(struct engine *e);
 void request_configs_fini(struct engine *e);
 const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
-                                                       bool without_tls);
+                                                       enum smtp_client_tls tls);
 
 #endif

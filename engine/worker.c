@@ -13,9 +13,11 @@
 #include "engine/engine.h"
 #include "engine/inbound.h"
 #include "engine/outbound.h"
+#include "engine/router.h"
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
+#include "engine/tls_policy.h"
 #include "net/tls_session_cache.h"
 
 #include <assert.h>
@@ -95,6 +97,7 @@ static void take_dns_results(struct worker *w)
                                                   : SCHED_RESOLVE_HARD;
         r->hosts = result.verdict == DNS_OK ? result.hosts : NULL;
         r->expires = result.expires;
+        dns_rrset_put(result.txt);
         if (result.verdict != DNS_OK) {
             memcpy(r->reason.status, result.status, sizeof(r->reason.status));
             memcpy(r->reason.text, result.text, sizeof(r->reason.text));
@@ -106,9 +109,12 @@ static void take_dns_results(struct worker *w)
 static void resolve(struct worker *w, struct resolution *r)
 {
     const struct config_smtp *s = &w->engine->config->transports[r->transport].smtp;
+    enum config_tls_level level =
+        router_tls_level(w->engine->router, r->transport, slice_of(r->nexthop));
+    const struct resolver_wants wants = {.dane = level == CONFIG_TLS_DANE};
     list_init(&r->link);
-    int err =
-        resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, r, w->now);
+    int err = resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, &wants,
+                             r, w->now);
     if (err != 0) {
         r->outcome = SCHED_RESOLVE_SOFT;
         r->expires = w->now;
@@ -340,7 +346,10 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     w->accept_at = USEC_NEVER;
     w->input = malloc(WORKER_READ_BYTES);
     w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
-    int err = w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);
+    w->broken_tls = tls_broken_new();
+    int err = w->input == NULL || w->sessions == NULL || w->broken_tls == NULL
+                  ? -ENOMEM
+                  : mailbox_init(&w->box, 1 << 16);
     if (err == 0) {
         err = poller_init(&w->poller, EVENTS_PER_PASS);
     }
@@ -416,6 +425,7 @@ void worker_free(struct worker *w)
     mailbox_fini(&w->box);
     spool_reader_free(w->reader);
     tls_session_cache_free(w->sessions);
+    tls_broken_free(w->broken_tls);
     for (uint32_t i = 0; w->to_scheds != NULL && i < w->engine->sched_count; i++) {
         outbox_fini(&w->to_scheds[i]);
     }

@@ -25,6 +25,7 @@ struct listener_watch;
 struct outbound;
 struct resolver;
 struct spool_reader;
+struct tls_broken;
 struct tls_session_cache;
 
 #define WORKER_READ_BYTES 65536
@@ -55,6 +56,7 @@ struct worker {
     struct worker_dns_watch *dns_watches;
     struct list resolving; /* struct resolution, given to the resolver */
     struct tls_session_cache *sessions;
+    struct tls_broken *broken_tls;
     struct listener_watch *listeners; /* [config->listener_count] */
     struct list inbounds;
     struct list outbounds;
