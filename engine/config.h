@@ -212,6 +212,9 @@ static inline enum config_tls_level config_route_tls_level(const struct config *
                : c->transports[route->transport].smtp.smtp_tls_security_level;
 }
 
+/* Whether any destination may have this level. */
+bool config_has_tls_level(const struct config *c, enum config_tls_level level);
+
 /* Print docs/configuration.md: every option with type, default, limits and meaning. */
 void config_reference_print(FILE *out);
 

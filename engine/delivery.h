@@ -14,6 +14,7 @@
 
 struct dns_hosts;
 struct message;
+struct sts_question;
 
 struct delivery {
     /* set by the scheduler thread */
@@ -41,7 +42,8 @@ struct resolution {
     char nexthop[300];
 
     /* set by the worker */
-    struct list link; /* among those it is resolving */
+    struct list link;              /* among those it is resolving */
+    struct sts_question *question; /* while the host of its MTA-STS policy is looked up */
     enum sched_resolution outcome;
     struct dns_hosts *hosts; /* a reference for the scheduler, with SCHED_RESOLVED */
     usec_t expires;          /* monotonic */

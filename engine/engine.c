@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/rcu.h"
 #include "dns/cache.h"
+#include "dns/resolver.h"
 #include "engine/activator.h"
 #include "engine/auth.h"
 #include "engine/config.h"
@@ -19,6 +20,7 @@
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
+#include "engine/sts_fetcher.h"
 #include "engine/tls_policy.h"
 #include "engine/worker.h"
 
@@ -237,6 +239,9 @@ static int build_threads(struct engine *e)
     if (err == 0) {
         err = auth_new(e, &e->auth);
     }
+    if (err == 0 && config_has_tls_level(c, CONFIG_TLS_MTA_STS)) {
+        err = sts_fetcher_new(e, &e->sts);
+    }
     if (err == 0) {
         err = activator_new(e, &e->activator);
     }
@@ -245,6 +250,11 @@ static int build_threads(struct engine *e)
     }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
         err = worker_new(e, i, &e->workers[i]);
+    }
+    if (err == 0 && config_has_tls_level(c, CONFIG_TLS_DANE) &&
+        !resolver_trusts_ad(e->workers[0]->resolver)) {
+        log_warning("smtp_tls_security_level = dane without effect: no answer of name servers "
+                    "elsewhere than on loopback counts as validated; see dns { trust_ad }");
     }
     if (err == 0) {
         err = spool_writer_new(e, &e->writer);
@@ -268,6 +278,9 @@ static int start_threads(struct engine *e)
     }
     if (err == 0) {
         err = auth_start(e->auth);
+    }
+    if (err == 0 && e->sts != NULL) {
+        err = sts_fetcher_start(e->sts);
     }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
         err = worker_start(e->workers[i]);
@@ -317,6 +330,9 @@ static void stop_threads(struct engine *e)
         sched_thread_stop(e->scheds[i]);
     }
     auth_stop(e->auth);
+    if (e->sts != NULL) {
+        sts_fetcher_stop(e->sts);
+    }
     activator_stop(e->activator);
     spool_writer_stop(e->writer);
 }
@@ -334,6 +350,7 @@ static void free_all(struct engine *e)
     spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
     activator_free(e->activator);
     auth_free(e->auth);
+    sts_fetcher_free(e->sts);
     dns_cache_free(e->dns_cache);
     rcu_leave();
     rcu_drain();

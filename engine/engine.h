@@ -24,6 +24,7 @@ struct message;
 struct router;
 struct sched_thread;
 struct spool_store;
+struct sts_fetcher;
 struct spool_writer;
 struct smtp_client_config;
 struct tls_client;
@@ -50,6 +51,7 @@ struct engine {
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
+    struct sts_fetcher *sts;                   /* NULL: no destination is at level mta-sts */
     struct listener **listeners;               /* [config->listener_count] */
     struct listener *local_listener;           /* sessions over the control socket */
     struct tls_client **tls_clients;           /* [config->transport_count], some are the same */

@@ -33,7 +33,7 @@ class Sluice:
     options    top level; over quick defaults (short backoff, short queue runs)
     listener   options of the one listener
     transports {name: options}
-    routes     {pattern: (transport, nexthop or None)}
+    routes     {pattern: (transport, nexthop or None[, {other options}])}
     """
 
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
@@ -71,8 +71,8 @@ class Sluice:
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         for name, options in self.transports.items():
             text += section(f'transport "{name}"', options)
-        for pattern, (transport, nexthop) in self.routes.items():
-            options = {'transport': transport}
+        for pattern, (transport, nexthop, *more) in self.routes.items():
+            options = {'transport': transport, **(more[0] if more else {})}
             if nexthop:
                 options['nexthop'] = nexthop
             text += section(f'route "{pattern}"', options)
