@@ -49,7 +49,9 @@ class Authority(Leaf):
         stem = os.path.join(self.folder, f'leaf{self.count}')
         extension = []
         if names:
-            extension = ['-addext', 'subjectAltName=' + ','.join(f'DNS:{name}' for name in names)]
+            kinds = ('IP' if name[-1].isdigit() else 'DNS' for name in names)
+            alternatives = (f'{kind}:{name}' for kind, name in zip(kinds, names))
+            extension = ['-addext', 'subjectAltName=' + ','.join(alternatives)]
         if self_signed:
             openssl('req', '-x509', *CURVE, '-subj', f'/CN={common_name}', *extension, '-keyout',
                     f'{stem}.key', '-out', f'{stem}.pem')
