@@ -134,7 +134,9 @@ struct dns_rrset *dns_rrset_new(const struct dns_rrset_source *source)
     memcpy(memory + names_at, source->name.data, source->name.len);
     set->name = slice_make(memory + names_at, source->name.len);
     names_at += source->name.len;
-    memcpy(memory + names_at, source->end.data, source->end.len);
+    if (source->end.len > 0) {
+        memcpy(memory + names_at, source->end.data, source->end.len);
+    }
     set->end = slice_make(memory + names_at, source->end.len);
     names_at += source->end.len;
     set->hash = source->hash;

@@ -23,10 +23,11 @@ class Case:
     """What a domain publishes and what becomes of its mail."""
 
     def __init__(self, name, outcome, *, verdict=None, tlsa=(), cert=None, script=SECURE,
-                 zone=ZONE, records=(), mx=None, says=None):
+                 zone=ZONE, records=(), plain=(), mx=None, host=None, says=None):
         self.name, self.outcome, self.verdict, self.says = name, outcome, verdict, says
         self.tlsa, self.cert, self.script, self.zone = tlsa, cert, script, zone
-        self.records, self.mx = records, mx or [f'mx.{name}']
+        self.records, self.plain = records, plain
+        self.host, self.mx = host or f'mx.{name}', [f'mx.{name}'] if mx is None else mx
         self.domain = f'{name}.{zone}'
         CASES[name] = self
 
@@ -86,6 +87,16 @@ Case('bogus-mx', 'TransientFailure', cert=NAMED, says='Name service error',
 # An unsigned zone: what it publishes is no promise.
 Case('unsigned', 'Delivery', verdict='Untrusted', tlsa=[STRANGER], cert=leaf(self_signed=True),
      zone='plain.test')
+# A signed domain with a host elsewhere: nothing is asked about it.
+Case('insecure-host', 'Delivery', verdict='Untrusted', cert=leaf(self_signed=True),
+     mx=['mx.insecure-host.plain.test.'],
+     plain=['mx.insecure-host A {address}',
+            '_{port}._tcp.mx.insecure-host TLSA 3 1 1 ' + 'ab' * 32])
+# No MX: the domain is its own host.
+Case('no-mx', 'Delivery', verdict='DANE', tlsa=[own(3, 1, 1)], cert=leaf(self_signed=True), mx=[],
+     host='no-mx')
+Case('no-mx-mismatch', 'TransientFailure', tlsa=[STRANGER], cert=leaf('{domain}'), mx=[],
+     host='no-mx-mismatch', says='TLSA')
 # Two hosts: the one nobody can vouch for is left out, the other one is good.
 Case('skips', 'Delivery', verdict='DANE', tlsa=[own(3, 1, 1)], cert=NAMED,
      mx=['mx.bogus', 'mx.skips'])
@@ -99,8 +110,8 @@ Case('alias-out', 'TransientFailure', cert=leaf(self_signed=True), mx=['www.alia
 
 def records_of(case, port, address, certificate, authority):
     lines = [f'{case.name} MX {10 * (i + 1)} {mx}' for i, mx in enumerate(case.mx)]
-    lines.append(f'mx.{case.name} A {address}')
-    lines += [f'_{port}._tcp.mx.{case.name} TLSA {make(authority, certificate)}'
+    lines.append(f'{case.host} A {address}')
+    lines += [f'_{port}._tcp.{case.host} TLSA {make(authority, certificate)}'
               for make in case.tlsa]
     return lines + [line.format(port=port) for line in case.records]
 
@@ -122,6 +133,7 @@ def stage(module_place):
         peers[case.name] = module_place.keep(Peer(case.script, address=address, port=port,
                                                   tls=certificate.server()))
         zones[case.zone] += records_of(case, port, address, certificate, authority)
+        zones['plain.test'] += [line.format(port=port, address=address) for line in case.plain]
     signed = zones.pop(ZONE)
     zone = module_place.keep(dnssec.SignedZone(module_place.subfolder('dns'), ZONE, signed, spoil,
                                                zones))
