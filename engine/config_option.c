@@ -307,7 +307,7 @@ const struct config_option config_options[] = {
            "other: a destination at `dane` is never delivered to because of an MTA-STS policy."),
     TEXT("smtp_tls_CAfile", SMTP(smtp_tls_CAfile), NULL, "the system's", 4000,
          "PEM file with the authorities against which certificates are verified, those of hosts "
-         "that give out MTA-STS policies included."),
+         "that give out MTA-STS policies included (for these `user` must be able to read it)."),
     TEXT("smtp_tls_cert_file", SMTP(smtp_tls_cert_file), NULL, "none", 4000,
          "PEM file with the certificate (its chain behind it) that a server which asks for one is "
          "shown."),
