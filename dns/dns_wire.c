@@ -12,6 +12,7 @@ enum {
     HEADER_BYTES = 12,
     WIRE_NAME_MAX = 255, /* RFC 1035 2.3.4, length bytes and root included */
     CLASS_IN = 1,
+    TLSA_HEAD_BYTES = 3, /* usage, selector, matching type (RFC 6698 2.1) */
     FLAG_QR = 0x8000,
     FLAG_TC = 0x0200,
     FLAG_AD = 0x0020,
@@ -253,23 +254,57 @@ static struct dns_record *place_record(struct dns_answer *ret, enum dns_type typ
     return worst->preference > preference ? worst : NULL;
 }
 
+static void read_address(struct cursor *c, const struct raw_record *raw, struct ip *ret)
+{
+    size_t bytes = raw->type == DNS_TYPE_A ? 4 : 16;
+
+    if (raw->rdata_len != bytes) {
+        c->failed = true;
+        return;
+    }
+    ret->family = raw->type == DNS_TYPE_A ? 4 : 6;
+    memcpy(ret->bytes, c->data + raw->rdata, bytes);
+}
+
+/* TXT is strings, each behind its length, that fill the data (RFC 1035 3.3.14). */
+static bool is_strings(const struct cursor *c, const struct raw_record *raw)
+{
+    size_t at = 0;
+
+    while (at < raw->rdata_len) {
+        at += (size_t)c->data[raw->rdata + at] + 1;
+    }
+    return at == raw->rdata_len && at > 0;
+}
+
 static void read_record(struct cursor *c, const struct raw_record *raw, struct dns_answer *ret)
 {
     struct cursor at = cursor_at(c, raw->rdata);
     struct dns_record record = {.ttl = raw->ttl};
 
-    if (raw->type == DNS_TYPE_MX) {
+    switch ((enum dns_type)raw->type) {
+    case DNS_TYPE_MX:
         record.preference = (uint16_t)cursor_read(&at, 2);
         c->failed |= at.failed || !read_rdata_name(c, raw, 2, &record.exchange);
-    } else {
-        size_t bytes = raw->type == DNS_TYPE_A ? 4 : 16;
-        if (raw->rdata_len != bytes) {
-            c->failed = true;
-            return;
-        }
-        record.ip.family = raw->type == DNS_TYPE_A ? 4 : 6;
-        memcpy(record.ip.bytes, c->data + raw->rdata, bytes);
+        break;
+    case DNS_TYPE_CNAME:
+        c->failed |= !read_rdata_name(c, raw, 0, &record.exchange);
+        break;
+    case DNS_TYPE_TLSA:
+        c->failed |= raw->rdata_len < TLSA_HEAD_BYTES;
+        break;
+    case DNS_TYPE_TXT:
+        c->failed |= !is_strings(c, raw);
+        break;
+    case DNS_TYPE_A:
+    case DNS_TYPE_AAAA:
+        read_address(c, raw, &record.ip);
+        break;
+    case DNS_TYPE_SOA:
+    default:
+        assert(false); /* nobody asks for it */
     }
+    record.data = slice_make((const char *)c->data + raw->rdata, raw->rdata_len);
     if (c->failed) {
         return;
     }
@@ -315,7 +350,7 @@ static void read_answers(struct cursor *c, uint32_t count, enum dns_type type,
     for (uint32_t i = 0; i < count && !c->failed; i++) {
         has_alias |= cursor_read_record(c).type == DNS_TYPE_CNAME;
     }
-    while (has_alias && !c->failed && !ret->is_alias_loop) {
+    while (has_alias && type != DNS_TYPE_CNAME && !c->failed && !ret->is_alias_loop) {
         if (!follow_alias(c, start, count, ret)) {
             break;
         }
@@ -422,8 +457,12 @@ const char *dns_type_text(enum dns_type type)
         return "SOA";
     case DNS_TYPE_MX:
         return "MX";
+    case DNS_TYPE_TXT:
+        return "TXT";
     case DNS_TYPE_AAAA:
         return "AAAA";
+    case DNS_TYPE_TLSA:
+        return "TLSA";
     default:
         return "?";
     }

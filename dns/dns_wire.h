@@ -26,7 +26,9 @@ enum dns_type {
     DNS_TYPE_CNAME = 5,
     DNS_TYPE_SOA = 6,
     DNS_TYPE_MX = 15,
+    DNS_TYPE_TXT = 16,
     DNS_TYPE_AAAA = 28,
+    DNS_TYPE_TLSA = 52,
 };
 
 enum dns_rcode {
@@ -51,7 +53,8 @@ struct dns_record {
     uint32_t ttl;             /* seconds; a value with the top bit set is 0 (RFC 2181 8) */
     uint16_t preference;      /* MX */
     struct ip ip;             /* A, AAAA */
-    struct dns_name exchange; /* MX */
+    struct slice data;        /* TLSA, TXT: well-formed RDATA; memory of the packet */
+    struct dns_name exchange; /* MX; CNAME: its target */
 };
 
 struct dns_answer {
@@ -73,7 +76,7 @@ struct dns_answer {
 /* Parse the answer to the question (name, type).
  *
  * name     as dns_name_from_text made it
- * type     MX, A or AAAA
+ * type     MX, A, AAAA, TLSA, TXT, or CNAME (which is then not followed)
  * errors   ERR_SYNTAX: not a well-formed response to that question; *ret is unspecified
  * Of more than DNS_RECORDS_MAX MX records those of least preference are kept, of addresses the
  * first ones. */

@@ -16,35 +16,64 @@ struct dns_hosts *dns_hosts_get(struct dns_hosts *hosts)
 void dns_hosts_put(struct dns_hosts *hosts)
 {
     /* Release and acquire: the last holder frees after all uses by the others. */
-    if (hosts != NULL &&
-        atomic_fetch_sub_explicit(&hosts->references, 1, memory_order_acq_rel) == 1) {
-        free(hosts);
+    if (hosts == NULL ||
+        atomic_fetch_sub_explicit(&hosts->references, 1, memory_order_acq_rel) != 1) {
+        return;
     }
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        dns_rrset_put((struct dns_rrset *)(uintptr_t)hosts->list[i].tlsa);
+    }
+    free(hosts);
 }
 
-struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, bool has_mx,
-                                usec_t expires)
+static struct dns_hosts *make(const struct dns_hosts *head, const struct dns_host *list,
+                              const bool *keep, uint32_t count)
 {
-    size_t list_bytes = count * sizeof(struct dns_host);
-    size_t size = sizeof(struct dns_hosts) + list_bytes;
+    size_t size = sizeof(struct dns_hosts) + head->policy.len;
 
     for (uint32_t i = 0; i < count; i++) {
-        size += list[i].name.len;
+        size += sizeof(struct dns_host) + list[i].name.len;
     }
     struct dns_hosts *hosts = malloc(size);
     if (hosts == NULL) {
         return NULL;
     }
+    memcpy(hosts, head, sizeof(*hosts));
     atomic_init(&hosts->references, 1);
-    hosts->count = count;
-    hosts->has_mx = has_mx;
-    hosts->expires = expires;
-    char *names = (char *)hosts->list + list_bytes;
+    hosts->count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        hosts->list[i] = list[i];
-        memcpy(names, list[i].name.data, list[i].name.len);
-        hosts->list[i].name.data = names;
-        names += list[i].name.len;
+        if (keep == NULL || keep[i]) {
+            hosts->list[hosts->count++] = list[i];
+        }
     }
+    char *texts = (char *)&hosts->list[hosts->count];
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        struct dns_host *host = &hosts->list[i];
+        memcpy(texts, host->name.data, host->name.len);
+        host->name.data = texts;
+        texts += host->name.len;
+        if (host->tlsa != NULL) {
+            host->tlsa = dns_rrset_get(host->tlsa);
+        }
+    }
+    memcpy(texts, head->policy.data, head->policy.len);
+    hosts->policy.data = texts;
     return hosts;
+}
+
+struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, bool has_mx,
+                                usec_t expires)
+{
+    const struct dns_hosts head = {.has_mx = has_mx, .expires = expires, .policy = SLICE("")};
+
+    return make(&head, list, NULL, count);
+}
+
+struct dns_hosts *dns_hosts_restrict(const struct dns_hosts *hosts, const bool *keep,
+                                     struct slice policy)
+{
+    const struct dns_hosts head = {
+        .has_mx = hosts->has_mx, .expires = hosts->expires, .policy = policy};
+
+    return make(&head, hosts->list, keep, hosts->count);
 }

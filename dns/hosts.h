@@ -5,8 +5,10 @@
 #ifndef DNS_HOSTS_H
 #define DNS_HOSTS_H
 
+#include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
+#include "dns/dane.h"
 #include "dns/ip.h"
 
 #include <stdatomic.h>
@@ -16,10 +18,13 @@
 struct dns_host {
     struct ip ip;
     uint16_t port;
-    uint16_t preference; /* 0 when there is no MX */
-    bool is_authentic;   /* name and address were DNSSEC-validated by a trusted resolver */
-    struct slice name;   /* MX host, or the nexthop's host; an IP literal is its text; memory of the
-                          * dns_hosts */
+    uint16_t preference;          /* 0 when there is no MX */
+    bool is_authentic;            /* name and address were DNSSEC-validated by a trusted resolver */
+    enum dns_dane dane;           /* never DNS_DANE_FAILED; DNS_DANE_NONE when nobody asked */
+    const struct dns_rrset *tlsa; /* DNS_DANE_RECORDS, DNS_DANE_UNUSABLE; the dns_hosts has a
+                                   * reference; else NULL */
+    struct slice name; /* MX host, or the nexthop's host; an IP literal is its text; memory of the
+                        * dns_hosts */
 };
 
 struct dns_hosts {
@@ -27,6 +32,8 @@ struct dns_hosts {
     uint32_t count;         /* 1 .. MX_TARGETS_MAX */
     bool has_mx;            /* found by MX records */
     usec_t expires;         /* monotonic: ask again after; USEC_NEVER for IP literals */
+    struct slice policy;    /* not empty: a rule by which every host must prove its name, and which
+                             * rule that is; memory of the dns_hosts */
     struct dns_host list[]; /* in the order to try */
 };
 
@@ -35,5 +42,9 @@ void dns_hosts_put(struct dns_hosts *hosts);              /* any thread; accepts
 /* Copies list and names; one reference for the caller. errors: NULL when out of memory. */
 struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, bool has_mx,
                                 usec_t expires);
+/* The hosts for which keep[] is true, at least one, under a policy (see above).
+ * errors: NULL when out of memory. */
+MUST_USE struct dns_hosts *dns_hosts_restrict(const struct dns_hosts *hosts, const bool *keep,
+                                              struct slice policy);
 
 #endif

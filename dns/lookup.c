@@ -56,7 +56,8 @@ struct lookup {
     struct dns_cache *cache;
     struct resolver_hooks hooks;
     uint32_t query_limit;
-    bool trusts_ad; /* every server is on loopback */
+    bool trusts_ad; /* every server is on loopback, or must_trust_ad */
+    bool must_trust_ad;
     /* owner thread only */
     bool is_stopping;
     bool uses_edns;
@@ -110,7 +111,8 @@ static int set_servers(struct lookup *l, const struct dns_config *config)
     return err;
 }
 
-/* The AD bit is worth as much as the path to the server: believed from loopback only.
+/* The AD bit is worth as much as the path to the server: believed from loopback only, unless the
+ * operator vouches for the path.
  * Also refuses a channel without servers, on which each query would fail. */
 static int check_servers(struct lookup *l)
 {
@@ -124,12 +126,13 @@ static int check_servers(struct lookup *l)
     if (servers == NULL) {
         return ERR_SYNTAX;
     }
-    l->trusts_ad = true;
+    l->trusts_ad = true; /* as long as all are there */
     for (const struct ares_addr_port_node *s = servers; s != NULL; s = s->next) {
         server.family = s->family == AF_INET6 ? 6 : 4;
         memcpy(server.bytes, &s->addr, server.family == 6 ? 16 : 4);
         l->trusts_ad = l->trusts_ad && ip_scope(&server) == IP_LOOPBACK;
     }
+    l->trusts_ad = l->trusts_ad || l->must_trust_ad;
     ares_free_data(servers);
     return 0;
 }
@@ -174,6 +177,7 @@ int lookup_new(const struct dns_config *config, struct dns_cache *cache,
     l->cache = cache;
     l->hooks = *hooks;
     l->query_limit = config->query_limit;
+    l->must_trust_ad = config->trust_ad;
     l->uses_edns = true;
     for (int i = 0; i < QUESTION_STATE_COUNT; i++) {
         list_init(&l->states[i]);
@@ -235,6 +239,8 @@ static void question_settle(struct question *q, enum dns_status status, uint32_t
     struct lookup *l = q->owner;
     const struct dns_rrset_source source = {
         .name = dns_name_slice(&q->asked),
+        .end =
+            status == DNS_FOUND && q->alias_count > 0 ? dns_name_slice(&l->parsed.name) : SLICE(""),
         .hash = q->hash,
         .type = q->type,
         .status = status,
@@ -511,4 +517,9 @@ void lookup_read_counters(const struct lookup *l, struct lookup_counters *ret)
     ret->timeouts = l->timeouts;
     ret->outstanding = l->state_counts[QUESTION_SENT];
     ret->waiting = l->state_counts[QUESTION_WAITING];
+}
+
+bool lookup_trusts_ad(const struct lookup *l)
+{
+    return l->trusts_ad;
 }

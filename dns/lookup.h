@@ -50,6 +50,8 @@ struct lookup_waiter *lookup_next(struct lookup *l, usec_t now);
 void lookup_fd_event(struct lookup *l, int fd, bool is_readable, bool is_writable, usec_t now);
 void lookup_tick(struct lookup *l, usec_t now);
 usec_t lookup_wake_at(const struct lookup *l);
+/* Whether an AD bit of these servers counts. */
+bool lookup_trusts_ad(const struct lookup *l);
 void lookup_read_counters(const struct lookup *l, struct lookup_counters *ret);
 
 #endif

@@ -1,65 +1,18 @@
 /* Destinations on their way from a next hop to a list of hosts: MX first, then A and AAAA of every
- * name at once.
+ * name at once, then (where wanted) the TLSA records of every host.
  * Called by a worker; asks through lookup, orders through mx.
  * Must not complete a resolution outside resolver_next().
  *
  * A resolution is in one of two lists: `active` while it waits for answers (all have the same
  * allowance, so the first one's deadline is the next), `done` until its result is pulled. */
-#include "dns/resolver.h"
-
 #include "base/error.h"
-#include "base/list.h"
-#include "dns/lookup.h"
-#include "dns/nexthop.h"
+#include "dns/resolver_private.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What has been found out about a resolution. */
-enum finding {
-    FINDING_NONE,     /* still asking */
-    FINDING_BAD_NAME, /* the next hop is not one */
-    FINDING_LITERAL,  /* an IP address, nothing to ask */
-    FINDING_NO_MX,    /* the MX question failed for another reason than "there are none" */
-    FINDING_NULL_MX,
-    FINDING_NO_NAME, /* no MX record names a possible host */
-    FINDING_HOSTS,   /* all addresses are answered: order them */
-    FINDING_LATE,    /* deadline */
-    FINDING_NO_MEMORY,
-};
-
-struct resolution {
-    struct list link;
-    struct resolver *owner;
-    void *user;
-    usec_t deadline;
-    enum finding finding;
-    struct nexthop hop;
-    char label[DNS_NAME_MAX + 1]; /* printable name for messages */
-    uint32_t pending;             /* answers awaited */
-    struct lookup_waiter mx;
-    uint16_t best_preference;
-    uint32_t host_count;
-    struct mx_host *hosts;         /* [host_count] */
-    struct lookup_waiter *waiters; /* [host_count * 2]: A and AAAA of each */
-};
-
-struct resolver {
-    /* set at creation */
-    struct lookup *lookup;
-    struct dns_cache *cache;
-    struct dns_config config; /* servers are not kept */
-    struct mx_own *own;
-    /* owner thread only */
-    struct list active;
-    struct list done;
-    uint32_t active_count;
-    uint64_t resolutions;
-    struct mx_random random;
-};
 
 void dns_config_defaults(struct dns_config *ret)
 {
@@ -116,10 +69,15 @@ static void resolution_free(struct resolution *n)
 {
     list_remove(&n->link);
     waiter_fini(&n->mx);
+    waiter_fini(&n->txt);
+    for (uint32_t i = 0; n->danes != NULL && i < n->host_count; i++) {
+        waiter_fini(&n->danes[i].waiter);
+    }
     for (uint32_t i = 0; n->waiters != NULL && i < n->host_count * 2; i++) {
         waiter_fini(&n->waiters[i]);
     }
     n->owner->active_count--;
+    free(n->danes);
     free(n->waiters);
     free(n->hosts);
     free(n);
@@ -161,6 +119,59 @@ static bool ask(struct resolution *n, struct slice name, enum dns_type type,
     return true;
 }
 
+/* Take the answers that are there and ask what follows from them, of all hosts at once. */
+static void go_on_with_dane(struct resolution *n, usec_t now)
+{
+    for (uint32_t h = 0; h < n->host_count; h++) {
+        struct dane_lookup *d = &n->danes[h];
+        struct dns_name name;
+        enum dns_type type;
+        for (;;) {
+            if (d->is_asking) {
+                d->is_asking = false;
+                dane_answer(&d->dane, d->waiter.set);
+            }
+            if (!dane_next(&d->dane, &name, &type)) {
+                break;
+            }
+            waiter_fini(&d->waiter);
+            d->waiter = (struct lookup_waiter){.set = NULL};
+            if (!ask(n, dns_name_slice(&name), type, &d->waiter, now)) {
+                resolution_done(n, FINDING_NO_MEMORY);
+                return;
+            }
+            d->is_asking = true;
+            if (d->waiter.is_waiting) {
+                break;
+            }
+        }
+    }
+    if (n->pending == 0) {
+        resolution_done(n, FINDING_HOSTS);
+    }
+}
+
+/* All addresses are answered. */
+static void use_addresses(struct resolution *n, usec_t now)
+{
+    bool is_mx_authentic = n->mx.set == NULL || n->mx.set->is_authentic;
+
+    if (!n->wants_dane || !is_mx_authentic) {
+        resolution_done(n, FINDING_HOSTS);
+        return;
+    }
+    n->danes = calloc(n->host_count, sizeof(*n->danes));
+    if (n->danes == NULL) {
+        resolution_done(n, FINDING_NO_MEMORY);
+        return;
+    }
+    for (uint32_t h = 0; h < n->host_count; h++) {
+        dane_begin(&n->danes[h].dane, n->hosts[h].name, n->hop.port, n->waiters[(size_t)h * 2].set,
+                   n->waiters[(size_t)h * 2 + 1].set);
+    }
+    go_on_with_dane(n, now);
+}
+
 /* Ask for the addresses of n->hosts, all at once. */
 static void ask_addresses(struct resolution *n, usec_t now)
 {
@@ -182,7 +193,7 @@ static void ask_addresses(struct resolution *n, usec_t now)
         }
     }
     if (n->pending == 0) {
-        resolution_done(n, FINDING_HOSTS);
+        use_addresses(n, now);
     }
 }
 
@@ -256,8 +267,10 @@ static void resolution_answered(struct resolution *n, usec_t now)
     }
     if (n->waiters == NULL) {
         use_mx_answer(n, now);
+    } else if (n->danes == NULL) {
+        use_addresses(n, now);
     } else {
-        resolution_done(n, FINDING_HOSTS);
+        go_on_with_dane(n, now);
     }
 }
 
@@ -274,21 +287,34 @@ static void set_label(struct resolution *n, struct slice nexthop)
     n->label[len] = '\0';
 }
 
-static void begin(struct resolution *n, usec_t now)
+/* A label that makes the name too long stands before nothing. */
+static bool ask_txt(struct resolution *n, const char *label, usec_t now)
+{
+    char text[DNS_NAME_MAX + 64];
+    struct dns_name name;
+
+    int len = snprintf(text, sizeof(text), "%s.%s", label, n->hop.name.text);
+    return len < 0 || (size_t)len >= sizeof(text) ||
+           dns_name_from_text(slice_make(text, (size_t)len), &name) != 0 ||
+           ask(n, dns_name_slice(&name), DNS_TYPE_TXT, &n->txt, now);
+}
+
+static void begin(struct resolution *n, const char *txt_label, usec_t now)
 {
     if (n->hop.ip.family != 0) {
         resolution_done(n, FINDING_LITERAL);
     } else if (!n->hop.wants_mx) {
         ask_name_itself(n, now);
-    } else if (!ask(n, dns_name_slice(&n->hop.name), DNS_TYPE_MX, &n->mx, now)) {
+    } else if (!ask(n, dns_name_slice(&n->hop.name), DNS_TYPE_MX, &n->mx, now) ||
+               (txt_label != NULL && !ask_txt(n, txt_label, now))) {
         resolution_done(n, FINDING_NO_MEMORY);
     } else if (n->pending == 0) {
         use_mx_answer(n, now);
     }
 }
 
-int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_port, void *user,
-                   usec_t now)
+int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_port,
+                   const struct resolver_wants *wants, void *user, usec_t now)
 {
     struct resolution *n = calloc(1, sizeof(*n));
 
@@ -307,234 +333,10 @@ int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_po
     if (err != 0) {
         resolution_done(n, FINDING_BAD_NAME);
     } else {
-        begin(n, now);
+        n->wants_dane = wants != NULL && wants->dane;
+        begin(n, wants == NULL ? NULL : wants->txt_label, now);
     }
     return 0;
-}
-
-static void fail(struct dns_result *ret, enum dns_verdict verdict, const char *status)
-{
-    ret->verdict = verdict;
-    (void)snprintf(ret->status, sizeof(ret->status), "%s", status); /* all of them fit */
-}
-
-static usec_t retry_at(const struct resolution *n, enum dns_status status, usec_t now)
-{
-    return dns_cache_expiry(n->owner->cache, status, 0, now);
-}
-
-/* A question that failed.  source   scheduler-semantics of Postfix: 4.4.3, 5.4.3, 5.4.4 */
-static void fail_question(const struct dns_rrset *set, struct dns_result *ret)
-{
-    if (dns_status_is_soft(set->status)) {
-        fail(ret, DNS_SOFT, "4.4.3");
-    } else {
-        fail(ret, DNS_HARD, set->status == DNS_UNRECOVERABLE ? "5.4.3" : "5.4.4");
-    }
-    ret->expires = set->expires;
-    if (set->status == DNS_ALIAS_LOOP) {
-        (void)snprintf(ret->text, sizeof(ret->text), "Name server loop for " SLICE_FMT,
-                       SLICE_ARG(set->name)); /* the name is bounded */
-        return;
-    }
-    (void)snprintf(ret->text, sizeof(ret->text),
-                   "Host or domain name not found. Name service error for name=" SLICE_FMT
-                   " type=%s: %s",
-                   SLICE_ARG(set->name), dns_type_text(set->type), dns_status_text(set->status));
-}
-
-/* The failure that explains best why there is no address: one for now before one for good, "no
- * such record" before "no such name". */
-static const struct dns_rrset *worst_answer(const struct resolution *n)
-{
-    const struct dns_rrset *worst = NULL;
-
-    for (uint32_t i = 0; i < n->host_count * 2; i++) {
-        const struct dns_rrset *set = n->waiters[i].set;
-        if (set == NULL || set->status == DNS_FOUND) {
-            continue;
-        }
-        if (worst == NULL ||
-            (dns_status_is_soft(set->status) && !dns_status_is_soft(worst->status))) {
-            worst = set;
-        }
-    }
-    return worst;
-}
-
-static void fail_order(const struct resolution *n, enum mx_verdict verdict, struct dns_result *ret,
-                       usec_t now)
-{
-    const struct dns_rrset *worst = worst_answer(n);
-
-    switch (verdict) {
-    case MX_SOFT:
-    case MX_NO_HOST:
-        if (worst != NULL) {
-            fail_question(worst, ret);
-            break;
-        }
-        fail(ret, DNS_SOFT, "4.3.0");
-        ret->expires = retry_at(n, DNS_SERVFAIL, now);
-        (void)snprintf(ret->text, sizeof(ret->text), "no memory to resolve %s", n->label);
-        break;
-    case MX_LOOP:
-        fail(ret, DNS_HARD, "5.4.6");
-        ret->expires = retry_at(n, DNS_NODATA, now);
-        (void)snprintf(ret->text, sizeof(ret->text), "mail for %s loops back to myself", n->label);
-        break;
-    case MX_NO_PRIMARY:
-        fail(ret, DNS_SOFT, "4.4.4");
-        ret->expires = retry_at(n, DNS_SERVFAIL, now);
-        (void)snprintf(ret->text, sizeof(ret->text), "unable to find primary relay for %s",
-                       n->label);
-        break;
-    case MX_OK:
-    case MX_NULL:
-    case MX_VERDICT_COUNT:
-        assert(false);
-        break;
-    }
-}
-
-/* Give the hosts what was found for them; returns when the first of it expires, but not before the
- * least TTL from now: slow answers must not make a list that is stale at birth. */
-static usec_t fill_hosts(struct resolution *n, usec_t now)
-{
-    usec_t earliest = dns_cache_expiry(n->owner->cache, DNS_FOUND, 0, now);
-    usec_t expires = n->mx.set == NULL ? USEC_NEVER : n->mx.set->expires;
-
-    for (uint32_t i = 0; i < n->host_count * 2; i++) {
-        struct mx_host *host = &n->hosts[i / 2];
-        const struct dns_rrset *set = n->waiters[i].set;
-        if (set == NULL) {
-            continue;
-        }
-        if (set->status == DNS_FOUND) {
-            host->ips[i % 2] = set->ips;
-            host->ip_counts[i % 2] = set->count;
-            expires = set->expires < expires ? set->expires : expires;
-        }
-        host->has_soft_failure = host->has_soft_failure || dns_status_is_soft(set->status);
-    }
-    return expires < earliest ? earliest : expires;
-}
-
-static bool is_authentic(const struct resolution *n, const struct mx_target *target)
-{
-    const struct dns_rrset *set =
-        n->waiters[(size_t)target->host * 2 + (target->ip.family == 6)].set;
-
-    return set->is_authentic && (n->mx.set == NULL || n->mx.set->is_authentic);
-}
-
-static void succeed(struct resolution *n, const struct dns_host *list, uint32_t count,
-                    usec_t expires, struct dns_result *ret, usec_t now)
-{
-    bool has_mx = n->mx.set != NULL && n->mx.set->status == DNS_FOUND;
-
-    ret->hosts = dns_hosts_new(list, count, has_mx, expires);
-    if (ret->hosts == NULL) {
-        fail(ret, DNS_SOFT, "4.3.0");
-        ret->expires = retry_at(n, DNS_SERVFAIL, now);
-        (void)snprintf(ret->text, sizeof(ret->text), "no memory to resolve %s", n->label);
-        return;
-    }
-    ret->verdict = DNS_OK;
-    ret->expires = expires;
-}
-
-static void conclude_literal(struct resolution *n, struct dns_result *ret, usec_t now)
-{
-    char text[IP_TEXT_MAX];
-    struct dns_host host = {
-        .ip = n->hop.ip, .port = n->hop.port, .name = slice_of(ip_text(&n->hop.ip, text))};
-
-    succeed(n, &host, 1, USEC_NEVER, ret, now);
-}
-
-static void conclude_hosts(struct resolution *n, struct dns_result *ret, usec_t now)
-{
-    const struct dns_config *config = &n->owner->config;
-    const struct mx_policy policy = {
-        .own = n->owner->own,
-        .own_count = config->own_count,
-        .port = n->hop.port,
-        .has_scope_check = n->hop.wants_mx,
-        .allow_loopback = config->allow_loopback,
-        .family = config->prefer,
-        .balance_limit = config->address_limit,
-    };
-    struct mx_target targets[MX_TARGETS_MAX];
-    struct dns_host list[MX_TARGETS_MAX];
-    uint32_t count = 0;
-
-    usec_t expires = fill_hosts(n, now);
-    enum mx_verdict verdict = mx_order(&policy, n->hosts, n->host_count, n->best_preference,
-                                       &n->owner->random, targets, &count);
-    if (verdict != MX_OK) {
-        fail_order(n, verdict, ret, now);
-        return;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        list[i] = (struct dns_host){
-            .ip = targets[i].ip,
-            .port = n->hop.port,
-            .preference = targets[i].preference,
-            .is_authentic = is_authentic(n, &targets[i]),
-            .name = n->hosts[targets[i].host].name,
-        };
-    }
-    succeed(n, list, count, expires, ret, now);
-}
-
-static void conclude(struct resolution *n, struct dns_result *ret, usec_t now)
-{
-    *ret = (struct dns_result){.user = n->user};
-    switch (n->finding) {
-    case FINDING_LITERAL:
-        conclude_literal(n, ret, now);
-        break;
-    case FINDING_HOSTS:
-        conclude_hosts(n, ret, now);
-        break;
-    case FINDING_NO_MX:
-        fail_question(n->mx.set, ret);
-        break;
-    case FINDING_BAD_NAME:
-        fail(ret, DNS_HARD, "5.1.2");
-        ret->expires = retry_at(n, DNS_NXDOMAIN, now);
-        (void)snprintf(ret->text, sizeof(ret->text), "Bad destination system address: %s",
-                       n->label);
-        break;
-    case FINDING_NULL_MX:
-        fail(ret, DNS_HARD, "5.1.10");
-        ret->expires = n->mx.set->expires;
-        (void)snprintf(ret->text, sizeof(ret->text), "Domain %s does not accept mail (nullMX)",
-                       n->label);
-        break;
-    case FINDING_NO_NAME:
-        fail(ret, DNS_HARD, "5.4.4");
-        ret->expires = n->mx.set->expires;
-        (void)snprintf(ret->text, sizeof(ret->text),
-                       "Host or domain name not found. Name service error for name=%s type=MX: "
-                       "Malformed or unexpected name server reply",
-                       n->label);
-        break;
-    case FINDING_LATE:
-        fail(ret, DNS_SOFT, "4.4.3");
-        ret->expires = retry_at(n, DNS_TIMEOUT, now);
-        (void)snprintf(ret->text, sizeof(ret->text),
-                       "Host or domain name not found. Name service error for name=%s type=%s: %s",
-                       n->label, n->waiters == NULL ? "MX" : "A", dns_status_text(DNS_TIMEOUT));
-        break;
-    case FINDING_NONE:
-    case FINDING_NO_MEMORY:
-        fail(ret, DNS_SOFT, "4.3.0");
-        ret->expires = retry_at(n, DNS_SERVFAIL, now);
-        (void)snprintf(ret->text, sizeof(ret->text), "no memory to resolve %s", n->label);
-        break;
-    }
 }
 
 bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now)
@@ -548,7 +350,9 @@ bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now)
         return false;
     }
     struct resolution *n = list_first(&r->done, struct resolution, link);
-    conclude(n, ret, now);
+    resolver_conclude(n, ret, now);
+    ret->txt = n->txt.set;
+    n->txt.set = NULL;
     resolution_free(n);
     return true;
 }
@@ -597,4 +401,9 @@ void resolver_read_counters(const struct resolver *r, struct resolver_counters *
         .outstanding = counters.outstanding,
         .waiting = counters.waiting,
     };
+}
+
+bool resolver_trusts_ad(const struct resolver *r)
+{
+    return lookup_trusts_ad(r->lookup);
 }

@@ -35,6 +35,7 @@ struct dns_config {
     const struct mx_own *own; /* [own_count], copied: addresses of this machine */
     uint32_t own_count;
     bool allow_loopback; /* MX hosts on loopback are no loop */
+    bool trust_ad;       /* believe the AD bit of servers that are not on loopback */
     uint64_t seed;       /* of the shuffle */
 };
 
@@ -57,6 +58,8 @@ struct dns_result {
     void *user;
     enum dns_verdict verdict;
     struct dns_hosts *hosts; /* DNS_OK: one reference, the caller's */
+    struct dns_rrset *txt;   /* of the question's txt_label: one reference, the caller's; NULL when
+                              * there was none, or no answer in time */
     usec_t expires;          /* monotonic: when to ask again; USEC_NEVER for IP literals */
     char status[12];         /* not DNS_OK: enhanced status code, "4.4.3" */
     char text[DNS_TEXT_MAX]; /* not DNS_OK: as Postfix words it; printable ASCII */
@@ -76,12 +79,22 @@ MUST_USE int resolver_new(const struct dns_config *config, struct dns_cache *cac
 /* Resolutions under way are dropped without a result. Accepts NULL. */
 void resolver_free(struct resolver *r);
 
+/* What to find out about a next hop besides its hosts. */
+struct resolver_wants {
+    bool dane;             /* TLSA records of hosts found by validated answers */
+    const char *txt_label; /* TXT record of this label in front of the next hop's domain, unless the
+                            * next hop has brackets; valid during the call; NULL: none */
+};
+
 /* Find the hosts of a next hop (dns/nexthop.h says what it looks like); exactly one result with
  * `user` follows from resolver_next(), for a bad next hop too.
  *
+ * wants    NULL: nothing
  * errors   -ENOMEM, no result follows */
 MUST_USE int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_port,
-                            void *user, usec_t now);
+                            const struct resolver_wants *wants, void *user, usec_t now);
+/* Whether an answer of its servers can be authentic at all. */
+MUST_USE bool resolver_trusts_ad(const struct resolver *r);
 /* The next finished resolution; false when there is none. Call until false after each of the other
  * calls, at the latest before sleeping: it also sends queries that waited. */
 MUST_USE bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now);

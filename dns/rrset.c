@@ -7,9 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TLSA_HEAD_BYTES = 3, SHA256_BYTES = 32, SHA512_BYTES = 64 };
+
+static bool has_name(enum dns_type type)
+{
+    return type == DNS_TYPE_MX || type == DNS_TYPE_CNAME;
+}
+
+static bool has_data(enum dns_type type)
+{
+    return type == DNS_TYPE_TLSA || type == DNS_TYPE_TXT;
+}
+
 static size_t record_bytes(enum dns_type type)
 {
-    return type == DNS_TYPE_MX ? sizeof(struct dns_mx) : sizeof(struct ip);
+    return has_name(type)          ? sizeof(struct dns_mx)
+           : type == DNS_TYPE_TLSA ? sizeof(struct dns_tlsa)
+           : type == DNS_TYPE_TXT  ? sizeof(struct slice)
+                                   : sizeof(struct ip);
 }
 
 /* Insertion sort: at most 100 records, and the order of equals stays that of the answer. */
@@ -30,19 +45,85 @@ static void fill_mx(struct dns_mx *mx, char *names, const struct dns_record *rec
     }
 }
 
+static int compare_tlsa(const void *a, const void *b)
+{
+    const struct dns_tlsa *x = a;
+    const struct dns_tlsa *y = b;
+    const uint8_t heads[2][3] = {{x->usage, x->selector, x->matching},
+                                 {y->usage, y->selector, y->matching}};
+    size_t len = x->data.len < y->data.len ? x->data.len : y->data.len;
+    int order = memcmp(heads[0], heads[1], sizeof(heads[0]));
+
+    order = order != 0 ? order : len == 0 ? 0 : memcmp(x->data.data, y->data.data, len);
+    return order != 0 ? order : x->data.len == y->data.len ? 0 : x->data.len < y->data.len ? -1 : 1;
+}
+
+static void fill_tlsa(struct dns_tlsa *tlsa, char *memory, const struct dns_record *records,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct slice data = records[i].data;
+        size_t len = data.len - TLSA_HEAD_BYTES; /* dns_wire has checked that it is not less */
+        memcpy(memory, data.data + TLSA_HEAD_BYTES, len);
+        tlsa[i] = (struct dns_tlsa){(uint8_t)data.data[0], (uint8_t)data.data[1],
+                                    (uint8_t)data.data[2], slice_make(memory, len)};
+        memory += len;
+    }
+    qsort(tlsa, count, sizeof(*tlsa), compare_tlsa);
+}
+
+/* Without the length in front of each string. */
+static void fill_txt(struct slice *txt, char *memory, const struct dns_record *records,
+                     uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct slice data = records[i].data;
+        txt[i] = slice_make(memory, 0);
+        for (size_t at = 0; at < data.len; at += (size_t)(uint8_t)data.data[at] + 1) {
+            size_t len = (uint8_t)data.data[at];
+            memcpy(memory, data.data + at + 1, len);
+            memory += len;
+            txt[i].len += len;
+        }
+    }
+}
+
+static void fill(struct dns_rrset *set, char *records_at, char *memory,
+                 const struct dns_rrset_source *source)
+{
+    uint32_t count = set->count;
+
+    if (has_name(set->type)) {
+        set->mx = (struct dns_mx *)(void *)records_at;
+        fill_mx((struct dns_mx *)(void *)records_at, memory, source->records, count);
+    } else if (set->type == DNS_TYPE_TLSA) {
+        set->tlsa = (struct dns_tlsa *)(void *)records_at;
+        fill_tlsa((struct dns_tlsa *)(void *)records_at, memory, source->records, count);
+    } else if (set->type == DNS_TYPE_TXT) {
+        set->txt = (struct slice *)(void *)records_at;
+        fill_txt((struct slice *)(void *)records_at, memory, source->records, count);
+    } else {
+        struct ip *ips = (struct ip *)(void *)records_at;
+        for (uint32_t i = 0; i < count; i++) {
+            ips[i] = source->records[i].ip;
+        }
+        set->ips = ips;
+    }
+}
+
 struct dns_rrset *dns_rrset_new(const struct dns_rrset_source *source)
 {
     uint32_t count = source->status == DNS_FOUND ? source->count : 0;
     size_t records_at = (sizeof(struct dns_rrset) + _Alignof(struct dns_mx) - 1) /
                         _Alignof(struct dns_mx) * _Alignof(struct dns_mx);
     size_t names_at = records_at + count * record_bytes(source->type);
-    size_t size = names_at + source->name.len;
+    size_t size = names_at + source->name.len + source->end.len;
 
     assert((source->status == DNS_FOUND) == (count > 0) && count <= DNS_RECORDS_MAX);
-    if (source->type == DNS_TYPE_MX) {
-        for (uint32_t i = 0; i < count; i++) {
-            size += source->records[i].exchange.len;
-        }
+    for (uint32_t i = 0; i < count; i++) {
+        size += has_name(source->type)   ? source->records[i].exchange.len
+                : has_data(source->type) ? source->records[i].data.len
+                                         : 0;
     }
     char *memory = malloc(size);
     if (memory == NULL) {
@@ -52,6 +133,12 @@ struct dns_rrset *dns_rrset_new(const struct dns_rrset_source *source)
     memset(set, 0, sizeof(*set));
     memcpy(memory + names_at, source->name.data, source->name.len);
     set->name = slice_make(memory + names_at, source->name.len);
+    names_at += source->name.len;
+    if (source->end.len > 0) {
+        memcpy(memory + names_at, source->end.data, source->end.len);
+    }
+    set->end = slice_make(memory + names_at, source->end.len);
+    names_at += source->end.len;
     set->hash = source->hash;
     set->type = source->type;
     set->status = source->status;
@@ -59,17 +146,7 @@ struct dns_rrset *dns_rrset_new(const struct dns_rrset_source *source)
     set->expires = source->expires;
     set->count = count;
     set->size_bytes = (uint32_t)size;
-    if (source->type == DNS_TYPE_MX) {
-        struct dns_mx *mx = (struct dns_mx *)(void *)(memory + records_at);
-        fill_mx(mx, memory + names_at + source->name.len, source->records, count);
-        set->mx = mx;
-    } else {
-        struct ip *ips = (struct ip *)(void *)(memory + records_at);
-        for (uint32_t i = 0; i < count; i++) {
-            ips[i] = source->records[i].ip;
-        }
-        set->ips = ips;
-    }
+    fill(set, memory + records_at, memory + names_at, source);
     atomic_init(&set->references, 1);
     return set;
 }
@@ -89,6 +166,15 @@ void dns_rrset_put(struct dns_rrset *set)
     if (set != NULL && atomic_fetch_sub_explicit(&set->references, 1, memory_order_acq_rel) == 1) {
         free(set);
     }
+}
+
+bool dns_tlsa_is_usable(const struct dns_tlsa *t)
+{
+    bool has_length = t->matching == 0   ? t->data.len > 0
+                      : t->matching == 1 ? t->data.len == SHA256_BYTES
+                                         : t->matching == 2 && t->data.len == SHA512_BYTES;
+
+    return (t->usage == 2 || t->usage == 3) && t->selector <= 1 && has_length;
 }
 
 /* source   Postfix dns_strerror; the reference is silent on malformed answers */

@@ -35,9 +35,16 @@ struct dns_mx {
     struct slice name; /* lower case, no last dot; memory of the rrset */
 };
 
+/* A TLSA record (RFC 6698 2.1). */
+struct dns_tlsa {
+    uint8_t usage, selector, matching;
+    struct slice data; /* memory of the rrset */
+};
+
 struct dns_rrset {
     /* set at creation */
     struct slice name; /* asked for, lower case; memory of the rrset */
+    struct slice end;  /* of the aliases followed from `name`; empty without any */
     uint64_t hash;     /* of name and type, by the cache's seed */
     enum dns_type type;
     enum dns_status status;
@@ -46,8 +53,10 @@ struct dns_rrset {
     uint32_t count;    /* records; > 0 exactly when DNS_FOUND */
     uint32_t size_bytes;
     union {
-        const struct ip *ips;    /* A, AAAA: [count] */
-        const struct dns_mx *mx; /* MX: [count], by preference */
+        const struct ip *ips;        /* A, AAAA: [count] */
+        const struct dns_mx *mx;     /* MX: [count], by preference; CNAME: the target */
+        const struct dns_tlsa *tlsa; /* [count], in an order that does not depend on the answer's */
+        const struct slice *txt;     /* [count], the strings of each put together */
     };
     /* any thread, atomic */
     _Atomic uint32_t references;
@@ -58,6 +67,7 @@ struct dns_rrset {
 /* What an rrset is made from. */
 struct dns_rrset_source {
     struct slice name;
+    struct slice end; /* empty: no alias */
     uint64_t hash;
     enum dns_type type;
     enum dns_status status;
@@ -76,6 +86,10 @@ static inline bool dns_status_is_soft(enum dns_status status)
 {
     return status == DNS_SERVFAIL || status == DNS_TIMEOUT || status == DNS_MALFORMED;
 }
+
+/* Whether SMTP can use the record: DANE-TA or DANE-EE, of a selector and a matching type that are
+ * known, the digest as long as it must be.  source   RFC 7672 3.1 */
+MUST_USE bool dns_tlsa_is_usable(const struct dns_tlsa *tlsa);
 
 /* As Postfix words it: "Host not found", "Host not found, try again", ... */
 const char *dns_status_text(enum dns_status status);

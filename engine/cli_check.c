@@ -54,6 +54,8 @@ static void check_files(struct findings *f, const struct config *c)
     for (size_t i = 0; i < c->transport_count; i++) {
         const struct config_transport *t = &c->transports[i];
         check_file(f, "transport", t->name, "smtp_tls_CAfile", t->smtp.smtp_tls_CAfile);
+        check_file(f, "transport", t->name, "smtp_tls_cert_file", t->smtp.smtp_tls_cert_file);
+        check_file(f, "transport", t->name, "smtp_tls_key_file", t->smtp.smtp_tls_key_file);
     }
 }
 

@@ -104,3 +104,18 @@ size_t config_transport_find(const struct config *c, struct slice name)
     }
     return i;
 }
+
+bool config_has_tls_level(const struct config *c, enum config_tls_level level)
+{
+    for (size_t i = 0; i < c->transport_count; i++) {
+        if (c->transports[i].smtp.smtp_tls_security_level == level) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < c->route_count; i++) {
+        if (c->routes[i].smtp_tls_security_level == level) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -24,7 +24,15 @@
 #define CONFIG_DEFAULT_PATH "/etc/sluice/sluice.conf"
 
 enum config_protocols { CONFIG_PROTOCOLS_ALL, CONFIG_PROTOCOLS_IPV4, CONFIG_PROTOCOLS_IPV6 };
-enum config_tls_level { CONFIG_TLS_NONE, CONFIG_TLS_MAY, CONFIG_TLS_ENCRYPT };
+enum config_tls_level {
+    CONFIG_TLS_NONE,
+    CONFIG_TLS_MAY,
+    CONFIG_TLS_ENCRYPT,
+    CONFIG_TLS_VERIFY,
+    CONFIG_TLS_DANE,
+    CONFIG_TLS_MTA_STS,
+    CONFIG_TLS_OF_TRANSPORT, /* a route's only: it says nothing */
+};
 
 /* An address prefix; IPv4 is kept as IPv4-mapped IPv6, bits count from the start of 128. */
 struct config_network {
@@ -89,6 +97,7 @@ struct config_dns {
     int cache_size; /* names */
     usec_t cache_max_ttl;
     usec_t cache_negative_ttl; /* where the zone names none */
+    bool trust_ad;             /* of servers that are not on loopback */
 };
 
 /* Client side of SMTP, scheduler-semantics 9.1; names are Postfix's. */
@@ -112,8 +121,10 @@ struct config_smtp {
     bool smtp_skip_5xx_greeting;
     bool smtp_always_send_ehlo;
     enum config_tls_level smtp_tls_security_level;
-    char *smtp_tls_CAfile; /* NULL: no verification */
-    char *smtp_helo_name;  /* never NULL: hostname when not set */
+    char *smtp_tls_CAfile; /* NULL: the system's store */
+    char *smtp_tls_cert_file,
+        *smtp_tls_key_file; /* NULL: none; the key in the certificate's file */
+    char *smtp_helo_name;   /* never NULL: hostname when not set */
     enum config_protocols inet_protocols;
 };
 
@@ -149,6 +160,7 @@ struct config_route {
     char *transport_name;
     size_t transport; /* index into transports */
     char *nexthop;    /* lower case, valid for nexthop_parse; "" = the recipient's domain */
+    enum config_tls_level smtp_tls_security_level; /* overrides the transport's */
 };
 
 struct config {
@@ -220,6 +232,18 @@ MUST_USE bool config_listener_trusts(const struct config_listener *l, const stru
 
 /* Index of the transport with this name, or transport_count. */
 size_t config_transport_find(const struct config *c, struct slice name);
+
+/* The level for destinations that a route with a valid transport leads to. */
+static inline enum config_tls_level config_route_tls_level(const struct config *c,
+                                                           const struct config_route *route)
+{
+    return route->smtp_tls_security_level != CONFIG_TLS_OF_TRANSPORT
+               ? route->smtp_tls_security_level
+               : c->transports[route->transport].smtp.smtp_tls_security_level;
+}
+
+/* Whether any destination may have this level. */
+bool config_has_tls_level(const struct config *c, enum config_tls_level level);
 
 /* Print docs/configuration.md: every option with type, default, limits and meaning. */
 void config_reference_print(FILE *out);

@@ -216,6 +216,11 @@ static int check_transport(struct config_loader *l, struct config *c, size_t ind
     s->connection_age_limit = t->smtp.smtp_connection_reuse_time_limit;
     s->connection_reuse_limit = t->smtp.smtp_connection_reuse_count_limit;
     s->must_resolve = true;
+    if (t->smtp.smtp_tls_key_file != NULL && t->smtp.smtp_tls_cert_file == NULL) {
+        config_complain(l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, "smtp_tls_key_file"),
+                        "smtp_tls_key_file",
+                        "it is the key of no certificate; add smtp_tls_cert_file");
+    }
     if (t->smtp.smtp_helo_name == NULL) {
         t->smtp.smtp_helo_name = strdup(c->hostname);
     }
@@ -407,6 +412,58 @@ static int check_duplicate_routes(struct config_loader *l, const struct config *
     return 0;
 }
 
+static int compare_nexthops(const void *a, const void *b)
+{
+    const struct config_route *const *x = a;
+    const struct config_route *const *y = b;
+    int order = strcmp((*x)->nexthop, (*y)->nexthop);
+    order = order != 0                           ? order
+            : (*x)->transport == (*y)->transport ? 0
+            : (*x)->transport < (*y)->transport  ? -1
+                                                 : 1;
+    return order != 0 ? order : (*x < *y ? -1 : 1);
+}
+
+static void complain_of_levels(struct config_loader *l, const struct config *c,
+                               const struct config_route *a, const struct config_route *b)
+{
+    static const char *const option = "smtp_tls_security_level";
+    struct config_place first =
+        config_place_of(l, CONFIG_SECTION_ROUTE, (size_t)(a - c->routes), option);
+    struct config_place second =
+        config_place_of(l, CONFIG_SECTION_ROUTE, (size_t)(b - c->routes), option);
+    config_complain(l, second, option,
+                    "route \"%.80s\" in line %u has another level for the same transport and "
+                    "nexthop \"%.80s\"; write the same in both",
+                    a->pattern, first.line, a->nexthop);
+}
+
+/* A destination is a transport and a nexthop, and has one level, whichever route led to it. */
+static int check_route_levels(struct config_loader *l, const struct config *c)
+{
+    const struct config_route **sorted = calloc(c->route_count + 1, sizeof(*sorted));
+    size_t count = 0;
+    if (sorted == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < c->route_count; i++) {
+        if (c->routes[i].nexthop[0] != '\0' && c->routes[i].transport < c->transport_count) {
+            sorted[count++] = &c->routes[i];
+        }
+    }
+    qsort(sorted, count, sizeof(*sorted), compare_nexthops);
+    for (size_t i = 1; i < count; i++) {
+        const struct config_route *a = sorted[i - 1];
+        const struct config_route *b = sorted[i];
+        if (a->transport == b->transport && strcmp(a->nexthop, b->nexthop) == 0 &&
+            config_route_tls_level(c, a) != config_route_tls_level(c, b)) {
+            complain_of_levels(l, c, a, b);
+        }
+    }
+    free(sorted);
+    return 0;
+}
+
 int config_check(struct config_loader *l, struct config *c)
 {
     int err = complete_global(l, c);
@@ -423,6 +480,7 @@ int config_check(struct config_loader *l, struct config *c)
         err = check_route(l, c, i);
     }
     err = err < 0 ? err : check_duplicate_routes(l, c);
+    err = err < 0 ? err : check_route_levels(l, c);
     if (err == 0 && c->route_count == 0) {
         config_warn(l, (struct config_place){0, 0}, "route",
                     "there is none, so every recipient is refused; write transport smtp {} and "

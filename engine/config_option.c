@@ -58,7 +58,10 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
 };
 
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
-static const char *const tls_choices[] = {"none", "may", "encrypt", NULL};
+static const char *const tls_choices[] = {"none", "may",     "encrypt", "verify",
+                                          "dane", "mta-sts", NULL};
+static const char *const route_tls_choices[] = {"none", "may",     "encrypt",   "verify",
+                                                "dane", "mta-sts", "transport", NULL};
 static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 
 #define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
@@ -214,6 +217,10 @@ const struct config_option config_options[] = {
     TIME("cache_negative_ttl", DNS(cache_negative_ttl), "300s", 1, DAYS(1),
          "How long it is remembered that a name does not exist, when the zone names no time; also "
          "the longest time."),
+    BOOL("trust_ad", DNS(trust_ad), "no",
+         "Believe these servers when they say that they validated an answer with DNSSEC, which "
+         "`smtp_tls_security_level = dane` builds on. A server on a loopback address is always "
+         "believed, if all of them are; anywhere else the path to it must be safe as well."),
     /* --- source, pool --- */
     IP("address", SOURCE(address), 4, "none",
        "The IPv4 address that connections come from. With `haproxy` it is an address of the "
@@ -336,11 +343,23 @@ const struct config_option config_options[] = {
     TEXT("smtp_helo_name", SMTP(smtp_helo_name), NULL, "`hostname`", 255,
          "The name in EHLO and HELO."),
     CHOICE("smtp_tls_security_level", SMTP(smtp_tls_security_level), "may", tls_choices,
-           "`none`: no TLS; `may`: TLS where it is offered, without verification; `encrypt`: no "
-           "delivery without TLS."),
-    TEXT("smtp_tls_CAfile", SMTP(smtp_tls_CAfile), NULL, "no verification", 4000,
-         "PEM file with the authorities against which certificates are verified at level "
-         "`encrypt`."),
+           "`none`: no TLS; `may`: TLS where it is offered, any certificate, and in clear when it "
+           "fails; `encrypt`: no delivery without TLS, any certificate; `verify`: no delivery "
+           "without a certificate that an authority of `smtp_tls_CAfile` vouches for and that "
+           "names the host; `dane`: where DNSSEC says that the hosts have TLSA records, TLS with a "
+           "certificate that matches them (RFC 7672), where it says that there are none, `may`, "
+           "and no delivery while it cannot say; needs a validating resolver, see `trust_ad`; "
+           "`mta-sts`: where the domain has an MTA-STS policy in mode `enforce` (RFC 8461), its "
+           "hosts only, as with `verify`; else `may`. Each of the last two knows nothing of the "
+           "other: a destination at `dane` is never delivered to because of an MTA-STS policy."),
+    TEXT("smtp_tls_CAfile", SMTP(smtp_tls_CAfile), NULL, "the system's", 4000,
+         "PEM file with the authorities against which certificates are verified, those of hosts "
+         "that give out MTA-STS policies included (for these `user` must be able to read it)."),
+    TEXT("smtp_tls_cert_file", SMTP(smtp_tls_cert_file), NULL, "none", 4000,
+         "PEM file with the certificate (its chain behind it) that a server which asks for one is "
+         "shown."),
+    TEXT("smtp_tls_key_file", SMTP(smtp_tls_key_file), NULL, "in `smtp_tls_cert_file`", 4000,
+         "PEM file with that certificate's key."),
     TIME("smtp_connection_cache_time_limit", SMTP(smtp_connection_cache_time_limit), "2s", 0,
          TIME_MAX, "An idle connection is kept so long for the next delivery. 0: not at all."),
     TIME("smtp_connection_reuse_time_limit", SMTP(smtp_connection_reuse_time_limit), "300s", 1,
@@ -355,6 +374,11 @@ const struct config_option config_options[] = {
     ROW("nexthop", ROUTE(nexthop), CONFIG_TYPE_TEXT, "", "the recipient's domain", 0, 320, 0, NULL,
         "Where the mail goes, as in Postfix: `HOST` or `HOST:PORT` with MX lookup, `[HOST]` or "
         "`[HOST]:PORT` or `[ADDRESS]:PORT` without."),
+    CHOICE("smtp_tls_security_level", ROUTE(smtp_tls_security_level), "transport",
+           route_tls_choices,
+           "As in a transport, for destinations that this route leads to. `transport`: what the "
+           "transport says. Routes to one nexthop of one transport must agree. A nexthop that a "
+           "route names has that route's level for mail of every route."),
 };
 
 const size_t config_option_count = sizeof(config_options) / sizeof(config_options[0]);

@@ -15,6 +15,7 @@
 struct dns_hosts;
 struct message;
 struct request;
+struct sts_question;
 
 struct delivery {
     /* set by the scheduler thread */
@@ -55,7 +56,8 @@ struct resolution {
     char nexthop[300];
 
     /* set by the worker */
-    struct list link; /* among those it is resolving */
+    struct list link;              /* among those it is resolving */
+    struct sts_question *question; /* while the host of its MTA-STS policy is looked up */
     enum sched_resolution outcome;
     struct dns_hosts *hosts; /* a reference for the scheduler, with SCHED_RESOLVED */
     usec_t expires;          /* monotonic */

@@ -110,6 +110,7 @@ int dns_setup_resolver(const struct engine *e, const struct resolver_hooks *hook
     config.own = own;
     config.own_count = own_addresses(c, own);
     config.allow_loopback = c->allow_loopback;
+    config.trust_ad = c->dns.trust_ad;
     config.seed = hash_random_seed();
     int err = resolver_new(&config, e->dns_cache, hooks, ret);
     free(own);

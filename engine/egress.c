@@ -73,18 +73,17 @@ bool egress_can_reach(const struct config_egress_pool *pool, int family)
 
 struct dns_hosts *egress_reachable(const struct config_egress_pool *pool, struct dns_hosts *hosts)
 {
-    struct dns_host list[MX_TARGETS_MAX];
+    bool keep[MX_TARGETS_MAX];
     uint32_t count = 0;
     assert(hosts->count <= MX_TARGETS_MAX);
     for (uint32_t i = 0; i < hosts->count; i++) {
-        if (egress_can_reach(pool, hosts->list[i].ip.family)) {
-            list[count++] = hosts->list[i];
-        }
+        keep[i] = egress_can_reach(pool, hosts->list[i].ip.family);
+        count += keep[i];
     }
     if (count == 0 || count == hosts->count) {
         return hosts;
     }
-    struct dns_hosts *fewer = dns_hosts_new(list, count, hosts->has_mx, hosts->expires);
+    struct dns_hosts *fewer = dns_hosts_restrict(hosts, keep, hosts->policy);
     if (fewer == NULL) {
         return hosts; /* out of memory: the others cost an attempt each */
     }

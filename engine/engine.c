@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/rcu.h"
 #include "dns/cache.h"
+#include "dns/resolver.h"
 #include "engine/activator.h"
 #include "engine/auth.h"
 #include "engine/config.h"
@@ -20,8 +21,9 @@
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
+#include "engine/sts_fetcher.h"
+#include "engine/tls_policy.h"
 #include "engine/worker.h"
-#include "net/tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -201,23 +203,6 @@ static int open_event_log(struct engine *e)
     return EX_OK;
 }
 
-static int open_tls(struct engine *e)
-{
-    /* One context for all transports: what they demand of a certificate differs by connection. */
-    struct tls_client_config config = {0};
-    struct tls_error why;
-    for (size_t i = 0; i < e->config->transport_count; i++) {
-        if (e->config->transports[i].smtp.smtp_tls_CAfile != NULL) {
-            config.ca_file = e->config->transports[i].smtp.smtp_tls_CAfile;
-        }
-    }
-    if (tls_client_new(&config, &e->tls_client, &why) != 0) {
-        log_error("TLS: %s", why.text);
-        return EX_UNAVAILABLE;
-    }
-    return EX_OK;
-}
-
 static int load_proxy_logins(struct engine *e)
 {
     char why[PROXY_LOGIN_TEXT_MAX];
@@ -265,6 +250,9 @@ static int build_threads(struct engine *e)
     if (err == 0) {
         err = auth_new(e, &e->auth);
     }
+    if (err == 0 && config_has_tls_level(c, CONFIG_TLS_MTA_STS)) {
+        err = sts_fetcher_new(e, &e->sts);
+    }
     if (err == 0) {
         err = activator_new(e, &e->activator);
     }
@@ -273,6 +261,11 @@ static int build_threads(struct engine *e)
     }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
         err = worker_new(e, i, &e->workers[i]);
+    }
+    if (err == 0 && config_has_tls_level(c, CONFIG_TLS_DANE) &&
+        !resolver_trusts_ad(e->workers[0]->resolver)) {
+        log_warning("smtp_tls_security_level = dane without effect: no answer of name servers "
+                    "elsewhere than on loopback counts as validated; see dns { trust_ad }");
     }
     if (err == 0) {
         err = spool_writer_new(e, &e->writer);
@@ -296,6 +289,9 @@ static int start_threads(struct engine *e)
     }
     if (err == 0) {
         err = auth_start(e->auth);
+    }
+    if (err == 0 && e->sts != NULL) {
+        err = sts_fetcher_start(e->sts);
     }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
         err = worker_start(e->workers[i]);
@@ -345,6 +341,9 @@ static void stop_threads(struct engine *e)
         sched_thread_stop(e->scheds[i]);
     }
     auth_stop(e->auth);
+    if (e->sts != NULL) {
+        sts_fetcher_stop(e->sts);
+    }
     activator_stop(e->activator);
     spool_writer_stop(e->writer);
 }
@@ -362,13 +361,14 @@ static void free_all(struct engine *e)
     spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
     activator_free(e->activator);
     auth_free(e->auth);
+    sts_fetcher_free(e->sts);
     dns_cache_free(e->dns_cache);
     rcu_leave();
     rcu_drain();
     router_free(e->router);
     request_configs_fini(e);
     proxy_logins_free(e->proxy_logins, e->config->egress_source_count);
-    tls_client_free(e->tls_client);
+    tls_policy_close_clients(e);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
     }
@@ -422,7 +422,7 @@ static int open_all(struct engine *e)
 {
     int code = open_listeners(e);
     if (code == EX_OK) {
-        code = open_tls(e);
+        code = tls_policy_open_clients(e) == 0 ? EX_OK : EX_UNAVAILABLE;
     }
     if (code == EX_OK) {
         code = load_proxy_logins(e);

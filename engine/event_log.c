@@ -218,6 +218,10 @@ void event_format(struct buf *out, const struct event *event)
     put_string(out, ",\"session_id\":", event->session_id);
     put_string(out, ",\"tls_cipher\":", event->tls_cipher);
     put_string(out, ",\"tls_protocol_version\":", event->tls_protocol_version);
+    put_string(out, ",\"tls_verdict\":", event->tls_verdict);
+    if (event->is_tls_resumed) {
+        buf_append_str(out, ",\"is_tls_resumed\":true");
+    }
     if (event->is_ambiguous) {
         buf_append_str(out, ",\"is_ambiguous\":true");
     }

@@ -65,7 +65,9 @@ struct event {
     struct slice nodeid;
     struct slice session_id;
     struct slice tls_cipher, tls_protocol_version;
-    bool is_ambiguous; /* the last reply was lost: the peer may have it; written when true */
+    struct slice tls_verdict; /* "Untrusted", "Trusted", "Verified", "DANE", "STS" */
+    bool is_tls_resumed;      /* written when true */
+    bool is_ambiguous;        /* the last reply was lost: the peer may have it; written when true */
     const struct event_stamps *stamps; /* NULL: no delays; Delivery and failures have them */
     unsigned delay_resolution;         /* delay_logging_resolution_limit: decimals, 0 to 6 */
 };

@@ -40,13 +40,16 @@ enum letter_kind {
                       * the peer closed */
     LETTER_REVIVE,   /* revive dead destinations */
     /* to a worker */
-    LETTER_STORED,       /* struct intake: committed, or refused with its error */
-    LETTER_STAGED,       /* struct intake: staged, or refused with its error */
-    LETTER_DELIVER,      /* struct delivery */
-    LETTER_RESOLVE,      /* struct resolution */
-    LETTER_CLOSE,        /* number: transport << 32 | connection */
-    LETTER_ADOPT,        /* number: descriptor of a trusted local SMTP session */
-    LETTER_AUTHENTICATED /* struct auth_request */
+    LETTER_STORED,        /* struct intake: committed, or refused with its error */
+    LETTER_STAGED,        /* struct intake: staged, or refused with its error */
+    LETTER_DELIVER,       /* struct delivery */
+    LETTER_RESOLVE,       /* struct resolution */
+    LETTER_CLOSE,         /* number: transport << 32 | connection */
+    LETTER_ADOPT,         /* number: descriptor of a trusted local SMTP session */
+    LETTER_AUTHENTICATED, /* struct auth_request */
+    LETTER_STS_ANSWER,    /* struct sts_question */
+    /* to the thread that knows MTA-STS policies */
+    LETTER_STS_QUESTION, /* struct sts_question */
 };
 
 struct letter {

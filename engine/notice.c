@@ -277,6 +277,8 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .delivery_protocol = r->host_address.len > 0 ? SLICE("ESMTP") : SLICE(""),
         .tls_protocol_version = r->tls_protocol,
         .tls_cipher = r->tls_cipher,
+        .tls_verdict = r->tls_verdict,
+        .is_tls_resumed = r->is_tls_resumed,
         .is_ambiguous = r->is_ambiguous && to->kind == RESULT_DEFERRED,
         .stamps = &stamps,
         .delay_resolution = 2,

@@ -10,6 +10,7 @@
 #include "engine/outbound_private.h"
 #include "engine/request.h"
 #include "engine/result.h"
+#include "engine/tls_policy.h"
 #include "net/outcome.h"
 
 #include <assert.h>
@@ -204,9 +205,11 @@ void outbound_connected(struct outbound *c)
         .port = host->port,
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
+    tls_policy_choose(c->worker->engine, c->transport, peer.nexthop, c->hosts, c->host,
+                      c->is_tls_broken, &c->policy);
     smtp_client_init(
         &c->smtp,
-        request_client_config(c->worker->engine, c->transport, c->egress.slot, c->without_tls),
+        request_client_config(c->worker->engine, c->transport, c->egress.slot, c->policy.client),
         &peer, c->worker->now);
     c->has_core = true;
     c->state = OUTBOUND_TALKING;
@@ -230,39 +233,31 @@ void outbound_connect_failed(struct outbound *c, int err)
 /* --- TLS ---------------------------------------------------------------------------------------
  */
 
-static bool is_opportunistic(const struct outbound *c)
+void outbound_note_tls(struct outbound *c)
 {
-    return outbound_settings(c)->smtp_tls_security_level == CONFIG_TLS_MAY;
-}
-
-/* The next attempt at this server, at once, goes without TLS, and so do others for a while. */
-static void give_up_tls(struct outbound *c)
-{
-    if (is_opportunistic(c)) {
-        c->wants_plain = c->without_tls = true;
+    if (tls_policy_may_fall_back(&c->policy)) {
+        c->is_tls_broken = true;
         c->notes |= DELIVERY_NOTE_BROKEN_TLS;
     }
 }
 
+/* TLS did not come about, or proved too little. Where that is allowed the next attempt at this
+ * server, at once, goes without it. */
+static void tls_failed(struct outbound *c, struct slice why)
+{
+    outbound_note_tls(c);
+    c->wants_plain = c->is_tls_broken;
+    smtp_client_tls_done(&c->smtp, false, why, c->worker->now);
+}
+
 void outbound_begin_tls(struct outbound *c)
 {
-    struct sockaddr_storage address;
-    const struct dns_host *host = &c->hosts->list[c->host];
-    char name[256];
-    size_t len = host->name.len < sizeof(name) ? host->name.len : sizeof(name) - 1;
-    memcpy(name, host->name.data, len);
-    name[len] = '\0';
-    const struct tls_peer peer = {
-        .host = name,
-        .address_len = ip_to_sockaddr(&host->ip, host->port, &address),
-        .address = (const struct sockaddr *)&address,
-        .level = is_opportunistic(c) ? TLS_LEVEL_MAY : TLS_LEVEL_ENCRYPT,
-    };
+    const struct request *first = list_first(&c->waiting, const struct request, link);
     struct ssl_st *ssl =
-        tls_client_connection(c->worker->engine->tls_client, &peer, c->worker->sessions);
+        tls_policy_connection(c->worker->engine, c->transport, &c->policy,
+                              first->delivery->destination, c->hosts, c->host, c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
-        give_up_tls(c);
-        smtp_client_tls_done(&c->smtp, false, SLICE("cannot start TLS"), c->worker->now);
+        tls_failed(c, SLICE("cannot start TLS"));
         return;
     }
     c->state = OUTBOUND_HANDSHAKE;
@@ -270,12 +265,16 @@ void outbound_begin_tls(struct outbound *c)
 
 void outbound_tls_done(struct outbound *c, int err)
 {
+    const char *why = c->stream.error;
     if (err == 0) {
         stream_tls_facts(&c->stream, &c->tls);
-    } else {
-        give_up_tls(c);
+        why = tls_policy_judge(&c->policy, &c->tls);
     }
-    smtp_client_tls_done(&c->smtp, err == 0, slice_of(c->stream.error), c->worker->now);
+    if (err == 0 && why == NULL) {
+        smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
+    } else {
+        tls_failed(c, slice_of(why));
+    }
 }
 
 /* --- the dialogue ------------------------------------------------------------------------------
@@ -558,7 +557,7 @@ static void open_for(struct worker *w, struct delivery *d)
         refuse_delivery(w, d);
         return;
     }
-    c->without_tls = is_opportunistic(c) && (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
+    c->is_tls_broken = (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
     list_push_back(&c->waiting, &d->request->link);
     const struct config_transport *t = &w->engine->config->transports[d->transport];

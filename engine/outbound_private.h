@@ -21,6 +21,7 @@
 #include "engine/outbound.h"
 #include "engine/outflow.h"
 #include "engine/proxy_dialogue.h"
+#include "engine/tls_policy.h"
 #include "net/poller.h"
 #include "net/smtp_client.h"
 #include "net/stream.h"
@@ -56,14 +57,15 @@ struct outbound {
     struct dns_hosts *hosts; /* own reference: smtp keeps slices of it */
     uint32_t host;           /* index in hosts */
     char address[IP_TEXT_MAX];
-    struct tls_facts tls; /* of the finished handshake */
-    uint32_t notes;       /* DELIVERY_NOTE_ bits learnt here */
-    bool without_tls;     /* level may, and TLS is known to be broken there */
-    bool wants_tls;       /* flush, then handshake */
-    bool wants_plain;     /* the handshake failed: the same address again, without TLS */
-    bool is_ready;        /* MAIL may be said */
-    bool is_leaving;      /* no further delivery begins here */
-    bool is_out_of_step;  /* it failed with several deliveries in flight */
+    struct tls_policy policy; /* demanded of the TLS */
+    struct tls_facts tls;     /* of the finished handshake */
+    uint32_t notes;           /* DELIVERY_NOTE_ bits learnt here */
+    bool is_tls_broken;       /* the handshake failed, here or lately: level may does without */
+    bool wants_tls;           /* flush, then handshake */
+    bool wants_plain;         /* the handshake failed: the same address again, without TLS */
+    bool is_ready;            /* MAIL may be said */
+    bool is_leaving;          /* no further delivery begins here */
+    bool is_out_of_step;      /* it failed with several deliveries in flight */
 
     struct list started; /* requests with a transaction under way, in the order of their numbers */
     struct list waiting; /* requests that want one, in order */
@@ -101,6 +103,8 @@ void outbound_connected(struct outbound *c);
 void outbound_begin_tls(struct outbound *c);
 /* The handshake ended. err: as stream_handshake */
 void outbound_tls_done(struct outbound *c, int err);
+/* The handshake failed: where that is allowed, others do without TLS for a while. */
+void outbound_note_tls(struct outbound *c);
 void outbound_free(struct outbound *c);
 
 #endif

@@ -354,6 +354,9 @@ void outbound_on_timeout(struct timeout *t, usec_t now)
     } else if (c->state == OUTBOUND_LEAVING) {
         outbound_free(c);
     } else {
+        if (c->state == OUTBOUND_HANDSHAKE) {
+            outbound_note_tls(c);
+        }
         smtp_client_timeout(&c->smtp, now > c->worker->now ? now : c->worker->now);
         if (outbound_drain(c)) {
             outbound_run(c);

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { TLS_LEVELS = SMTP_CLIENT_TLS_ENCRYPT + 1 }; /* settings a source */
+
 struct request *request_new(struct delivery *d)
 {
     uint32_t count;
@@ -218,6 +220,8 @@ static void describe_session(struct result *out, const struct request *r,
     if (s->tls.protocol != NULL) {
         out->tls_protocol = slice_of(s->tls.protocol);
         out->tls_cipher = slice_of(s->tls.cipher);
+        out->tls_verdict = slice_of(s->tls.verdict);
+        out->is_tls_resumed = s->tls.is_resumed;
     }
 }
 
@@ -276,15 +280,13 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
 /* --- settings of the core ------------------------------------------------------------------------
  */
 
-static void client_config(const struct config_transport *t, const char *ehlo_name, bool without_tls,
-                          struct smtp_client_config *ret)
+static void client_config(const struct config_transport *t, const char *ehlo_name,
+                          enum smtp_client_tls tls, struct smtp_client_config *ret)
 {
     const struct config_smtp *s = &t->smtp;
     smtp_client_config_defaults(ret);
     ret->ehlo_name = slice_of(ehlo_name);
-    ret->tls = without_tls || s->smtp_tls_security_level == CONFIG_TLS_NONE ? SMTP_CLIENT_TLS_NONE
-               : s->smtp_tls_security_level == CONFIG_TLS_MAY               ? SMTP_CLIENT_TLS_MAY
-                                                              : SMTP_CLIENT_TLS_ENCRYPT;
+    ret->tls = tls;
     ret->always_send_ehlo = s->smtp_always_send_ehlo;
     ret->skip_5xx_greeting = s->smtp_skip_5xx_greeting;
     ret->helo_timeout = s->smtp_helo_timeout;
@@ -313,7 +315,7 @@ int request_configs_init(struct engine *e)
     }
     for (size_t i = 0; i < c->transport_count; i++) {
         const struct config_transport *t = &c->transports[i];
-        struct smtp_client_config *configs = calloc(2 * slot_count(t), sizeof(*configs));
+        struct smtp_client_config *configs = calloc(TLS_LEVELS * slot_count(t), sizeof(*configs));
         if (configs == NULL) {
             return -ENOMEM;
         }
@@ -321,8 +323,10 @@ int request_configs_init(struct engine *e)
         for (size_t slot = 0; slot < slot_count(t); slot++) {
             const char *name = t->pool == NULL ? NULL : t->pool->sources[slot]->helo_name;
             name = name == NULL ? t->smtp.smtp_helo_name : name;
-            client_config(t, name, false, &configs[2 * slot]);
-            client_config(t, name, true, &configs[2 * slot + 1]);
+            for (size_t tls = 0; tls < TLS_LEVELS; tls++) {
+                client_config(t, name, (enum smtp_client_tls)tls,
+                              &configs[TLS_LEVELS * slot + tls]);
+            }
         }
     }
     return 0;
@@ -338,7 +342,7 @@ void request_configs_fini(struct engine *e)
 }
 
 const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
-                                                       uint32_t slot, bool without_tls)
+                                                       uint32_t slot, enum smtp_client_tls tls)
 {
-    return &e->client_configs[transport][2 * slot + (without_tls ? 1 : 0)];
+    return &e->client_configs[transport][(size_t)slot * TLS_LEVELS + tls];
 }

@@ -96,10 +96,10 @@ struct result *request_finish(struct request *r, const struct request_session *s
 struct result *request_refuse(struct delivery *d, const char *status, const char *text);
 
 /* The core's settings for a transport, built at start: one for each source of its pool (slot, see
- * engine/egress.h) with and without TLS. without_tls: for the retry in clear. */
+ * engine/egress.h) at each level of TLS. */
 MUST_USE int request_configs_init(struct engine *e);
 void request_configs_fini(struct engine *e);
 const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
-                                                       uint32_t slot, bool without_tls);
+                                                       uint32_t slot, enum smtp_client_tls tls);
 
 #endif

@@ -16,7 +16,11 @@ struct router_entry {
 };
 
 struct router {
+    const struct config *config;
     const struct config_route *any; /* "*" or NULL */
+    const struct config_route *
+        *named; /* [named_count] routes with a nexthop, by it and transport */
+    size_t named_count;
     bool allow_loopback;
     size_t mask;
     uint64_t seed;
@@ -60,6 +64,43 @@ static void router_add(struct router *r, const struct config_route *route)
     }
 }
 
+static int compare_destination(size_t transport, struct slice nexthop,
+                               const struct config_route *route)
+{
+    struct slice other = slice_of(route->nexthop);
+    size_t len = nexthop.len < other.len ? nexthop.len : other.len;
+    int order = memcmp(nexthop.data, other.data, len);
+    if (order == 0 && nexthop.len != other.len) {
+        order = nexthop.len < other.len ? -1 : 1;
+    }
+    if (order == 0 && transport != route->transport) {
+        order = transport < route->transport ? -1 : 1;
+    }
+    return order;
+}
+
+static int compare_named(const void *a, const void *b)
+{
+    const struct config_route *const *x = a;
+    const struct config_route *const *y = b;
+    return compare_destination((*x)->transport, slice_of((*x)->nexthop), *y);
+}
+
+static bool collect_named(struct router *r, const struct config *c)
+{
+    r->named = calloc(c->route_count + 1, sizeof(*r->named));
+    if (r->named == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < c->route_count; i++) {
+        if (c->routes[i].nexthop[0] != '\0') {
+            r->named[r->named_count++] = &c->routes[i];
+        }
+    }
+    qsort(r->named, r->named_count, sizeof(*r->named), compare_named);
+    return true;
+}
+
 struct router *router_new(const struct config *c)
 {
     size_t size = table_size(c->route_count);
@@ -67,18 +108,26 @@ struct router *router_new(const struct config *c)
     if (r == NULL) {
         return NULL;
     }
+    r->config = c;
     r->mask = size - 1;
     r->allow_loopback = c->allow_loopback;
     r->seed = hash_random_seed();
     for (size_t i = 0; i < c->route_count; i++) {
         router_add(r, &c->routes[i]);
     }
+    if (!collect_named(r, c)) {
+        router_free(r);
+        return NULL;
+    }
     return r;
 }
 
 void router_free(struct router *r)
 {
-    free(r);
+    if (r != NULL) {
+        free(r->named);
+        free(r);
+    }
 }
 
 static const struct config_route *find(const struct router *r, struct slice name)
@@ -118,8 +167,7 @@ static bool is_literal_allowed(const struct router *r, struct slice literal)
         return false;
     }
     enum ip_scope scope = ip_scope(&host.ip);
-    return scope == IP_PUBLIC || scope == IP_PRIVATE ||
-           (scope == IP_LOOPBACK && r->allow_loopback);
+    return scope == IP_PUBLIC || scope == IP_PRIVATE || (scope == IP_LOOPBACK && r->allow_loopback);
 }
 
 bool router_route(const struct router *r, struct slice domain, struct route_result *ret)
@@ -148,4 +196,38 @@ bool router_route(const struct router *r, struct slice domain, struct route_resu
     ret->transport = route->transport;
     ret->nexthop = route->nexthop[0] == '\0' ? name : slice_of(route->nexthop);
     return true;
+}
+
+static const struct config_route *find_named(const struct router *r, size_t transport,
+                                             struct slice nexthop)
+{
+    size_t low = 0;
+    size_t high = r->named_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = compare_destination(transport, nexthop, r->named[middle]);
+        if (order == 0) {
+            return r->named[middle];
+        }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return NULL;
+}
+
+enum config_tls_level router_tls_level(const struct router *r, size_t transport,
+                                       struct slice nexthop)
+{
+    const struct config_route *route = find_named(r, transport, nexthop);
+    if (route == NULL && nexthop.len > 0) {
+        route = find(r, nexthop);
+        if (route != NULL && (route->transport != transport || route->nexthop[0] != '\0')) {
+            route = NULL;
+        }
+    }
+    return route != NULL ? config_route_tls_level(r->config, route)
+                         : r->config->transports[transport].smtp.smtp_tls_security_level;
 }

@@ -42,4 +42,13 @@ struct slice router_domain(struct slice address);
  * thread   any; reads only */
 MUST_USE bool router_route(const struct router *r, struct slice domain, struct route_result *ret);
 
+/* The TLS level of a destination: of the route that names this nexthop for this transport, else of
+ * the route by which the nexthop's own domain comes to this transport, else (the routes changed
+ * since its mail was queued) the transport's.
+ *
+ * nexthop  a destination's name, in lower case
+ * thread   any; reads only */
+MUST_USE enum config_tls_level router_tls_level(const struct router *r, size_t transport,
+                                                struct slice nexthop);
+
 #endif

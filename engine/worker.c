@@ -14,9 +14,11 @@
 #include "engine/engine.h"
 #include "engine/inbound.h"
 #include "engine/outbound.h"
+#include "engine/resolution.h"
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
+#include "engine/sts_fetcher.h"
 #include "net/tls_session_cache.h"
 
 #include <assert.h>
@@ -85,44 +87,6 @@ static void watch_dns(void *ctx, int fd, bool want_read, bool want_write)
     }
 }
 
-static void take_dns_results(struct worker *w)
-{
-    struct dns_result result;
-    while (resolver_next(w->resolver, &result, w->now)) {
-        struct resolution *r = result.user;
-        list_remove(&r->link);
-        r->outcome = result.verdict == DNS_OK     ? SCHED_RESOLVED
-                     : result.verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
-                                                  : SCHED_RESOLVE_HARD;
-        if (result.verdict == DNS_OK) {
-            r->hosts =
-                egress_reachable(w->engine->config->transports[r->transport].pool, result.hosts);
-        }
-        r->expires = result.expires;
-        if (result.verdict != DNS_OK) {
-            memcpy(r->reason.status, result.status, sizeof(r->reason.status));
-            memcpy(r->reason.text, result.text, sizeof(r->reason.text));
-        }
-        outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
-    }
-}
-
-static void resolve(struct worker *w, struct resolution *r)
-{
-    const struct config_smtp *s = &w->engine->config->transports[r->transport].smtp;
-    list_init(&r->link);
-    int err =
-        resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, r, w->now);
-    if (err != 0) {
-        r->outcome = SCHED_RESOLVE_SOFT;
-        r->expires = w->now;
-        r->reason = (struct sched_reason){"4.3.0", "out of memory"};
-        outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
-        return;
-    }
-    list_push_back(&w->resolving, &r->link);
-}
-
 /* --- letters -----------------------------------------------------------------------------------
  */
 
@@ -137,7 +101,7 @@ static void take_letter(struct worker *w, const struct letter *letter)
         outbound_deliver(w, letter->body);
         break;
     case LETTER_RESOLVE:
-        resolve(w, letter->body);
+        resolution_start(w, letter->body);
         break;
     case LETTER_CLOSE:
         outbound_close(w, (uint32_t)(letter->number >> 32), (uint32_t)letter->number);
@@ -147,6 +111,9 @@ static void take_letter(struct worker *w, const struct letter *letter)
         break;
     case LETTER_AUTHENTICATED:
         inbound_authenticated(w, letter->body);
+        break;
+    case LETTER_STS_ANSWER:
+        resolution_take_policy(w, letter->body);
         break;
     default:
         assert(false && "unknown letter to a worker");
@@ -199,6 +166,7 @@ static bool flush_outboxes(struct worker *w)
 {
     bool is_done = outbox_flush(&w->to_writer);
     is_done = outbox_flush(&w->to_auth) && is_done;
+    is_done = outbox_flush(&w->to_sts) && is_done;
     for (uint32_t i = 0; i < w->engine->sched_count; i++) {
         is_done = outbox_flush(&w->to_scheds[i]) && is_done;
     }
@@ -222,7 +190,7 @@ static void pass(struct worker *w)
     run_ready(w);
     (void)timeout_queue_run(&w->timeouts, w->now); /* how many does not matter */
     resolver_tick(w->resolver, w->now);
-    take_dns_results(w);
+    resolution_take_results(w);
 }
 
 static usec_t sleep_time(struct worker *w, bool is_flushed)
@@ -252,6 +220,8 @@ static void drop_letter(const struct letter *letter)
         intake_free(letter->body);
     } else if (letter->kind == LETTER_RESOLVE || letter->kind == LETTER_AUTHENTICATED) {
         free(letter->body);
+    } else if (letter->kind == LETTER_STS_ANSWER) {
+        sts_question_free(letter->body);
     }
 }
 
@@ -382,6 +352,9 @@ int worker_start(struct worker *w)
     }
     outbox_init(&w->to_writer, spool_writer_box(e->writer));
     outbox_init(&w->to_auth, auth_box(e->auth));
+    if (e->sts != NULL) {
+        outbox_init(&w->to_sts, sts_fetcher_box(e->sts));
+    }
     int err = poller_watch(&w->poller, &w->box_watch, w->box.waker.fd, POLLER_READ, on_box);
     if (err == 0) {
         err = acceptor_listen(w);
@@ -417,7 +390,7 @@ void worker_free(struct worker *w)
     resolver_free(w->resolver);
     list_foreach_safe(r, &w->resolving, struct resolution, link)
     {
-        free(r);
+        resolution_free(r);
     }
     poller_remove(&w->poller, &w->box_watch);
     mailbox_fini(&w->box);
@@ -429,6 +402,7 @@ void worker_free(struct worker *w)
     }
     outbox_fini(&w->to_writer);
     outbox_fini(&w->to_auth);
+    outbox_fini(&w->to_sts);
     timeout_queue_fini(&w->timeouts);
     poller_fini(&w->poller);
     free(w->to_scheds);

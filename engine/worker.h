@@ -48,6 +48,7 @@ struct worker {
     usec_t now; /* monotonic, of this pass */
     struct outbox to_writer;
     struct outbox to_auth;
+    struct outbox to_sts;     /* unused without engine->sts */
     struct outbox *to_scheds; /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;

@@ -8,9 +8,11 @@
 #define NET_TLS_H
 
 #include "base/attr.h"
+#include "base/slice.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct ssl_st;
@@ -29,12 +31,16 @@ enum tls_level {
     TLS_LEVEL_MAY,     /* if offered; any certificate */
     TLS_LEVEL_ENCRYPT, /* always; any certificate */
     TLS_LEVEL_VERIFY,  /* always; chain and host name must verify */
+    TLS_LEVEL_DANE,    /* always; a TLSA record must match; like ENCRYPT when none is usable */
     TLS_LEVEL_COUNT
 };
 
 struct tls_client_config {
     const char *ca_file; /* PEM bundle; NULL: the system's default store */
     const char *ciphers; /* OpenSSL list for TLS 1.2; NULL: the library's default */
+    const char
+        *certificate_file; /* PEM, leaf first: what a server that asks is shown; NULL: none */
+    const char *key_file;  /* PEM; NULL: in certificate_file */
 };
 
 /* errors: ERR_TLS with a text that names the file or list at fault; -ENOMEM */
@@ -53,12 +59,22 @@ MUST_USE int tls_server_new(const struct tls_server_config *config, struct tls_s
                             struct tls_error *ret_error);
 void tls_server_free(struct tls_server *server); /* accepts NULL */
 
+/* A TLSA record (RFC 6698 section 2.1). */
+struct tls_tlsa {
+    uint8_t usage, selector, matching;
+    struct slice data;
+};
+
 /* Whom a client connection speaks to; everything here is part of the session's key. */
 struct tls_peer {
     const char *host; /* SNI and certificate name, no trailing dot; NULL or an address: no SNI */
     const struct sockaddr *address;
     socklen_t address_len;
     enum tls_level level;
+    const char *second_name;     /* DANE: a certificate may have this name instead; or NULL */
+    const struct tls_tlsa *tlsa; /* DANE: [tlsa_count]; host is where they were found */
+    uint32_t tlsa_count;
+    struct slice sts_id; /* id of the MTA-STS policy that demands VERIFY; empty: none does */
 };
 
 /* An SSL object for stream_start_tls, which owns it from there (SSL_free otherwise).
@@ -77,9 +93,12 @@ struct tls_facts {
     const char *cipher;   /* "TLS_AES_256_GCM_SHA384"; static */
     int cipher_bits;
     bool has_certificate; /* the peer showed one (or did when the session began) */
-    bool is_verified;     /* chain and, if the host name was given, name verified */
+    bool is_verified; /* chain and, if the host name was given, name verified; at DANE: matched */
     bool is_resumed;
+    bool is_proved; /* what the level demands of the certificate; always true below VERIFY */
     const char *verify_text; /* why not verified; static; NULL when verified */
+    const char *verdict; /* "Untrusted", "Trusted" (the chain, not the name), "Verified", "DANE",
+                          * "STS"; static; NULL: no TLS, or a server's side */
 };
 
 void tls_connection_facts(const struct ssl_st *ssl, struct tls_facts *ret);

@@ -333,7 +333,7 @@ static void learn(struct sched *s, struct connection *c, const struct sched_outc
     if (h == NULL) {
         return;
     }
-    shared_set(&h->notes, h->notes | o->server_notes);
+    destdb_note(s, h, o->server_notes);
     if (reached_mail) {
         destdb_succeeded(s, h, is_first);
     } else if (o->server_failed) {

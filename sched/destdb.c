@@ -206,6 +206,15 @@ void destdb_succeeded(struct sched *s, struct destdb_host *h, bool is_first)
     }
 }
 
+/* What was true an hour ago is worth finding out again, however busy the host is. */
+void destdb_note(struct sched *s, struct destdb_host *h, uint32_t notes)
+{
+    if (notes != 0) {
+        shared_set(&h->notes, destdb_notes(h, s->now) | notes);
+        shared_set(&h->notes_until, s->now + KEEP_TIME);
+    }
+}
+
 static void forget(struct sched *s, struct destdb_host *h)
 {
     assert(h->connections == 0 && h->has_record);

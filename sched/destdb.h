@@ -27,7 +27,8 @@ struct destdb_host {
     int in_flight;      /* entries */
     int failures;       /* in a row, while none of its connections was live */
     usec_t retry_until; /* 0: it did not fail, or answered since */
-    uint32_t notes;
+    uint32_t notes;     /* of the shell, until notes_until; see destdb_notes */
+    usec_t notes_until;
     bool is_out_of_step; /* pipelined replies came in the wrong order: depth 1 */
     bool has_record;     /* it was connected to since it was last forgotten */
     /* Owner thread only. */
@@ -56,6 +57,12 @@ static inline bool destdb_host_is_waiting(const struct destdb_host *h)
 {
     return list_is_linked(&h->in_retry);
 }
+/* What the shell has noted about it lately. */
+static inline uint32_t destdb_notes(const struct destdb_host *h, usec_t now)
+{
+    return now < h->notes_until ? h->notes : 0;
+}
+void destdb_note(struct sched *s, struct destdb_host *h, uint32_t notes);
 /* A connection to it is opened, takes its first entry, has reported its last one, or ended. */
 void destdb_opened(struct sched *s, struct destdb_host *h, struct connection *c);
 void destdb_busy(struct sched *s, struct destdb_host *h);

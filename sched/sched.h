@@ -178,7 +178,7 @@ struct sched_outcome {
                             * for all of its host */
     uint16_t depth;        /* entries that the connection can use at once, as measured on it; 0: as
                             * before, 1 at first */
-    uint32_t server_notes; /* bits that the host keeps until destdb forgets it */
+    uint32_t server_notes; /* bits that the host keeps for an hour */
     /* connection_open == false while other entries are in flight on the connection: nothing more is
      * placed on it, its slot is free once the last of them is reported. */
 };

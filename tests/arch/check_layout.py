@@ -25,8 +25,8 @@ PURE_CORES = [
     'net/smtp_client_transaction', 'net/smtp_server', 'net/smtp_server_auth',
     'net/smtp_server_body', 'net/smtp_server_command', 'net/smtp_server_private',
     'net/smtp_command', 'net/smtp_reply', 'net/smtp_address', 'net/smtp_wire', 'net/smtp_body',
-    'net/base64', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
-    'dns/dns_wire', 'dns/mx', 'dns/rrset',
+    'net/base64', 'net/mta_sts', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
+    'dns/dane', 'dns/dns_wire', 'dns/mx', 'dns/rrset',
 ]
 IMPURE_HEADER = re.compile(
     r'(pthread|threads|time|unistd|signal|poll|fcntl|netdb|semaphore|sched|ares|lmdb)\.h$'

@@ -1,6 +1,6 @@
-/* Any bytes as an answer to (a.test, MX | A | AAAA): the parser stays within the bytes and its
- * limits, says the same twice, and what it accepts becomes a sound rrset.
- * The first byte of the input chooses the type. */
+/* Any bytes as an answer to (a.test, MX | A | AAAA | TLSA | TXT | CNAME): the parser stays within
+ * the bytes and its limits, says the same twice, and what it accepts becomes a sound rrset. The
+ * first byte of the input chooses the type. */
 #include "dns/dns_wire.h"
 #include "dns/mx.h"
 #include "dns/rrset.h"
@@ -45,18 +45,24 @@ static void check_set(enum dns_type type)
             assert(count > 0 && count <= MX_HOSTS_MAX && best == set->mx[0].preference);
         }
     }
+    for (uint32_t i = 0; type == DNS_TYPE_TLSA && i < set->count; i++) {
+        if (dns_tlsa_is_usable(&set->tlsa[i])) {
+            assert(set->tlsa[i].usage >= 2 && set->tlsa[i].data.len > 0);
+        }
+    }
     dns_rrset_put(set);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const enum dns_type types[] = {DNS_TYPE_MX, DNS_TYPE_A, DNS_TYPE_AAAA};
+    static const enum dns_type types[] = {DNS_TYPE_MX,   DNS_TYPE_A,   DNS_TYPE_AAAA,
+                                          DNS_TYPE_TLSA, DNS_TYPE_TXT, DNS_TYPE_CNAME};
     struct dns_name name;
 
     if (size == 0) {
         return 0;
     }
-    enum dns_type type = types[data[0] % 3];
+    enum dns_type type = types[data[0] % 6];
     int err = dns_name_from_text(SLICE("a.test"), &name);
     assert(err == 0);
     /* Its own allocation of the exact size, so that a byte too many is seen. */
@@ -65,8 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(exact, data + 1, size - 1);
     err = dns_wire_parse(exact, size - 1, &name, type, &answer);
     assert(dns_wire_parse(exact, size - 1, &name, type, &again) == err);
-    free(exact);
     if (err != 0) {
+        free(exact);
         return 0;
     }
     assert(answer.record_count == again.record_count && answer.skipped == again.skipped);
@@ -83,5 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (answer.record_count > 0) {
         check_set(type);
     }
+    free(exact);
     return 0;
 }

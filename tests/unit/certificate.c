@@ -77,6 +77,30 @@ void certificate_free(struct certificate *c)
     free(c);
 }
 
+void certificate_end(struct certificate *c, const struct certificate *issuer, int days)
+{
+    require(X509_gmtime_adj(X509_getm_notBefore(c->x509), -10L * 86400) != NULL, "not before");
+    require(X509_gmtime_adj(X509_getm_notAfter(c->x509), days * 86400L) != NULL, "not after");
+    require(X509_sign(c->x509, issuer->key, EVP_sha256()) > 0, "signature");
+}
+
+size_t certificate_tlsa(const struct certificate *c, int selector, int matching,
+                        unsigned char ret[static 2048])
+{
+    unsigned char *der = NULL;
+    unsigned digest_len = 0;
+    int len = selector == 0 ? i2d_X509(c->x509, &der) : i2d_PUBKEY(c->key, &der);
+    require(len > 0 && len <= 2048, "DER");
+    if (matching == 0) {
+        memcpy(ret, der, (size_t)len);
+    } else {
+        require(EVP_Digest(der, (size_t)len, ret, &digest_len, EVP_sha256(), NULL), "digest");
+        len = (int)digest_len;
+    }
+    OPENSSL_free(der);
+    return (size_t)len;
+}
+
 void certificate_save(const struct certificate *c, const char *path)
 {
     FILE *f = fopen(path, "w");

@@ -26,7 +26,8 @@
 struct fake_record {
     const char *name;
     unsigned type;
-    const char *value; /* address, CNAME target, "PREFERENCE EXCHANGE", or see above */
+    const char *value; /* address, CNAME target, "PREFERENCE EXCHANGE", text, RDATA of TLSA without
+                        * zeros, or see above */
 };
 
 enum { FAKE_LOG_MAX = 4096, FAKE_CONNECTIONS = 8, FAKE_WATCHES = 64, FAKE_MANY = 1000 };
@@ -133,7 +134,13 @@ static inline void fake_add_record(struct packet *p, const struct fake_dns *f, c
                                    const struct fake_record *r)
 {
     char *end;
-    if (r->type == 15) {
+    if (r->type == 16 || r->type == 52) {
+        size_t at = packet_begin(p, PACKET_ANSWER, owner, r->type, f->ttl);
+        const uint8_t len = (uint8_t)strlen(r->value);
+        packet_put(p, &len, r->type == 16);
+        packet_put(p, r->value, len);
+        packet_end(p, at);
+    } else if (r->type == 15) {
         unsigned preference = (unsigned)strtoul(r->value, &end, 10);
         packet_mx(p, owner, f->ttl, preference, end + 1);
     } else if (r->type == 5) {

@@ -28,8 +28,22 @@ static const struct mistake mistakes[] = {
     {"allow_loopback = 1", "f:1: allow_loopback: \"1\" is neither yes nor no; write yes or no"},
     {"queue_run_delay = 5y", "f:1: queue_run_delay: \"5y\" is not a time; write"},
     {"map_size = 5X", "f:1: map_size: \"5X\" is not a size; write"},
-    {"transport a { smtp_tls_security_level = dane }",
-     "f:1: smtp_tls_security_level: \"dane\" is not known; write one of none, may, encrypt"},
+    {"transport a { smtp_tls_security_level = secure }",
+     "f:1: smtp_tls_security_level: \"secure\" is not known; write one of none, may, encrypt, "
+     "verify, "
+     "dane, mta-sts"},
+    {"transport a { smtp_tls_key_file = k }",
+     "f:1: smtp_tls_key_file: it is the key of no certificate; add smtp_tls_cert_file"},
+    {"transport a {}\n"
+     "route b { transport = a nexthop = n smtp_tls_security_level = dane }\n"
+     "route c { transport = a nexthop = N\n smtp_tls_security_level = may }",
+     "f:4: smtp_tls_security_level: route \"b\" in line 2 has another level for the same transport "
+     "and nexthop \"n\"; write the same in both"},
+    {"transport a { smtp_tls_security_level = verify }\n"
+     "route b { transport = a nexthop = n }\n"
+     "route c { transport = a nexthop = n smtp_tls_security_level = may }",
+     "f:3: smtp_tls_security_level: route \"b\" in line 2 has another level for the same transport "
+     "and nexthop \"n\"; write the same in both"},
     {"workers = {1}", "f:1: syntax: unexpected token '{'; write NAME = VALUE"},
     /* out of range, below the minimum of the reference, inside sections with the right line */
     {"transport a {\n\n initial_destination_concurrency = 0 }",

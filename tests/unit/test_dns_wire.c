@@ -186,6 +186,50 @@ static void test_wrong_response(void **state)
     assert_int_not_equal(parse("a.test", DNS_TYPE_MX), 0);
 }
 
+static void test_tlsa(void **state)
+{
+    for (size_t len = 0; len < 8; len++) {
+        packet_start(&packet, 1, RESPONSE, "a.test", DNS_TYPE_TLSA);
+        put_raw("@", DNS_TYPE_TLSA, "\3\1\1\0data", len);
+        int err = parse("a.test", DNS_TYPE_TLSA);
+        assert_int_equal(err == 0, len >= 3);
+        assert_true(err != 0 || (answer.record_count == 1 && answer.records[0].data.len == len));
+    }
+    /* records are owned by the end of the aliases */
+    packet_start(&packet, 1, RESPONSE, "a.test", DNS_TYPE_TLSA);
+    packet_cname(&packet, "@", 60, "b.test");
+    put_raw("b.test", DNS_TYPE_TLSA, "\3\1\1x", 4);
+    put_raw("a.test", DNS_TYPE_TLSA, "\2\1\1x", 4);
+    assert_int_equal(parse("a.test", DNS_TYPE_TLSA), 0);
+    assert_int_equal(answer.record_count, 1);
+}
+
+static void test_txt(void **state)
+{
+    static const struct {
+        const char *data;
+        size_t len;
+        bool is_good;
+    } rows[] = {{"\0", 1, true},  {"\1a", 2, true},  {"\1a\2bc", 5, true}, {"", 0, false},
+                {"\1", 1, false}, {"\2a", 2, false}, {"\1ab", 3, false},   {"\1a\377", 3, false}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        packet_start(&packet, 1, RESPONSE, "a.test", DNS_TYPE_TXT);
+        put_raw("@", DNS_TYPE_TXT, rows[i].data, rows[i].len);
+        assert_int_equal(parse("a.test", DNS_TYPE_TXT) == 0, rows[i].is_good);
+    }
+}
+
+static void test_alias_itself(void **state)
+{
+    packet_start(&packet, 1, RESPONSE, "a.test", DNS_TYPE_CNAME);
+    packet_cname(&packet, "@", 60, "b.test");
+    packet_cname(&packet, "b.test", 60, "c.test");
+    assert_int_equal(parse("a.test", DNS_TYPE_CNAME), 0);
+    assert_int_equal(answer.alias_count, 0);
+    assert_int_equal(answer.record_count, 1);
+    assert_string_equal(answer.records[0].exchange.text, "b.test");
+}
+
 static void test_bad_rdata(void **state)
 {
     static const struct {
@@ -355,6 +399,9 @@ int main(void)
         cmocka_unit_test(test_truncated_flag),
         cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_wrong_response),
+        cmocka_unit_test(test_tlsa),
+        cmocka_unit_test(test_txt),
+        cmocka_unit_test(test_alias_itself),
         cmocka_unit_test(test_bad_rdata),
         cmocka_unit_test(test_pointer_tricks),
         cmocka_unit_test(test_name_limits),

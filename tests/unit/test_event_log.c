@@ -149,6 +149,8 @@ static void every_field_has_its_place(void **state)
         .session_id = SLICE("s1"),
         .tls_cipher = SLICE("TLS_AES_256_GCM_SHA384"),
         .tls_protocol_version = SLICE("TLSv1.3"),
+        .tls_verdict = SLICE("DANE"),
+        .is_tls_resumed = true,
         .is_ambiguous = true,
         .stamps = &stamps,
         .delay_resolution = 2,
@@ -184,6 +186,8 @@ static void every_field_has_its_place(void **state)
     assert_string_equal(text_of(o, "session_id"), "s1");
     assert_string_equal(text_of(o, "tls_cipher"), "TLS_AES_256_GCM_SHA384");
     assert_string_equal(text_of(o, "tls_protocol_version"), "TLSv1.3");
+    assert_string_equal(text_of(o, "tls_verdict"), "DANE");
+    assert_true(json_is_true(json_object_get(o, "is_tls_resumed")));
     assert_true(json_is_true(json_object_get(o, "is_ambiguous")));
     assert_true(json_number_value(json_object_get(o, "delay")) == 1.2);
     const json_t *delays = json_object_get(o, "delays");

@@ -26,10 +26,44 @@ static void test_copy_and_count(void **state)
     dns_hosts_put(NULL);
 }
 
+static void test_restrict(void **state)
+{
+    const struct dns_record record = {.data = SLICE("\3\1\1x")};
+    struct dns_rrset *tlsa = dns_rrset_new(&(struct dns_rrset_source){.name = SLICE("x"),
+                                                                      .type = DNS_TYPE_TLSA,
+                                                                      .status = DNS_FOUND,
+                                                                      .records = &record,
+                                                                      .count = 1});
+    const struct dns_host list[3] = {
+        {.port = 1, .name = SLICE("a.test")},
+        {.port = 2, .name = SLICE("b.test"), .dane = DNS_DANE_UNUSABLE, .tlsa = tlsa},
+        {.port = 3, .name = SLICE("c.test"), .dane = DNS_DANE_UNUSABLE, .tlsa = tlsa}};
+    const bool keep[3] = {true, false, true};
+    char policy[] = "policy";
+    struct dns_hosts *hosts = dns_hosts_new(list, 3, true, 123);
+    assert_int_equal(hosts->policy.len, 0);
+    assert_int_equal(tlsa->references, 3);
+    struct dns_hosts *some = dns_hosts_restrict(hosts, keep, slice_of(policy));
+    dns_hosts_put(hosts);
+    memset(policy, 'x', sizeof(policy));
+    assert_int_equal(some->count, 2);
+    assert_int_equal(some->expires, 123);
+    assert_true(slice_eq(some->policy, SLICE("policy")));
+    assert_true(slice_eq(some->list[0].name, SLICE("a.test")));
+    assert_true(slice_eq(some->list[1].name, SLICE("c.test")));
+    assert_int_equal(some->list[1].port, 3);
+    assert_ptr_equal(some->list[1].tlsa, tlsa);
+    assert_int_equal(tlsa->references, 2);
+    dns_hosts_put(some);
+    assert_int_equal(tlsa->references, 1);
+    dns_rrset_put(tlsa);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copy_and_count),
+        cmocka_unit_test(test_restrict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,6 +264,15 @@ static void test_authentic(void **state)
     set = ask("x.wild.test", DNS_TYPE_A);
     assert_int_equal(set->status, DNS_FOUND);
     assert_false(set->is_authentic);
+    assert_false(lookup_trusts_ad(lookup));
+    dns_rrset_put(set);
+    /* Unless the operator says so. */
+    two.trust_ad = true;
+    lookup_free(lookup);
+    open_with(&two);
+    set = ask("y.wild.test", DNS_TYPE_A);
+    assert_true(set->is_authentic);
+    assert_true(lookup_trusts_ad(lookup));
     dns_rrset_put(set);
 }
 

@@ -6,6 +6,8 @@
 
 #define NOT_FOUND "Host or domain name not found. Name service error for name="
 
+#define DIGEST "0123456789abcdef0123456789abcdef" /* 32 bytes */
+
 static const struct fake_record records[] = {
     {"ok.test", DNS_TYPE_MX, "20 mx2.ok.test"},
     {"ok.test", DNS_TYPE_MX, "10 mx1.ok.test"},
@@ -59,10 +61,20 @@ static const struct fake_record records[] = {
     {"*.shared.test", DNS_TYPE_MX, "10 mx1.ok.test"},
     {"*.search.test", DNS_TYPE_A, "192.0.2.66"},
     {"xn--bcher-kva.test", DNS_TYPE_A, "192.0.2.4"},
+    {"dane.test", DNS_TYPE_MX, "10 a.dane.test"},
+    {"dane.test", DNS_TYPE_MX, "20 b.dane.test"},
+    {"dane.test", DNS_TYPE_MX, "30 c.dane.test"},
+    {"*.dane.test", DNS_TYPE_A, "192.0.2.8"},
+    {"_25._tcp.a.dane.test", DNS_TYPE_TLSA, "\3\1\1" DIGEST},
+    {"_25._tcp.b.dane.test", DNS_TYPE_TLSA, "\1\1\1" DIGEST},
+    {"_25._tcp.c.dane.test", 0, "SERVFAIL"},
+    {"failing.test", DNS_TYPE_MX, "10 c.dane.test"},
+    {"_label.ok.test", DNS_TYPE_TXT, "text"},
     {NULL, 0, NULL},
 };
 
 static struct fake_dns server;
+static struct resolver_wants wants;
 static struct dns_cache *cache;
 static struct resolver *resolver;
 static struct dns_result result;
@@ -104,6 +116,7 @@ static int setup(void **state)
     assert_non_null(cache);
     assert_int_equal(ip_parse(SLICE("192.0.2.99"), &own[0].ip), 0);
     resolver = NULL;
+    wants = (struct resolver_wants){.dane = false};
     const struct dns_config usual = config();
     reopen(&usual);
     return 0;
@@ -130,7 +143,8 @@ static void on_event(void *asker, int fd, bool readable, bool writable)
 
 static void start(const char *nexthop, void *user)
 {
-    assert_int_equal(resolver_start(resolver, slice_of(nexthop), 25, user, clock_mono()), 0);
+    assert_int_equal(resolver_start(resolver, slice_of(nexthop), 25, &wants, user, clock_mono()),
+                     0);
 }
 
 static void wait_result(void)
@@ -429,7 +443,7 @@ static void test_deadline(void **state)
     slow.query_timeout = 30 * USEC_PER_SEC;
     reopen(&slow);
     server.is_silent = true;
-    assert_int_equal(resolver_start(resolver, SLICE("ok.test"), 25, &mark, now), 0);
+    assert_int_equal(resolver_start(resolver, SLICE("ok.test"), 25, NULL, &mark, now), 0);
     assert_false(resolver_next(resolver, &result, now));
     resolver_tick(resolver, now + slow.deadline - 1);
     assert_false(resolver_next(resolver, &result, now + slow.deadline - 1));
@@ -474,6 +488,65 @@ static void test_server_comes_back(void **state)
     expect_hosts("plain.test", "192.0.2.3");
 }
 
+static void test_dane(void **state)
+{
+    wants.dane = true;
+    server.flags = 0x20;
+    resolve("dane.test");
+    assert_int_equal(result.verdict, DNS_OK);
+    assert_int_equal(result.hosts->count, 2); /* nobody knows about c */
+    assert_int_equal(result.hosts->list[0].dane, DNS_DANE_RECORDS);
+    assert_int_equal(result.hosts->list[0].tlsa->count, 1);
+    assert_true(result.hosts->list[0].is_authentic);
+    assert_int_equal(result.hosts->list[1].dane, DNS_DANE_UNUSABLE);
+    assert_int_equal(result.hosts->list[1].tlsa->tlsa[0].usage, 1);
+    dns_hosts_put(result.hosts);
+    resolve("ok.test");
+    assert_int_equal(result.hosts->list[0].dane, DNS_DANE_NONE);
+    assert_null(result.hosts->list[0].tlsa);
+    dns_hosts_put(result.hosts);
+    expect_failure("failing.test", DNS_SOFT, "4.7.5",
+                   "TLSA lookup error for the mail hosts of failing.test");
+    resolve("[a.dane.test]");
+    assert_int_equal(result.hosts->list[0].dane, DNS_DANE_RECORDS);
+    dns_hosts_put(result.hosts);
+}
+
+static void test_no_dane_without_validation_or_wish(void **state)
+{
+    wants.dane = true;
+    resolve("dane.test");
+    assert_int_equal(result.hosts->count, 3);
+    assert_int_equal(result.hosts->list[0].dane, DNS_DANE_NONE);
+    dns_hosts_put(result.hosts);
+    assert_int_equal(fake_dns_asked(&server, "_25._tcp.a.dane.test", 0), 0);
+    dns_cache_clear(cache);
+    server.flags = 0x20;
+    wants.dane = false;
+    resolve("dane.test");
+    assert_int_equal(result.hosts->count, 3);
+    dns_hosts_put(result.hosts);
+    assert_int_equal(fake_dns_asked(&server, "_25._tcp.a.dane.test", 0), 0);
+}
+
+static void test_txt_comes_with_the_hosts(void **state)
+{
+    wants.txt_label = "_label";
+    resolve("ok.test");
+    assert_non_null(result.txt);
+    assert_true(slice_eq(result.txt->txt[0], SLICE("text")));
+    dns_rrset_put(result.txt);
+    dns_hosts_put(result.hosts);
+    resolve("plain.test");
+    assert_non_null(result.txt);
+    assert_int_equal(result.txt->status, DNS_NXDOMAIN);
+    dns_rrset_put(result.txt);
+    dns_hosts_put(result.hosts);
+    resolve("[plain.test]");
+    assert_null(result.txt);
+    dns_hosts_put(result.hosts);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -495,6 +568,9 @@ int main(void)
         TEST(test_deadline),
         TEST(test_free_while_busy),
         TEST(test_server_comes_back),
+        TEST(test_dane),
+        TEST(test_no_dane_without_validation_or_wish),
+        TEST(test_txt_comes_with_the_hosts),
     };
     rcu_start();
     rcu_join();

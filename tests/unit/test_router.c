@@ -125,18 +125,12 @@ static void literals_reach_no_local_host(void **state)
         const char *domain;
         bool by_default, with_loopback;
     } cases[] = {
-        {"[192.0.2.1]", true, true},
-        {"[10.0.0.1]", true, true},
-        {"[IPv6:2001:db8::1]", true, true},
-        {"[127.0.0.1]", false, true},
-        {"[IPv6:::1]", false, true},
-        {"[IPv6:::ffff:127.0.0.1]", false, true},
-        {"[0.0.0.0]", false, false},
-        {"[169.254.169.254]", false, false},
-        {"[IPv6:fe80::1]", false, false},
-        {"[224.0.0.1]", false, false},
-        {"[localhost]", false, false},
-        {"[127.0.0.1", false, false},
+        {"[192.0.2.1]", true, true},        {"[10.0.0.1]", true, true},
+        {"[IPv6:2001:db8::1]", true, true}, {"[127.0.0.1]", false, true},
+        {"[IPv6:::1]", false, true},        {"[IPv6:::ffff:127.0.0.1]", false, true},
+        {"[0.0.0.0]", false, false},        {"[169.254.169.254]", false, false},
+        {"[IPv6:fe80::1]", false, false},   {"[224.0.0.1]", false, false},
+        {"[localhost]", false, false},      {"[127.0.0.1", false, false},
         {"[127.0.0.9]", true, true}, /* has a route of its own */
     };
     for (int allow = 0; allow < 2; allow++) {
@@ -170,12 +164,58 @@ static void literals_reach_no_local_host(void **state)
     config_free(s.config);
 }
 
+static void a_destination_has_one_level(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t transport;
+        const char *nexthop;
+        enum config_tls_level level;
+    } rows[] = {
+        {0, "[mx.test]:25", CONFIG_TLS_DANE}, /* named by a route */
+        {1, "[mx.test]:25", CONFIG_TLS_NONE}, /* for this transport by another one */
+        {2, "[mx.test]:25", CONFIG_TLS_MAY},  /* by none */
+        {0, "own.test", CONFIG_TLS_VERIFY},   /* its own domain */
+        {0, "sub.own.test", CONFIG_TLS_MTA_STS},
+        {0, "else.test", CONFIG_TLS_ENCRYPT},  /* the route says nothing */
+        {1, "own.test", CONFIG_TLS_MAY},       /* that route leads elsewhere */
+        {0, "named.test", CONFIG_TLS_ENCRYPT}, /* a nexthop that a route names */
+        {0, "a.test", CONFIG_TLS_ENCRYPT},     /* never a destination of its route */
+        {0, "", CONFIG_TLS_ENCRYPT},
+    };
+    struct sample s;
+    sample_load(&s,
+                "transport a { smtp_tls_security_level = encrypt } transport b {} transport c {}\n"
+                "route a.test { transport = a nexthop = \"[MX.test]:25\"\n"
+                "               smtp_tls_security_level = dane }\n"
+                "route b.test { transport = b nexthop = \"[mx.test]:25\"\n"
+                "               smtp_tls_security_level = none }\n"
+                "route c.test { transport = a nexthop = named.test }\n"
+                "route own.test { transport = a smtp_tls_security_level = verify }\n"
+                "route .own.test { transport = a smtp_tls_security_level = mta-sts }\n"
+                "route named.test { transport = a smtp_tls_security_level = none }\n"
+                "route \"*\" { transport = a }\n");
+    assert_int_equal(s.err, 0);
+    struct router *r = router_new(s.config);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enum config_tls_level level =
+            router_tls_level(r, rows[i].transport, slice_of(rows[i].nexthop));
+        if (level != rows[i].level) {
+            fail_msg("transport %zu, nexthop %s: %d", rows[i].transport, rows[i].nexthop,
+                     (int)level);
+        }
+    }
+    router_free(r);
+    config_free(s.config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_as_naive),
         cmocka_unit_test(what_a_route_says),
         cmocka_unit_test(literals_reach_no_local_host),
+        cmocka_unit_test(a_destination_has_one_level),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

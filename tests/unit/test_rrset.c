@@ -60,6 +60,45 @@ static void test_addresses_and_negatives(void **state)
     dns_rrset_put(set);
 }
 
+static void test_data_is_copied_in_an_order_of_its_own(void **state)
+{
+    char first[] = "\3\1\1b", second[] = "\3\1\1a", third[] = "\2\1\1zz";
+    struct dns_record records[3] = {
+        {.data = slice_of(first)}, {.data = slice_of(second)}, {.data = slice_of(third)}};
+    struct dns_rrset_source source = {.name = SLICE("_25._tcp.a.test"),
+                                      .end = SLICE("b.test"),
+                                      .type = DNS_TYPE_TLSA,
+                                      .status = DNS_FOUND,
+                                      .records = records,
+                                      .count = 3};
+    struct dns_rrset *set = dns_rrset_new(&source);
+    memset(first, 'x', sizeof(first));
+    assert_true(slice_eq(set->end, SLICE("b.test")));
+    assert_int_equal(set->tlsa[0].usage, 2);
+    assert_true(slice_eq(set->tlsa[0].data, SLICE("zz")));
+    assert_true(slice_eq(set->tlsa[1].data, SLICE("a")));
+    assert_int_equal(set->tlsa[1].matching, 1);
+    assert_true(slice_eq(set->tlsa[2].data, SLICE("b")));
+    dns_rrset_put(set);
+
+    /* the strings of a TXT record are one text */
+    records[0].data = SLICE("\4v=ST\0\3Sv1");
+    records[1].data = SLICE("\0");
+    source.type = DNS_TYPE_TXT;
+    source.count = 2;
+    set = dns_rrset_new(&source);
+    assert_true(slice_eq(set->txt[0], SLICE("v=STSv1")));
+    assert_int_equal(set->txt[1].len, 0);
+    dns_rrset_put(set);
+
+    assert_int_equal(dns_name_from_text(SLICE("c.test"), &records[0].exchange), 0);
+    source.type = DNS_TYPE_CNAME;
+    source.count = 1;
+    set = dns_rrset_new(&source);
+    assert_true(slice_eq(set->mx[0].name, SLICE("c.test")));
+    dns_rrset_put(set);
+}
+
 static void test_statuses(void **state)
 {
     for (int i = 0; i < DNS_STATUS_COUNT; i++) {
@@ -77,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mx_is_sorted_and_owns_its_names),
         cmocka_unit_test(test_addresses_and_negatives),
+        cmocka_unit_test(test_data_is_copied_in_an_order_of_its_own),
         cmocka_unit_test(test_statuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -143,6 +143,149 @@ static void levels_decide_what_a_verdict_does(void **state)
     tls_client_free(trusting);
 }
 
+static struct tls_tlsa tlsa(uint8_t usage, uint8_t selector, uint8_t matching, const void *data,
+                            size_t len)
+{
+    return (struct tls_tlsa){usage, selector, matching, slice_make(data, len)};
+}
+
+static void dane_matches_what_was_published(void **state)
+{
+    static unsigned char other[32] = "something else, of the same size";
+    const struct tls_tlsa key = tlsa(3, 1, 1, files.leaf_spki, 32);
+    const struct tls_tlsa old = tlsa(3, 1, 1, files.expired_spki, 32);
+    const struct tls_tlsa anchor = tlsa(2, 0, 1, files.root_digest, 32);
+    const struct tls_tlsa whole = tlsa(2, 0, 0, files.root_der, files.root_der_len);
+    const struct tls_tlsa wrong = tlsa(3, 1, 1, other, 32);
+    const struct tls_tlsa pkix = tlsa(1, 1, 1, other, 32);
+    const struct tls_tlsa bad = tlsa(3, 0, 0, other, 32);
+    const struct {
+        const struct tls_tlsa set[3];
+        uint32_t count;
+        const char *host, *second;
+        bool is_expired;
+        int result;
+        const char *text; /* verdict, or part of the error */
+    } rows[] = {
+        {{key}, 1, "mx.example", NULL, false, 0, "DANE"},
+        {{key}, 1, "elsewhere.example", NULL, false, 0, "DANE"},
+        {{old}, 1, "mx.example", NULL, true, 0, "DANE"},
+        {{wrong, pkix, key}, 3, "mx.example", NULL, false, 0, "DANE"},
+        {{wrong}, 1, "mx.example", NULL, false, ERR_TLS, "no matching DANE TLSA records"},
+        {{wrong, old}, 2, "mx.example", NULL, false, ERR_TLS, "no matching DANE TLSA records"},
+        {{whole}, 1, "mx.example", NULL, false, 0, "DANE"},
+        {{whole}, 1, "elsewhere.example", "mx.example", false, 0, "DANE"},
+        {{whole}, 1, "elsewhere.example", "next.example", false, ERR_TLS, "hostname mismatch"},
+        {{whole}, 1, "mx.example", NULL, true, ERR_TLS, "expired"},
+        {{anchor}, 1, "mx.example", NULL, false, ERR_TLS, ""}, /* the chain is sent without it */
+        {{pkix}, 1, "elsewhere.example", NULL, false, 0, "Trusted"},
+        {{bad}, 1, "mx.example", NULL, false, 0, "Verified"}, /* no certificate: not usable */
+        {{pkix}, 0, "mx.example", NULL, true, 0, "Untrusted"},
+    };
+    struct tls_client *client = client_new(files.root);
+    struct tls_server *good = server_new(files.leaf, files.leaf_key);
+    struct tls_server *expired = server_new(files.expired_leaf, files.expired_leaf_key);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct tls_peer peer = {.host = rows[i].host,
+                                      .level = TLS_LEVEL_DANE,
+                                      .second_name = rows[i].second,
+                                      .tlsa = rows[i].set,
+                                      .tlsa_count = rows[i].count};
+        struct tls_facts facts;
+        char reason[STREAM_ERROR_BYTES];
+        int result =
+            try_handshake(client, rows[i].is_expired ? expired : good, &peer, NULL, &facts, reason);
+        if (result != rows[i].result ||
+            strstr(result == 0 ? facts.verdict : reason, rows[i].text) == NULL) {
+            fail_msg("row %zu: %s %s", i, result == 0 ? facts.verdict : "failed", reason);
+        }
+        assert_true(result != 0 || facts.is_proved);
+    }
+    tls_server_free(expired);
+    tls_server_free(good);
+    tls_client_free(client);
+}
+
+static void verdicts_say_what_was_proved(void **state)
+{
+    static const struct {
+        enum tls_level level;
+        bool has_root, is_sts;
+        const char *host, *verdict;
+    } rows[] = {
+        {TLS_LEVEL_MAY, true, false, "mx.example", "Verified"},
+        {TLS_LEVEL_MAY, true, false, "other.example", "Trusted"},
+        {TLS_LEVEL_ENCRYPT, true, false, "192.0.2.2", "Trusted"},
+        {TLS_LEVEL_MAY, false, false, "mx.example", "Untrusted"},
+        {TLS_LEVEL_VERIFY, true, false, "mx.example", "Verified"},
+        {TLS_LEVEL_VERIFY, true, true, "mx.example", "STS"},
+    };
+    struct tls_client *trusting = client_new(files.root);
+    struct tls_client *strange = client_new(files.old_leaf);
+    struct tls_server *server = server_new(files.leaf, files.leaf_key);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct tls_peer peer = {.host = rows[i].host,
+                                      .level = rows[i].level,
+                                      .sts_id = rows[i].is_sts ? SLICE("1") : SLICE("")};
+        struct tls_facts facts;
+        char reason[STREAM_ERROR_BYTES];
+        assert_int_equal(try_handshake(rows[i].has_root ? trusting : strange, server, &peer, NULL,
+                                       &facts, reason),
+                         0);
+        assert_string_equal(facts.verdict, rows[i].verdict);
+    }
+    /* A wrong name must not hide what is worse. */
+    struct tls_server *expired = server_new(files.expired_leaf, files.expired_leaf_key);
+    const struct tls_peer peer = {.host = "other.example", .level = TLS_LEVEL_MAY};
+    struct tls_facts facts;
+    char reason[STREAM_ERROR_BYTES];
+    assert_int_equal(try_handshake(trusting, expired, &peer, NULL, &facts, reason), 0);
+    assert_string_equal(facts.verdict, "Untrusted");
+    tls_server_free(expired);
+    tls_server_free(server);
+    tls_client_free(strange);
+    tls_client_free(trusting);
+}
+
+static int accept_any(int ok, X509_STORE_CTX *store)
+{
+    return 1;
+}
+
+static void a_server_that_asks_is_shown_the_certificate(void **state)
+{
+    struct tls_server *server = server_new(files.leaf, files.leaf_key);
+    for (int has_certificate = 0; has_certificate < 2; has_certificate++) {
+        const struct tls_client_config config = {
+            .ca_file = files.root,
+            .certificate_file = has_certificate ? files.named_leaf : NULL,
+            .key_file = has_certificate ? files.named_leaf_key : NULL};
+        const struct tls_peer peer = {.host = "mx.example", .level = TLS_LEVEL_VERIFY};
+        struct tls_client *client = NULL;
+        struct tls_error error;
+        struct pair p;
+        int client_result, server_result;
+        assert_int_equal(tls_client_new(&config, &client, &error), 0);
+        SSL *ssl = tls_server_connection(server);
+        SSL_set_verify(ssl, SSL_VERIFY_PEER, accept_any);
+        pair_open(&p, 0);
+        pair_secure(&p, tls_client_connection(client, &peer, NULL), ssl, &client_result,
+                    &server_result);
+        assert_int_equal(client_result, 0);
+        assert_int_equal(server_result, 0);
+        assert_int_equal(SSL_get0_peer_certificate(ssl) != NULL, has_certificate);
+        pair_close(&p);
+        tls_client_free(client);
+    }
+    const struct tls_client_config config = {.certificate_file = files.leaf,
+                                             .key_file = files.other_key};
+    struct tls_client *client = NULL;
+    struct tls_error error = {""};
+    assert_int_equal(tls_client_new(&config, &client, &error), ERR_TLS);
+    assert_non_null(strstr(error.text, files.other_key));
+    tls_server_free(server);
+}
+
 /* A common name is no name (RFC 9525). */
 static void names_come_from_the_alternative_name(void **state)
 {
@@ -244,6 +387,30 @@ static void sessions_are_used_by_their_like_only(void **state)
     peer.host = "mx.example";
     assert_true(is_resumed(client, server, &peer, cache));
 
+    /* what a policy says is part of the trust */
+    peer.sts_id = SLICE("1");
+    assert_false(is_resumed(client, server, &peer, cache));
+    assert_true(is_resumed(client, server, &peer, cache));
+    peer.sts_id = SLICE("2");
+    assert_false(is_resumed(client, server, &peer, cache));
+    peer.sts_id = SLICE("");
+    struct tls_tlsa set[2] = {tlsa(3, 1, 1, files.leaf_spki, 32),
+                              tlsa(3, 1, 1, files.expired_spki, 32)};
+    peer.level = TLS_LEVEL_DANE;
+    peer.tlsa = set;
+    peer.tlsa_count = 1;
+    assert_false(is_resumed(client, server, &peer, cache));
+    assert_true(is_resumed(client, server, &peer, cache));
+    peer.tlsa_count = 2;
+    assert_false(is_resumed(client, server, &peer, cache));
+    assert_true(is_resumed(client, server, &peer, cache));
+    peer.second_name = "next.example";
+    assert_false(is_resumed(client, server, &peer, cache));
+    peer.second_name = NULL;
+    peer.level = TLS_LEVEL_VERIFY;
+    peer.tlsa_count = 0;
+    assert_true(is_resumed(client, server, &peer, cache));
+
     /* A server with new keys does not know our ticket: a full handshake, no failure. */
     struct tls_server *restarted = server_new(files.leaf, files.leaf_key);
     assert_false(is_resumed(client, restarted, &peer, cache));
@@ -328,6 +495,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_name_the_file),
         cmocka_unit_test(levels_decide_what_a_verdict_does),
+        cmocka_unit_test(dane_matches_what_was_published),
+        cmocka_unit_test(verdicts_say_what_was_proved),
+        cmocka_unit_test(a_server_that_asks_is_shown_the_certificate),
         cmocka_unit_test(names_come_from_the_alternative_name),
         cmocka_unit_test(weak_keys_pass_where_nothing_is_verified),
         cmocka_unit_test(old_protocols_are_refused),

@@ -36,10 +36,20 @@ void tls_files_make(struct tls_files *files)
     path(files->old_leaf_key, sizeof(files->old_leaf_key), files, "old.key");
     path(files->named_leaf, sizeof(files->named_leaf), files, "named");
     path(files->named_leaf_key, sizeof(files->named_leaf_key), files, "named.key");
+    path(files->expired_leaf, sizeof(files->expired_leaf), files, "expired");
+    path(files->expired_leaf_key, sizeof(files->expired_leaf_key), files, "expired.key");
     struct certificate *root = certificate_new("Test Root", NULL, NULL);
     struct certificate *leaf = certificate_new("leaf", "DNS:mx.example,IP:192.0.2.1", root);
     struct certificate *named = certificate_new("mx.example", NULL, root);
     struct certificate *old = certificate_new_rsa("old", "DNS:mx.example", root, 1024);
+    struct certificate *expired = certificate_new("expired", "DNS:mx.example", root);
+    certificate_end(expired, root, -1);
+    (void)certificate_tlsa(leaf, 1, 1, files->leaf_spki);
+    (void)certificate_tlsa(expired, 1, 1, files->expired_spki);
+    (void)certificate_tlsa(root, 0, 1, files->root_digest);
+    files->root_der_len = certificate_tlsa(root, 0, 0, files->root_der);
+    save(expired, files->expired_leaf, files->expired_leaf_key);
+    certificate_free(expired);
     certificate_save(root, files->root);
     save(leaf, files->leaf, files->leaf_key);
     save(old, files->old_leaf, files->old_leaf_key);
@@ -54,9 +64,10 @@ void tls_files_make(struct tls_files *files)
 
 void tls_files_remove(const struct tls_files *files)
 {
-    const char *const all[] = {files->root,       files->leaf,           files->leaf_key,
-                               files->other_key,  files->locked_key,     files->old_leaf,
-                               files->named_leaf, files->named_leaf_key, files->old_leaf_key};
+    const char *const all[] = {
+        files->root,         files->leaf,         files->leaf_key,        files->other_key,
+        files->locked_key,   files->old_leaf,     files->named_leaf,      files->named_leaf_key,
+        files->old_leaf_key, files->expired_leaf, files->expired_leaf_key};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         (void)unlink(all[i]);
     }

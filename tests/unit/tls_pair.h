@@ -13,7 +13,11 @@ struct ssl_st;
 struct tls_files {
     char folder[32];
     char root[64], leaf[64], leaf_key[64], other_key[64], locked_key[64], old_leaf[64],
-        old_leaf_key[64], named_leaf[64], named_leaf_key[64];
+        old_leaf_key[64], named_leaf[64], named_leaf_key[64], expired_leaf[64],
+        expired_leaf_key[64];
+    /* what a TLSA record says of the leaf's key and of the root: SHA-256, and DER */
+    unsigned char leaf_spki[2048], root_digest[2048], root_der[2048], expired_spki[2048];
+    size_t root_der_len;
 };
 
 void tls_files_make(struct tls_files *files);

@@ -40,7 +40,7 @@ class Sluice:
     listener   options of the one listener
     transports {name: options}
     sources, pools  {name: options}
-    routes     {pattern: (transport, nexthop or None)}
+    routes     {pattern: (transport, nexthop or None[, {other options}])}
     """
 
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
@@ -83,8 +83,8 @@ class Sluice:
                 text += section(f'{kind} "{name}"', options)
         for name, options in self.transports.items():
             text += section(f'transport "{name}"', options)
-        for pattern, (transport, nexthop) in self.routes.items():
-            options = {'transport': transport}
+        for pattern, (transport, nexthop, *more) in self.routes.items():
+            options = {'transport': transport, **(more[0] if more else {})}
             if nexthop:
                 options['nexthop'] = nexthop
             text += section(f'route "{pattern}"', options)

@@ -2,11 +2,11 @@
 import socketserver
 import threading
 
-from dnslib import AAAA, CNAME, DNSRecord, MX, QTYPE, RCODE, RR, SOA, A
+from dnslib import AAAA, CNAME, DNSRecord, MX, QTYPE, RCODE, RR, SOA, TXT, A
 
 from support.address import free_port_of_both
 
-DATA = {'A': A, 'AAAA': AAAA, 'CNAME': CNAME}
+DATA = {'A': A, 'AAAA': AAAA, 'CNAME': CNAME, 'TXT': TXT}
 
 
 class DnsServer:

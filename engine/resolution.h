@@ -1,0 +1,24 @@
+/* Resolutions in a worker: a destination's hosts from DNS, and what its MTA-STS policy leaves of
+ * them.
+ *
+ * Owner: the worker. Each struct resolution that comes in goes back to its scheduler thread exactly
+ * once. Where the destination's level is mta-sts it takes a way through three hands: the resolver
+ * (hosts and TXT record), the resolver again (the policy's host), the thread that knows policies.
+ */
+#ifndef ENGINE_RESOLUTION_H
+#define ENGINE_RESOLUTION_H
+
+struct resolution;
+struct sts_question;
+struct worker;
+
+/* A scheduler wants the hosts of a destination. */
+void resolution_start(struct worker *w, struct resolution *r);
+/* The resolver may have results. */
+void resolution_take_results(struct worker *w);
+/* LETTER_STS_ANSWER: takes the question over. */
+void resolution_take_policy(struct worker *w, struct sts_question *q);
+/* At shutdown: nobody waits for it any more. */
+void resolution_free(struct resolution *r);
+
+#endif

@@ -1,0 +1,63 @@
+/* What outbound TLS a session must have: from the destination's level (router_tls_level) and what
+ * was found out about the host, to the demands on one connection, and whether they were met.
+ *
+ * Called by outbound connections: tls_policy_choose before a session, tls_policy_connection when
+ * STARTTLS was accepted, tls_policy_judge after the handshake. The levels mean what the option
+ * smtp_tls_security_level says. Only TLS_LEVEL_MAY ever goes on in clear. */
+#ifndef ENGINE_TLS_POLICY_H
+#define ENGINE_TLS_POLICY_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "net/smtp_client.h"
+#include "net/tls.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config;
+struct dns_host;
+struct dns_hosts;
+struct engine;
+struct ssl_st;
+struct tls_session_cache;
+
+/* The demands on a session with one host; a value, kept by the connection. */
+struct tls_policy {
+    enum tls_level level;        /* of this host: NONE, or what a handshake has to prove */
+    enum smtp_client_tls client; /* the same for the SMTP core */
+};
+
+/* destination  the nexthop, as the scheduler names it
+ * host         index in hosts
+ * is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
+ * becomes NONE, no other one changes thread       any; reads only */
+void tls_policy_choose(const struct engine *e, uint32_t transport, struct slice destination,
+                       const struct dns_hosts *hosts, uint32_t host, bool is_broken,
+                       struct tls_policy *ret);
+/* Whether a failed handshake is followed by another try in clear. */
+static inline bool tls_policy_may_fall_back(const struct tls_policy *p)
+{
+    return p->level == TLS_LEVEL_MAY;
+}
+
+/* An SSL object for stream_start_tls that demands what p says.
+ *
+ * cache    the calling worker's
+ * errors   NULL: out of memory or an unusable host name */
+MUST_USE struct ssl_st *tls_policy_connection(const struct engine *e, uint32_t transport,
+                                              const struct tls_policy *p, struct slice destination,
+                                              const struct dns_hosts *hosts, uint32_t host,
+                                              struct tls_session_cache *cache);
+
+/* A finished handshake: NULL when it proves what p demands, else a static text for the refusal
+ * (4.7.5). The TLS layer has refused already what it saw itself; a resumed session is seen here. */
+const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts *facts);
+
+/* One client for each distinct set of TLS files of the transports, in engine.tls_clients.
+ * errors: ERR_TLS or -ENOMEM, logged */
+MUST_USE int tls_policy_open_clients(struct engine *e);
+void tls_policy_close_clients(struct engine *e);
+
+#endif

@@ -1,0 +1,110 @@
+/* From levels and hosts to demands, and who is remembered as broken. */
+#include "dns/hosts.h"
+#include "engine/engine.h"
+#include "engine/router.h"
+#include "engine/tls_policy.h"
+#include "tests/unit/config_sample.h"
+
+#include <stdlib.h>
+
+static void levels_and_hosts_make_demands(void **state)
+{
+    static const struct {
+        const char *destination;
+        enum dns_dane dane;
+        const char *policy;
+        bool is_broken;
+        enum tls_level level;
+        enum smtp_client_tls client;
+    } rows[] = {
+        {"none", DNS_DANE_RECORDS, "1", false, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
+        {"may", DNS_DANE_RECORDS, "1", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
+        {"may", DNS_DANE_NONE, "", true, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
+        {"encrypt", DNS_DANE_NONE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {"verify", DNS_DANE_NONE, "", true, TLS_LEVEL_VERIFY, SMTP_CLIENT_TLS_ENCRYPT},
+        {"dane", DNS_DANE_RECORDS, "", true, TLS_LEVEL_DANE, SMTP_CLIENT_TLS_ENCRYPT},
+        {"dane", DNS_DANE_UNUSABLE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {"dane", DNS_DANE_NONE, "", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
+        {"dane", DNS_DANE_NONE, "", true, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
+        {"mta-sts", DNS_DANE_NONE, "1", true, TLS_LEVEL_VERIFY, SMTP_CLIENT_TLS_ENCRYPT},
+        {"mta-sts", DNS_DANE_NONE, "", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
+        {"other", DNS_DANE_NONE, "", false, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+    };
+    struct sample s;
+    sample_load(&s, "transport t { smtp_tls_security_level = encrypt }\n"
+                    "route none { transport = t smtp_tls_security_level = none }\n"
+                    "route may { transport = t smtp_tls_security_level = may }\n"
+                    "route encrypt { transport = t }\n"
+                    "route verify { transport = t smtp_tls_security_level = verify }\n"
+                    "route dane { transport = t smtp_tls_security_level = dane }\n"
+                    "route mta-sts { transport = t smtp_tls_security_level = mta-sts }\n");
+    assert_int_equal(s.err, 0);
+    struct engine *e = aligned_alloc(CACHE_LINE, sizeof(*e));
+    memset(e, 0, sizeof(*e));
+    e->config = s.config;
+    e->router = router_new(s.config);
+    const bool all[] = {true};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct dns_host host = {.name = SLICE("mx"), .dane = rows[i].dane};
+        struct dns_hosts *plain = dns_hosts_new(&host, 1, true, 0);
+        struct dns_hosts *hosts = dns_hosts_restrict(plain, all, slice_of(rows[i].policy));
+        struct tls_policy p;
+        tls_policy_choose(e, 0, slice_of(rows[i].destination), hosts, 0, rows[i].is_broken, &p);
+        if (p.level != rows[i].level || p.client != rows[i].client) {
+            fail_msg("row %zu: level %d, client %d", i, (int)p.level, (int)p.client);
+        }
+        assert_int_equal(tls_policy_may_fall_back(&p), rows[i].level == TLS_LEVEL_MAY);
+        dns_hosts_put(hosts);
+        dns_hosts_put(plain);
+    }
+    router_free(e->router);
+    free(e);
+    config_free(s.config);
+}
+
+static void a_handshake_is_judged_by_what_it_proved(void **state)
+{
+    struct tls_policy p = {.level = TLS_LEVEL_VERIFY};
+    struct tls_facts facts = {.is_proved = true, .is_verified = true};
+    assert_null(tls_policy_judge(&p, &facts));
+    facts.is_proved = facts.is_verified = false;
+    assert_non_null(tls_policy_judge(&p, &facts));
+    p.level = TLS_LEVEL_DANE;
+    assert_non_null(tls_policy_judge(&p, &facts));
+    facts.is_proved = true; /* no record was usable: nothing was demanded */
+    assert_null(tls_policy_judge(&p, &facts));
+    p.level = TLS_LEVEL_MAY;
+    assert_null(tls_policy_judge(&p, &facts));
+}
+
+static void transports_with_the_same_files_share_a_client(void **state)
+{
+    struct sample s;
+    sample_load(&s, "transport a {} transport b {} transport c { smtp_tls_CAfile = \"" SOURCE_FOLDER
+                    "/tests/unit/no.pem\" }\n"
+                    "route \"*\" { transport = a }\n");
+    assert_int_equal(s.err, 0);
+    struct engine *e = aligned_alloc(CACHE_LINE, sizeof(*e));
+    memset(e, 0, sizeof(*e));
+    e->config = s.config;
+    s.config->transport_count = 2;
+    assert_int_equal(tls_policy_open_clients(e), 0);
+    assert_non_null(e->tls_clients[0]);
+    assert_ptr_equal(e->tls_clients[0], e->tls_clients[1]);
+    tls_policy_close_clients(e);
+    s.config->transport_count = 3;
+    assert_int_not_equal(tls_policy_open_clients(e), 0);
+    tls_policy_close_clients(e);
+    free(e);
+    config_free(s.config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_and_hosts_make_demands),
+        cmocka_unit_test(a_handshake_is_judged_by_what_it_proved),
+        cmocka_unit_test(transports_with_the_same_files_share_a_client),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
