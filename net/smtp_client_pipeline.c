@@ -92,7 +92,7 @@ static bool is_outstanding(const struct smtp_client_envelope *e)
 
 bool smtp_client_is_handed_over(const struct smtp_client *c, const struct smtp_client_envelope *e)
 {
-    return e->is_end_queued && e->is_body_out && e->end_pos <= c->out_taken;
+    return e->is_body_out && e->end_pos <= c->out_taken;
 }
 
 enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c,
@@ -322,7 +322,8 @@ static bool begin(struct smtp_client *c, struct smtp_client_envelope *e, usec_t 
 static void want_body(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
 {
     e->has_body = true;
-    if (c->body_deadline == USEC_NEVER) {
+    e->is_body_out = e->is_chunk && e->t.size_bytes == 0;
+    if (c->body_deadline == USEC_NEVER && !e->is_body_out) {
         c->body_started = now;
         c->body_bytes = 0;
         c->body_deadline = now + c->config->data_xfer_timeout;
@@ -475,7 +476,7 @@ static void count_body(struct smtp_client *c, uint64_t bytes, usec_t now)
         uint64_t of_this = e->is_chunk && bytes > left ? left : bytes;
         c->body_bytes += of_this;
         bytes -= of_this;
-        if (!e->is_chunk || of_this < left || !e->is_end_queued) {
+        if (!e->is_chunk || of_this < left) {
             return;
         }
         e->is_body_out = true;
@@ -526,7 +527,6 @@ void smtp_client_body_sent(struct smtp_client *c, usec_t now)
     if (e->is_chunk) {
         e->is_end_queued = true;
         e->end_at = now;
-        count_body(c, 0, now);
     } else {
         e->is_body_out = true;
         c->body_deadline = USEC_NEVER;

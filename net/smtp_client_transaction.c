@@ -339,7 +339,7 @@ void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t 
     bool is_early = has_more && c->unanswered <= 1;
     bool is_end = awaited == SMTP_CLIENT_AWAITS_END;
     if (awaited == SMTP_CLIENT_AWAITS_BODY ||
-        (is_end && !e->is_lone_dot && !smtp_client_is_handed_over(c, e))) {
+        (is_end && !e->is_lone_dot && !(e->is_end_queued && smtp_client_is_handed_over(c, e)))) {
         on_early_reply(c);
         return;
     }
