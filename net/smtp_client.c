@@ -51,6 +51,7 @@ void smtp_client_init(struct smtp_client *c, const struct smtp_client_config *co
     };
     smtp_pace_init(&c->pace);
     buf_init(&c->out, 0);
+    buf_init(&c->flight, 0);
     buf_init(&c->text, OUTCOME_TEXT_MAX);
     smtp_reply_init(&c->reply);
 }
@@ -60,7 +61,7 @@ void smtp_client_fini(struct smtp_client *c)
     buf_fini(&c->out);
     buf_fini(&c->text);
     smtp_reply_fini(&c->reply);
-    smtp_client_pipeline_free(c);
+    buf_fini(&c->flight);
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
@@ -166,7 +167,7 @@ static void end_next(struct smtp_client *c)
     end_transaction(c, smtp_client_at(c, 0), c->has_head);
     c->has_head = false;
     smtp_client_pop(c);
-    if (c->ring_count == 0) {
+    if (c->flight_count == 0) {
         end_session(c);
     }
 }
@@ -179,7 +180,7 @@ static void begin_ending(struct smtp_client *c, bool has_head, bool is_leaving)
     if (!is_leaving) {
         buf_clear(&c->out);
     }
-    if (c->ring_count == 0) {
+    if (c->flight_count == 0) {
         end_session(c);
     }
 }
@@ -243,7 +244,7 @@ void smtp_client_idle(struct smtp_client *c)
     c->deadline = USEC_NEVER;
     c->idle_at = c->now;
     trim(&c->out);
-    smtp_client_pipeline_free(c);
+    buf_fini(&c->flight);
     smtp_client_push(c, SMTP_CLIENT_READY);
 }
 

@@ -179,7 +179,8 @@ struct smtp_client {
     struct smtp_client_event events[SMTP_CLIENT_EVENTS_MAX];
     uint8_t event_first, event_count;
     uint8_t auth_step;
-    bool no_reuse;     /* 421 was said, line ends were wrong, ...: begin no transaction any more */
+    bool no_reuse;     /* 421 was said, line ends were wrong, ...: begin no transaction any more,
+                        * but the first */
     bool has_said_421; /* what was not answered before will not be */
     bool is_desynced;  /* a reply too many was seen behind the last one */
     bool is_loop;      /* the server calls itself by our name */
@@ -189,10 +190,9 @@ struct smtp_client {
     bool has_head;     /* ending: the verdict is about the oldest one, which is not ended yet */
     bool has_hit;      /* ending: some transaction got its verdict by the loss */
 
-    /* transactions in flight, oldest first: count of them from first on; freed while idle */
-    struct smtp_client_envelope *ring;
-    uint32_t ring_size; /* a power of 2, or 0 */
-    uint32_t ring_first, ring_count;
+    struct buf flight; /* transactions in flight, from flight_first on, oldest first: envelopes.
+                        * Freed while idle */
+    uint32_t flight_first, flight_count;
     uint32_t written;       /* of them, those whose commands and body are all queued */
     uint32_t mails;         /* transactions that were, or will be, begun with MAIL */
     uint32_t unanswered;    /* commands queued, their replies not read */

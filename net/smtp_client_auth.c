@@ -5,8 +5,6 @@
 #include "net/base64.h"
 #include "net/smtp_client_internal.h"
 
-#include <stdlib.h>
-
 #define COMMAND_MAX   512  /* bytes of a command with its CRLF, RFC 5321 4.5.3.1.4 */
 #define CHALLENGE_MAX 4096 /* bytes of one that is looked at, as many as of a reply's line */
 

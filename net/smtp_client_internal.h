@@ -125,11 +125,11 @@ void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t 
 
 /* The index-th in flight, 0 is the oldest. */
 struct smtp_client_envelope *smtp_client_at(const struct smtp_client *c, uint32_t index);
-/* Append to those in flight; e is copied. errors -ENOMEM */
+/* Append to those in flight; e is copied. No pointer to an envelope is good behind this, or behind
+ * smtp_client_pop. errors -ENOMEM */
 MUST_USE int smtp_client_queue(struct smtp_client *c, const struct smtp_client_envelope *e);
 /* Remove the oldest. */
 void smtp_client_pop(struct smtp_client *c);
-void smtp_client_pipeline_free(struct smtp_client *c);
 
 enum smtp_client_awaited smtp_client_awaited(const struct smtp_client_envelope *e);
 enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c,

@@ -16,55 +16,42 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 
 #define RCPT_OVERHEAD_BYTES 12 /* "RCPT TO:<" and ">\r\n" */
 #define RESET_BYTES         6  /* "RSET\r\n" */
 #define MAIL_OVERHEAD_BYTES 60 /* about, with its parameters */
 
-/* --- the ring ------------------------------------------------------------------------------------
+/* --- those in flight -----------------------------------------------------------------------------
  */
 
 struct smtp_client_envelope *smtp_client_at(const struct smtp_client *c, uint32_t index)
 {
-    assert(index < c->ring_count);
-    return &c->ring[(c->ring_first + index) & (c->ring_size - 1)];
+    assert(index < c->flight_count);
+    struct smtp_client_envelope *all = (struct smtp_client_envelope *)(void *)c->flight.data;
+    return &all[c->flight_first + index];
 }
 
 int smtp_client_queue(struct smtp_client *c, const struct smtp_client_envelope *e)
 {
-    if (c->ring_count == c->ring_size) {
-        uint32_t size = c->ring_size == 0 ? 1 : c->ring_size * 2;
-        struct smtp_client_envelope *ring = calloc(size, sizeof(*ring));
-        if (ring == NULL) {
-            return -ENOMEM;
-        }
-        for (uint32_t i = 0; i < c->ring_count; i++) {
-            ring[i] = *smtp_client_at(c, i);
-        }
-        free(c->ring);
-        c->ring = ring;
-        c->ring_size = size;
-        c->ring_first = 0;
+    buf_append(&c->flight, e, sizeof(*e));
+    if (c->flight.failed) {
+        c->flight.failed = false; /* what it holds is whole */
+        return -ENOMEM;
     }
-    c->ring_count++;
-    *smtp_client_at(c, c->ring_count - 1) = *e;
+    c->flight_count++;
     return 0;
 }
 
 void smtp_client_pop(struct smtp_client *c)
 {
-    assert(c->ring_count > 0);
-    c->ring_first = (c->ring_first + 1) & (c->ring_size - 1);
-    c->ring_count--;
+    assert(c->flight_count > 0);
+    c->flight_first++;
+    c->flight_count--;
     c->written -= c->written > 0 ? 1 : 0;
-}
-
-void smtp_client_pipeline_free(struct smtp_client *c)
-{
-    free(c->ring);
-    c->ring = NULL;
-    c->ring_size = c->ring_first = c->ring_count = c->written = 0;
+    if (c->flight_first > c->flight_count) { /* moves no more than were removed */
+        buf_consume(&c->flight, c->flight_first * sizeof(struct smtp_client_envelope));
+        c->flight_first = 0;
+    }
 }
 
 /* --- what is awaited -----------------------------------------------------------------------------
@@ -105,7 +92,7 @@ static bool is_outstanding(const struct smtp_client_envelope *e)
 
 bool smtp_client_is_handed_over(const struct smtp_client *c, const struct smtp_client_envelope *e)
 {
-    return e->is_end_queued && e->is_body_out && e->end_pos <= c->out_taken;
+    return e->is_body_out && e->end_pos <= c->out_taken;
 }
 
 enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c,
@@ -251,16 +238,15 @@ uint16_t smtp_client_depth(const struct smtp_client *c)
 
 uint32_t smtp_client_in_flight(const struct smtp_client *c)
 {
-    return c->ring_count;
+    return c->flight_count;
 }
 
 bool smtp_client_can_start(const struct smtp_client *c)
 {
     uint32_t mail_max = c->features.mail_max;
     return (c->state == SMTP_CLIENT_STATE_IDLE || c->state == SMTP_CLIENT_STATE_BUSY) &&
-           !smtp_client_has_event(c) && !c->no_reuse && !c->is_desynced &&
-           (mail_max == 0 || c->mails < mail_max || c->ring_count == 0) &&
-           c->ring_count < smtp_client_depth(c);
+           !smtp_client_has_event(c) && (!c->no_reuse || c->mails == 0) && !c->is_desynced &&
+           (mail_max == 0 || c->mails < mail_max) && c->flight_count < smtp_client_depth(c);
 }
 
 /* --- the writer ----------------------------------------------------------------------------------
@@ -317,7 +303,7 @@ static bool needs_reset(const struct smtp_client *c)
 
 static bool begin(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
 {
-    if (c->no_reuse || c->is_desynced ||
+    if ((c->no_reuse && !e->is_first) || c->is_desynced ||
         must_wait(c, (uint32_t)e->t.sender.len + MAIL_OVERHEAD_BYTES)) {
         return false;
     }
@@ -336,7 +322,8 @@ static bool begin(struct smtp_client *c, struct smtp_client_envelope *e, usec_t 
 static void want_body(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
 {
     e->has_body = true;
-    if (c->body_deadline == USEC_NEVER) {
+    e->is_body_out = e->is_chunk && e->t.size_bytes == 0;
+    if (c->body_deadline == USEC_NEVER && !e->is_body_out) {
         c->body_started = now;
         c->body_bytes = 0;
         c->body_deadline = now + c->config->data_xfer_timeout;
@@ -404,7 +391,7 @@ static void lose_without_memory(struct smtp_client *c)
 
 void smtp_client_write(struct smtp_client *c, usec_t now)
 {
-    while (c->written < c->ring_count && !c->is_ending) {
+    while (c->written < c->flight_count && !c->is_ending) {
         struct smtp_client_envelope *e = smtp_client_at(c, c->written);
         if ((!e->is_begun && !begin(c, e, now)) || !advance(c, e, now)) {
             break;
@@ -454,7 +441,7 @@ void smtp_client_consume(struct smtp_client *c, size_t bytes)
     uint64_t before = c->out_taken;
     buf_consume(&c->out, bytes);
     c->out_taken += bytes;
-    for (uint32_t i = 0; i < c->ring_count; i++) {
+    for (uint32_t i = 0; i < c->flight_count; i++) {
         struct smtp_client_envelope *e = smtp_client_at(c, i);
         if (e->is_begun && e->mail_pos > before && e->mail_pos <= c->out_taken) {
             e->mail_at = c->now;
@@ -471,7 +458,7 @@ void smtp_client_consume(struct smtp_client *c, size_t bytes)
 /* The oldest body that is not wholly handed over; NULL when there is none. */
 static struct smtp_client_envelope *body_under_way(const struct smtp_client *c)
 {
-    for (uint32_t i = 0; i < c->ring_count && i <= c->written; i++) {
+    for (uint32_t i = 0; i < c->flight_count && i <= c->written; i++) {
         struct smtp_client_envelope *e = smtp_client_at(c, i);
         if (e->has_body && !e->is_body_out && !e->is_broken) {
             return e;
@@ -489,7 +476,7 @@ static void count_body(struct smtp_client *c, uint64_t bytes, usec_t now)
         uint64_t of_this = e->is_chunk && bytes > left ? left : bytes;
         c->body_bytes += of_this;
         bytes -= of_this;
-        if (!e->is_chunk || of_this < left || !e->is_end_queued) {
+        if (!e->is_chunk || of_this < left) {
             return;
         }
         e->is_body_out = true;
@@ -522,7 +509,7 @@ void smtp_client_body_progress(struct smtp_client *c, size_t bytes, usec_t now)
 /* The transaction whose body was asked for last, if the shell still owes it. */
 static struct smtp_client_envelope *body_owed(const struct smtp_client *c)
 {
-    if (c->state != SMTP_CLIENT_STATE_BUSY || c->written >= c->ring_count) {
+    if (c->state != SMTP_CLIENT_STATE_BUSY || c->written >= c->flight_count) {
         return NULL; /* the session was lost while the last bytes were written */
     }
     struct smtp_client_envelope *e = smtp_client_at(c, c->written);
@@ -540,7 +527,6 @@ void smtp_client_body_sent(struct smtp_client *c, usec_t now)
     if (e->is_chunk) {
         e->is_end_queued = true;
         e->end_at = now;
-        count_body(c, 0, now);
     } else {
         e->is_body_out = true;
         c->body_deadline = USEC_NEVER;

@@ -56,6 +56,8 @@ static void refuse_unsent(struct smtp_client *c, const struct smtp_client_envelo
     done->can_reuse = !c->no_reuse;
     if (done->can_reuse) {
         smtp_client_push(c, SMTP_CLIENT_READY);
+    } else if (c->state == SMTP_CLIENT_STATE_IDLE) {
+        smtp_client_leave(c);
     }
 }
 
@@ -132,14 +134,14 @@ static void finish(struct smtp_client *c, bool is_sound, usec_t now)
     const struct smtp_client_envelope *e = smtp_client_at(c, 0);
     uint32_t mail_max = c->features.mail_max;
     bool can_reuse =
-        is_sound && !c->no_reuse && (mail_max == 0 || c->mails < mail_max || c->ring_count > 1);
+        is_sound && !c->no_reuse && (mail_max == 0 || c->mails < mail_max || c->flight_count > 1);
     struct smtp_client_event *done = smtp_client_push(c, SMTP_CLIENT_DONE);
     done->transaction = e->number;
     done->can_reuse = can_reuse;
     done->is_complete = true;
     c->no_reuse = c->no_reuse || !is_sound;
     smtp_client_pop(c);
-    const struct smtp_client_envelope *next = c->ring_count > 0 ? smtp_client_at(c, 0) : NULL;
+    const struct smtp_client_envelope *next = c->flight_count > 0 ? smtp_client_at(c, 0) : NULL;
     bool is_begun = next != NULL && next->is_begun;
     if (next == NULL && can_reuse) {
         smtp_client_idle(c);
@@ -314,7 +316,7 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
     if (e->undecided > 0) {
         decide_end(c, e);
     }
-    bool is_next_begun = c->ring_count > 1 && smtp_client_at(c, 1)->is_begun;
+    bool is_next_begun = c->flight_count > 1 && smtp_client_at(c, 1)->is_begun;
     if (e->is_chunk && r->code >= 400 && !is_next_begun && !is_early) {
         reset(c, now); /* the next one begun has its own RSET */
     } else {
@@ -337,7 +339,7 @@ void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t 
     bool is_early = has_more && c->unanswered <= 1;
     bool is_end = awaited == SMTP_CLIENT_AWAITS_END;
     if (awaited == SMTP_CLIENT_AWAITS_BODY ||
-        (is_end && !e->is_lone_dot && !smtp_client_is_handed_over(c, e))) {
+        (is_end && !e->is_lone_dot && !(e->is_end_queued && smtp_client_is_handed_over(c, e)))) {
         on_early_reply(c);
         return;
     }

@@ -236,7 +236,7 @@ static void test_deepest(void **state)
     assert_int_equal(b->count[SMTP_CLIENT_DONE], 3000);
     assert_int_equal(b->count[SMTP_CLIENT_REST], 3000);
     assert_int_equal(b->client.state, SMTP_CLIENT_STATE_IDLE);
-    assert_int_equal(b->client.ring_size, 0);
+    assert_int_equal(b->client.flight.capacity, 0);
     assert_true(b->client.out.capacity <= 512);
     assert_true(b->client.deadline == USEC_NEVER);
     smtp_client_fini(&b->client);

@@ -224,6 +224,13 @@ static void test_no_reuse(void **state)
     smtp_script_init(&s);
     RUN(&s, PIPELINED, "=start 1", ONE, GOOD, "<250 ok\n", "!REST ok 2.0.0 250 DOT", "!DONE close",
         "!CLOSED flush", ">QUIT\r\n");
+    /* such a server is good for one */
+    RUN(&s, "<220 mx\n", ">EHLO me\r\n", "<250 mx\r\n", "!READY", "=start 1",
+        ">MAIL FROM:<s@a>\r\n", "<250 ok\r\n", ">RCPT TO:<r0@b>\r\n", "<250 ok\r\n", ">DATA\r\n",
+        "<354 go\r\n", "!WANT_BODY", "=body x", ">.\r\n", "<250 ok\r\n", "!REST ok 2.0.0 250 DOT",
+        "!DONE close", "!CLOSED flush", ">QUIT\r\n");
+    RUN(&s, "<220 mx\n", ">EHLO me\r\n", "<250 mx\r\n", "!READY", "=start 1 utf8",
+        "!REST hard 5.6.7 0 MAIL unlessfinal", "!DONE close", "!CLOSED flush", ">QUIT\r\n");
     RUN(&s, PIPELINED, "=start 1", ONE, GOOD, "<421 4.3.2 down\r\n", "!REST soft 4.3.2 421 DOT",
         "!DONE close", "!CLOSED flush", ">QUIT\r\n");
     RUN(&s, "<220 mx\r\n", ">EHLO me\r\n", "<250-mx\r\n250 LIMITS MAILMAX=1\r\n", "!READY",
