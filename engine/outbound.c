@@ -504,6 +504,8 @@ bool outbound_drain(struct outbound *c)
             return false;
         }
     }
+    bool is_stuck = c->is_ready && list_is_empty(&c->started); /* nothing will free the core */
+    c->is_leaving = c->is_leaving || (is_stuck && !list_is_empty(&c->waiting));
     if (c->is_leaving && c->state != OUTBOUND_LEAVING) {
         send_all_again(c);
     }
