@@ -119,7 +119,6 @@ void entry_select(struct sched *s, struct sched_entry *e)
     shared_add(&e->job->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
-    destination_recount(s, e->destination);
 }
 
 static void uncount_recipients(struct sched *s, struct job *j, uint32_t count)
@@ -157,7 +156,6 @@ void entry_complete(struct sched *s, struct sched_entry *e)
     struct sched_destination *d = e->destination;
     list_remove(&e->in_peer);
     shared_sub(&d->in_flight, 1);
-    destination_recount(s, d);
     shared_sub(&j->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);
     uncount_recipients(s, j, e->count);

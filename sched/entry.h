@@ -48,7 +48,7 @@ void entry_free(struct sched *s, struct sched_entry *e);
 MUST_USE int entry_reserve(struct sched *s, struct sched_entry *e, uint32_t capacity);
 /* NEW -> WAITING, at the end of the peer and of its destination. */
 void entry_wait(struct sched *s, struct sched_entry *e, struct peer *p);
-/* WAITING -> BUSY */
+/* WAITING -> BUSY; the caller places it at once. */
 void entry_select(struct sched *s, struct sched_entry *e);
 /* A BUSY entry was reported and its feedback applied (5.9); e is freed. */
 void entry_complete(struct sched *s, struct sched_entry *e);

@@ -60,7 +60,7 @@ static void check_reuse(const struct flight_model *m, const struct sched_action 
 
 static struct flight *flight_of(struct flight_model *m, const struct sched_entry *e)
 {
-    for (unsigned i = 0; i < FLIGHTS; i++) {
+    for (unsigned i = 0; i < m->used; i++) {
         if (m->flights[i].entry == e) {
             return &m->flights[i];
         }
@@ -82,7 +82,10 @@ struct flight *flight_deliver(struct flight_model *m, const struct sched_action 
     *ret_is_back = f != NULL;
     if (f == NULL) {
         f = flight_of(m, NULL);
-        REQUIRE(f != NULL);
+        if (f == NULL) {
+            REQUIRE(m->used < FLIGHTS);
+            f = &m->flights[m->used++];
+        }
         *f = (struct flight){.entry = a->entry, .destination = a->destination};
         m->count++;
     } else {
@@ -128,6 +131,16 @@ void flight_close(struct flight_model *m, uint32_t connection)
     *c = (struct flight_connection){0};
 }
 
+/* What was tried is known for the servers of the moment only. */
+static bool is_listed(const struct sched_destination *d, unsigned host)
+{
+    bool is_found = d->server_count == 0 && host == NO_HOST;
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        is_found = is_found || d->servers[i].host->key[0] == host;
+    }
+    return is_found;
+}
+
 void flight_report(struct flight_model *m, struct flight *f, const struct sched_outcome *o,
                    usec_t now)
 {
@@ -140,7 +153,7 @@ void flight_report(struct flight_model *m, struct flight *f, const struct sched_
         if (o->is_out_of_step) {
             m->out_of_step[c->host] = now + 1;
         }
-        if (o->again && o->server_tried) {
+        if (o->again && o->server_tried && is_listed(f->destination, c->host)) {
             f->tried |= 1u << c->host;
         }
     }
@@ -159,7 +172,7 @@ void flight_resolved(struct flight_model *m, const struct sched_destination *d,
     for (uint32_t i = 0; i < hosts->count; i++) {
         known |= 1u << hosts->servers[i].key[0];
     }
-    for (unsigned i = 0; i < FLIGHTS; i++) {
+    for (unsigned i = 0; i < m->used; i++) {
         if (m->flights[i].destination == d) {
             m->flights[i].tried &= known;
         }
@@ -193,7 +206,7 @@ void flight_check_idle(const struct flight_model *m)
 {
     const struct sched *s = m->sched;
     const struct sched_config *config = &m->config;
-    for (unsigned i = 0; i < FLIGHTS; i++) {
+    for (unsigned i = 0; i < m->used; i++) {
         const struct flight *f = &m->flights[i];
         REQUIRE(f->entry == NULL || f->place != FLIGHT_DISPLACED || !could_open(m, f));
     }

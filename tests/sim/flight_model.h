@@ -53,6 +53,7 @@ struct flight_model {
     struct flight flights[FLIGHTS];
     usec_t out_of_step[HOSTS + 1]; /* when it was last; 0 never */
     unsigned count;                /* entries in flight */
+    unsigned used;                 /* flights from here on were never used */
     bool is_delayed; /* the last action was not a DELIVER: the next may have been decided before
                       * what happened since */
 };

@@ -355,8 +355,9 @@ static struct sched_outcome take_outcome(struct driver *d, const struct flight *
 
 static void report(struct driver *d, unsigned which)
 {
-    for (unsigned i = 0; i < FLIGHTS; i++) {
-        struct flight *f = &d->flights.flights[(which + i) % FLIGHTS];
+    unsigned used = d->flights.used;
+    for (unsigned i = 0; i < used; i++) {
+        struct flight *f = &d->flights.flights[(which + i) % used];
         if (f->entry == NULL || f->place == FLIGHT_DISPLACED) {
             continue;
         }

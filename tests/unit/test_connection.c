@@ -205,13 +205,85 @@ static void learned_concurrency_is_forgotten(void **state)
     bed_close(&b);
 }
 
+/* Two entries on one connection, of which one reports the loss: the slot is free after the other.
+ */
+static void a_lost_connection_goes_with_its_last_entry(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.process_limit = 1;
+    b.config.pipeline_depth = 4;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@aa");
+    bed_message(&b, 'B', "b@aa");
+    bed_message(&b, 'C', "c@aa");
+    (void)bed_select(&b);
+    struct sched_outcome o = {.feedback = SCHED_POSITIVE, .connection_open = true, .depth = 3};
+    bed_outcome(&b, 1, o);
+    assert_string_equal(bed_select(&b), "B aa b@aa");
+    assert_string_equal(bed_select(&b), "C aa c@aa");
+    assert_int_equal(b.deliveries[3].connection, 0);
+    assert_false(b.deliveries[3].is_new);
+    assert_string_equal(bed_queue(&b, "aa"), "6 1 0");
+    bed_message(&b, 'D', "d@bb");
+    bed_report(&b, 2, BED_OK);
+    /* It is not idle, and what is said of an idle one does not count. */
+    sched_connection_closed(b.sched, 0, b.now);
+    assert_string_equal(bed_select(&b), "none");
+    /* Whatever the last one says: the shell has lost it. */
+    bed_report_open(&b, 3);
+    assert_string_equal(bed_select(&b), "D bb d@bb");
+    assert_true(b.deliveries[4].is_new);
+    assert_string_equal(bed_log(&b), "finished A; finished B; finished C");
+    bed_close(&b);
+}
+
+/* Each report of one connection is one of feedback; the window counts the connection once. */
+static void the_window_counts_connections(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.pipeline_depth = 4;
+    b.config.initial_destination_concurrency = 1;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@aa");
+    bed_message(&b, 'B', "b@aa");
+    (void)bed_select(&b);
+    assert_string_equal(bed_select(&b), "none");
+    struct sched_outcome o = {.feedback = SCHED_NEUTRAL, .connection_open = true, .depth = 4};
+    bed_outcome(&b, 1, o);
+    (void)bed_select(&b);
+    bed_message(&b, 'C', "c@aa");
+    bed_message(&b, 'D', "d@aa");
+    (void)bed_select(&b);
+    (void)bed_select(&b);
+    bed_message(&b, 'E', "e@aa");
+    assert_string_equal(bed_queue(&b, "aa"), "1 1 1");
+    struct sched_destination_view v;
+    assert_true(sched_view_destination(b.sched, SLICE("aa"), &v));
+    assert_int_equal(v.in_flight, 3);
+    assert_int_equal(v.connections, 1);
+    bed_report_open(&b, 2);
+    assert_string_equal(bed_queue(&b, "aa"), "2 1 1");
+    /* The guard: a window as large as the busy ones and the initial concurrency together. */
+    bed_report_open(&b, 3);
+    assert_string_equal(bed_queue(&b, "aa"), "2 1 1");
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_latest_idle_first), cmocka_unit_test(making_room),
-        cmocka_unit_test(idle_too_long),         cmocka_unit_test(lost),
-        cmocka_unit_test(death_closes),          cmocka_unit_test(no_idling_with_the_dead),
-        cmocka_unit_test(no_idling_at_all),      cmocka_unit_test(learned_concurrency_is_forgotten),
+        cmocka_unit_test(the_latest_idle_first),
+        cmocka_unit_test(making_room),
+        cmocka_unit_test(idle_too_long),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(death_closes),
+        cmocka_unit_test(no_idling_with_the_dead),
+        cmocka_unit_test(no_idling_at_all),
+        cmocka_unit_test(learned_concurrency_is_forgotten),
+        cmocka_unit_test(a_lost_connection_goes_with_its_last_entry),
+        cmocka_unit_test(the_window_counts_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
