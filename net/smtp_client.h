@@ -199,6 +199,9 @@ struct smtp_client {
     uint32_t unacked_bytes; /* of their RSET, MAIL and RCPT commands */
     uint64_t out_taken;     /* bytes consumed from out since the connection began */
 
+    /* enhanced codes of the last message that was carried alone; see is_shifted */
+    struct outcome_status mail_status, rcpt_status, end_status;
+
     struct smtp_pace pace;
     usec_t now;      /* of the latest call that told it */
     usec_t deadline; /* of the state; see smtp_client_deadline */
