@@ -16,11 +16,12 @@
  *     read what is left first, then smtp_client_io_error; the deadline passed: smtp_client_timeout;
  *   - SMTP_CLIENT_CLOSED is the last event: flush out if `flush` says so, close the socket.
  *
- * Several transactions may be in flight: start another whenever smtp_client_can_start says so. When
- * WANT_BODY is taken, what stands in out belongs before that body, and the core puts nothing behind
- * it until smtp_client_body_sent. That may be called as soon as the shell has queued the body, so
- * that one writev can carry commands, body, next commands and even next bodies: the shell notes
- * out.len at each WANT_BODY and keeps that order.
+ * Several transactions may be in flight: whenever no event is left, and while something waits and
+ * smtp_client_can_start says so, start another. When WANT_BODY is taken, what stands in out belongs
+ * before that body, and the core puts nothing behind it until smtp_client_body_sent. That may be
+ * called, once no event is left, as soon as the shell has queued the body, so that one writev can
+ * carry commands, body, next commands and even next bodies: the shell notes out.len at each
+ * WANT_BODY and keeps that order. With CLOSED all bodies still queued are void.
  *
  * Deviations from Postfix, for safety: a protocol error (garbage, a reply of the wrong class, a
  * reply nobody asked for) defers with 4.5.0 and closes, it never bounces; a 5yz before MAIL is a
@@ -198,6 +199,9 @@ struct smtp_client {
     uint32_t unanswered;    /* commands queued, their replies not read */
     uint32_t unacked_bytes; /* of their RSET, MAIL and RCPT commands */
     uint64_t out_taken;     /* bytes consumed from out since the connection began */
+
+    /* enhanced codes of the last message that was carried alone; see is_shifted */
+    struct outcome_status mail_status, rcpt_status, end_status;
 
     struct smtp_pace pace;
     usec_t now;      /* of the latest call that told it */

@@ -202,6 +202,9 @@ static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
         return;
     }
     e->is_mail_answered = true;
+    if (!e->has_reset) {
+        c->mail_status = c->reply.status;
+    }
     e->is_mail_accepted = c->reply.code < 300;
     if (!e->is_mail_accepted && e->undecided > 0) {
         decide_rest(c, OUTCOME_STAGE_MAIL);
@@ -211,6 +214,9 @@ static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 static void on_rcpt(struct smtp_client *c, struct smtp_client_envelope *e)
 {
     uint32_t index = e->rcpt_answered++;
+    if (!e->has_reset && c->reply.code < 300) {
+        c->rcpt_status = c->reply.status;
+    }
     if (c->reply.code < 300) {
         e->accepted += e->is_mail_accepted ? 1 : 0;
         return;
@@ -282,9 +288,24 @@ static void on_early_reply(struct smtp_client *c)
     smtp_client_lose(c);
 }
 
+/* Whether the 2yz just read to BDAT looks like an answer to MAIL or RCPT. One reply too many shifts
+ * all those behind it, and nothing in a stream of BDAT stops that: a message would be delivered by
+ * the answer to its recipient. Enhanced codes tell: 2.1.5 is for a recipient, 2.6.0 or 2.0.0 for a
+ * message. What this server says where was seen when a message was alone. */
+static bool is_shifted(const struct smtp_client *c, const struct smtp_client_envelope *e)
+{
+    const char *status = c->reply.status.text;
+    return e->has_reset && c->end_status.text[0] != '\0' &&
+           strcmp(status, c->end_status.text) != 0 &&
+           (strcmp(status, c->rcpt_status.text) == 0 || strcmp(status, c->mail_status.text) == 0);
+}
+
 static void decide_end(struct smtp_client *c, struct smtp_client_envelope *e)
 {
     const struct smtp_reply *r = &c->reply;
+    if (r->code < 300 && !e->has_reset && c->flight_count == 1) {
+        c->end_status = r->status;
+    }
     if (r->code >= 400) {
         decide_rest(c, OUTCOME_STAGE_DOT);
         return;
@@ -308,7 +329,8 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
         finish(c, !is_early && r->code / 100 != 3 && e->end_pos <= c->out_taken, now);
         return;
     }
-    if (r->code / 100 == 3) {
+    if (r->code / 100 == 3 || (r->code < 300 && is_shifted(c, e))) {
+        e->is_data_answered = false; /* so that what is said of it is right */
         smtp_client_protocol_error(c, NULL);
         return;
     }

@@ -19,7 +19,7 @@ void smtp_pace_reply(struct smtp_pace *p, usec_t took)
 static uint16_t useful_depth(const struct smtp_pace *p)
 {
     usec_t trip = p->round_trip == USEC_NEVER ? 0 : p->round_trip;
-    if (p->interval <= trip / DEPTH_MAX) {
+    if (p->interval <= 0 || p->interval <= trip / DEPTH_MAX) {
         return DEPTH_MAX;
     }
     usec_t tenths = trip * 10 - p->interval;

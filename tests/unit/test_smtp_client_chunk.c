@@ -172,6 +172,34 @@ static void test_protocol_errors(void **state)
         ">QUIT\r\n");
 }
 
+#define CODES3 "<250 2.1.0 ok\r\n250 2.1.5 ok\r\n250 2.6.0 queued\r\n"
+
+/* One reply too many in a stream: the next message is not delivered by the answer to its
+ * recipient. */
+static void test_shifted(void **state)
+{
+    (void)state;
+    struct smtp_script s;
+    script_init(&s, 3);
+#define ALONE FIRST, CODES3, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY"
+    RUN(&s, CHUNKED, ALONE, ONE("1"), "=body hi\r\n", NEXT("2"), "=body hi\r\n", CODES3,
+        "!1 REST ok 2.6.0 250 DOT", "!1 DONE reuse", "!READY",
+        "<250 2.6.0 queued again\r\n250 2.0.0 reset\r\n250 2.1.0 ok\r\n250 2.1.5 ok\r\n",
+        "!2 REST soft 4.5.0 250 DOT site amb proto", "!2 DONE lost", "!CLOSED");
+    /* a server that says the same everywhere cannot be caught so, and is not suspected */
+    RUN(&s, CHUNKED, FIRST, "<250 2.0.0 a\r\n250 2.0.0 b\r\n250 2.0.0 c\r\n",
+        "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY", ONE("1"), "=body hi\r\n", NEXT("2"),
+        "=body hi\r\n", "<250 2.0.0 a\r\n250 2.0.0 b\r\n250 2.0.0 c\r\n",
+        "!1 REST ok 2.0.0 250 DOT", "!1 DONE reuse", "!READY",
+        "<250 2.0.0 r\r\n250 2.0.0 a\r\n250 2.0.0 b\r\n250 2.0.0 c\r\n", "!2 REST ok 2.0.0 250 DOT",
+        "!2 DONE reuse", "!READY");
+    /* nor one that varies what it says of a message */
+    RUN(&s, CHUNKED, ALONE, ONE("1"), "=body hi\r\n", NEXT("2"), "=body hi\r\n", CODES3,
+        "!1 REST ok 2.6.0 250 DOT", "!1 DONE reuse", "!READY",
+        "<250 2.0.0 r\r\n250 2.1.0 a\r\n250 2.1.5 b\r\n250 2.3.0 c\r\n", "!2 REST ok 2.3.0 250 DOT",
+        "!2 DONE reuse", "!READY");
+}
+
 /* Success needs the last byte of the chunk handed over, and only refusals may come before. */
 static void test_early_reply(void **state)
 {
@@ -280,8 +308,9 @@ int main(void)
         cmocka_unit_test(test_one_at_a_time), cmocka_unit_test(test_stream),
         cmocka_unit_test(test_refused),       cmocka_unit_test(test_lost),
         cmocka_unit_test(test_said_421),      cmocka_unit_test(test_protocol_errors),
-        cmocka_unit_test(test_early_reply),   cmocka_unit_test(test_queued_bodies),
-        cmocka_unit_test(test_chunk_wait),    cmocka_unit_test(test_body_failed),
+        cmocka_unit_test(test_shifted),       cmocka_unit_test(test_early_reply),
+        cmocka_unit_test(test_queued_bodies), cmocka_unit_test(test_chunk_wait),
+        cmocka_unit_test(test_body_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
