@@ -100,10 +100,8 @@ static void remember_failure(struct sts_fetcher *f, const struct fetch *t, usec_
 static void answer(struct sts_fetcher *f, struct sts_question *q, const struct sts_entry *entry)
 {
     q->has_policy = false;
-    if (entry != NULL && entry->id.len <= MTA_STS_ID_MAX) {
-        q->text = malloc(entry->policy.text.len + 1);
-    }
-    if (q->text != NULL) {
+    if (entry != NULL && entry->id.len <= MTA_STS_ID_MAX &&
+        (q->text = malloc(entry->policy.text.len + 1)) != NULL) {
         memcpy(q->text, entry->policy.text.data, entry->policy.text.len);
         memcpy(q->answer_id, entry->id.data, entry->id.len);
         q->policy = entry->policy;
