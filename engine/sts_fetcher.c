@@ -100,10 +100,8 @@ static void remember_failure(struct sts_fetcher *f, const struct fetch *t, usec_
 static void answer(struct sts_fetcher *f, struct sts_question *q, const struct sts_entry *entry)
 {
     q->has_policy = false;
-    if (entry != NULL && entry->id.len <= MTA_STS_ID_MAX) {
-        q->text = malloc(entry->policy.text.len + 1);
-    }
-    if (q->text != NULL) {
+    if (entry != NULL && entry->id.len <= MTA_STS_ID_MAX &&
+        (q->text = malloc(entry->policy.text.len + 1)) != NULL) {
         memcpy(q->text, entry->policy.text.data, entry->policy.text.len);
         memcpy(q->answer_id, entry->id.data, entry->id.len);
         q->policy = entry->policy;
@@ -147,12 +145,10 @@ static void fetch_failed(struct sts_fetcher *f, struct fetch *t, const char *why
 /* --- fetching ----------------------------------------------------------------------------------
  */
 
-/* A policy's host may be where a mail host may be: not this machine or its network's services. */
-static bool is_address_allowed(const struct sts_fetcher *f, const struct ip *ip)
+bool sts_fetcher_may_ask(const struct ip *ip, bool allow_loopback)
 {
     enum ip_scope scope = ip_scope(ip);
-    return scope == IP_PUBLIC ||
-           (f->engine->config->allow_loopback && (scope == IP_LOOPBACK || scope == IP_PRIVATE));
+    return scope == IP_PUBLIC || (allow_loopback && (scope == IP_LOOPBACK || scope == IP_PRIVATE));
 }
 
 /* "+mta-sts.example.com:443:192.0.2.1,[2001:db8::1]"; false: no address, or no memory */
@@ -165,7 +161,7 @@ static bool pin_addresses(const struct sts_fetcher *f, struct fetch *t)
     for (uint32_t i = 0; i < t->address_count; i++) {
         char ip[IP_TEXT_MAX];
         bool is_v6 = t->addresses[i].family == 6;
-        if (is_address_allowed(f, &t->addresses[i])) {
+        if (sts_fetcher_may_ask(&t->addresses[i], f->engine->config->allow_loopback)) {
             buf_printf(&text, "%s%s%s%s", count++ == 0 ? "" : ",", is_v6 ? "[" : "",
                        ip_text(&t->addresses[i], ip), is_v6 ? "]" : "");
         }

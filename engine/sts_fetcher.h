@@ -44,6 +44,11 @@ struct sts_question {
     char *text; /* owned */
 };
 
+/* Whether a policy's host may have this address: one that a stranger may choose for a server, so
+ * not this machine, its network's services or a cloud's metadata. allow_loopback: the
+ * configuration's; loopback and private ones too. */
+MUST_USE bool sts_fetcher_may_ask(const struct ip *ip, bool allow_loopback);
+
 void sts_question_free(struct sts_question *q); /* accepts NULL */
 
 /* errors: -ENOMEM, -errno */

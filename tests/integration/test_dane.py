@@ -8,7 +8,7 @@ from support.certificates import Authority
 from support.client import message, submit
 from support.peer import Peer
 
-pytestmark = pytest.mark.skipif(not dnssec.is_usable(), reason='needs nsd, unbound and ldnsutils')
+pytestmark = pytest.mark.skipif(not dnssec.is_usable(), reason='needs unbound and ldnsutils')
 
 ZONE = 'signed.test'
 OFFERS = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250-peer.test\nsend 250 STARTTLS\n'

@@ -1,6 +1,5 @@
-"""A signed zone on loopback: ldns signs it, nsd gives it out, unbound validates it by an anchor of
-its own and is what the daemon under test asks."""
-import glob
+"""A signed zone on loopback: ldns signs it; unbound, which the daemon under test asks, has it from a
+file as if from a server, and validates it by an anchor of its own."""
 import os
 import shutil
 import subprocess
@@ -12,9 +11,12 @@ from support.address import free_port_of_both
 from support.wait import until
 
 
+def path_of(program):
+    return shutil.which(program, path='/usr/sbin:/usr/bin:/sbin:/bin')
+
+
 def is_usable():
-    return all(shutil.which(name, path='/usr/sbin:/usr/bin:/sbin:/bin')
-               for name in ('nsd', 'unbound', 'ldns-keygen', 'ldns-signzone'))
+    return all(map(path_of, ('unbound', 'ldns-keygen', 'ldns-signzone')))
 
 
 def answers(port, name, kind):
@@ -32,12 +34,10 @@ class SignedZone:
 
     def __init__(self, folder, name, records, spoil=None, plain=None):
         self.folder, self.name = folder, name
-        self.processes = []
-        self.authority, self.port = free_port_of_both(), free_port_of_both()
+        self.port = free_port_of_both()
         zones = {name: self.sign(records, spoil)}
         for other, lines in (plain or {}).items():
             zones[other] = self.write(f'{other}.zone', self.zone_text(other, lines))
-        self.serve(zones)
         self.resolve(zones)
         for other in zones:
             until(lambda other=other: answers(self.port, other, 'SOA'), f'an answer about {other}')
@@ -47,9 +47,8 @@ class SignedZone:
         return f'127.0.0.1:{self.port}'
 
     def close(self):
-        for process in self.processes:
-            process.kill()
-            process.wait()
+        self.process.kill()
+        self.process.wait()
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
@@ -73,25 +72,8 @@ class SignedZone:
         run('ldns-signzone', '-f', 'signed', zone, key)
         with open(os.path.join(self.folder, 'signed'), encoding='ascii') as file:
             lines = [spoil(line) if spoil else line for line in file]
-        shutil.copy(glob.glob(os.path.join(self.folder, key + '.key'))[0],
-                    os.path.join(self.folder, 'anchor'))
+        shutil.copy(os.path.join(self.folder, f'{key}.key'), os.path.join(self.folder, 'anchor'))
         return self.write('served', ''.join(lines))
-
-    def start(self, program, *arguments):
-        with open(os.path.join(self.folder, f'{program}.log'), 'wb') as log:
-            path = shutil.which(program, path='/usr/sbin:/usr/bin:/sbin:/bin')
-            self.processes.append(subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL,
-                                                   stdout=log, stderr=log, cwd=self.folder))
-
-    def serve(self, zones):
-        text = (f'server:\n  ip-address: 127.0.0.1@{self.authority}\n  database: ""\n'
-                f'  zonesdir: "{self.folder}"\n  username: ""\n  chroot: ""\n  pidfile: ""\n'
-                f'  xfrdfile: "{self.folder}/xfrd"\n  zonelistfile: "{self.folder}/zonelist"\n'
-                f'  xfrdir: "{self.folder}"\n  server-count: 1\n'
-                'remote-control:\n  control-enable: no\n')
-        for name, path in zones.items():
-            text += f'zone:\n  name: "{name}"\n  zonefile: "{path}"\n'
-        self.start('nsd', '-d', '-c', self.write('nsd.conf', text))
 
     def resolve(self, zones):
         text = ('server:\n  interface: 127.0.0.1\n'
@@ -103,5 +85,9 @@ class SignedZone:
                 '  local-zone: "test." nodefault\n  so-reuseport: no\n'
                 'remote-control:\n  control-enable: no\n')
         for name in zones:
-            text += f'stub-zone:\n  name: "{name}"\n  stub-addr: 127.0.0.1@{self.authority}\n'
-        self.start('unbound', '-d', '-c', self.write('unbound.conf', text))
+            text += (f'auth-zone:\n  name: "{name}"\n  zonefile: "{zones[name]}"\n'
+                     '  for-downstream: no\n  for-upstream: yes\n  fallback-enabled: no\n')
+        with open(os.path.join(self.folder, 'unbound.log'), 'wb') as log:
+            self.process = subprocess.Popen(
+                [path_of('unbound'), '-d', '-c', self.write('unbound.conf', text)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
