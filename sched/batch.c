@@ -14,8 +14,10 @@
 #include <string.h>
 
 #define STACK_SCRATCH 1024 /* bytes; enough for a few recipients, which is most mail */
+#define LOOK_AHEAD    8    /* destinations */
 
 struct item {
+    uint64_t key;      /* the name's first bytes, so that most comparisons end here */
     struct slice name; /* of the destination */
     struct slice address;
     uint32_t domain_at; /* position of the last '@' in the address, or its length */
@@ -26,6 +28,7 @@ struct item {
 /* Items of one destination. */
 struct run {
     const struct item *items;
+    uint64_t hash; /* of the name */
     uint32_t count;
     struct sched_destination *destination;
     struct peer *peer;           /* NULL: the destination is dead */
@@ -74,8 +77,21 @@ static int compare_domains(const struct item *a, const struct item *b)
     return x.len < y.len ? -1 : x.len > y.len;
 }
 
+/* In the order of the names, as far as they reach. */
+static uint64_t key_of(struct slice name)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < sizeof(key); i++) {
+        key = key << 8 | (i < name.len ? (unsigned char)name.data[i] : 0);
+    }
+    return key;
+}
+
 static int compare(const struct item *a, const struct item *b)
 {
+    if (a->key != b->key) {
+        return a->key < b->key ? -1 : 1;
+    }
     int order = compare_bytes(a->name, b->name);
     if (order == 0) {
         order = compare_domains(a, b);
@@ -146,6 +162,7 @@ static void fill_items(const struct sched *s, struct batch *b, const struct sche
             item->nexthop_at = item->domain_at + 1;
             names += item->name.len;
         }
+        item->key = key_of(item->name);
     }
 }
 
@@ -178,7 +195,11 @@ static void prepare(const struct sched *s, struct batch *b, char *scratch,
             continue;
         }
         struct run *run = &b->runs[b->run_count++];
-        *run = (struct run){.items = &b->items[i], .count = 1};
+        *run = (struct run){
+            .items = &b->items[i],
+            .hash = destination_hash(s, b->items[i].name),
+            .count = 1,
+        };
         list_init(&run->entries);
     }
 }
@@ -233,11 +254,13 @@ static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
 static int stage_run(struct sched *s, struct job *j, struct run *run)
 {
     uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
-    struct sched_destination *d = destination_obtain(s, run->items->name, run->items->nexthop_at);
+    struct sched_destination *d =
+        destination_obtain(s, run->items->name, run->hash, run->items->nexthop_at);
     if (d == NULL) {
         return -ENOMEM;
     }
     run->destination = d;
+    __builtin_prefetch(d->todo.prev, 1); /* what the new entry is linked behind */
     if (destination_is_dead(d)) {
         return stage_entries(s, j, run, 0, 0);
     }
@@ -284,11 +307,23 @@ static void mark_peers(struct job *j, bool is_marked)
     }
 }
 
+/* The destinations of a large batch lie anywhere in memory: have a few on the way. */
+static void look_ahead(const struct sched *s, const struct batch *b, uint32_t at)
+{
+    if (b->run_count - at > 2 * LOOK_AHEAD) {
+        destination_expect(s, b->runs[at + 2 * LOOK_AHEAD].hash, false);
+    }
+    if (b->run_count - at > LOOK_AHEAD) {
+        destination_expect(s, b->runs[at + LOOK_AHEAD].hash, true);
+    }
+}
+
 static int stage(struct sched *s, struct job *j, struct batch *b)
 {
     int err = 0;
     mark_peers(j, true);
     for (uint32_t i = 0; i < b->run_count && err == 0; i++) {
+        look_ahead(s, b, i);
         err = stage_run(s, j, &b->runs[i]);
     }
     mark_peers(j, false);
