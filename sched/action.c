@@ -33,18 +33,18 @@ void action_cancel(struct pending *p)
 
 static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched_action *ret)
 {
-    ret->message_id = e->job->id;
-    ret->handle = e->job->handle;
-    ret->destination = e->destination;
+    ret->message_id = entry_job(e)->id;
+    ret->handle = entry_job(e)->handle;
+    ret->destination = entry_destination(e);
     if (ret->kind == SCHED_DELIVER) {
         ret->entry = e;
         ret->connection = e->connection;
         ret->connection_is_new = s->connections[e->connection].is_new;
-        ret->hosts = s->held_hosts != NULL ? s->held_hosts : e->destination->hosts;
+        ret->hosts = s->held_hosts != NULL ? s->held_hosts : ret->destination->hosts;
         s->undelivered = NULL;
         return;
     }
-    ret->indexes = e->indexes;
+    ret->indexes = entry_indexes(e);
     ret->index_count = e->count;
     ret->reason = &e->reason->text;
     s->spent = e;

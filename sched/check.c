@@ -54,7 +54,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_WAITING && e->place.kind == SCHED_NONE);
-        HOLD_TRUE(e->destination == d && e->peer->destination == d);
+        HOLD_TRUE(entry_destination(e) == d);
         waiting++;
     }
     list_foreach(c, &d->idle, const struct connection, in_destination)
@@ -84,11 +84,11 @@ static int check_peers(const struct job *j, struct sched_fault *ret)
     uint32_t waiting = 0, entries = 0, recipients = 0;
     list_foreach(p, &j->peers, const struct peer, link)
     {
-        HOLD_TRUE(p->job == j && p->entries > 0);
+        HOLD_TRUE(p->job == j && p->entries > 0 && p->held > p->entries);
         entries += p->entries;
-        list_foreach(e, &p->waiting, const struct sched_entry, in_peer)
-        {
-            HOLD_TRUE(e->state == ENTRY_WAITING && e->peer == p && e->job == j);
+        for (const struct sched_entry *e = entry_queue_first(&p->waiting); e != NULL;
+             e = entry_queue_next(&p->waiting, e)) {
+            HOLD_TRUE(e->state == ENTRY_WAITING && e->peer == p);
             HOLD_TRUE(e->count > 0 && e->count <= e->capacity);
             waiting++;
             recipients += e->count;
@@ -242,7 +242,7 @@ static int check_connections(const struct sched *s, struct sched_fault *ret)
         busy += c->state == CONNECTION_BUSY;
         if (c->entry != NULL) {
             HOLD_TRUE(c->entry->state == ENTRY_BUSY && c->entry->connection == (uint32_t)i);
-            HOLD_TRUE(c->entry->destination == c->destination);
+            HOLD_TRUE(entry_destination(c->entry) == c->destination);
             recipients += c->entry->count;
         }
     }

@@ -81,7 +81,7 @@ static void make_room(struct sched *s)
 
 void connection_place(struct sched *s, struct sched_entry *e)
 {
-    struct sched_destination *d = e->destination;
+    struct sched_destination *d = entry_destination(e);
     struct connection *c;
     if (!list_is_empty(&d->idle)) {
         c = list_first(&d->idle, struct connection, in_destination);

@@ -105,7 +105,7 @@ static void drop_hosts(struct sched *s, struct sched_destination *d)
         return;
     }
     bool is_held =
-        s->undelivered != NULL && s->undelivered->destination == d && s->held_hosts == NULL;
+        s->undelivered != NULL && entry_destination(s->undelivered) == d && s->held_hosts == NULL;
     if (is_held) {
         s->held_hosts = d->hosts;
     } else {
