@@ -1,4 +1,4 @@
-#include "tests/sim/sched_work.h"
+#include "tests/sim/sched_oracle.h"
 
 #include "sched/transport.h"
 
@@ -22,7 +22,7 @@ static bool is_barred(const struct sched *s)
     return s->hold || (s->config.transport_rate_delay > 0 && s->rate != RATE_FREE);
 }
 
-bool sched_work_is_ready(const struct sched *s)
+bool sched_oracle_has_work(const struct sched *s)
 {
     if (is_barred(s)) {
         return false;
@@ -38,4 +38,27 @@ bool sched_work_is_ready(const struct sched *s)
         }
     }
     return false;
+}
+
+struct job *sched_oracle_candidate(const struct sched *s, const struct job *owner)
+{
+    int max_slots = (owner->read_entries - owner->selected_entries + owner->slots_available) /
+                    s->config.delivery_slot_cost;
+    struct job *best = NULL;
+    double best_score = 0;
+    for (struct job *j = job_next(s, owner); max_slots > 0 && j != NULL; j = job_next(s, j)) {
+        if (!list_is_empty(&j->children) || job_is_blocked(s, j)) {
+            continue;
+        }
+        double age = (double)(s->now / USEC_PER_SEC - j->queued_time / USEC_PER_SEC + 1);
+        double score = age / (double)job_total(j);
+        if (job_need(j) > 0 && job_need(j) <= max_slots && score > best_score) {
+            best_score = score;
+            best = j;
+        }
+        if (age <= best_score && j->level == 0) {
+            break;
+        }
+    }
+    return best;
 }
