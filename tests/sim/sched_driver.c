@@ -13,7 +13,7 @@
 #define RECIPIENTS  24
 #define CONNECTIONS 16
 #define DOMAINS     6
-#define WIDE        20 /* addresses of a message to everyone */
+#define WIDE        24 /* addresses of a message to everyone */
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
@@ -190,11 +190,13 @@ static void submit(struct driver *d)
     static const struct {
         const char *address, *nexthop;
     } to[WIDE] = {
-        {"u@d0", "d0"},           {"Ab@d1", "d1"},          {"u@d2", "d2"},   {"v@d3", "d3"},
-        {"w@d4", "d4"},           {"x@d5", "d5"},           {"nobody", "d0"}, {"u@D0", "d0"},
-        {"u@d0.e", "d0"},         {"b@d1", "d1"},           {"u@d6", "d6"},   {"u@d7", "d7"},
-        {"u@long.d8", "long.d8"}, {"u@long.d9", "long.d9"}, {"u@d10", "d10"}, {"u@d11", "d11"},
-        {"u@d12", "d12"},         {"u@d13", "d13"},         {"u@d14", "d14"}, {"u@d15", "d15"}};
+        {"u@d0", "d0"},         {"Ab@d1", "d1"},        {"u@d2", "d2"},   {"v@d3", "d3"},
+        {"w@d4", "d4"},         {"x@d5", "d5"},         {"nobody", "d0"}, {"u@D0", "d0"},
+        {"u@d0.e", "d0"},       {"b@d1", "d1"},         {"u@d6", "d6"},   {"u@d7", "d7"},
+        {"u@far.d8", "far.d8"}, {"u@far.d9", "far.d9"}, {"u@d10", "d10"}, {"u@d11", "d11"},
+        {"u@d12", "d12"},       {"u@d13", "d13"},       {"u@d14", "d14"}, {"u@d15", "d15"},
+        {"u@d16", "d16"},       {"u@d17", "d17"},       {"u@d18", "d18"}, {"u@d19", "d19"},
+    };
     uint64_t id = d->next_id;
     struct message *m = message_of(d, id);
     if (m->is_active) {
@@ -203,7 +205,7 @@ static void submit(struct driver *d)
     *m = (struct message){.count = take(d, RECIPIENTS)};
     unsigned number = take(d, 256), domains = number < 252 ? 1 + number % DOMAINS : WIDE;
     for (uint32_t i = 0; i < m->count; i++) {
-        unsigned which = take(d, domains);
+        unsigned which = number == UINT8_MAX ? i % WIDE : take(d, domains);
         m->recipients[i] =
             (struct sched_recipient){slice_of(to[which].address), slice_of(to[which].nexthop), i};
     }
