@@ -192,7 +192,7 @@ static void submit(struct driver *d)
     } to[WIDE] = {
         {"u@d0", "d0"},         {"Ab@d1", "d1"},        {"u@d2", "d2"},   {"v@d3", "d3"},
         {"w@d4", "d4"},         {"x@d5", "d5"},         {"nobody", "d0"}, {"u@D0", "d0"},
-        {"u@d0.e", "d0"},       {"b@d1", "d1"},         {"u@d6", "d6"},   {"u@d7", "d7"},
+        {"u@d0.e", "d0"},       {"b@e1", "d1"},         {"u@d6", "d6"},   {"u@d7", "d7"},
         {"u@far.d8", "far.d8"}, {"u@far.d9", "far.d9"}, {"u@d10", "d10"}, {"u@d11", "d11"},
         {"u@d12", "d12"},       {"u@d13", "d13"},       {"u@d14", "d14"}, {"u@d15", "d15"},
         {"u@d16", "d16"},       {"u@d17", "d17"},       {"u@d18", "d18"}, {"u@d19", "d19"},
@@ -331,7 +331,8 @@ static void pull(struct driver *d, unsigned most)
 
 static void report(struct driver *d, unsigned which)
 {
-    static const struct sched_reason reasons[] = {{"4.4.1", "refused"}, {"x", ""}};
+    static const struct sched_reason reasons[] = {
+        {"4.4.1", "refused"}, {"x", ""}, {"4.4444.1", "status too long"}};
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         struct connection_model *c = &d->connections[(which + i) % CONNECTIONS];
         if (c->entry == NULL) {
@@ -345,7 +346,7 @@ static void report(struct driver *d, unsigned which)
                                    : SCHED_POSITIVE,
             .has_deferred = kind % 2 == 0,
             .connection_open = take(d, 2) == 0,
-            .reason = kind == 0 ? NULL : &reasons[kind % 2],
+            .reason = kind == 0 ? NULL : &reasons[which % 3],
         };
         uint32_t count;
         const uint32_t *indexes = sched_entry_indexes(c->entry, &count);
@@ -540,9 +541,9 @@ static void abandon(struct driver *d)
         report(d, 0);
         check(d);
     }
-    /* One may be selected whose DELIVER was not pulled. */
+    /* One may be selected whose DELIVER was not pulled; other actions are left. */
     struct sched_action a;
-    while (sched_pull_pending(d->sched, &a, d->now)) {
+    while (d->sched->undelivered != NULL && sched_pull_pending(d->sched, &a, d->now)) {
         act(d, &a);
     }
     while (d->busy > 0) {
