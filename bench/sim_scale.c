@@ -13,6 +13,11 @@
 #define NAME_BYTES   40
 #define MOST         5000    /* recipients read at once */
 #define DISTINCT_MAX 1000000 /* the largest size when all differ */
+/* What is weighed to tell a recipient from its job: so many recipients that all are in memory, at a
+ * destination each, of so few that these do not count. */
+#define WEIGHED_JOBS         100000
+#define WEIGHED_RECIPIENTS   10
+#define WEIGHED_DESTINATIONS 64
 
 /* A message of the benchmark; the handle of its job. */
 struct message {
@@ -23,7 +28,8 @@ struct message {
 struct scale {
     long jobs, destinations, in_flight, rounds, fixed_size;
     bool is_json, are_sizes_distinct;
-    size_t allocated; /* bytes asked of the host and not given back */
+    bool is_round_robin; /* recipients go to one destination after another, not to any */
+    size_t allocated;    /* bytes asked of the host and not given back */
     uint64_t random, next_id;
     char (*names)[NAME_BYTES];
     struct message *messages;  /* jobs */
@@ -40,9 +46,9 @@ struct scale {
 struct result {
     double operations_per_second; /* selections and reports, the reading between them included */
     double submits_per_second;
-    double bytes_per_job;
-    double recipients_in_core; /* a job */
-    double reads;              /* a selection */
+    double bytes_per_queued_job; /* of this queue, with its destinations */
+    double recipients_in_core;   /* a job */
+    double reads;                /* a selection */
 };
 
 /* The size in front of each object; 16 bytes keep the alignment. */
@@ -105,7 +111,8 @@ static struct sched_message next_part(struct scale *s, struct message *m, uint32
     uint32_t count = left < limit ? left : limit;
     count = count < MOST ? count : MOST;
     for (uint32_t i = 0; i < count; i++) {
-        const char *name = s->names[next_random(s) % (uint64_t)s->destinations];
+        uint64_t which = s->is_round_robin ? m->id + i : next_random(s);
+        const char *name = s->names[which % (uint64_t)s->destinations];
         s->recipients[i] =
             (struct sched_recipient){slice_of(name), slice_of(name + 2), m->read + i};
     }
@@ -261,55 +268,95 @@ static void finish(struct scale *s)
     free(s->finished);
 }
 
+/* The queue, which came in within ten seconds; the bytes that a job takes. */
+static double fill(struct scale *s)
+{
+    size_t before = s->allocated;
+    for (long i = 0; i < s->jobs; i++) {
+        s->now = i * 10 * USEC_PER_SEC / s->jobs;
+        submit(s);
+    }
+    return (double)(s->allocated - before) / (double)s->jobs;
+}
+
 static bool measure(struct scale s, struct result *ret)
 {
     s.random = 88172645463325252u;
     if (!prepare(&s)) {
         return false;
     }
-    size_t before = s.allocated;
-    for (long i = 0; i < s.jobs; i++) {
-        s.now = i * 10 * USEC_PER_SEC / s.jobs; /* the queue came in within ten seconds */
-        submit(&s);
-    }
+    ret->bytes_per_queued_job = fill(&s);
     struct sched_counters c;
     sched_view_counters(s.sched, &c);
-    ret->bytes_per_job = (double)(s.allocated - before) / (double)s.jobs;
     ret->recipients_in_core = (double)c.recipients_in_core / (double)s.jobs;
     bool is_done = run(&s, ret);
     finish(&s);
     return is_done;
 }
 
-static void print(const struct scale *s, const struct result *r, const struct result *distinct)
+static bool weigh(long recipients, double *ret_bytes)
+{
+    struct scale s = {.jobs = WEIGHED_JOBS,
+                      .destinations = WEIGHED_DESTINATIONS,
+                      .in_flight = 1,
+                      .fixed_size = recipients,
+                      .is_round_robin = true};
+    if (!prepare(&s)) {
+        return false;
+    }
+    *ret_bytes = fill(&s);
+    finish(&s);
+    return true;
+}
+
+/* What a job takes with one recipient, and what each further one takes. */
+struct weight {
+    double job, recipient; /* bytes */
+};
+
+static bool weigh_both(struct weight *ret)
+{
+    double one, many;
+    if (!weigh(1, &one) || !weigh(WEIGHED_RECIPIENTS, &many)) {
+        return false;
+    }
+    *ret = (struct weight){one, (many - one) / (WEIGHED_RECIPIENTS - 1)};
+    return true;
+}
+
+static void print(const struct scale *s, const struct result *r, const struct result *distinct,
+                  const struct weight *w)
 {
     (void)printf(s->is_json ? "{\"jobs\": %ld, \"destinations\": %ld, \"in_flight\": %ld, "
                               "\"operations_per_second\": %.0f, \"submits_per_second\": %.0f, "
-                              "\"bytes_per_job\": %.0f, \"recipients_per_job\": %.2f, "
+                              "\"bytes_per_queued_job\": %.0f, \"recipients_per_job\": %.2f, "
+                              "\"bytes_per_job\": %.0f, \"bytes_per_further_recipient\": %.0f, "
                               "\"distinct_sizes_operations_per_second\": %.0f}\n"
                             : "%ld jobs, %ld destinations, %ld in flight\n"
                               "%.0f operations a second (selections and reports)\n"
                               "%.0f messages a second taken\n"
-                              "%.0f bytes a job, of %.2f recipients in memory\n"
+                              "%.0f bytes a job, with destinations and %.2f recipients in memory\n"
+                              "%.0f bytes a job of one recipient, %.0f each further one\n"
                               "%.0f operations a second when all sizes differ\n",
                  s->jobs, s->destinations, s->in_flight, r->operations_per_second,
-                 r->submits_per_second, r->bytes_per_job, r->recipients_in_core,
-                 distinct->operations_per_second);
+                 r->submits_per_second, r->bytes_per_queued_job, r->recipients_in_core, w->job,
+                 w->recipient, distinct->operations_per_second);
 }
 
 int sim_scale(int argc, char **argv)
 {
     struct scale s = {.jobs = 1000, .destinations = 100000, .in_flight = 100, .rounds = 2000000};
     struct result logarithmic, distinct;
+    struct weight weight;
     if (!parse(&s, argc, argv) || !measure(s, &logarithmic)) {
         (void)fputs("sluice-sim scale: bad arguments, or out of memory\n", stderr);
         return 2;
     }
     s.are_sizes_distinct = s.fixed_size == 0;
-    if (!measure(s, &distinct)) {
+    if (!measure(s, &distinct) || !weigh_both(&weight)) {
         (void)fputs("sluice-sim scale: out of memory\n", stderr);
         return 2;
     }
-    print(&s, &logarithmic, &distinct);
+    print(&s, &logarithmic, &distinct, &weight);
     return 0;
 }

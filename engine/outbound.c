@@ -236,7 +236,6 @@ void outbound_connect_failed(struct outbound *c, int err)
 void outbound_note_tls(struct outbound *c)
 {
     if (tls_policy_may_fall_back(&c->policy)) {
-        c->is_tls_broken = true;
         c->notes |= DELIVERY_NOTE_BROKEN_TLS;
     }
 }
@@ -245,8 +244,7 @@ void outbound_note_tls(struct outbound *c)
  * server, at once, goes without it. */
 static void tls_failed(struct outbound *c, struct slice why)
 {
-    outbound_note_tls(c);
-    c->wants_plain = c->is_tls_broken;
+    c->wants_plain = c->is_tls_broken = tls_policy_may_fall_back(&c->policy);
     smtp_client_tls_done(&c->smtp, false, why, c->worker->now);
 }
 
@@ -265,15 +263,17 @@ void outbound_begin_tls(struct outbound *c)
 
 void outbound_tls_done(struct outbound *c, int err)
 {
-    const char *why = c->stream.error;
-    if (err == 0) {
-        stream_tls_facts(&c->stream, &c->tls);
-        why = tls_policy_judge(&c->policy, &c->tls);
+    if (err != 0) {
+        outbound_note_tls(c);
+        tls_failed(c, slice_of(c->stream.error));
+        return;
     }
-    if (err == 0 && why == NULL) {
-        smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
-    } else {
+    stream_tls_facts(&c->stream, &c->tls);
+    const char *why = tls_policy_judge(&c->policy, &c->tls);
+    if (why != NULL) {
         tls_failed(c, slice_of(why));
+    } else {
+        smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
     }
 }
 

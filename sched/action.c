@@ -33,27 +33,29 @@ void action_cancel(struct pending *p)
 
 static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched_action *ret)
 {
-    ret->message_id = e->job->id;
-    ret->handle = e->job->handle;
-    ret->destination = e->destination;
+    ret->message_id = entry_job(e)->id;
+    ret->handle = entry_job(e)->handle;
+    ret->destination = entry_destination(e);
     if (ret->kind == SCHED_EXHAUSTED) {
         ret->entry = e;
+        list_push_back(&s->exhausted, &e->place.link);
         return;
     }
     if (ret->kind == SCHED_DELIVER) {
-        const struct connection *c = &s->connections[e->connection];
+        struct connection *c = &s->connections[e->connection];
+        list_push_back(&c->entries, &e->place.link);
         ret->entry = e;
         ret->connection = e->connection;
         ret->connection_is_new = c->is_new;
         ret->server = c->server;
         ret->server_notes = c->host == NULL ? 0 : destdb_notes(c->host, s->now);
         ret->is_last_server = placement_is_last(s, e);
-        ret->hosts = s->held_hosts != NULL ? s->held_hosts : e->destination->hosts;
+        ret->hosts = s->held_hosts != NULL ? s->held_hosts : ret->destination->hosts;
         s->undelivered = NULL;
         s->undelivered_is_back = false;
         return;
     }
-    ret->indexes = e->indexes;
+    ret->indexes = entry_indexes(e);
     ret->index_count = e->count;
     ret->reason = &e->reason->text;
     s->spent = e;

@@ -14,8 +14,10 @@
 #include <string.h>
 
 #define STACK_SCRATCH 1024 /* bytes; enough for a few recipients, which is most mail */
+#define LOOK_AHEAD    8    /* destinations */
 
 struct item {
+    uint64_t key;      /* the name's first bytes, so that most comparisons end here */
     struct slice name; /* of the destination */
     struct slice address;
     uint32_t domain_at; /* position of the last '@' in the address, or its length */
@@ -26,12 +28,13 @@ struct item {
 /* Items of one destination. */
 struct run {
     const struct item *items;
+    uint64_t hash; /* of the name */
     uint32_t count;
     struct sched_destination *destination;
-    struct peer *peer;           /* NULL: the destination is dead */
+    struct peer *peer;
     struct sched_entry *partial; /* of the peer, has room for some */
     uint32_t partial_count;
-    struct list entries; /* NEW ones, by in_peer */
+    struct entry_queue entries; /* NEW ones */
     bool is_new_peer;
 };
 
@@ -74,8 +77,21 @@ static int compare_domains(const struct item *a, const struct item *b)
     return x.len < y.len ? -1 : x.len > y.len;
 }
 
+/* In the order of the names, as far as they reach. */
+static uint64_t key_of(struct slice name)
+{
+    uint64_t key = 0;
+    for (size_t i = 0; i < sizeof(key); i++) {
+        key = key << 8 | (i < name.len ? (unsigned char)name.data[i] : 0);
+    }
+    return key;
+}
+
 static int compare(const struct item *a, const struct item *b)
 {
+    if (a->key != b->key) {
+        return a->key < b->key ? -1 : 1;
+    }
     int order = compare_bytes(a->name, b->name);
     if (order == 0) {
         order = compare_domains(a, b);
@@ -146,6 +162,7 @@ static void fill_items(const struct sched *s, struct batch *b, const struct sche
             item->nexthop_at = item->domain_at + 1;
             names += item->name.len;
         }
+        item->key = key_of(item->name);
     }
 }
 
@@ -178,31 +195,33 @@ static void prepare(const struct sched *s, struct batch *b, char *scratch,
             continue;
         }
         struct run *run = &b->runs[b->run_count++];
-        *run = (struct run){.items = &b->items[i], .count = 1};
-        list_init(&run->entries);
+        *run = (struct run){
+            .items = &b->items[i],
+            .hash = destination_hash(s, b->items[i].name),
+            .count = 1,
+        };
     }
 }
 
 static void copy_indexes(struct sched_entry *e, const struct item *items, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        e->indexes[e->count++] = items[i].index;
+        entry_indexes(e)[e->count++] = items[i].index;
     }
 }
 
-static int stage_entries(struct sched *s, struct job *j, struct run *run, uint32_t done,
-                         uint32_t limit)
+static int stage_entries(struct sched *s, struct run *run, uint32_t done, uint32_t limit)
 {
     while (done < run->count) {
         uint32_t count = run->count - done;
         if (limit > 0 && count > limit) {
             count = limit;
         }
-        struct sched_entry *e = entry_new(s, j, count);
+        struct sched_entry *e = entry_new(s, run->peer, count);
         if (e == NULL) {
             return -ENOMEM;
         }
-        list_push_back(&run->entries, &e->in_peer);
+        entry_queue_push(&run->entries, e);
         copy_indexes(e, run->items + done, count);
         done += count;
     }
@@ -212,11 +231,10 @@ static int stage_entries(struct sched *s, struct job *j, struct run *run, uint32
 /* The last waiting entry of the peer takes what it has room for (4.5). */
 static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
 {
-    struct peer *p = run->peer;
-    if (!peer_is_waiting(p)) {
+    struct sched_entry *last = run->peer->waiting.last;
+    if (last == NULL) {
         return 0;
     }
-    struct sched_entry *last = list_last(&p->waiting, struct sched_entry, in_peer);
     uint32_t count = run->count;
     if (limit > 0) {
         uint32_t room = limit - last->count;
@@ -233,41 +251,38 @@ static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
 static int stage_run(struct sched *s, struct job *j, struct run *run)
 {
     uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
-    struct sched_destination *d = destination_obtain(s, run->items->name, run->items->nexthop_at);
+    struct sched_destination *d =
+        destination_obtain(s, run->items->name, run->hash, run->items->nexthop_at);
     if (d == NULL) {
         return -ENOMEM;
     }
     run->destination = d;
-    if (destination_is_dead(d)) {
-        return stage_entries(s, j, run, 0, 0);
-    }
+    __builtin_prefetch(d->todo.prev, 1); /* what the new entry is linked behind */
     run->peer = d->scratch;
-    if (run->peer != NULL) {
-        int err = stage_partial(s, run, limit);
-        if (err != 0) {
-            return err;
-        }
-    } else {
+    if (run->peer == NULL) {
         run->peer = peer_new(s, j, d);
         if (run->peer == NULL) {
             return -ENOMEM;
         }
         run->is_new_peer = true;
     }
-    return stage_entries(s, j, run, run->partial_count, limit);
+    if (destination_is_dead(d)) {
+        return stage_entries(s, run, 0, 0);
+    }
+    int err = stage_partial(s, run, limit);
+    return err != 0 ? err : stage_entries(s, run, run->partial_count, limit);
 }
 
 static void unstage(struct sched *s, struct batch *b)
 {
     for (uint32_t i = 0; i < b->run_count; i++) {
         struct run *run = &b->runs[i];
-        list_foreach_safe(e, &run->entries, struct sched_entry, in_peer)
-        {
-            list_remove(&e->in_peer);
+        struct sched_entry *e;
+        while ((e = entry_queue_pop(&run->entries)) != NULL) {
             entry_free(s, e);
         }
         if (run->is_new_peer) {
-            peer_free(s, run->peer);
+            peer_remove(s, run->peer);
         }
         if (run->destination != NULL) {
             destination_settle(s, run->destination);
@@ -284,11 +299,23 @@ static void mark_peers(struct job *j, bool is_marked)
     }
 }
 
+/* The destinations of a large batch lie anywhere in memory: have a few on the way. */
+static void look_ahead(const struct sched *s, const struct batch *b, uint32_t at)
+{
+    if (b->run_count - at > 2 * LOOK_AHEAD) {
+        destination_expect(s, b->runs[at + 2 * LOOK_AHEAD].hash, false);
+    }
+    if (b->run_count - at > LOOK_AHEAD) {
+        destination_expect(s, b->runs[at + LOOK_AHEAD].hash, true);
+    }
+}
+
 static int stage(struct sched *s, struct job *j, struct batch *b)
 {
     int err = 0;
     mark_peers(j, true);
     for (uint32_t i = 0; i < b->run_count && err == 0; i++) {
+        look_ahead(s, b, i);
         err = stage_run(s, j, &b->runs[i]);
     }
     mark_peers(j, false);
@@ -300,12 +327,13 @@ static int stage(struct sched *s, struct job *j, struct batch *b)
 
 static void commit_run(struct sched *s, struct job *j, struct run *run)
 {
-    struct sched_destination *d = run->destination;
-    if (run->peer == NULL) {
-        list_foreach_safe(e, &run->entries, struct sched_entry, in_peer)
-        {
-            list_remove(&e->in_peer);
-            entry_refuse(s, e, d);
+    struct sched_entry *e;
+    if (destination_is_dead(run->destination)) {
+        while ((e = entry_queue_pop(&run->entries)) != NULL) {
+            entry_refuse(s, e);
+        }
+        if (run->is_new_peer) {
+            peer_remove(s, run->peer);
         }
         return;
     }
@@ -316,14 +344,12 @@ static void commit_run(struct sched *s, struct job *j, struct run *run)
     if (run->partial != NULL) {
         copy_indexes(run->partial, run->items, run->partial_count);
     }
-    list_foreach_safe(e, &run->entries, struct sched_entry, in_peer)
-    {
-        list_remove(&e->in_peer);
-        entry_wait(s, e, run->peer);
+    while ((e = entry_queue_pop(&run->entries)) != NULL) {
+        entry_wait(s, e);
     }
     shared_add(&j->rcpt_count, (int)run->count);
     shared_add(&s->shared.recipients_in_core, run->count);
-    destination_want_hosts(s, d);
+    destination_want_hosts(s, run->destination);
 }
 
 static void commit(struct sched *s, struct job *j, struct batch *b, const struct sched_message *m)

@@ -66,6 +66,36 @@ static int check_set(const struct tree *t, int count, struct sched_fault *ret)
 }
 
 /* Its connections and all that is in flight for it. */
+/* Entries in flight that no server is left for, whether EXHAUSTED was pulled or not.
+ *
+ * d               only its own; NULL: all
+ * ret_recipients  of theirs; may be NULL */
+static int count_exhausted(const struct sched *s, const struct sched_destination *d,
+                           uint64_t *ret_recipients)
+{
+    int count = 0;
+    uint64_t recipients = 0;
+    list_foreach(e, &s->exhausted, const struct sched_entry, place.link)
+    {
+        bool is_counted = d == NULL || entry_destination(e) == d;
+        count += is_counted;
+        recipients += is_counted ? e->count : 0;
+    }
+    list_foreach(p, &s->pending, const struct pending, link)
+    {
+        if (p->kind == SCHED_EXHAUSTED) {
+            const struct sched_entry *e = container_of(p, const struct sched_entry, place);
+            bool is_counted = d == NULL || entry_destination(e) == d;
+            count += is_counted;
+            recipients += is_counted ? e->count : 0;
+        }
+    }
+    if (ret_recipients != NULL) {
+        *ret_recipients = recipients;
+    }
+    return count;
+}
+
 static int check_carried(const struct sched *s, const struct sched_destination *d, struct tally *t,
                          struct sched_fault *ret)
 {
@@ -83,14 +113,11 @@ static int check_carried(const struct sched *s, const struct sched_destination *
     list_foreach(e, &d->displaced, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_DISPLACED && e->connection == ENTRY_NO_CONNECTION);
-        HOLD_TRUE(e->destination == d && e->place.kind == SCHED_NONE);
+        HOLD_TRUE(entry_destination(e) == d && e->place.kind == SCHED_NONE);
         t->recipients_in_flight += e->count;
         in_flight++;
     }
-    list_foreach(e, &s->exhausted, const struct sched_entry, in_peer)
-    {
-        in_flight += e->destination == d;
-    }
+    in_flight += count_exhausted(s, d, NULL);
     HOLD_TRUE(d->in_flight == in_flight && d->busy == busy && d->idle_connections == idle);
     HOLD_TRUE(d->connections == busy + idle);
     HOLD_TRUE(list_is_empty(&d->displaced) != list_is_linked(&d->in_displaced));
@@ -188,7 +215,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_WAITING && e->place.kind == SCHED_NONE);
-        HOLD_TRUE(e->destination == d && e->peer->destination == d);
+        HOLD_TRUE(entry_destination(e) == d);
         waiting++;
     }
     HOLD_TRUE(d->waiting == waiting);
@@ -215,11 +242,11 @@ static int check_peers(const struct job *j, struct sched_fault *ret)
     uint32_t waiting = 0, entries = 0, recipients = 0;
     list_foreach(p, &j->peers, const struct peer, link)
     {
-        HOLD_TRUE(p->job == j && p->entries > 0);
+        HOLD_TRUE(p->job == j && p->entries > 0 && p->held > p->entries);
         entries += p->entries;
-        list_foreach(e, &p->waiting, const struct sched_entry, in_peer)
-        {
-            HOLD_TRUE(e->state == ENTRY_WAITING && e->peer == p && e->job == j);
+        for (const struct sched_entry *e = entry_queue_first(&p->waiting); e != NULL;
+             e = entry_queue_next(&p->waiting, e)) {
+            HOLD_TRUE(e->state == ENTRY_WAITING && e->peer == p);
             HOLD_TRUE(e->count > 0 && e->count <= e->capacity);
             waiting++;
             recipients += e->count;
@@ -363,11 +390,18 @@ static int check_positions(const struct sched *s, struct sched_fault *ret)
 static int check_connection(const struct sched *s, const struct connection *c, struct tally *t,
                             struct sched_fault *ret)
 {
+    const struct sched_entry *undelivered = s->undelivered;
     int in_flight = 0;
-    list_foreach(e, &c->entries, const struct sched_entry, in_peer)
+    if (undelivered != NULL && undelivered->connection == connection_number(s, c)) {
+        HOLD_TRUE(undelivered->place.kind == SCHED_DELIVER);
+        t->recipients_in_flight += undelivered->count;
+        in_flight++;
+    }
+    list_foreach(e, &c->entries, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == connection_number(s, c));
-        HOLD_TRUE(e->destination == c->destination);
+        HOLD_TRUE(e->place.kind == SCHED_NONE);
+        HOLD_TRUE(entry_destination(e) == c->destination);
         t->recipients_in_flight += e->count;
         in_flight++;
     }
@@ -399,12 +433,9 @@ static int check_connections(const struct sched *s, struct tally *t, struct sche
             return err;
         }
     }
-    uint64_t recipients = t->recipients_in_flight;
-    list_foreach(e, &s->exhausted, const struct sched_entry, in_peer)
-    {
-        HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
-        recipients += e->count;
-    }
+    uint64_t recipients = 0;
+    (void)count_exhausted(s, NULL, &recipients);
+    recipients += t->recipients_in_flight;
     list_foreach(c, &s->free_connections, const struct connection, in_transport)
     {
         HOLD_TRUE(c->state == CONNECTION_FREE);

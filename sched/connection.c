@@ -263,7 +263,6 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
     if (c->host != NULL) {
         shared_add(&c->host->in_flight, 1);
     }
-    list_push_back(&c->entries, &e->in_peer);
     e->connection = connection_number(s, c);
     if (s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit) {
         c->is_retired = true;
@@ -354,7 +353,7 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
 {
     struct connection *c = &s->connections[e->connection];
     assert(c->state == CONNECTION_BUSY && c->in_flight > 0);
-    list_remove(&e->in_peer);
+    list_remove(&e->place.link);
     e->connection = ENTRY_NO_CONNECTION;
     c->in_flight--;
     if (c->host != NULL) {

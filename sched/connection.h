@@ -22,7 +22,7 @@ struct connection {
     struct pending close;
     struct sched_destination *destination; /* NULL when FREE */
     struct destdb_host *host;              /* NULL: FREE, or a server without a name */
-    struct list entries;                   /* in_peer; BUSY: what it carries */
+    struct list entries; /* sched_entry.place: what it carries, but for sched.undelivered */
     usec_t opened, idle_since;
     uint64_t serial; /* order of opening */
     uint32_t server; /* index of its host in the hosts it was opened with */

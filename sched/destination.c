@@ -17,10 +17,15 @@ static bool name_matches(const struct table_node *node, const void *key)
     return d->name_len == name->len && memcmp(d->name, name->data, name->len) == 0;
 }
 
+uint64_t destination_hash(const struct sched *s, struct slice name)
+{
+    return hash_bytes(name.data, name.len, s->config.hash_seed);
+}
+
 struct sched_destination *destination_find(const struct sched *s, struct slice name)
 {
-    uint64_t hash = hash_bytes(name.data, name.len, s->config.hash_seed);
-    struct table_node *node = table_find(&s->by_name, hash, name_matches, &name);
+    struct table_node *node =
+        table_find(&s->by_name, destination_hash(s, name), name_matches, &name);
     return node == NULL ? NULL : container_of(node, struct sched_destination, node);
 }
 
@@ -64,10 +69,19 @@ static void forget(struct sched *s, struct sched_destination *d)
     set_window(s, d, s->rule.initial);
 }
 
-struct sched_destination *destination_obtain(struct sched *s, struct slice name,
+void destination_expect(const struct sched *s, uint64_t hash, bool has_slot)
+{
+    if (has_slot) {
+        table_expect_node(&s->by_name, hash, offsetof(struct sched_destination, node),
+                          sizeof(struct sched_destination));
+    } else {
+        table_expect(&s->by_name, hash);
+    }
+}
+
+struct sched_destination *destination_obtain(struct sched *s, struct slice name, uint64_t hash,
                                              uint32_t nexthop_at)
 {
-    uint64_t hash = hash_bytes(name.data, name.len, s->config.hash_seed);
     struct table_node *node = table_find(&s->by_name, hash, name_matches, &name);
     if (node != NULL) {
         return container_of(node, struct sched_destination, node);
@@ -111,7 +125,7 @@ static void drop_hosts(struct sched *s, struct sched_destination *d)
         return;
     }
     bool is_held =
-        s->undelivered != NULL && s->undelivered->destination == d && s->held_hosts == NULL;
+        s->undelivered != NULL && entry_destination(s->undelivered) == d && s->held_hosts == NULL;
     if (is_held) {
         s->held_hosts = d->hosts;
     } else {

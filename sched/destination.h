@@ -25,27 +25,25 @@ struct sched_destination {
     bool lacks_hosts;        /* must_resolve and none are known */
     enum sched_why host_bar; /* no new connection: HOST_LIMIT, HOST_RETRY; or NOTHING */
     /* Owner thread only. */
-    enum openness work;        /* of its waiting entries, OPEN_NOT without any; counted in
-                                * sched.with_work */
-    enum openness ready_in;    /* the sched.ready that in_ready is in */
-    uint16_t group;            /* preference of the servers in use, unless HOST_RETRY */
-    bool is_resolving;         /* from queueing RESOLVE to sched_resolved */
-    bool is_pinned;            /* not freed however unused */
-    uint64_t tag;              /* = sched.tag: some job was passed over because of it (5.8) */
-    struct list todo;          /* waiting entries (place), in order of arrival */
-    struct tree idle;          /* connections, by preference, most recently idle first */
-    struct tree roomy;         /* those that carry entries and have room, the newest first */
-    struct tree_node in_ready; /* sched.ready: open, and peers are parked */
-    struct tree parked;        /* peer.in_parked, in the order of the schedule */
-    struct feedback feedback;
-    void *hosts;
-    usec_t hosts_expire;
-    uint32_t settled;     /* entries that are SETTLED */
-    struct peer *scratch; /* of the job that a batch is being added to */
+    enum openness work;     /* of its waiting entries, OPEN_NOT without any; counted in
+                             * sched.with_work */
+    enum openness ready_in; /* the sched.ready that in_ready is in */
+    uint16_t group;         /* preference of the servers in use, unless HOST_RETRY */
+    bool is_resolving;      /* from queueing RESOLVE to sched_resolved */
+    bool is_pinned;         /* not freed however unused */
+    uint64_t tag;           /* = sched.tag: some job was passed over because of it (5.8) */
+    struct list todo;       /* waiting entries (place), in order of arrival */
+    struct tree idle;       /* connections, by preference, most recently idle first */
+    struct tree roomy;      /* those that carry entries and have room, the newest first */
     /* Any thread, relaxed; the owner writes. */
     uint64_t delivered, deferred;
-    usec_t state_until;
     /* Owner thread only. */
+    void *hosts;
+    struct feedback feedback;
+    struct tree parked;        /* peer.in_parked, in the order of the schedule */
+    struct tree_node in_ready; /* sched.ready: open, and peers are parked */
+    usec_t hosts_expire;
+    uint32_t settled;           /* entries that are SETTLED */
     struct list all;            /* sched.destinations, in order of creation */
     struct list open;           /* connections, newest first */
     struct list displaced;      /* entries (place) in flight without a connection, oldest first */
@@ -56,6 +54,8 @@ struct sched_destination {
     struct heap_node timer; /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;
     struct reason *reason; /* DEAD only */
+    struct peer *scratch;  /* of the job that a batch is being added to */
+    usec_t state_until;    /* any thread, relaxed; the owner writes */
     /* Set at creation, any thread. */
     struct table_node node;
     uint32_t name_len;
@@ -63,10 +63,13 @@ struct sched_destination {
     char name[];
 };
 
+uint64_t destination_hash(const struct sched *s, struct slice name);
+/* It will be obtained soon: hints for the processor, see sched/table.h. */
+void destination_expect(const struct sched *s, uint64_t hash, bool has_slot);
 /* The destination of that name, created when missing. NULL when out of memory.
  *
  * nexthop_at   where in the name the nexthop starts */
-struct sched_destination *destination_obtain(struct sched *s, struct slice name,
+struct sched_destination *destination_obtain(struct sched *s, struct slice name, uint64_t hash,
                                              uint32_t nexthop_at);
 struct sched_destination *destination_find(const struct sched *s,
                                            struct slice name); /* any thread */

@@ -11,53 +11,83 @@
 #include <errno.h>
 #include <string.h>
 
-struct sched_entry *entry_new(struct sched *s, struct job *job, uint32_t capacity)
+void entry_queue_push(struct entry_queue *q, struct sched_entry *e)
 {
-    struct sched_entry *e = &job->first_entry;
-    bool is_embedded = !job->has_first_entry;
-    if (!is_embedded) {
+    if (q->last == NULL) {
+        e->next = e;
+    } else {
+        e->next = q->last->next;
+        q->last->next = e;
+    }
+    q->last = e;
+}
+
+struct sched_entry *entry_queue_pop(struct entry_queue *q)
+{
+    struct sched_entry *e = entry_queue_first(q);
+    if (e != NULL && e == q->last) {
+        q->last = NULL;
+    } else if (e != NULL) {
+        q->last->next = e->next;
+    }
+    return e;
+}
+
+struct job *entry_job(const struct sched_entry *e)
+{
+    return e->peer->job;
+}
+
+struct sched_destination *entry_destination(const struct sched_entry *e)
+{
+    return e->peer->destination;
+}
+
+static void release_entry(struct sched *s, struct sched_entry *e)
+{
+    if (e == &e->peer->first_entry) {
+        e->state = ENTRY_NONE;
+    } else {
+        s->host.release(s->host.ctx, e);
+    }
+}
+
+struct sched_entry *entry_new(struct sched *s, struct peer *p, uint32_t capacity)
+{
+    struct sched_entry *e = &p->first_entry;
+    if (e->state != ENTRY_NONE) {
         e = s->host.alloc(s->host.ctx, sizeof(*e));
         if (e == NULL) {
             return NULL;
         }
     }
-    list_init(&e->in_peer);
     action_init(&e->place);
-    e->job = job;
-    e->indexes = e->inline_indexes;
+    e->peer = p;
     e->count = 0;
     e->capacity = ENTRY_INLINE_INDEXES;
     e->connection = ENTRY_NO_CONNECTION;
     e->state = ENTRY_NEW;
-    e->destination = NULL;
-    e->peer = NULL;
-    e->tried = 0;
     if (entry_reserve(s, e, capacity) != 0) {
-        if (!is_embedded) {
-            s->host.release(s->host.ctx, e);
-        }
+        release_entry(s, e);
         return NULL;
     }
-    job->has_first_entry = true;
+    p->held++;
     return e;
 }
 
 void entry_free(struct sched *s, struct sched_entry *e)
 {
+    struct peer *p = e->peer;
     if (e->state == ENTRY_SETTLED) {
-        e->destination->settled--;
-        destination_settle(s, e->destination);
+        p->destination->settled--;
+        destination_settle(s, p->destination);
         reason_put(s, e->reason);
     }
-    if (e->indexes != e->inline_indexes) {
+    if (e->capacity > ENTRY_INLINE_INDEXES) {
         s->host.release(s->host.ctx, e->indexes);
-        e->indexes = e->inline_indexes;
     }
-    if (e == &e->job->first_entry) {
-        e->job->has_first_entry = false;
-        return;
-    }
-    s->host.release(s->host.ctx, e);
+    release_entry(s, e);
+    peer_release(s, p);
 }
 
 int entry_reserve(struct sched *s, struct sched_entry *e, uint32_t capacity)
@@ -69,8 +99,8 @@ int entry_reserve(struct sched *s, struct sched_entry *e, uint32_t capacity)
     if (indexes == NULL) {
         return -ENOMEM;
     }
-    memcpy(indexes, e->indexes, e->count * sizeof(uint32_t));
-    if (e->indexes != e->inline_indexes) {
+    memcpy(indexes, entry_indexes(e), e->count * sizeof(uint32_t));
+    if (e->capacity > ENTRY_INLINE_INDEXES) {
         s->host.release(s->host.ctx, e->indexes);
     }
     e->indexes = indexes;
@@ -78,36 +108,39 @@ int entry_reserve(struct sched *s, struct sched_entry *e, uint32_t capacity)
     return 0;
 }
 
-void entry_wait(struct sched *s, struct sched_entry *e, struct peer *p)
+void entry_wait(struct sched *s, struct sched_entry *e)
 {
     assert(e->state == ENTRY_NEW && e->place.kind == SCHED_NONE);
+    struct peer *p = e->peer;
     struct sched_destination *d = p->destination;
     e->state = ENTRY_WAITING;
-    e->destination = d;
-    e->peer = p;
     p->entries++;
-    list_push_back(&p->waiting, &e->in_peer);
+    entry_queue_push(&p->waiting, e);
     list_push_back(&d->todo, &e->place.link);
     shared_add(&d->waiting, 1);
-    shared_add(&e->job->waiting, 1);
+    shared_add(&p->job->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
     destination_recount(s, d);
-    e->job->read_entries++;
+    p->job->read_entries++;
 }
 
+/* The first of its peer: entries leave in the order in which they came, whether they are selected
+ * or dropped with all that wait for the destination. */
 static void leave_waiting(struct sched *s, struct sched_entry *e)
 {
     assert(e->state == ENTRY_WAITING);
-    list_remove(&e->in_peer);
+    struct peer *p = e->peer;
+    struct sched_entry *first = entry_queue_pop(&p->waiting);
+    assert(first == e);
     list_remove(&e->place.link);
-    shared_sub(&e->destination->waiting, 1);
-    shared_sub(&e->job->waiting, 1);
+    shared_sub(&p->destination->waiting, 1);
+    shared_sub(&p->job->waiting, 1);
     shared_sub(&s->shared.entries_waiting, 1);
-    e->job->selected_entries++;
-    if (!peer_is_waiting(e->peer)) {
-        parking_forget_peer(s, e->peer);
+    p->job->selected_entries++;
+    if (!peer_is_waiting(p)) {
+        parking_forget_peer(s, p);
     }
-    destination_recount(s, e->destination);
+    destination_recount(s, p->destination);
 }
 
 void entry_select(struct sched *s, struct sched_entry *e)
@@ -115,8 +148,8 @@ void entry_select(struct sched *s, struct sched_entry *e)
     leave_waiting(s, e);
     e->state = ENTRY_BUSY;
     e->tried = 0;
-    shared_add(&e->destination->in_flight, 1);
-    shared_add(&e->job->busy, 1);
+    shared_add(&entry_destination(e)->in_flight, 1);
+    shared_add(&entry_job(e)->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
 }
@@ -137,7 +170,7 @@ static void drop_peer_if_empty(struct sched *s, struct peer *p)
     assert(p->entries > 0);
     p->entries--;
     if (p->entries == 0) {
-        peer_free(s, p);
+        peer_remove(s, p);
     }
 }
 
@@ -151,10 +184,10 @@ static void settle_job_if_empty(struct sched *s, struct job *j)
 void entry_complete(struct sched *s, struct sched_entry *e)
 {
     assert(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
-    struct job *j = e->job;
     struct peer *p = e->peer;
-    struct sched_destination *d = e->destination;
-    list_remove(&e->in_peer);
+    struct job *j = p->job;
+    struct sched_destination *d = p->destination;
+    list_remove(&e->place.link);
     shared_sub(&d->in_flight, 1);
     shared_sub(&j->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);
@@ -173,8 +206,7 @@ static void settle(struct sched *s, struct sched_entry *e, enum sched_action_kin
                    struct reason *reason)
 {
     e->state = ENTRY_SETTLED;
-    e->peer = NULL;
-    e->destination->settled++;
+    entry_destination(e)->settled++;
     e->reason = reason_get(reason);
     action_queue(s, &e->place, kind);
 }
@@ -182,9 +214,9 @@ static void settle(struct sched *s, struct sched_entry *e, enum sched_action_kin
 void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,
                 struct reason *reason)
 {
-    struct job *j = e->job;
     struct peer *p = e->peer;
-    struct sched_destination *d = e->destination;
+    struct job *j = p->job;
+    struct sched_destination *d = p->destination;
     leave_waiting(s, e);
     if (job_is_linked(j)) {
         candidate_file(s, j);
@@ -197,9 +229,8 @@ void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind k
     settle_job_if_empty(s, j);
 }
 
-void entry_refuse(struct sched *s, struct sched_entry *e, struct sched_destination *d)
+void entry_refuse(struct sched *s, struct sched_entry *e)
 {
     assert(e->state == ENTRY_NEW);
-    e->destination = d;
-    settle(s, e, SCHED_DEFER, d->reason);
+    settle(s, e, SCHED_DEFER, entry_destination(e)->reason);
 }

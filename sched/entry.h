@@ -13,6 +13,7 @@ struct job;
 struct peer;
 
 enum entry_state {
+    ENTRY_NONE,      /* a peer's embedded entry that is not in use */
     ENTRY_NEW,       /* allocated, in no list but a batch's */
     ENTRY_WAITING,   /* in its peer's and its destination's waiting lists */
     ENTRY_BUSY,      /* in flight; the worker that holds it may read the constants */
@@ -21,33 +22,59 @@ enum entry_state {
 };
 
 struct sched_entry {
-    struct list in_peer;  /* WAITING: peer.waiting; BUSY: connection.entries, or sched.exhausted */
-    struct pending place; /* WAITING: link in destination.todo; DISPLACED: destination.displaced;
-                           * otherwise the action queue */
+    union {
+        struct sched_entry *next; /* NEW, WAITING: in an entry_queue */
+        uint64_t tried;           /* in flight: places in the list of servers, sched/server.c */
+        struct reason *reason;    /* SETTLED; otherwise none */
+    };
+    struct pending place; /* its action; without one WAITING: link in destination.todo; BUSY:
+                           * connection.entries or sched.exhausted; DISPLACED:
+                           * destination.displaced */
     /* Constant from DELIVER to report. */
-    struct job *job;
-    uint32_t *indexes; /* inline_indexes, or allocated */
+    struct peer *peer; /* says whose it is and where it goes; stays while the entry does */
+    union {
+        uint32_t inline_indexes[ENTRY_INLINE_INDEXES]; /* capacity is as many */
+        uint32_t *indexes;                             /* it is more: allocated */
+    };
     uint32_t count;
     uint32_t capacity;
-    uint32_t inline_indexes[ENTRY_INLINE_INDEXES];
     uint32_t connection; /* ENTRY_NO_CONNECTION unless BUSY, and then when it is exhausted */
-    enum entry_state state;
-    /* Owner only. */
-    struct sched_destination *destination; /* stays while the entry does */
-    struct peer *peer;                     /* NULL when SETTLED */
-    union {
-        struct reason *reason; /* SETTLED only */
-        uint64_t tried;        /* in flight: places in the list of servers, see sched/server.c */
-    };
+    uint8_t state;       /* enum entry_state */
 };
 
-/* For one message; capacity recipients. NULL when out of memory. */
-struct sched_entry *entry_new(struct sched *s, struct job *job, uint32_t capacity);
-void entry_free(struct sched *s, struct sched_entry *e);
+/* Entries of one peer, first in first out. Zero is empty. */
+struct entry_queue {
+    struct sched_entry *last; /* a ring: its next is the first; NULL: empty */
+};
+
+static inline struct sched_entry *entry_queue_first(const struct entry_queue *q)
+{
+    return q->last == NULL ? NULL : q->last->next;
+}
+/* The one behind e; NULL at the end. */
+static inline struct sched_entry *entry_queue_next(const struct entry_queue *q,
+                                                   const struct sched_entry *e)
+{
+    return e == q->last ? NULL : e->next;
+}
+void entry_queue_push(struct entry_queue *q, struct sched_entry *e);
+/* Remove and return the first; NULL when there is none. */
+struct sched_entry *entry_queue_pop(struct entry_queue *q);
+
+struct job *entry_job(const struct sched_entry *e); /* any thread, from DELIVER to report */
+struct sched_destination *entry_destination(const struct sched_entry *e);
+static inline uint32_t *entry_indexes(struct sched_entry *e)
+{
+    return e->capacity > ENTRY_INLINE_INDEXES ? e->indexes : e->inline_indexes;
+}
+
+/* Of one peer; capacity recipients. NULL when out of memory. */
+struct sched_entry *entry_new(struct sched *s, struct peer *p, uint32_t capacity);
+void entry_free(struct sched *s, struct sched_entry *e); /* and the peer with its last entry */
 /* Room for more recipients in a waiting entry. errors: -ENOMEM */
 MUST_USE int entry_reserve(struct sched *s, struct sched_entry *e, uint32_t capacity);
-/* NEW -> WAITING, at the end of the peer and of its destination. */
-void entry_wait(struct sched *s, struct sched_entry *e, struct peer *p);
+/* NEW -> WAITING, at the end of its peer and of its destination. */
+void entry_wait(struct sched *s, struct sched_entry *e);
 /* WAITING -> BUSY; the caller places it at once. */
 void entry_select(struct sched *s, struct sched_entry *e);
 /* A BUSY entry was reported and its feedback applied (5.9); e is freed. */
@@ -56,6 +83,6 @@ void entry_complete(struct sched *s, struct sched_entry *e);
 void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,
                 struct reason *reason);
 /* NEW -> SETTLED: its destination was dead when the recipients came. */
-void entry_refuse(struct sched *s, struct sched_entry *e, struct sched_destination *d);
+void entry_refuse(struct sched *s, struct sched_entry *e);
 
 #endif

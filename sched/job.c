@@ -43,6 +43,7 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
         return NULL;
     }
     memset(j, 0, offsetof(struct job, first_peer));
+    j->first_peer.job = NULL;
     j->node.hash = job_hash(s, m->id);
     j->id = m->id;
     j->handle = m->handle;
@@ -64,7 +65,7 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
 
 void job_free(struct sched *s, struct job *j)
 {
-    assert(!job_is_linked(j) && !j->has_first_entry && !j->has_first_peer);
+    assert(!job_is_linked(j) && j->first_peer.job == NULL);
     table_remove(&s->by_id, &j->node);
     shared_sub(&s->shared.jobs, 1);
     s->host.retire(s->host.ctx, j);

@@ -5,7 +5,6 @@
 
 #include "base/list.h"
 #include "sched/action.h"
-#include "sched/entry.h"
 #include "sched/peer.h"
 #include "sched/sched.h"
 #include "sched/table.h"
@@ -51,18 +50,16 @@ struct job {
     struct list in_schedule; /* sched.schedule: order of selection, changed by preemption */
     struct tree_node in_place;
     enum job_place place;
-    struct size_class *size_class;        /* NULL: in none */
-    struct tree_node in_class;            /* size_class.free or .parked */
-    struct list in_irregular;             /* sched.irregular */
-    struct list peers;                    /* ring, the next to try first */
-    bool has_more;                        /* the spool may have more recipients */
-    bool is_reading;                      /* from queueing READ to sched_submit_more */
-    bool is_stalled;                      /* blocked only because it is_reading */
-    bool is_gated;                        /* blocked by the limits of max_message_concurrency */
-    bool has_first_entry, has_first_peer; /* the embedded ones below are in use */
+    struct size_class *size_class; /* NULL: in none */
+    struct tree_node in_class;     /* size_class.free or .parked */
+    struct list in_irregular;      /* sched.irregular */
+    struct list peers;             /* ring, the next to try first */
+    bool has_more;                 /* the spool may have more recipients */
+    bool is_reading;               /* from queueing READ to sched_submit_more */
+    bool is_stalled;               /* blocked only because it is_reading */
+    bool is_gated;                 /* blocked by the limits of max_message_concurrency */
     /* Most messages have one recipient: this saves them two allocations. */
     struct peer first_peer;
-    struct sched_entry first_entry;
 };
 
 void job_init_lists(struct sched *s);

@@ -8,32 +8,42 @@
 struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination *d)
 {
     struct peer *p = &job->first_peer;
-    if (job->has_first_peer) {
+    if (p->job != NULL) {
         p = s->host.alloc(s->host.ctx, sizeof(*p));
         if (p == NULL) {
             return NULL;
         }
-    } else {
-        job->has_first_peer = true;
     }
     list_init(&p->link);
-    list_init(&p->waiting);
     tree_node_init(&p->in_parked);
     p->job = job;
     p->destination = d;
+    p->waiting = (struct entry_queue){0};
     p->entries = 0;
+    p->held = 1;
+    p->first_entry.state = ENTRY_NONE;
     return p;
 }
 
-void peer_free(struct sched *s, struct peer *p)
+void peer_remove(struct sched *s, struct peer *p)
 {
     assert(p->entries == 0 && !peer_is_waiting(p) && !tree_node_is_linked(&p->in_parked));
     list_remove(&p->link);
-    if (p == &p->job->first_peer) {
-        p->job->has_first_peer = false;
+    peer_release(s, p);
+}
+
+void peer_release(struct sched *s, struct peer *p)
+{
+    assert(p->held > 0);
+    p->held--;
+    if (p->held > 0) {
         return;
     }
-    s->host.release(s->host.ctx, p);
+    if (p == &p->job->first_peer) {
+        p->job = NULL;
+    } else {
+        s->host.release(s->host.ctx, p);
+    }
 }
 
 struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)

@@ -120,7 +120,7 @@ static void deliver(struct sched *s, struct sched_entry *e, struct connection *c
 
 void placement_place(struct sched *s, struct sched_entry *e)
 {
-    struct sched_destination *d = e->destination;
+    struct sched_destination *d = entry_destination(e);
     struct connection *c = find(s, d, d->group, 0);
     assert(c != NULL);
     deliver(s, e, c);
@@ -130,12 +130,13 @@ bool placement_is_last(const struct sched *s, const struct sched_entry *e)
 {
     uint16_t group;
     const struct connection *c = &s->connections[e->connection];
-    return !server_group(e->destination, e->tried | server_mask(e->destination, c->host), &group);
+    return !server_group(entry_destination(e),
+                         e->tried | server_mask(entry_destination(e), c->host), &group);
 }
 
 void placement_displace(struct sched *s, struct sched_entry *e)
 {
-    struct sched_destination *d = e->destination;
+    struct sched_destination *d = entry_destination(e);
     assert(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
     e->state = ENTRY_DISPLACED;
     list_push_back(&d->displaced, &e->place.link);
@@ -163,7 +164,6 @@ static void exhaust(struct sched *s, struct sched_entry *e)
 {
     list_remove(&e->place.link);
     e->state = ENTRY_BUSY;
-    list_push_back(&s->exhausted, &e->in_peer);
     action_queue(s, &e->place, SCHED_EXHAUSTED);
 }
 

@@ -84,13 +84,12 @@ static void free_job(struct sched *s, struct job *j)
 {
     list_foreach_safe(p, &j->peers, struct peer, link)
     {
-        list_foreach_safe(e, &p->waiting, struct sched_entry, in_peer)
-        {
-            list_remove(&e->in_peer);
+        struct sched_entry *e;
+        while ((e = entry_queue_pop(&p->waiting)) != NULL) {
             entry_free(s, e);
         }
         p->entries = 0;
-        peer_free(s, p);
+        peer_remove(s, p);
     }
     j->level = JOB_UNLINKED;
     job_free(s, j);
@@ -245,7 +244,7 @@ bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
 /* Its server, unless the connection's host is none of the destination's any more. */
 static void set_aside(struct sched *s, struct sched_entry *e, const struct sched_outcome *o)
 {
-    struct sched_destination *d = e->destination;
+    struct sched_destination *d = entry_destination(e);
     if (o->server_tried) {
         e->tried |= server_mask(d, s->connections[e->connection].host);
     }
@@ -259,7 +258,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     transport_enter(s, now);
     struct sched_entry *e = o->entry;
     assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
-    struct sched_destination *d = e->destination;
+    struct sched_destination *d = entry_destination(e);
     s->resume_job = NULL;
     if (o->again) {
         assert(o->feedback == SCHED_NEUTRAL && e->connection != ENTRY_NO_CONNECTION);
@@ -338,18 +337,18 @@ uint32_t sched_in_flight(const struct sched *s)
 
 uint64_t sched_entry_message_id(const struct sched_entry *e)
 {
-    return e->job->id;
+    return entry_job(e)->id;
 }
 
 void *sched_entry_handle(const struct sched_entry *e)
 {
-    return e->job->handle;
+    return entry_job(e)->handle;
 }
 
 const uint32_t *sched_entry_indexes(const struct sched_entry *e, uint32_t *ret_count)
 {
     *ret_count = e->count;
-    return e->indexes;
+    return e->capacity > ENTRY_INLINE_INDEXES ? e->indexes : e->inline_indexes;
 }
 
 struct slice sched_destination_name(const struct sched_destination *d)

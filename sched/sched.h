@@ -304,7 +304,8 @@ struct sched_host_view {
     int connections, in_flight; /* of all destinations; entries */
     int failures;               /* in a row */
     usec_t retry_until;         /* RETRY: not before; monotonic */
-    uint32_t notes;
+    uint32_t notes;             /* until notes_until */
+    usec_t notes_until;
 };
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;

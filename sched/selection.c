@@ -12,7 +12,7 @@
 
 static struct sched_entry *take(struct sched *s, struct job *j, struct peer *p)
 {
-    struct sched_entry *e = list_first(&p->waiting, struct sched_entry, in_peer);
+    struct sched_entry *e = entry_queue_first(&p->waiting);
     entry_select(s, e);
     j->slots_available++;
     j->slots_used++;

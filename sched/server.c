@@ -80,11 +80,15 @@ static void move_tried(struct sched_entry *e, const struct mapping *m)
     e->tried = tried;
 }
 
-static void move_all_tried(struct sched_destination *d, const struct mapping *m)
+static void move_all_tried(const struct sched *s, struct sched_destination *d,
+                           const struct mapping *m)
 {
+    if (s->undelivered != NULL && entry_destination(s->undelivered) == d) {
+        move_tried(s->undelivered, m);
+    }
     list_foreach(c, &d->open, struct connection, in_destination)
     {
-        list_foreach(e, &c->entries, struct sched_entry, in_peer)
+        list_foreach(e, &c->entries, struct sched_entry, place.link)
         {
             move_tried(e, m);
         }
@@ -126,7 +130,7 @@ void server_set(struct sched *s, struct sched_destination *d, const struct sched
         return;
     }
     struct mapping m = map_servers(d, old, old_count);
-    move_all_tried(d, &m);
+    move_all_tried(s, d, &m);
     move_connections(s, d);
     free_list(s, old, old_count);
     server_review(s, d);

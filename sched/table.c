@@ -6,8 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define MIN_BITS 4
-#define MAX_BITS 30
+#define MIN_BITS   4
+#define MAX_BITS   30
+#define CACHE_LINE 64
 /* Rebuild at 5/8 full, into an array that the nodes fill to 5/16 at most. */
 #define FULL(capacity) ((capacity) / 8 * 5)
 
@@ -159,6 +160,25 @@ struct table_node *table_find(const struct table *t, uint64_t hash, table_match 
         if (node != &t->tomb && node->hash == hash && match(node, key)) {
             return node;
         }
+    }
+}
+
+void table_expect(const struct table *t, uint64_t hash)
+{
+    const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
+    __builtin_prefetch(&slots->nodes[(uint32_t)hash & mask_of(slots)]);
+}
+
+void table_expect_node(const struct table *t, uint64_t hash, size_t offset, size_t bytes)
+{
+    const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
+    const struct table_node *node = load(slots, (uint32_t)hash & mask_of(slots));
+    if (node == NULL || node == &t->tomb) {
+        return;
+    }
+    const char *at = (const char *)node - offset;
+    for (size_t i = 0; i < bytes + CACHE_LINE - 1; i += CACHE_LINE) {
+        __builtin_prefetch(at + (i < bytes ? i : bytes - 1));
     }
 }
 

@@ -35,6 +35,10 @@ void table_remove(struct table *t, struct table_node *node); /* must be in the t
 /* Any thread. */
 struct table_node *table_find(const struct table *t, uint64_t hash, table_match *match,
                               const void *key);
+/* Hints ahead of a table_find of that hash, which it then need not wait for: first for the slot,
+ * and when that has come, for `bytes` from `offset` before the node that stands there. */
+void table_expect(const struct table *t, uint64_t hash);
+void table_expect_node(const struct table *t, uint64_t hash, size_t offset, size_t bytes);
 /* The next node in an order that does not depend on the size of the array, so that growth during a
  * walk neither repeats nor loses one. *cursor is 0 at first; NULL at the end. */
 struct table_node *table_next(const struct table *t, uint64_t *cursor);

@@ -64,7 +64,7 @@ struct sched {
     struct list unreachable;   /* of them: no host may be tried; to be declared dead */
     struct list displaced, displaced_waiting; /* of them: have displaced entries that have to be
                                                * looked at; that wait for a change */
-    struct list exhausted;                    /* sched_entry.in_peer: EXHAUSTED, not reported yet */
+    struct list exhausted; /* sched_entry.place: EXHAUSTED was pulled, not reported yet */
     struct destdb destdb;
     uint64_t random;    /* state of the generator of placement */
     uint64_t serial;    /* last number given to a connection that opened or became idle */

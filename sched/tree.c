@@ -6,15 +6,15 @@
 
 void tree_init(struct tree *t, tree_key *key)
 {
-    *t = (struct tree){.key = key, .random = 2463534242u};
+    *t = (struct tree){.key = key};
 }
 
-static uint32_t next_random(struct tree *t)
+/* As good as random: nothing else depends on the address, and multiplication by an odd number is a
+ * bijection whose high bits depend on all others. */
+static uint64_t priority(const struct tree_node *n)
 {
-    t->random ^= t->random << 13;
-    t->random ^= t->random >> 17;
-    t->random ^= t->random << 5;
-    return t->random;
+    uint64_t hash = (uintptr_t)n * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
 }
 
 static void replace_child(struct tree *t, struct tree_node *old, struct tree_node *with)
@@ -83,9 +83,8 @@ static void attach(struct tree *t, struct tree_node *n)
 void tree_insert(struct tree *t, struct tree_node *n)
 {
     n->left = n->right = NULL;
-    n->priority = next_random(t);
     attach(t, n);
-    while (n->parent != NULL && n->parent->priority < n->priority) {
+    while (n->parent != NULL && priority(n->parent) < priority(n)) {
         rotate_up(t, n);
     }
 }
@@ -100,7 +99,7 @@ void tree_remove(struct tree *t, struct tree_node *n)
         t->last = tree_previous(n);
     }
     while (n->left != NULL && n->right != NULL) {
-        rotate_up(t, n->left->priority > n->right->priority ? n->left : n->right);
+        rotate_up(t, priority(n->left) > priority(n->right) ? n->left : n->right);
     }
     replace_child(t, n, n->left != NULL ? n->left : n->right);
     tree_node_init(n);

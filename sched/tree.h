@@ -1,6 +1,6 @@
 /* An ordered set of embedded nodes: a treap. Nothing is allocated, so nothing can fail. Keys are
  * read from the objects when they are compared; they may change as long as the order does not.
- * Its shape depends on a generator of its own, its order never does. One owner. */
+ * Its shape depends on where the nodes lie in memory, its order never does. One owner. */
 #ifndef SCHED_TREE_H
 #define SCHED_TREE_H
 
@@ -10,7 +10,6 @@
 
 struct tree_node {
     struct tree_node *left, *right, *parent; /* parent == itself: in no tree */
-    uint32_t priority;
 };
 
 typedef uint64_t tree_key(const struct tree_node *node);
@@ -19,7 +18,6 @@ struct tree {
     struct tree_node *root;
     struct tree_node *first, *last; /* NULL when empty */
     tree_key *key;
-    uint32_t random;
 };
 
 void tree_init(struct tree *t, tree_key *key);

@@ -128,6 +128,7 @@ bool sched_view_hosts(const struct sched *s, uint64_t *cursor, struct sched_host
         .failures = shared_get(&h->failures),
         .retry_until = shared_get(&h->retry_until),
         .notes = shared_get(&h->notes),
+        .notes_until = shared_get(&h->notes_until),
     };
     memcpy(ret->key, h->key, h->key_len);
     return true;

@@ -46,7 +46,7 @@ static void open_connection(struct flight_model *m, const struct sched_action *a
     REQUIRE(find_view(m, c->host, &v));
     REQUIRE(m->is_delayed || v.connections == open);
     REQUIRE(m->is_delayed || v.retry_until <= now);
-    REQUIRE(m->is_delayed || a->server_notes == v.notes);
+    REQUIRE(m->is_delayed || a->server_notes == (now < v.notes_until ? v.notes : 0));
 }
 
 static void check_reuse(const struct flight_model *m, const struct sched_action *a, usec_t now)

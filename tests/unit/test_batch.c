@@ -68,6 +68,22 @@ static void no_limit(void **state)
     bed_close(&b);
 }
 
+/* Names that agree in what the sort compares first, and names shorter than that. */
+static void order_of_destinations(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    bed_open(&b);
+    bed_message(&b, 'A', "x@eight-ch x@eight-cha.b x@eight-c x@b x@eight-cha.a x@eight-ch x@ab");
+    assert_string_equal(bed_select(&b), "A ab x@ab");
+    assert_string_equal(bed_select(&b), "A b x@b");
+    assert_string_equal(bed_select(&b), "A eight-c x@eight-c");
+    assert_string_equal(bed_select(&b), "A eight-ch x@eight-ch,x@eight-ch");
+    assert_string_equal(bed_select(&b), "A eight-cha.a x@eight-cha.a");
+    assert_string_equal(bed_select(&b), "A eight-cha.b x@eight-cha.b");
+    bed_close(&b);
+}
+
 static void empty_message(void **state)
 {
     static struct bed b;
@@ -138,6 +154,7 @@ int main(void)
         cmocka_unit_test(one_recipient_each),
         cmocka_unit_test(nexthop_of_a_recipient),
         cmocka_unit_test(no_limit),
+        cmocka_unit_test(order_of_destinations),
         cmocka_unit_test(empty_message),
         cmocka_unit_test(topping_up),
         cmocka_unit_test(out_of_memory),

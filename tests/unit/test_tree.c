@@ -74,10 +74,31 @@ static void equal_keys_keep_the_order_of_insertion(void **state)
     assert_null(tree_find_from(&t, 6));
 }
 
+/* Nodes of one array, inserted in its order: the worst that memory looks like. */
+static void neighbours_in_memory_do_not_make_it_deep(void **state)
+{
+    static struct item items[ITEMS];
+    struct tree t;
+    tree_init(&t, key_of);
+    for (unsigned i = 0; i < ITEMS; i++) {
+        items[i].key = i;
+        tree_insert(&t, &items[i].node);
+    }
+    check_order(&t, ITEMS);
+    for (unsigned i = 0; i < ITEMS; i++) {
+        unsigned depth = 0;
+        for (const struct tree_node *n = &items[i].node; n != NULL; n = n->parent) {
+            depth++;
+        }
+        assert_in_range(depth, 1, 40);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_operations_keep_the_order),
+        cmocka_unit_test(neighbours_in_memory_do_not_make_it_deep),
         cmocka_unit_test(equal_keys_keep_the_order_of_insertion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
