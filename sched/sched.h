@@ -179,8 +179,8 @@ struct sched_outcome {
     uint16_t depth;        /* entries that the connection can use at once, as measured on it; 0: as
                             * before, 1 at first */
     uint32_t server_notes; /* bits that the host keeps until destdb forgets it */
-    /* connection_open == false while other entries are in flight on the connection: nothing more is
-     * placed on it, its slot is free once the last of them is reported. */
+    /* connection_open == false while other entries are in flight on the connection: nothing more
+     * is placed on it, its slot is free once the last of them is reported. */
 };
 
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
@@ -277,7 +277,7 @@ struct sched_destination_view {
     struct slice name; /* valid while the reader stays online */
     enum sched_destination_state state;
     enum sched_why why;
-    int window, busy;             /* connections that carry entries; busy counts them */
+    int window, busy;             /* connections that carry entries: that may, that do */
     int in_flight, todo;          /* entries */
     int connections, idle;        /* open, of which idle */
     uint64_t delivered, deferred; /* entries reported positive; negative or deferred */
