@@ -277,7 +277,7 @@ struct sched_destination_view {
     struct slice name; /* valid while the reader stays online */
     enum sched_destination_state state;
     enum sched_why why;
-    int window, busy;             /* connections that carry entries; busy counts them */
+    int window, busy;             /* connections that carry entries: that may, that do */
     int in_flight, todo;          /* entries */
     int connections, idle;        /* open, of which idle */
     uint64_t delivered, deferred; /* entries reported positive; negative or deferred */

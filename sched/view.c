@@ -50,8 +50,8 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
     if (s->config.transport_rate_delay > 0) {
         return SCHED_WHY_TRANSPORT_RATE_DELAY;
     }
-    if (shared_get(&s->shared.connections) - shared_get(&s->shared.idle) >=
-        (uint64_t)s->config.process_limit) {
+    if (shared_get(&s->shared.connections) >=
+        (uint64_t)s->config.process_limit + shared_get(&s->shared.idle)) {
         return SCHED_WHY_PROCESS_LIMIT;
     }
     return bar;

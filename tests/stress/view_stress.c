@@ -78,7 +78,7 @@ static void release_hosts(void *ctx, void *hosts)
 struct reader {
     struct thread thread;
     const struct sched *sched;
-    uint64_t walks, destinations, jobs, found;
+    uint64_t walks, destinations, jobs, hosts, found;
 };
 
 static _Atomic bool is_over;
@@ -117,6 +117,13 @@ static void walk(struct reader *r)
         CHECK(j.message_id > 0 && j.recipients <= RECIPIENTS_MAX);
         CHECK(j.waiting <= RECIPIENTS_MAX && j.in_flight <= RECIPIENTS_MAX);
         r->jobs++;
+    }
+    struct sched_host_view h;
+    for (uint64_t cursor = 0; sched_view_hosts(r->sched, &cursor, &h);) {
+        CHECK(h.key_len == 2 && h.key[0] == 'h' && h.state < SCHED_HOST_STATE_COUNT);
+        CHECK(h.connections >= 0 && h.connections <= CONNECTIONS);
+        CHECK(h.in_flight >= 0 && h.in_flight <= CONNECTIONS && h.failures >= 0);
+        r->hosts++;
     }
     sched_view_counters(r->sched, &c);
     CHECK(c.entries_in_flight <= CONNECTIONS && c.connections <= CONNECTIONS);
@@ -216,6 +223,8 @@ static void report(struct owner *o, uint32_t connection)
                                : SCHED_POSITIVE,
         .has_deferred = luck < 5,
         .connection_open = luck >= 2,
+        .server_failed = luck < 2,
+        .server_notes = luck,
         .reason = &reason,
     };
     o->busy[connection] = NULL;
@@ -240,6 +249,13 @@ static void resolve_one(struct owner *o)
         CHECK(r.hosts != NULL);
         hosts_alive++;
     }
+    struct sched_server servers[3];
+    for (int i = 0; i < 3; i++) {
+        servers[i] = (struct sched_server){
+            .key = {'h', (uint8_t)pick(o, 250)}, .key_len = 2, .preference = (uint16_t)i};
+    }
+    r.servers = servers;
+    r.server_count = pick(o, 4);
     sched_resolved(o->sched, &r, o->now);
 }
 
@@ -327,6 +343,7 @@ int main(void)
     for (int i = 0; i < READERS; i++) {
         thread_join(&readers[i].thread);
         CHECK(readers[i].walks > 0 && readers[i].destinations > 0 && readers[i].jobs > 0);
+        CHECK(readers[i].hosts > 0);
         (void)printf("reader %d: %llu walks, %llu destinations (%llu found again), %llu jobs\n", i,
                      (unsigned long long)readers[i].walks,
                      (unsigned long long)readers[i].destinations,
