@@ -138,7 +138,8 @@ struct smtp_client_event {
     uint32_t index;       /* RECIPIENT */
     const struct outcome_verdict *verdict; /* RECIPIENT, REST, FAILED; RETURNED: why the connection
                                             * failed. Valid until the next call */
-    bool can_reuse;                        /* DONE: READY follows */
+    bool can_reuse; /* DONE: READY follows; not: nothing more can be started on the connection, but
+                     * what is in flight may go on */
     bool is_complete; /* DONE: the dialogue ran to its end; false after a loss or protocol error */
     bool is_chunk;    /* WANT_BODY: write exactly size_bytes raw bytes (no dot-stuffing, no dot) */
     bool is_neutral;  /* REST after a loss: not the first that the loss hit; teaches nothing about

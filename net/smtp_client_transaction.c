@@ -131,21 +131,18 @@ int smtp_client_start(struct smtp_client *c, const struct smtp_transaction *t, u
  * is_sound   the order of replies is certain */
 static void finish(struct smtp_client *c, bool is_sound, usec_t now)
 {
-    const struct smtp_client_envelope *e = smtp_client_at(c, 0);
-    uint32_t mail_max = c->features.mail_max;
-    bool can_reuse =
-        is_sound && !c->no_reuse && (mail_max == 0 || c->mails < mail_max || c->flight_count > 1);
+    bool goes_on = is_sound && !c->no_reuse;
+    bool can_reuse = goes_on && (c->features.mail_max == 0 || c->mails < c->features.mail_max);
     struct smtp_client_event *done = smtp_client_push(c, SMTP_CLIENT_DONE);
-    done->transaction = e->number;
+    done->transaction = smtp_client_at(c, 0)->number;
     done->can_reuse = can_reuse;
     done->is_complete = true;
     c->no_reuse = c->no_reuse || !is_sound;
     smtp_client_pop(c);
     const struct smtp_client_envelope *next = c->flight_count > 0 ? smtp_client_at(c, 0) : NULL;
-    bool is_begun = next != NULL && next->is_begun;
     if (next == NULL && can_reuse) {
         smtp_client_idle(c);
-    } else if (!is_begun && !can_reuse) {
+    } else if (next == NULL || (!next->is_begun && !goes_on)) {
         smtp_client_end_rest(c, true);
     } else if (!is_sound || c->has_said_421 || next->is_broken) {
         smtp_client_end_rest(c, false);

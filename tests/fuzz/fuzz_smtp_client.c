@@ -210,8 +210,7 @@ static void check_line(struct world *w, struct slice line)
         w->is_open = false;
     } else if (begins(line, "BDAT")) {
         /* no body any more: it could not be read, and nothing can come behind it */
-        w->open_number =
-            w->body_count > 0 ? w->bodies[w->body_first % BODIES].number : UINT32_MAX;
+        w->open_number = w->body_count > 0 ? w->bodies[w->body_first % BODIES].number : UINT32_MAX;
         w->is_open = w->body_count == 0 || !w->tried[w->open_number].is_over;
     }
 }

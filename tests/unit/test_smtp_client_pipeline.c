@@ -66,9 +66,9 @@ static void test_depth(void **state)
         "!CLOSED");
     /* MAILMAX counts those in flight, and QUIT comes behind the last */
     RUN(&s, "<220 mx\r\n", ">EHLO me\r\n", "<250-mx\r\n250-PIPELINING\r\n250 LIMITS MAILMAX=2\r\n",
-        "!READY", TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY", "=full", GO,
-        "!1 WANT_BODY", "=body x\r\n", ">.\r\n", OK, "!1 REST ok 2.6.0 250 DOT", "!1 DONE close",
-        "!CLOSED flush", ">QUIT\r\n");
+        "!READY", TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE close", "=full", GO, "!1 WANT_BODY",
+        "=body x\r\n", ">.\r\n", OK, "!1 REST ok 2.6.0 250 DOT", "!1 DONE close", "!CLOSED flush",
+        ">QUIT\r\n");
 }
 
 static void test_lost(void **state)
