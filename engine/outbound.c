@@ -329,11 +329,18 @@ static void ready_for_mail(struct outbound *c)
     go_on(c);
 }
 
+/* The host's part of a handshake went wrong: the next delivery does not try. */
+static void remember_broken(struct outbound *c)
+{
+    if (tls_policy_may_fall_back(&c->policy)) {
+        tls_broken_add(c->worker->broken_tls, &c->hosts->list[c->host], c->worker->now);
+    }
+}
+
 /* TLS did not come about, or proved too little. */
 static void tls_failed(struct outbound *c, struct slice why)
 {
     if (tls_policy_may_fall_back(&c->policy)) {
-        tls_broken_add(c->worker->broken_tls, &c->hosts->list[c->host], c->worker->now);
         c->request.wants_plain = c->request.without_tls = true;
     }
     smtp_client_tls_done(&c->smtp, false, why, c->worker->now);
@@ -565,6 +572,8 @@ static bool step_handshake(struct outbound *c)
     if (err == 0) {
         stream_tls_facts(&c->stream, &c->tls);
         why = tls_policy_judge(&c->policy, &c->tls);
+    } else {
+        remember_broken(c);
     }
     if (err == 0 && why == NULL) {
         smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
@@ -657,8 +666,8 @@ static void on_timeout(struct timeout *t, usec_t now)
     } else if (c->state == LEAVING) {
         free_connection(c);
     } else {
-        if (c->state == HANDSHAKE && tls_policy_may_fall_back(&c->policy)) {
-            tls_broken_add(c->worker->broken_tls, &c->hosts->list[c->host], c->worker->now);
+        if (c->state == HANDSHAKE) {
+            remember_broken(c);
         }
         smtp_client_timeout(&c->smtp, now > c->worker->now ? now : c->worker->now);
         if (drain_events(c)) {
