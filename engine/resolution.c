@@ -115,6 +115,10 @@ static void apply_policy(struct worker *w, struct resolution *r, const struct st
 {
     bool keep[MX_TARGETS_MAX] = {false};
     uint32_t kept = 0;
+    if (q->has_failed) {
+        fail_soft(r, w->now, "4.3.0", "out of memory");
+        return;
+    }
     if (!q->has_policy || q->policy.mode == MTA_STS_NONE) {
         return;
     }

@@ -167,8 +167,12 @@ static int parse_file(struct slice file, usec_t *ret_fetched, struct slice *ret_
     if (number.len == rest.len) {
         return ERR_SYNTAX;
     }
+    struct slice id = slice_from(rest, number.len + 1);
+    if (id.len == 0 || id.len > MTA_STS_ID_MAX) {
+        return ERR_SYNTAX;
+    }
     *ret_fetched = fetched;
-    *ret_id = slice_from(rest, number.len + 1);
+    *ret_id = id;
     return mta_sts_policy_parse(slice_from(file, head.len + 1), ret);
 }
 

@@ -24,7 +24,7 @@ struct sts_entry {
     struct list use; /* most recently used first */
     struct sts_entry *next_in_bucket;
     struct slice domain; /* lower case; memory of the entry, like what follows */
-    struct slice id;
+    struct slice id;     /* 1 to MTA_STS_ID_MAX bytes */
     struct mta_sts_policy policy;
     usec_t fetched; /* wall */
     char memory[];
@@ -43,6 +43,7 @@ void sts_cache_close(struct sts_cache *c); /* accepts NULL; the files stay */
 const struct sts_entry *sts_cache_find(struct sts_cache *c, struct slice domain, usec_t now);
 /* Keep a policy that was fetched just now, instead of an older one.
  *
+ * id       1 to MTA_STS_ID_MAX bytes
  * policy   parsed; its text is copied
  * errors   -ENOMEM: nothing changed. -errno: it holds in memory, but its file could not be written
  */

@@ -95,19 +95,25 @@ static void remember_failure(struct sts_fetcher *f, const struct fetch *t, usec_
 /* --- answers -----------------------------------------------------------------------------------
  */
 
-/* entry   NULL: no policy holds. A policy that memory is too short for does not hold either: the
- *         resolution that asked for it has as little, and fails. */
+/* returns false when out of memory */
+static bool fill_in(struct sts_question *q, const struct sts_entry *entry)
+{
+    q->text = malloc(entry->policy.text.len + 1);
+    if (q->text == NULL) {
+        return false;
+    }
+    memcpy(q->text, entry->policy.text.data, entry->policy.text.len);
+    memcpy(q->answer_id, entry->id.data, entry->id.len);
+    q->policy = entry->policy;
+    q->policy.text.data = q->text;
+    q->has_policy = true;
+    return true;
+}
+
+/* entry   NULL: no policy holds */
 static void answer(struct sts_fetcher *f, struct sts_question *q, const struct sts_entry *entry)
 {
-    q->has_policy = false;
-    if (entry != NULL && entry->id.len <= MTA_STS_ID_MAX &&
-        (q->text = malloc(entry->policy.text.len + 1)) != NULL) {
-        memcpy(q->text, entry->policy.text.data, entry->policy.text.len);
-        memcpy(q->answer_id, entry->id.data, entry->id.len);
-        q->policy = entry->policy;
-        q->policy.text.data = q->text;
-        q->has_policy = true;
-    }
+    q->has_failed = q->has_failed || (entry != NULL && !fill_in(q, entry));
     outbox_put(&f->to_workers[q->worker], LETTER_STS_ANSWER, q, 0);
 }
 
@@ -326,6 +332,7 @@ static void take_question(struct sts_fetcher *f, struct sts_question *q)
     }
     struct fetch *t = is_known && !is_old(entry) ? NULL : fetch_of(f, q);
     if (is_known || t == NULL) {
+        q->has_failed = !is_known && entry == NULL;
         answer(f, q, entry);
     } else {
         list_push_back(&t->questions, &q->link);

@@ -38,6 +38,7 @@ struct sts_question {
     void *resolution;   /* not looked into */
 
     /* the answer */
+    bool has_failed; /* no memory: nobody knows what holds */
     bool has_policy;
     struct mta_sts_policy policy; /* its text is `text` */
     char answer_id[MTA_STS_ID_MAX + 1];

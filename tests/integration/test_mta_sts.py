@@ -154,6 +154,31 @@ def test_only_hosts_of_the_policy_are_tried(place):
     assert other.connections == 0
 
 
+def test_domains_that_share_a_host_share_no_trust(place):
+    """Sessions are resumed under the same policy only, and a policy is nobody else's."""
+    lab = Lab(place, [CASES['enforce']])
+    leaf = lab.authority.leaf('mta-sts.second.test')
+    host = place.keep(PolicyHost(leaf.server(), policy('enforce', 'mx.enforce.test')))
+    lab.dns.zone.update({
+        'second.test': [('MX', (10, 'mx.enforce.test'))],
+        '_mta-sts.second.test': [('TXT', 'v=STSv1; id=other;')],
+        'mta-sts.second.test': [('A', host.address)],
+        'third.test': [('MX', (10, 'mx.enforce.test'))]})
+    daemon = lab.daemon(smtp_connection_reuse_count_limit=1)
+
+    def deliver(domain, user):
+        send(daemon, domain, user)
+        event = daemon.wait_event('Delivery', f'{user}@{domain}')
+        return event['tls_verdict'], event.get('is_tls_resumed', False)
+    assert deliver('enforce.test', 'one') == ('STS', False)
+    assert deliver('enforce.test', 'two') == ('STS', True)
+    assert deliver('second.test', 'one') == ('STS', False)
+    assert deliver('second.test', 'two') == ('STS', True)
+    assert deliver('third.test', 'one') == ('Verified', False)
+    assert deliver('third.test', 'two') == ('Verified', True)
+    assert len(host.requests) == 1
+
+
 def test_a_policy_outlives_restart_record_and_host(place):
     lab = Lab(place, [CASES['enforce'], CASES['no-starttls']])
     daemon = lab.daemon()
