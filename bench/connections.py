@@ -13,7 +13,6 @@ from relay import Failure, Sluice, anonymous_bytes, running
 
 NETWORK = '127.1.0.'
 HOSTS_MAX = 250
-SETTLE_SECONDS = 12  # results are written, and jemalloc gives pages back 10 s after they were freed
 LIMITS = {'plain': 4096, 'tls': 24576}  # bytes of an idle connection: the design's targets
 
 
@@ -27,6 +26,9 @@ def add_arguments(parser):
     parser.add_argument('--messages', type=int, default=40000, help='of the busy phase')
     parser.add_argument('--rate', type=float, default=4000,
                         help='messages a second that the receiver takes')
+    parser.add_argument('--settle', type=float, default=12, metavar='SECONDS',
+                        help='before memory is looked at: jemalloc gives pages back 10 s after '
+                             'they were freed')
     parser.add_argument('--pipeline-depth', type=int, default=1, help='of the engine')
     parser.add_argument('--perf', metavar='FILE',
                         help='record a profile of each busy phase to FILE.KIND.N')
@@ -87,7 +89,7 @@ def measure(args, kind, count):
             running(make_relay(args, kind, count, hosts, sink), args.dir) as (_, account):
         fresh = anonymous_bytes(account)
         open_all(args, sink, count, domains)
-        time.sleep(SETTLE_SECONDS)
+        time.sleep(args.settle)
         idle, idle_cpu = anonymous_bytes(account), account.cpu_seconds()
         time.sleep(2)
         idle_cpu = (account.cpu_seconds() - idle_cpu) / 2
