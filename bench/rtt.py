@@ -7,7 +7,7 @@ one within its time; `raw` is a client without a queue, that is, the receiver's 
 import math
 import time
 
-from load import Sink, busy_seconds, inject
+from load import Sink, busy_seconds, free_port, inject
 from raw_client import MODES, RawClient
 from relay import Failure, Postfix, Sluice, running
 
@@ -70,10 +70,10 @@ def make_sink(args, mode, round_trip, folder, *options):
 
 
 def measure_relay(args, relay, mode, round_trip, seconds, folder):
-    count = backlog(args, relay, mode, round_trip, seconds)
+    count, port = backlog(args, relay, mode, round_trip, seconds), free_port()
     with make_sink(args, mode, round_trip, folder, '--hold', '--messages', count) as sink, \
-            running(make_relay(args, relay, args.port, sink.nexthop()), args.dir):
-        inject(args.build, args.port, count, args.size, DOMAIN)
+            running(make_relay(args, relay, port, sink.nexthop()), args.dir):
+        inject(args.build, port, count, args.size, DOMAIN)
         sink.wait(lambda numbers: numbers['open'] == 1, 30, 'the connection')
         sink.release()
         end = time.monotonic() + seconds
