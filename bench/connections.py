@@ -103,7 +103,8 @@ def measure(args, kind, count):
             'cpus_busy': round(busy / elapsed, 2)}
     print(f"{kind:5} {count:6} connections ({cell['opened']} made, {hosts} destinations)  "
           f"{cell['rate']:7.0f} /s  CPU {cell['cpu_us']:6.1f} us a message  "
-          f"idle: {cell['idle_bytes']:8.0f} bytes each, CPU {idle_cpu * 100:.1f} %", flush=True)
+          f"idle: {cell['idle_bytes']:8.0f} bytes each, CPU {idle_cpu * 100:.1f} %  "
+          f"(all work: {cell['cpus_busy']:.2f} CPUs)", flush=True)
     return cell
 
 

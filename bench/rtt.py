@@ -96,7 +96,8 @@ def measure(args, relay, mode, round_trip):
             'messages': numbers['messages'], 'elapsed': numbers['elapsed'],
             'rate': (numbers['messages'] - 1) / numbers['elapsed'],
             'connections': numbers['connections'],
-            'max_open': numbers['listeners'][0]['max_open'], 'max_in_flight': numbers['max_in_flight'], 'cpus_busy': round(load, 2)}
+            'max_open': numbers['listeners'][0]['max_open'],
+            'max_in_flight': numbers['max_in_flight'], 'cpus_busy': round(load, 2)}
     # A burst of one round trip is within; in so short a time it would count.
     cell['is_short'] = numbers['elapsed'] < 20 * round_trip
     print(f"{relay:8} {mode:10} {cell['round_trip_ms']:4} ms  {cell['rate']:10.1f} /s  "
