@@ -8,12 +8,11 @@ time of the engine for a message, intake included, differs by the number of conn
 import subprocess
 import time
 
-from load import Sink, busy_seconds, inject
+from load import Sink, busy_seconds, free_port, inject
 from relay import Failure, Sluice, anonymous_bytes, running
 
 NETWORK = '127.1.0.'
 HOSTS_MAX = 250
-SETTLE_SECONDS = 12  # results are written, and jemalloc gives pages back 10 s after they were freed
 LIMITS = {'plain': 4096, 'tls': 24576}  # bytes of an idle connection: the design's targets
 
 
@@ -27,6 +26,9 @@ def add_arguments(parser):
     parser.add_argument('--messages', type=int, default=40000, help='of the busy phase')
     parser.add_argument('--rate', type=float, default=4000,
                         help='messages a second that the receiver takes')
+    parser.add_argument('--settle', type=float, default=12, metavar='SECONDS',
+                        help='before memory is looked at: jemalloc gives pages back 10 s after '
+                             'they were freed')
     parser.add_argument('--pipeline-depth', type=int, default=1, help='of the engine')
     parser.add_argument('--perf', metavar='FILE',
                         help='record a profile of each busy phase to FILE.KIND.N')
@@ -40,7 +42,7 @@ def make_certificate(folder):
     return ['--tls-cert', folder / 'cert.pem', '--tls-key', folder / 'key.pem']
 
 
-def make_relay(args, kind, count, hosts, sink):
+def make_relay(args, kind, count, hosts, sink, port):
     transport = {'destination_concurrency_limit': count // hosts,
                  'initial_destination_concurrency': count // hosts, 'process_limit': count,
                  'pipeline_depth': args.pipeline_depth,
@@ -48,26 +50,26 @@ def make_relay(args, kind, count, hosts, sink):
                  'smtp_helo_timeout': '3600s', 'smtp_connection_cache_time_limit': '3600s',
                  'smtp_connection_reuse_time_limit': '36000s'}
     routes = [(f'd{i}.test', sink.nexthop(f'{NETWORK}{i}')) for i in range(1, hosts + 1)]
-    return lambda folder: Sluice(args.build, folder, args.port, routes, transport,
+    return lambda folder: Sluice(args.build, folder, port, routes, transport,
                                  {'message_active_limit': 50000})
 
 
-def open_all(args, sink, count, domains):
+def open_all(args, sink, port, count, domains):
     """Every connection is made, carries a message and is idle."""
-    inject(args.build, args.port, count, args.size, domains)
+    inject(args.build, port, count, args.size, domains)
     sink.wait(lambda numbers: numbers['open'] == count, 120, f'{count} connections')
     sink.release()
     sink.wait(lambda numbers: numbers['messages'] == count, 120, f'{count} messages')
 
 
-def busy_phase(args, sink, account, domains, profile):
+def busy_phase(args, sink, port, account, domains, profile):
     """Returns (CPU seconds of the engine, seconds, share of the CPUs that others used)."""
     before = sink.read()['messages']
     cpu, busy, begin = account.cpu_seconds(), busy_seconds(), time.monotonic()
     perf = profile and subprocess.Popen(
         ['perf', 'record', '-q', '-g', '-o', profile, '-p', str(account.root)],
         stdin=subprocess.DEVNULL)
-    inject(args.build, args.port, args.messages, args.size, domains)
+    inject(args.build, port, args.messages, args.size, domains)
     sink.wait(lambda numbers: numbers['messages'] == before + args.messages, 600, 'all messages')
     cpu, elapsed = account.cpu_seconds() - cpu, time.monotonic() - begin
     if perf:
@@ -77,22 +79,22 @@ def busy_phase(args, sink, account, domains, profile):
 
 
 def measure(args, kind, count):
-    hosts = min(args.destinations, count, HOSTS_MAX)
+    port, hosts = free_port(), min(args.destinations, count, HOSTS_MAX)
     if count % hosts != 0:
         raise Failure(f'{count} connections cannot be shared out among {hosts} destinations')
     domains = f'd%d.test:{hosts}'
     options = ['--hold', '--delay-dot', max(1, round(count / args.rate * 1000))]
     options += make_certificate(args.folder) if kind == 'tls' else []
     with Sink(args.build, args.folder, *options, hosts=f'{NETWORK}1-{NETWORK}{hosts}') as sink, \
-            running(make_relay(args, kind, count, hosts, sink), args.dir) as (_, account):
+            running(make_relay(args, kind, count, hosts, sink, port), args.dir) as (_, account):
         fresh = anonymous_bytes(account)
-        open_all(args, sink, count, domains)
-        time.sleep(SETTLE_SECONDS)
+        open_all(args, sink, port, count, domains)
+        time.sleep(args.settle)
         idle, idle_cpu = anonymous_bytes(account), account.cpu_seconds()
         time.sleep(2)
         idle_cpu = (account.cpu_seconds() - idle_cpu) / 2
         profile = f'{args.perf}.{kind}.{count}' if args.perf else None
-        cpu, elapsed, busy = busy_phase(args, sink, account, domains, profile)
+        cpu, elapsed, busy = busy_phase(args, sink, port, account, domains, profile)
         numbers = sink.end()
     cell = {'kind': kind, 'connections': count, 'destinations': hosts,
             'opened': numbers['connections'], 'messages': args.messages,
@@ -101,7 +103,8 @@ def measure(args, kind, count):
             'cpus_busy': round(busy / elapsed, 2)}
     print(f"{kind:5} {count:6} connections ({cell['opened']} made, {hosts} destinations)  "
           f"{cell['rate']:7.0f} /s  CPU {cell['cpu_us']:6.1f} us a message  "
-          f"idle: {cell['idle_bytes']:8.0f} bytes each, CPU {idle_cpu * 100:.1f} %", flush=True)
+          f"idle: {cell['idle_bytes']:8.0f} bytes each, CPU {idle_cpu * 100:.1f} %  "
+          f"(all work: {cell['cpus_busy']:.2f} CPUs)", flush=True)
     return cell
 
 

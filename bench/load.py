@@ -1,6 +1,8 @@
 """The two ends of a load: sluice-sink as the receiver, sluice-source as the sender."""
+import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -10,9 +12,12 @@ from relay import Failure
 
 
 def free_port(address='127.0.0.1'):
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return probe.getsockname()[1]
+    """Below those that the system gives out by itself, or a connection could take it meanwhile."""
+    for port in random.sample(range(10000, 32000), 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((address, port))
+            return port
+    raise Failure(f'no free port at {address}')
 
 
 class Sink:

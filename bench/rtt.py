@@ -7,7 +7,7 @@ one within its time; `raw` is a client without a queue, that is, the receiver's 
 import math
 import time
 
-from load import Sink, busy_seconds, inject
+from load import Sink, busy_seconds, free_port, inject
 from raw_client import MODES, RawClient
 from relay import Failure, Postfix, Sluice, running
 
@@ -70,19 +70,16 @@ def make_sink(args, mode, round_trip, folder, *options):
 
 
 def measure_relay(args, relay, mode, round_trip, seconds, folder):
-    count = backlog(args, relay, mode, round_trip, seconds)
+    count, port = backlog(args, relay, mode, round_trip, seconds), free_port()
     with make_sink(args, mode, round_trip, folder, '--hold', '--messages', count) as sink, \
-            running(make_relay(args, relay, args.port, sink.nexthop()), args.dir):
-        inject(args.build, args.port, count, args.size, DOMAIN)
+            running(make_relay(args, relay, port, sink.nexthop()), args.dir):
+        inject(args.build, port, count, args.size, DOMAIN)
         sink.wait(lambda numbers: numbers['open'] == 1, 30, 'the connection')
         sink.release()
         end = time.monotonic() + seconds
         while sink.process.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
-        numbers = sink.end()  # ends by itself once it has everything
-    if numbers['listeners'][0]['max_open'] != 1:
-        raise Failure(f"{relay} had {numbers['listeners'][0]['max_open']} connections at once")
-    return numbers
+        return sink.end()  # ends by itself once it has everything
 
 
 def measure(args, relay, mode, round_trip):
@@ -98,14 +95,23 @@ def measure(args, relay, mode, round_trip):
     cell = {'relay': relay, 'mode': mode, 'round_trip_ms': round(round_trip * 1000),
             'messages': numbers['messages'], 'elapsed': numbers['elapsed'],
             'rate': (numbers['messages'] - 1) / numbers['elapsed'],
-            'connections': numbers['connections'], 'max_in_flight': numbers['max_in_flight'], 'cpus_busy': round(load, 2)}
+            'connections': numbers['connections'],
+            'max_open': numbers['listeners'][0]['max_open'],
+            'max_in_flight': numbers['max_in_flight'], 'cpus_busy': round(load, 2)}
     # A burst of one round trip is within; in so short a time it would count.
     cell['is_short'] = numbers['elapsed'] < 20 * round_trip
     print(f"{relay:8} {mode:10} {cell['round_trip_ms']:4} ms  {cell['rate']:10.1f} /s  "
           f"{cell['messages']:6} in {cell['elapsed']:.2f} s, {cell['max_in_flight']} in flight"
-          f"{'' if cell['connections'] == 1 else ', %d connections' % cell['connections']}"
+          f"{connections_text(cell)}"
           f"{'  TOO SHORT: a larger --backlog' if cell['is_short'] else ''}", flush=True)
     return cell
+
+
+def connections_text(cell):
+    """Whoever ends one by QUIT may begin the next before the answer."""
+    if cell['connections'] == 1:
+        return ''
+    return f", {cell['connections']} connections, at most {cell['max_open']} at once"
 
 
 def summarise(cells):
@@ -140,7 +146,7 @@ def print_table(rows):
                 ': MISSED' if row['missed'] else ': met' if 'ratio' in row else '')
         print(f"{row['mode']:10}  {row['round_trip_ms']:7} ms  {cells[0]} {cells[1]}  "
               f"{row.get('in_flight', ''):9}  {cells[2]} "
-              f"{row.get('ratio', math.nan):6.1f}{wanted}")
+              f"{format(row['ratio'], '6.1f') if 'ratio' in row else ''}{wanted}")
 
 
 def run(args):

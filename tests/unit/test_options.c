@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -39,8 +40,7 @@ static int read_line(int (*read)(const struct options *, int, char **, void *, i
     char *rest = NULL;
     *ret = (struct taken){0};
     argv[0] = name;
-    assert_true(strlen(line) < sizeof(copy));
-    (void)strcpy(copy, line);
+    assert_true(snprintf(copy, sizeof(copy), "%s", line) < (int)sizeof(copy));
     for (char *word = strtok_r(copy, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
         argv[argc++] = word;
     }
