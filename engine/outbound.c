@@ -114,7 +114,7 @@ static void describe_connection(struct outbound *c, struct delivery *d, bool ser
     d->connection_open = may_be_reused(c);
     c->is_leaving = !d->connection_open;
     d->depth = c->is_ready && c->has_core ? smtp_client_depth(&c->smtp) : 0;
-    d->is_out_of_step = c->is_out_of_step;
+    d->is_out_of_step = c->is_out_of_step || (c->has_core && c->smtp.is_out_of_step);
     d->server_notes = c->notes;
     d->server_failed = server_failed;
 }
@@ -374,11 +374,9 @@ static void decide(struct outbound *c, const struct smtp_client_event *e)
 {
     struct request *r = request_of(c, e->transaction, false);
     const struct outcome_verdict *v = e->verdict;
-    /* What breaks with several in flight may be our pipelining: that host gets one at a time. */
-    bool is_broken = v->is_protocol_error || (v->scope == OUTCOME_SCOPE_SITE && v->code == 0);
-    if (is_broken && r->link.next != &c->started) {
-        c->is_out_of_step = true;
-    }
+    /* What is lost with several in flight may be our pipelining: that host gets one at a time. */
+    bool is_lost = v->scope == OUTCOME_SCOPE_SITE && v->code == 0;
+    c->is_out_of_step = c->is_out_of_step || (is_lost && r->link.next != &c->started);
     if (e->is_neutral) {
         outcome_set_neutral(&r->outcome);
     }

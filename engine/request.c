@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TLS_LEVELS = SMTP_CLIENT_TLS_ENCRYPT + 1 }; /* settings a source */
+enum {
+    TLS_LEVELS = SMTP_CLIENT_TLS_ENCRYPT + 1, /* settings a source */
+    UNACKED_PER_DELIVERY = 256,               /* bytes: RSET, MAIL and a few RCPT */
+};
 
 struct request *request_new(struct delivery *d)
 {
@@ -299,6 +302,9 @@ static void client_config(const struct config_transport *t, const char *ehlo_nam
     ret->rset_timeout = s->smtp_rset_timeout;
     ret->quit_timeout = s->smtp_quit_timeout;
     ret->pipeline_depth = (uint16_t)t->sched.pipeline_depth;
+    /* The shell reads while it writes, so no number of unanswered commands can block both sides
+     * (RFC 2920 3.1); the bound only must not be narrower than the depth. */
+    ret->unacked_max += (uint32_t)t->sched.pipeline_depth * UNACKED_PER_DELIVERY;
 }
 
 static size_t slot_count(const struct config_transport *t)
