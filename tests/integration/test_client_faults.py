@@ -72,6 +72,9 @@ case('all rcpt refused, data 354', 'hello\nexpect MAIL\nsend 250 ok\nexpect RCPT
      'Bounce', code=550, status='5.1.1')
 case('rcpt 552', 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 552 5.2.2 full\nexpect RSET\n'
      'close', 'Bounce', code=552, status='5.2.2')
+# In one packet with 354, and so before anything of the body.
+case('refused with the 354', 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 250 ok\nexpect DATA\n'
+     r'raw 354 go\r\n554 5.7.1 no\r\n' '\nwait', 'Bounce', code=554, status='5.7.1')
 # The refusal comes first, then the connection is lost while the body is on its way.
 case('early 5yz', 'hello\nenvelope\nhear\nsend 552 5.3.4 too big\nclose', 'Bounce', code=552,
      status='5.3.4', body='y' * 98 + '\r\n', repeat=200000)

@@ -27,10 +27,11 @@ class Cell:
 
     def __init__(self, row, column, has_next):
         self.row, self.column, self.has_next = row, column, has_next
-        word = re.sub('[!>]', {'!': '-tls', '>': '-group'}.get(row[-1], ''), row)
+        word = re.sub('[!>*]', {'!': '-tls', '>': '-group', '*': '-chunk'}.get(row[-1], ''), row)
         self.domain = f'{word}-{column}-{"two" if has_next else "one"}.test'.lower()
         self.names = ['a', 'b', 'c'] if row == 'RCPT' else ['a']
         self.server = None
+        self.is_body = fault_table.is_body(row)
         self.outcome = CELLS[row, column].rstrip('+')
         self.stays_open = CELLS[row, column].endswith('+')
 
@@ -40,7 +41,7 @@ class Cell:
 
     @property
     def sender(self):
-        return f'{"body" if self.row == "body" else self.domain[:-5]}@back.test'
+        return f'{"body" if self.is_body else self.domain[:-5]}@back.test'
 
     @property
     def next_recipient(self):
@@ -69,7 +70,7 @@ class Cell:
                         recipient in line and MARK in transcript and
                         transcript.index(MARK) == transcript.index(line) + 1):
                     to.append(line)
-                elif line.startswith('body'):
+                elif line.startswith(('body', 'BDAT')) and not (number == 0 and self.is_body):
                     count += sum(f'<{recipient}>' in one for one in to)
         return count
 
@@ -95,7 +96,7 @@ class Stage:
         else:
             cell.server = self.net.peer(
                 name, fault_table.script(row, column), fault_table.later_script(row),
-                tls=self.tls, receive_buffer=65536 if row == 'body' else None)
+                tls=self.tls, receive_buffer=65536 if cell.is_body else None)
         self.net.mx(cell.domain, name, *(['witness.test'] if cell.has_next else []))
         return cell
 
@@ -143,9 +144,9 @@ class Stage:
         where it takes that to see whether the connection is still in use."""
         cells = list(self.cells.values())
         for cell in cells:
-            if cell.row != 'body':
+            if not cell.is_body:
                 submit(self.daemon, cell.sender, cell.recipients, message(cell.domain))
-        large = [cell for cell in cells if cell.row == 'body']
+        large = [cell for cell in cells if cell.is_body]
         submit(self.daemon, large[0].sender, [r for c in large for r in c.recipients],
                message('body') + BIG)
         everybody = [r for cell in cells for r in cell.recipients]
@@ -207,8 +208,8 @@ def check_first(stage, cell, recipient):
         assert last['type'] == 'Delivery', f'never delivered: {events}'
         # A port where nobody listens is called until somebody does.
         assert cell.row == 'connect' or len(events) == 2, events
-    at_dot = cell.row == 'dot' and outcome != 'OK'
-    assert cell.copies(recipient) == at_dot + (outcome != 'BNC'), cell.server.transcripts
+    at_end = fault_table.is_whole(cell.row) and outcome != 'OK'
+    assert cell.copies(recipient) == at_end + (outcome != 'BNC'), cell.server.transcripts
 
 
 def check_reply(cell, recipient, outcome, event):
@@ -259,8 +260,8 @@ def check_second_server(stage, cell):
         assert events[0]['type'] == kind, events
         assert events[-1]['type'] == ('Bounce' if outcome == 'BNC' else 'Delivery'), events
         assert len(events) == (2 if outcome == 'AMB' else 1), events
-        at_dot = cell.row == 'dot' and outcome != 'OK'
-        assert cell.copies(recipient) == at_dot + (outcome in ('OK', 'AMB')), events
+        at_end = fault_table.is_whole(cell.row) and outcome != 'OK'
+        assert cell.copies(recipient) == at_end + (outcome in ('OK', 'AMB')), events
 
 
 def check_notice(stage, cell, recipient, is_bounced):

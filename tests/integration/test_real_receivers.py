@@ -151,5 +151,5 @@ def test_every_message_came_once_and_whole(stage, case):
     assert not [number for number, copies in came.items() if len(copies) != 1], 'duplicates'
     assert not [number for number, copies in came.items() if copies != [True]], 'not the same bytes'
     events = stage.daemon.results(f'x@{domain_of(case)}')
-    assert len(events) == MESSAGES and {e['type'] for e in events} == {'Delivery'}
+    assert not [e for e in events if e['type'] != 'Delivery'] and len(events) == MESSAGES
     assert all(('tls_cipher' in e) == (case[2] == 'tls') for e in events)

@@ -26,6 +26,7 @@ OTHERS = {
     'slow data': (('-p', '-w', '1'), 'OK', 250),
     'slower data': (('-p', '-w', SLOW), 'NEXT', 0),
     'abort in data': (('-A', '1'), 'BNC', 550),
+    'abort at once': (('-A', '0'), 'BNC', 550),
     'no esmtp': (('-e',), 'OK', 250),
     'no pipelining': (('-p',), 'OK', 250),
     'late reader': (('-H', '1', '-T', '1024'), 'OK', 250),
@@ -63,7 +64,7 @@ def domain_of(name, has_next):
 
 
 def is_big(name):
-    return name in ('abort in data', 'late reader', 'later reader')
+    return name in ('abort in data', 'abort at once', 'late reader', 'later reader')
 
 
 @pytest.fixture(scope='module')

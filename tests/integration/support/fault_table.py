@@ -31,6 +31,10 @@ dot       AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AM
 MAIL>     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  -     BNC+
 RCPT>     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  -     BNC+
 DATA>     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  NEXT  BNC+
+MAIL*     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
+RCPT*     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
+BDAT*     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   OK    OK+
+body*     NEXT   NEXT  NEXT   NEXT  BNC  NEXT NEXT    NEXT  -    NEXT NEXT    -     AMB   -
 QUIT      OK     OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
 idle      -      OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
 RSET      BNC    BNC   BNC    BNC   BNC  BNC  BNC     BNC   BNC  BNC  BNC     BNC   BNC   BNC+
@@ -40,6 +44,7 @@ reuse     OK     OK    OK     NEXT+ BNC+ OK   OK      OK    OK   OK   OK      OK
 NOTES = '''\
 !  TLS is required (smtp_tls_security_level = encrypt); without it, may
 >  the server offers PIPELINING and has the whole group before it answers
+*  it offers CHUNKING too and has the whole message before it answers; body*: a large one
 body: "class" is a second 354, "extra" a 250 before the end of the message
 RCPT: the fault meets the second of three recipients; what it leaves of the others is checked too
 QUIT, idle, reuse: of the next message, which needs one attempt'''
@@ -48,6 +53,7 @@ TLS_OFFER = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250-peer.test\nsend 250
 MAIL = 'plain\nexpect MAIL'
 RCPT = MAIL + '\nsend 250 2.1.0 ok\nexpect RCPT'
 GROUP = 'hello\nexpect MAIL\nexpect RCPT\nexpect DATA'
+CHUNK = 'chunks\nexpect MAIL\nexpect RCPT\nchunk'
 ONCE = 'plain\nenvelope\ndata\nsend 250 2.0.0 kept'
 
 # What comes before the reply that is at fault, the code of a good reply, and what belongs behind
@@ -68,6 +74,11 @@ POINTS = {
     'MAIL>': (GROUP, '250', 'send 503 5.5.1 no sender\nsend 503 5.5.1 no sender'),
     'RCPT>': (GROUP + '\nsend 250 2.1.0 ok', '250', 'send 554 5.5.1 nobody'),
     'DATA>': (GROUP + '\nsend 250 2.1.0 ok\nsend 250 2.1.5 ok', '354', ''),
+    'MAIL*': (CHUNK, '250', 'send 503 5.5.1 no sender\nsend 503 5.5.1 no sender'),
+    'RCPT*': (CHUNK + '\nsend 250 2.1.0 ok', '250', 'send 503 5.5.1 nobody'),
+    'BDAT*': (CHUNK + '\nsend 250 2.1.0 ok\nsend 250 2.1.5 ok', '250', ''),
+    'body*': ('chunks\nexpect MAIL\nsend 250 2.1.0 ok\nexpect RCPT\nsend 250 2.1.5 ok\n'
+              'expect BDAT\nhear', '354', ''),
     'QUIT': (ONCE + '\nexpect QUIT', '221', ''),
     'idle': (ONCE, '250', ''),
     'RSET': (RCPT + '\nsend 550 5.1.1 nobody\nexpect RSET', '250', ''),
@@ -75,7 +86,8 @@ POINTS = {
 }
 
 # The client acts on these before it knows the rest of the reply.
-REFUSED_WHEN_UNCLEAN = ('MAIL', 'RCPT', 'DATA', 'MAIL>', 'RCPT>', 'DATA>', 'reuse')
+REFUSED_WHEN_UNCLEAN = ('MAIL', 'RCPT', 'DATA', 'MAIL>', 'RCPT>', 'DATA>', 'MAIL*',
+                        'RCPT*', 'reuse')
 UNCLEAN = r'a\x00b\x1b[31mc\xff\r\n'
 
 
@@ -89,6 +101,15 @@ def outcomes():
         assert len(cells) == len(columns), line
         found.update({(row, column): cell for column, cell in zip(columns, cells) if cell != '-'})
     return found
+
+
+def is_body(row):
+    return row.startswith('body')
+
+
+def is_whole(row):
+    """The server has the whole message when the fault comes."""
+    return row == 'dot' or row.endswith('*') and not is_body(row)
 
 
 def base(row):
@@ -120,17 +141,17 @@ def fault(row, column):
         return in_handshake(column)
     lines = {
         'silent': 'silence', 'reset': 'reset',
-        'finish': 'finish\nwait' if row == 'body' else 'close',
+        'finish': 'finish\nwait' if is_body(row) else 'close',
         '4yz': 'send 450 4.7.1 later', '5yz': 'send 550 5.7.1 never',
         '421': 'send 421 4.3.2 bye\nclose', 'garbage': 'send what is this',
-        'class': 'send 250 odd' if good == '354' and row != 'body' else 'send 354 odd',
+        'class': 'send 250 odd' if good == '354' and not is_body(row) else 'send 354 odd',
         'drip': f'drip {good} ' + 'x' * 200,
         'line': f'raw {good} \nflood x', 'endless': f'flood {good}-x\\r\\n',
         'mixed': f'raw {good}-a\\r\\n550 b\\r\\n',
-        'extra': 'send 250 early' if row == 'body' else f'raw {good} a\\r\\n{good} b\\r\\n',
+        'extra': 'send 250 early' if is_body(row) else f'raw {good} a\\r\\n{good} b\\r\\n',
         'unclean': unclean(row, good),
     }[column]
-    return '\n'.join((lines, after, 'wait' if row == 'body' else 'serve'))
+    return '\n'.join((lines, after, 'wait' if is_body(row) else 'serve'))
 
 
 def script(row, column):

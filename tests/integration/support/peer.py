@@ -7,7 +7,12 @@ A script is a text of lines:
   data            read up to the end of data; the message counts as a copy
   hear            read something, whatever it is
   wait            read and forget until the other side closes
-  serve           be a good server until the other side closes
+  serve [N [S]]   be a good server until the other side closes, or has sent N messages; each reply
+                  comes S seconds after its command, as from afar, while more commands are read
+  chunk           read BDAT N LAST and what it announces; the message counts as a copy
+  hold N [VERB]   read on until N whole messages have come by BDAT, and then until VERB has come
+  answer [V=C..]  answer what was held of one message: command V with code C (none: no reply),
+                  the others with 250
   mark            a line in the transcript: what is heard after it (Transcript.after)
   pause SECONDS   let time pass: for rules about time only
   drip TEXT       the text byte by byte, DRIP_SECONDS apart
@@ -17,11 +22,14 @@ A script is a text of lines:
   reset           close with RST
   finish          send FIN and go on reading
   close           close; the end of a script does the same
-Lines of `hello`, `plain`, `secure`, `envelope`, `accept`, `good` stand for several (SHORT).
+Lines of `hello`, `plain`, `chunks`, `secure`, `envelope`, `accept`, `good` stand for several
+(SHORT).
 """
+import queue
 import socket
 import struct
 import threading
+import time
 
 from support.wait import PATIENCE
 
@@ -31,6 +39,8 @@ SHORT = {
     'plain': ['send 220 peer.test ESMTP', 'expect EHLO', 'send 250 peer.test'],
     'envelope': ['expect MAIL', 'send 250 2.1.0 ok', 'expect RCPT', 'send 250 2.1.5 ok',
                  'expect DATA', 'send 354 go'],
+    'chunks': ['send 220 peer.test ESMTP', 'expect EHLO', 'send 250-peer.test',
+               'send 250-CHUNKING', 'send 250 PIPELINING'],
     'secure': ['send 220 peer.test ESMTP', 'expect EHLO', 'send 250-peer.test',
                'send 250 STARTTLS', 'expect STARTTLS', 'send 220 go', 'starttls'],
     'good': ['send 220 peer.test ESMTP', 'serve'],
@@ -44,6 +54,7 @@ FLOOD_BYTES = 4 << 20
 
 class Transcript(list):
     """What was heard on one connection."""
+    deepest = 0  # most messages begun and not answered at a time, as `serve` saw it
 
     def after(self):
         """Behind the mark."""
@@ -51,6 +62,8 @@ class Transcript(list):
 
 
 MARK = '--'
+GOOD = {'RSET': '250 2.0.0 ok', 'MAIL': '250 2.1.0 ok', 'RCPT': '250 2.1.5 ok',
+        'BDAT': '250 2.6.0 kept'}
 
 
 def expand(script):
@@ -63,12 +76,15 @@ def expand(script):
 
 
 class Peer:
-    """receive_buffer: bytes of a body that fit into the connection when nobody reads"""
+    """receive_buffer: bytes of a body that fit into the connection when nobody reads
+    extensions: that `serve` offers"""
 
-    def __init__(self, *scripts, address='127.0.0.1', port=0, tls=None, receive_buffer=None):
+    def __init__(self, *scripts, address='127.0.0.1', port=0, tls=None, receive_buffer=None,
+                 extensions=()):
         self.scripts = [list(expand(script)) for script in scripts]
-        self.tls = tls
+        self.tls, self.extensions = tls, extensions
         self.bodies = []
+        self.held = []
         self.transcripts = []
         self.errors = []
         self.is_over = threading.Event()
@@ -127,9 +143,10 @@ class Peer:
 class Run:
     def __init__(self, peer, sock, transcript):
         self.peer, self.sock, self.transcript = peer, sock, transcript
-        sock.settimeout(PATIENCE)
+        sock.settimeout(3 * PATIENCE)  # idle for as long as another part of the test may take
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pending = bytearray()
+        self.unanswered = []  # commands of each message that is held
 
     def read_to(self, end):
         searched = 0
@@ -147,8 +164,7 @@ class Run:
         return text
 
     def do_expect(self, prefix):
-        line = self.read_to(b'\r\n').decode('utf-8', 'replace')
-        self.transcript.append(line)
+        line = self.read_line()
         assert line.upper().startswith(prefix.upper()), f'expected {prefix}, got {line}'
 
     def do_send(self, text):
@@ -174,18 +190,52 @@ class Run:
             pass
         raise EOFError
 
-    def do_serve(self, _):
-        while True:
-            line = self.read_to(b'\r\n').decode('utf-8', 'replace')
-            self.transcript.append(line)
-            verb = line[:4].upper()
-            if verb == 'QUIT':
-                self.do_send('221 2.0.0 bye')
-                return
-            self.do_send({'DATA': '354 go', 'EHLO': '250 peer.test'}.get(verb, '250 2.0.0 ok'))
-            if verb == 'DATA':
-                self.do_data('')
-                self.do_send('250 2.0.0 kept')
+    def do_chunk(self, _):
+        line = self.read_line()
+        assert line.startswith('BDAT ') and line.endswith(' LAST'), line
+        self.peer.bodies.append(self.read_chunk(line))
+
+    def do_hold(self, argument):
+        count, _, last = argument.partition(' ')
+        commands, whole = [], 0
+        while whole < int(count) or (last and commands[-1:] != [last]):
+            line = self.read_line()
+            commands.append(line[:4].upper())
+            if commands[-1] == 'BDAT':
+                self.peer.held.append(self.read_chunk(line))
+                self.unanswered.append(commands)
+                commands, whole = [], whole + 1
+        if commands:
+            self.unanswered.append(commands)
+
+    def do_answer(self, argument):
+        codes = dict(part.split('=') for part in argument.split())
+        for verb in self.unanswered.pop(0):
+            code = codes.get(verb, '250')
+            if code == '250':
+                self.do_send(GOOD[verb])
+            elif code:
+                self.do_send(f'{code} {code[0]}.0.0 {verb}')
+
+    def read_line(self):
+        line = self.read_to(b'\r\n').decode('utf-8', 'replace')
+        self.transcript.append(line)
+        return line
+
+    def read_chunk(self, line):
+        size = int(line.split()[1])
+        while len(self.pending) < size:
+            data = self.sock.recv(65536)
+            if not data:
+                raise EOFError
+            self.pending += data
+        body = bytes(self.pending[:size])
+        del self.pending[:size]
+        return body
+
+    def do_serve(self, argument):
+        count, seconds = (*argument.split(), '0', '0')[:2]
+        Service(self, int(count), float(seconds)).run()
 
     def do_mark(self, _):
         self.transcript.append(MARK)
@@ -222,6 +272,70 @@ class Run:
 
     def do_close(self, _):
         raise EOFError
+
+
+class Service:
+    """A good server: the line `serve`."""
+
+    def __init__(self, connection, count, seconds):
+        self.connection, self.count, self.seconds = connection, count, seconds
+        self.begun = self.answered = 0
+        self.replies = queue.Queue()
+        if seconds:
+            threading.Thread(target=self.write_later, daemon=True).start()
+
+    def write_later(self):
+        while True:
+            due, text, is_final = self.replies.get()
+            time.sleep(max(0, due - time.monotonic()))
+            try:
+                self.write(text, is_final)
+            except OSError:
+                pass
+            self.replies.task_done()
+
+    def write(self, text, is_final):
+        self.answered += is_final  # before its reader can go on
+        self.connection.do_send(text)
+
+    def reply(self, text, is_final=False):
+        if self.seconds:
+            self.replies.put((time.monotonic() + self.seconds, text, is_final))
+        else:
+            self.write(text, is_final)
+
+    def run(self):
+        taken = 0
+        while not self.count or taken < self.count:
+            line = self.connection.read_line()
+            verb = line[:4].upper()
+            if verb == 'QUIT':
+                self.reply('221 2.0.0 bye')
+                break
+            if verb == 'MAIL':
+                self.begun += 1
+                transcript = self.connection.transcript
+                transcript.deepest = max(transcript.deepest, self.begun - self.answered)
+            taken += self.answer(verb, line)
+        self.replies.join()
+
+    def answer(self, verb, line):
+        """returns  whether that was the end of a message"""
+        if verb == 'EHLO':
+            lines = ['peer.test', *self.connection.peer.extensions]
+            self.reply('\r\n'.join(f'250{"-" if i + 1 < len(lines) else " "}{text}'
+                                   for i, text in enumerate(lines)))
+            return False
+        if verb == 'BDAT':
+            self.connection.peer.bodies.append(self.connection.read_chunk(line))
+        elif verb == 'DATA':
+            self.reply('354 go')
+            self.connection.do_data('')
+        else:
+            self.reply(GOOD.get(verb, '250 2.0.0 ok'))
+            return False
+        self.reply(GOOD['BDAT'], is_final=True)
+        return True
 
 
 class FullHost:

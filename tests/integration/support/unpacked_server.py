@@ -143,7 +143,6 @@ class OpenSmtpd(UnpackedServer):
         config = self.write('smtpd.conf', f'''\
 pki peer cert "{self.folder}/cert"
 pki peer key "{self.folder}/key"
-smtp limit max-mails 100000
 {listens}action keep relay host smtp://127.0.0.1:9
 match from any for any action keep
 ''')
