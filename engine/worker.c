@@ -187,6 +187,11 @@ static void pass(struct worker *w)
     }
     inbound_resume(w);
     acceptor_resume(w);
+    if (w->reader_is_open) {
+        /* It may be older than a message that a letter brought. */
+        spool_reader_end(w->reader);
+        w->reader_is_open = false;
+    }
     run_ready(w);
     (void)timeout_queue_run(&w->timeouts, w->now); /* how many does not matter */
     resolver_tick(w->resolver, w->now);

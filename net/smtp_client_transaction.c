@@ -190,10 +190,18 @@ static void on_reset(struct smtp_client *c, struct smtp_client_envelope *e)
     }
 }
 
+/* 45z with x.5.3 (too many) to MAIL: the connection has carried as many messages as this server lets
+ * it (OpenSMTPD says it so, and says it again to every MAIL that follows). */
+static bool is_used_up(const struct smtp_client *c)
+{
+    return c->reply.code / 10 == 45 && strcmp(c->reply.status.text, "4.5.3") == 0;
+}
+
 static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 {
-    if (c->reply.code == 421 && !e->is_first) {
+    if ((c->reply.code == 421 || is_used_up(c)) && !e->is_first) {
         /* The server gave up the connection; nothing of this message was taken. */
+        c->has_said_421 = true;
         smtp_client_judge_said(c, OUTCOME_STAGE_MAIL);
         smtp_client_lose(c);
         return;
@@ -276,9 +284,10 @@ static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited,
 /* A reply before the last byte of the message was handed over. A refusal counts, success cannot. */
 static void on_early_reply(struct smtp_client *c)
 {
+    bool may_be_taken = smtp_client_at(c, 0)->is_chunk || c->body_bytes > 0;
     if (c->reply.code < 400) {
         smtp_client_judge_protocol(c, NULL);
-        c->verdict.is_ambiguous = c->reply.code < 300;
+        c->verdict.is_ambiguous = c->reply.code < 300 && may_be_taken;
     } else {
         smtp_client_judge_said(c, OUTCOME_STAGE_BODY);
     }
@@ -355,7 +364,9 @@ void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t 
 {
     struct smtp_client_envelope *e = smtp_client_at(c, 0);
     enum smtp_client_awaited awaited = smtp_client_awaited(e);
-    bool is_early = has_more && c->unanswered <= 1;
+    /* Behind 354 may stand a refusal of the message, as early as can be. */
+    bool is_go_ahead = awaited == SMTP_CLIENT_AWAITS_DATA && c->reply.code < 400;
+    bool is_early = has_more && c->unanswered <= 1 && !is_go_ahead;
     bool is_end = awaited == SMTP_CLIENT_AWAITS_END;
     if (awaited == SMTP_CLIENT_AWAITS_BODY ||
         (is_end && !e->is_lone_dot && !(e->is_end_queued && smtp_client_is_handed_over(c, e)))) {

@@ -221,8 +221,11 @@ static void lead(struct session *s, enum point point, bool pipelining)
     for (int i = 0; i < counts[point]; i++) {
         say_ok(s, replies[i]);
     }
-    if (point == DOT) {
+    if (point == BODY || point == DOT) {
         assert_true(s->wants_body);
+        smtp_client_body_progress(&s->client, 100, s->now);
+    }
+    if (point == DOT) {
         smtp_client_body_sent(&s->client, s->now);
     }
     flush(s);
