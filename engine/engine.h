@@ -52,10 +52,10 @@ struct engine {
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
-    struct sts_fetcher *sts;                   /* NULL: no destination is at level mta-sts */
-    struct listener **listeners;               /* [config->listener_count] */
-    struct listener *local_listener;           /* sessions over the control socket */
-    struct tls_client **tls_clients;           /* [config->transport_count], some are the same */
+    struct sts_fetcher *sts;                    /* NULL: no destination is at level mta-sts */
+    struct listener **listeners;                /* [config->listener_count] */
+    struct listener *local_listener;            /* sessions over the control socket */
+    struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
     struct socks5_login *proxy_logins;          /* [config->egress_source_count] */
     struct smtp_client_config **client_configs; /* see request_client_config */
     struct control *control;

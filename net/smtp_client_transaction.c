@@ -190,8 +190,8 @@ static void on_reset(struct smtp_client *c, struct smtp_client_envelope *e)
     }
 }
 
-/* 45z with x.5.3 (too many) to MAIL: the connection has carried as many messages as this server lets
- * it (OpenSMTPD says it so, and says it again to every MAIL that follows). */
+/* 45z with x.5.3 (too many) to MAIL: the connection has carried as many messages as this server
+ * lets it (OpenSMTPD says it so, and says it again to every MAIL that follows). */
 static bool is_used_up(const struct smtp_client *c)
 {
     return c->reply.code / 10 == 45 && strcmp(c->reply.status.text, "4.5.3") == 0;
