@@ -134,8 +134,8 @@ static void odd_files_do_no_harm(void **state)
         "STSv2 1000000000000 1\nversion: STSv1\nmode: none\nmax_age: 1000\n",
         "STSv1 1000000000000 1\nversion: STSv1\nmode: none\n",
         "STSv1 1000000000000 \nversion: STSv1\nmode: none\nmax_age: 1000\n",
-        "STSv1 1000000000000 123456789012345678901234567890123\nversion: STSv1\nmode: none\n"
-        "max_age: 1000\n",
+        ("STSv1 1000000000000 123456789012345678901234567890123\nversion: STSv1\nmode: none\n"
+         "max_age: 1000\n"),
     };
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         write_file("a.test", odd[i]);
