@@ -72,8 +72,8 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
         .references = 1,
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
-    if (table_init(&s->by_name, &s->host) != 0 || table_init(&s->by_id, &s->host) != 0 ||
-        destdb_init(s) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0) {
+    if (destdb_init(s) != 0 || table_init(&s->by_name, &s->host) != 0 ||
+        table_init(&s->by_id, &s->host) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0) {
         sched_free(s);
         return NULL;
     }
