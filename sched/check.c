@@ -2,6 +2,7 @@
  * of this implementation). Called by tests, the simulator and debug builds; changes nothing. */
 #include "base/error.h"
 #include "sched/candidate.h"
+#include "sched/gate.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -362,8 +363,9 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     list_foreach(p, &j->peers, const struct peer, link)
     {
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
-        HOLD_TRUE(!job_is_blocked(s, j) || j->is_gated || !peer_is_waiting(p) ||
-                  !destination_is_open(s, p->destination));
+        HOLD_TRUE(!job_is_blocked(s, j) || !peer_is_waiting(p) ||
+                  !destination_is_open(s, p->destination) ||
+                  (j->is_gated && p->destination->work != OPEN_NOW && !gate_allows(s, j)));
     }
     return 0;
 }
