@@ -93,12 +93,31 @@ static void a_new_list_of_servers_is_followed(void **state)
     bed_close(&b);
 }
 
+static void a_displaced_entry_waits_for_room_too(void **state)
+{
+    static struct bed b;
+    const struct sched_outcome unreachable = {
+        .again = true, .server_failed = true, .server_tried = true};
+    open_bed(&b, 1);
+    ask(&b, 'A', "a@aa", "x10 y20");
+    assert_string_equal(bed_place(&b), "x0+");
+    ask(&b, 'B', "b@bb", "y10");
+    assert_string_equal(bed_place(&b), "y1+");
+    bed_outcome(&b, 1, unreachable);
+    assert_string_equal(bed_place(&b), "none");
+    bed_outcome(&b, 2, gone);
+    assert_int_equal(bed_place(&b)[0], 'y');
+    assert_int_equal(b.deliveries[b.delivered].letter, 'A');
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oldest_message_goes_first),
         cmocka_unit_test(any_host_of_the_group_will_do),
         cmocka_unit_test(a_full_host_is_no_reason_to_look_at_jobs),
+        cmocka_unit_test(a_displaced_entry_waits_for_room_too),
         cmocka_unit_test(a_new_list_of_servers_is_followed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
