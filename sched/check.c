@@ -2,6 +2,7 @@
  * of this implementation). Called by tests, the simulator and debug builds; changes nothing. */
 #include "base/error.h"
 #include "sched/candidate.h"
+#include "sched/gate.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -133,16 +134,20 @@ static int check_servers(const struct sched *s, const struct sched_destination *
 {
     uint16_t group = 0;
     bool can_try = server_group(d, 0, &group);
-    HOLD_TRUE(can_try == (d->host_bar != SCHED_WHY_HOST_RETRY));
+    HOLD_TRUE(can_try == !d->is_unreachable);
     HOLD_TRUE(!can_try || group == d->group);
     bool has_room = d->server_count == 0;
     for (uint32_t i = 0; i < d->server_count; i++) {
         const struct server *server = &d->servers[i];
         HOLD_TRUE(server->destination == d && list_is_linked(&server->in_host));
+        HOLD_TRUE(server->is_wanted == (d->work == OPEN_HOST && server->preference == d->group &&
+                                        !destdb_host_is_waiting(server->host)));
+        HOLD_TRUE(tree_node_is_linked(&server->in_queue) ==
+                  (server->is_wanted && !tree_is_empty(&d->parked)));
         has_room = has_room || (server->preference == group && !server->host->is_full &&
                                 !destdb_host_is_waiting(server->host));
     }
-    HOLD_TRUE(!can_try || has_room == (d->host_bar == SCHED_WHY_NOTHING));
+    HOLD_TRUE(!can_try || has_room == server_has_room(d));
     HOLD_TRUE(can_try || d->window == WINDOW_DEAD || d->waiting + d->in_flight == 0 ||
               list_is_linked(&d->in_unreachable));
     HOLD_TRUE(s->config.must_resolve || d->server_count == 0);
@@ -153,6 +158,7 @@ static int check_host(const struct sched *s, const struct destdb_host *h, struct
 {
     int connections = 0, busy = 0, in_flight = 0, live = 0;
     uint32_t references = 0;
+    int wanted = 0;
     uint64_t last = UINT64_MAX;
     list_foreach(c, &h->open, const struct connection, in_host)
     {
@@ -167,12 +173,16 @@ static int check_host(const struct sched *s, const struct destdb_host *h, struct
     {
         HOLD_TRUE(server->host == h);
         references++;
+        wanted += server->is_wanted;
     }
     HOLD_TRUE(h->connections == connections && h->busy == busy && h->live == live);
     HOLD_TRUE(h->in_flight == in_flight && h->references == references);
     int limit = s->config.host_concurrency_limit;
     HOLD_TRUE(limit == 0 || connections <= limit);
     HOLD_TRUE(h->is_full == (limit > 0 && busy >= limit));
+    HOLD_TRUE(h->wanted == wanted && h->is_useful == (!h->is_full && wanted > 0));
+    HOLD_TRUE(tree_node_is_linked(&h->in_queue) == (!h->is_full && !tree_is_empty(&h->queue)));
+    HOLD_TRUE(destdb_host_is_waiting(h) == list_is_linked(&h->in_retry));
     HOLD_TRUE(!destdb_host_is_waiting(h) || (live == 0 && h->retry_until > 0));
     HOLD_TRUE(h->has_record == (connections > 0 || list_is_linked(&h->in_stale)));
     HOLD_TRUE(connections == 0 || !list_is_linked(&h->in_stale));
@@ -183,13 +193,17 @@ static int check_host(const struct sched *s, const struct destdb_host *h, struct
 static int check_destdb(const struct sched *s, struct sched_fault *ret)
 {
     uint64_t cursor = 0;
+    int useful = 0;
     const struct table_node *node;
     while ((node = table_next(&s->destdb.by_key, &cursor)) != NULL) {
-        int err = check_host(s, container_of(node, const struct destdb_host, node), ret);
+        const struct destdb_host *h = container_of(node, const struct destdb_host, node);
+        int err = check_host(s, h, ret);
         if (err != 0) {
             return err;
         }
+        useful += h->is_useful;
     }
+    HOLD_TRUE(s->useful_hosts == useful);
     uint32_t stale = 0;
     usec_t last = INT64_MIN;
     list_foreach(h, &s->destdb.stale, const struct destdb_host, in_stale)
@@ -340,7 +354,8 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
         /* Selection finds it when it can go on. */
         HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(s, p->destination) ||
-                  (!job_is_blocked(s, j) && tree_node_is_linked(&p->destination->in_ready)));
+                  (!job_is_blocked(s, j) && (p->destination->work == OPEN_HOST ||
+                                             tree_node_is_linked(&p->destination->in_ready))));
     }
     return 0;
 }
@@ -362,8 +377,9 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     list_foreach(p, &j->peers, const struct peer, link)
     {
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
-        HOLD_TRUE(!job_is_blocked(s, j) || j->is_gated || !peer_is_waiting(p) ||
-                  !destination_is_open(s, p->destination));
+        HOLD_TRUE(!job_is_blocked(s, j) || !peer_is_waiting(p) ||
+                  !destination_is_open(s, p->destination) ||
+                  (j->is_gated && p->destination->work != OPEN_NOW && !gate_allows(s, j)));
     }
     return 0;
 }

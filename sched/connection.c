@@ -324,9 +324,9 @@ static void learn(struct sched *s, struct connection *c, const struct sched_outc
         c->depth = o->depth;
     }
     c->is_out_of_step |= o->is_out_of_step;
-    /* A neutral end may come before the connection did. */
+    /* What we failed at ourselves may have ended before the connection came as far. */
     bool reached_mail =
-        !o->server_failed && (o->connection_open || o->again || o->feedback != SCHED_NEUTRAL);
+        !o->server_failed && (o->connection_open || o->depth > 0 || o->feedback != SCHED_NEUTRAL);
     bool is_first = reached_mail && !c->is_live;
     c->is_live |= reached_mail;
     if (h == NULL) {

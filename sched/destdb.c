@@ -1,8 +1,9 @@
 /* Hosts, see sched/destdb.h. Called by connection and server; tells the destinations of a host when
- * it can be tried again, or has room again. */
+ * it may not be tried, and when it may again. */
 #include "sched/destdb.h"
 
 #include "base/hash.h"
+#include "sched/host_queue.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -79,6 +80,7 @@ struct destdb_host *destdb_obtain(struct sched *s, const struct sched_server *se
     list_init(&h->users);
     list_init(&h->in_stale);
     list_init(&h->in_retry);
+    host_queue_init_host(h);
     memcpy(h->key, key.bytes, key.len);
     h->key_len = key.len;
     h->node.hash = hash;
@@ -105,8 +107,8 @@ void destdb_put(struct sched *s, struct destdb_host *h)
     free_if_unused(s, h);
 }
 
-/* What its destinations may do has changed. A step for each of them: once for each time that the
- * host fills up, has room, fails or comes back. */
+/* Which hosts its destinations may try has changed. A step for each of them: once for each time
+ * that the host is given up or comes back. */
 static void tell_users(struct sched *s, struct destdb_host *h)
 {
     list_foreach(server, &h->users, struct server, in_host)
@@ -120,8 +122,12 @@ static void recount_full(struct sched *s, struct destdb_host *h)
     int limit = s->config.host_concurrency_limit;
     bool is_full = limit > 0 && h->busy >= limit;
     if (is_full != h->is_full) {
-        h->is_full = is_full;
-        tell_users(s, h);
+        shared_set(&h->is_full, is_full);
+        if (is_full) {
+            host_queue_filled(s, h);
+        } else {
+            host_queue_opened(s, h);
+        }
     }
 }
 
@@ -170,6 +176,7 @@ static void leave_retry(struct sched *s, struct destdb_host *h)
 {
     if (destdb_host_is_waiting(h)) {
         list_remove(&h->in_retry);
+        shared_set(&h->is_waiting, false);
         tell_users(s, h);
     }
 }
@@ -191,6 +198,7 @@ void destdb_failed(struct sched *s, struct destdb_host *h)
     list_remove(&h->in_retry);
     shared_set(&h->retry_until, s->now + c->minimal_backoff_time);
     list_push_back(&s->destdb.retry, &h->in_retry);
+    shared_set(&h->is_waiting, true);
     if (!was_waiting) {
         tell_users(s, h);
     }

@@ -8,7 +8,9 @@
 
 #include "base/list.h"
 #include "sched/sched.h"
+#include "sched/shared.h"
 #include "sched/table.h"
+#include "sched/tree.h"
 
 struct connection;
 
@@ -31,14 +33,20 @@ struct destdb_host {
     usec_t notes_until;
     bool is_out_of_step; /* pipelined replies came in the wrong order: depth 1 */
     bool has_record;     /* it was connected to since it was last forgotten */
-    /* Owner thread only. */
     bool is_full;        /* host_concurrency_limit connections carry entries */
-    int live;            /* connections that came as far as MAIL */
-    uint32_t references; /* servers that name it */
-    usec_t last_connect; /* when the last connection was made */
-    usec_t last_used;    /* when the last connection ended */
-    struct list open;    /* connection.in_host, newest first */
-    struct list users;   /* server.in_host: where it is a server */
+    bool is_waiting;     /* not to be tried before retry_until; in destdb.retry */
+    /* Owner thread only. */
+    bool is_useful;            /* it has room and is wanted: counted in sched.useful_hosts */
+    int wanted;                /* servers of destinations that could open a connection to it */
+    uint64_t full_since;       /* sched.selection_runs then */
+    struct tree queue;         /* server.in_queue: of these, where jobs are parked */
+    struct tree_node in_queue; /* sched.host_queue: not full, some job is parked for it */
+    int live;                  /* connections that came as far as MAIL */
+    uint32_t references;       /* servers that name it */
+    usec_t last_connect;       /* when the last connection was made */
+    usec_t last_used;          /* when the last connection ended */
+    struct list open;          /* connection.in_host, newest first */
+    struct list users;         /* server.in_host: where it is a server */
     struct list in_stale, in_retry;
     /* Set at creation, any thread. */
     struct table_node node;
@@ -52,10 +60,10 @@ void destdb_fini(struct sched *s);         /* no server refers to a host any mor
 struct destdb_host *destdb_obtain(struct sched *s, const struct sched_server *server);
 void destdb_put(struct sched *s, struct destdb_host *h);
 
-/* Not to be tried before retry_until. */
+/* Not to be tried before retry_until. Any thread. */
 static inline bool destdb_host_is_waiting(const struct destdb_host *h)
 {
-    return list_is_linked(&h->in_retry);
+    return shared_get(&h->is_waiting);
 }
 /* What the shell has noted about it lately. */
 static inline uint32_t destdb_notes(const struct destdb_host *h, usec_t now)

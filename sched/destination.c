@@ -46,7 +46,7 @@ void destination_recount(struct sched *s, struct sched_destination *d)
         parking_update(s, d);
     }
     placement_review(s, d);
-    if (d->host_bar == SCHED_WHY_HOST_RETRY && d->window != WINDOW_DEAD && !is_empty(d) &&
+    if (d->is_unreachable && d->window != WINDOW_DEAD && !is_empty(d) &&
         !list_is_linked(&d->in_unreachable)) {
         list_push_back(&s->unreachable, &d->in_unreachable);
     }
@@ -170,7 +170,18 @@ void destination_settle(struct sched *s, struct sched_destination *d)
 
 bool destination_is_open(const struct sched *s, const struct sched_destination *d)
 {
-    return d->work == OPEN_NOW || (d->work == OPEN_SLOT && connection_has_slot(s));
+    switch (d->work) {
+    case OPEN_NOW:
+        return true;
+    case OPEN_SLOT:
+        return connection_has_slot(s);
+    case OPEN_HOST:
+        return connection_has_slot(s) && server_has_room(d);
+    case OPEN_NOT:
+    case OPEN_COUNT:
+    default:
+        return false;
+    }
 }
 
 enum sched_why destination_bar(const struct sched_destination *d)
@@ -178,11 +189,14 @@ enum sched_why destination_bar(const struct sched_destination *d)
     if (d->work == OPEN_NOW) {
         return SCHED_WHY_NOTHING;
     }
-    if (d->work == OPEN_SLOT) {
+    if (d->work == OPEN_HOST && !server_has_room(d)) {
+        return SCHED_WHY_HOST_LIMIT;
+    }
+    if (d->work == OPEN_SLOT || d->work == OPEN_HOST) {
         return SCHED_WHY_PROCESS_LIMIT;
     }
     if (d->window == WINDOW_DEAD) {
-        return d->host_bar == SCHED_WHY_HOST_RETRY ? SCHED_WHY_HOST_RETRY : SCHED_WHY_DEAD;
+        return d->is_unreachable ? SCHED_WHY_HOST_RETRY : SCHED_WHY_DEAD;
     }
     if (d->window == WINDOW_SUSPENDED) {
         return SCHED_WHY_RATE_DELAY;
@@ -190,8 +204,7 @@ enum sched_why destination_bar(const struct sched_destination *d)
     if (d->lacks_hosts) {
         return SCHED_WHY_RESOLVING;
     }
-    return d->window <= d->busy || d->host_bar == SCHED_WHY_NOTHING ? SCHED_WHY_WINDOW
-                                                                    : d->host_bar;
+    return d->window > d->busy && d->is_unreachable ? SCHED_WHY_HOST_RETRY : SCHED_WHY_WINDOW;
 }
 
 static void arm(struct sched *s, struct sched_destination *d, usec_t until)
@@ -275,7 +288,7 @@ void destination_give_up_unreachable(struct sched *s)
         struct sched_destination *d =
             list_first(&s->unreachable, struct sched_destination, in_unreachable);
         list_remove(&d->in_unreachable);
-        if (d->host_bar == SCHED_WHY_HOST_RETRY && d->window != WINDOW_DEAD && !is_empty(d)) {
+        if (d->is_unreachable && d->window != WINDOW_DEAD && !is_empty(d)) {
             give_up(s, d);
         }
     }

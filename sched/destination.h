@@ -22,13 +22,14 @@ struct sched_destination {
     int busy;               /* connections that carry entries */
     int in_flight, waiting; /* entries */
     int connections, idle_connections;
-    bool lacks_hosts;        /* must_resolve and none are known */
-    enum sched_why host_bar; /* no new connection: HOST_LIMIT, HOST_RETRY; or NOTHING */
+    bool lacks_hosts;       /* must_resolve and none are known */
+    bool is_unreachable;    /* none of its hosts may be tried */
+    uint16_t group;         /* preference of the servers in use, unless is_unreachable */
+    struct server *servers; /* published; the last has no host. NULL: one without a name */
     /* Owner thread only. */
     enum openness work;     /* of its waiting entries, OPEN_NOT without any; counted in
                              * sched.with_work */
     enum openness ready_in; /* the sched.ready that in_ready is in */
-    uint16_t group;         /* preference of the servers in use, unless HOST_RETRY */
     bool is_resolving;      /* from queueing RESOLVE to sched_resolved */
     bool is_pinned;         /* not freed however unused */
     uint64_t tag;           /* = sched.tag: some job was passed over because of it (5.8) */
@@ -49,7 +50,6 @@ struct sched_destination {
     struct list displaced;      /* entries (place) in flight without a connection, oldest first */
     struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some */
     struct list in_unreachable; /* sched.unreachable */
-    struct server *servers;     /* NULL: one without a name */
     uint32_t server_count;
     struct heap_node timer; /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;

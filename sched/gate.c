@@ -1,5 +1,5 @@
 /* The cap on the workers of one message. Called by selection before it takes an entry, and after
- * each report: nothing else frees a worker or leaves a connection idle. */
+ * each report: nothing else frees a worker. */
 #include "sched/gate.h"
 
 #include "sched/transport.h"
@@ -21,18 +21,8 @@ bool gate_allows(const struct sched *s, const struct job *j)
     return busy < c->max_message_concurrency || busy < c->scale_max_concurrency * free_workers;
 }
 
-static bool can_ride(const struct job *j)
-{
-    list_foreach(p, &j->peers, const struct peer, link)
-    {
-        if (peer_is_waiting(p) && p->destination->work == OPEN_NOW) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A gated job has an entry in flight, so there are not more of them than these. */
+/* A gated job has an entry in flight, so there are not more of them than these. Those that may ride
+ * on a connection now were unblocked with its destination, which carries their mark (5.8). */
 void gate_reconsider(struct sched *s)
 {
     if (!is_on(s)) {
@@ -42,7 +32,7 @@ void gate_reconsider(struct sched *s)
     while (n != NULL) {
         struct job *j = container_of(n, struct job, in_place);
         n = tree_next(n);
-        if (j->is_gated && (gate_allows(s, j) || can_ride(j))) {
+        if (j->is_gated && gate_allows(s, j)) {
             job_unblock(s, j);
         }
     }

@@ -1,7 +1,7 @@
 /* The cap on the workers of one message (max_message_concurrency, scale_max_concurrency): a large
  * message may not hold all connections while others wait, but may use what is free. A gated job is
- * passed over like a blocked one; it may still use idle connections of its destinations. Owner
- * thread only.
+ * passed over like a blocked one; it may still use the connections that its destinations
+ * have, active ones with room and idle ones. Owner thread only.
  *
  * source   T. Finch, "How to schedule delivery", allowed_new_worker */
 #ifndef SCHED_GATE_H

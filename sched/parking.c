@@ -2,6 +2,7 @@
 #include "sched/parking.h"
 
 #include "sched/candidate.h"
+#include "sched/host_queue.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -17,9 +18,14 @@ static uint64_t peer_key(const struct tree_node *n)
     return container_of(n, const struct peer, in_parked)->job->position;
 }
 
+uint64_t parking_first_position(const struct sched_destination *d)
+{
+    return peer_key(d->parked.first);
+}
+
 static uint64_t destination_key(const struct tree_node *n)
 {
-    return peer_key(container_of(n, const struct sched_destination, in_ready)->parked.first);
+    return parking_first_position(container_of(n, const struct sched_destination, in_ready));
 }
 
 void parking_init(struct sched *s)
@@ -41,10 +47,11 @@ void parking_update(struct sched *s, struct sched_destination *d)
     if (tree_node_is_linked(&d->in_ready)) {
         tree_remove(&s->ready[d->ready_in], &d->in_ready);
     }
-    if (!tree_is_empty(&d->parked) && d->work != OPEN_NOT) {
+    if (!tree_is_empty(&d->parked) && (d->work == OPEN_NOW || d->work == OPEN_SLOT)) {
         d->ready_in = d->work;
         tree_insert(&s->ready[d->ready_in], &d->in_ready);
     }
+    host_queue_update(s, d);
 }
 
 static void park_peer(struct sched *s, struct peer *p)
@@ -194,26 +201,35 @@ void parking_slot_opened(struct sched *s)
 {
     bool did_pass = s->passed_without_slot;
     s->passed_without_slot = false;
-    if (did_pass && s->with_work[OPEN_SLOT] > 0) {
+    if (did_pass && s->with_work[OPEN_SLOT] + s->with_work[OPEN_HOST] > 0) {
         job_unblock_all(s);
     }
 }
 
-static struct job *earlier(struct job *a, const struct tree *ready)
+/* d: NULL for none */
+static struct job *earlier(struct job *a, const struct sched_destination *d)
 {
-    if (tree_is_empty(ready)) {
+    if (d == NULL) {
         return a;
     }
-    const struct sched_destination *d =
-        container_of(ready->first, const struct sched_destination, in_ready);
     struct job *b = container_of(d->parked.first, struct peer, in_parked)->job;
     return a == NULL || b->position < a->position ? b : a;
+}
+
+static const struct sched_destination *first_ready(const struct sched *s, enum openness need)
+{
+    const struct tree_node *n = s->ready[need].first;
+    return n == NULL ? NULL : container_of(n, const struct sched_destination, in_ready);
 }
 
 struct job *parking_next(const struct sched *s, uint64_t position)
 {
     const struct tree_node *n = tree_find_from(&s->runnable, position);
     struct job *next = n == NULL ? NULL : container_of(n, struct job, in_place);
-    next = earlier(next, &s->ready[OPEN_NOW]);
-    return connection_has_slot(s) ? earlier(next, &s->ready[OPEN_SLOT]) : next;
+    next = earlier(next, first_ready(s, OPEN_NOW));
+    if (connection_has_slot(s)) {
+        next = earlier(next, first_ready(s, OPEN_SLOT));
+        next = earlier(next, host_queue_first(s));
+    }
+    return next;
 }

@@ -35,6 +35,8 @@ void parking_slot_opened(struct sched *s);
 bool parking_is_blocked(const struct sched *s, const struct job *j);
 /* Some blocked job waits for it, and it was not reconsidered since. */
 bool parking_blocks(const struct sched *s, const struct sched_destination *d);
+/* The position of the first job parked at a destination that has any. */
+uint64_t parking_first_position(const struct sched_destination *d);
 /* The first job from a position on that must be looked at; NULL when none is left. */
 struct job *parking_next(const struct sched *s, uint64_t position);
 

@@ -7,7 +7,7 @@
 
 enum openness placement_openness(const struct sched *s, const struct sched_destination *d)
 {
-    if (d->window <= 0 || d->lacks_hosts || d->host_bar == SCHED_WHY_HOST_RETRY) {
+    if (d->window <= 0 || d->lacks_hosts || d->is_unreachable) {
         return OPEN_NOT;
     }
     /* The delay follows an entry, wherever that is. */
@@ -23,7 +23,7 @@ enum openness placement_openness(const struct sched *s, const struct sched_desti
     if (connection_idle(d, d->group, 0) != NULL) {
         return OPEN_NOW;
     }
-    return d->host_bar == SCHED_WHY_NOTHING ? OPEN_SLOT : OPEN_NOT;
+    return s->config.host_concurrency_limit > 0 && d->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
 }
 
 /* The order of preference among hosts for a new connection. */

@@ -14,6 +14,7 @@ enum openness {
     OPEN_NOT,  /* cannot be placed */
     OPEN_NOW,  /* there is a connection for it: one with room, or an idle one */
     OPEN_SLOT, /* a new connection, and so a slot that is free or idle */
+    OPEN_HOST, /* the same, and a host of its group that is below host_concurrency_limit */
     OPEN_COUNT
 };
 

@@ -5,6 +5,7 @@
 #include "sched/batch.h"
 #include "sched/candidate.h"
 #include "sched/gate.h"
+#include "sched/host_queue.h"
 #include "sched/parking.h"
 #include "sched/placement.h"
 #include "sched/selection.h"
@@ -57,6 +58,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     s->shared.pool_unused = config->recipient_limit;
     job_init_lists(s);
     parking_init(s);
+    host_queue_init(s);
     candidate_init(s);
     list_init(&s->destinations);
     list_init(&s->pending);
@@ -72,8 +74,8 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
         .references = 1,
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
-    if (table_init(&s->by_name, &s->host) != 0 || table_init(&s->by_id, &s->host) != 0 ||
-        destdb_init(s) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0) {
+    if (destdb_init(s) != 0 || table_init(&s->by_name, &s->host) != 0 ||
+        table_init(&s->by_id, &s->host) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0) {
         sched_free(s);
         return NULL;
     }
@@ -183,10 +185,11 @@ int sched_submit_more(struct sched *s, const struct sched_message *m, usec_t now
 static bool may_select(struct sched *s)
 {
     bool has_slot = connection_has_slot(s);
+    int open = s->with_work[OPEN_NOW] + s->with_work[OPEN_SLOT] + s->useful_hosts;
     if (s->hold || (!has_slot && s->with_work[OPEN_NOW] == 0)) {
         return false;
     }
-    if (s->with_work[OPEN_NOW] + s->with_work[OPEN_SLOT] == 0 && !s->config.unasked_selection) {
+    if (open == 0 && !s->config.unasked_selection) {
         transport_rate_cancel(s);
         return false;
     }
@@ -197,6 +200,7 @@ static bool select_one(struct sched *s)
 {
     struct sched_entry *e = NULL;
     s->passed_without_slot |= !connection_has_slot(s);
+    s->selection_runs++;
     switch (selection_run(s, &e)) {
     case SELECTION_NONE:
         s->rate = RATE_FREE;

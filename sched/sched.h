@@ -176,8 +176,9 @@ struct sched_outcome {
     bool server_tried;     /* with again: not this server any more for this entry */
     bool is_out_of_step;   /* the server broke the order of pipelined replies: depth 1 from now on,
                             * for all of its host */
-    uint16_t depth;        /* entries that the connection can use at once, as measured on it; 0: as
-                            * before, 1 at first */
+    uint16_t depth;        /* entries that the connection can use at once, as measured on it; set in
+                            * every report of a connection that was ready for MAIL, which proves
+                            * that its host is up. 0: as before, 1 at first */
     uint32_t server_notes; /* bits that the host keeps for an hour */
     /* connection_open == false while other entries are in flight on the connection: nothing more is
      * placed on it, its slot is free once the last of them is reported. */

@@ -2,6 +2,7 @@
  * resolver), destdb (hosts that change) and placement. */
 #include "sched/server.h"
 
+#include "sched/host_queue.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -13,7 +14,7 @@ static void free_list(struct sched *s, struct server *servers, uint32_t count)
         destdb_put(s, servers[i].host);
     }
     if (servers != NULL) {
-        s->host.release(s->host.ctx, servers);
+        s->host.retire(s->host.ctx, servers);
     }
 }
 
@@ -21,7 +22,7 @@ static void free_list(struct sched *s, struct server *servers, uint32_t count)
 static struct server *new_list(struct sched *s, struct sched_destination *d,
                                const struct sched_server *from, uint32_t count)
 {
-    struct server *servers = s->host.alloc(s->host.ctx, count * sizeof(*servers));
+    struct server *servers = s->host.alloc(s->host.ctx, (count + 1) * sizeof(*servers));
     if (servers == NULL) {
         return NULL;
     }
@@ -29,12 +30,14 @@ static struct server *new_list(struct sched *s, struct sched_destination *d,
         struct server *server = &servers[i];
         *server = (struct server){
             .host = destdb_obtain(s, &from[i]), .destination = d, .preference = from[i].preference};
+        tree_node_init(&server->in_queue);
         if (server->host == NULL) {
             free_list(s, servers, i);
             return NULL;
         }
         list_push_back(&server->host->users, &server->in_host);
     }
+    servers[count].host = NULL;
     return servers;
 }
 
@@ -117,14 +120,20 @@ static void move_connections(struct sched *s, struct sched_destination *d)
     }
 }
 
+static void publish(struct sched_destination *d, struct server *servers, uint32_t count)
+{
+    __atomic_store_n(&d->servers, servers, __ATOMIC_RELEASE);
+    d->server_count = servers == NULL ? 0 : count;
+}
+
 void server_set(struct sched *s, struct sched_destination *d, const struct sched_server *servers,
                 uint32_t count)
 {
     assert(count <= SCHED_SERVERS_MAX);
     struct server *old = d->servers;
     uint32_t old_count = d->server_count;
-    d->servers = count == 0 ? NULL : new_list(s, d, servers, count);
-    d->server_count = d->servers == NULL ? 0 : count;
+    host_queue_leave(s, d);
+    publish(d, count == 0 ? NULL : new_list(s, d, servers, count), count);
     if (old_count == 0 && d->server_count == 0) {
         destination_recount(s, d);
         return;
@@ -138,9 +147,9 @@ void server_set(struct sched *s, struct sched_destination *d, const struct sched
 
 void server_free_all(struct sched *s, struct sched_destination *d)
 {
+    host_queue_leave(s, d);
     free_list(s, d->servers, d->server_count);
-    d->servers = NULL;
-    d->server_count = 0;
+    publish(d, NULL, 0);
 }
 
 bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *ret)
@@ -163,26 +172,29 @@ bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *r
     return is_found;
 }
 
-static enum sched_why find_bar(const struct sched_destination *d)
+bool server_has_room(const struct sched_destination *d)
 {
-    if (d->server_count == 0) {
-        return SCHED_WHY_NOTHING;
+    const struct server *server = __atomic_load_n(&d->servers, __ATOMIC_ACQUIRE);
+    if (server == NULL) {
+        return true;
     }
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct server *server = &d->servers[i];
-        if (server->preference == d->group && !server->host->is_full &&
+    uint16_t group = shared_get(&d->group);
+    for (; server->host != NULL; server++) {
+        if (server->preference == group && !shared_get(&server->host->is_full) &&
             !destdb_host_is_waiting(server->host)) {
-            return SCHED_WHY_NOTHING;
+            return true;
         }
     }
-    return SCHED_WHY_HOST_LIMIT;
+    return false;
 }
 
 void server_review(struct sched *s, struct sched_destination *d)
 {
-    bool has_group = server_group(d, 0, &d->group);
-    shared_set(&d->host_bar, has_group ? find_bar(d) : SCHED_WHY_HOST_RETRY);
+    uint16_t group = d->group;
+    shared_set(&d->is_unreachable, !server_group(d, 0, &group));
+    shared_set(&d->group, group);
     destination_recount(s, d);
+    host_queue_update(s, d);
     destination_reconsider(s, d);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "sched/sched.h"
+#include "sched/tree.h"
 
 struct destdb_host;
 struct sched_destination;
@@ -15,7 +16,9 @@ struct server {
     struct list in_host; /* destdb_host.users */
     struct destdb_host *host;
     struct sched_destination *destination;
+    struct tree_node in_queue; /* destdb_host.queue */
     uint16_t preference;
+    bool is_wanted; /* counted in destdb_host.wanted */
 };
 
 /* Replace the servers; count 0 (or no memory): one without a name. Connections to hosts that are
@@ -23,8 +26,11 @@ struct server {
 void server_set(struct sched *s, struct sched_destination *d, const struct sched_server *servers,
                 uint32_t count);
 void server_free_all(struct sched *s, struct sched_destination *d);
-/* Hosts of it came or went, or can be tried or not: find its group, and what bars it. */
+/* Hosts of it came or went, or can be tried or not: find its group. */
 void server_review(struct sched *s, struct sched_destination *d);
+/* Some host of its group may be connected to: it is below the limit. Any thread, for `servers` and
+ * what it leads to are retired. */
+bool server_has_room(const struct sched_destination *d);
 /* The least preference among servers that are not in `tried` and may be tried now. */
 MUST_USE bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *ret);
 /* Every place of a host in the list, as bits; of NULL: the server without a name. */

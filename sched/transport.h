@@ -45,15 +45,19 @@ struct sched {
     struct tree runnable, aside;   /* job.in_place, in the order of the schedule */
     struct tree ready[OPEN_COUNT]; /* sched_destination.in_ready, by the first job parked there;
                                     * by what they need: OPEN_NOW, OPEN_SLOT */
-    bool passed_without_slot;      /* selection ran since no slot was to be had */
-    uint64_t passed;               /* selection passed all positions before it: their parked jobs
-                                    * and the destinations of these are blocked (5.8) */
-    struct tree sizes;             /* size_class.in_sizes */
-    struct list irregular;         /* job.in_irregular */
-    struct job *adrift;            /* its size class may be out of date */
-    struct job *next_unread;       /* takes freed recipient slots */
-    uint64_t tag;                  /* odd; destinations that carry it are blocked */
-    int rcpt_unused;               /* recipient slots in the pool; negative while overdrawn */
+    struct tree host_queue;        /* destdb_host.in_queue, by the first job parked at a destination
+                                    * there; these need OPEN_HOST */
+    int useful_hosts;              /* hosts with room that some destination could open one to */
+    uint64_t selection_runs;
+    bool passed_without_slot; /* selection ran since no slot was to be had */
+    uint64_t passed;          /* selection passed all positions before it: their parked jobs
+                               * and the destinations of these are blocked (5.8) */
+    struct tree sizes;        /* size_class.in_sizes */
+    struct list irregular;    /* job.in_irregular */
+    struct job *adrift;       /* its size class may be out of date */
+    struct job *next_unread;  /* takes freed recipient slots */
+    uint64_t tag;             /* odd; destinations that carry it are blocked */
+    int rcpt_unused;          /* recipient slots in the pool; negative while overdrawn */
     struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
     int64_t candidate_second;
     struct job *resume_job; /* selection goes on there when its recipients have come */

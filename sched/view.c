@@ -57,6 +57,14 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
     return bar;
 }
 
+static enum sched_why bar_of(const struct sched_destination *d)
+{
+    if (shared_get(&d->is_unreachable)) {
+        return SCHED_WHY_HOST_RETRY;
+    }
+    return server_has_room(d) ? SCHED_WHY_NOTHING : SCHED_WHY_HOST_LIMIT;
+}
+
 static void fill(const struct sched *s, const struct sched_destination *d,
                  struct sched_destination_view *ret)
 {
@@ -74,7 +82,7 @@ static void fill(const struct sched *s, const struct sched_destination *d,
         .deferred = shared_get(&d->deferred),
         .state_until = shared_get(&d->state_until),
     };
-    ret->why = why_of(s, ret, shared_get(&d->host_bar));
+    ret->why = why_of(s, ret, bar_of(d));
 }
 
 bool sched_view_destinations(const struct sched *s, uint64_t *cursor,

@@ -1,6 +1,8 @@
 #include "tests/sim/flight_model.h"
 
 #include "sched/transport.h"
+#include "tests/sim/require.h"
+#include "tests/sim/sched_oracle.h"
 
 static unsigned host_of(const struct sched_action *a)
 {
@@ -141,21 +143,47 @@ static bool is_listed(const struct sched_destination *d, unsigned host)
     return is_found;
 }
 
+/* What the host's failures may be after a report: none once MAIL was reached; as many as before
+ * where that is not known; at most one more where it failed, none more while another connection is
+ * live. */
+static bool is_counted(const struct sched_outcome *o, int before, int after)
+{
+    if (o->server_failed) {
+        return after == before || after == before + 1;
+    }
+    bool has_reached = o->connection_open || o->depth > 0 || o->feedback != SCHED_NEUTRAL;
+    return after == (has_reached ? 0 : before);
+}
+
+static void report_carried(struct flight_model *m, struct flight *f, const struct sched_outcome *o,
+                           usec_t now)
+{
+    struct flight_connection *c = &m->connections[f->connection];
+    struct sched_host_view before, after;
+    unsigned host = c->host;
+    REQUIRE(host == NO_HOST || find_view(m, host, &before));
+    c->in_flight--;
+    c->is_closing |= !o->connection_open;
+    c->is_open = !c->is_closing || c->in_flight > 0;
+    c->depth = o->depth > 0 ? o->depth : c->depth;
+    if (o->is_out_of_step) {
+        m->out_of_step[host] = now + 1;
+    }
+    if (o->again && o->server_tried && is_listed(f->destination, host)) {
+        f->tried |= 1u << host;
+    }
+    sched_report(m->sched, o, now);
+    REQUIRE(host == NO_HOST || find_view(m, host, &after));
+    REQUIRE(host == NO_HOST || is_counted(o, before.failures, after.failures));
+}
+
 void flight_report(struct flight_model *m, struct flight *f, const struct sched_outcome *o,
                    usec_t now)
 {
     if (f->place == FLIGHT_CARRIED) {
-        struct flight_connection *c = &m->connections[f->connection];
-        c->in_flight--;
-        c->is_closing |= !o->connection_open;
-        c->is_open = !c->is_closing || c->in_flight > 0;
-        c->depth = o->depth > 0 ? o->depth : c->depth;
-        if (o->is_out_of_step) {
-            m->out_of_step[c->host] = now + 1;
-        }
-        if (o->again && o->server_tried && is_listed(f->destination, c->host)) {
-            f->tried |= 1u << c->host;
-        }
+        report_carried(m, f, o, now);
+    } else {
+        sched_report(m->sched, o, now);
     }
     if (o->again) {
         f->place = FLIGHT_DISPLACED;
@@ -179,43 +207,22 @@ void flight_resolved(struct flight_model *m, const struct sched_destination *d,
     }
 }
 
-/* A new connection could be opened for a displaced entry. */
-static bool could_open(const struct flight_model *m, const struct flight *f)
+/* What an entry has tried, as bits of its destination's servers. */
+static uint64_t tried_servers(const struct flight *f)
 {
     const struct sched_destination *d = f->destination;
-    int limit = m->config.host_concurrency_limit, best = -1;
-    bool has_room = false;
+    uint64_t tried = d->server_count == 0 && (f->tried >> NO_HOST & 1) != 0;
     for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct server *server = &d->servers[i];
-        const struct destdb_host *h = server->host;
-        if ((f->tried >> h->key[0] & 1) != 0 || destdb_host_is_waiting(h)) {
-            continue;
-        }
-        bool is_free = limit == 0 || h->busy < limit;
-        if (best < 0 || server->preference < best) {
-            best = server->preference;
-            has_room = is_free;
-        } else if (server->preference == best) {
-            has_room = has_room || is_free;
-        }
+        tried |= (uint64_t)(f->tried >> d->servers[i].host->key[0] & 1) << i;
     }
-    return has_room && d->window > d->busy && connection_has_slot(m->sched);
+    return tried;
 }
 
 void flight_check_idle(const struct flight_model *m)
 {
-    const struct sched *s = m->sched;
-    const struct sched_config *config = &m->config;
     for (unsigned i = 0; i < m->used; i++) {
         const struct flight *f = &m->flights[i];
-        REQUIRE(f->entry == NULL || f->place != FLIGHT_DISPLACED || !could_open(m, f));
-    }
-    bool is_capped = config->max_message_concurrency > 0 || config->scale_max_concurrency > 0;
-    if (is_capped || s->hold || config->transport_rate_delay > 0) {
-        return;
-    }
-    list_foreach(d, &s->destinations, const struct sched_destination, all)
-    {
-        REQUIRE(d->waiting == 0 || !destination_is_open(s, d));
+        REQUIRE(f->entry == NULL || f->place != FLIGHT_DISPLACED ||
+                sched_oracle_place(m->sched, f->destination, tried_servers(f)) == ORACLE_LATER);
     }
 }

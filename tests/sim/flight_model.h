@@ -6,21 +6,10 @@
 
 #include "sched/sched.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define CONNECTIONS 16
 #define HOSTS       5
 #define FLIGHTS     2048
 #define NO_HOST     HOSTS /* the server without a name */
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                  \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* What the hosts pointer of the core points to. */
 struct flight_hosts {
@@ -63,7 +52,7 @@ struct flight *flight_deliver(struct flight_model *m, const struct sched_action 
                               bool *ret_is_back);
 void flight_exhaust(struct flight_model *m, const struct sched_action *a);
 void flight_close(struct flight_model *m, uint32_t connection);
-/* The shell reports it; before sched_report. */
+/* Report it to the core; and see what that does to its host's failures. */
 void flight_report(struct flight_model *m, struct flight *f, const struct sched_outcome *o,
                    usec_t now);
 /* The destination's servers are replaced; before sched_resolved. */

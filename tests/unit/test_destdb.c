@@ -139,6 +139,30 @@ static void success_clears_failures(void **state)
     bed_close(&b);
 }
 
+/* A report that tries elsewhere proves nothing of the host, unless the connection was ready for
+ * MAIL: the sender may have failed on its own side. */
+static void our_own_failure_says_nothing_of_a_host(void **state)
+{
+    static struct bed b;
+    const struct sched_outcome ours = {.again = true, .server_tried = true};
+    const struct sched_outcome was_ready = {.again = true, .server_tried = true, .depth = 1};
+    open_bed(&b);
+    static const char *const addresses[] = {"u@aa", "u@bb", "u@cc"};
+    for (unsigned i = 0; i < 3; i++) {
+        ask(&b, (char)('A' + i), addresses[i], "x10 y20");
+        assert_int_equal(bed_place(&b)[0], 'x');
+    }
+    bed_outcome(&b, 1, refused);
+    assert_string_equal(bed_host(&b, 'x'), "active 2 2 1");
+    bed_outcome(&b, 2, ours);
+    assert_string_equal(bed_host(&b, 'x'), "active 1 1 1");
+    bed_outcome(&b, 3, was_ready);
+    assert_string_equal(bed_host(&b, 'x'), "closed 0 0 0");
+    assert_int_equal(bed_place(&b)[0], 'y');
+    assert_int_equal(bed_place(&b)[0], 'y');
+    bed_close(&b);
+}
+
 /* Connections on their way when the host was given up may still come through. */
 static void success_ends_a_retry(void **state)
 {
@@ -251,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_destination_alone_dies_of_its_own_rule),
         cmocka_unit_test(a_live_connection_keeps_a_host_out_of_retry),
         cmocka_unit_test(success_clears_failures),
+        cmocka_unit_test(our_own_failure_says_nothing_of_a_host),
         cmocka_unit_test(success_ends_a_retry),
         cmocka_unit_test(a_flush_tries_every_host),
         cmocka_unit_test(notes_stay_with_the_host),

@@ -105,6 +105,38 @@ static void a_gated_job_rides_on_idle_connections(void **state)
     bed_close(&b);
 }
 
+/* It was passed over while the connection was full; the report that leaves room on it is another
+ * message's. */
+static void a_gated_job_rides_once_a_connection_has_room(void **state)
+{
+    static struct bed b;
+    const struct sched_outcome two = {
+        .feedback = SCHED_POSITIVE, .connection_open = true, .depth = 2};
+    bed_init(&b);
+    b.config.max_message_concurrency = 1;
+    b.config.pipeline_depth = 16;
+    b.config.initial_destination_concurrency = 1;
+    b.config.destination_concurrency_limit = 1;
+    b.config.delivery_slot_cost = 0;
+    bed_open(&b);
+    bed_message(&b, 'B', "b@bb");
+    assert_string_equal(bed_select(&b), "B bb b@bb");
+    bed_outcome(&b, 1, two);
+    bed_message(&b, 'C', "c@bb");
+    bed_message(&b, 'D', "d@bb");
+    assert_string_equal(bed_select(&b), "C bb c@bb");
+    assert_string_equal(bed_select(&b), "D bb d@bb");
+    bed_message(&b, 'A', "a@aa a@bb a@cc");
+    assert_string_equal(bed_select(&b), "A aa a@aa");
+    assert_string_equal(bed_select(&b), "none");
+    assert_int_equal(why_of(&b, 'A'), SCHED_WHY_MESSAGE_LIMIT);
+    bed_outcome(&b, 2, two);
+    assert_string_equal(bed_select(&b), "A bb a@bb");
+    assert_int_equal(b.deliveries[b.delivered].connection, b.deliveries[3].connection);
+    assert_string_equal(bed_select(&b), "none");
+    bed_close(&b);
+}
+
 static void passing_over_leaves_the_reason(void **state)
 {
     static struct bed b;
@@ -133,6 +165,7 @@ int main(void)
         cmocka_unit_test(the_maximum_scales_with_free_workers),
         cmocka_unit_test(either_allowance_is_enough),
         cmocka_unit_test(a_gated_job_rides_on_idle_connections),
+        cmocka_unit_test(a_gated_job_rides_once_a_connection_has_room),
         cmocka_unit_test(passing_over_leaves_the_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

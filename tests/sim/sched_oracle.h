@@ -1,0 +1,27 @@
+/* What a scheduler core ought to do, found by a look at every entry, job, connection and server and
+ * at no count or order that the core keeps to be quick. For the driver of the random simulation. */
+#ifndef TESTS_SIM_SCHED_ORACLE_H
+#define TESTS_SIM_SCHED_ORACLE_H
+
+#include "sched/sched.h"
+
+struct job;
+
+/* What there is for one more entry of a destination. */
+enum oracle_place {
+    ORACLE_NOTHING,    /* no server is left, it is dead, or its hosts are not known */
+    ORACLE_LATER,      /* it must wait */
+    ORACLE_CONNECTION, /* a connection: an active one with room, or an idle one */
+    ORACLE_WORKER,     /* a connection that is to be opened */
+};
+
+/* tried: bits of its servers that the entry may not go to; bit 0 also where it has no list */
+enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_destination *d,
+                                     uint64_t tried);
+/* Some entry waits for a destination that has a place for it, and the cap on the workers of its
+ * message allows it. Then sched_pull must find one. */
+bool sched_oracle_has_work(const struct sched *s);
+/* The candidate search as the queue manager does it (5.5), job by job. slot cost >= 2 */
+struct job *sched_oracle_candidate(const struct sched *s, const struct job *owner);
+
+#endif
