@@ -1,12 +1,11 @@
-/* sluice-zone: a name server for tests, which answers by rules over UDP. One thread. */
+/* sluice-zone: a name server for tests, which answers by rules. One thread. */
 #include "base/error.h"
 #include "base/log.h"
 #include "bench/endpoint.h"
 #include "bench/options.h"
-#include "bench/zone_answer.h"
+#include "bench/zone_server.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +14,12 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define QUERY_MAX 4096
-
 static const char usage[] =
     "usage: sluice-zone [--listen ADDR:PORT] [--ttl SECONDS] [--file FILE]... [RULE...]\n"
-    "Answers DNS questions over UDP by rules; '#' stands for digits:\n"
+    "Answers DNS questions by rules; '#' stands for digits:\n"
     "  'd#.test MX 10 mx.d#.test'  'mx.d#.test A 127.0.1.#'  'alias.test CNAME d1.test'\n"
     "  'null.test MX 0 .'  'bad.test SERVFAIL'  'gone.test NXDOMAIN'  'slow.test DROP'\n"
+    "  'd1.test DELAY 1000' (ms) and 'd1.test TC' (truncated but for TCP) beside the others\n"
     "Types: A AAAA MX CNAME TXT, NXDOMAIN SERVFAIL REFUSED DROP. A name without a rule is\n"
     "NXDOMAIN. Prints the number of questions when SIGTERM or SIGINT ends it.\n";
 
@@ -30,20 +28,6 @@ struct program {
     struct endpoint_list listen;
     uint32_t ttl;
 };
-
-static int open_socket(const struct endpoint *e)
-{
-    int fd = socket(e->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) {
-        return -errno;
-    }
-    if (bind(fd, (const struct sockaddr *)&e->address, e->len) != 0) {
-        int err = -errno;
-        (void)close(fd);
-        return err;
-    }
-    return fd;
-}
 
 static int open_signals(void)
 {
@@ -56,54 +40,28 @@ static int open_signals(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* Answer what waits. returns: questions answered */
-static uint64_t answer_waiting(const struct program *p, int fd)
-{
-    char query[QUERY_MAX];
-    uint8_t answer[ZONE_ANSWER_MAX];
-    uint64_t answered = 0;
-    for (;;) {
-        struct sockaddr_storage peer;
-        socklen_t len = sizeof(peer);
-        ssize_t n = recvfrom(fd, query, sizeof(query), 0, (struct sockaddr *)&peer, &len);
-        if (n < 0) {
-            return answered; /* nothing waits, or a peer that is gone said so */
-        }
-        size_t size = zone_answer(&p->zone, slice_make(query, (size_t)n), p->ttl, answer);
-        if (size > 0 &&
-            sendto(fd, answer, size, 0, (struct sockaddr *)&peer, len) == (ssize_t)size) {
-            answered++;
-        }
-    }
-}
-
 static int serve(const struct program *p)
 {
-    int fd = open_socket(&p->listen.items[0]);
-    if (fd < 0) {
-        log_error("%s", err_str(fd));
+    struct zone_server server;
+    int err = zone_server_open(&server, &p->zone, p->ttl, &p->listen.items[0]);
+    if (err != 0) {
+        log_error("%s", err_str(err));
         return EX_UNAVAILABLE;
     }
     int signals = open_signals();
-    if (signals < 0) {
-        log_error("%s", err_str(signals));
-        (void)close(fd);
+    if (signals >= 0) {
+        char name[ENDPOINT_TEXT_BYTES];
+        endpoint_text(&p->listen.items[0].address, name);
+        log_info("answering on %s", name);
+        err = zone_server_run(&server, signals);
+        (void)printf("{\"answered\": %llu}\n", (unsigned long long)server.answered);
+        (void)close(signals);
+    }
+    zone_server_close(&server);
+    if (signals < 0 || err != 0) {
+        log_error("%s", err_str(signals < 0 ? signals : err));
         return EX_OSERR;
     }
-    char name[ENDPOINT_TEXT_BYTES];
-    endpoint_text(&p->listen.items[0].address, name);
-    log_info("answering on %s", name);
-    uint64_t answered = 0;
-    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-    while (fds[1].revents == 0) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
-            break;
-        }
-        answered += answer_waiting(p, fd);
-    }
-    (void)printf("{\"answered\": %llu}\n", (unsigned long long)answered);
-    (void)close(fd);
-    (void)close(signals);
     return EX_OK;
 }
 

@@ -141,7 +141,9 @@ static size_t read_name(struct slice query, char ret[ZONE_NAME_MAX + 1])
 struct lookup {
     enum rcode rcode;
     bool is_dropped;
-    bool has_name;                  /* some rule matches, whatever its type */
+    bool has_name; /* some rule matches, whatever its type */
+    bool is_truncated;
+    uint32_t delay;                 /* ms */
     char target[ZONE_NAME_MAX + 1]; /* of a CNAME; "" = none */
     unsigned target_at;             /* where it was written */
 };
@@ -172,6 +174,12 @@ static void look_up(struct writer *w, const struct zone *zone, const char *name,
         case ZONE_REFUSED:
             ret->rcode = RCODE_REFUSED;
             return;
+        case ZONE_DELAY:
+            ret->delay = rule->delay;
+            continue;
+        case ZONE_TC:
+            ret->is_truncated = true;
+            continue;
         case ZONE_A:
         case ZONE_AAAA:
         case ZONE_MX:
@@ -205,8 +213,30 @@ static void put_soa(struct writer *w)
     w->answers = before; /* it stands in the authority section */
 }
 
+/* The name and what its aliases lead to. ret is about the last name, but for TC and the delay,
+ * which any of them may ask for. */
+static void follow(struct writer *w, const struct zone *zone, char name[ZONE_NAME_MAX + 1],
+                   unsigned type, struct lookup *ret)
+{
+    unsigned owner = HEADER_BYTES;
+    bool is_truncated = false;
+    uint32_t delay = 0;
+    for (int chain = 0;; chain++) {
+        look_up(w, zone, name, owner, type, ret);
+        is_truncated = is_truncated || ret->is_truncated;
+        delay = ret->delay > delay ? ret->delay : delay;
+        if (ret->target[0] == '\0' || chain == CHAIN_MAX) {
+            break;
+        }
+        memcpy(name, ret->target, sizeof(ret->target));
+        owner = ret->target_at;
+    }
+    ret->is_truncated = is_truncated;
+    ret->delay = delay;
+}
+
 size_t zone_answer(const struct zone *zone, struct slice query, uint32_t ttl,
-                   uint8_t ret[ZONE_ANSWER_MAX])
+                   uint8_t ret[ZONE_ANSWER_MAX], uint32_t *ret_delay)
 {
     char name[ZONE_NAME_MAX + 1];
     struct lookup found;
@@ -223,33 +253,29 @@ size_t zone_answer(const struct zone *zone, struct slice query, uint32_t ttl,
     struct writer w = {.data = ret, .ttl = ttl};
     put(&w, head, HEADER_BYTES + name_len + 4);
 
-    unsigned owner = HEADER_BYTES;
-    for (int chain = 0;; chain++) {
-        look_up(&w, zone, name, owner, type, &found);
-        if (found.target[0] == '\0' || chain == CHAIN_MAX) {
-            break;
-        }
-        memcpy(name, found.target, sizeof(name));
-        owner = found.target_at;
-    }
+    follow(&w, zone, name, type, &found);
     if (found.is_dropped) {
         return 0;
     }
     if (!found.has_name) {
         found.rcode = RCODE_NXDOMAIN;
     }
+    bool is_truncated = found.is_truncated && ret_delay != NULL;
     bool has_soa = w.answers == 0 && (found.rcode == RCODE_OK || found.rcode == RCODE_NXDOMAIN);
     uint16_t answers = w.answers;
     if (has_soa) {
         put_soa(&w);
     }
-    if (w.failed) {
-        found.rcode = RCODE_SERVFAIL;
+    if (w.failed || is_truncated) {
+        found.rcode = is_truncated ? RCODE_OK : RCODE_SERVFAIL;
         w.len = HEADER_BYTES + name_len + 4;
         answers = 0;
         has_soa = false;
     }
-    ret[2] = (uint8_t)(0x84 | (head[2] & 1)); /* an authoritative answer */
+    if (ret_delay != NULL) {
+        *ret_delay = found.delay;
+    }
+    ret[2] = (uint8_t)(0x84 | (is_truncated ? 2 : 0) | (head[2] & 1)); /* authoritative, TC */
     ret[3] = (uint8_t)(0x80 | found.rcode);
     ret[6] = (uint8_t)(answers >> 8);
     ret[7] = (uint8_t)answers;

@@ -23,6 +23,8 @@ static const struct {
     {"SERVFAIL", ZONE_SERVFAIL},
     {"REFUSED", ZONE_REFUSED},
     {"DROP", ZONE_DROP},
+    {"DELAY", ZONE_DELAY},
+    {"TC", ZONE_TC},
 };
 
 static int find_type(const char *word, enum zone_type *ret)
@@ -92,10 +94,17 @@ static int set_value(struct zone_rule *rule, char *value)
     case ZONE_TXT:
         (void)strcpy(rule->value, value); /* NOLINT: as above */
         return 0;
+    case ZONE_DELAY: {
+        char *end;
+        unsigned long delay = strtoul(value, &end, 10);
+        rule->delay = (uint32_t)delay;
+        return end == value || *end != '\0' || delay > ZONE_DELAY_MAX ? ERR_SYNTAX : 0;
+    }
     case ZONE_NXDOMAIN:
     case ZONE_SERVFAIL:
     case ZONE_REFUSED:
     case ZONE_DROP:
+    case ZONE_TC:
         break;
     }
     return value[0] == '\0' ? 0 : ERR_SYNTAX;

@@ -8,6 +8,8 @@
  *   note.test   TXT       some words
  *   gone.test   NXDOMAIN                     (also what has no rule at all)
  *   bad.test    SERVFAIL                     also REFUSED; DROP gives no answer
+ *   far.test    DELAY     1000               beside other rules: its answer comes so many ms later
+ *   big.test    TC                           beside other rules: truncated, except over TCP
  */
 #ifndef BENCH_ZONE_RULE_H
 #define BENCH_ZONE_RULE_H
@@ -21,6 +23,7 @@
 
 #define ZONE_NAME_MAX  255 /* bytes of a name as text */
 #define ZONE_RULES_MAX 10000
+#define ZONE_DELAY_MAX 60000 /* ms */
 
 enum zone_type {
     ZONE_A = 1, /* these four as in RFC 1035 and 3596 */
@@ -32,12 +35,15 @@ enum zone_type {
     ZONE_SERVFAIL,
     ZONE_REFUSED,
     ZONE_DROP,
+    ZONE_DELAY,
+    ZONE_TC,
 };
 
 struct zone_rule {
     char name[ZONE_NAME_MAX + 1]; /* lower case, no final dot */
     enum zone_type type;
     uint16_t preference;           /* MX */
+    uint32_t delay;                /* DELAY: ms */
     char value[ZONE_NAME_MAX + 1]; /* with '#' where the digits belong; "" for types without */
 };
 

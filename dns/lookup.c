@@ -2,8 +2,9 @@
  * Called by the resolver only.
  * Must not call into c-ares, or complete anything, from within a c-ares callback.
  *
- * A question is WAITING (held back by query_limit), SENT, or ANSWERED (its waiters have not been
- * told yet); question_move changes the state and with it the list. */
+ * A question is WAITING (held back by query_limit), SENT, LATE (sent, and so slow that it holds
+ * back nobody any more), or ANSWERED (its waiters have not been told yet); question_move changes
+ * the state and with it the list. */
 #include "dns/lookup.h"
 
 #include "base/buf.h"
@@ -26,12 +27,24 @@ enum {
     HEADER_FLAGS_LOW = 3, /* byte of the DNS header that holds AD */
     HEADER_AD = 0x20,
     SERVERS_TEXT_MAX = 4096,
+    LATE_FACTOR = 16,    /* so many times query_limit may be late */
+    ANSWER_BYTES = 2304, /* what the kernel charges for a datagram of EDNS_BYTES */
 };
 
 /* c-ares scans all outstanding queries when time passes, so this is done seldom. */
 #define TICK_USEC (250 * USEC_PER_MSEC)
 
-enum question_state { QUESTION_WAITING, QUESTION_SENT, QUESTION_ANSWERED, QUESTION_STATE_COUNT };
+/* A name that is answered at all is mostly answered by then, from far away and without a cache.
+ * Names that are not take many times as long, and would soon have all of query_limit. */
+#define LATE_USEC (500 * USEC_PER_MSEC)
+
+enum question_state {
+    QUESTION_WAITING,
+    QUESTION_SENT,
+    QUESTION_LATE,
+    QUESTION_ANSWERED,
+    QUESTION_STATE_COUNT
+};
 
 struct question {
     struct list in_state;
@@ -39,6 +52,7 @@ struct question {
     struct list waiters;
     struct lookup *owner;
     enum question_state state;
+    usec_t sent_at;
     enum dns_type type;
     uint64_t hash;
     struct dns_name asked; /* the cache's key */
@@ -148,16 +162,17 @@ static int open_channel(struct lookup *l, const struct dns_config *config)
         .sock_state_cb = on_socket_state,
         .sock_state_cb_data = l,
         .ednspsz = EDNS_BYTES,
+        .socket_receive_buffer_size = (int)config->query_limit * ANSWER_BYTES,
     };
 
     pthread_once(&library_once, library_start);
     if (library_status != ARES_SUCCESS) {
         return err_of_ares(library_status);
     }
-    int status =
-        ares_init_options(&l->channel, &options,
-                          ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS |
-                              ARES_OPT_DOMAINS | ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ);
+    int status = ares_init_options(
+        &l->channel, &options,
+        ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_LOOKUPS | ARES_OPT_DOMAINS |
+            ARES_OPT_SOCK_STATE_CB | ARES_OPT_EDNSPSZ | ARES_OPT_SOCK_RCVBUF);
     if (status != ARES_SUCCESS) {
         l->channel = NULL;
         return err_of_ares(status);
@@ -335,7 +350,7 @@ static void on_answer(void *arg, int status, int timeouts, unsigned char *data, 
     struct question *q = arg;
     struct lookup *l = q->owner;
 
-    assert(q->state == QUESTION_SENT);
+    assert(q->state == QUESTION_SENT || q->state == QUESTION_LATE);
     if (l->is_stopping) {
         return;
     }
@@ -370,6 +385,11 @@ static uint16_t next_id(struct lookup *l)
     return l->ids[--l->id_count];
 }
 
+static uint32_t outstanding(const struct lookup *l)
+{
+    return l->state_counts[QUESTION_SENT] + l->state_counts[QUESTION_LATE];
+}
+
 static void question_send(struct question *q)
 {
     struct lookup *l = q->owner;
@@ -377,6 +397,7 @@ static void question_send(struct question *q)
     int len = 0;
 
     question_move(q, QUESTION_SENT);
+    q->sent_at = l->now;
     int status = ares_create_query(q->name.text, ns_c_in, (int)q->type, next_id(l), 1, &query, &len,
                                    l->uses_edns && !q->has_retried_plain ? EDNS_BYTES : 0);
     if (status != ARES_SUCCESS) {
@@ -385,7 +406,7 @@ static void question_send(struct question *q)
     }
     query[HEADER_FLAGS_LOW] |= HEADER_AD; /* we want to know (RFC 6840 5.7) */
     l->queries++;
-    if (l->state_counts[QUESTION_SENT] == 1) {
+    if (outstanding(l) == 1) {
         l->tick_at = l->now + TICK_USEC;
     }
     ares_send(l->channel, query, len, on_answer, q);
@@ -492,10 +513,23 @@ void lookup_fd_event(struct lookup *l, int fd, bool is_readable, bool is_writabl
                     is_writable ? fd : ARES_SOCKET_BAD);
 }
 
+static void set_late_aside(struct lookup *l)
+{
+    list_foreach_safe(q, &l->states[QUESTION_SENT], struct question, in_state)
+    {
+        if (q->sent_at + LATE_USEC > l->now ||
+            l->state_counts[QUESTION_LATE] >= LATE_FACTOR * l->query_limit) {
+            break;
+        }
+        question_move(q, QUESTION_LATE);
+    }
+}
+
 void lookup_tick(struct lookup *l, usec_t now)
 {
     l->now = now;
-    if (l->state_counts[QUESTION_SENT] > 0 && now >= l->tick_at) {
+    if (outstanding(l) > 0 && now >= l->tick_at) {
+        set_late_aside(l);
         l->tick_at = now + TICK_USEC;
         ares_process_fd(l->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
     }
@@ -508,14 +542,14 @@ usec_t lookup_wake_at(const struct lookup *l)
          l->state_counts[QUESTION_SENT] < l->query_limit)) {
         return 0;
     }
-    return l->state_counts[QUESTION_SENT] > 0 ? l->tick_at : USEC_NEVER;
+    return outstanding(l) > 0 ? l->tick_at : USEC_NEVER;
 }
 
 void lookup_read_counters(const struct lookup *l, struct lookup_counters *ret)
 {
     ret->queries = l->queries;
     ret->timeouts = l->timeouts;
-    ret->outstanding = l->state_counts[QUESTION_SENT];
+    ret->outstanding = outstanding(l);
     ret->waiting = l->state_counts[QUESTION_WAITING];
 }
 

@@ -28,7 +28,9 @@ struct dns_config {
     usec_t query_timeout;       /* first try; doubles with each round of servers; default 5 s */
     int query_tries;            /* default 3 */
     usec_t deadline;            /* of a whole resolution; default 60 s */
-    uint32_t query_limit;       /* queries outstanding, the rest waits; default 1,000 */
+    uint32_t query_limit;       /* queries outstanding, the rest waits; default 1,000. Those that
+                                 * have no answer for half a second do not count, up to 16 times
+                                 * as many */
     enum dns_families families; /* inet_protocols */
     enum mx_family_preference prefer; /* smtp_address_preference */
     uint32_t address_limit;   /* smtp_mx_address_limit, used to balance families; default 5 */

@@ -37,9 +37,13 @@ static const struct command commands[] = {
      "Exit codes: 64 usage, 65 message or address not understood, 67 a recipient was refused, 69 "
      "the\n"
      "message was refused, 75 try again later, 77 not allowed to use the control socket.\n"},
-    {"queue", cli_queue, "[list [--limit N] [--after ID] | counts | show ID]", "look at the queue",
+    {"queue", cli_queue, "[list [--limit N] [--after ID] | counts | hosts [TEXT] | show ID]",
+     "look at the queue",
      "  list       the messages in order of id, 1000 at most (--limit), those after ID (--after)\n"
      "  counts     the destinations that schedulers know, and totals\n"
+     "  hosts      the addresses that mail went to: connections, failures, when they are tried "
+     "again;\n"
+     "             only those with TEXT in TRANSPORT [ADDRESS]:PORT\n"
      "  show ID    one message with all its recipients\n"},
     {"version", cli_version, "", "print the version", ""},
 };

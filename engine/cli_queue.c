@@ -16,7 +16,8 @@
 struct query {
     const struct cli *cli;
     void (*print)(const struct query *q, const json_t *object, size_t number);
-    double now; /* seconds */
+    const char *nothing; /* what is said when there is nothing */
+    double now;          /* seconds */
 };
 
 /* --- members -----------------------------------------------------------------------------------
@@ -116,9 +117,9 @@ static void print_counts(const struct query *q, const json_t *o, size_t number)
     char when[40];
     FILE *out = q->cli->out;
     if (number == 0) {
-        (void)fprintf(out, "%-10s %-32s %-9s %6s %5s %7s %5s %5s %9s %9s  %s\n", "TRANSPORT",
-                      "DESTINATION", "STATE", "WINDOW", "BUSY", "WAITING", "CONNS", "IDLE",
-                      "DELIVERED", "DEFERRED", "WHY");
+        (void)fprintf(out, "%-10s %-32s %-9s %6s %5s %7s %7s %5s %5s %9s %9s  %s\n", "TRANSPORT",
+                      "DESTINATION", "STATE", "WINDOW", "BUSY", "FLIGHT", "WAITING", "CONNS",
+                      "IDLE", "DELIVERED", "DEFERRED", "WHY");
     }
     if (json_is_true(json_object_get(o, "totals"))) {
         print_totals(q, o);
@@ -127,11 +128,34 @@ static void print_counts(const struct query *q, const json_t *o, size_t number)
     (void)fprintf(out, "%-10s ", text_of(o, "transport"));
     print_text(out, text_of(o, "destination"));
     size_t width = strlen(text_of(o, "destination"));
-    (void)fprintf(out, "%*s %-9s %6lld %5lld %7lld %5lld %5lld %9lld %9lld  %s %s\n",
+    (void)fprintf(out, "%*s %-9s %6lld %5lld %7lld %7lld %5lld %5lld %9lld %9lld  %s %s\n",
                   width < 32 ? (int)(32 - width) : 0, "", text_of(o, "state"),
-                  number_of(o, "window"), number_of(o, "busy"), number_of(o, "todo"),
-                  number_of(o, "connections"), number_of(o, "idle"), number_of(o, "delivered"),
-                  number_of(o, "deferred"), text_of(o, "why"), when_text(q, o, "until", when));
+                  number_of(o, "window"), number_of(o, "busy"), number_of(o, "in_flight"),
+                  number_of(o, "todo"), number_of(o, "connections"), number_of(o, "idle"),
+                  number_of(o, "delivered"), number_of(o, "deferred"), text_of(o, "why"),
+                  when_text(q, o, "until", when));
+}
+
+static void print_hosts(const struct query *q, const json_t *o, size_t number)
+{
+    char when[40], place[80];
+    FILE *out = q->cli->out;
+    const json_t *notes = json_object_get(o, "notes");
+    if (number == 0) {
+        (void)fprintf(out, "%-10s %-28s %-7s %5s %7s %8s  %s\n", "TRANSPORT", "HOST", "STATE",
+                      "CONNS", "FLIGHT", "FAILURES", "NOTES");
+    }
+    (void)snprintf(place, sizeof(place), "[%s]:%lld", text_of(o, "address"), number_of(o, "port"));
+    (void)fprintf(out, "%-10s %-28s %-7s %5lld %7lld %8lld ", text_of(o, "transport"), place,
+                  text_of(o, "state"), number_of(o, "connections"), number_of(o, "in_flight"),
+                  number_of(o, "failures"));
+    if (json_object_get(o, "until") != NULL) {
+        (void)fprintf(out, " again %s", when_text(q, o, "until", when));
+    }
+    for (size_t i = 0; i < json_array_size(notes); i++) {
+        (void)fprintf(out, "%s %s", i == 0 ? "" : ",", json_string_value(json_array_get(notes, i)));
+    }
+    (void)fputc('\n', out);
 }
 
 static void print_recipient(const struct query *q, const json_t *o)
@@ -225,7 +249,7 @@ static int print_answer(const struct query *q, struct control_client *client)
         } else if (!is_end) {
             q->print(q, object, number);
         } else if (number == 0 && !q->cli->is_json) {
-            (void)fprintf(q->cli->out, "nothing is queued\n");
+            (void)fprintf(q->cli->out, "%s\n", q->nothing);
         }
         json_decref(object);
         if (is_end && is_more) {
@@ -302,10 +326,22 @@ static int list(struct query *q, int argc, char **argv)
     return ask(q, request);
 }
 
+static int hosts(struct query *q, const char *filter)
+{
+    char request[CONTROL_REQUEST_MAX_BYTES];
+    int len = snprintf(request, sizeof(request), "queue hosts %s", filter);
+    if (len >= (int)sizeof(request) || strpbrk(filter, "\r\n") != NULL) {
+        return usage(q, "that is no part of a host");
+    }
+    q->nothing = filter[0] == '\0' ? "no host is known" : "no such host is known";
+    q->print = print_hosts;
+    return ask(q, request);
+}
+
 int cli_queue(const struct cli *cli, int argc, char **argv)
 {
     char request[CONTROL_REQUEST_MAX_BYTES], id[17];
-    struct query q = {.cli = cli};
+    struct query q = {.cli = cli, .nothing = "nothing is queued"};
     const char *what = argc > 1 ? argv[1] : "list";
     if (what[0] == '-') {
         return list(&q, argc - 1, argv + 1);
@@ -317,10 +353,13 @@ int cli_queue(const struct cli *cli, int argc, char **argv)
         q.print = print_counts;
         return ask(&q, "queue counts");
     }
+    if (strcmp(what, "hosts") == 0 && argc <= 3) {
+        return hosts(&q, argc == 3 ? argv[2] : "");
+    }
     if (strcmp(what, "show") == 0 && argc == 3 && read_id(argv[2], id)) {
         (void)snprintf(request, sizeof(request), "queue show %s", id);
         q.print = print_show;
         return ask(&q, request);
     }
-    return usage(&q, "there is list, counts and show ID");
+    return usage(&q, "there is list, counts, hosts [TEXT] and show ID");
 }

@@ -125,6 +125,8 @@ struct config_smtp {
     char *smtp_tls_cert_file,
         *smtp_tls_key_file; /* NULL: none; the key in the certificate's file */
     char *smtp_helo_name;   /* never NULL: hostname when not set */
+    char *smtp_auth_user, *smtp_auth_password_file; /* both or neither NULL: no AUTH */
+    bool smtp_auth_requires_tls;
     enum config_protocols inet_protocols;
 };
 

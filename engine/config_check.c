@@ -198,6 +198,18 @@ static void check_source_pool(struct config_loader *l, struct config *c, size_t 
     }
 }
 
+static void check_credentials(struct config_loader *l, const struct config_transport *t,
+                              size_t index)
+{
+    bool has_user = t->smtp.smtp_auth_user != NULL;
+    const char *is = has_user ? "smtp_auth_user" : "smtp_auth_password_file";
+    if (has_user != (t->smtp.smtp_auth_password_file != NULL)) {
+        config_complain(l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, is), is,
+                        "it needs %s beside it; write both, or none",
+                        has_user ? "smtp_auth_password_file" : "smtp_auth_user");
+    }
+}
+
 static int check_transport(struct config_loader *l, struct config *c, size_t index)
 {
     struct config_transport *t = &c->transports[index];
@@ -221,6 +233,7 @@ static int check_transport(struct config_loader *l, struct config *c, size_t ind
                         "smtp_tls_key_file",
                         "it is the key of no certificate; add smtp_tls_cert_file");
     }
+    check_credentials(l, t, index);
     if (t->smtp.smtp_helo_name == NULL) {
         t->smtp.smtp_helo_name = strdup(c->hostname);
     }
@@ -330,6 +343,41 @@ static void check_nexthop(struct config_loader *l, const struct config *c, size_
     }
 }
 
+/* Who gets the password of the route's transport, and how safely. */
+static void check_password_path(struct config_loader *l, const struct config *c, size_t index)
+{
+    static const char *const option = "smtp_tls_security_level";
+    const struct config_route *r = &c->routes[index];
+    const struct config_transport *t =
+        r->transport < c->transport_count ? &c->transports[r->transport] : NULL;
+    if (t == NULL || t->smtp.smtp_auth_user == NULL) {
+        return;
+    }
+    if (r->nexthop[0] == '\0') {
+        config_complain(l, config_place_of(l, CONFIG_SECTION_ROUTE, index, "nexthop"), "nexthop",
+                        "transport \"%s\" has a smtp_auth_user, whose password would go to every "
+                        "domain's hosts; name the smart host",
+                        t->name);
+    }
+    enum config_tls_level level = config_route_tls_level(c, r);
+    struct config_place place = config_place_of(l, CONFIG_SECTION_ROUTE, index, option);
+    if (t->smtp.smtp_auth_requires_tls && level == CONFIG_TLS_NONE) {
+        config_complain(l, place, option,
+                        "without TLS the password of transport \"%s\" is never sent, so nothing "
+                        "is delivered; write verify, or smtp_auth_requires_tls = no",
+                        t->name);
+    } else if (!t->smtp.smtp_auth_requires_tls &&
+               (level == CONFIG_TLS_NONE || level == CONFIG_TLS_MAY)) {
+        config_warn(l, place, option,
+                    "the password of transport \"%s\" may be sent in clear; write verify", t->name);
+    } else if (level != CONFIG_TLS_VERIFY && level != CONFIG_TLS_DANE) {
+        config_warn(l, place, option,
+                    "whoever pretends to be \"%.80s\" gets the password of transport \"%s\", as "
+                    "no certificate is verified; write verify",
+                    r->nexthop, t->name);
+    }
+}
+
 static bool is_pattern(const char *pattern)
 {
     struct nexthop n;
@@ -375,6 +423,7 @@ static int check_route(struct config_loader *l, struct config *c, size_t index)
         }
     }
     check_nexthop(l, c, index);
+    check_password_path(l, c, index);
     return 0;
 }
 

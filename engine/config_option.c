@@ -342,6 +342,19 @@ const struct config_option config_options[] = {
          "Send EHLO also to a host whose greeting does not say ESMTP."),
     TEXT("smtp_helo_name", SMTP(smtp_helo_name), NULL, "`hostname`", 255,
          "The name in EHLO and HELO."),
+    TEXT("smtp_auth_user", SMTP(smtp_auth_user), NULL, "no AUTH", 255,
+         "The user as whom the transport logs in at its smart hosts, by AUTH PLAIN or LOGIN "
+         "(Postfix: `smtp_sasl_password_maps`). A server that offers neither, or refuses, gets no "
+         "mail: it is deferred, never bounced. Every route to such a transport must name a "
+         "nexthop, as others have no business with the password."),
+    TEXT("smtp_auth_password_file", SMTP(smtp_auth_password_file), NULL, "none", 4000,
+         "File whose first line is the password of `smtp_auth_user`. It is read at start, before "
+         "the daemon becomes `user`."),
+    BOOL("smtp_auth_requires_tls", SMTP(smtp_auth_requires_tls), "yes",
+         "Never send the password in clear: for a transport with `smtp_auth_user` the level `may`, "
+         "also where `dane` and `mta-sts` come down to it, is taken as `encrypt`. That keeps it "
+         "from who listens, not from who pretends to be the smart host: for that set "
+         "`smtp_tls_security_level = verify`; `sluice check` warns where it is less."),
     CHOICE("smtp_tls_security_level", SMTP(smtp_tls_security_level), "may", tls_choices,
            "`none`: no TLS; `may`: TLS where it is offered, any certificate, and in clear when it "
            "fails; `encrypt`: no delivery without TLS, any certificate; `verify`: no delivery "

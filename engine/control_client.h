@@ -5,10 +5,17 @@
  * reads the answer until the daemon closes. Unix file permissions decide who may connect; whoever
  * may connect is trusted.
  *
- *   SMTP                            The socket becomes an ordinary SMTP session of a client that
- * may relay: the daemon sends its 220 greeting, the client EHLO and so on. queue list [limit=N]
- * [after=ID] Messages in order of id, N at most (default 1000, 1..100000), those with an id greater
- * than ID. queue counts                    Destinations and totals. queue show ID One message.
+ *   SMTP
+ *     The socket becomes an ordinary SMTP session of a client that may relay: the daemon sends its
+ *     220 greeting, the client EHLO and so on.
+ *   queue list [limit=N] [after=ID]
+ *     Messages in order of id, N at most (default 1000, 1..100000), those beyond ID.
+ *   queue counts
+ *     Destinations and totals.
+ *   queue hosts [TEXT]
+ *     Hosts that deliveries went to; only those with TEXT in "TRANSPORT [ADDRESS]:PORT".
+ *   queue show ID
+ *     One message.
  *
  * The answer to `queue` is JSON, one object a line (no object spans lines), UTF-8, and ends with an
  * end object; an answer without one was cut off. Message ids are strings of 16 lower-case hex
@@ -32,7 +39,8 @@
  *     state        "ready" | "dead" | "suspended" | "resolving"
  *     why          sched_why_text: why it was last passed over
  *     until?       dead, suspended: when that ends
- *     window, busy, todo          entries (busy: on connections, todo: waiting)
+ *     window, busy                connections that may, that do carry entries
+ *     in_flight, todo             entries: on connections, waiting
  *     connections, idle           open, of which idle
  *     delivered, deferred         entries since start
  *   totals
@@ -41,6 +49,16 @@
  *     active       messages that schedulers hold
  *     recipients_in_core, entries_waiting, entries_in_flight, connections, idle, destinations, dead
  *     used_bytes, map_bytes       of the spool
+ *   queue hosts: one object an address and port that a scheduler remembers
+ *     transport, address, port,
+ *     state        "active" (carries deliveries) | "idle" (a connection is open) | "closed" (was
+ *                  connected to) | "retry" (its last connections failed)
+ *     until?       retry: when it is tried again
+ *     connections  open, of all destinations of the transport
+ *     in_flight    deliveries on them
+ *     failures     connections in a row that did not come as far as MAIL
+ *     notes        texts: "TLS is broken" (at level may it gets mail in clear for a while), "one
+ *                  delivery at a time" (it broke the order of pipelined replies)
  *   queue show: one message object, then one object a recipient in order of index
  *     id, created, sender, size, recipients, pending, state, due?, attempts as above,
  *     expires      when it is returned to its sender

@@ -214,9 +214,18 @@ uint32_t dispatch_list_servers(const struct resolution *r, struct sched_server *
         const struct dns_host *host = &r->hosts->list[i];
         size_t len = host->ip.family == 6 ? 16 : 4;
         ret[i] = (struct sched_server){.preference = host->preference};
-        memcpy(ret[i].key, host->ip.bytes, len);
+        memcpy(ret[i].key, host->ip.bytes, len); /* dispatch_read_server reads it */
         memcpy(ret[i].key + len, &host->port, sizeof(host->port));
         ret[i].key_len = (uint8_t)(len + sizeof(host->port));
     }
     return count;
+}
+
+void dispatch_read_server(const uint8_t *key, size_t len, struct ip *ret_ip, uint16_t *ret_port)
+{
+    assert(len == 4 + sizeof(*ret_port) || len == 16 + sizeof(*ret_port));
+    size_t ip_len = len - sizeof(*ret_port);
+    *ret_ip = (struct ip){.family = ip_len == 16 ? 6 : 4};
+    memcpy(ret_ip->bytes, key, ip_len);
+    memcpy(ret_port, key + ip_len, sizeof(*ret_port));
 }

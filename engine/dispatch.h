@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/list.h"
+#include "dns/ip.h"
 #include "engine/mailbox.h"
 #include "sched/sched.h"
 
@@ -60,5 +61,7 @@ void dispatch_free_delivery(struct delivery *d);
  * ret      room for SCHED_SERVERS_MAX
  * returns  their number; 0 when it failed */
 uint32_t dispatch_list_servers(const struct resolution *r, struct sched_server *ret);
+/* What a key made by it stands for. Any thread. */
+void dispatch_read_server(const uint8_t *key, size_t len, struct ip *ret_ip, uint16_t *ret_port);
 
 #endif

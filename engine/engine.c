@@ -15,7 +15,6 @@
 #include "engine/dns_setup.h"
 #include "engine/listener.h"
 #include "engine/mailbox.h"
-#include "engine/proxy_login.h"
 #include "engine/request.h"
 #include "engine/router.h"
 #include "engine/sched_thread.h"
@@ -203,10 +202,10 @@ static int open_event_log(struct engine *e)
     return EX_OK;
 }
 
-static int load_proxy_logins(struct engine *e)
+static int load_passwords(struct engine *e)
 {
-    char why[PROXY_LOGIN_TEXT_MAX];
-    int err = proxy_logins_load(e->config, &e->proxy_logins, why);
+    char why[PASSWORD_TEXT_MAX];
+    int err = passwords_load(e->config, &e->passwords, why);
     if (err != 0) {
         log_error("%s", why);
     }
@@ -367,7 +366,7 @@ static void free_all(struct engine *e)
     rcu_drain();
     router_free(e->router);
     request_configs_fini(e);
-    proxy_logins_free(e->proxy_logins, e->config->egress_source_count);
+    passwords_free(e->config, &e->passwords);
     tls_policy_close_clients(e);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
@@ -425,7 +424,7 @@ static int open_all(struct engine *e)
         code = tls_policy_open_clients(e) == 0 ? EX_OK : EX_UNAVAILABLE;
     }
     if (code == EX_OK) {
-        code = load_proxy_logins(e);
+        code = load_passwords(e);
     }
     if (code == EX_OK) {
         code = become_user(e->config);

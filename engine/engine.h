@@ -8,6 +8,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "engine/event_log.h"
+#include "engine/password.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,7 +28,6 @@ struct spool_store;
 struct sts_fetcher;
 struct spool_writer;
 struct smtp_client_config;
-struct socks5_login;
 struct tls_client;
 struct worker;
 
@@ -52,11 +52,11 @@ struct engine {
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
-    struct sts_fetcher *sts;                    /* NULL: no destination is at level mta-sts */
-    struct listener **listeners;                /* [config->listener_count] */
-    struct listener *local_listener;            /* sessions over the control socket */
-    struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
-    struct socks5_login *proxy_logins;          /* [config->egress_source_count] */
+    struct sts_fetcher *sts;         /* NULL: no destination is at level mta-sts */
+    struct listener **listeners;     /* [config->listener_count] */
+    struct listener *local_listener; /* sessions over the control socket */
+    struct tls_client **tls_clients; /* [config->transport_count], some are the same */
+    struct passwords passwords;
     struct smtp_client_config **client_configs; /* see request_client_config */
     struct control *control;
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */

@@ -39,8 +39,11 @@ struct proxy_dialogue *proxy_dialogue_new(const struct engine *e, const struct e
     }
     d->is_socks5 = c->source->socks5.len > 0;
     if (d->is_socks5) {
-        const struct socks5_login *login = &e->proxy_logins[c->source - e->config->egress_sources];
-        socks5_init(&d->socks5, login, target->ip.family, target->ip.bytes, target->port);
+        const struct socks5_login login = {
+            .user = slice_of(c->source->socks5_user == NULL ? "" : c->source->socks5_user),
+            .password = e->passwords.sources[c->source - e->config->egress_sources],
+        };
+        socks5_init(&d->socks5, &login, target->ip.family, target->ip.bytes, target->port);
     } else {
         init_header(d, c->source, &target->ip, target->port);
     }

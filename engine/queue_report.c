@@ -2,11 +2,12 @@
  * reader that is open for one page of an answer at a time. */
 #include "engine/queue_report.h"
 
-#include "base/buf.h"
 #include "base/error.h"
 #include "base/rcu.h"
+#include "engine/answer.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/host_report.h"
 #include "engine/message.h"
 #include "engine/router.h"
 #include "engine/sched_thread.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -33,114 +33,6 @@ struct queue_report {
     uint64_t *active; /* ids that schedulers hold, sorted; for one request */
     size_t active_count;
 };
-
-/* One request being answered. */
-struct answer {
-    int fd;
-    struct buf out;
-    uint64_t count;
-    bool has_failed; /* the client went away or does not read */
-};
-
-/* --- answering ---------------------------------------------------------------------------------
- */
-
-/* A client may read as slowly as it likes: no spool reader is open here, nothing found under RCU is
- * kept over the call, and the thread is offline. */
-static void flush_answer(struct answer *a)
-{
-    size_t done = 0;
-    rcu_sleep();
-    while (!a->has_failed && done < a->out.len) {
-        ssize_t n = send(a->fd, a->out.data + done, a->out.len - done, MSG_NOSIGNAL);
-        if (n <= 0) {
-            a->has_failed = true;
-        } else {
-            done += (size_t)n;
-        }
-    }
-    rcu_awake();
-    buf_clear(&a->out);
-}
-
-static bool is_worth_sending(const struct answer *a)
-{
-    return a->out.len > 1 << 16;
-}
-
-static void put_object(struct answer *a, json_t *object)
-{
-    char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-    json_decref(object);
-    if (text == NULL) {
-        a->has_failed = true; /* out of memory: the answer has no end line, and that tells */
-        return;
-    }
-    buf_append_str(&a->out, text);
-    buf_append_char(&a->out, '\n');
-    free(text);
-    a->count++;
-}
-
-static void put_end(struct answer *a, bool has_more)
-{
-    uint64_t count = a->count;
-    put_object(a, json_pack("{s:b, s:I, s:b}", "end", 1, "count", (json_int_t)count, "more",
-                            (int)has_more));
-    flush_answer(a);
-}
-
-static void put_error(struct answer *a, const char *code, const char *text)
-{
-    put_object(a, json_pack("{s:s, s:s}", "error", text, "code", code));
-    flush_answer(a);
-}
-
-/* A string that may hold anything: what is no UTF-8 is shown as '?'. */
-static json_t *json_text(struct slice s)
-{
-    if (s.len == 0) {
-        return json_string("");
-    }
-    json_t *j = json_stringn(s.data, s.len);
-    if (j != NULL) {
-        return j;
-    }
-    char *copy = malloc(s.len + 1);
-    if (copy == NULL) {
-        return NULL;
-    }
-    for (size_t i = 0; i < s.len; i++) {
-        char byte = s.data[i];
-        copy[i] = '?';
-        if ((unsigned char)byte < 128) {
-            copy[i] = byte;
-        }
-    }
-    j = json_stringn(copy, s.len);
-    free(copy);
-    return j;
-}
-
-static json_t *json_time(usec_t t)
-{
-    return json_real((double)t / (double)USEC_PER_SEC);
-}
-
-static void set_text(json_t *o, const char *key, struct slice s)
-{
-    (void)json_object_set_new(o, key, json_text(s)); /* out of memory leaves it out */
-}
-
-static void set_number(json_t *o, const char *key, uint64_t n)
-{
-    (void)json_object_set_new(o, key, json_integer((json_int_t)n)); /* likewise */
-}
-
-static void set_time(json_t *o, const char *key, usec_t t)
-{
-    (void)json_object_set_new(o, key, json_time(t)); /* likewise */
-}
 
 /* --- which messages are active -------------------------------------------------------------------
  */
@@ -230,21 +122,21 @@ static json_t *message_object(struct queue_report *q, const struct spool_envelop
         retry = (struct spool_retry){0}; /* damaged: shown as never tried */
     }
     count_recipients(q, e, &count);
-    set_text(o, "id", slice_of(id));
-    set_time(o, "created", e->created);
-    set_text(o, "sender", e->sender);
-    set_number(o, "size", e->size_bytes);
-    set_number(o, "recipients", e->recipient_count);
-    set_number(o, "pending", count.pending);
+    answer_set_text(o, "id", slice_of(id));
+    answer_set_time(o, "created", e->created);
+    answer_set_text(o, "sender", e->sender);
+    answer_set_number(o, "size", e->size_bytes);
+    answer_set_number(o, "recipients", e->recipient_count);
+    answer_set_number(o, "pending", count.pending);
     bool is_deferred = retry.attempts > 0;
-    set_text(o, "state",
-             is_active(q, e->id) ? SLICE("active")
-             : is_deferred       ? SLICE("deferred")
-                                 : SLICE("incoming"));
+    answer_set_text(o, "state",
+                    is_active(q, e->id) ? SLICE("active")
+                    : is_deferred       ? SLICE("deferred")
+                                        : SLICE("incoming"));
     if (is_deferred) {
-        set_time(o, "due", retry.due);
+        answer_set_time(o, "due", retry.due);
     }
-    set_number(o, "attempts", retry.attempts);
+    answer_set_number(o, "attempts", retry.attempts);
     struct spool_reason reason;
     if (count.has_reason && spool_read_reason(q->reader, e->id, count.newest, &reason) == 0) {
         char text[1200];
@@ -254,7 +146,7 @@ static json_t *message_object(struct queue_report *q, const struct spool_envelop
                       : snprintf(text, sizeof(text), "%u " SLICE_FMT " " SLICE_FMT, reason.code,
                                  SLICE_ARG(reason.status), SLICE_ARG(reason.text));
         size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
-        set_text(o, "last_reply", slice_make(text, shown));
+        answer_set_text(o, "last_reply", slice_make(text, shown));
     }
     return o;
 }
@@ -279,7 +171,7 @@ static void answer_list(struct queue_report *q, struct answer *a, uint64_t after
     read_active(q);
     while (!is_at_end && limit > 0 && !a->has_failed) {
         if (!begin_reading(q)) {
-            put_error(a, "unavailable", "the spool is being reopened");
+            answer_error(a, "unavailable", "the spool is being reopened");
             return;
         }
         for (int i = 0; i < PAGE && limit > 0; i++) {
@@ -292,14 +184,14 @@ static void answer_list(struct queue_report *q, struct answer *a, uint64_t after
             }
             after = id;
             if (spool_read_message(q->reader, id, &e, &body) == 0) {
-                put_object(a, message_object(q, &e));
+                answer_put(a, message_object(q, &e));
                 limit--;
             }
         }
         spool_reader_end(q->reader); /* a slow client never pins pages */
-        flush_answer(a);
+        answer_flush(a);
     }
-    put_end(a, !is_at_end);
+    answer_end(a, !is_at_end);
 }
 
 static json_t *recipient_object(struct queue_report *q, uint64_t id, struct slice address,
@@ -312,22 +204,23 @@ static json_t *recipient_object(struct queue_report *q, uint64_t id, struct slic
     if (o == NULL) {
         return NULL;
     }
-    set_text(o, "recipient", address);
-    set_number(o, "index", index);
-    set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
+    answer_set_text(o, "recipient", address);
+    answer_set_number(o, "index", index);
+    answer_set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
     if (router_route(q->engine->router, router_domain(address), &route)) {
-        set_text(o, "transport", slice_of(q->engine->config->transports[route.transport].name));
-        set_text(o, "destination", route.nexthop);
+        answer_set_text(o, "transport",
+                        slice_of(q->engine->config->transports[route.transport].name));
+        answer_set_text(o, "destination", route.nexthop);
     }
     if (spool_read_reason(q->reader, id, index, &reason) == 0) {
-        set_time(o, "time", reason.time);
+        answer_set_time(o, "time", reason.time);
         if (reason.code != 0) {
-            set_number(o, "code", reason.code);
+            answer_set_number(o, "code", reason.code);
         }
-        set_text(o, "status", reason.status);
-        set_text(o, "reply", reason.text);
+        answer_set_text(o, "status", reason.status);
+        answer_set_text(o, "reply", reason.text);
         if (reason.remote_mta.len > 0) {
-            set_text(o, "remote_mta", reason.remote_mta);
+            answer_set_text(o, "remote_mta", reason.remote_mta);
         }
     }
     return o;
@@ -339,9 +232,9 @@ static void show_recipients(struct queue_report *q, struct answer *a, uint64_t i
     uint32_t batches = (count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
     for (uint32_t b = 0; b < batches && !a->has_failed; b++) {
         struct slice packed, states = SLICE(""), address;
-        if (is_worth_sending(a)) {
+        if (answer_is_long(a)) {
             spool_reader_end(q->reader);
-            flush_answer(a);
+            answer_flush(a);
             if (!begin_reading(q)) {
                 a->has_failed = true; /* no end line */
                 return;
@@ -355,7 +248,7 @@ static void show_recipients(struct queue_report *q, struct answer *a, uint64_t i
         }
         for (uint32_t i = 0; spool_packed_next(&packed, &address); i++) {
             int state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
-            put_object(a, recipient_object(q, id, address, b * SPOOL_BATCH_RECIPIENTS + i, state));
+            answer_put(a, recipient_object(q, id, address, b * SPOOL_BATCH_RECIPIENTS + i, state));
         }
     }
     spool_reader_end(q->reader);
@@ -368,7 +261,7 @@ static void answer_show(struct queue_report *q, struct answer *a, uint64_t id)
     const struct config *config = q->engine->config;
     read_active(q);
     if (!begin_reading(q)) {
-        put_error(a, "unavailable", "the spool is being reopened");
+        answer_error(a, "unavailable", "the spool is being reopened");
         return;
     }
     int err = spool_read_message(q->reader, id, &e, &body);
@@ -376,22 +269,22 @@ static void answer_show(struct queue_report *q, struct answer *a, uint64_t id)
     if (o != NULL) {
         usec_t lifetime =
             e.sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime;
-        set_time(o, "expires", e.created + lifetime);
-        set_text(o, "peer_name", e.peer_name);
-        set_text(o, "peer_address", e.peer_address);
-        set_text(o, "protocol", e.protocol);
-        set_text(o, "auth_user", e.auth_user);
-        put_object(a, o);
+        answer_set_time(o, "expires", e.created + lifetime);
+        answer_set_text(o, "peer_name", e.peer_name);
+        answer_set_text(o, "peer_address", e.peer_address);
+        answer_set_text(o, "protocol", e.protocol);
+        answer_set_text(o, "auth_user", e.auth_user);
+        answer_put(a, o);
         show_recipients(q, a, id, e.recipient_count);
     } else {
         spool_reader_end(q->reader);
     }
     if (err != 0) {
-        put_error(a, err == ERR_MISSING ? "missing" : "unavailable",
-                  err == ERR_MISSING ? "no such message" : err_str(err));
+        answer_error(a, err == ERR_MISSING ? "missing" : "unavailable",
+                     err == ERR_MISSING ? "no such message" : err_str(err));
         return;
     }
-    put_end(a, false);
+    answer_end(a, false);
 }
 
 /* --- counts ------------------------------------------------------------------------------------
@@ -408,19 +301,19 @@ static void put_destinations(struct queue_report *q, struct answer *a, uint32_t 
     struct sched_counters counters;
     uint64_t cursor = 0;
     while (sched_view_destinations(s, &cursor, &d)) {
-        json_t *o =
-            json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
-                      e->config->transports[transport].name, "destination", json_text(d.name),
-                      "state", states[d.state], "why", sched_why_text(d.why), "window", d.window,
-                      "busy", d.busy, "todo", d.todo, "connections", d.connections, "idle", d.idle,
-                      "delivered", (json_int_t)d.delivered, "deferred", (json_int_t)d.deferred);
+        json_t *o = json_pack(
+            "{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
+            e->config->transports[transport].name, "destination", answer_text(d.name), "state",
+            states[d.state], "why", sched_why_text(d.why), "window", d.window, "busy", d.busy,
+            "in_flight", d.in_flight, "todo", d.todo, "connections", d.connections, "idle", d.idle,
+            "delivered", (json_int_t)d.delivered, "deferred", (json_int_t)d.deferred);
         if (o != NULL &&
             (d.state == SCHED_DESTINATION_DEAD || d.state == SCHED_DESTINATION_SUSPENDED)) {
-            set_time(o, "until", clock_wall() + (d.state_until - clock_mono()));
+            answer_set_time(o, "until", clock_wall() + (d.state_until - clock_mono()));
         }
-        put_object(a, o);
-        if (is_worth_sending(a)) {
-            flush_answer(a); /* the cursor outlives it, d does not and is not used again */
+        answer_put(a, o);
+        if (answer_is_long(a)) {
+            answer_flush(a); /* the cursor outlives it, d does not and is not used again */
         }
     }
     sched_view_counters(s, &counters);
@@ -439,13 +332,13 @@ static void answer_counts(struct queue_report *q, struct answer *a)
     struct sched_counters total = {0};
     const struct engine *e = q->engine;
     if (!begin_reading(q)) {
-        put_error(a, "unavailable", "the spool is being reopened");
+        answer_error(a, "unavailable", "the spool is being reopened");
         return;
     }
     int err = spool_read_counts(q->reader, &spool);
     spool_reader_end(q->reader);
     if (err != 0) {
-        put_error(a, "unavailable", err_str(err));
+        answer_error(a, "unavailable", err_str(err));
         return;
     }
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
@@ -453,28 +346,31 @@ static void answer_counts(struct queue_report *q, struct answer *a)
     }
     json_t *o = json_pack("{s:b}", "totals", 1);
     if (o != NULL) {
-        set_number(o, "messages", spool.messages);
-        set_number(o, "incoming", spool.incoming);
-        set_number(o, "deferred", spool.deferred);
-        set_number(o, "quarantined", spool.quarantined);
-        set_number(o, "active", atomic_load_explicit(&e->active_messages, memory_order_relaxed));
-        set_number(o, "recipients_in_core", total.recipients_in_core);
-        set_number(o, "entries_waiting", total.entries_waiting);
-        set_number(o, "entries_in_flight", total.entries_in_flight);
-        set_number(o, "connections", total.connections);
-        set_number(o, "idle", total.idle);
-        set_number(o, "destinations", total.destinations);
-        set_number(o, "dead", total.dead);
-        set_number(o, "used_bytes", spool.used_bytes);
-        set_number(o, "map_bytes", spool.map_bytes);
-        set_number(o, "received", atomic_load_explicit(&e->received, memory_order_relaxed));
-        set_number(o, "delivered", atomic_load_explicit(&e->delivered, memory_order_relaxed));
-        set_number(o, "deferrals", atomic_load_explicit(&e->deferred, memory_order_relaxed));
-        set_number(o, "failed", atomic_load_explicit(&e->failed, memory_order_relaxed));
-        set_number(o, "ambiguous", atomic_load_explicit(&e->ambiguous, memory_order_relaxed));
+        answer_set_number(o, "messages", spool.messages);
+        answer_set_number(o, "incoming", spool.incoming);
+        answer_set_number(o, "deferred", spool.deferred);
+        answer_set_number(o, "quarantined", spool.quarantined);
+        answer_set_number(o, "active",
+                          atomic_load_explicit(&e->active_messages, memory_order_relaxed));
+        answer_set_number(o, "recipients_in_core", total.recipients_in_core);
+        answer_set_number(o, "entries_waiting", total.entries_waiting);
+        answer_set_number(o, "entries_in_flight", total.entries_in_flight);
+        answer_set_number(o, "connections", total.connections);
+        answer_set_number(o, "idle", total.idle);
+        answer_set_number(o, "destinations", total.destinations);
+        answer_set_number(o, "dead", total.dead);
+        answer_set_number(o, "used_bytes", spool.used_bytes);
+        answer_set_number(o, "map_bytes", spool.map_bytes);
+        answer_set_number(o, "received", atomic_load_explicit(&e->received, memory_order_relaxed));
+        answer_set_number(o, "delivered",
+                          atomic_load_explicit(&e->delivered, memory_order_relaxed));
+        answer_set_number(o, "deferrals", atomic_load_explicit(&e->deferred, memory_order_relaxed));
+        answer_set_number(o, "failed", atomic_load_explicit(&e->failed, memory_order_relaxed));
+        answer_set_number(o, "ambiguous",
+                          atomic_load_explicit(&e->ambiguous, memory_order_relaxed));
     }
-    put_object(a, o);
-    put_end(a, false);
+    answer_put(a, o);
+    answer_end(a, false);
 }
 
 /* --- requests ----------------------------------------------------------------------------------
@@ -517,7 +413,7 @@ static void request_list(struct queue_report *q, struct answer *a, struct slice 
                            ? parse_number(value, &limit) && limit >= 1 && limit <= LIST_MAX
                            : slice_eq(key, SLICE("after")) && message_id_parse(value, &after);
         if (!is_good) {
-            put_error(a, "usage", "usage: queue list [limit=1..100000] [after=ID]");
+            answer_error(a, "usage", "usage: queue list [limit=1..100000] [after=ID]");
             return;
         }
     }
@@ -529,25 +425,27 @@ static void serve(struct queue_report *q, struct answer *a, struct slice line)
     struct slice word, verb;
     uint64_t id;
     if (!next_word(&line, &word) || !slice_eq(word, SLICE("queue")) || !next_word(&line, &verb)) {
-        put_error(a, "usage", "unknown request");
+        answer_error(a, "usage", "unknown request");
     } else if (slice_eq(verb, SLICE("list"))) {
         request_list(q, a, line);
     } else if (slice_eq(verb, SLICE("counts"))) {
         answer_counts(q, a);
+    } else if (slice_eq(verb, SLICE("hosts"))) {
+        host_report_answer(q->engine, a, slice_trim(line));
     } else if (slice_eq(verb, SLICE("show")) && next_word(&line, &word) &&
                message_id_parse(word, &id)) {
         answer_show(q, a, id);
     } else {
-        put_error(a, "usage", "usage: queue list | queue counts | queue show ID");
+        answer_error(a, "usage", "usage: queue list | queue counts | queue hosts | queue show ID");
     }
 }
 
 void queue_report_answer(struct queue_report *q, int fd, struct slice request)
 {
-    struct answer a = {.fd = fd};
-    buf_init(&a.out, 0);
+    struct answer a;
+    answer_init(&a, fd);
     serve(q, &a, request);
-    buf_fini(&a.out);
+    answer_fini(&a);
 }
 
 int queue_report_new(struct engine *engine, struct queue_report **ret)

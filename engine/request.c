@@ -284,10 +284,16 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
  */
 
 static void client_config(const struct config_transport *t, const char *ehlo_name,
-                          enum smtp_client_tls tls, struct smtp_client_config *ret)
+                          struct slice password, enum smtp_client_tls tls,
+                          struct smtp_client_config *ret)
 {
     const struct config_smtp *s = &t->smtp;
     smtp_client_config_defaults(ret);
+    if (s->smtp_auth_user != NULL) {
+        ret->auth_user = slice_of(s->smtp_auth_user);
+        ret->auth_password = password;
+        ret->auth_requires_tls = s->smtp_auth_requires_tls;
+    }
     ret->ehlo_name = slice_of(ehlo_name);
     ret->tls = tls;
     ret->always_send_ehlo = s->smtp_always_send_ehlo;
@@ -330,7 +336,7 @@ int request_configs_init(struct engine *e)
             const char *name = t->pool == NULL ? NULL : t->pool->sources[slot]->helo_name;
             name = name == NULL ? t->smtp.smtp_helo_name : name;
             for (size_t tls = 0; tls < TLS_LEVELS; tls++) {
-                client_config(t, name, (enum smtp_client_tls)tls,
+                client_config(t, name, e->passwords.transports[i], (enum smtp_client_tls)tls,
                               &configs[TLS_LEVELS * slot + tls]);
             }
         }

@@ -46,8 +46,11 @@ void tls_policy_choose(const struct engine *e, uint32_t transport, struct slice 
                        struct tls_policy *ret)
 {
     enum config_tls_level level = router_tls_level(e->router, transport, destination);
+    const struct config_smtp *s = &e->config->transports[transport].smtp;
     ret->level = level_of(level, hosts, &hosts->list[host]);
-    if (ret->level == TLS_LEVEL_MAY && is_broken) {
+    if (ret->level == TLS_LEVEL_MAY && s->smtp_auth_user != NULL && s->smtp_auth_requires_tls) {
+        ret->level = TLS_LEVEL_ENCRYPT;
+    } else if (ret->level == TLS_LEVEL_MAY && is_broken) {
         ret->level = TLS_LEVEL_NONE;
     }
     ret->client = ret->level == TLS_LEVEL_NONE  ? SMTP_CLIENT_TLS_NONE

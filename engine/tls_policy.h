@@ -3,7 +3,8 @@
  *
  * Called by outbound connections: tls_policy_choose before a session, tls_policy_connection when
  * STARTTLS was accepted, tls_policy_judge after the handshake. The levels mean what the option
- * smtp_tls_security_level says. Only TLS_LEVEL_MAY ever goes on in clear. */
+ * smtp_tls_security_level says; where a password is at stake (smtp_auth_requires_tls), `may` is
+ * taken as `encrypt`. Only TLS_LEVEL_MAY ever goes on in clear. */
 #ifndef ENGINE_TLS_POLICY_H
 #define ENGINE_TLS_POLICY_H
 

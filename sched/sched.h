@@ -307,6 +307,7 @@ struct sched_host_view {
     usec_t retry_until;         /* RETRY: not before; monotonic */
     uint32_t notes;             /* until notes_until */
     usec_t notes_until;
+    bool is_out_of_step; /* pipelined replies came in the wrong order: one delivery at a time */
 };
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;

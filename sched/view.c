@@ -137,6 +137,7 @@ bool sched_view_hosts(const struct sched *s, uint64_t *cursor, struct sched_host
         .retry_until = shared_get(&h->retry_until),
         .notes = shared_get(&h->notes),
         .notes_until = shared_get(&h->notes_until),
+        .is_out_of_step = shared_get(&h->is_out_of_step),
     };
     memcpy(ret->key, h->key, h->key_len);
     return true;

@@ -23,14 +23,17 @@ def test_version():
 
 
 @pytest.mark.parametrize('args', [[], ['fly'], ['queue', 'fly'], ['version', 'x'], ['run', 'x'],
-                                  ['queue', 'show', 'nothing!'], ['send', '--what'], ['send']])
+                                  ['queue', 'show', 'nothing!'], ['queue', 'hosts', 'a', 'b'],
+                                  ['queue', 'hosts', 'a\nb'], ['queue', 'hosts', 'x' * 1000],
+                                  ['send', '--what'], ['send']])
 def test_usage(args, place):
     daemon = place.sluice(start=False)
     done = run(*args, '-c', daemon.config_path)
     assert done.returncode == 64 and done.stderr and not done.stdout
 
 
-@pytest.mark.parametrize('args', [['queue'], ['queue', 'counts'], ['queue', 'show', '1'],
+@pytest.mark.parametrize('args', [['queue'], ['queue', 'counts'], ['queue', 'hosts'],
+                                  ['queue', 'show', '1'],
                                   ['send', '-f', 'a@a.test', 'b@b.test']])
 def test_daemon_is_not_running(place, args):
     daemon = place.sluice(start=False)

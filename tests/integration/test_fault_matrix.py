@@ -76,12 +76,16 @@ class Cell:
 
 
 class Stage:
+    TRANSPORTS = {'QUIT': 'parting', 'AUTH': 'known'}
+
     def __init__(self, place):
         self.place = place
         self.net = Net(place)
         self.tls = server_context(place.subfolder('tls'))
         self.back = place.receiver()
-        self.witness = self.net.host('witness.test', tls=self.tls)
+        self.witness = self.net.host(
+            'witness.test', tls=self.tls, extensions=('PIPELINING', '8BITMIME', 'AUTH PLAIN'),
+            answers=lambda verb, *_: '235 2.7.0 in' if verb == 'AUTH' else None)
         self.cells = {(row, column, has_next): self.set_up(Cell(row, column, has_next))
                       for row, column in CELLS for has_next in (False, True)
                       if not (has_next and row in ONE_SERVER_ONLY)}
@@ -96,9 +100,16 @@ class Stage:
         else:
             cell.server = self.net.peer(
                 name, fault_table.script(row, column), fault_table.later_script(row),
-                tls=self.tls, receive_buffer=65536 if cell.is_body else None)
+                tls=self.tls, receive_buffer=65536 if cell.is_body else None,
+                extensions=['AUTH PLAIN'] if row == 'AUTH' else [])
         self.net.mx(cell.domain, name, *(['witness.test'] if cell.has_next else []))
         return cell
+
+    def password_file(self):
+        path = f'{self.place.subfolder("password")}/password'
+        with open(path, 'w', encoding='ascii') as file:
+            file.write('secret\n')
+        return path
 
     def start(self):
         usual = {'process_limit': 1000, 'inet_protocols': 'ipv4',
@@ -107,15 +118,18 @@ class Stage:
             'connect', 'helo', 'starttls', 'mail', 'rcpt', 'data_init', 'data_xfer', 'data_done',
             'rset')}
         strict = {'smtp_tls_security_level': 'encrypt'}
+        known = {'smtp_auth_user': 'user', 'smtp_auth_password_file': self.password_file(),
+                 'smtp_auth_requires_tls': False}
         # Its connections say QUIT after each message, and the next one waits for the slot.
         parting = {'smtp_connection_reuse_count_limit': 1, 'destination_concurrency_limit': 1}
         transports = {name + suffix: {**usual, **options, **speed}
-                      for name, options in (('usual', {}), ('strict', strict),
+                      for name, options in (('usual', {}), ('strict', strict), ('known', known),
                                             ('parting', parting))
                       for suffix, speed in (('', {}), ('_hasty', hasty))}
         routes = {cell.domain: (
-            ('strict' if cell.row.endswith('!') else 'parting' if cell.row == 'QUIT' else 'usual') +
-            ('_hasty' if cell.column in TIMED else ''), None) for cell in self.cells.values()}
+            self.TRANSPORTS.get(cell.row, 'strict' if cell.row.endswith('!') else 'usual') +
+            ('_hasty' if cell.column in TIMED else ''), cell.domain)
+            for cell in self.cells.values()}
         return self.net.start(
             transports, dns={'timeout': '5s'}, listener={'smtpd_recipient_limit': 0},
             routes={**routes, 'back.test': ('usual', self.back.nexthop)}).daemon

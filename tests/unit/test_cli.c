@@ -138,7 +138,7 @@ static void dispatch(void **state)
     expect("check -c /proc/version", EX_CONFIG, "", "/proc/version:1: ");
     expect("check -c /proc/version --json", EX_CONFIG, "\"ok\": false", "");
     expect("queue @", EX_UNAVAILABLE, "", "the daemon is not running");
-    expect("queue @ show x!", EX_USAGE, "", "list, counts and show");
+    expect("queue @ show x!", EX_USAGE, "", "list, counts, hosts [TEXT] and show");
     expect("queue @ list --limit x", EX_USAGE, "", "--limit NUMBER");
     expect("send @", EX_USAGE, "", "no recipients");
     expect("send @ -Q a@b", EX_USAGE, "", "-Q: is not understood");
@@ -262,6 +262,14 @@ static void queue_answers(void **state)
         ">{\"totals\":true,\"messages\":7,\"incoming\":1,\"deferred\":6,\"quarantined\":0,"
         "\"active\":0}\n{\"end\":true,\"count\":2,\"more\":false}\n",
         NULL};
+    static const char *const hosts[] = {
+        "<queue hosts [::1\r\n",
+        ">{\"transport\":\"x\",\"address\":\"::1\",\"port\":25,\"state\":\"retry\",\"until\":1,"
+        "\"connections\":0,\"in_flight\":0,\"failures\":3,\"notes\":[\"a\",\"b\"]}\n"
+        "{\"end\":true,\"count\":1,\"more\":false}\n",
+        NULL};
+    ask(hosts, "queue @ hosts [::1", EX_OK, "[::1]:25 ", "");
+    ask(hosts, "queue @ hosts [::1", EX_OK, " ago a, b\n", "");
     ask(list, "queue @ list --limit 5 --after a0", EX_OK, "00000000000000a1", "there are more");
     ask(list, "queue @ list --limit 5 --after a0", EX_OK, "451 4.3.0 ? later", "");
     ask(list, "queue --json @ list --limit 5 --after a0", EX_OK, MESSAGE "\n", "");

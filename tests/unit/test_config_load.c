@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define LOGIN  "transport t { smtp_auth_user = u smtp_auth_password_file = p }\n"
 #define ROUTED "transport smtp {} route \"*\" { transport = smtp }\n"
 
 struct mistake {
@@ -85,6 +86,15 @@ static const struct mistake mistakes[] = {
     {"smtp_tcp_port = 2525 " ROUTED "listener \"0.0.0.0:2525\" {}\n"
      "route a.b { transport = smtp nexthop = \"[127.0.0.3]\" }",
      "f:3: nexthop: \"[127.0.0.3]\" leads back to listener \"0.0.0.0:2525\""},
+    /* passwords */
+    {"transport a {\n smtp_auth_user = u }",
+     "f:2: smtp_auth_user: it needs smtp_auth_password_file beside it; write both"},
+    {"transport a {\n smtp_auth_password_file = p }",
+     "f:2: smtp_auth_password_file: it needs smtp_auth_user beside it; write both"},
+    {LOGIN "route a.b {\n transport = t }",
+     "f:2: nexthop: transport \"t\" has a smtp_auth_user, whose password would go to every"},
+    {LOGIN "route a.b { transport = t nexthop = \"[h]\"\n smtp_tls_security_level = none }",
+     "f:3: smtp_tls_security_level: without TLS the password of transport \"t\" is never sent"},
     /* listeners */
     {"\nlistener \"localhost:25\" {}", "f:2: listener: \"localhost:25\" is not a numeric address"},
     {"listener \"127.0.0.1:1\" {\n relay_from = {\"10.0.0.1/8\"} }",
@@ -229,6 +239,34 @@ static void warnings_and_corrections(void **state)
     config_free(s.config);
 }
 
+static void how_safely_passwords_are_sent(void **state)
+{
+    static const struct {
+        const char *options, *said; /* NULL: nothing */
+    } rows[] = {
+        {"", "f:2: smtp_tls_security_level: warning: whoever pretends to be \"[h]\" gets the"},
+        {"smtp_tls_security_level = encrypt", "warning: whoever pretends to be \"[h]\" gets the"},
+        {"smtp_tls_security_level = mta-sts", "warning: whoever pretends to be \"[h]\" gets the"},
+        {"smtp_tls_security_level = verify", NULL},
+        {"smtp_tls_security_level = dane", NULL},
+        {"} transport t2 { smtp_auth_requires_tls = no smtp_auth_user = u "
+         "smtp_auth_password_file = p} route b { transport = t2 nexthop = \"[h]\"",
+         "f:2: smtp_tls_security_level: warning: the password of transport \"t2\" may be sent in "
+         "clear; write verify"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct sample s;
+        char text[1000];
+        (void)snprintf(text, sizeof(text), LOGIN "route a { transport = t nexthop = \"[h]\" %s }\n",
+                       rows[i].options);
+        sample_load(&s, text);
+        assert_int_equal(s.err, 0);
+        assert_true(rows[i].said == NULL ? s.warnings == 0 : strstr(s.said, rows[i].said) != NULL);
+        config_free(s.config);
+    }
+}
+
 static void sources_and_pools(void **state)
 {
     (void)state;
@@ -325,9 +363,13 @@ static void quoting_and_comments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_mistake_has_its_line), cmocka_unit_test(many_mistakes_at_once),
-        cmocka_unit_test(precedence_of_values),      cmocka_unit_test(warnings_and_corrections),
-        cmocka_unit_test(sources_and_pools),         cmocka_unit_test(files_and_includes),
+        cmocka_unit_test(each_mistake_has_its_line),
+        cmocka_unit_test(many_mistakes_at_once),
+        cmocka_unit_test(precedence_of_values),
+        cmocka_unit_test(warnings_and_corrections),
+        cmocka_unit_test(how_safely_passwords_are_sent),
+        cmocka_unit_test(sources_and_pools),
+        cmocka_unit_test(files_and_includes),
         cmocka_unit_test(quoting_and_comments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

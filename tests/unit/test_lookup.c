@@ -24,6 +24,7 @@ static const struct fake_record records[] = {
     {"noedns2.test", 0, "NOEDNS"},
     {"garbage.test", 0, "GARBAGE"},
     {"drop.test", 0, "DROP"},
+    {"*.silent.test", 0, "DROP"},
     {"gone.test", 0, "TCGONE"},
     {"tc.test", DNS_TYPE_A, "192.0.2.4"},
     {"tc.test", 0, "TC"},
@@ -245,6 +246,61 @@ static void test_query_limit(void **state)
     assert_int_equal(counters.queries, COUNT);
 }
 
+static void ask_silent(struct lookup_waiter *waiter, int number, usec_t now)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "n%d.silent.test", number);
+    assert_int_equal(lookup_ask(lookup, slice_of(name), DNS_TYPE_A, waiter, now), 0);
+}
+
+static void expect_counts(uint32_t sent, uint32_t waiting)
+{
+    struct lookup_counters counters;
+    lookup_read_counters(lookup, &counters);
+    assert_int_equal(counters.outstanding, sent);
+    assert_int_equal(counters.waiting, waiting);
+}
+
+/* Names that are never answered hold back nobody, up to a number. Time is passed in. */
+static void test_late_ones_do_not_count(void **state)
+{
+    enum { LIMIT = 2, LATE = LIMIT * 16 };
+    static struct lookup_waiter waiters[LATE + LIMIT + 1];
+    struct lookup_waiter good = {0};
+    struct dns_config few = config();
+    usec_t now = clock_mono();
+
+    lookup_free(lookup);
+    few.query_limit = LIMIT;
+    few.query_timeout = 30 * USEC_PER_SEC;
+    open_with(&few);
+    memset(waiters, 0, sizeof(waiters));
+    for (int i = 0; i < LATE; i++) {
+        ask_silent(&waiters[i], i, now);
+    }
+    assert_int_equal(lookup_ask(lookup, SLICE("ok.test"), DNS_TYPE_A, &good, now), 0);
+    for (uint32_t sent = LIMIT; sent <= LATE; sent += LIMIT) {
+        assert_null(lookup_next(lookup, now));
+        expect_counts(sent, LATE + 1 - sent);
+        now += 500 * USEC_PER_MSEC;
+        lookup_tick(lookup, now);
+    }
+    assert_ptr_equal(wait_next(), &good);
+    assert_int_equal(good.set->status, DNS_FOUND);
+    dns_rrset_put(good.set);
+    for (int i = LATE; i <= LATE + LIMIT; i++) {
+        ask_silent(&waiters[i], i, now);
+    }
+    assert_null(lookup_next(lookup, now));
+    now += 500 * USEC_PER_MSEC;
+    lookup_tick(lookup, now);
+    assert_null(lookup_next(lookup, now));
+    expect_counts(LATE + LIMIT, 1);
+    for (int i = 0; i <= LATE + LIMIT; i++) {
+        lookup_forget(&waiters[i]);
+    }
+}
+
 static void test_authentic(void **state)
 {
     struct dns_rrset *set = ask("ok.test", DNS_TYPE_A);
@@ -305,11 +361,17 @@ static void test_free_with_questions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_statuses),          TEST(test_tcp_fails),
-        TEST(test_alias_that_stops),  TEST(test_without_edns),
-        TEST(test_cache_and_sharing), TEST(test_forgotten_answer_is_cached),
-        TEST(test_query_limit),       TEST(test_authentic),
-        TEST(test_bad_servers),       TEST(test_free_with_questions),
+        TEST(test_statuses),
+        TEST(test_tcp_fails),
+        TEST(test_alias_that_stops),
+        TEST(test_without_edns),
+        TEST(test_cache_and_sharing),
+        TEST(test_forgotten_answer_is_cached),
+        TEST(test_query_limit),
+        TEST(test_late_ones_do_not_count),
+        TEST(test_authentic),
+        TEST(test_bad_servers),
+        TEST(test_free_with_questions),
     };
     rcu_start();
     rcu_join();

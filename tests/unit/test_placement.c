@@ -576,6 +576,10 @@ static void a_server_out_of_step_gets_one_entry_at_a_time(void **state)
     bed_outcome(&b, 5, o);
     /* Connection 1 to the same host had room for two more. */
     assert_string_equal(bed_place(&b), "none");
+    struct sched_host_view v;
+    uint64_t cursor = 0;
+    assert_true(sched_view_hosts(b.sched, &cursor, &v));
+    assert_true(v.key[0] == 'x' && v.is_out_of_step);
     bed_close(&b);
 }
 

@@ -22,7 +22,7 @@ static const struct dns_host target = {.ip = {4, {198, 51, 100, 7}}, .port = 25}
 struct bed {
     struct sample s;
     struct engine engine;
-    struct socks5_login logins[2];
+    struct slice passwords[2];
     struct stream stream;
     int proxy; /* the other end */
     struct proxy_dialogue *d;
@@ -35,7 +35,7 @@ static void begin(struct bed *b, uint32_t source)
     sample_load(&b->s, text);
     assert_int_equal(b->s.err, 0);
     b->engine.config = b->s.config;
-    b->engine.proxy_logins = b->logins;
+    b->engine.passwords.sources = b->passwords;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     stream_init(&b->stream, fds[0]);
     b->proxy = fds[1];

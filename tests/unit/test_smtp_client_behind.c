@@ -168,6 +168,7 @@ static void inject(struct bed *b, enum point point, enum fault fault)
 
 static void check(struct bed *b, enum point point, enum fault fault, const char *fates)
 {
+    assert_non_null(fates); /* of every point and fault */
     if (strcmp(b->fates, fates) != 0) {
         fail_msg("point %d fault %d cut %zu: got %s, wanted %s", (int)point, (int)fault, b->cut,
                  b->fates, fates);

@@ -10,6 +10,7 @@
 static void levels_and_hosts_make_demands(void **state)
 {
     static const struct {
+        uint32_t transport;
         const char *destination;
         enum dns_dane dane;
         const char *policy;
@@ -17,21 +18,36 @@ static void levels_and_hosts_make_demands(void **state)
         enum tls_level level;
         enum smtp_client_tls client;
     } rows[] = {
-        {"none", DNS_DANE_RECORDS, "1", false, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
-        {"may", DNS_DANE_RECORDS, "1", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
-        {"may", DNS_DANE_NONE, "", true, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
-        {"encrypt", DNS_DANE_NONE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
-        {"verify", DNS_DANE_NONE, "", true, TLS_LEVEL_VERIFY, SMTP_CLIENT_TLS_ENCRYPT},
-        {"dane", DNS_DANE_RECORDS, "", true, TLS_LEVEL_DANE, SMTP_CLIENT_TLS_ENCRYPT},
-        {"dane", DNS_DANE_UNUSABLE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
-        {"dane", DNS_DANE_NONE, "", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
-        {"dane", DNS_DANE_NONE, "", true, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
-        {"mta-sts", DNS_DANE_NONE, "1", true, TLS_LEVEL_VERIFY, SMTP_CLIENT_TLS_ENCRYPT},
-        {"mta-sts", DNS_DANE_NONE, "", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
-        {"other", DNS_DANE_NONE, "", false, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {0, "none", DNS_DANE_RECORDS, "1", false, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
+        {0, "may", DNS_DANE_RECORDS, "1", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
+        {0, "may", DNS_DANE_NONE, "", true, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
+        {0, "encrypt", DNS_DANE_NONE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {0, "verify", DNS_DANE_NONE, "", true, TLS_LEVEL_VERIFY, SMTP_CLIENT_TLS_ENCRYPT},
+        {0, "dane", DNS_DANE_RECORDS, "", true, TLS_LEVEL_DANE, SMTP_CLIENT_TLS_ENCRYPT},
+        {0, "dane", DNS_DANE_UNUSABLE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {0, "dane", DNS_DANE_NONE, "", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
+        {0, "dane", DNS_DANE_NONE, "", true, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
+        {0, "mta-sts", DNS_DANE_NONE, "1", true, TLS_LEVEL_VERIFY, SMTP_CLIENT_TLS_ENCRYPT},
+        {0, "mta-sts", DNS_DANE_NONE, "", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
+        {0, "other", DNS_DANE_NONE, "", false, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        /* with a password */
+        {1, "[1]", DNS_DANE_NONE, "", false, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {1, "[1]", DNS_DANE_NONE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {1, "dane", DNS_DANE_NONE, "", true, TLS_LEVEL_ENCRYPT, SMTP_CLIENT_TLS_ENCRYPT},
+        {1, "mta-sts", DNS_DANE_NONE, "1", true, TLS_LEVEL_VERIFY, SMTP_CLIENT_TLS_ENCRYPT},
+        {2, "[1]", DNS_DANE_NONE, "", false, TLS_LEVEL_MAY, SMTP_CLIENT_TLS_MAY},
+        {2, "[1]", DNS_DANE_NONE, "", true, TLS_LEVEL_NONE, SMTP_CLIENT_TLS_NONE},
     };
     struct sample s;
     sample_load(&s, "transport t { smtp_tls_security_level = encrypt }\n"
+                    "transport login { smtp_auth_user = u smtp_auth_password_file = p }\n"
+                    "transport open { smtp_auth_user = u smtp_auth_password_file = p\n"
+                    " smtp_auth_requires_tls = no }\n"
+                    "route l { transport = login nexthop = \"[1]\" }\n"
+                    "route d { transport = login nexthop = dane smtp_tls_security_level = dane }\n"
+                    "route m { transport = login nexthop = mta-sts\n"
+                    " smtp_tls_security_level = mta-sts }\n"
+                    "route o { transport = open nexthop = \"[1]\" }\n"
                     "route none { transport = t smtp_tls_security_level = none }\n"
                     "route may { transport = t smtp_tls_security_level = may }\n"
                     "route encrypt { transport = t }\n"
@@ -49,7 +65,8 @@ static void levels_and_hosts_make_demands(void **state)
         struct dns_hosts *plain = dns_hosts_new(&host, 1, true, 0);
         struct dns_hosts *hosts = dns_hosts_restrict(plain, all, slice_of(rows[i].policy));
         struct tls_policy p;
-        tls_policy_choose(e, 0, slice_of(rows[i].destination), hosts, 0, rows[i].is_broken, &p);
+        tls_policy_choose(e, rows[i].transport, slice_of(rows[i].destination), hosts, 0,
+                          rows[i].is_broken, &p);
         if (p.level != rows[i].level || p.client != rows[i].client) {
             fail_msg("row %zu: level %d, client %d", i, (int)p.level, (int)p.client);
         }

@@ -11,7 +11,8 @@ static const uint8_t query[] = {0x12, 0x34, 1, 0,   0,   1,   0,   0, 0, 0,  0, 
 
 static size_t ask(const struct zone *zone, const uint8_t *bytes, size_t len, uint8_t *ret)
 {
-    return zone_answer(zone, slice_make((const char *)bytes, len), 60, ret);
+    uint32_t delay;
+    return zone_answer(zone, slice_make((const char *)bytes, len), 60, ret, &delay);
 }
 
 static void test_answer(void **state)
@@ -27,6 +28,24 @@ static void test_answer(void **state)
     assert_memory_equal(answer, "\x12\x34\x85\x80\0\1\0\1\0\0\0\0", 12);
     assert_memory_equal(answer + 12, query + 12, sizeof(query) - 12);
     assert_memory_equal(answer + sizeof(query), record, sizeof(record));
+    zone_fini(&zone);
+}
+
+static void test_late_and_truncated(void **state)
+{
+    struct zone zone = {0};
+    uint8_t answer[ZONE_ANSWER_MAX];
+    uint32_t delay = 7;
+    struct slice question = slice_make((const char *)query, sizeof(query));
+    (void)state;
+    assert_int_equal(zone_add(&zone, "d#.test MX 10 mx.test"), 0);
+    assert_int_equal(zone_add(&zone, "d#.test DELAY 250"), 0);
+    assert_int_equal(zone_add(&zone, "d7.test TC"), 0);
+    assert_int_equal(zone_answer(&zone, question, 60, answer, &delay), sizeof(query));
+    assert_memory_equal(answer, "\x12\x34\x87\x80\0\1\0\0\0\0\0\0", 12);
+    assert_int_equal(delay, 250);
+    assert_true(zone_answer(&zone, question, 60, answer, NULL) > sizeof(query));
+    assert_memory_equal(answer, "\x12\x34\x85\x80\0\1\0\1\0\0\0\0", 12);
     zone_fini(&zone);
 }
 
@@ -84,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_late_and_truncated),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_rules),
     };

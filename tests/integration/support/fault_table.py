@@ -6,8 +6,8 @@ is left; AMB may have been taken: deferred, no other server in this attempt, mar
 "+" behind it: the connection stays in use; without it nothing more may be sent on it.
 
 What reliability-security 3.2 calls DEF is NEXT here: a soft failure at a server that is not the
-last one leaves its recipients to the next (scheduler-semantics 3.2). The row AUTH is missing: the
-client does not authenticate. RSET and "first command on reuse" are two rows: RSET follows a
+last one leaves its recipients to the next (scheduler-semantics 3.2), as our credentials at one
+server say nothing about those at another, or about the mail. RSET and "first command on reuse" are two rows: RSET follows a
 transaction that failed, and the first command on a reused connection is MAIL, whose refusal is
 about the message. QUIT is not waited for, so nothing that happens there shows.
 """
@@ -23,6 +23,7 @@ STARTTLS! NEXT   NEXT  NEXT   NEXT  NEXT NEXT NEXT    NEXT  NEXT NEXT NEXT    NE
 TLS       NEXT   OK    OK     -     -    -    OK      -     NEXT OK   -       -     -     -
 TLS!      NEXT   NEXT  NEXT   -     -    -    NEXT    -     NEXT NEXT -       -     -     -
 EHLO!     NEXT   NEXT  NEXT   NEXT  OK+  NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  NEXT  OK+
+AUTH      NEXT   NEXT  NEXT   NEXT  NEXT NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  NEXT  OK+
 MAIL      NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  NEXT  BNC+
 RCPT      NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  NEXT  BNC+
 DATA      NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  NEXT  BNC+
@@ -50,6 +51,7 @@ RCPT: the fault meets the second of three recipients; what it leaves of the othe
 QUIT, idle, reuse: of the next message, which needs one attempt'''
 
 TLS_OFFER = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250-peer.test\nsend 250 STARTTLS\nexpect STARTTLS'
+AUTH_OFFER = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250-peer.test\nsend 250 AUTH PLAIN\nexpect AUTH'
 MAIL = 'plain\nexpect MAIL'
 RCPT = MAIL + '\nsend 250 2.1.0 ok\nexpect RCPT'
 GROUP = 'hello\nexpect MAIL\nexpect RCPT\nexpect DATA'
@@ -66,6 +68,7 @@ POINTS = {
     'STARTTLS': (TLS_OFFER, '220', ''),
     'TLS': (TLS_OFFER + '\nsend 220 go', '', ''),
     'EHLO!': ('secure\nexpect EHLO', '250', ''),
+    'AUTH': (AUTH_OFFER, '235', ''),
     'MAIL': (MAIL, '250', ''),
     'RCPT': (RCPT + '\nsend 250 2.1.5 ok\nexpect RCPT', '250', ''),
     'DATA': (RCPT + '\nsend 250 2.1.5 ok\nexpect DATA', '354', ''),
@@ -177,4 +180,6 @@ def reply(row, column, outcome):
         return UNCONNECTED
     if base(row) == 'TLS' and column not in ('silent', 'drip'):
         return NO_TLS
+    if (row, column) == ('AUTH', 'class'):
+        return None, '4.7.0'  # a challenge, for all the client can tell
     return (550, '4.7.1') if column == '5yz' else REPLIES[column]

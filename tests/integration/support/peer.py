@@ -62,7 +62,7 @@ class Transcript(list):
 
 
 MARK = '--'
-GOOD = {'RSET': '250 2.0.0 ok', 'MAIL': '250 2.1.0 ok', 'RCPT': '250 2.1.5 ok',
+GOOD = {'AUTH': '235 2.7.0 in', 'RSET': '250 2.0.0 ok', 'MAIL': '250 2.1.0 ok', 'RCPT': '250 2.1.5 ok',
         'BDAT': '250 2.6.0 kept'}
 
 
