@@ -162,7 +162,8 @@ struct slice sched_destination_nexthop(const struct sched_destination *d);
 enum sched_feedback_sign { SCHED_NEUTRAL, SCHED_POSITIVE, SCHED_NEGATIVE };
 
 /* The report of an entry, the last one of it unless `again`: then it comes back by a second
- * SCHED_DELIVER or by SCHED_EXHAUSTED, and stays one entry in flight all the time. */
+ * SCHED_DELIVER or by SCHED_EXHAUSTED, and stays one entry in flight all the time. A shell that
+ * ends may report it before it came back. */
 struct sched_outcome {
     struct sched_entry *entry;
     enum sched_feedback_sign feedback;
