@@ -175,8 +175,8 @@ struct sched_outcome {
                             * selected */
     bool server_failed;    /* no connection to this server came as far as MAIL */
     bool server_tried;     /* with again: not this server any more for this entry */
-    bool is_out_of_step;   /* the server broke the order of pipelined replies: depth 1 from now on,
-                            * for all of its host */
+    bool is_out_of_step;   /* the server broke the order of pipelined replies: depth 1 for an
+                            * hour, for all of its host */
     uint16_t depth;        /* entries that the connection can use at once, as measured on it; 0: as
                             * before, 1 at first */
     uint32_t server_notes; /* bits that the host keeps for an hour */

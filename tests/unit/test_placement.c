@@ -606,6 +606,27 @@ static void a_server_out_of_step_gets_one_entry_at_a_time(void **state)
     bed_close(&b);
 }
 
+/* However busy the host is: it is never forgotten as a whole. */
+static void being_out_of_step_ends_after_an_hour(void **state)
+{
+    static struct bed b;
+    open_bed(&b, 16);
+    open_two(&b, "x10");
+    struct sched_outcome o = {.feedback = SCHED_NEUTRAL, .connection_open = true};
+    o.is_out_of_step = true;
+    bed_outcome(&b, 5, o);
+    unsigned kept = 6; /* in flight on connection 1 all the time */
+    bed_advance(&b, 3599);
+    assert_string_equal(bed_place(&b), "x0+");
+    assert_string_equal(bed_place(&b), "none");
+    bed_outcome(&b, b.delivered, (struct sched_outcome){.feedback = SCHED_POSITIVE});
+    bed_advance(&b, 1);
+    assert_string_equal(bed_place(&b), "x0+");
+    assert_string_equal(bed_place(&b), "x1");
+    assert_non_null(b.deliveries[kept].entry);
+    bed_close(&b);
+}
+
 static void the_configured_depth_is_the_limit(void **state)
 {
     static struct bed b;
@@ -684,6 +705,7 @@ int main(void)
         cmocka_unit_test(displaced_entries_can_be_given_up),
         cmocka_unit_test(displaced_entries_are_placed_in_order),
         cmocka_unit_test(a_server_out_of_step_gets_one_entry_at_a_time),
+        cmocka_unit_test(being_out_of_step_ends_after_an_hour),
         cmocka_unit_test(the_configured_depth_is_the_limit),
         cmocka_unit_test(a_rate_delay_follows_each_single_entry),
         cmocka_unit_test(a_shrunken_window_drains_the_oldest_connections),
