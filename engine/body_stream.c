@@ -110,9 +110,11 @@ int body_stream_take_small(struct body_stream *b, struct worker *worker, struct 
     return out->failed ? -ENOMEM : 1;
 }
 
-/* Hands runs to the socket; what it does not take goes to `rest`. */
-static int write_runs(struct stream *stream, const struct slice *runs, int count, struct buf *rest,
-                      struct body_progress *progress)
+/* Hands runs to the socket; what it does not take goes to `rest`.
+ *
+ * more  bytes follow at once: without them the kernel would hold the last segment for 200 ms */
+static int write_runs(struct stream *stream, const struct slice *runs, int count, bool more,
+                      struct buf *rest, struct body_progress *progress)
 {
     struct iovec iov[RUNS];
     size_t total = 0;
@@ -121,7 +123,7 @@ static int write_runs(struct stream *stream, const struct slice *runs, int count
         iov[i].iov_len = runs[i].len;
         total += runs[i].len;
     }
-    ssize_t n = total == 0 ? 0 : stream_writev(stream, iov, count, true);
+    ssize_t n = total == 0 ? 0 : stream_writev(stream, iov, count, more);
     if (n < 0 && n != ERR_AGAIN) {
         return (int)n;
     }
@@ -163,7 +165,7 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
                 return local_error(ret, ERR_CORRUPT);
             }
             b->is_streaming = false;
-            return write_runs(stream, runs, 1, rest, ret);
+            return write_runs(stream, runs, 1, true, rest, ret);
         }
         if (budget == 0) {
             ret->wants_pass = true;
@@ -177,7 +179,8 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
         }
         b->offset += offered - part.len;
         budget -= offered - part.len;
-        err = write_runs(stream, runs, count, rest, ret);
+        bool more = !b->is_chunk || b->left > 0; /* a dot follows; behind a chunk nothing has to */
+        err = write_runs(stream, runs, count, more, rest, ret);
     }
     return err;
 }

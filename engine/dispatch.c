@@ -80,6 +80,7 @@ static struct delivery *new_delivery(struct dispatch *p, uint16_t transport,
     d->message = sched_entry_handle(a->entry);
     d->transport = transport;
     d->destination = sched_destination_name(a->destination);
+    d->nexthop = sched_destination_nexthop(a->destination);
     d->dispatched = clock_wall();
     engine_dispatched(p->engine, recipients);
     atomic_fetch_add_explicit(&p->in_flight, 1, memory_order_relaxed);

@@ -201,7 +201,7 @@ void outbound_connected(struct outbound *c)
     const struct smtp_client_peer peer = {
         .host = host->name,
         .address = slice_of(c->address),
-        .nexthop = first->delivery->destination,
+        .nexthop = first->delivery->nexthop,
         .port = host->port,
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
@@ -252,8 +252,8 @@ void outbound_begin_tls(struct outbound *c)
 {
     const struct request *first = list_first(&c->waiting, const struct request, link);
     struct ssl_st *ssl =
-        tls_policy_connection(c->worker->engine, c->transport, &c->policy,
-                              first->delivery->destination, c->hosts, c->host, c->worker->sessions);
+        tls_policy_connection(c->worker->engine, c->transport, &c->policy, first->delivery->nexthop,
+                              c->hosts, c->host, c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
         tls_failed(c, SLICE("cannot start TLS"));
         return;

@@ -137,7 +137,8 @@ static enum written body_failed(struct outbound *c, int err)
     log_error("spool: cannot read a message body: %s", err_str(err));
     body_stream_drop(&c->flow.body);
     smtp_client_body_failed(&c->smtp, false, SLICE("message cannot be read"), c->worker->now);
-    return outbound_drain(c) ? WRITTEN_BLOCKED : WRITTEN_LOST;
+    /* Go on: what stands in front of it is of others, and no event would have it written. */
+    return outbound_drain(c) ? WRITTEN_ALL : WRITTEN_LOST;
 }
 
 static enum written body_is_over(struct outbound *c)

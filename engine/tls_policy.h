@@ -30,7 +30,7 @@ struct tls_policy {
     enum smtp_client_tls client; /* the same for the SMTP core */
 };
 
-/* destination  the nexthop, as the scheduler names it
+/* destination  the nexthop (not the name, which with recipient limit 1 is longer)
  * host         index in hosts
  * is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
  * becomes NONE, no other one changes thread       any; reads only */

@@ -131,8 +131,8 @@ static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *
     if (e->has_body && !e->is_end_queued && !e->is_broken) {
         smtp_client_push(c, SMTP_CLIENT_STOP_BODY)->transaction = e->number;
     }
-    bool is_untouched =
-        !e->is_mail_answered && (c->has_said_421 || (!is_handed_over && !(is_head && e->is_first)));
+    bool is_untouched = !e->is_mail_answered && (c->has_said_421 || (is_head && c->is_used_up) ||
+                                                 (!is_handed_over && !(is_head && e->is_first)));
     if (e->undecided > 0 && is_untouched) {
         smtp_client_push_verdict(c, SMTP_CLIENT_RETURNED, e);
         return;

@@ -184,6 +184,7 @@ struct smtp_client {
     bool no_reuse;     /* 421 was said, line ends were wrong, ...: begin no transaction any more,
                         * but the first */
     bool has_said_421; /* what was not answered before will not be */
+    bool is_used_up;   /* ending: the oldest one's MAIL was refused for being one too many here */
     bool is_desynced;  /* a reply too many was seen behind the last one */
     bool is_loop;      /* the server calls itself by our name */
     bool is_ending;    /* the transactions in flight get their ends, one by one, then CLOSED */

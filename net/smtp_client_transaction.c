@@ -200,8 +200,9 @@ static bool is_used_up(const struct smtp_client *c)
 static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 {
     if ((c->reply.code == 421 || is_used_up(c)) && !e->is_first) {
-        /* The server gave up the connection; nothing of this message was taken. */
-        c->has_said_421 = true;
+        /* The server gave up the connection; nothing of this message was taken. Of those behind it
+         * that is certain after 421 alone: another MAIL may find favour, from another sender. */
+        c->is_used_up = true;
         smtp_client_judge_said(c, OUTCOME_STAGE_MAIL);
         smtp_client_lose(c);
         return;

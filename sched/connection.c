@@ -105,6 +105,17 @@ static void file(struct sched *s, struct connection *c)
     destination_recount(s, c->destination);
 }
 
+/* What those of a host can carry has changed. */
+static void file_busy(struct sched *s, struct destdb_host *h)
+{
+    list_foreach(c, &h->open, struct connection, in_host)
+    {
+        if (c->state == CONNECTION_BUSY) {
+            file(s, c);
+        }
+    }
+}
+
 static struct connection *first_of(const struct sched_destination *d, const struct tree *t,
                                    uint16_t group, uint64_t tried)
 {
@@ -230,6 +241,9 @@ struct connection *connection_open(struct sched *s, struct sched_destination *d,
     list_push_front(&d->open, &c->in_destination);
     shared_add(&d->connections, 1);
     shared_add(&s->shared.connections, 1);
+    if (h != NULL && destdb_back_in_step(s, h)) {
+        file_busy(s, h);
+    }
     if (h != NULL) {
         destdb_opened(s, h, c);
     }
@@ -338,14 +352,8 @@ static void learn(struct sched *s, struct connection *c, const struct sched_outc
     } else if (o->server_failed) {
         destdb_failed(s, h);
     }
-    if (o->is_out_of_step && !h->is_out_of_step) {
-        shared_set(&h->is_out_of_step, true);
-        list_foreach(other, &h->open, struct connection, in_host)
-        {
-            if (other->state == CONNECTION_BUSY) {
-                file(s, other);
-            }
-        }
+    if (o->is_out_of_step && destdb_out_of_step(s, h)) {
+        file_busy(s, h);
     }
 }
 

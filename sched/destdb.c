@@ -223,6 +223,25 @@ void destdb_note(struct sched *s, struct destdb_host *h, uint32_t notes)
     }
 }
 
+/* A loss of any kind with several entries in flight counts as such (engine/outbound), so it must
+ * not stay with a host that is never without a connection. */
+bool destdb_out_of_step(struct sched *s, struct destdb_host *h)
+{
+    bool is_news = !h->is_out_of_step;
+    shared_set(&h->is_out_of_step, true);
+    h->in_step_at = s->now + KEEP_TIME;
+    return is_news;
+}
+
+bool destdb_back_in_step(struct sched *s, struct destdb_host *h)
+{
+    if (!h->is_out_of_step || s->now < h->in_step_at) {
+        return false;
+    }
+    shared_set(&h->is_out_of_step, false);
+    return true;
+}
+
 static void forget(struct sched *s, struct destdb_host *h)
 {
     assert(h->connections == 0 && h->has_record);

@@ -31,7 +31,7 @@ struct destdb_host {
     usec_t retry_until; /* 0: it did not fail, or answered since */
     uint32_t notes;     /* of the shell, until notes_until; see destdb_notes */
     usec_t notes_until;
-    bool is_out_of_step; /* pipelined replies came in the wrong order: depth 1 */
+    bool is_out_of_step; /* pipelined replies came in the wrong order: depth 1 until in_step_at */
     bool has_record;     /* it was connected to since it was last forgotten */
     bool is_full;        /* host_concurrency_limit connections carry entries */
     bool is_waiting;     /* not to be tried before retry_until; in destdb.retry */
@@ -43,6 +43,7 @@ struct destdb_host {
     struct tree_node in_queue; /* sched.host_queue: not full, some job is parked for it */
     int live;                  /* connections that came as far as MAIL */
     uint32_t references;       /* servers that name it */
+    usec_t in_step_at;         /* at the first new connection from then on */
     usec_t last_connect;       /* when the last connection was made */
     usec_t last_used;          /* when the last connection ended */
     struct list open;          /* connection.in_host, newest first */
@@ -71,6 +72,10 @@ static inline uint32_t destdb_notes(const struct destdb_host *h, usec_t now)
     return now < h->notes_until ? h->notes : 0;
 }
 void destdb_note(struct sched *s, struct destdb_host *h, uint32_t notes);
+/* Pipelined replies came in the wrong order; true when that is news. */
+MUST_USE bool destdb_out_of_step(struct sched *s, struct destdb_host *h);
+/* That was long ago; true when it is forgotten now. */
+MUST_USE bool destdb_back_in_step(struct sched *s, struct destdb_host *h);
 /* A connection to it is opened, takes its first entry, has reported its last one, or ended. */
 void destdb_opened(struct sched *s, struct destdb_host *h, struct connection *c);
 void destdb_busy(struct sched *s, struct destdb_host *h);

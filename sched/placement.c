@@ -143,6 +143,16 @@ void placement_displace(struct sched *s, struct sched_entry *e)
     placement_review(s, d);
 }
 
+void placement_withdraw(struct sched *s, struct sched_entry *e)
+{
+    struct sched_destination *d = entry_destination(e);
+    assert(e->state == ENTRY_DISPLACED);
+    list_remove(&e->place.link);
+    e->state = ENTRY_BUSY;
+    list_remove(&d->in_displaced);
+    placement_review(s, d);
+}
+
 void placement_review(struct sched *s, struct sched_destination *d)
 {
     if (!list_is_empty(&d->displaced)) {

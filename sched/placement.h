@@ -27,6 +27,8 @@ bool placement_is_last(const struct sched *s, const struct sched_entry *e);
 
 /* Displaced entries: in flight without a connection. They are placed before anything waiting. */
 void placement_displace(struct sched *s, struct sched_entry *e);
+/* A displaced one is given up instead, as the shell ends: BUSY again, without a connection. */
+void placement_withdraw(struct sched *s, struct sched_entry *e);
 /* Its circumstances changed: look at its displaced entries again. */
 void placement_review(struct sched *s, struct sched_destination *d);
 void placement_slot_opened(struct sched *s);

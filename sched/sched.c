@@ -261,6 +261,9 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
 {
     transport_enter(s, now);
     struct sched_entry *e = o->entry;
+    if (e->state == ENTRY_DISPLACED) {
+        placement_withdraw(s, e);
+    }
     assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
     struct sched_destination *d = entry_destination(e);
     s->resume_job = NULL;

@@ -162,7 +162,8 @@ struct slice sched_destination_nexthop(const struct sched_destination *d);
 enum sched_feedback_sign { SCHED_NEUTRAL, SCHED_POSITIVE, SCHED_NEGATIVE };
 
 /* The report of an entry, the last one of it unless `again`: then it comes back by a second
- * SCHED_DELIVER or by SCHED_EXHAUSTED, and stays one entry in flight all the time. */
+ * SCHED_DELIVER or by SCHED_EXHAUSTED, and stays one entry in flight all the time. A shell that
+ * ends may report it before it came back. */
 struct sched_outcome {
     struct sched_entry *entry;
     enum sched_feedback_sign feedback;
@@ -174,8 +175,8 @@ struct sched_outcome {
                             * selected */
     bool server_failed;    /* no connection to this server came as far as MAIL */
     bool server_tried;     /* with again: not this server any more for this entry */
-    bool is_out_of_step;   /* the server broke the order of pipelined replies: depth 1 from now on,
-                            * for all of its host */
+    bool is_out_of_step;   /* the server broke the order of pipelined replies: depth 1 for an
+                            * hour, for all of its host */
     uint16_t depth;        /* entries that the connection can use at once, as measured on it; set in
                             * every report of a connection that was ready for MAIL, which proves
                             * that its host is up. 0: as before, 1 at first */

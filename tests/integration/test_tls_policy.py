@@ -132,6 +132,18 @@ def test_certificate(stage, name, level):
     assert peers[name, level].bodies == []
 
 
+def test_the_level_of_a_route_holds_where_each_recipient_is_a_destination(place, authority):
+    leaf = authority.leaf('127.0.0.1', self_signed=True)
+    peer = place.keep(Peer(SECURE, CLEAR, tls=leaf.server()))
+    daemon = place.sluice(
+        routes={'x.test': ('smtp', peer.nexthop, {'smtp_tls_security_level': 'verify'})},
+        transports={'smtp': {'smtp_tls_CAfile': authority.cert,
+                             'destination_recipient_limit': 1}})
+    submit(daemon, 'a@bounce.test', ['user@x.test'], message())
+    event = daemon.wait_event('TransientFailure', 'user@x.test')
+    assert 'self-signed' in event['response']['content'] and peer.bodies == []
+
+
 def test_a_handshake_that_takes_too_long(place, authority):
     """The next host, or later; and at level may, then in clear."""
     peer = place.keep(Peer(GO + 'hear\nsilence', CLEAR))

@@ -535,6 +535,33 @@ static void entries_of_a_lost_connection_come_before_what_waits(void **state)
     bed_close(&b);
 }
 
+/* The shell ends while they wait. */
+static void displaced_entries_can_be_given_up(void **state)
+{
+    static struct bed b;
+    open_bed(&b, 16);
+    b.config.initial_destination_concurrency = 1;
+    b.config.destination_concurrency_limit = 1;
+    start(&b, "x10");
+    (void)bed_place(&b);
+    report_depth(&b, 1, 4);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(bed_place(&b), "x0");
+    }
+    struct sched_entry *displaced[] = {b.deliveries[2].entry, b.deliveries[3].entry};
+    bed_outcome(&b, 2, returned);
+    bed_outcome(&b, 3, returned);
+    assert_string_equal(bed_place(&b), "none");
+    for (int i = 0; i < 2; i++) {
+        const struct sched_outcome o = {.entry = displaced[i], .has_deferred = true};
+        struct sched_fault fault;
+        sched_report(b.sched, &o, b.now);
+        assert_int_equal(sched_check(b.sched, &fault), 0);
+    }
+    assert_int_equal(sched_in_flight(b.sched), 1);
+    bed_close(&b);
+}
+
 static void displaced_entries_are_placed_in_order(void **state)
 {
     static struct bed b;
@@ -580,6 +607,27 @@ static void a_server_out_of_step_gets_one_entry_at_a_time(void **state)
     uint64_t cursor = 0;
     assert_true(sched_view_hosts(b.sched, &cursor, &v));
     assert_true(v.key[0] == 'x' && v.is_out_of_step);
+    bed_close(&b);
+}
+
+/* However busy the host is: it is never forgotten as a whole. */
+static void being_out_of_step_ends_after_an_hour(void **state)
+{
+    static struct bed b;
+    open_bed(&b, 16);
+    open_two(&b, "x10");
+    struct sched_outcome o = {.feedback = SCHED_NEUTRAL, .connection_open = true};
+    o.is_out_of_step = true;
+    bed_outcome(&b, 5, o);
+    unsigned kept = 6; /* in flight on connection 1 all the time */
+    bed_advance(&b, 3599);
+    assert_string_equal(bed_place(&b), "x0+");
+    assert_string_equal(bed_place(&b), "none");
+    bed_outcome(&b, b.delivered, (struct sched_outcome){.feedback = SCHED_POSITIVE});
+    bed_advance(&b, 1);
+    assert_string_equal(bed_place(&b), "x0+");
+    assert_string_equal(bed_place(&b), "x1");
+    assert_non_null(b.deliveries[kept].entry);
     bed_close(&b);
 }
 
@@ -658,8 +706,10 @@ int main(void)
         cmocka_unit_test(connections_are_closed_when_they_are_old),
         cmocka_unit_test(connections_are_closed_when_they_are_used_up),
         cmocka_unit_test(entries_of_a_lost_connection_come_before_what_waits),
+        cmocka_unit_test(displaced_entries_can_be_given_up),
         cmocka_unit_test(displaced_entries_are_placed_in_order),
         cmocka_unit_test(a_server_out_of_step_gets_one_entry_at_a_time),
+        cmocka_unit_test(being_out_of_step_ends_after_an_hour),
         cmocka_unit_test(the_configured_depth_is_the_limit),
         cmocka_unit_test(a_rate_delay_follows_each_single_entry),
         cmocka_unit_test(a_shrunken_window_drains_the_oldest_connections),

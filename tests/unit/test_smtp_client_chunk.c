@@ -141,6 +141,10 @@ static void test_said_421(void **state)
         "!2 RETURNED soft 4.4.2 0 RSET site", "!CLOSED");
     RUN(&s, CHUNKED, FIRST, SECOND, OK3, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY",
         "<421 4.3.2 down\r\n", "!1 RETURNED soft 4.3.2 421 RSET", "!CLOSED");
+    /* too many for one is not the end of the connection: what is behind it may be taken */
+    RUN(&s, CHUNKED, FIRST, SECOND, THIRD, OK3, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse",
+        "!READY", "<250 reset\r\n452 4.5.3 many\r\n", "!1 RETURNED soft 4.5.3 452 MAIL",
+        "!2 REST soft 4.4.2 0 DOT site amb", "!2 DONE lost", "!CLOSED");
     RUN(&s, CHUNKED, FIRST, SECOND, "<421 4.3.2 down\r\n", "!0 REST soft 4.3.2 421 MAIL", "=eof",
         "!0 DONE close", "!1 RETURNED soft 4.4.2 0 RSET site", "!CLOSED");
     /* alone there is time for QUIT */
