@@ -145,14 +145,16 @@ static void finish_here(struct outbound *c, struct request *r, bool server_faile
     finish(c->worker, r, &session);
 }
 
-/* It wants another connection.  tried: not to this server any more */
+/* It wants another connection. One that has had a transaction here in vain would have it again: it
+ * goes to another server as well, or it could come back for ever.  tried: not to this server any
+ * more */
 static void send_again(struct outbound *c, struct request *r, bool tried, bool server_failed)
 {
     struct delivery *d = r->delivery;
     list_remove(&r->link);
     describe_connection(c, d, server_failed);
     d->again = true;
-    d->server_tried = tried;
+    d->server_tried = tried || r->was_in_vain;
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = false;
     send_report(c->worker, d);

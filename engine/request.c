@@ -63,6 +63,7 @@ void request_begin_server(struct request *r, const struct config_smtp *s, bool i
     r->addresses++;
     r->is_final = is_last || is_limited(r->addresses, s->smtp_mx_address_limit);
     r->is_in_session = true;
+    r->was_in_vain = false;
     memset(r->is_tried, 0, r->outcome.recipient_count * sizeof(*r->is_tried));
     outcome_session_begin(&r->outcome, r->is_final);
     if (is_ready) {
@@ -88,6 +89,7 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
 {
     const struct message *m = r->delivery->message;
     uint32_t count = 0;
+    r->undecided = r->outcome.undecided;
     if (!r->is_in_session) {
         r->is_in_session = true;
         outcome_session_begin(&r->outcome, r->is_final);
@@ -161,14 +163,17 @@ static void end_session(struct request *r, bool is_complete)
 
 void request_end_transaction(struct request *r, bool is_complete)
 {
+    r->was_in_vain = r->outcome.undecided == r->undecided;
     end_session(r, is_complete);
 }
 
 void request_returned(struct request *r)
 {
     end_session(r, false);
-    r->addresses -= r->addresses > 0;
-    r->sessions -= r->sessions > 0;
+    if (!r->was_in_vain) {
+        r->addresses -= r->addresses > 0;
+        r->sessions -= r->sessions > 0;
+    }
 }
 
 void request_site_failed(struct request *r, const struct outcome_verdict *v)

@@ -35,7 +35,9 @@ struct request {
     uint32_t addresses, sessions; /* used up so far */
     usec_t connected;             /* wall: ready for MAIL the last time */
     bool is_in_session;           /* outcome_session_begin without its end */
+    uint32_t undecided;           /* recipients, when the transaction began */
     bool is_final;                /* no server after this one */
+    bool was_in_vain;             /* the last transaction with this server decided nobody */
     /* [recipients of the entry], behind the struct in one allocation */
     struct slice *recipients; /* of the transaction under way */
     uint32_t *positions;      /* of the transaction under way: positions in the entry */

@@ -28,6 +28,22 @@ def test_best_preference_wins(net):
     assert event['site'] == f'mx1.pref.test[{first.address}]:{net.port}'
 
 
+def test_a_server_that_decides_nobody_is_left(net):
+    """Even when it ends each connection before all recipients had their transaction."""
+    def answers(verb, argument, session):
+        if verb != 'MAIL':
+            return None
+        session.mails = getattr(session, 'mails', 0) + 1
+        return '450 4.3.0 later' if session.mails == 1 else '421 4.3.0 enough'
+    first = net.host('mx1.vain.test', answers=answers, extensions=('LIMITS RCPTMAX=1',))
+    second = net.host('mx2.vain.test')
+    net.dns.zone['vain.test'] = [('MX', (20, 'mx2.vain.test')), ('MX', (10, 'mx1.vain.test'))]
+    submit(net.daemon, 'a@a.test', ['one@vain.test', 'two@vain.test'], message())
+    until(lambda: second.messages, 'mail at the second')
+    assert second.messages[0].recipients == ['one@vain.test', 'two@vain.test']
+    assert first.connections == 1
+
+
 def test_equals_share_the_load(net):
     hosts = [net.host(f'mx{n}.equal.test') for n in range(2)]
     records = [('MX', (10, f'mx{n}.equal.test')) for n in range(2)]
