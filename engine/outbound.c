@@ -590,6 +590,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     struct outbound *c = w->connections[d->transport][d->connection];
     if (c == NULL || !may_be_reused(c)) {
+        outbound_close(w, d->transport, d->connection); /* it may be idle, and nobody asks again */
         return_unbegun(w, d);
         return;
     }

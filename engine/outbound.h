@@ -1,6 +1,7 @@
-/* Outbound SMTP connections of one worker: the shell around net/smtp_client. It carries one
- * delivery at a time: tries the addresses of its hosts in order, streams the body from the spool,
- * and sends the result to the spool writer and the report to the scheduler. */
+/* Outbound SMTP connections of one worker: the shell around net/smtp_client. The scheduler says
+ * which delivery goes to which connection, and a new one to which server; a connection carries
+ * several at once where the server allows it, streams their bodies from the spool, and sends each
+ * result to the spool writer and each report to the scheduler. */
 #ifndef ENGINE_OUTBOUND_H
 #define ENGINE_OUTBOUND_H
 
@@ -13,7 +14,8 @@ struct delivery;
 
 /* errors: -ENOMEM */
 MUST_USE int outbound_start(struct worker *w);
-/* Carry a delivery on its connection, which is opened when it does not exist (any more). */
+/* Carry a delivery on its connection, which is opened when it is a new one; one that has gone gives
+ * it back to the scheduler. */
 void outbound_deliver(struct worker *w, struct delivery *d);
 /* End an idle connection; no-op when it is gone or busy again. */
 void outbound_close(struct worker *w, uint32_t transport, uint32_t connection);

@@ -456,7 +456,9 @@ static void pull(struct sched_thread *t, struct core *c)
             return;
         }
         act(t, c, &action);
-        if (i == ACTIONS_PER_PASS) {
+        /* Behind a CLOSE stands the DELIVER that it makes room for: selected, and nobody else would
+         * report it if the thread ended here. */
+        if (i >= ACTIONS_PER_PASS && action.kind != SCHED_CLOSE) {
             c->has_more = true;
             return;
         }
