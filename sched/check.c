@@ -66,7 +66,6 @@ static int check_set(const struct tree *t, int count, struct sched_fault *ret)
     return 0;
 }
 
-/* Its connections and all that is in flight for it. */
 /* Entries in flight that no server is left for, whether EXHAUSTED was pulled or not.
  *
  * d               only its own; NULL: all
@@ -97,6 +96,7 @@ static int count_exhausted(const struct sched *s, const struct sched_destination
     return count;
 }
 
+/* Its connections and all that is in flight for it. */
 static int check_carried(const struct sched *s, const struct sched_destination *d, struct tally *t,
                          struct sched_fault *ret)
 {

@@ -309,6 +309,7 @@ static struct sched *start(void)
     c.must_resolve = true;
     c.minimal_backoff_time = 20 * USEC_PER_SEC;
     c.connection_idle_limit = 2 * USEC_PER_SEC;
+    c.host_concurrency_limit = 1;
     struct sched *s = sched_new(&c, &host, release_hosts, 0);
     CHECK(s != NULL);
     return s;
