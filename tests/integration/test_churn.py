@@ -8,9 +8,8 @@ import subprocess
 import threading
 import time
 
-from support.address import free_port, free_port_of_both, fresh_address
-from support.daemon import BUILD
-from support.tools import Account, Program, Sink, Source
+from support.address import free_port, fresh_address
+from support.tools import Account, Sink, Source, Zone
 
 SECONDS = float(os.environ.get('CHURN_SECONDS', '20'))
 SEED = int(os.environ.get('SLUICE_SEED', '0')) or random.SystemRandom().randrange(1 << 30)
@@ -33,20 +32,15 @@ LOAD = (  # of each round; the names of its domains follow from its number
 REQUESTS = (b'queue counts', b'queue list limit=100', b'SMTP')
 
 
-class Zone(Program):
+def zone_rules(plain, tls):
     """Domains c1 and so on at two plain hosts, d at a plain one and one with TLS, e at that one
     behind a host where nobody listens."""
-
-    def __init__(self, folder, plain, tls):
-        self.port = free_port_of_both()
-        rules = [f'{domain}#.test MX {preference} {host}.test' for domain, hosts in
-                 (('c', ('one', 'two')), ('d', ('two', 'tls')), ('e', ('absent', 'tls')))
-                 for preference, host in enumerate(hosts, 10)]
-        rules += [f'{name}.test A {address}' for name, address in
-                  (('one', plain[0]), ('two', plain[1]), ('tls', tls), ('absent', fresh_address()))]
-        super().__init__([os.path.join(BUILD, 'bench', 'sluice-zone'), '--listen',
-                          f'127.0.0.1:{self.port}', '--ttl', '2', *rules],
-                         os.path.join(folder, 'zone.log'))
+    rules = [f'{domain}#.test MX {preference} {host}.test' for domain, hosts in
+             (('c', ('one', 'two')), ('d', ('two', 'tls')), ('e', ('absent', 'tls')))
+             for preference, host in enumerate(hosts, 10)]
+    return rules + [f'{name}.test A {address}' for name, address in
+                    (('one', plain[0]), ('two', plain[1]), ('tls', tls),
+                     ('absent', fresh_address()))]
 
 
 class Asker(threading.Thread):
@@ -93,7 +87,7 @@ def start_sinks(place, folder):
                              address=plain[0], port=port)),
              place.keep(Sink(place.subfolder('tls'), *common, '--tls-cert', certificate,
                              '--tls-key', key, address=tls, port=port))]
-    zone = place.keep(Zone(folder, plain, tls))
+    zone = place.keep(Zone(folder, zone_rules(plain, tls), ttl=2))
     return sinks, zone, port
 
 
@@ -109,7 +103,7 @@ def test_churn(place):
     folder = place.subfolder('tools')
     sinks, zone, port = start_sinks(place, folder)
     daemon = place.sluice(options={'allow_loopback': True},
-                          dns={'servers': [f'127.0.0.1:{zone.port}']},
+                          dns={'servers': [zone.name]},
                           transports={'smtp': {'smtp_tcp_port': port, **SMTP}})
     askers = [Asker(os.path.join(daemon.spool, 'control'), SEED + n) for n in range(2)]
     for asker in askers:

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from support.address import free_port
+from support.address import free_port, free_port_of_both
 from support.daemon import BUILD
 from support.wait import until
 
@@ -52,6 +52,22 @@ class Sink(Program):
 
     def lines(self):
         return ledger_lines(self.ledger)
+
+
+class Zone(Program):
+    """A name server with these rules (bench/zone_rule.h)."""
+
+    def __init__(self, folder, rules, ttl=60):
+        self.port = free_port_of_both()
+        file = os.path.join(folder, 'zone')
+        with open(file, 'w', encoding='ascii') as zone:
+            zone.write('\n'.join(rules) + '\n')
+        super().__init__([os.path.join(BUILD, 'bench', 'sluice-zone'), '--listen', self.name,
+                          '--ttl', str(ttl), '--file', file], os.path.join(folder, 'zone.log'))
+
+    @property
+    def name(self):
+        return f'127.0.0.1:{self.port}'
 
 
 class Source(Program):
