@@ -249,7 +249,7 @@ static void test_query_limit(void **state)
 static void ask_silent(struct lookup_waiter *waiter, int number, usec_t now)
 {
     char name[32];
-    snprintf(name, sizeof(name), "n%d.silent.test", number);
+    (void)snprintf(name, sizeof(name), "n%d.silent.test", number);
     assert_int_equal(lookup_ask(lookup, slice_of(name), DNS_TYPE_A, waiter, now), 0);
 }
 
