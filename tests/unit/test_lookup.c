@@ -249,7 +249,7 @@ static void test_query_limit(void **state)
 static void ask_silent(struct lookup_waiter *waiter, int number, usec_t now)
 {
     char name[32];
-    snprintf(name, sizeof(name), "n%d.silent.test", number);
+    (void)snprintf(name, sizeof(name), "n%d.silent.test", number);
     assert_int_equal(lookup_ask(lookup, slice_of(name), DNS_TYPE_A, waiter, now), 0);
 }
 
@@ -299,6 +299,24 @@ static void test_late_ones_do_not_count(void **state)
     for (int i = 0; i <= LATE + LIMIT; i++) {
         lookup_forget(&waiters[i]);
     }
+}
+
+/* Answers come in bursts: what does not fit is lost, and asked for again after a timeout. */
+static void test_socket_has_room(void **state)
+{
+    int size = 0, usual = 0;
+    socklen_t len = sizeof(size);
+    FILE *file = fopen("/proc/sys/net/core/rmem_default", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &usual), 1);
+    assert_int_equal(fclose(file), 0);
+    struct lookup_waiter waiter = {0};
+    ask_silent(&waiter, 1, clock_mono());
+    assert_null(lookup_next(lookup, clock_mono()));
+    lookup_forget(&waiter); /* the socket is open as long as something is asked */
+    assert_true(server.watches[0].fd >= 0);
+    assert_int_equal(getsockopt(server.watches[0].fd, SOL_SOCKET, SO_RCVBUF, &size, &len), 0);
+    assert_true(size > usual);
 }
 
 static void test_authentic(void **state)
@@ -361,17 +379,12 @@ static void test_free_with_questions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_statuses),
-        TEST(test_tcp_fails),
-        TEST(test_alias_that_stops),
-        TEST(test_without_edns),
-        TEST(test_cache_and_sharing),
-        TEST(test_forgotten_answer_is_cached),
-        TEST(test_query_limit),
-        TEST(test_late_ones_do_not_count),
-        TEST(test_authentic),
-        TEST(test_bad_servers),
-        TEST(test_free_with_questions),
+        TEST(test_statuses),          TEST(test_tcp_fails),
+        TEST(test_alias_that_stops),  TEST(test_without_edns),
+        TEST(test_cache_and_sharing), TEST(test_forgotten_answer_is_cached),
+        TEST(test_query_limit),       TEST(test_late_ones_do_not_count),
+        TEST(test_socket_has_room),   TEST(test_authentic),
+        TEST(test_bad_servers),       TEST(test_free_with_questions),
     };
     rcu_start();
     rcu_join();
