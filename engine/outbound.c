@@ -232,53 +232,6 @@ void outbound_connect_failed(struct outbound *c, int err)
     outbound_unreachable(c, egress_error_text(err), egress_is_own_failure(&c->egress, err));
 }
 
-/* --- TLS ---------------------------------------------------------------------------------------
- */
-
-void outbound_note_tls(struct outbound *c)
-{
-    if (tls_policy_may_fall_back(&c->policy)) {
-        c->notes |= DELIVERY_NOTE_BROKEN_TLS;
-    }
-}
-
-/* TLS did not come about, or proved too little. Where that is allowed the next attempt at this
- * server, at once, goes without it. */
-static void tls_failed(struct outbound *c, struct slice why)
-{
-    c->wants_plain = c->is_tls_broken = tls_policy_may_fall_back(&c->policy);
-    smtp_client_tls_done(&c->smtp, false, why, c->worker->now);
-}
-
-void outbound_begin_tls(struct outbound *c)
-{
-    const struct request *first = list_first(&c->waiting, const struct request, link);
-    struct ssl_st *ssl =
-        tls_policy_connection(c->worker->engine, c->transport, &c->policy, first->delivery->nexthop,
-                              c->hosts, c->host, c->worker->sessions);
-    if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
-        tls_failed(c, SLICE("cannot start TLS"));
-        return;
-    }
-    c->state = OUTBOUND_HANDSHAKE;
-}
-
-void outbound_tls_done(struct outbound *c, int err)
-{
-    if (err != 0) {
-        outbound_note_tls(c);
-        tls_failed(c, slice_of(c->stream.error));
-        return;
-    }
-    stream_tls_facts(&c->stream, &c->tls);
-    const char *why = tls_policy_judge(&c->policy, &c->tls);
-    if (why != NULL) {
-        tls_failed(c, slice_of(why));
-    } else {
-        smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
-    }
-}
-
 /* --- the dialogue ------------------------------------------------------------------------------
  */
 

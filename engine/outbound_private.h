@@ -99,12 +99,6 @@ void outbound_connect_failed(struct outbound *c, int err);
 void outbound_unreachable(struct outbound *c, const char *why, bool is_own);
 /* The server is at the other end: the dialogue begins. */
 void outbound_connected(struct outbound *c);
-/* The server offered TLS and is about to get a ClientHello; may report a failure to the core. */
-void outbound_begin_tls(struct outbound *c);
-/* The handshake ended. err: as stream_handshake */
-void outbound_tls_done(struct outbound *c, int err);
-/* The handshake failed: where that is allowed, others do without TLS for a while. */
-void outbound_note_tls(struct outbound *c);
 void outbound_free(struct outbound *c);
 
 #endif

@@ -1,8 +1,10 @@
-/* The bytes of an outbound connection: connecting, writing in the order of the dialogue, reading,
- * deadlines. */
+/* The bytes of an outbound connection: connecting, TLS, writing in the order of the dialogue,
+ * reading, deadlines. */
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/delivery.h"
 #include "engine/outbound_private.h"
+#include "engine/request.h"
 
 #include <errno.h>
 #include <string.h>
@@ -234,6 +236,56 @@ static bool read_replies(struct outbound *c, bool *ret_progress)
     return take_input(c, (size_t)n);
 }
 
+/* --- TLS ---------------------------------------------------------------------------------------
+ */
+
+/* The handshake failed: where that is allowed, others do without TLS for a while. */
+static void note_tls(struct outbound *c)
+{
+    if (tls_policy_may_fall_back(&c->policy)) {
+        c->notes |= DELIVERY_NOTE_BROKEN_TLS;
+    }
+}
+
+/* TLS did not come about, or proved too little. Where that is allowed the next attempt at this
+ * server, at once, goes without it. */
+static void tls_failed(struct outbound *c, struct slice why)
+{
+    c->wants_plain = c->is_tls_broken = tls_policy_may_fall_back(&c->policy);
+    smtp_client_tls_done(&c->smtp, false, why, c->worker->now);
+}
+
+/* The server agreed to TLS and gets a ClientHello; the core may hear of a failure. */
+static void begin_tls(struct outbound *c)
+{
+    const struct request *first = list_first(&c->waiting, const struct request, link);
+    struct ssl_st *ssl =
+        tls_policy_connection(c->worker->engine, c->transport, &c->policy, first->delivery->nexthop,
+                              c->hosts, c->host, c->worker->sessions);
+    if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
+        tls_failed(c, SLICE("cannot start TLS"));
+        return;
+    }
+    c->state = OUTBOUND_HANDSHAKE;
+}
+
+/* The handshake ended. err: as stream_handshake */
+static void tls_done(struct outbound *c, int err)
+{
+    if (err != 0) {
+        note_tls(c);
+        tls_failed(c, slice_of(c->stream.error));
+        return;
+    }
+    stream_tls_facts(&c->stream, &c->tls);
+    const char *why = tls_policy_judge(&c->policy, &c->tls);
+    if (why != NULL) {
+        tls_failed(c, slice_of(why));
+    } else {
+        smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
+    }
+}
+
 /* --- a pass ------------------------------------------------------------------------------------
  */
 
@@ -283,7 +335,7 @@ static bool step_handshake(struct outbound *c)
         return true;
     }
     c->state = OUTBOUND_TALKING;
-    outbound_tls_done(c, err);
+    tls_done(c, err);
     return outbound_drain(c);
 }
 
@@ -305,7 +357,7 @@ static bool round_trip(struct outbound *c, bool *ret_progress)
     }
     if (c->wants_tls && c->smtp.out.len == 0) {
         c->wants_tls = false;
-        outbound_begin_tls(c);
+        begin_tls(c);
         *ret_progress = true;
         return outbound_drain(c);
     }
@@ -356,7 +408,7 @@ void outbound_on_timeout(struct timeout *t, usec_t now)
         outbound_free(c);
     } else {
         if (c->state == OUTBOUND_HANDSHAKE) {
-            outbound_note_tls(c);
+            note_tls(c);
         }
         smtp_client_timeout(&c->smtp, now > c->worker->now ? now : c->worker->now);
         if (outbound_drain(c)) {
