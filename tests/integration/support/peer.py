@@ -31,6 +31,7 @@ import struct
 import threading
 import time
 
+from support.listening_server import ListeningServer
 from support.wait import PATIENCE
 
 SHORT = {
@@ -75,7 +76,7 @@ def expand(script):
             yield line
 
 
-class Peer:
+class Peer(ListeningServer):
     """receive_buffer: bytes of a body that fit into the connection when nobody reads
     extensions: that `serve` offers"""
 
@@ -87,43 +88,14 @@ class Peer:
         self.held = []
         self.transcripts = []
         self.errors = []
-        self.is_over = threading.Event()
-        self.sockets = set()
-        self.listener = socket.create_server((address, port), backlog=64)
+        super().__init__(address, port)
         if receive_buffer:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.address, self.port = self.listener.getsockname()[:2]
-        threading.Thread(target=self._accept, daemon=True).start()
 
-    @property
-    def connections(self):
-        return len(self.transcripts)
-
-    @property
-    def nexthop(self):
-        return f'[{self.address}]:{self.port}'
-
-    def close(self):
-        self.is_over.set()
-        for sock in [self.listener, *self.sockets]:
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            sock.close()
-
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            script = self.scripts[min(self.connections, len(self.scripts) - 1)]
-            transcript = Transcript()
-            self.transcripts.append(transcript)
-            self.sockets.add(sock)
-            threading.Thread(target=self._serve, args=(sock, script, transcript),
-                             daemon=True).start()
+    def _accepted(self, peer):
+        script = self.scripts[min(self.connections, len(self.scripts) - 1)]
+        self.transcripts.append(Transcript())
+        return script, self.transcripts[-1]
 
     def _serve(self, sock, script, transcript):
         run = Run(self, sock, transcript)

@@ -5,6 +5,7 @@ import socket
 import struct
 import threading
 
+from support.listening_server import ListeningServer
 from support.receiver import Receiver
 from support.wait import PATIENCE
 
@@ -51,7 +52,7 @@ class HeaderReceiver(Receiver):
         return (source, ports[0]), (target, ports[1])
 
 
-class SocksProxy:
+class SocksProxy(ListeningServer):
     """login: (user, password) that it demands, else it demands none.
     answer: bytes that follow the request instead of a connection, before it closes.
     greeting: bytes that it says instead of its choice of a method, before it closes.
@@ -63,33 +64,10 @@ class SocksProxy:
         self.login, self.answer, self.greeting = login, answer, greeting
         self.silent_at, self.is_dribbling = silent_at, is_dribbling
         self.requests, self.logins, self.errors = [], [], []
-        self.connections = 0
-        self.is_over = threading.Event()
-        self.sockets = set()
-        self.listener = socket.create_server(('127.0.0.1', 0), backlog=64)
-        self.name = '127.0.0.1:%d' % self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
+        self.name = f'{self.address}:{self.port}'
 
-    def close(self):
-        self.is_over.set()
-        for sock in [self.listener, *self.sockets]:
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            sock.close()
-
-    def _accept(self):
-        while True:
-            try:
-                sock, _ = self.listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self.sockets.add(sock)
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
-
-    def _serve(self, sock):
+    def _serve(self, sock, _):
         sock.settimeout(PATIENCE)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:

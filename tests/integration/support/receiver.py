@@ -4,6 +4,7 @@ import re
 import socket
 import threading
 
+from support.listening_server import ListeningServer
 from support.wait import until
 
 
@@ -26,7 +27,7 @@ class Received:
         return self.split()[1]
 
 
-class Receiver:
+class Receiver(ListeningServer):
     """answers: function (verb, argument, session) -> reply line without CRLF, or None for the usual.
     Verbs are upper case; "." is the end of data, "" the greeting."""
 
@@ -35,26 +36,8 @@ class Receiver:
                  family=socket.AF_INET):
         self.extensions, self.answers, self.tls = extensions, answers, tls
         self.messages = []
-        self.connections = 0
         self.lock = threading.Lock()
-        self.sockets = set()
-        self.listener = socket.create_server((address, port), family=family, backlog=512)
-        self.address, self.port = self.listener.getsockname()[:2]
-        self.is_closing = False
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def nexthop(self):
-        return f'[{self.address}]:{self.port}'
-
-    def close(self):
-        self.is_closing = True
-        for sock in [self.listener, *self.sockets]:
-            try:
-                sock.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            sock.close()
+        super().__init__(address, port, family, backlog=512)
 
     def wait(self, count=1, patience=20.0):
         until(lambda: len(self.messages) >= count,
@@ -63,16 +46,6 @@ class Receiver:
 
     def to(self, recipient):
         return [m for m in list(self.messages) if recipient in m.recipients]
-
-    def _accept(self):
-        while True:
-            try:
-                sock, peer = self.listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self.sockets.add(sock)
-            threading.Thread(target=self._serve, args=(sock, peer), daemon=True).start()
 
     def _serve(self, sock, peer):
         try:
