@@ -1,6 +1,5 @@
 """The relays that benchmarks measure, each started from a folder of its own with an empty queue,
-and the CPU time and memory of all their processes. Nothing of the system's own Postfix is used or
-changed but its programs."""
+and the CPU time and memory of all their processes."""
 import contextlib
 import os
 import pathlib
@@ -12,6 +11,8 @@ import sys
 import tempfile
 import time
 
+from private_postfix import RELAY, PrivatePostfix
+
 SLUICE_CONF = '''\
 hostname = "relay.test"
 allow_loopback = yes
@@ -22,66 +23,27 @@ transport smtp {{
 {transport}}}
 {routes}'''
 
-# peers are exempt from every rate limit; no DNS, no TLS, no reverse lookups, no chroot
-POSTFIX_MAIN = '''\
-compatibility_level = 3.6
-queue_directory = {folder}/queue
-data_directory = {folder}/data
-command_directory = /usr/sbin
-daemon_directory = /usr/lib/postfix/sbin
-mail_owner = postfix
-setgid_group = postdrop
-myhostname = relay.test
-mydestination =
-mynetworks = 127.0.0.0/8
-inet_interfaces = 127.0.0.1
-inet_protocols = ipv4
-alias_maps =
-alias_database =
-local_recipient_maps =
-smtpd_relay_restrictions = permit_mynetworks, reject
-smtpd_recipient_restrictions = permit_mynetworks, reject
-transport_maps = hash:{folder}/transport
-smtp_dns_support_level = disabled
-smtp_host_lookup = native
-smtpd_peername_lookup = no
-smtputf8_enable = no
-smtp_tls_security_level = none
-smtpd_tls_security_level = none
-in_flow_delay = 0
-default_process_limit = 100
-smtpd_recipient_limit = 200000
-message_size_limit = 100000000
-smtpd_client_event_limit_exceptions = static:all
-maillog_file_prefixes = {folder}
-maillog_file = {folder}/mail.log
-'''
+# peers are exempt from every rate limit
+POSTFIX_SETTINGS = {
+    **RELAY, 'smtpd_recipient_restrictions': 'permit_mynetworks, reject',
+    'default_process_limit': '100', 'smtpd_recipient_limit': '200000',
+    'message_size_limit': '100000000', 'smtpd_client_event_limit_exceptions': 'static:all'}
 
-POSTFIX_MASTER = '''\
+POSTFIX_SERVICES = '''\
 127.0.0.1:{port} inet n - n - - smtpd
 pickup unix n - n 60 1 pickup
-cleanup unix n - n - 0 cleanup
 qmgr unix n - n 300 1 qmgr
-rewrite unix - - n - - trivial-rewrite
-bounce unix - - n - 0 bounce
-defer unix - - n - 0 bounce
-trace unix - - n - 0 bounce
 verify unix - - n - 1 verify
 flush unix n - n 1000? 0 flush
-proxymap unix - - n - - proxymap
 proxywrite unix - - n - 1 proxymap
 smtp unix - - n - - smtp
 relay unix - - n - - smtp
 showq unix n - n - - showq
-error unix - - n - - error
-retry unix - - n - - error
 discard unix - - n - - discard
 local unix - n n - - local
 virtual unix - n n - - virtual
 lmtp unix - - n - - lmtp
-anvil unix - - n - 1 anvil
 scache unix - - n - 1 scache
-postlog unix-dgram n - n - 1 postlogd
 '''
 
 
@@ -228,33 +190,25 @@ class Sluice:
             self.process.wait()
 
 
-class Postfix:
+class Postfix(PrivatePostfix):
     """routes: (domain, nexthop) pairs; settings: {name: value} for main.cf"""
 
     def __init__(self, folder, port, routes, settings):
-        self.folder, self.port = folder, port
-        for name in ('conf', 'queue', 'data'):
-            (folder / name).mkdir()
-        shutil.chown(folder / 'data', 'postfix')
-        (folder / 'conf/main.cf').write_text(POSTFIX_MAIN.format(folder=folder) + lines(settings))
-        (folder / 'conf/master.cf').write_text(POSTFIX_MASTER.format(port=port))
+        self.port = port
+        super().__init__(folder, {**POSTFIX_SETTINGS, 'transport_maps': f'hash:{folder}/transport',
+                                  **settings}, POSTFIX_SERVICES.format(port=port))
         (folder / 'transport').write_text(
             ''.join(f'{name} smtp:{nexthop}\n' for name, nexthop in routes))
         self.command('postmap', f'hash:{folder}/transport')
 
     def start(self, account):
         with open(self.folder / 'relay.log', 'wb') as log:
-            subprocess.run(['postfix', '-c', self.folder / 'conf', 'start'], stdout=log, stderr=log,
-                           stdin=subprocess.DEVNULL, check=True, preexec_fn=account.enter)
+            self.command('postfix', 'start', stdout=log, stderr=log, preexec_fn=account.enter)
         wait_for_port(self.port)
-        account.root = int((self.folder / 'queue/pid/master.pid').read_text())
-
-    def command(self, name, *arguments):
-        subprocess.run([name, '-c', self.folder / 'conf', *arguments], check=True,
-                       capture_output=True, stdin=subprocess.DEVNULL)
+        account.root = self.master()
 
     def stop(self):
-        if (self.folder / 'queue/pid/master.pid').exists():
+        if self.master() is not None:
             self.command('postfix', 'stop')
 
 

@@ -7,7 +7,9 @@ import tempfile
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.append(os.path.join(HERE, '../../bench'))  # private_postfix
 
 from support.daemon import BUILD, PROGRAM, Sluice  # noqa: E402
 from support.receiver import Receiver  # noqa: E402

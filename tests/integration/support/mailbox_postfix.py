@@ -4,76 +4,51 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
+
+from private_postfix import PrivatePostfix
 
 from support.address import free_port
-from support.smtp_sink import tool
 from support.wait import until
 
+SERVICES = '''\
+pickup unix n - n 60 1 pickup
+qmgr unix n - n 300 1 qmgr
+verify unix - - n - 1 verify
+showq unix n - n - - showq
+virtual unix - n n - - virtual
+tlsmgr unix - - n 1000? 1 tlsmgr
+'''
 
-class MailboxPostfix:
+
+class MailboxPostfix(PrivatePostfix):
     """ports: {port: parameters of main.cf that it has of its own}, besides `port`"""
 
     def __init__(self, folder, ports=None, **settings):
-        self.folder = pathlib.Path(folder)
         self.address, self.port = '127.0.0.1', free_port()
-        for name in ('etc', 'queue', 'data', 'mail'):
-            (self.folder / name).mkdir()
-        os.chmod(self.folder, 0o755)
-        os.chmod(self.folder.parent, 0o755)
-        shutil.chown(self.folder / 'data', 'postfix')
-        shutil.chown(self.folder / 'mail', 'nobody')
-        values = {
-            'compatibility_level': '3.6', 'queue_directory': self.folder / 'queue',
-            'data_directory': self.folder / 'data', 'myhostname': 'postfix.test',
-            'mydestination': '', 'inet_interfaces': self.address, 'inet_protocols': 'ipv4',
-            'mynetworks': '127.0.0.0/8', 'virtual_mailbox_domains': 'static:all',
-            'virtual_mailbox_maps': 'static:all/', 'virtual_mailbox_base': self.folder / 'mail',
-            'virtual_uid_maps': 'static:65534', 'virtual_gid_maps': 'static:65534',
-            'virtual_mailbox_limit': '0', 'message_size_limit': '60000000',
-            'mailbox_size_limit': '0', 'smtpd_recipient_restrictions': 'permit_mynetworks, reject',
-            'alias_maps': '', 'alias_database': '', 'maillog_file': self.folder / 'maillog',
-            'maillog_file_prefixes': self.folder, 'smtputf8_enable': 'yes',
-            'local_header_rewrite_clients': '', 'header_size_limit': '1000000',
-            'line_length_limit': '2048', **settings}
-        (self.folder / 'etc/main.cf').write_text(
-            ''.join(f'{key} = {value}\n' for key, value in values.items()))
-        services = ''.join(
+        mail = pathlib.Path(folder, 'mail')
+        mail.mkdir()
+        os.chmod(folder, 0o755)
+        os.chmod(os.path.dirname(folder), 0o755)
+        shutil.chown(mail, 'nobody')
+        listeners = ''.join(
             f'{self.address}:{port} inet n - n - 50 smtpd' +
             ''.join(f' -o {key}={value}' for key, value in options.items()) + '\n'
             for port, options in {self.port: {}, **(ports or {})}.items())
-        (self.folder / 'etc/master.cf').write_text(services + '''\
-pickup unix n - n 60 1 pickup
-cleanup unix n - n - 0 cleanup
-qmgr unix n - n 300 1 qmgr
-rewrite unix - - n - - trivial-rewrite
-bounce unix - - n - 0 bounce
-defer unix - - n - 0 bounce
-trace unix - - n - 0 bounce
-verify unix - - n - 1 verify
-proxymap unix - - n - - proxymap
-showq unix n - n - - showq
-error unix - - n - - error
-retry unix - - n - - error
-virtual unix - n n - - virtual
-anvil unix - - n - 1 anvil
-tlsmgr unix - - n 1000? 1 tlsmgr
-postlog unix-dgram n - n - 1 postlogd
-''')
-        done = self.control('start')
-        assert done.returncode == 0, done.stderr
+        super().__init__(folder, {
+            'myhostname': 'postfix.test', 'virtual_mailbox_domains': 'static:all',
+            'virtual_mailbox_maps': 'static:all/', 'virtual_mailbox_base': mail,
+            'virtual_uid_maps': 'static:65534', 'virtual_gid_maps': 'static:65534',
+            'virtual_mailbox_limit': '0', 'message_size_limit': '60000000',
+            'mailbox_size_limit': '0', 'smtpd_recipient_restrictions': 'permit_mynetworks, reject',
+            'smtputf8_enable': 'yes', 'local_header_rewrite_clients': '',
+            'header_size_limit': '1000000', 'line_length_limit': '2048', **settings},
+                         listeners + SERVICES)
+        done = self.command('postfix', 'start', check=False)
+        assert done.returncode == 0, done.stdout
         until(lambda: 'daemon started' in self.log(), lambda: f'Postfix: {self.log()}')
 
-    def control(self, verb):
-        return subprocess.run([tool('postfix'), '-c', str(self.folder / 'etc'), verb],
-                              capture_output=True, timeout=30, check=False)
-
-    def log(self):
-        path = self.folder / 'maillog'
-        return path.read_text() if path.exists() else ''
-
     def close(self):
-        self.control('abort')
+        self.command('postfix', 'abort', check=False)
 
     @property
     def nexthop(self):
