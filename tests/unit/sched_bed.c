@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct sched_outcome bed_done = {.feedback = SCHED_POSITIVE, .connection_open = true};
+const struct sched_outcome bed_gone = {.feedback = SCHED_POSITIVE};
+
 static void *allocate(void *ctx, size_t size)
 {
     struct bed *b = ctx;
@@ -50,6 +53,24 @@ void bed_init(struct bed *b)
     b->config.concurrency_feedback_rule = SCHED_RULE_POSTFIX3;
     b->config.process_limit = 1000;
     b->fail_after = -1;
+}
+
+void bed_fix_window(struct bed *b, int connections)
+{
+    b->config.initial_destination_concurrency = connections;
+    b->config.destination_concurrency_limit = connections;
+}
+
+void bed_init_essay(struct bed *b, int pipeline_depth)
+{
+    bed_init(b);
+    bed_fix_window(b, 4);
+    b->config.must_resolve = true;
+    b->config.destination_recipient_limit = 2;
+    b->config.delivery_slot_cost = 0;
+    b->config.pipeline_depth = pipeline_depth;
+    b->config.minimal_backoff_time = 100 * USEC_PER_SEC;
+    b->config.hash_seed = 7;
 }
 
 void bed_open(struct bed *b)
@@ -338,6 +359,12 @@ void bed_servers(struct bed *b, unsigned asked, const char *servers)
     settle(b);
 }
 
+void bed_ask(struct bed *b, char letter, const char *addresses, const char *servers)
+{
+    bed_message(b, letter, addresses);
+    bed_servers(b, b->asked_count - 1, servers);
+}
+
 void bed_outcome(struct bed *b, unsigned number, struct sched_outcome o)
 {
     assert_non_null(b->deliveries[number].entry);
@@ -347,12 +374,43 @@ void bed_outcome(struct bed *b, unsigned number, struct sched_outcome o)
     check(b);
 }
 
+void bed_start(struct bed *b, const char *servers)
+{
+    bed_open(b);
+    bed_ask(b, 'A', BED_TEN " " BED_TEN " " BED_TEN, servers);
+    assert_string_equal(bed_log(b), "resolve aa");
+}
+
+void bed_report_depth(struct bed *b, unsigned number, uint16_t depth)
+{
+    struct sched_outcome o = bed_done;
+    o.depth = depth;
+    bed_outcome(b, number, o);
+}
+
+static const char *place(struct bed *b, char *text, size_t size)
+{
+    if (strcmp(bed_select(b), "none") == 0) {
+        return "none";
+    }
+    const struct bed_delivery *d = &b->deliveries[b->delivered];
+    (void)snprintf(text, size, "%c%u%s", d->server, d->connection, d->is_new ? "+" : "");
+    return text;
+}
+
 const char *bed_place(struct bed *b)
 {
-    if (strcmp(bed_select(b), "none") != 0) {
-        const struct bed_delivery *d = &b->deliveries[b->delivered];
-        (void)snprintf(b->text, BED_TEXT, "%c%u%s", d->server, d->connection, d->is_new ? "+" : "");
+    return place(b, b->text, BED_TEXT);
+}
+
+const char *bed_places(struct bed *b, unsigned count)
+{
+    char places[BED_TEXT] = "";
+    char word[32];
+    for (unsigned i = 0; i < count; i++) {
+        append(places, place(b, word, sizeof(word)), " ");
     }
+    memcpy(b->text, places, BED_TEXT);
     return b->text;
 }
 
@@ -392,6 +450,13 @@ const char *bed_log(struct bed *b)
     memcpy(b->text, b->log, BED_TEXT);
     b->log[0] = '\0';
     return b->text;
+}
+
+struct sched_destination_view bed_view(const struct bed *b, const char *name)
+{
+    struct sched_destination_view v;
+    assert_true(sched_view_destination(b->sched, slice_of(name), &v));
+    return v;
 }
 
 const char *bed_queue(struct bed *b, const char *name)

@@ -10,6 +10,8 @@
 #define BED_LETTERS    26
 #define BED_TEXT       4096
 
+#define BED_TEN "m0@aa m1@aa m2@aa m3@aa m4@aa m5@aa m6@aa m7@aa m8@aa m9@aa" /* entries for aa */
+
 struct bed_message {
     char *text;
     struct sched_recipient *recipients;
@@ -48,6 +50,11 @@ struct bed {
 };
 
 void bed_init(struct bed *b); /* defaults; rule postfix3, process_limit 1000 */
+/* The same for the rules of the delivery essay: one recipient an entry, no preemption, windows of
+ * four connections; destinations aa, bb .. ask for servers. */
+void bed_init_essay(struct bed *b, int pipeline_depth);
+/* As many connections as the window has from the beginning, and never more; before bed_open. */
+void bed_fix_window(struct bed *b, int connections);
 void bed_open(struct bed *b);
 void bed_close(struct bed *b); /* reports what is in flight, frees all, asserts nothing leaked */
 /* A message named by a letter; addresses separated by blanks. */
@@ -65,11 +72,21 @@ void bed_resolved(struct bed *b, unsigned asked, enum sched_resolution resolutio
                   usec_t expires);
 /* Resolved: hosts by letter with their preferences, "x10 y10 z20"; the text stays valid. */
 void bed_servers(struct bed *b, unsigned asked, const char *servers);
+/* A message for one destination that is not known yet, and its servers. */
+void bed_ask(struct bed *b, char letter, const char *addresses, const char *servers);
+/* bed_open, and a message of thirty entries for aa, whose servers are these. */
+void bed_start(struct bed *b, const char *servers);
 /* Any report; the entry is filled in. With `again` the number is used up: it comes back with
  * another one, by a further delivery or as "exhausted LETTER" in the log. */
 void bed_outcome(struct bed *b, unsigned number, struct sched_outcome o);
+extern const struct sched_outcome bed_done; /* delivered, and the connection stays open */
+extern const struct sched_outcome bed_gone; /* delivered, and the connection is closed */
+/* bed_done, and the connection may carry so many entries. */
+void bed_report_depth(struct bed *b, unsigned number, uint16_t depth);
 /* Where the next entry goes: "x0+" is a new connection 0 to host x, "x0" the same used again. */
 const char *bed_place(struct bed *b);
+/* The next `count` of them: "x0+ x0 none". */
+const char *bed_places(struct bed *b, unsigned count);
 /* "retry 2 0 5": state, connections, entries, failures of a host; "-" when it is not known. */
 const char *bed_host(struct bed *b, char server);
 void bed_advance(struct bed *b, usec_t seconds);
@@ -78,6 +95,8 @@ const char *bed_log(struct bed *b);
 /* "window busy todo" of a destination; window may be "dead", "suspended", "resolving"; "-" when it
  * does not exist. */
 const char *bed_queue(struct bed *b, const char *name);
+/* A destination that exists. */
+struct sched_destination_view bed_view(const struct bed *b, const char *name);
 /* Select and report as OK, again and again: "A x5 B A x9". */
 const char *bed_order(struct bed *b, unsigned count);
 

@@ -67,8 +67,7 @@ static void making_room(void **state)
     assert_string_equal(bed_log(&b), "close 1");
     /* All are busy: nothing is selected before it can be placed. */
     assert_string_equal(bed_select(&b), "none");
-    struct sched_destination_view v;
-    assert_true(sched_view_destination(b.sched, SLICE("cc"), &v));
+    const struct sched_destination_view v = bed_view(&b, "cc");
     assert_int_equal(v.why, SCHED_WHY_PROCESS_LIMIT);
     assert_int_equal(v.connections, 2);
     bed_report(&b, 4, BED_OK);
@@ -259,8 +258,7 @@ static void the_window_counts_connections(void **state)
     (void)bed_select(&b);
     bed_message(&b, 'E', "e@aa");
     assert_string_equal(bed_queue(&b, "aa"), "1 1 1");
-    struct sched_destination_view v;
-    assert_true(sched_view_destination(b.sched, SLICE("aa"), &v));
+    const struct sched_destination_view v = bed_view(&b, "aa");
     assert_int_equal(v.in_flight, 3);
     assert_int_equal(v.connections, 1);
     bed_report_open(&b, 2);

@@ -2,8 +2,6 @@
 #include "sched/transport.h"
 #include "tests/unit/sched_bed.h"
 
-static const struct sched_outcome done = {.feedback = SCHED_POSITIVE, .connection_open = true};
-static const struct sched_outcome gone = {.feedback = SCHED_POSITIVE};
 /* The next server, and the feedback of scheduler-semantics section 3 only at the end. */
 static const struct sched_outcome refused = {
     .feedback = SCHED_NEGATIVE, .has_deferred = true, .server_failed = true};
@@ -18,10 +16,13 @@ static void open_bed(struct bed *b)
     bed_open(b);
 }
 
-static void ask(struct bed *b, char letter, const char *address, const char *servers)
+/* Windows of one connection: the first failure is a window's worth. */
+static void open_narrow(struct bed *b)
 {
-    bed_message(b, letter, address);
-    bed_servers(b, b->asked_count - 1, servers);
+    bed_init(b);
+    b->config.must_resolve = true;
+    b->config.initial_destination_concurrency = 1;
+    bed_open(b);
 }
 
 static void the_states_of_a_host(void **state)
@@ -29,11 +30,11 @@ static void the_states_of_a_host(void **state)
     static struct bed b;
     open_bed(&b);
     assert_string_equal(bed_host(&b, 'x'), "-");
-    ask(&b, 'A', "a@aa", "x10 y20");
+    bed_ask(&b, 'A', "a@aa", "x10 y20");
     assert_string_equal(bed_host(&b, 'x'), "unused 0 0 0");
     assert_string_equal(bed_place(&b), "x0+");
     assert_string_equal(bed_host(&b, 'x'), "active 1 1 0");
-    bed_outcome(&b, 1, done);
+    bed_outcome(&b, 1, bed_done);
     assert_string_equal(bed_host(&b, 'x'), "idle 1 0 0");
     bed_advance(&b, 5);
     assert_string_equal(bed_host(&b, 'x'), "closed 0 0 0");
@@ -50,10 +51,10 @@ static void a_forgotten_host_in_use_is_unused_again(void **state)
 {
     static struct bed b;
     open_bed(&b);
-    ask(&b, 'A', "a@aa", "x10 y10");
-    ask(&b, 'B', "b@bb", "x10 y10");
+    bed_ask(&b, 'A', "a@aa", "x10 y10");
+    bed_ask(&b, 'B', "b@bb", "x10 y10");
     char first = bed_place(&b)[0];
-    bed_outcome(&b, 1, gone);
+    bed_outcome(&b, 1, bed_gone);
     sched_set_hold(b.sched, true, b.now);
     bed_advance(&b, 3600);
     assert_string_equal(bed_host(&b, first), "unused 0 0 0");
@@ -69,13 +70,13 @@ static void a_windows_worth_of_failures_and_it_is_left_alone(void **state)
                                          "closed 0 0 4", "retry 0 0 5"};
     open_bed(&b);
     for (unsigned i = 0; i < 5; i++) {
-        ask(&b, (char)('A' + i), addresses[i], "x10");
+        bed_ask(&b, (char)('A' + i), addresses[i], "x10");
         assert_int_equal(bed_place(&b)[0], 'x');
         bed_outcome(&b, i + 1, refused);
         assert_string_equal(bed_host(&b, 'x'), states[i]);
     }
     /* The sixth destination does not pay its own timeout. */
-    ask(&b, 'F', "u@ff", "x10");
+    bed_ask(&b, 'F', "u@ff", "x10");
     (void)bed_log(&b);
     assert_string_equal(bed_place(&b), "none");
     assert_string_equal(bed_queue(&b, "ff"), "dead 0 0");
@@ -87,17 +88,14 @@ static void a_destination_alone_dies_of_its_own_rule(void **state)
 {
     static struct bed b;
     open_bed(&b);
-    ask(&b, 'A', "a0@aa a1@aa a2@aa a3@aa a4@aa a5@aa a6@aa a7@aa a8@aa a9@aa", "x10");
-    for (int i = 0; i < 5; i++) {
-        (void)bed_place(&b);
-    }
+    bed_ask(&b, 'A', "a0@aa a1@aa a2@aa a3@aa a4@aa a5@aa a6@aa a7@aa a8@aa a9@aa", "x10");
+    (void)bed_places(&b, 5);
     for (unsigned i = 1; i <= 3; i++) {
         bed_outcome(&b, i, refused);
     }
     assert_string_equal(bed_host(&b, 'x'), "active 2 2 3");
     bed_outcome(&b, 4, refused);
-    struct sched_destination_view v;
-    assert_true(sched_view_destination(b.sched, SLICE("aa"), &v));
+    const struct sched_destination_view v = bed_view(&b, "aa");
     assert_int_equal(v.state, SCHED_DESTINATION_DEAD);
     assert_int_equal(v.why, SCHED_WHY_DEAD);
     bed_close(&b);
@@ -107,12 +105,12 @@ static void a_live_connection_keeps_a_host_out_of_retry(void **state)
 {
     static struct bed b;
     open_bed(&b);
-    ask(&b, 'A', "a@aa", "x10");
+    bed_ask(&b, 'A', "a@aa", "x10");
     assert_string_equal(bed_place(&b), "x0+");
-    bed_outcome(&b, 1, done);
+    bed_outcome(&b, 1, bed_done);
     static const char *const addresses[] = {"u@bb", "u@cc", "u@dd", "u@ee", "u@ff", "u@gg"};
     for (unsigned i = 0; i < 6; i++) {
-        ask(&b, (char)('B' + i), addresses[i], "x10");
+        bed_ask(&b, (char)('B' + i), addresses[i], "x10");
         assert_int_equal(bed_place(&b)[0], 'x');
         bed_outcome(&b, i + 2, refused);
     }
@@ -125,16 +123,14 @@ static void success_clears_failures(void **state)
     static struct bed b;
     open_bed(&b);
     b.config.destination_concurrency_failed_cohort_limit = 1;
-    ask(&b, 'A', "a0@aa a1@aa", "x10");
-    ask(&b, 'B', "b@bb", "x10");
-    ask(&b, 'C', "c@cc", "x10");
-    for (int i = 0; i < 3; i++) {
-        (void)bed_place(&b);
-    }
+    bed_ask(&b, 'A', "a0@aa a1@aa", "x10");
+    bed_ask(&b, 'B', "b@bb", "x10");
+    bed_ask(&b, 'C', "c@cc", "x10");
+    (void)bed_places(&b, 3);
     bed_outcome(&b, 1, refused);
     bed_outcome(&b, 2, refused);
     assert_string_equal(bed_host(&b, 'x'), "active 1 1 2");
-    bed_outcome(&b, 3, gone);
+    bed_outcome(&b, 3, bed_gone);
     assert_string_equal(bed_host(&b, 'x'), "closed 0 0 0");
     bed_close(&b);
 }
@@ -149,7 +145,7 @@ static void our_own_failure_says_nothing_of_a_host(void **state)
     open_bed(&b);
     static const char *const addresses[] = {"u@aa", "u@bb", "u@cc"};
     for (unsigned i = 0; i < 3; i++) {
-        ask(&b, (char)('A' + i), addresses[i], "x10 y20");
+        bed_ask(&b, (char)('A' + i), addresses[i], "x10 y20");
         assert_int_equal(bed_place(&b)[0], 'x');
     }
     bed_outcome(&b, 1, refused);
@@ -167,17 +163,14 @@ static void our_own_failure_says_nothing_of_a_host(void **state)
 static void success_ends_a_retry(void **state)
 {
     static struct bed b;
-    bed_init(&b);
-    b.config.must_resolve = true;
-    b.config.initial_destination_concurrency = 1;
-    bed_open(&b);
-    ask(&b, 'A', "a@aa", "x10");
-    ask(&b, 'B', "b@bb", "x10");
+    open_narrow(&b);
+    bed_ask(&b, 'A', "a@aa", "x10");
+    bed_ask(&b, 'B', "b@bb", "x10");
     (void)bed_place(&b);
     (void)bed_place(&b);
     bed_outcome(&b, 1, refused);
     assert_string_equal(bed_host(&b, 'x'), "retry 1 1 1");
-    bed_outcome(&b, 2, done);
+    bed_outcome(&b, 2, bed_done);
     assert_string_equal(bed_host(&b, 'x'), "idle 1 0 0");
     bed_close(&b);
 }
@@ -185,17 +178,14 @@ static void success_ends_a_retry(void **state)
 static void a_flush_tries_every_host(void **state)
 {
     static struct bed b;
-    bed_init(&b);
-    b.config.must_resolve = true;
-    b.config.initial_destination_concurrency = 1;
-    bed_open(&b);
-    ask(&b, 'A', "a@aa", "x10");
+    open_narrow(&b);
+    bed_ask(&b, 'A', "a@aa", "x10");
     (void)bed_place(&b);
     bed_outcome(&b, 1, refused);
-    ask(&b, 'B', "b@bb", "x10");
+    bed_ask(&b, 'B', "b@bb", "x10");
     assert_string_equal(bed_place(&b), "none");
     sched_flush(b.sched, b.now);
-    ask(&b, 'C', "c@cc", "x10");
+    bed_ask(&b, 'C', "c@cc", "x10");
     assert_string_equal(bed_place(&b), "x0+");
     bed_close(&b);
 }
@@ -204,18 +194,18 @@ static void notes_stay_with_the_host(void **state)
 {
     static struct bed b;
     open_bed(&b);
-    ask(&b, 'A', "a@aa", "x10");
+    bed_ask(&b, 'A', "a@aa", "x10");
     (void)bed_place(&b);
     assert_int_equal(b.deliveries[1].server_notes, 0);
-    struct sched_outcome o = gone;
+    struct sched_outcome o = bed_gone;
     o.server_notes = 5;
     bed_outcome(&b, 1, o);
-    ask(&b, 'B', "b@bb", "x10");
+    bed_ask(&b, 'B', "b@bb", "x10");
     (void)bed_place(&b);
     assert_int_equal(b.deliveries[2].server_notes, 5);
     o.server_notes = 2;
     bed_outcome(&b, 2, o);
-    ask(&b, 'C', "c@cc", "x10");
+    bed_ask(&b, 'C', "c@cc", "x10");
     (void)bed_place(&b);
     assert_int_equal(b.deliveries[3].server_notes, 7);
     bed_close(&b);
@@ -243,7 +233,7 @@ static void there_are_not_too_many_records(void **state)
         b.hosts++;
         sched_resolved(b.sched, &found, b.now);
         assert_true(sched_pull(b.sched, &a, b.now) && a.kind == SCHED_DELIVER);
-        struct sched_outcome o = gone;
+        struct sched_outcome o = bed_gone;
         o.entry = a.entry;
         sched_report(b.sched, &o, b.now);
         assert_true(sched_pull(b.sched, &a, b.now) && a.kind == SCHED_FINISHED);

@@ -242,8 +242,7 @@ static void resolution_comes_first(void **state)
     assert_string_equal(bed_select(&b), "none");
     bed_message(&b, 'B', "b@d");
     assert_string_equal(bed_log(&b), "");
-    struct sched_destination_view v;
-    assert_true(sched_view_destination(b.sched, SLICE("d"), &v));
+    const struct sched_destination_view v = bed_view(&b, "d");
     assert_int_equal(v.why, SCHED_WHY_RESOLVING);
     bed_resolved(&b, 0, SCHED_RESOLVED, &hosts_1, 100 * USEC_PER_SEC);
     assert_string_equal(bed_select(&b), "A d a@d");

@@ -1,8 +1,6 @@
 /* Destinations that wait for room at a host: who comes first when there is some. */
 #include "tests/unit/sched_bed.h"
 
-static const struct sched_outcome gone = {.feedback = SCHED_POSITIVE};
-
 static void open_bed(struct bed *b, int limit)
 {
     bed_init(b);
@@ -29,10 +27,10 @@ static void the_oldest_message_goes_first(void **state)
     ask(&b, 'C', "c@cc", "x10");
     ask(&b, 'D', "d@dd", "y10");
     assert_string_equal(bed_select(&b), "D dd d@dd");
-    bed_outcome(&b, 1, gone);
+    bed_outcome(&b, 1, bed_gone);
     assert_string_equal(bed_select(&b), "B bb b@bb");
     assert_string_equal(bed_select(&b), "none");
-    bed_outcome(&b, b.delivered, gone);
+    bed_outcome(&b, b.delivered, bed_gone);
     assert_string_equal(bed_select(&b), "C cc c@cc");
     bed_close(&b);
 }
@@ -49,7 +47,7 @@ static void any_host_of_the_group_will_do(void **state)
     ask(&b, 'C', "c@cc", "x10 y10 z20");
     ask(&b, 'D', "d@dd", "w10");
     assert_string_equal(bed_place(&b), "w2+");
-    bed_outcome(&b, 2, gone);
+    bed_outcome(&b, 2, bed_gone);
     assert_int_equal(bed_place(&b)[0], 'y');
     assert_int_equal(b.deliveries[b.delivered].letter, 'C');
     bed_close(&b);
@@ -87,7 +85,7 @@ static void a_new_list_of_servers_is_followed(void **state)
     bed_message(&b, 'D', "d@bb");
     bed_servers(&b, b.asked_count - 1, "x10");
     assert_string_equal(bed_place(&b), "none");
-    bed_outcome(&b, 1, gone);
+    bed_outcome(&b, 1, bed_gone);
     assert_int_equal(bed_place(&b)[0], 'x');
     assert_int_equal(b.deliveries[b.delivered].letter, 'D');
     bed_close(&b);
@@ -105,7 +103,7 @@ static void a_displaced_entry_waits_for_room_too(void **state)
     assert_string_equal(bed_place(&b), "y1+");
     bed_outcome(&b, 1, unreachable);
     assert_string_equal(bed_place(&b), "none");
-    bed_outcome(&b, 2, gone);
+    bed_outcome(&b, 2, bed_gone);
     assert_int_equal(bed_place(&b)[0], 'y');
     assert_int_equal(b.deliveries[b.delivered].letter, 'A');
     bed_close(&b);

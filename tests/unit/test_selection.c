@@ -93,8 +93,7 @@ static void hold_selects_nothing(void **state)
     bed_open(&b);
     bed_message(&b, 'A', "a@aa");
     assert_string_equal(bed_select(&b), "none");
-    struct sched_destination_view v;
-    assert_true(sched_view_destination(b.sched, SLICE("aa"), &v));
+    const struct sched_destination_view v = bed_view(&b, "aa");
     assert_int_equal(v.why, SCHED_WHY_HOLD);
     sched_set_hold(b.sched, false, 0);
     assert_string_equal(bed_select(&b), "A aa a@aa");
@@ -120,8 +119,7 @@ static void transport_rate_delay(void **state)
     assert_string_equal(bed_select(&b), "A aa a@aa");
     bed_advance(&b, 100);
     assert_string_equal(bed_select(&b), "none");
-    struct sched_destination_view v;
-    assert_true(sched_view_destination(b.sched, SLICE("bb"), &v));
+    const struct sched_destination_view v = bed_view(&b, "bb");
     assert_int_equal(v.why, SCHED_WHY_TRANSPORT_RATE_DELAY);
     bed_report(&b, 1, BED_OK);
     assert_string_equal(bed_select(&b), "none");
