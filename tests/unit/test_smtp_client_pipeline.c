@@ -12,7 +12,13 @@
 #define GO        "<250 ok\r\n250 ok\r\n354 go\r\n"
 #define TWO       ONE, GO, "!0 WANT_BODY", "=start 1", "=full", "=body x\r\n", ">.\r\n" ENVELOPE
 #define OK        "<250 2.6.0 queued\r\n"
-#define GONE      "!1 RETURNED soft 4.4.2 0 MAIL site", "!CLOSED"
+/* transaction n: its body goes out to the end; it is accepted and the connection stays */
+#define SENT(n) GO, "!" #n " WANT_BODY", "=body x\r\n", ">.\r\n"
+#define KEPT(n) OK, "!" #n " REST ok 2.6.0 250 DOT", "!" #n " DONE reuse", "!READY"
+#define GONE    "!1 RETURNED soft 4.4.2 0 MAIL site", "!CLOSED"
+/* the second is started while the first one's body is due */
+#define BEHIND_BODY ONE, GO, "!0 WANT_BODY", "=start 1"
+#define BOTH_LOST   "!0 REST soft 4.4.2 0 DOT site amb", "!0 DONE lost", GONE
 
 static void script_init(struct smtp_script *s, uint16_t depth)
 {
@@ -26,26 +32,20 @@ static void test_dot_and_envelope(void **state)
     (void)state;
     struct smtp_script s;
     script_init(&s, 16);
-    RUN(&s, PIPELINED, TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY", "=start 1",
-        GO, "!1 WANT_BODY", "=body x\r\n", ">.\r\n" ENVELOPE, OK, "!1 REST ok 2.6.0 250 DOT",
-        "!1 DONE reuse", "!READY", GO, "!2 WANT_BODY", "=body x\r\n", ">.\r\n", OK,
-        "!2 REST ok 2.6.0 250 DOT", "!2 DONE reuse", "!READY", "=quit", "!CLOSED flush",
-        ">QUIT\r\n");
+    RUN(&s, PIPELINED, TWO, KEPT(0), "=start 1", GO, "!1 WANT_BODY", "=body x\r\n",
+        ">.\r\n" ENVELOPE, KEPT(1), SENT(2), KEPT(2), "=quit", "!CLOSED flush", ">QUIT\r\n");
     /* all replies of both in one segment */
     RUN(&s, PIPELINED, TWO, "<250 ok\r\n250 ok\r\n550 5.1.1 no\r\n503 none\r\n",
         "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY", "!1 RECIPIENT 0 hard 5.1.1 550 RCPT",
-        ">RSET\r\n", "=start 1", ">" ENVELOPE, "<250 reset\r\n", "!1 DONE reuse", "!READY", GO,
-        "!2 WANT_BODY", "=body x\r\n", ">.\r\n", OK, "!2 REST ok 2.6.0 250 DOT", "!2 DONE reuse",
-        "!READY");
+        ">RSET\r\n", "=start 1", ">" ENVELOPE, "<250 reset\r\n", "!1 DONE reuse", "!READY", SENT(2),
+        KEPT(2));
     /* a refused dot ends its transaction all the same */
     RUN(&s, PIPELINED, TWO, "<554 5.6.0 no\r\n", "!0 REST hard 5.6.0 554 DOT", "!0 DONE reuse",
-        "!READY", GO, "!1 WANT_BODY", "=body x\r\n", ">.\r\n", OK, "!1 REST ok 2.6.0 250 DOT",
-        "!1 DONE reuse", "!READY");
+        "!READY", SENT(1), KEPT(1));
     /* a lone dot */
     RUN(&s, PIPELINED, ONE, "<250 ok\r\n550 5.1.1 no\r\n", "!0 RECIPIENT 0 hard 5.1.1 550 RCPT",
         "=start 1", "<354 go\r\n", ">.\r\n" ENVELOPE, "<250 what\r\n", "!0 DONE reuse", "!READY",
-        GO, "!1 WANT_BODY", "=body x\r\n", ">.\r\n", OK, "!1 REST ok 2.6.0 250 DOT",
-        "!1 DONE reuse", "!READY");
+        SENT(1), KEPT(1));
 }
 
 /* What may be in flight, by what the server offers, the configuration and the pace. */
@@ -54,8 +54,7 @@ static void test_depth(void **state)
     (void)state;
     struct smtp_script s;
     script_init(&s, 1);
-    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=full", "=body x\r\n", ">.\r\n", "=full", OK,
-        "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY");
+    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=full", "=body x\r\n", ">.\r\n", "=full", KEPT(0));
     script_init(&s, 16);
     s.config.pipeline_depth = 1;
     RUN(&s, PIPELINED, ONE, "=full", "=eof", "!0 REST soft 4.4.2 0 MAIL site", "!0 DONE lost",
@@ -66,9 +65,8 @@ static void test_depth(void **state)
         "!CLOSED");
     /* MAILMAX counts those in flight, and QUIT comes behind the last */
     RUN(&s, "<220 mx\r\n", ">EHLO me\r\n", "<250-mx\r\n250-PIPELINING\r\n250 LIMITS MAILMAX=2\r\n",
-        "!READY", TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE close", "=full", GO, "!1 WANT_BODY",
-        "=body x\r\n", ">.\r\n", OK, "!1 REST ok 2.6.0 250 DOT", "!1 DONE close", "!CLOSED flush",
-        ">QUIT\r\n");
+        "!READY", TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE close", "=full", SENT(1), OK,
+        "!1 REST ok 2.6.0 250 DOT", "!1 DONE close", "!CLOSED flush", ">QUIT\r\n");
 }
 
 static void test_lost(void **state)
@@ -76,35 +74,32 @@ static void test_lost(void **state)
     (void)state;
     struct smtp_script s;
     script_init(&s, 2);
-    RUN(&s, PIPELINED, TWO, "=eof", "!0 REST soft 4.4.2 0 DOT site amb", "!0 DONE lost", GONE);
-    RUN(&s, PIPELINED, TWO, "=reset", "!0 REST soft 4.4.2 0 DOT site amb", "!0 DONE lost", GONE);
-    RUN(&s, PIPELINED, TWO, "=timeout", "!0 REST soft 4.4.2 0 DOT site amb", "!0 DONE lost", GONE);
+    RUN(&s, PIPELINED, TWO, "=eof", BOTH_LOST);
+    RUN(&s, PIPELINED, TWO, "=reset", BOTH_LOST);
+    RUN(&s, PIPELINED, TWO, "=timeout", BOTH_LOST);
     RUN(&s, PIPELINED, TWO, "<huh\r\n", "!0 REST soft 4.5.0 0 DOT site amb proto", "!0 DONE lost",
         GONE);
     RUN(&s, PIPELINED, TWO, "<421 down\r\n", "!0 REST soft 4.0.0 421 DOT", "!0 DONE close", GONE);
     /* the first is answered: nothing of the second can have been taken */
-    RUN(&s, PIPELINED, TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY", "=eof",
-        GONE);
-    RUN(&s, PIPELINED, TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY",
-        "<421 enough\r\n", "!1 RETURNED soft 4.0.0 421 MAIL", "!CLOSED");
-    RUN(&s, PIPELINED, TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY",
-        "<250 ok\r\n", "=eof", "!1 REST soft 4.4.2 0 RCPT site", "!1 DONE lost", "!CLOSED");
-    RUN(&s, PIPELINED, TWO, OK, "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY", GO,
-        "!1 WANT_BODY", "=body x\r\n", ">.\r\n", "=eof", "!1 REST soft 4.4.2 0 DOT site amb",
+    RUN(&s, PIPELINED, TWO, KEPT(0), "=eof", GONE);
+    RUN(&s, PIPELINED, TWO, KEPT(0), "<421 enough\r\n", "!1 RETURNED soft 4.0.0 421 MAIL",
+        "!CLOSED");
+    RUN(&s, PIPELINED, TWO, KEPT(0), "<250 ok\r\n", "=eof", "!1 REST soft 4.4.2 0 RCPT site",
+        "!1 DONE lost", "!CLOSED");
+    RUN(&s, PIPELINED, TWO, KEPT(0), SENT(1), "=eof", "!1 REST soft 4.4.2 0 DOT site amb",
         "!1 DONE lost", "!CLOSED");
     /* nothing of the second is written, and the first not wholly */
-    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=start 1", "=partbody x", "=reset", "!0 STOP_BODY",
+    RUN(&s, PIPELINED, BEHIND_BODY, "=partbody x", "=reset", "!0 STOP_BODY",
         "!0 REST soft 4.4.2 0 BODY site", "!0 DONE lost", GONE);
-    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=start 1", "=body x\r\n", "=take 2", "=eof",
+    RUN(&s, PIPELINED, BEHIND_BODY, "=body x\r\n", "=take 2", "=eof",
         "!0 REST soft 4.4.2 0 BODY site", "!0 DONE lost", GONE);
-    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=start 1", "=body x\r\n", "=take 3", "=eof",
-        "!0 REST soft 4.4.2 0 DOT site amb", "!0 DONE lost", GONE);
+    RUN(&s, PIPELINED, BEHIND_BODY, "=body x\r\n", "=take 3", "=eof", BOTH_LOST);
     RUN(&s, PIPELINED, ONE, "=start 1", "=eof", "!0 REST soft 4.4.2 0 MAIL site", "!0 DONE lost",
         GONE);
-    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=start 1", "=partbody x", "<552 5.3.4 big\r\n",
-        "!0 STOP_BODY", "!0 REST hard 5.3.4 552 BODY", "!0 DONE close", GONE);
-    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=start 1", "=bodyfail", "!0 STOP_BODY",
-        "!0 REST soft 4.3.0 0 LOCAL site", "!0 DONE lost", GONE);
+    RUN(&s, PIPELINED, BEHIND_BODY, "=partbody x", "<552 5.3.4 big\r\n", "!0 STOP_BODY",
+        "!0 REST hard 5.3.4 552 BODY", "!0 DONE close", GONE);
+    RUN(&s, PIPELINED, BEHIND_BODY, "=bodyfail", "!0 STOP_BODY", "!0 REST soft 4.3.0 0 LOCAL site",
+        "!0 DONE lost", GONE);
 }
 
 /* The connection goes away behind the first; the second was started, but never begun. */
@@ -136,16 +131,15 @@ static void test_replies_too_many(void **state)
     RUN(&s, PIPELINED, TWO, "<250 ok\r\n250 more\r\n250 ok\r\n250 ok\r\n354 go\r\n",
         "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY",
         "!1 REST soft 4.5.0 250 DATA site proto", "!1 DONE lost", "!CLOSED");
-    RUN(&s, PIPELINED, ONE, GO, "!0 WANT_BODY", "=start 1", "=body x\r\n", "=take 3",
-        "<250 ok\r\n250 more\r\n", "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY",
+    RUN(&s, PIPELINED, BEHIND_BODY, "=body x\r\n", "=take 3", "<250 ok\r\n250 more\r\n",
+        "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY",
         "!1 RETURNED soft 4.5.0 0 MAIL site proto", "!CLOSED");
     RUN(&s, PIPELINED, ONE, "=start 1", "<250 ok\r\n550 no\r\n503 no\r\n250 more\r\n",
         "!0 RECIPIENT 0 hard 5.0.0 550 RCPT", "!0 DONE close", "!1 RETURNED soft 4.4.2 0 MAIL site",
         "!CLOSED");
 }
 
-/* --- without transcripts
- * ---------------------------------------------------------------------------- */
+/* --- without transcripts --------------------------------------------------------------------- */
 
 struct bed {
     struct smtp_script script;
@@ -154,6 +148,21 @@ struct bed {
     unsigned count[SMTP_CLIENT_EVENT_COUNT];
     uint32_t next_done; /* ends come in the order of starts */
 };
+
+static struct bed *new_bed(void)
+{
+    struct bed *b = calloc(1, sizeof(*b));
+    assert_non_null(b);
+    smtp_script_init(&b->script);
+    return b;
+}
+
+/* Its dialogue has begun. */
+static void free_bed(struct bed *b)
+{
+    smtp_client_fini(&b->client);
+    free(b);
+}
 
 static void pull(struct bed *b)
 {
@@ -209,9 +218,7 @@ static void start_at(struct bed *b, usec_t now)
 static void test_deepest(void **state)
 {
     (void)state;
-    struct bed *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    smtp_script_init(&b->script);
+    struct bed *b = new_bed();
     b->script.config.pipeline_depth = 1000;
     b->script.config.unacked_max = 1 << 20;
     begin(b, CHUNKING, 1000);
@@ -239,17 +246,14 @@ static void test_deepest(void **state)
     assert_int_equal(b->client.flight.capacity, 0);
     assert_true(b->client.out.capacity <= 512);
     assert_true(b->client.deadline == USEC_NEVER);
-    smtp_client_fini(&b->client);
-    free(b);
+    free_bed(b);
 }
 
 /* All that is in flight together keeps below the bound, and everything gets through. */
 static void test_unacked(void **state)
 {
     (void)state;
-    struct bed *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    smtp_script_init(&b->script);
+    struct bed *b = new_bed();
     b->script.config.unacked_max = 300;
     begin(b, CHUNKING, 16);
     for (unsigned i = 0; i < 16; i++) {
@@ -267,8 +271,7 @@ static void test_unacked(void **state)
     assert_int_equal(replies, 16 * 4 - 1);
     assert_int_equal(b->count[SMTP_CLIENT_DONE], 16);
     assert_int_equal(b->client.unacked_bytes, 0);
-    smtp_client_fini(&b->client);
-    free(b);
+    free_bed(b);
 }
 
 /* A reply's time counts from its command's leaving or the reply before it. */
@@ -276,9 +279,7 @@ static void test_deadlines(void **state)
 {
     (void)state;
     const usec_t sec = USEC_PER_SEC;
-    struct bed *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    smtp_script_init(&b->script);
+    struct bed *b = new_bed();
     begin(b, CHUNKING, 16);
     struct smtp_client *c = &b->client;
     start_at(b, 100 * sec);
@@ -300,8 +301,7 @@ static void test_deadlines(void **state)
     assert_true(smtp_client_deadline(c) == USEC_NEVER);
     pull(b);
     assert_int_equal(b->count[SMTP_CLIENT_CLOSED], 1);
-    smtp_client_fini(c);
-    free(b);
+    free_bed(b);
 }
 
 /* A body that does not move has its own time, whatever the replies to those before it do. */
@@ -309,9 +309,7 @@ static void test_body_deadline(void **state)
 {
     (void)state;
     const usec_t sec = USEC_PER_SEC;
-    struct bed *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    smtp_script_init(&b->script);
+    struct bed *b = new_bed();
     begin(b, CHUNKING, 16);
     struct smtp_client *c = &b->client;
     start_at(b, 100 * sec);
@@ -334,8 +332,7 @@ static void test_body_deadline(void **state)
     assert_true(smtp_client_deadline(c) == 298 * sec); /* queued, not written */
     smtp_client_body_progress(c, 1000, 260 * sec);
     assert_true(smtp_client_deadline(c) == 500 * sec); /* RCPT of the first again */
-    smtp_client_fini(c);
-    free(b);
+    free_bed(b);
 }
 
 /* The pace is measured by the dialogue itself. */
@@ -343,9 +340,7 @@ static void test_pace(void **state)
 {
     (void)state;
     const usec_t msec = USEC_PER_MSEC;
-    struct bed *b = calloc(1, sizeof(*b));
-    assert_non_null(b);
-    smtp_script_init(&b->script);
+    struct bed *b = new_bed();
     begin(b, CHUNKING, 1);
     struct smtp_client *c = &b->client;
     c->pace.round_trip = USEC_NEVER; /* EHLO took no time here */
@@ -367,8 +362,7 @@ static void test_pace(void **state)
         say_at(b, "250 d\r\n", now);
     }
     assert_int_equal(smtp_client_depth(c), 1);
-    smtp_client_fini(c);
-    free(b);
+    free_bed(b);
 }
 
 int main(void)
