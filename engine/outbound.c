@@ -4,7 +4,6 @@
 #include "engine/outbound.h"
 
 #include "base/error.h"
-#include "base/log.h"
 #include "engine/delivery.h"
 #include "engine/message.h"
 #include "engine/outbound_private.h"
@@ -16,7 +15,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const usec_t leaving_time = 5 * USEC_PER_SEC; /* to flush QUIT and close */
 

@@ -39,11 +39,6 @@ void outflow_fini(struct outflow *f);
 /* Forget everything: the connection is gone. */
 void outflow_drop(struct outflow *f);
 
-/* Nothing is gathered and no body is under way. */
-static inline bool outflow_is_empty(const struct outflow *f)
-{
-    return f->staged.len == 0 && !f->body.is_streaming;
-}
 /* Enough is gathered: write before more is added. */
 bool outflow_is_full(const struct outflow *f);
 
