@@ -47,6 +47,8 @@ struct activator {
     struct id_set held;    /* ids that a deferred scan must pass over: active or lingering */
     uint32_t active;
     bool has_backlog;               /* incoming mail waits in the spool behind `incoming` */
+    bool is_dry;                    /* and what there is of it is not in the tables yet */
+    uint64_t returned;              /* place of the last message that went back to wait its turn */
     bool is_scanning;               /* a deferred scan is under way */
     bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
     struct spool_position incoming; /* last one taken or passed over */
@@ -108,6 +110,19 @@ static void id_set_remove(struct id_set *s, uint64_t id)
     }
 }
 
+static void set_backlog(struct activator *a, bool has_backlog)
+{
+    a->has_backlog = has_backlog;
+    a->is_dry = false;
+    /* The writer may see it late: what it tells meanwhile goes back to it. */
+    atomic_store_explicit(&a->engine->has_backlog, has_backlog, memory_order_relaxed);
+}
+
+static bool has_incoming(const struct activator *a)
+{
+    return a->has_backlog && !a->is_dry;
+}
+
 int activator_new(struct engine *engine, struct activator **ret)
 {
     struct activator *a = calloc(1, sizeof(*a));
@@ -117,7 +132,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->engine = engine;
     list_init(&a->messages);
     list_init(&a->lingering);
-    a->has_backlog = true; /* whatever an earlier run left */
+    set_backlog(a, true); /* whatever an earlier run left */
     a->incoming.class = SPOOL_INCOMING;
     a->scan.class = SPOOL_DEFERRED;
     a->held = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
@@ -274,15 +289,20 @@ static void pause_import(struct activator *a, int err)
 static bool take_incoming(struct activator *a)
 {
     struct spool_position next;
-    if (!a->has_backlog) {
+    if (!has_incoming(a)) {
         return false;
     }
     int err = spool_scan(a->reader, SPOOL_INCOMING, &a->incoming, &next);
+    if (err == ERR_MISSING && a->incoming.time < a->returned) {
+        a->is_dry = true; /* a letter will tell when the tables have it */
+        return false;
+    }
+    if (err == ERR_MISSING) {
+        set_backlog(a, false);
+        return false;
+    }
     if (err != 0) {
-        a->has_backlog = err != ERR_MISSING;
-        if (a->has_backlog) {
-            pause_import(a, err);
-        }
+        pause_import(a, err);
         return false;
     }
     err = load_and_activate(a, &next);
@@ -332,7 +352,7 @@ static void import(struct activator *a)
     if (clock_mono() >= a->next_scan && !a->is_scanning) {
         start_scan(a, (uint64_t)(clock_wall() + USEC_PER_SEC));
     }
-    bool wants_more = has_room(a) && (a->has_backlog || a->is_scanning);
+    bool wants_more = has_room(a) && (has_incoming(a) || a->is_scanning);
     if (!wants_more && a->read_count == 0) {
         return;
     }
@@ -358,6 +378,16 @@ static void import(struct activator *a)
     spool_reader_end(a->reader);
 }
 
+/* It comes again from the spool, behind others, or in portions. The tables may not have it yet. */
+static void give_back(struct activator *a, struct message *m)
+{
+    a->returned = m->position.time;
+    if (!a->has_backlog) {
+        set_backlog(a, true);
+    }
+    outbox_put(&a->activation.to_writer, LETTER_RETURNED, m, 0);
+}
+
 static void take_arrival(struct activator *a, struct message *m, uint64_t sequence)
 {
     if (sequence <= a->incoming.time) {
@@ -367,18 +397,15 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
         }
         return;
     }
-    if (m == NULL || a->has_backlog || !has_room(a)) {
-        a->has_backlog = true;
-        if (m != NULL) {
-            message_put(m);
-        }
+    if (m == NULL) {
+        set_backlog(a, true);
         return;
     }
     struct spool_position position = m->position;
-    if (m->envelope.recipient_count > activation_limit(&a->activation) ||
+    if (a->has_backlog || !has_room(a) ||
+        m->envelope.recipient_count > activation_limit(&a->activation) ||
         activate_fresh(a, m) != 0) {
-        a->has_backlog = true; /* read back from the spool, in portions */
-        message_put(m);
+        give_back(a, m);
         return;
     }
     a->incoming = position;
@@ -479,7 +506,7 @@ static void nap(struct activator *a, bool is_flushed)
         deadline = clock_mono() + USEC_PER_MSEC;
     }
     waker_prepare(&a->box.waker);
-    bool has_work = has_room(a) && (a->has_backlog || a->is_scanning);
+    bool has_work = has_room(a) && (has_incoming(a) || a->is_scanning);
     if (ring_count(a->box.ring) == 0 && !has_work && !atomic_load(&a->is_stopping)) {
         rcu_sleep();
         waker_wait(&a->box.waker, deadline);

@@ -1,6 +1,7 @@
 #include "engine/body_stream.h"
 
 #include "base/error.h"
+#include "engine/message.h"
 #include "engine/worker.h"
 #include "net/stream.h"
 
@@ -12,12 +13,13 @@ enum {
     SMALL_BODY = 16 << 10, /* copied, to save a system call */
 };
 
-void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope, bool is_chunk)
+void body_stream_begin(struct body_stream *b, const struct message *message, bool is_chunk)
 {
+    const struct spool_envelope *envelope = &message->envelope;
     *b = (struct body_stream){
         .is_streaming = true,
         .is_chunk = is_chunk,
-        .id = envelope->id,
+        .message = message,
         .left = envelope->size_bytes,
         .chunks = envelope->chunk_count == 0 ? 1 : envelope->chunk_count,
     };
@@ -29,17 +31,23 @@ void body_stream_drop(struct body_stream *b)
     b->is_streaming = false;
 }
 
+static int read_chunk(const struct body_stream *b, struct worker *worker, struct slice *ret)
+{
+    if (b->chunk == 0 && message_body(b->message, ret)) {
+        return 0;
+    }
+    struct spool_reader *reader = worker_reader(worker);
+    return reader == NULL ? ERR_AGAIN
+                          : spool_read_chunk(reader, b->message->envelope.id, b->chunk, ret);
+}
+
 /* The rest of the chunk where the stream stands; empty at the end of the body. */
 static int next_piece(struct body_stream *b, struct worker *worker, struct slice *ret)
 {
     *ret = SLICE("");
     while (b->chunk < b->chunks) {
-        struct spool_reader *reader = worker_reader(worker);
-        if (reader == NULL) {
-            return ERR_AGAIN;
-        }
         struct slice chunk;
-        int err = spool_read_chunk(reader, b->id, b->chunk, &chunk);
+        int err = read_chunk(b, worker, &chunk);
         if (err != 0) {
             return err;
         }

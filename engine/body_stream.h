@@ -1,33 +1,33 @@
-/* A message body on its way from the spool to a socket: read where the stream stands in each pass,
- * dot-stuffed as slices of the memory map, written without a copy; only what a full socket does not
- * take is kept. As a chunk (BDAT) it goes as it is, and exactly as long as was announced. Owned by
- * one outbound connection, on its worker. */
+/* A message body on its way to a socket, from memory or the spool: read where the stream stands in
+ * each pass, dot-stuffed as slices of what it is read from, written without a copy; only what a
+ * full socket does not take is kept. As a chunk (BDAT) it goes as it is, and exactly as long as was
+ * announced. Owned by one outbound connection, on its worker. */
 #ifndef ENGINE_BODY_STREAM_H
 #define ENGINE_BODY_STREAM_H
 
 #include "base/attr.h"
 #include "base/buf.h"
-#include "engine/spool_store.h"
 #include "net/smtp_wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct message;
 struct stream;
 struct worker;
 
 struct body_stream {
     bool is_streaming; /* not all of the body was handed to the socket or to its buffer */
     bool is_chunk;     /* for BDAT: raw */
-    uint64_t id;
-    uint64_t left;   /* chunk: bytes announced and not handed over */
-    uint32_t chunks; /* of the body, at least 1 */
-    uint32_t chunk;  /* where it stands */
+    const struct message *message; /* lent by the delivery */
+    uint64_t left;                 /* chunk: bytes announced and not handed over */
+    uint32_t chunks;               /* of the body, at least 1 */
+    uint32_t chunk;                /* where it stands */
     size_t offset;
     struct smtp_wire wire;
 };
 
-void body_stream_begin(struct body_stream *b, const struct spool_envelope *envelope, bool is_chunk);
+void body_stream_begin(struct body_stream *b, const struct message *message, bool is_chunk);
 /* Forget the rest of it. */
 void body_stream_drop(struct body_stream *b);
 

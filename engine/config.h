@@ -70,6 +70,7 @@ struct config_spool {
     uint64_t map_size; /* bytes */
     uint64_t reserve;  /* bytes of map and disk that intake leaves free */
     uint64_t ballast;  /* bytes of the file given up when others fill the disk */
+    uint64_t journal;  /* bytes of the file that receptions go to first; 0: none */
 };
 
 /* One `listener "ADDR:PORT" {}`. Limits of 0 mean none where the reference says so. */

@@ -124,6 +124,11 @@ const struct config_option config_options[] = {
     SIZE("spool_ballast", GLOBAL(spool.ballast), "64M", 0,
          "Size of a file in the spool that is given up when something else fills the disk, so that "
          "results can still be stored. 0: none."),
+    ROW("spool_journal", GLOBAL(spool.journal), CONFIG_TYPE_SIZE, "16M", NULL, 0, MEGA(256), 0,
+        NULL,
+        "Size of a file in the spool that new mail is written to first, with one sync for all that "
+        "waits; what is delivered soon never reaches the tables. 0: none; new mail goes to the "
+        "tables at once, which costs more."),
     SIZE("intake_memory", GLOBAL(intake_memory), "64M", MEGA(1),
          "Bytes received and not yet stored, all connections together; at this limit reading "
          "pauses."),

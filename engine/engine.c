@@ -173,8 +173,11 @@ static int open_listeners(struct engine *e)
 static int open_spool(struct engine *e)
 {
     const struct config_spool *s = &e->config->spool;
-    const struct spool_options options = {
-        .path = s->path, .map_size = s->map_size, .reserve = s->reserve, .ballast = s->ballast};
+    const struct spool_options options = {.path = s->path,
+                                          .map_size = s->map_size,
+                                          .reserve = s->reserve,
+                                          .ballast = s->ballast,
+                                          .journal = s->journal};
     char text[256];
     int err = spool_store_open(&options, &e->store, text);
     if (err != 0) {
@@ -350,6 +353,7 @@ static void stop_threads(struct engine *e)
 static void free_all(struct engine *e)
 {
     rcu_join();
+    rcu_drain(); /* messages whose content is being taken away */
     control_free(e->control);
     for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
         sched_thread_free(e->scheds[i]);

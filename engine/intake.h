@@ -5,6 +5,7 @@
 #ifndef ENGINE_INTAKE_H
 #define ENGINE_INTAKE_H
 
+#include "base/attr.h"
 #include "base/buf.h"
 #include "engine/spool_store.h"
 
@@ -40,6 +41,13 @@ struct intake {
 /* NULL when out of memory. */
 struct intake *intake_new(void);
 void intake_free(struct intake *in); /* accepts NULL */
+/* Put what a STAGE or STORE letter brings into a transaction.
+ * errors: of the store; ERR_LIMIT, -EEXIST, ERR_MISSING and ERR_CORRUPT concern this one alone */
+MUST_USE int intake_put(struct intake *in, struct spool_txn *txn);
+/* Whether it may go to the journal: whole, small, and in memory for its delivery. */
+MUST_USE bool intake_fits_journal(const struct intake *in);
+/* Put it into the journal's batch. errors: of spool_journal_message */
+MUST_USE int intake_put_journal(struct intake *in, struct spool_store *store);
 /* A message object that can be activated without reading the spool; NULL for large envelopes. */
 struct message *intake_message(const struct intake *in);
 

@@ -19,13 +19,14 @@
 /* What a letter means; each receiver knows its own kinds. */
 enum letter_kind {
     /* to the spool writer */
-    LETTER_STAGE,   /* struct intake: bytes or recipients of an unfinished reception */
-    LETTER_STORE,   /* struct intake: the reception is complete */
-    LETTER_DISCARD, /* number: message id of a staged reception that ended */
-    LETTER_RESULT,  /* struct result */
-    LETTER_FORGONE, /* struct message (lent), number: see result_send */
-    LETTER_DAMAGED, /* struct spool_position (heap): its record fails its checksum */
-    LETTER_ROTATE,  /* reopen the event log */
+    LETTER_STAGE,    /* struct intake: bytes or recipients of an unfinished reception */
+    LETTER_STORE,    /* struct intake: the reception is complete */
+    LETTER_DISCARD,  /* number: message id of a staged reception that ended */
+    LETTER_RESULT,   /* struct result */
+    LETTER_FORGONE,  /* struct message (lent), number: see result_send */
+    LETTER_DAMAGED,  /* struct spool_position (heap): its record fails its checksum */
+    LETTER_ROTATE,   /* reopen the event log */
+    LETTER_RETURNED, /* struct message: arrived, but it has to come from the spool later */
     /* to the activator */
     LETTER_ARRIVED, /* struct message, committed just now; NULL: see number (position) */
     LETTER_SETTLED, /* struct message or NULL, and number, its id: it is no longer active */

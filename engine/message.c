@@ -1,5 +1,6 @@
 #include "engine/message.h"
 
+#include "base/buf.h"
 #include "engine/result.h"
 
 #include <assert.h>
@@ -55,6 +56,7 @@ static struct message *create(const struct spool_envelope *envelope, size_t extr
     m->envelope.auth_user = keep(&at, envelope->auth_user);
     list_init(&m->touched);
     list_init(&m->active);
+    list_init(&m->journaled);
     atomic_init(&m->references, 1);
     return m;
 }
@@ -130,6 +132,57 @@ struct slice message_address(const struct message *m, uint32_t index)
     return slice_make((const char *)at + 2, (size_t)at[0] << 8 | at[1]);
 }
 
+struct slice message_packed(const struct message *m)
+{
+    assert(m->is_whole && m->envelope.recipient_count > 0);
+    /* message_new_whole put them one behind the other. */
+    struct slice last = message_address(m, m->envelope.recipient_count - 1);
+    const char *first = m->pages[0][0];
+    return slice_make(first, (size_t)(last.data + last.len - first));
+}
+
+void message_keep_body(struct message *m, struct buf *body)
+{
+    size_t bytes;
+    char *data = buf_detach(body, &bytes);
+    assert(data != NULL && bytes > 0);
+    m->body_bytes = bytes;
+    rcu_publish(&m->body, data);
+}
+
+bool message_body(const struct message *m, struct slice *ret)
+{
+    const char *data = rcu_load(&m->body);
+    if (data == NULL) {
+        return false;
+    }
+    *ret = slice_make(data, m->body_bytes);
+    return true;
+}
+
+static void body_is_unused(struct rcu_retired *retired)
+{
+    struct message *m = container_of(retired, struct message, retired);
+    free(m->unseen_body);
+    m->unseen_body = NULL;
+    message_put(m);
+}
+
+/* Every pass that goes on now has begun after the commit. */
+static void body_is_elsewhere(struct rcu_retired *retired)
+{
+    struct message *m = container_of(retired, struct message, retired);
+    m->unseen_body = m->body;
+    rcu_publish(&m->body, NULL);
+    rcu_retire(retired, body_is_unused);
+}
+
+void message_drop_body(struct message *m)
+{
+    message_get(m);
+    rcu_retire(&m->retired, body_is_elsewhere);
+}
+
 void message_get(struct message *m)
 {
     /* Whoever calls already holds a reference, so nothing needs ordering here. */
@@ -160,6 +213,7 @@ void message_destroy(struct message *m)
         free(m->pages[p]);
     }
     free(m->parts);
+    free(m->body);
     free(m);
 }
 

@@ -9,14 +9,18 @@
  * is loaded by the activator before its recipient is handed to a scheduler, read by whoever works
  * on that recipient, and unloaded by the spool writer when its result is durable; the account
  * belongs to the spool writer from the moment the message is handed to a scheduler until it
- * settles. References: one of the activator's, which the writer sends back when the message has
- * settled, and one for each scheduler that has a part of it (dropped when it has finished). */
+ * settles. The content of a message that came in moments ago is in memory; the writer sets it
+ * before anybody else knows the message, and the reclaim thread takes it away. References: one of
+ * the activator's, which the writer sends back when the message has settled, one for each scheduler
+ * that has a part of it (dropped when it has finished), one while it is in the journal alone, and
+ * one while its content is being taken away. */
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
 
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/rcu.h"
 #include "base/slice.h"
 #include "engine/spool_store.h"
 
@@ -24,6 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
 struct result;
 
 /* What of a message goes to one transport and has not been read yet. */
@@ -54,7 +59,16 @@ struct message {
     struct list touched;  /* linked while `fresh` is not empty */
     bool is_settled;      /* the transaction being written ends this activation */
     bool is_expiry_logged;
-    bool has_forgone; /* some recipient's result could not be made: all of it is tried again */
+    bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
+    struct list journaled; /* linked while the journal has it and the tables do not */
+    bool is_untold;        /* journaled: the activator does not have it */
+    bool is_plain;         /* journaled, and its removal is all that its results come to */
+
+    /* any thread that is online: see message_body */
+    char *body;
+    size_t body_bytes;
+    char *unseen_body; /* on the reclaim thread only */
+    struct rcu_retired retired;
 
     /* any thread, atomic */
     _Atomic uint32_t references;
@@ -72,6 +86,19 @@ MUST_USE int message_load(struct message *m, uint32_t index, struct slice addres
 void message_unload(struct message *m, uint32_t index);
 /* The address of a loaded recipient. */
 struct slice message_address(const struct message *m, uint32_t index);
+
+/* All addresses of a whole message as a packed list (spool_store.h). */
+struct slice message_packed(const struct message *m);
+
+/* Keep the content in memory, so that the spool need not be read for it; takes the bytes over, at
+ * least one. Spool writer, before the message is handed to anybody. */
+void message_keep_body(struct message *m, struct buf *body);
+/* The content if it is in memory; false: it is in the spool, and a reader that was begun in this
+ * pass finds it there. Thread: any that is online; valid until the end of its pass. */
+MUST_USE bool message_body(const struct message *m, struct slice *ret);
+/* The tables have it: whoever begins a pass from now on finds it there. Once all are in such a pass
+ * the content is unpublished, and freed when they have left that as well. Spool writer. */
+void message_drop_body(struct message *m);
 
 void message_get(struct message *m);
 void message_put(struct message *m);

@@ -69,6 +69,9 @@ static size_t original(struct spool_reader *reader, const struct message *m, boo
 {
     size_t count = 0;
     uint32_t chunks = m->envelope.chunk_count == 0 ? 1 : m->envelope.chunk_count;
+    if (message_body(m, &parts[0])) {
+        return 1;
+    }
     if (headers_only) {
         chunks = 1;
     }

@@ -388,8 +388,7 @@ static bool take_event(struct outbound *c, const struct smtp_client_event *e)
         return true;
     case SMTP_CLIENT_WANT_BODY:
         body_stream_begin(&c->flow.body,
-                          &request_of(c, e->transaction, true)->delivery->message->envelope,
-                          e->is_chunk);
+                          request_of(c, e->transaction, true)->delivery->message, e->is_chunk);
         return true;
     case SMTP_CLIENT_STOP_BODY:
         body_stream_drop(&c->flow.body);

@@ -17,6 +17,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+void settle_init(struct settle *s, struct engine *engine, const struct config *config,
+                 struct spool_reader *reader, struct buf *log)
+{
+    *s = (struct settle){.engine = engine, .config = config, .reader = reader, .log = log};
+    list_init(&s->touched);
+    list_init(&s->plain);
+}
+
+bool settle_is_idle(const struct settle *s)
+{
+    return list_is_empty(&s->touched) && list_is_empty(&s->plain);
+}
+
+static bool is_plain(const struct message *m)
+{
+    if (!list_is_linked(&m->journaled) || m->pending > 0 || m->has_forgone) {
+        return false;
+    }
+    assert(m->kept == NULL); /* what is durable of a message made the tables take it over */
+    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            if (r->recipients[i].kind != RESULT_DELIVERED) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void touch(struct settle *s, struct message *m)
+{
+    bool was_plain = m->is_plain;
+    m->is_plain = is_plain(m);
+    if (list_is_linked(&m->touched)) {
+        if (m->is_plain == was_plain) {
+            return;
+        }
+        list_remove(&m->touched);
+    }
+    list_push_back(m->is_plain ? &s->plain : &s->touched, &m->touched);
+}
+
 void settle_collect(struct settle *s, struct result *result)
 {
     struct message *m = result->message;
@@ -27,9 +69,7 @@ void settle_collect(struct settle *s, struct result *result)
     }
     result->next = m->fresh;
     m->fresh = result;
-    if (!list_is_linked(&m->touched)) {
-        list_push_back(&s->touched, &m->touched);
-    }
+    touch(s, m);
 }
 
 void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares)
@@ -41,9 +81,7 @@ void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned 
     if ((shares & RESULT_WAS_LOADED) != 0) {
         atomic_fetch_sub_explicit(&s->engine->recipients_in_core, count, memory_order_relaxed);
     }
-    if (!list_is_linked(&m->touched)) {
-        list_push_back(&s->touched, &m->touched);
-    }
+    touch(s, m);
 }
 
 static bool has_kind(const struct result *r, enum result_kind kind)
@@ -250,8 +288,29 @@ static bool is_of_one_message(int err)
     return err == ERR_CORRUPT || err == ERR_MISSING || err == ERR_LIMIT || err == -EEXIST;
 }
 
+int settle_write_journal(struct settle *s, struct spool_store *store)
+{
+    s->is_light = true;
+    list_foreach(m, &s->plain, struct message, touched)
+    {
+        log_results(s, m);
+        m->is_settled = true;
+        int err = spool_journal_removal(store, &m->position);
+        if (err != 0) {
+            return err;
+        }
+    }
+    return 0;
+}
+
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
 {
+    s->is_light = false;
+    list_foreach(m, &s->plain, struct message, touched)
+    {
+        log_results(s, m); /* the transaction absorbs the journal, and leaves these out */
+        m->is_settled = true;
+    }
     list_foreach(m, &s->touched, struct message, touched)
     {
         log_results(s, m);
@@ -307,11 +366,11 @@ static uint64_t keep_results(struct settle *s, struct message *m)
     return dispatched;
 }
 
-uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx)
+static uint64_t forget_written(struct settle *s, struct list *written,
+                               void (*done)(void *ctx, struct message *m), void *ctx)
 {
-    uint64_t dispatched = s->forgone;
-    s->forgone = 0;
-    list_foreach_safe(m, &s->touched, struct message, touched)
+    uint64_t dispatched = 0;
+    list_foreach_safe(m, written, struct message, touched)
     {
         list_remove(&m->touched);
         dispatched += keep_results(s, m);
@@ -320,6 +379,16 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
             m->kept = NULL;
             done(ctx, m);
         }
+    }
+    return dispatched;
+}
+
+uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx)
+{
+    uint64_t dispatched = forget_written(s, &s->plain, done, ctx);
+    if (!s->is_light) {
+        dispatched += forget_written(s, &s->touched, done, ctx) + s->forgone;
+        s->forgone = 0;
     }
     return dispatched;
 }
@@ -340,5 +409,9 @@ void settle_fini(struct settle *s)
     list_foreach_safe(m, &s->touched, struct message, touched)
     {
         list_remove(&m->touched); /* the activator frees it */
+    }
+    list_foreach_safe(p, &s->plain, struct message, touched)
+    {
+        list_remove(&p->touched);
     }
 }

@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "engine/spool_store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct config;
@@ -25,6 +26,9 @@ struct settle {
     struct engine *engine;
     struct spool_reader *reader; /* the writer's own; for notices */
     struct list touched;         /* messages with results that are not durable yet */
+    struct list plain;           /* likewise, where all of it is delivered and only the journal has
+                                  * the message: a removal there is enough */
+    bool is_light;               /* what is being written are the plain ones, to the journal */
     struct buf *log;             /* event lines that must be written before the commit */
     struct intake **notices;     /* bounces put into the current transaction */
     uint32_t notice_count, notice_capacity;
@@ -44,14 +48,24 @@ void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned 
  * errors   of the store: the transaction must be aborted; call again with the next one */
 MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
 
-/* The transaction is durable: forget what is written. done(ctx, message) is called for each message
- * that is no longer active and takes it over. Returns the number of dispatched
- * recipients whose results are now durable (the engine's duplicate bound). */
+/* The same for the plain ones alone, as removals in the journal's batch.
+ *
+ * errors  ERR_LIMIT when they do not fit: the batch must be aborted */
+MUST_USE int settle_write_journal(struct settle *s, struct spool_store *store);
+
+/* Whether no result waits to be written. */
+bool settle_is_idle(const struct settle *s);
+
+/* The transaction, or the journal's batch, is durable: forget what is written. done(ctx, message)
+ * is called for each message that is no longer active and takes it over. Returns the number of
+ * dispatched recipients whose results are now durable (the engine's duplicate bound). */
 uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx);
 
 /* The transaction failed: drop what only it needed. */
 void settle_failed(struct settle *s);
 
+void settle_init(struct settle *s, struct engine *engine, const struct config *config,
+                 struct spool_reader *reader, struct buf *log);
 /* Drop everything, at shutdown. */
 void settle_fini(struct settle *s);
 

@@ -17,6 +17,7 @@
 #ifndef ENGINE_SPOOL_ENV_H
 #define ENGINE_SPOOL_ENV_H
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "engine/spool_record.h"
 #include "engine/spool_store.h"
@@ -45,12 +46,24 @@ enum spool_table {
 #define SPOOL_META_IDS         "ids"
 #define SPOOL_META_BOUND       "duplicates"
 #define SPOOL_META_QUARANTINED "quarantined"
+#define SPOOL_META_JOURNAL     "journal" /* the generation that counts */
 
 struct spool_txn {
     struct spool_store *store;
     MDB_txn *txn;                           /* NULL between transactions */
     MDB_cursor *cursors[SPOOL_TABLE_COUNT]; /* opened at first use; end with the transaction */
     int error;                              /* first error of the storage; makes commit an abort */
+    uint64_t generation; /* of the journal that begins with this commit; 0: the old one goes on */
+};
+
+/* Writer only; see spool_journal.h. */
+struct spool_journal {
+    int fd;              /* -1: none */
+    uint64_t bytes;      /* size of the file */
+    uint64_t at;         /* where the next batch goes */
+    uint64_t generation; /* as it is in the tables */
+    struct buf batch;    /* frames not yet written */
+    bool is_spoiled;     /* a batch failed, and may be in the file all the same */
 };
 
 struct spool_store {
@@ -65,7 +78,8 @@ struct spool_store {
     MDB_dbi dbi[SPOOL_TABLE_COUNT];
 
     /* writer only */
-    struct spool_txn txn;     /* LMDB has one at a time */
+    struct spool_txn txn; /* LMDB has one at a time */
+    struct spool_journal journal;
     MDB_txn *stat_txn;        /* for figures, reset between uses */
     bool must_reopen;         /* a commit failed: nothing is written before a reopen */
     uint64_t committed_txnid; /* of the last commit that succeeded */

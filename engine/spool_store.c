@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/spool_env.h"
+#include "engine/spool_journal.h"
 #include "engine/spool_meta.h"
 #include "engine/spool_repair.h"
 #include "engine/spool_table.h"
@@ -21,7 +22,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define FORMAT_VERSION  1
+#define FORMAT_VERSION  2
+#define FORMAT_OLDEST   1 /* differs in that it has no journal */
 #define MAX_READERS     512
 #define TEXT_BYTES      256
 #define SPOOL_DATA_FILE "data.mdb" /* LMDB's name */
@@ -221,6 +223,9 @@ static int read_version(struct spool_txn *t, void *arg)
         /* New, or one damaged record: every record tells its own version as well. */
         *version = FORMAT_VERSION;
         r = spool_put_number(t, SPOOL_META_VERSION, FORMAT_VERSION);
+    } else if (r == 0 && *version == FORMAT_OLDEST) {
+        *version = FORMAT_VERSION; /* a program that knows no journal must not open it again */
+        r = spool_put_number(t, SPOOL_META_VERSION, FORMAT_VERSION);
     }
     return r;
 }
@@ -288,6 +293,9 @@ static int contents_open(struct spool_store *s, char *text)
         r = run_txn(s, clear_some, &is_clear);
     }
     if (r == 0) {
+        r = spool_journal_open(s);
+    }
+    if (r == 0) {
         r = run_txn(s, read_start, s);
     }
     if (r == 0) {
@@ -327,6 +335,7 @@ int spool_store_open(const struct spool_options *options, struct spool_store **r
     s->options.path = NULL;
     s->folder_fd = -1;
     s->lock_fd = -1;
+    s->journal.fd = -1;
     s->txn.store = s;
     list_init(&s->readers);
     int r = -pthread_mutex_init(&s->readers_lock, NULL);
@@ -366,6 +375,7 @@ void spool_store_close(struct spool_store *s)
     }
     assert(list_is_empty(&s->readers));
     env_close(s);
+    spool_journal_close(s);
     if (s->lock_fd >= 0) {
         (void)close(s->lock_fd); /* releases the lock; holds no data */
     }

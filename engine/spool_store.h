@@ -107,6 +107,7 @@ struct spool_options {
     uint64_t map_size; /* bytes of address space, 1 TiB by default */
     uint64_t reserve;  /* bytes of pages and disk that intake leaves free */
     uint64_t ballast;  /* bytes of the file that is given up when others fill the disk */
+    uint64_t journal;  /* bytes of the journal file; 0: none */
 };
 
 /* Opens or creates the spool, takes its lock, clears staging.
@@ -180,6 +181,13 @@ MUST_USE int spool_put_recipients(struct spool_txn *, uint64_t id, uint32_t batc
 MUST_USE int spool_put_message(struct spool_txn *, const struct spool_envelope *,
                                struct slice packed_recipients, struct slice body,
                                struct spool_position *ret_position);
+/* The same for a message that the journal holds; it keeps the place it has there. */
+MUST_USE int spool_put_journaled(struct spool_txn *, const struct spool_envelope *,
+                                 struct slice packed_recipients, struct slice body,
+                                 const struct spool_position *);
+/* Ends the journal's generation with this transaction, which must hold or have removed all that the
+ * journal holds: from the commit on the journal is empty. */
+MUST_USE int spool_absorb_journal(struct spool_txn *);
 /* A staged reception that will not be completed; nothing happens when it is not staged. */
 MUST_USE int spool_discard(struct spool_txn *, uint64_t id);
 /* Everything of the message, with its queue position; 0 also when some or all of it is gone. */
@@ -197,6 +205,25 @@ MUST_USE int spool_requeue(struct spool_txn *, const struct spool_position *from
                            const struct spool_position *to, const struct spool_retry *);
 /* Move every record of the message to quarantine, as found, and take it out of the queue. */
 MUST_USE int spool_quarantine(struct spool_txn *, const struct spool_position *);
+
+/* --- journal -----------------------------------------------------------------------------------
+ *
+ * One sync of one sequential write: cheap durability for what may be gone before the tables have to
+ * know it. What is in the journal is not in the tables, and its user keeps it in memory until a
+ * transaction takes it over; after a crash the next open does that. Thread: writer. */
+
+bool spool_journal_is_open(const struct spool_store *);
+/* A new message, whole, with inline body and recipients; its place in the queue is set.
+ * errors: ERR_LIMIT when it is too large or the journal has no room left: use a transaction */
+MUST_USE int spool_journal_message(struct spool_store *, const struct spool_envelope *,
+                                   struct slice packed_recipients, struct slice body,
+                                   struct spool_position *ret_position);
+/* Everything of a message that the journal holds. errors: ERR_LIMIT as above */
+MUST_USE int spool_journal_removal(struct spool_store *, const struct spool_position *);
+/* Durable when it returns 0. After an error nothing of the batch counts, but a crash may bring it
+ * back; the next thing to succeed must be a transaction that absorbs the journal. */
+MUST_USE int spool_journal_commit(struct spool_store *);
+void spool_journal_abort(struct spool_store *);
 
 /* --- readers -----------------------------------------------------------------------------------
  */

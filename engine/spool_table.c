@@ -3,6 +3,7 @@
 #include "engine/spool_table.h"
 
 #include "base/error.h"
+#include "engine/spool_journal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,6 +26,7 @@ int spool_begin(struct spool_store *s, struct spool_txn **ret)
     }
     memset(t->cursors, 0, sizeof(t->cursors));
     t->error = 0;
+    t->generation = 0;
     *ret = t;
     return 0;
 }
@@ -63,6 +65,9 @@ int spool_commit(struct spool_txn *t)
         return write_error(t->store, rc);
     }
     spool_note_commit(t->store);
+    if (t->generation != 0) {
+        spool_journal_restart(t->store, t->generation);
+    }
     return 0;
 }
 

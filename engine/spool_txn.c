@@ -100,9 +100,8 @@ static int unstage(struct spool_txn *t, uint64_t id)
     return spool_table_del(t, SPOOL_TABLE_STAGING, &key);
 }
 
-int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope,
-                      struct slice packed_recipients, struct slice body,
-                      struct spool_position *ret_position)
+static int put_records(struct spool_txn *t, const struct spool_envelope *envelope,
+                       struct slice packed_recipients, struct slice body)
 {
     struct spool_message m = {.envelope = *envelope};
     const uint64_t id = envelope->id;
@@ -139,8 +138,26 @@ int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope
         }
         spool_blob_encode(packed_recipients, &batch, at);
     }
-    r = spool_queue_incoming(t, id, ret_position);
-    return r == 0 ? unstage(t, id) : r;
+    return 0;
+}
+
+int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope,
+                      struct slice packed_recipients, struct slice body,
+                      struct spool_position *ret_position)
+{
+    int r = put_records(t, envelope, packed_recipients, body);
+    if (r == 0) {
+        r = spool_queue_incoming(t, envelope->id, ret_position);
+    }
+    return r == 0 ? unstage(t, envelope->id) : r;
+}
+
+int spool_put_journaled(struct spool_txn *t, const struct spool_envelope *envelope,
+                        struct slice packed_recipients, struct slice body,
+                        const struct spool_position *position)
+{
+    int r = put_records(t, envelope, packed_recipients, body);
+    return r == 0 ? queue_put(t, position) : r;
 }
 
 int spool_discard(struct spool_txn *t, uint64_t id)

@@ -1,6 +1,10 @@
 /* Order inside one batch: results (their event lines are written first), then receptions; one
  * commit; then answers. A reception is answered, activated and logged only when the commit that
- * holds it is durable. */
+ * holds it is durable.
+ *
+ * A commit goes to the journal when that can hold all of it: small receptions, and removals of
+ * messages that only the journal has. Every transaction takes over what the journal holds, so the
+ * journal is only ever ahead of the tables, and never beside them. */
 #include "engine/spool_writer.h"
 
 #include "base/clock.h"
@@ -13,11 +17,13 @@
 #include "engine/engine.h"
 #include "engine/event_log.h"
 #include "engine/intake.h"
+#include "engine/journaled.h"
 #include "engine/message.h"
 #include "engine/notice.h"
 #include "engine/result.h"
 #include "engine/settle.h"
 #include "engine/spool_store.h"
+#include "engine/upkeep.h"
 #include "engine/worker.h"
 
 #include <assert.h>
@@ -28,11 +34,15 @@
 enum {
     BATCH_LETTERS = 4096,
     BATCH_BYTES = 8 << 20,
-    ID_BLOCK = 1 << 20, /* ids reserved at a time: one small record a million messages */
 };
 static const usec_t retry_interval = 500 * USEC_PER_MSEC;
-/* Nobody waits for results alone: they stay this long for a reception whose commit carries them. */
-static const usec_t results_patience = 5 * USEC_PER_MSEC;
+/* Nobody waits for results alone: they stay this long for a reception whose commit carries them;
+ * and longer where they need a transaction, which would take over messages that the next moments
+ * deliver. */
+static const usec_t plain_patience = 5 * USEC_PER_MSEC;
+static const usec_t touched_patience = 20 * USEC_PER_MSEC;
+/* A journal that failed is left alone for so long. */
+static const usec_t journal_pause = 10 * USEC_PER_SEC;
 
 struct spool_writer {
     /* set at creation */
@@ -45,24 +55,22 @@ struct spool_writer {
     struct outbox to_activator;
     struct outbox *to_workers; /* [engine->worker_count] */
     struct settle settle;
+    struct journaled journaled;
     struct spool_reader *reader;
     struct buf log;        /* event lines not yet in the file */
     struct intake **parts; /* STAGE and STORE letters of the batch, in order */
     uint32_t part_count;
-    uint64_t *discards; /* staged receptions to forget; kept over a failure */
-    uint32_t discard_count, discard_capacity;
-    struct spool_position **damaged; /* likewise */
-    uint32_t damaged_count, damaged_capacity;
+    struct upkeep upkeep;
     size_t batch_bytes;
     bool has_more; /* the batch limit was hit */
     bool rotate;
     bool is_broken;
     usec_t retry_at;
-    uint64_t reserved_ids;  /* as committed */
-    uint64_t reserving_ids; /* in the transaction under way; 0: nothing */
-    usec_t synced;          /* monotonic: the event log, the last time */
-    usec_t space_seen;      /* monotonic: likewise */
-    usec_t results_due;     /* monotonic: results that wait must be written; 0: none wait */
+    usec_t synced;        /* monotonic: the event log, the last time */
+    usec_t space_seen;    /* monotonic: likewise */
+    usec_t plain_due;     /* monotonic: results that wait must be written; 0: none wait */
+    usec_t touched_due;   /* likewise, those that need a transaction */
+    usec_t journal_after; /* monotonic: not before, as it failed */
 };
 
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
@@ -73,41 +81,21 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     }
     w->engine = engine;
     buf_init(&w->log, 0);
-    list_init(&w->settle.touched);
-    w->settle.engine = engine;
-    w->settle.config = engine->config;
-    w->settle.log = &w->log;
+    journaled_init(&w->journaled);
     w->parts = calloc(BATCH_LETTERS, sizeof(struct intake *));
     int err = w->parts == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);
-        w->settle.reader = w->reader;
     }
+    settle_init(&w->settle, engine, engine->config, w->reader, &w->log);
 
-    /* The first commit: ids that no earlier run handed out, and the bound a crash is held to. */
-    uint64_t first = spool_store_first_id(engine->store);
-    w->reserved_ids = first + ID_BLOCK;
-    struct spool_txn *txn = NULL;
     if (err == 0) {
-        err = spool_begin(engine->store, &txn);
-    }
-    if (err == 0) {
-        err = spool_reserve_ids(txn, w->reserved_ids);
-        if (err == 0) {
-            err = spool_store_bound(txn, engine->duplicate_bound);
-        }
-        if (err == 0) {
-            err = spool_commit(txn);
-        } else {
-            spool_abort(txn);
-        }
+        err = upkeep_init(&w->upkeep, engine);
     }
     if (err != 0) {
         spool_writer_free(w);
         return err;
     }
-    atomic_store(&engine->next_id, first);
-    atomic_store(&engine->id_limit, w->reserved_ids);
     *ret = w;
     return 0;
 }
@@ -130,10 +118,13 @@ void spool_writer_free(struct spool_writer *w)
             result_free(letter.body);
         } else if (letter.kind == LETTER_DAMAGED) {
             free(letter.body);
+        } else if (letter.kind == LETTER_RETURNED) {
+            message_put(letter.body);
         }
     }
     mailbox_fini(&w->box);
     settle_fini(&w->settle);
+    journaled_fini(&w->journaled);
     spool_reader_free(w->reader);
     if (w->to_workers != NULL) {
         for (uint32_t i = 0; i < w->engine->worker_count; i++) {
@@ -141,11 +132,7 @@ void spool_writer_free(struct spool_writer *w)
         }
     }
     outbox_fini(&w->to_activator);
-    for (uint32_t i = 0; i < w->damaged_count; i++) {
-        free(w->damaged[i]);
-    }
-    free(w->damaged);
-    free(w->discards);
+    upkeep_fini(&w->upkeep);
     free(w->to_workers);
     free(w->parts);
     buf_fini(&w->log);
@@ -155,20 +142,15 @@ void spool_writer_free(struct spool_writer *w)
 /* --- taking letters ----------------------------------------------------------------------------
  */
 
-static bool grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes)
+/* The activator has no room for it. */
+static void take_back(struct spool_writer *w, struct message *m)
 {
-    void **items = array;
-    if (count < *capacity) {
-        return true;
+    if (list_is_linked(&m->journaled)) {
+        journaled_untell(&w->journaled, m);
+    } else {
+        outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
     }
-    uint32_t wanted = *capacity == 0 ? 64 : *capacity * 2;
-    void *grown = realloc(*items, wanted * item_bytes);
-    if (grown == NULL) {
-        return false;
-    }
-    *items = grown;
-    *capacity = wanted;
-    return true;
+    message_put(m);
 }
 
 static void take_letter(struct spool_writer *w, const struct letter *letter)
@@ -183,10 +165,7 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         break;
     }
     case LETTER_DISCARD:
-        /* Not kept when memory is short: staging is cleared at the next start anyway. */
-        if (grow(&w->discards, w->discard_count, &w->discard_capacity, sizeof(*w->discards))) {
-            w->discards[w->discard_count++] = letter->number;
-        }
+        upkeep_discard(&w->upkeep, letter->number);
         break;
     case LETTER_RESULT:
         settle_collect(&w->settle, letter->body);
@@ -196,13 +175,10 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
                      (unsigned)(letter->number >> 32));
         break;
     case LETTER_DAMAGED:
-        if (grow(&w->damaged, w->damaged_count, &w->damaged_capacity, sizeof(*w->damaged))) {
-            w->damaged[w->damaged_count++] = letter->body;
-        } else {
-            struct spool_position *position = letter->body;
-            outbox_put(&w->to_activator, LETTER_SETTLED, NULL, position->id); /* found again */
-            free(position);
-        }
+        upkeep_quarantine(&w->upkeep, letter->body, &w->to_activator);
+        break;
+    case LETTER_RETURNED:
+        take_back(w, letter->body);
         break;
     case LETTER_ROTATE:
         w->rotate = true;
@@ -230,84 +206,6 @@ static bool take_batch(struct spool_writer *w)
 /* --- writing -----------------------------------------------------------------------------------
  */
 
-static int put_part(struct spool_txn *txn, struct intake *in)
-{
-    uint64_t id = in->envelope.id;
-    int err = 0;
-    if (!in->is_last) {
-        if (!in->is_staged) {
-            err = spool_stage(txn, id);
-        }
-        if (err == 0 && in->puts_recipients) {
-            err = spool_put_recipients(txn, id, in->batch, buf_slice(&in->packed));
-        }
-        if (err == 0 && in->puts_body) {
-            err = spool_put_chunk(txn, id, in->chunk, buf_slice(&in->body));
-        }
-        return err;
-    }
-    struct slice packed = buf_slice(&in->packed);
-    struct slice body = buf_slice(&in->body);
-    if (in->batch > 0 && packed.len > 0) {
-        err = spool_put_recipients(txn, id, in->batch, packed);
-    }
-    if (in->batch > 0) {
-        packed = SLICE("");
-    }
-    if (err == 0 && (in->chunk > 0 || body.len > SPOOL_INLINE_BODY_BYTES)) {
-        if (body.len > 0) {
-            err = spool_put_chunk(txn, id, in->chunk, body);
-        }
-        in->envelope.chunk_count = in->chunk + (body.len > 0 ? 1 : 0);
-        body = SLICE("");
-    }
-    if (err == 0) {
-        err = spool_put_message(txn, &in->envelope, packed, body, &in->position);
-    }
-    return err;
-}
-
-static bool needs_ids(const struct spool_writer *w)
-{
-    return atomic_load_explicit(&w->engine->next_id, memory_order_relaxed) + ID_BLOCK / 2 >
-           w->reserved_ids;
-}
-
-static int put_housekeeping(struct spool_writer *w, struct spool_txn *txn)
-{
-    int err = 0;
-    for (uint32_t i = 0; err == 0 && i < w->discard_count; i++) {
-        err = spool_discard(txn, w->discards[i]);
-    }
-    for (uint32_t i = 0; err == 0 && i < w->damaged_count; i++) {
-        err = spool_quarantine(txn, w->damaged[i]);
-    }
-    w->reserving_ids = 0;
-    if (err == 0 && needs_ids(w)) {
-        uint64_t next = atomic_load_explicit(&w->engine->next_id, memory_order_relaxed);
-        w->reserving_ids = next + ID_BLOCK;
-        err = spool_reserve_ids(txn, w->reserving_ids);
-    }
-    return err;
-}
-
-static void housekeeping_committed(struct spool_writer *w)
-{
-    if (w->reserving_ids != 0) {
-        w->reserved_ids = w->reserving_ids;
-        atomic_store_explicit(&w->engine->id_limit, w->reserved_ids, memory_order_release);
-    }
-    for (uint32_t i = 0; i < w->damaged_count; i++) {
-        char id[MESSAGE_ID_TEXT];
-        message_id_format(w->damaged[i]->id, id);
-        log_error("spool: message %s is damaged; its records are in quarantine", id);
-        outbox_put(&w->to_activator, LETTER_SETTLED, NULL, w->damaged[i]->id);
-        free(w->damaged[i]);
-    }
-    w->damaged_count = 0;
-    w->discard_count = 0;
-}
-
 /* The event lines of results must be in the file before the commit that acts on them. */
 static int write_log(struct spool_writer *w)
 {
@@ -331,13 +229,19 @@ static int write_batch(struct spool_writer *w)
     if (err != 0) {
         return err;
     }
-    err = settle_write(&w->settle, txn, now);
+    err = journaled_put(&w->journaled, txn);
     if (err == 0) {
-        err = put_housekeeping(w, txn);
+        err = spool_absorb_journal(txn);
+    }
+    if (err == 0) {
+        err = settle_write(&w->settle, txn, now);
+    }
+    if (err == 0) {
+        err = upkeep_put(&w->upkeep, txn);
     }
     for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
         struct intake *in = w->parts[i];
-        in->error = put_part(txn, in);
+        in->error = intake_put(in, txn);
         /* What concerns this one alone is its answer; anything else fails them all. */
         err = in->error == ERR_LIMIT || in->error == -EEXIST || in->error == ERR_MISSING ||
                       in->error == ERR_CORRUPT
@@ -354,40 +258,91 @@ static int write_batch(struct spool_writer *w)
     return spool_commit(txn);
 }
 
+/* One batch of the journal with the receptions and the plain results that wait. */
+static int write_journal(struct spool_writer *w)
+{
+    struct spool_store *store = w->engine->store;
+    int err = settle_write_journal(&w->settle, store);
+    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
+        err = intake_put_journal(w->parts[i], store);
+    }
+    if (err == 0) {
+        err = write_log(w);
+    }
+    if (err != 0) {
+        spool_journal_abort(store);
+        return err;
+    }
+    return spool_journal_commit(store);
+}
+
 /* --- after the commit --------------------------------------------------------------------------
  */
 
 static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
+    journaled_drop(&w->journaled, m);
     outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
 
-/* A committed message goes to the reader, which decides whether it becomes active at once. */
+static bool has_backlog(const struct spool_writer *w)
+{
+    return atomic_load_explicit(&w->engine->has_backlog, memory_order_relaxed);
+}
+
+/* A message in the tables goes to the activator, which decides whether it becomes active at once.
+ */
 static void announce(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
-    in->message = NULL;
-    if (m == NULL) {
+    if (m == NULL || has_backlog(w)) {
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;
     }
+    in->message = NULL;
     m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
     m->position = in->position;
     outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
 }
 
+/* One in the journal does so likewise. When others are in front of it (in the spool, or in the
+ * journal without being told) it waits for the tables, as the activator takes mail in order. */
+static void announce_journaled(struct spool_writer *w, struct intake *in)
+{
+    struct message *m = in->message;
+    bool is_told = !has_backlog(w) && w->journaled.untold == 0;
+    journaled_add(&w->journaled, in, is_told, clock_mono());
+    if (is_told) {
+        outbox_put(&w->to_activator, LETTER_ARRIVED, m, m->position.time);
+    }
+}
+
+static void announce_absorbed(void *ctx, uint64_t position)
+{
+    struct spool_writer *w = ctx;
+    outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, position);
+}
+
+static void give_memory_back(struct spool_writer *w, const struct intake *in)
+{
+    atomic_fetch_sub_explicit(&w->engine->intake_bytes, in->body.len + in->packed.len,
+                              memory_order_relaxed);
+}
+
 static void answer(struct spool_writer *w, struct intake *in, int err)
 {
     in->error = err;
-    atomic_fetch_sub_explicit(&w->engine->intake_bytes, in->body.len + in->packed.len,
-                              memory_order_relaxed);
     outbox_put(&w->to_workers[in->worker], in->is_last ? LETTER_STORED : LETTER_STAGED, in, 0);
 }
 
-static void batch_committed(struct spool_writer *w)
+static void batch_committed(struct spool_writer *w, bool is_journal)
 {
     usec_t now = clock_wall();
+    uint64_t durable = settle_committed(&w->settle, message_done, w);
+    if (!is_journal) {
+        journaled_absorbed(&w->journaled, announce_absorbed, w);
+    }
     for (uint32_t i = 0; i < w->settle.notice_count; i++) {
         struct intake *in = w->settle.notices[i];
         notice_log_reception(&w->log, in, now);
@@ -406,20 +361,26 @@ static void batch_committed(struct spool_writer *w)
     }
     for (uint32_t i = 0; i < w->part_count; i++) {
         struct intake *in = w->parts[i];
-        if (in->is_last && in->error == 0) {
+        give_memory_back(w, in);
+        if (is_journal) {
+            announce_journaled(w, in);
+        } else if (in->is_last && in->error == 0) {
             announce(w, in);
         }
         answer(w, in, in->error);
     }
     w->part_count = 0;
     w->batch_bytes = 0;
-    engine_durable(w->engine, settle_committed(&w->settle, message_done, w));
-    housekeeping_committed(w);
+    engine_durable(w->engine, durable);
+    if (!is_journal) {
+        upkeep_committed(&w->upkeep, &w->to_activator);
+    }
 }
 
 static void refuse_parts(struct spool_writer *w, int err)
 {
     for (uint32_t i = 0; i < w->part_count; i++) {
+        give_memory_back(w, w->parts[i]);
         answer(w, w->parts[i], err);
     }
     w->part_count = 0;
@@ -469,7 +430,7 @@ static void try_again(struct spool_writer *w)
         settle_failed(&w->settle);
         return;
     }
-    batch_committed(w);
+    batch_committed(w, false);
     w->is_broken = false;
     engine_gate_clear(w->engine, ENGINE_GATE_BROKEN);
     log_info("spool: works again");
@@ -514,24 +475,70 @@ static void sync_log(struct spool_writer *w)
     }
 }
 
-/* Whether this pass commits. Results alone wait a moment, unless so many are undurable that
- * dispatch would soon stop. */
-static bool must_write(struct spool_writer *w)
+static bool journal_takes(const struct spool_writer *w, usec_t now)
 {
-    if (w->part_count > 0 || w->discard_count > 0 || w->damaged_count > 0 || needs_ids(w)) {
-        return true;
-    }
-    if (list_is_empty(&w->settle.touched)) {
-        w->results_due = 0;
+    if (!spool_journal_is_open(w->engine->store) || now < w->journal_after ||
+        upkeep_is_due(&w->upkeep)) {
         return false;
     }
-    usec_t now = clock_mono();
-    if (w->results_due == 0) {
-        w->results_due = now + results_patience;
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        if (!intake_fits_journal(w->parts[i])) {
+            return false;
+        }
     }
-    return now >= w->results_due || atomic_load(&w->is_stopping) ||
-           atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
-               w->engine->dispatch_limit / 2;
+    return true;
+}
+
+/* When results in a list that have no company must be written; 0: there are none. */
+static usec_t results_due(const struct list *results, usec_t due, usec_t now, usec_t patience)
+{
+    return list_is_empty(results) ? 0 : due != 0 ? due : now + patience;
+}
+
+enum commit { COMMIT_NOTHING, COMMIT_JOURNAL, COMMIT_TABLES };
+
+/* What this pass commits. Results alone wait a moment, unless so many are undurable that dispatch
+ * would soon stop. */
+static enum commit next_commit(struct spool_writer *w)
+{
+    usec_t now = clock_mono();
+    bool is_stopping = atomic_load(&w->is_stopping);
+    bool is_urgent =
+        is_stopping || atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
+                           w->engine->dispatch_limit / 2;
+    w->plain_due = results_due(&w->settle.plain, w->plain_due, now, plain_patience);
+    w->touched_due =
+        results_due(&w->settle.touched, w->touched_due, now,
+                    spool_journal_is_open(w->engine->store) ? touched_patience : plain_patience);
+    bool has_parts = w->part_count > 0 || upkeep_is_due(&w->upkeep);
+    bool has_plain = w->plain_due != 0 && (is_urgent || now >= w->plain_due);
+    bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
+    usec_t absorb = journaled_due(&w->journaled);
+    if (has_touched || (absorb != USEC_NEVER && (is_stopping || now >= absorb))) {
+        return COMMIT_TABLES;
+    }
+    if (!has_parts && !has_plain) {
+        return COMMIT_NOTHING;
+    }
+    return journal_takes(w, now) ? COMMIT_JOURNAL : COMMIT_TABLES;
+}
+
+/* What the journal does not take, for want of room or because it fails, the tables may. */
+static int commit(struct spool_writer *w, enum commit *kind)
+{
+    if (*kind == COMMIT_JOURNAL) {
+        int err = write_journal(w);
+        if (err == 0) {
+            return 0;
+        }
+        if (err != ERR_LIMIT) {
+            log_warning("spool: the journal cannot be written: %s; the tables are used meanwhile",
+                        err_str(err));
+            w->journal_after = clock_mono() + journal_pause;
+        }
+        *kind = COMMIT_TABLES;
+    }
+    return write_batch(w);
 }
 
 static void pass(struct spool_writer *w)
@@ -542,13 +549,13 @@ static void pass(struct spool_writer *w)
             log_error("event log: cannot reopen the file; the old one stays in use");
         }
     }
+    enum commit kind = w->is_broken ? COMMIT_NOTHING : next_commit(w);
     if (w->is_broken) {
         try_again(w);
-    } else if (must_write(w)) {
-        int err = write_batch(w);
-        w->results_due = 0;
+    } else if (kind != COMMIT_NOTHING) {
+        int err = commit(w, &kind);
         if (err == 0) {
-            batch_committed(w);
+            batch_committed(w, kind == COMMIT_JOURNAL);
         } else {
             batch_failed(w, err);
         }
@@ -574,6 +581,11 @@ static bool has_waiting_letters(const struct spool_writer *w)
     return false;
 }
 
+static usec_t earlier(usec_t a, usec_t b)
+{
+    return a < b ? a : b;
+}
+
 static void nap(struct spool_writer *w)
 {
     usec_t deadline = USEC_NEVER;
@@ -586,8 +598,10 @@ static void nap(struct spool_writer *w)
         w->synced + USEC_PER_SEC < deadline) {
         deadline = w->synced + USEC_PER_SEC;
     }
-    if (w->results_due != 0 && w->results_due < deadline) {
-        deadline = w->results_due;
+    if (!w->is_broken) {
+        deadline = earlier(deadline, w->plain_due == 0 ? USEC_NEVER : w->plain_due);
+        deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
+        deadline = earlier(deadline, journaled_due(&w->journaled));
     }
     if (has_waiting_letters(w)) {
         deadline = clock_mono() + USEC_PER_MSEC;
@@ -612,11 +626,12 @@ static void run(void *arg)
         if (took || w->has_more) {
             continue;
         }
-        if (is_stopping && list_is_empty(&w->settle.touched)) {
+        if (is_stopping && settle_is_idle(&w->settle) && list_is_empty(&w->journaled.messages)) {
             return;
         }
         if (is_stopping && w->is_broken) {
-            /* A broken spool keeps its results in memory; what they say is then repeated. */
+            /* A broken spool keeps its results in memory; what they say is then repeated. The next
+             * start takes over what the journal holds. */
             return;
         }
         nap(w);

@@ -9,6 +9,10 @@
  * transaction is then repeated until it succeeds. verify accepts the transactions that were
  * acknowledged, and the next one as well when it was in progress at the end.
  *
+ * Most of them are batches of the journal, the others transactions that take over what it holds. A
+ * batch that failed may come back after a crash until a transaction has ended the journal's
+ * generation; "fail" is said then. "absorb 5" says that one did so before number 5.
+ *
  * resume checks that what is there is DONE transactions or one more, says "right N", and writes "ok
  * N" to standard output after each further commit. HISTORY lists, one a line, the numbers N of all
  * earlier resumptions: receptions that were not complete are gone after each.
@@ -26,6 +30,8 @@
 
 #define SEED     7
 #define ATTEMPTS 50
+#define NUMBERS  1000        /* most transactions of a run */
+#define JOURNAL  (128 << 10) /* never full: see is_batch and change */
 
 static struct spool_store *store;
 static struct spool_reader *reader;
@@ -46,7 +52,8 @@ static void note(const char *what, int number)
 static void spool_up(const char *folder)
 {
     char text[256];
-    struct spool_options options = {.path = folder, .map_size = 64 << 20, .ballast = 1 << 16};
+    struct spool_options options = {
+        .path = folder, .map_size = 64 << 20, .ballast = 1 << 16, .journal = JOURNAL};
     int rc = spool_store_open(&options, &store, text);
     if (rc == 0) {
         rc = spool_reader_new(store, &reader);
@@ -63,7 +70,7 @@ static void spool_down(void)
     spool_store_close(store);
 }
 
-/* true when the spool says what the model says */
+/* true when the tables say what the model says, all of which they must hold */
 static bool equals(struct model *m, struct buf *got)
 {
     struct buf want;
@@ -98,25 +105,108 @@ static void expect(struct model *m, const char *when, int number)
     buf_fini(&got);
 }
 
-/* t NULL: in the model only */
-static int change(struct model *m, struct spool_txn *t)
+static bool is_batch(int number)
+{
+    return number % 3 != 0;
+}
+
+/* t and journal NULL: in the model only */
+static int change(struct model *m, int number, struct spool_txn *t, struct spool_store *journal)
 {
     uint64_t steps = 1 + model_random(m, 4);
-    int rc = 0;
+    int rc = is_batch(number) ? 0 : model_absorb(m, t);
     for (uint64_t i = 0; rc == 0 && i < steps; i++) {
-        rc = model_step(m, t);
+        rc = is_batch(number) ? model_journal_step(m, journal) : model_step(m, t);
     }
     return rc;
 }
 
-static int transaction(struct model *m, int number)
+/* The model alone, one number further. */
+static void pass_over(struct model *m, int number)
+{
+    int rc = change(m, number, NULL, NULL);
+    if (rc != 0) {
+        abort(); /* nothing can fail without a spool */
+    }
+}
+
+static void model_absorb_alone(struct model *m)
+{
+    int rc = model_absorb(m, NULL);
+    if (rc != 0) {
+        abort(); /* as above */
+    }
+}
+
+/* Take what the journal holds into the tables; nothing else changes. */
+static int absorb(struct model *m)
 {
     struct spool_txn *t;
     int rc = spool_begin(store, &t);
     if (rc != 0) {
         return rc;
     }
-    rc = change(m, t);
+    static struct model after;
+    model_copy(&after, m);
+    rc = model_absorb(&after, t);
+    if (rc != 0) {
+        spool_abort(t);
+    } else {
+        rc = spool_commit(t);
+    }
+    if (rc != 0) {
+        model_fini(&after);
+        return rc;
+    }
+    model_fini(m);
+    *m = after;
+    return 0;
+}
+
+/* The same steps where the journal could not be made. */
+static int batch_by_tables(struct model *m, int number)
+{
+    struct spool_txn *t;
+    int rc = spool_begin(store, &t);
+    if (rc != 0) {
+        return rc;
+    }
+    pass_over(m, number);
+    rc = model_absorb(m, t);
+    if (rc != 0) {
+        spool_abort(t);
+        return rc;
+    }
+    note("try", number);
+    note("absorb", number + 1);
+    return spool_commit(t);
+}
+
+static int batch(struct model *m, int number)
+{
+    if (!spool_journal_is_open(store)) {
+        return batch_by_tables(m, number);
+    }
+    int rc = change(m, number, NULL, store);
+    if (rc != 0) {
+        spool_journal_abort(store);
+        return rc;
+    }
+    note("try", number);
+    return spool_journal_commit(store);
+}
+
+static int transaction(struct model *m, int number)
+{
+    struct spool_txn *t;
+    if (is_batch(number)) {
+        return batch(m, number);
+    }
+    int rc = spool_begin(store, &t);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = change(m, number, t, NULL);
     if (rc != 0) {
         spool_abort(t);
         return rc;
@@ -128,7 +218,10 @@ static int transaction(struct model *m, int number)
 static void recover(struct model *m, int number, int rc)
 {
     for (int i = 0; i < ATTEMPTS; i++) {
-        if (spool_store_reopen(store, NULL, NULL) == 0) {
+        bool is_open =
+            !spool_store_must_reopen(store) || spool_store_reopen(store, NULL, NULL) == 0;
+        if (is_open && absorb(m) == 0) {
+            note("absorb", number);
             expect(m, "after a failed commit", number);
             return;
         }
@@ -148,8 +241,8 @@ static int run(const char *folder, int transactions)
     for (int number = 1; number <= transactions;) {
         model_copy(&before, &m);
         int rc = transaction(&m, number);
-        note(rc == 0 ? "ok" : "fail", number);
         if (rc == 0) {
+            note("ok", number);
             model_fini(&before);
             number++;
             continue;
@@ -160,15 +253,17 @@ static int run(const char *folder, int transactions)
             return 4;
         }
         recover(&m, number, rc);
+        note("fail", number);
     }
-    expect(&m, "end", transactions);
+    recover(&m, transactions, 0);
     model_fini(&m);
     spool_down();
     return 0;
 }
 
-/* Numbers of the last acknowledged transaction and of one in progress (or 0). */
-static void read_ledger(const char *path, int *ret_done, int *ret_open)
+/* Numbers of the last acknowledged transaction and of one in progress (or 0), and before which of
+ * them the tables took over what the journal held. */
+static void read_ledger(const char *path, int *ret_done, int *ret_open, bool absorbs[NUMBERS])
 {
     FILE *f = fopen(path, "r");
     char what[16];
@@ -176,6 +271,10 @@ static void read_ledger(const char *path, int *ret_done, int *ret_open)
     *ret_done = 0;
     *ret_open = 0;
     while (f != NULL && fscanf(f, "%15s %d", what, &number) == 2) {
+        if (strcmp(what, "absorb") == 0) {
+            absorbs[number % NUMBERS] = true;
+            continue;
+        }
         *ret_open = strcmp(what, "try") == 0 ? number : 0;
         if (strcmp(what, "ok") == 0) {
             *ret_done = number;
@@ -216,16 +315,23 @@ static int verify(const char *folder, const char *ledger_path)
     struct buf got;
     int done;
     int in_progress;
-    read_ledger(ledger_path, &done, &in_progress);
+    static bool absorbs[NUMBERS];
+    read_ledger(ledger_path, &done, &in_progress, absorbs);
     model_init(&m, SEED);
-    for (int i = 0; i < done; i++) {
-        (void)change(&m, NULL); /* cannot fail without a spool */
+    for (int number = 1; number <= done; number++) {
+        if (absorbs[number % NUMBERS]) {
+            model_absorb_alone(&m);
+        }
+        pass_over(&m, number);
+    }
+    if (absorbs[(done + 1) % NUMBERS]) {
+        model_absorb_alone(&m);
     }
     spool_up(folder);
     buf_init(&got, 0);
     bool is_right = equals(&m, &got);
     if (!is_right && in_progress == done + 1) {
-        (void)change(&m, NULL); /* as above */
+        pass_over(&m, in_progress);
         is_right = equals(&m, &got);
     }
     if (!is_right) {
@@ -247,7 +353,7 @@ static void replay(struct model *m, int from, int to, const int *restarts, int c
                 model_restart(m);
             }
         }
-        (void)change(m, NULL); /* cannot fail without a spool */
+        pass_over(m, number + 1);
     }
 }
 

@@ -147,15 +147,9 @@ static int put_batches(struct spool_txn *t, const struct model_message *message)
     return r;
 }
 
-static int finish(struct model *m, struct spool_txn *t, struct model_message *message)
+static struct spool_envelope envelope(const struct model_message *message)
 {
-    message->is_staged = false;
-    message->class = SPOOL_INCOMING;
-    message->order = m->next_order++;
-    if (t == NULL) {
-        return 0;
-    }
-    struct spool_envelope e = {
+    return (struct spool_envelope){
         .id = message->id,
         .created = (usec_t)message->seed,
         .size_bytes = message->body_bytes,
@@ -169,6 +163,13 @@ static int finish(struct model *m, struct spool_txn *t, struct model_message *me
         .protocol = SLICE("ESMTP"),
         .auth_user = SLICE(""),
     };
+}
+
+/* Into the tables, at its place if it is known; or into the journal's batch. */
+static int store_message(struct spool_txn *t, struct spool_store *journal,
+                         struct model_message *message)
+{
+    struct spool_envelope e = envelope(message);
     struct buf body;
     struct buf packed;
     buf_init(&body, 0);
@@ -177,12 +178,23 @@ static int finish(struct model *m, struct spool_txn *t, struct model_message *me
     if (message->recipients <= SPOOL_BATCH_RECIPIENTS) {
         fill_packed(&packed, message, 0, message->recipients);
     }
-    int r =
-        spool_put_message(t, &e, buf_slice(&packed),
-                          e.chunk_count == 0 ? buf_slice(&body) : SLICE(""), &message->position);
+    struct slice inlined = e.chunk_count == 0 ? buf_slice(&body) : SLICE("");
+    struct slice list = buf_slice(&packed);
+    int r = journal != NULL ? spool_journal_message(journal, &e, list, inlined, &message->position)
+            : message->is_journaled && message->position.id != 0
+                ? spool_put_journaled(t, &e, list, inlined, &message->position)
+                : spool_put_message(t, &e, list, inlined, &message->position);
     buf_fini(&body);
     buf_fini(&packed);
     return r;
+}
+
+static int finish(struct model *m, struct spool_txn *t, struct model_message *message)
+{
+    message->is_staged = false;
+    message->class = SPOOL_INCOMING;
+    message->order = m->next_order++;
+    return t == NULL ? 0 : store_message(t, NULL, message);
 }
 
 static int step_receive(struct model *m, struct spool_txn *t)
@@ -323,8 +335,53 @@ int model_step(struct model *m, struct spool_txn *t)
     return step_remove(m, t);
 }
 
+int model_journal_step(struct model *m, struct spool_store *store)
+{
+    static const uint32_t bodies[] = {0, 1, 700, 1990, 4096, 9000};
+    uint32_t journaled[MODEL_MESSAGES];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (m->messages[i].is_journaled) {
+            journaled[count++] = i;
+        }
+    }
+    if (count > 0 && model_random(m, 2) == 0) {
+        struct model_message *message = &m->messages[journaled[model_random(m, count)]];
+        int r = store == NULL ? 0 : spool_journal_removal(store, &message->position);
+        drop(m, message);
+        return r;
+    }
+    if (m->count == MODEL_MESSAGES) {
+        return 0;
+    }
+    struct model_message *message = &m->messages[m->count++];
+    *message = (struct model_message){.id = m->next_id++, .is_journaled = true};
+    message->seed = model_random(m, 1u << 30);
+    message->body_bytes = bodies[model_random(m, sizeof(bodies) / sizeof(bodies[0]))];
+    message->recipients = 1 + (uint32_t)model_random(m, 3);
+    message->class = SPOOL_INCOMING;
+    message->order = m->next_order++;
+    return store == NULL ? 0 : store_message(NULL, store, message);
+}
+
+int model_absorb(struct model *m, struct spool_txn *t)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        struct model_message *message = &m->messages[i];
+        int r = t != NULL && message->is_journaled ? store_message(t, NULL, message) : 0;
+        if (r != 0) {
+            return r;
+        }
+        message->is_journaled = false;
+    }
+    return t == NULL ? 0 : spool_absorb_journal(t);
+}
+
 void model_restart(struct model *m)
 {
+    for (uint32_t i = 0; i < m->count; i++) {
+        m->messages[i].is_journaled = false;
+    }
     for (uint32_t i = 0; i < m->count;) {
         if (m->messages[i].is_staged) {
             drop(m, &m->messages[i]);
@@ -386,19 +443,7 @@ static void model_text_message(const struct model_message *m, struct buf *out)
     buf_init(&packed, 0);
     fill_body(&body, m);
     fill_packed(&packed, m, 0, m->recipients);
-    struct spool_envelope e = {
-        .id = m->id,
-        .created = (usec_t)m->seed,
-        .size_bytes = m->body_bytes,
-        .recipient_count = m->recipients,
-        .chunk_count = chunk_count(m),
-        .flags = m->seed % 2 == 0 ? SPOOL_FLAG_8BIT : 0,
-        .warn_at = (usec_t)m->seed + 1,
-        .sender = m->seed % 5 == 0 ? SLICE("") : SLICE("sender@example.com"),
-        .peer_name = SLICE("client.example"),
-        .peer_address = SLICE("192.0.2.1"),
-        .protocol = SLICE("ESMTP"),
-    };
+    struct spool_envelope e = envelope(m);
     text_message(out, m->class, m->class == SPOOL_INCOMING ? 0 : m->order, &e,
                  hash_checksum(body.data, body.len), hash_checksum(packed.data, packed.len));
     buf_fini(&body);

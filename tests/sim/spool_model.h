@@ -17,6 +17,7 @@ struct model_message {
     uint32_t body_bytes;
     uint32_t recipients;
     bool is_staged;      /* a reception that is not committed: not part of the text */
+    bool is_journaled;   /* in the journal alone, until model_absorb */
     uint32_t chunks_put; /* of a staged reception */
     enum spool_class class;
     uint64_t order; /* within the class: number of the put, or the due time */
@@ -42,12 +43,17 @@ uint64_t model_random(struct model *m, uint64_t below);
 
 /* One random operation, in the model and, when t is not NULL, in the spool. errors: the spool's */
 MUST_USE int model_step(struct model *m, struct spool_txn *t);
-/* What a start does: staged receptions are gone. */
+/* The same for the journal: a small message, or the removal of one that is there; the batch is the
+ * caller's to commit. Whatever it returns, the model has taken the step. errors: the spool's */
+MUST_USE int model_journal_step(struct model *m, struct spool_store *store);
+/* The tables take over what the journal holds. t NULL: in the model only. errors: the spool's */
+MUST_USE int model_absorb(struct model *m, struct spool_txn *t);
+/* What a start does: staged receptions are gone, journaled ones in the tables. */
 void model_restart(struct model *m);
 /* The positions of the messages as the real spool has them. */
 void model_learn_positions(struct model *m, struct spool_reader *r);
 
-/* Everything of the model, and of a spool, as text. */
+/* Everything of the model, and of a spool's tables, as text. */
 void model_text(const struct model *m, struct buf *out);
 void spool_text(struct spool_reader *r, struct buf *out);
 

@@ -45,8 +45,7 @@ static int set_up(void **state)
                              .bounce_queue_lifetime = 500 * USEC_PER_SEC,
                              .bounce_size_limit = 1000};
     buf_init(&lines, 0);
-    settle = (struct settle){.config = &config, .engine = engine, .reader = reader, .log = &lines};
-    list_init(&settle.touched);
+    settle_init(&settle, engine, &config, reader, &lines);
     settled = NULL;
     return 0;
 }

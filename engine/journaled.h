@@ -1,0 +1,50 @@
+/* Messages that are durable in the journal alone: received moments ago, most of them delivered
+ * before the tables have to know them. Each is held by a reference and keeps its content in memory.
+ *
+ * Owner: the spool writer. A message leaves by its removal (journaled_drop) or when a transaction
+ * has taken all of them over (journaled_absorbed). */
+#ifndef ENGINE_JOURNALED_H
+#define ENGINE_JOURNALED_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct intake;
+struct message;
+struct spool_txn;
+
+struct journaled {
+    struct list messages; /* in the order of their places in the queue */
+    size_t bytes;         /* of their contents */
+    usec_t since;         /* monotonic: when the list ceased to be empty */
+    uint32_t untold;      /* of them, those that the activator does not have */
+};
+
+void journaled_init(struct journaled *j);
+/* Lets go of all of them, at shutdown. */
+void journaled_fini(struct journaled *j);
+
+/* A committed reception; takes over in->message's reference and the bytes of in->body.
+ *
+ * is_told  the activator gets the message as well (with a reference of its own) */
+void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t now);
+/* The activator gave it back: it must be told again once the tables have it. */
+void journaled_untell(struct journaled *j, struct message *m);
+/* The message's removal is durable. Nothing happens to one that is not among them. */
+void journaled_drop(struct journaled *j, struct message *m);
+
+/* When the tables must take them over (monotonic), USEC_NEVER when there are none. */
+usec_t journaled_due(const struct journaled *j);
+
+/* Put all of them into a transaction, but those whose removal it holds. errors: of the store */
+MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn);
+/* That transaction is durable: their contents go when nobody reads them any more. tell(ctx,
+ * position) is called once, with the newest one that the activator does not have. */
+void journaled_absorbed(struct journaled *j, void (*tell)(void *ctx, uint64_t position), void *ctx);
+
+#endif

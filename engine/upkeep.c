@@ -1,0 +1,127 @@
+#include "engine/upkeep.h"
+
+#include "base/log.h"
+#include "engine/engine.h"
+#include "engine/mailbox.h"
+#include "engine/message.h"
+#include "engine/spool_store.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { ID_BLOCK = 1 << 20 }; /* ids reserved at a time: one small record a million messages */
+
+static bool grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes)
+{
+    void **items = array;
+    if (count < *capacity) {
+        return true;
+    }
+    uint32_t wanted = *capacity == 0 ? 64 : *capacity * 2;
+    void *grown = realloc(*items, wanted * item_bytes);
+    if (grown == NULL) {
+        return false;
+    }
+    *items = grown;
+    *capacity = wanted;
+    return true;
+}
+
+int upkeep_init(struct upkeep *u, struct engine *engine)
+{
+    uint64_t first = spool_store_first_id(engine->store);
+    struct spool_txn *txn = NULL;
+    *u = (struct upkeep){.engine = engine, .reserved_ids = first + ID_BLOCK};
+    int err = spool_begin(engine->store, &txn);
+    if (err != 0) {
+        return err;
+    }
+    err = spool_reserve_ids(txn, u->reserved_ids);
+    if (err == 0) {
+        err = spool_store_bound(txn, engine->duplicate_bound);
+    }
+    if (err != 0) {
+        spool_abort(txn);
+        return err;
+    }
+    err = spool_commit(txn);
+    if (err == 0) {
+        atomic_store(&engine->next_id, first);
+        atomic_store(&engine->id_limit, u->reserved_ids);
+    }
+    return err;
+}
+
+void upkeep_fini(struct upkeep *u)
+{
+    for (uint32_t i = 0; i < u->damaged_count; i++) {
+        free(u->damaged[i]);
+    }
+    free(u->damaged);
+    free(u->discards);
+}
+
+void upkeep_discard(struct upkeep *u, uint64_t id)
+{
+    /* Not kept when memory is short: staging is cleared at the next start anyway. */
+    if (grow(&u->discards, u->discard_count, &u->discard_capacity, sizeof(*u->discards))) {
+        u->discards[u->discard_count++] = id;
+    }
+}
+
+void upkeep_quarantine(struct upkeep *u, struct spool_position *position,
+                       struct outbox *to_activator)
+{
+    if (grow(&u->damaged, u->damaged_count, &u->damaged_capacity, sizeof(*u->damaged))) {
+        u->damaged[u->damaged_count++] = position;
+    } else {
+        outbox_put(to_activator, LETTER_SETTLED, NULL, position->id); /* found again */
+        free(position);
+    }
+}
+
+static bool needs_ids(const struct upkeep *u)
+{
+    return atomic_load_explicit(&u->engine->next_id, memory_order_relaxed) + ID_BLOCK / 2 >
+           u->reserved_ids;
+}
+
+bool upkeep_is_due(const struct upkeep *u)
+{
+    return u->discard_count > 0 || u->damaged_count > 0 || needs_ids(u);
+}
+
+int upkeep_put(struct upkeep *u, struct spool_txn *txn)
+{
+    int err = 0;
+    for (uint32_t i = 0; err == 0 && i < u->discard_count; i++) {
+        err = spool_discard(txn, u->discards[i]);
+    }
+    for (uint32_t i = 0; err == 0 && i < u->damaged_count; i++) {
+        err = spool_quarantine(txn, u->damaged[i]);
+    }
+    u->reserving_ids = 0;
+    if (err == 0 && needs_ids(u)) {
+        uint64_t next = atomic_load_explicit(&u->engine->next_id, memory_order_relaxed);
+        u->reserving_ids = next + ID_BLOCK;
+        err = spool_reserve_ids(txn, u->reserving_ids);
+    }
+    return err;
+}
+
+void upkeep_committed(struct upkeep *u, struct outbox *to_activator)
+{
+    if (u->reserving_ids != 0) {
+        u->reserved_ids = u->reserving_ids;
+        atomic_store_explicit(&u->engine->id_limit, u->reserved_ids, memory_order_release);
+    }
+    for (uint32_t i = 0; i < u->damaged_count; i++) {
+        char id[MESSAGE_ID_TEXT];
+        message_id_format(u->damaged[i]->id, id);
+        log_error("spool: message %s is damaged; its records are in quarantine", id);
+        outbox_put(to_activator, LETTER_SETTLED, NULL, u->damaged[i]->id);
+        free(u->damaged[i]);
+    }
+    u->damaged_count = 0;
+    u->discard_count = 0;
+}

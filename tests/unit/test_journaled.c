@@ -1,0 +1,267 @@
+/* Messages that only the journal has, on a real spool: delivered before the tables know them, taken
+ * over by a transaction, waiting for the activator; and their content, which must be found by
+ * everybody at any time. */
+#include "base/rcu.h"
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/intake.h"
+#include "engine/journaled.h"
+#include "engine/message.h"
+#include "engine/result.h"
+#include "engine/settle.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BODY SLICE("hello\r\n")
+
+static char folder[128];
+static struct spool_store *store;
+static struct spool_reader *reader;
+static struct engine *engine;
+static struct config config;
+static struct buf lines;
+static struct settle settle;
+static struct journaled journaled;
+static unsigned settled;
+static uint64_t told; /* position */
+
+static int set_up(void **state)
+{
+    static char hostname[] = "relay.example";
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(folder, sizeof(folder), "%s/journaled.XXXXXX", base == NULL ? "/tmp" : base);
+    const struct spool_options options = {
+        .path = folder, .map_size = 64u << 20, .journal = 256 << 10};
+    char text[256];
+    engine = aligned_alloc(CACHE_LINE, sizeof(*engine));
+    if (mkdtemp(folder) == NULL || engine == NULL ||
+        spool_store_open(&options, &store, text) != 0 || spool_reader_new(store, &reader) != 0) {
+        return -1;
+    }
+    rcu_start();
+    rcu_join();
+    memset(engine, 0, sizeof(*engine));
+    config = (struct config){.hostname = hostname,
+                             .minimal_backoff_time = 10 * USEC_PER_SEC,
+                             .maximal_backoff_time = 20 * USEC_PER_SEC,
+                             .maximal_queue_lifetime = 500 * USEC_PER_SEC};
+    buf_init(&lines, 0);
+    settle_init(&settle, engine, &config, reader, &lines);
+    journaled_init(&journaled);
+    settled = 0;
+    told = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[160];
+    journaled_fini(&journaled);
+    settle_fini(&settle);
+    rcu_leave();
+    rcu_drain();
+    rcu_stop();
+    buf_fini(&lines);
+    spool_reader_free(reader);
+    spool_store_close(store);
+    free(engine);
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    return system(command);
+}
+
+/* Message `id` to a@x and b@x, committed to the journal. The caller's reference is the activator's
+ * when is_told, else NULL is returned. */
+static struct message *receive(uint64_t id, bool is_told)
+{
+    struct intake *in = intake_new();
+    assert_non_null(in);
+    in->envelope = (struct spool_envelope){.id = id,
+                                           .created = USEC_PER_SEC,
+                                           .size_bytes = BODY.len,
+                                           .recipient_count = 2,
+                                           .sender = SLICE("s@y")};
+    buf_append(&in->packed, "\0\3a@x\0\3b@x", 10);
+    buf_append_slice(&in->body, BODY);
+    struct message *m = in->message = intake_message(in);
+    assert_non_null(m);
+    assert_int_equal(spool_journal_message(store, &in->envelope, buf_slice(&in->packed),
+                                           buf_slice(&in->body), &in->position),
+                     0);
+    assert_int_equal(spool_journal_commit(store), 0);
+    journaled_add(&journaled, in, is_told, 1000);
+    m->pending = 2;
+    intake_free(in);
+    return is_told ? m : NULL;
+}
+
+static void collect(struct message *m, uint32_t index, enum result_kind kind)
+{
+    struct result *r = result_new(m, 1);
+    assert_non_null(r);
+    r->has_dispatch = true;
+    result_add(r, index, kind, kind == RESULT_DELIVERED ? 250 : 450, "4.0.0", SLICE("so"));
+    settle_collect(&settle, r);
+}
+
+static void done(void *ctx, struct message *m)
+{
+    journaled_drop(&journaled, m);
+    settled++;
+    message_put(m); /* the activator's */
+}
+
+static void tell(void *ctx, uint64_t position)
+{
+    told = position;
+}
+
+static void commit_journal(void)
+{
+    assert_int_equal(settle_write_journal(&settle, store), 0);
+    assert_int_equal(spool_journal_commit(store), 0);
+    (void)settle_committed(&settle, done, NULL);
+}
+
+static void commit_tables(bool succeeds)
+{
+    struct spool_txn *t;
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(journaled_put(&journaled, t), 0);
+    assert_int_equal(spool_absorb_journal(t), 0);
+    assert_int_equal(settle_write(&settle, t, 2 * USEC_PER_SEC), 0);
+    if (!succeeds) {
+        spool_abort(t);
+        settle_failed(&settle);
+        return;
+    }
+    assert_int_equal(spool_commit(t), 0);
+    (void)settle_committed(&settle, done, NULL);
+    journaled_absorbed(&journaled, tell, NULL);
+}
+
+static struct spool_counts counts(void)
+{
+    struct spool_counts c;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_counts(reader, &c), 0);
+    spool_reader_end(reader);
+    return c;
+}
+
+/* Lets grace periods pass until the content is no longer in memory. */
+static void wait_for_release(struct message *m)
+{
+    struct slice body;
+    for (int i = 0; i < 100 && message_body(m, &body); i++) {
+        rcu_pass();
+        rcu_drain();
+    }
+    assert_false(message_body(m, &body));
+}
+
+static void delivered_at_once_it_never_reaches_the_tables(void **state)
+{
+    struct message *m = receive(1, true);
+    collect(m, 0, RESULT_DELIVERED);
+    assert_true(list_is_empty(&settle.plain)); /* half of it */
+    collect(m, 1, RESULT_DELIVERED);
+    assert_false(list_is_empty(&settle.plain));
+    assert_true(list_is_empty(&settle.touched));
+    commit_journal();
+    assert_int_equal(settled, 1);
+    assert_int_equal(journaled_due(&journaled), USEC_NEVER);
+    assert_int_equal(counts().messages, 0);
+    assert_int_equal(engine->delivered, 2);
+}
+
+static void a_transaction_leaves_delivered_ones_out(void **state)
+{
+    struct message *m = receive(1, true);
+    struct message *other = receive(2, true);
+    collect(m, 0, RESULT_DELIVERED);
+    collect(m, 1, RESULT_DELIVERED);
+    commit_tables(false);
+    assert_int_equal(settled, 0);
+    commit_tables(true);
+    assert_int_equal(settled, 1);
+    assert_int_equal(counts().messages, 1);
+    assert_int_equal(counts().incoming, 1);
+    message_put(other);
+}
+
+static void what_is_deferred_goes_to_the_tables(void **state)
+{
+    struct message *m = receive(1, true);
+    collect(m, 0, RESULT_DELIVERED);
+    collect(m, 1, RESULT_DEFERRED);
+    assert_true(list_is_empty(&settle.plain));
+    commit_journal(); /* is not concerned */
+    assert_int_equal(settled, 0);
+    commit_tables(true);
+    assert_int_equal(settled, 1);
+    assert_int_equal(counts().deferred, 1);
+    assert_int_equal(counts().incoming, 0);
+}
+
+static void the_content_is_found_at_any_time(void **state)
+{
+    struct message *m = receive(1, true);
+    struct slice body;
+    assert_true(message_body(m, &body));
+    assert_true(slice_eq(body, BODY));
+    commit_tables(true);
+    assert_true(message_body(m, &body)); /* a pass may have begun before the commit */
+    assert_true(slice_eq(body, BODY));
+    wait_for_release(m);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_chunk(reader, 1, 0, &body), 0);
+    assert_true(slice_eq(body, BODY));
+    spool_reader_end(reader);
+    message_put(m);
+}
+
+static void those_the_activator_lacks_are_told_once_they_are_in_the_tables(void **state)
+{
+    (void)receive(1, false);
+    (void)receive(2, false);
+    struct message *m = receive(3, true);
+    uint64_t last = m->position.time - 1;
+    assert_int_equal(journaled.untold, 2);
+    assert_true(journaled_due(&journaled) < 1000 + 50 * USEC_PER_MSEC);
+    commit_tables(true);
+    assert_int_equal(told, last);
+    assert_int_equal(journaled.untold, 0);
+    assert_int_equal(counts().incoming, 3);
+    message_put(m);
+}
+
+static void one_that_was_given_back_is_told_again(void **state)
+{
+    struct message *m = receive(1, true);
+    uint64_t position = m->position.time;
+    assert_true(journaled_due(&journaled) > 1000 + 50 * USEC_PER_MSEC);
+    journaled_untell(&journaled, m);
+    message_put(m);
+    assert_true(journaled_due(&journaled) < 1000 + 50 * USEC_PER_MSEC);
+    commit_tables(true);
+    assert_int_equal(told, position);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(delivered_at_once_it_never_reaches_the_tables, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_transaction_leaves_delivered_ones_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_deferred_goes_to_the_tables, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_content_is_found_at_any_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            those_the_activator_lacks_are_told_once_they_are_in_the_tables, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(one_that_was_given_back_is_told_again, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
