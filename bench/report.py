@@ -85,7 +85,9 @@ def header(result):
     command = str(result.where.get('command') or '')
     if command and command.split()[0] == result.where.get('workload'):
         command = f'bench/sluice-bench {command}'
-    command = f'<pre class="command"><code>{escape(command)}</code></pre>' if command else ''
+    if command:
+        command = ' '.join(f'<span>{escape(word)}</span>' for word in command.split(' '))
+        command = f'<pre class="command"><code>{command}</code></pre>'
     facts = f'<dl class="facts">{"".join(facts)}</dl>' if facts else ''
     return f'<h2>{escape(result.title)}</h2><div class="lead">{words}</div>{facts}{command}'
 

@@ -16,7 +16,7 @@ COLUMNS = [('messages', 'messages', False), ('recipients', 'recipients', False),
            ('rate', 'messages/s', False), ('p50', 'p50', True), ('p90', 'p90', True),
            ('p99', 'p99', True), ('max', 'largest', True), ('deferred', 'deferred', False),
            ('rejected', 'rejected', False), ('refused', 'refused', False),
-           ('connections', 'connections', False), ('max_open', 'open at most', False)]
+           ('connections', 'connections', False), ('max_open', 'most open', False)]
 QUANTILES = [('least', 0), ('p10', .1), ('p25', .25), ('median', .5), ('p75', .75), ('p90', .9),
              ('p99', .99), ('largest', 1)]
 
@@ -266,8 +266,8 @@ def over_time_section(run, budget):
         cards.append(card(name, note, name, panels, data[name], timeline))
     if not panels:
         return ''
-    words = [f'One step is {seconds(timeline.interval)}; the plots of destinations have common '
-             'axes.']
+    words = [f'One step is {seconds(timeline.interval)}; the plots of this run\'s '
+             'destinations have common axes.']
     if timeline.factor > 1:
         words.append(f'It joins {timeline.factor} intervals of the measurement: counts are added, '
                      'open connections and p99 are the largest, p50 is the mean weighted by '

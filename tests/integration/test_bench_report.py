@@ -164,7 +164,9 @@ def test_names_cannot_break_the_page(result):
     text = report.render([hostile])
     text.encode('utf-8')
     page = check(text)
-    assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
+    # Each word of the command is a span, and there are more words now.
+    tags, plain_tags = ([tag for tag, _ in one.elements if tag != 'span'] for one in (page, plain))
+    assert tags == plain_tags
     assert '</script><b a="1">&amp;\'x\' \ufffd\ufffd\ufffd <svg onload=alert(1)>' in page.text
 
 
