@@ -368,5 +368,6 @@ def heat_map(label, lines, interval, style, say):
     legend += [(f'{style}{levels[0]}', f'< {say(limits[0])}')] if 0 in shapes else []
     legend += [(f'{style}{level}', f'≥ {say(limit)}')
                for level, limit in zip(levels[1:], limits)]
-    legend = ''.join(f'<span><i class="{name}"></i>{escape(words)}</span>' for name, words in legend)
+    legend = ''.join(f'<span><i class="{name}"></i>{escape(words)}</span>'
+                     for name, words in legend)
     return svg(bottom + 17, label, parts, width), f'<p class="legend">{legend}</p>'

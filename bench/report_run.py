@@ -1,4 +1,4 @@
-"""One run in the report: CPU time by thread, the table of destinations, and what went on over time."""
+"""One run in the report: CPU time by thread, plots over time, the table of destinations."""
 import math
 import statistics
 
@@ -17,12 +17,13 @@ COLUMNS = [('messages', 'messages', False), ('recipients', 'recipients', False),
            ('p99', 'p99', True), ('max', 'largest', True), ('deferred', 'deferred', False),
            ('rejected', 'rejected', False), ('refused', 'refused', False),
            ('connections', 'connections', False), ('max_open', 'most open', False)]
+LATENCIES = {key for key, _, is_duration in COLUMNS if is_duration}
 QUANTILES = [('least', 0), ('p10', .1), ('p25', .25), ('median', .5), ('p75', .75), ('p90', .9),
              ('p99', .99), ('largest', 1)]
 
 
 def value_of(destination, key):
-    source = table_of(destination, 'latency') if key in ('p50', 'p90', 'p99', 'max') else destination
+    source = table_of(destination, 'latency') if key in LATENCIES else destination
     value = source.get(key)
     return value if is_number(value) else None
 
@@ -198,7 +199,8 @@ class Timeline:
                 out.append((group[0], group[0], group))
             else:
                 out.append((f'{place + 1:,}–{place + len(group):,}',
-                            f'{count(len(group), "destination")}, {group[0]} to {group[-1]}', group))
+                            f'{count(len(group), "destination")}, {group[0]} to {group[-1]}',
+                            group))
             place += len(group)
         return out
 

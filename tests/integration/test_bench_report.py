@@ -1,4 +1,4 @@
-"""The report of sluice-bench: whatever a result holds, the page is sound and says it. No sockets."""
+"""The report of sluice-bench: whatever a result holds, the page is sound and says it."""
 import copy
 import html.parser
 import itertools
