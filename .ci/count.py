@@ -1,7 +1,7 @@
 """Count test results and show the logs of those that failed.
 
-usage: count.py meson FILE | count.py pytest FILE
-FILE is meson's testlog.json or pytest's JUnit file. Logs go to standard output; the last line is
+usage: count.py meson FILE | count.py pytest FILE | count.py tap FILE
+FILE is meson's testlog.json, pytest's JUnit file, or TAP lines, which are not shown. Logs go to standard output; the last line is
 "PASSED FAILED". A program of several tests counts each of them: cmocka and TAP programs say how
 many there were. One that crashed counts what it printed before and one failure.
 """
@@ -66,10 +66,22 @@ def count_pytest(path):
     return passed, failed
 
 
+def count_tap(path):
+    """What was planned and did not come counts as failed."""
+    with open(path, encoding='utf-8', errors='replace') as file:
+        output = file.read()
+    plan = re.search(r'^1\.\.(\d+)', output, re.M)
+    if plan is None:
+        raise ValueError(f'{path} has no TAP plan')
+    passed, _ = count_inside(output)
+    return passed, max(int(plan[1]) - passed, 0)
+
+
 def main():
     kind, path = sys.argv[1:]
     try:
-        counted = {'meson': count_meson, 'pytest': count_pytest}[kind](path)
+        counters = {'meson': count_meson, 'pytest': count_pytest, 'tap': count_tap}
+        counted = counters[kind](path)
     except (OSError, ValueError, xml.etree.ElementTree.ParseError) as error:
         print(f'no results: {error}')
         counted = (0, 1)
