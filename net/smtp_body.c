@@ -2,6 +2,8 @@
  * Called by smtp_server with whatever pieces the network made; must not depend on the cuts. */
 #include "net/smtp_body.h"
 
+#include "net/smtp_text.h"
+
 #include <string.h>
 
 /* A longer first word is no field name, so that content without a header ends the search. */
@@ -200,37 +202,6 @@ static void bare_lf(struct smtp_body *body, struct buf *out)
     body->line = SMTP_BODY_TEXT;
 }
 
-#define ONES (~(uint64_t)0 / 255)
-
-/* Not zero when some byte of word is c (Mycroft). */
-static uint64_t has_byte(uint64_t word, unsigned char c)
-{
-    word ^= ONES * c;
-    return (word - ONES) & ~word & (ONES << 7);
-}
-
-/* Bytes at the start of s that are neither CR, LF nor NUL. */
-static size_t plain_span(struct slice s, bool *ret_8bit)
-{
-    uint64_t seen = 0;
-    size_t at = 0;
-
-    while (s.len - at >= sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, s.data + at, sizeof(word));
-        if ((has_byte(word, 0) | has_byte(word, '\r') | has_byte(word, '\n')) != 0) {
-            break;
-        }
-        seen |= word;
-        at += sizeof(word);
-    }
-    while (at < s.len && s.data[at] != '\r' && s.data[at] != '\n' && s.data[at] != '\0') {
-        seen |= (unsigned char)s.data[at++];
-    }
-    *ret_8bit = (seen & (ONES << 7)) != 0;
-    return at;
-}
-
 /* Text, a CR, or what is not allowed, at the start of in, within a line. */
 static void decode_text(struct smtp_body *body, struct slice *in, size_t room, struct buf *out)
 {
@@ -248,7 +219,7 @@ static void decode_text(struct smtp_body *body, struct slice *in, size_t room, s
     default: {
         bool has_8bit = false;
         size_t len = body->fault == SMTP_BODY_OK && room < in->len ? room : in->len;
-        len = plain_span(slice_to(*in, len), &has_8bit);
+        len = smtp_text_span(slice_to(*in, len), &has_8bit);
         take_run(body, in->data, len, has_8bit, out);
         *in = slice_from(*in, len);
         return;

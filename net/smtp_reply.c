@@ -3,6 +3,7 @@
 #include "net/smtp_reply.h"
 
 #include "base/error.h"
+#include "net/smtp_text.h"
 
 #include <string.h>
 
@@ -81,8 +82,10 @@ static size_t utf8_len(struct slice s)
 void smtp_reply_sanitise(struct buf *out, struct slice raw, size_t max)
 {
     while (raw.len > 0 && out->len < max) {
-        size_t len = utf8_len(raw);
-        if (len > max - out->len) {
+        size_t room = max - out->len;
+        size_t len = smtp_text_printable(slice_to(raw, raw.len < room ? raw.len : room));
+        len = len > 0 ? len : utf8_len(raw);
+        if (len > room) {
             return;
         }
         if (len > 0) {
@@ -129,15 +132,15 @@ int smtp_reply_parse_status(struct slice text, struct outcome_status *ret)
     return 0;
 }
 
+/* Printable ASCII and tabs. */
 static bool is_clean(struct slice s)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.data[i];
-        if ((c < 0x20 && c != '\t') || c >= 0x7f) {
-            return false;
-        }
+    size_t at = smtp_text_printable(s);
+    while (at < s.len && s.data[at] == '\t') {
+        at++;
+        at += smtp_text_printable(slice_from(s, at));
     }
-    return true;
+    return at == s.len;
 }
 
 /* Code, text and status of one more line into the reply. */

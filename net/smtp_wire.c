@@ -2,8 +2,7 @@
 #include "net/smtp_wire.h"
 
 #include "base/error.h"
-
-#include <string.h>
+#include "net/smtp_text.h"
 
 void smtp_wire_init(struct smtp_wire *w)
 {
@@ -13,28 +12,31 @@ void smtp_wire_init(struct smtp_wire *w)
 /* Length of the part of s that needs no doubled dot behind its first byte: up to and including the
  * first LF that is followed by a dot, or all of it.
  *
- * returns  0 when a line end is not CRLF */
+ * returns  0 when a line end is not CRLF, or for a NUL */
 static size_t plain_run(const struct smtp_wire *w, struct slice s)
 {
     size_t at = 0;
     bool had_cr = w->has_cr;
-    if (had_cr && s.data[0] != '\n') {
-        return 0;
-    }
     while (at < s.len) {
-        struct slice rest = slice_from(s, at);
-        size_t lf = slice_find(rest, '\n');
-        size_t cr = slice_find(slice_to(rest, lf), '\r');
-        if (lf == rest.len) {
-            /* An open line; a CR may only be its last byte. */
-            return cr + 1 < rest.len ? 0 : s.len;
+        bool has_8bit; /* goes out as it is */
+        if (!had_cr) {
+            at += smtp_text_span(slice_from(s, at), &has_8bit);
+            if (at == s.len) {
+                break; /* an open line */
+            }
+            if (s.data[at] != '\r') {
+                return 0;
+            }
+            at++;
+            if (at == s.len) {
+                break; /* its LF comes later */
+            }
         }
-        bool is_crlf = lf == 0 ? had_cr : cr + 1 == lf;
-        if (!is_crlf) {
+        if (s.data[at] != '\n') {
             return 0;
         }
         had_cr = false;
-        at += lf + 1;
+        at++;
         if (at < s.len && s.data[at] == '.') {
             return at;
         }
@@ -59,7 +61,7 @@ int smtp_wire_runs(struct smtp_wire *w, struct slice *in, struct slice *runs, in
             continue;
         }
         size_t len = plain_run(&next, rest);
-        if (len == 0 || memchr(rest.data, '\0', len) != NULL) {
+        if (len == 0) {
             next.is_malformed = true;
             break;
         }

@@ -25,7 +25,8 @@ PURE_CORES = [
     'net/smtp_client_internal', 'net/smtp_client_pipeline', 'net/smtp_client_transaction',
     'net/smtp_client_verdict', 'net/smtp_pace', 'net/smtp_server', 'net/smtp_server_auth',
     'net/smtp_server_body', 'net/smtp_server_command', 'net/smtp_server_private',
-    'net/smtp_command', 'net/smtp_reply', 'net/smtp_address', 'net/smtp_wire', 'net/smtp_body',
+    'net/smtp_command', 'net/smtp_reply', 'net/smtp_address', 'net/smtp_text', 'net/smtp_wire',
+    'net/smtp_body',
     'net/base64', 'net/mta_sts', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
     'dns/dane', 'dns/dns_wire', 'dns/mx', 'dns/rrset',
 ]
