@@ -26,7 +26,29 @@ static bool exceeds(uint64_t value, uint64_t limit)
     return limit != 0 && value > limit;
 }
 
-static void append(struct smtp_body *body, struct buf *out, const char *data, size_t len)
+/* Where decoded bytes go, during one call: what stands together in the input, many lines as a rule,
+ * is kept and appended at once. */
+struct sink {
+    struct buf *out;
+    struct slice kept;
+};
+
+/* Bytes that out can still take. */
+static size_t sink_room(const struct sink *sink)
+{
+    return sink->out->limit - sink->out->len - sink->kept.len;
+}
+
+static void sink_flush(struct smtp_body *body, struct sink *sink)
+{
+    buf_append_slice(sink->out, sink->kept);
+    sink->kept.len = 0;
+    if (sink->out->failed) {
+        set_fault(body, SMTP_BODY_NO_MEMORY);
+    }
+}
+
+static void append(struct smtp_body *body, struct sink *sink, const char *data, size_t len)
 {
     body->facts.size += len;
     if (exceeds(body->facts.size, body->limits.size)) {
@@ -35,10 +57,13 @@ static void append(struct smtp_body *body, struct buf *out, const char *data, si
     if (body->fault != SMTP_BODY_OK) {
         return;
     }
-    buf_append(out, data, len);
-    if (out->failed) {
-        set_fault(body, SMTP_BODY_NO_MEMORY);
+    if (sink->kept.len > 0 && sink->kept.data + sink->kept.len != data) {
+        sink_flush(body, sink);
     }
+    if (sink->kept.len == 0) {
+        sink->kept.data = data;
+    }
+    sink->kept.len += len;
 }
 
 /* The header section ended in front of the current line. */
@@ -143,7 +168,7 @@ static void header_run(struct smtp_body *body, const char *data, size_t len, boo
 
 /* Text without line ends: part of one line. */
 static void take_run(struct smtp_body *body, const char *data, size_t len, bool has_8bit,
-                     struct buf *out)
+                     struct sink *sink)
 {
     struct smtp_body_facts *facts = &body->facts;
 
@@ -158,18 +183,19 @@ static void take_run(struct smtp_body *body, const char *data, size_t len, bool 
     if (body->header != SMTP_BODY_HEADER_DONE) {
         header_run(body, data, len, has_8bit);
     }
-    append(body, out, data, len);
+    append(body, sink, data, len);
     body->line = SMTP_BODY_TEXT;
 }
 
-static void end_line(struct smtp_body *body, struct buf *out)
+/* crlf: the bytes to append, of the input where they stand in it */
+static void end_line(struct smtp_body *body, const char *crlf, struct sink *sink)
 {
     struct smtp_body_facts *facts = &body->facts;
 
     if (body->line_size > facts->longest_line) {
         facts->longest_line = body->line_size;
     }
-    append(body, out, "\r\n", 2);
+    append(body, sink, crlf, 2);
     switch (body->header) {
     case SMTP_BODY_FIELD_START:
         facts->has_separator = true;
@@ -192,25 +218,40 @@ static void end_line(struct smtp_body *body, struct buf *out)
 
 /* A LF that no CR precedes. Fixed, it ends a line of content, but the next line is not one at
  * whose start a dot means anything: only CRLF gives dots a meaning. */
-static void bare_lf(struct smtp_body *body, struct buf *out)
+static void bare_lf(struct smtp_body *body, struct sink *sink)
 {
     if (body->limits.fix_bare_lf) {
-        end_line(body, out);
+        end_line(body, "\r\n", sink);
     } else {
         set_fault(body, SMTP_BODY_BARE_LF);
     }
     body->line = SMTP_BODY_TEXT;
 }
 
+/* A line end at the start of in that is whole and has room. */
+static bool take_line_end(struct smtp_body *body, struct slice *in, struct sink *sink)
+{
+    bool has_room = body->fault != SMTP_BODY_OK || sink_room(sink) >= 2;
+    if (!has_room || in->len < 2 || in->data[0] != '\r' || in->data[1] != '\n') {
+        return false;
+    }
+    end_line(body, in->data, sink);
+    *in = slice_from(*in, 2);
+    return true;
+}
+
 /* Text, a CR, or what is not allowed, at the start of in, within a line. */
-static void decode_text(struct smtp_body *body, struct slice *in, size_t room, struct buf *out)
+static void decode_text(struct smtp_body *body, struct slice *in, struct sink *sink)
 {
     switch (in->data[0]) {
     case '\r':
+        if (take_line_end(body, in, sink)) {
+            return;
+        }
         body->line = SMTP_BODY_CR;
         break;
     case '\n':
-        bare_lf(body, out);
+        bare_lf(body, sink);
         break;
     case '\0':
         set_fault(body, SMTP_BODY_NUL);
@@ -218,10 +259,11 @@ static void decode_text(struct smtp_body *body, struct slice *in, size_t room, s
         break;
     default: {
         bool has_8bit = false;
-        size_t len = body->fault == SMTP_BODY_OK && room < in->len ? room : in->len;
-        len = smtp_text_span(slice_to(*in, len), &has_8bit);
-        take_run(body, in->data, len, has_8bit, out);
+        size_t room = body->fault == SMTP_BODY_OK ? sink_room(sink) : in->len;
+        size_t len = smtp_text_span(slice_to(*in, room < in->len ? room : in->len), &has_8bit);
+        take_run(body, in->data, len, has_8bit, sink);
         *in = slice_from(*in, len);
+        (void)take_line_end(body, in, sink); /* what is not whole goes by way of the states */
         return;
     }
     }
@@ -229,22 +271,21 @@ static void decode_text(struct smtp_body *body, struct slice *in, size_t room, s
 }
 
 /* The byte after a line's CR: the state moves on; the byte is consumed when it is LF. */
-static void decode_after_cr(struct smtp_body *body, struct slice *in, struct buf *out)
+static void decode_after_cr(struct smtp_body *body, struct slice *in, struct sink *sink)
 {
     if (in->data[0] == '\n') {
         *in = slice_from(*in, 1);
-        end_line(body, out);
+        end_line(body, "\r\n", sink); /* the CR may have come in an earlier call */
     } else {
         set_fault(body, SMTP_BODY_BARE_CR);
         body->line = SMTP_BODY_TEXT;
     }
 }
 
-enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in, struct buf *out)
+static enum smtp_body_result decode(struct smtp_body *body, struct slice *in, struct sink *sink)
 {
     while (in->len > 0) {
-        size_t room = out->limit - out->len;
-        if (room < 2 && body->fault == SMTP_BODY_OK) {
+        if (body->fault == SMTP_BODY_OK && sink_room(sink) < 2) {
             return SMTP_BODY_FULL;
         }
         char c = in->data[0];
@@ -255,10 +296,10 @@ enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in,
                 *in = slice_from(*in, 1);
                 break;
             }
-            decode_text(body, in, room, out);
+            decode_text(body, in, sink);
             break;
         case SMTP_BODY_TEXT:
-            decode_text(body, in, room, out);
+            decode_text(body, in, sink);
             break;
         case SMTP_BODY_DOT: /* the dot was stuffing, or the end */
             if (c == '\r') {
@@ -274,14 +315,22 @@ enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in,
                 body->line = SMTP_BODY_LINE_START;
                 return SMTP_BODY_END;
             }
-            decode_after_cr(body, in, out);
+            decode_after_cr(body, in, sink);
             break;
         case SMTP_BODY_CR:
-            decode_after_cr(body, in, out);
+            decode_after_cr(body, in, sink);
             break;
         }
     }
     return SMTP_BODY_MORE;
+}
+
+enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in, struct buf *out)
+{
+    struct sink sink = {.out = out};
+    enum smtp_body_result result = decode(body, in, &sink);
+    sink_flush(body, &sink);
+    return result;
 }
 
 enum smtp_body_result smtp_body_finish(struct smtp_body *body, struct buf *out)
@@ -294,7 +343,9 @@ enum smtp_body_result smtp_body_finish(struct smtp_body *body, struct buf *out)
         body->line = SMTP_BODY_TEXT;
     }
     if (body->line_size > 0) {
-        end_line(body, out);
+        struct sink sink = {.out = out};
+        end_line(body, "\r\n", &sink);
+        sink_flush(body, &sink);
     }
     return SMTP_BODY_END;
 }
