@@ -12,6 +12,7 @@
 #define OUT_HIGH         8192  /* bytes; from here on the shell must send first */
 #define DISCARD_LIMIT    65536 /* bytes of an overlong command before we give up */
 #define REPLY_TEXT_MAX   400   /* bytes of the shell's text */
+#define ENHANCED_MAX     15    /* bytes of its enhanced status code */
 #define RECIPIENT_MEMORY 4096  /* bytes kept between transactions */
 /* Content beyond this many times the size limit (plus slack in bytes) is not read to its end. */
 #define SIZE_HARD_FACTOR  4
@@ -44,7 +45,17 @@ void smtp_server_config_defaults(struct smtp_server_config *ret)
 
 void smtp_server_reply(struct smtp_server *server, int code, const char *text)
 {
-    buf_printf(&server->out, "%d %s\r\n", code, text);
+    size_t len = strlen(text);
+    char *to = buf_reserve(&server->out, 4 + len + 2);
+    if (to == NULL) {
+        return; /* the next step sees it */
+    }
+    const char head[4] = {(char)('0' + code / 100), (char)('0' + code / 10 % 10),
+                          (char)('0' + code % 10), ' '};
+    memcpy(to, head, sizeof(head));
+    memcpy(to + 4, text, len);
+    memcpy(to + 4 + len, "\r\n", 2);
+    server->out.len += 4 + len + 2;
 }
 
 void smtp_server_error(struct smtp_server *server, int code, const char *text)
@@ -451,15 +462,23 @@ void smtp_server_tls_started(struct smtp_server *server, const char *version, co
     smtp_server_restart_clock(server);
 }
 
-/* A reply line from the shell's words, which may hold what a peer or a library said. */
-static void print_reply(char *to, size_t size, const char *enhanced, const char *text)
+/* Copy text, at most `room` bytes of it, without what no reply may hold. returns: the end of it */
+static char *put_printable(char *to, size_t room, const char *text)
 {
-    int len = snprintf(to, size, "%.15s %.*s", enhanced, REPLY_TEXT_MAX, text);
-    for (int i = 0; i < len && (size_t)i < size - 1; i++) {
-        if ((unsigned char)to[i] < 32 || (unsigned char)to[i] > 126) {
-            to[i] = '?';
-        }
+    for (; room > 0 && *text != '\0'; room--, text++) {
+        *to++ = *text >= 32 && *text <= 126 ? *text : '?';
     }
+    return to;
+}
+
+/* A reply line from the shell's words, which may hold what a peer or a library said. */
+static void print_reply(char *ret, size_t size, const char *enhanced, const char *text)
+{
+    char *to = put_printable(ret, ENHANCED_MAX, enhanced);
+    *to++ = ' ';
+    size_t room = size - (size_t)(to - ret) - 1;
+    to = put_printable(to, room < REPLY_TEXT_MAX ? room : REPLY_TEXT_MAX, text);
+    *to = '\0';
 }
 
 static void answer_mail(struct smtp_server *server, int code, const char *reply)

@@ -202,15 +202,28 @@ void smtp_server_received_header(const struct smtp_server *server, struct slice 
     }
     bool has_suffix = server->is_esmtp || server->is_smtputf8;
 
-    buf_printf(out, "Received: from %s\r\n\t([%s%s])\r\n", server->helo, is_ipv6 ? "IPv6:" : "",
-               server->peer);
+    buf_append_str(out, "Received: from ");
+    buf_append_str(out, server->helo);
+    buf_append_str(out, is_ipv6 ? "\r\n\t([IPv6:" : "\r\n\t([");
+    buf_append_str(out, server->peer);
+    buf_append_str(out, "])\r\n");
     if (server->is_tls) {
         buf_printf(out, "\t(using %s with cipher %s)\r\n", server->tls_version, server->tls_cipher);
     }
-    buf_printf(out, "\tby %s%s%s%s\r\n", server->config->hostname,
-               server->config->software[0] != '\0' ? " (" : "", server->config->software,
-               server->config->software[0] != '\0' ? ")" : "");
-    buf_printf(out, "\twith %s%s%s id " SLICE_FMT ";\r\n\t" SLICE_FMT "\r\n", protocol,
-               has_suffix && server->is_tls ? "S" : "",
-               has_suffix && server->is_authenticated ? "A" : "", SLICE_ARG(id), SLICE_ARG(date));
+    buf_append_str(out, "\tby ");
+    buf_append_str(out, server->config->hostname);
+    if (server->config->software[0] != '\0') {
+        buf_append_str(out, " (");
+        buf_append_str(out, server->config->software);
+        buf_append_str(out, ")");
+    }
+    buf_append_str(out, "\r\n\twith ");
+    buf_append_str(out, protocol);
+    buf_append_str(out, has_suffix && server->is_tls ? "S" : "");
+    buf_append_str(out, has_suffix && server->is_authenticated ? "A" : "");
+    buf_append_str(out, " id ");
+    buf_append_slice(out, id);
+    buf_append_str(out, ";\r\n\t");
+    buf_append_slice(out, date);
+    buf_append_str(out, "\r\n");
 }
