@@ -59,9 +59,17 @@ static char *buf_grow(struct buf *b, size_t more, size_t slack)
     return b->data + b->len;
 }
 
+/* buf_reserve for inlining: mostly the memory is there. */
+static inline char *reserve(struct buf *b, size_t more)
+{
+    bool is_there = more <= b->capacity - b->len && b->data != NULL && !b->failed &&
+                    (b->limit == 0 || more <= b->limit - b->len);
+    return is_there ? b->data + b->len : buf_grow(b, more, 0);
+}
+
 char *buf_reserve(struct buf *b, size_t more)
 {
-    return buf_grow(b, more, 0);
+    return reserve(b, more);
 }
 
 void buf_append(struct buf *b, const void *data, size_t len)
@@ -69,7 +77,7 @@ void buf_append(struct buf *b, const void *data, size_t len)
     if (len == 0) {
         return;
     }
-    char *to = buf_reserve(b, len);
+    char *to = reserve(b, len);
     if (to != NULL) {
         memcpy(to, data, len);
         b->len += len;
@@ -81,14 +89,13 @@ void buf_append_slice(struct buf *b, struct slice s)
     buf_append(b, s.data, s.len);
 }
 
-void buf_append_str(struct buf *b, const char *text)
-{
-    buf_append(b, text, strlen(text));
-}
-
 void buf_append_char(struct buf *b, char c)
 {
-    buf_append(b, &c, 1);
+    char *to = reserve(b, 1);
+    if (to != NULL) {
+        *to = c;
+        b->len++;
+    }
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

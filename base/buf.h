@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buf {
     char *data;      /* heap, or NULL while capacity is 0 */
@@ -27,7 +28,6 @@ void buf_clear(struct buf *b); /* len = 0, failed = false, memory kept */
 char *buf_reserve(struct buf *b, size_t more);
 void buf_append(struct buf *b, const void *data, size_t len);
 void buf_append_slice(struct buf *b, struct slice s);
-void buf_append_str(struct buf *b, const char *text);
 void buf_append_char(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Remove the first n bytes (n <= len). */
@@ -35,6 +35,12 @@ void buf_consume(struct buf *b, size_t n);
 /* The bytes, owned by the caller from now on (free()); the buf is empty afterwards. NULL with
  * length 0 when there is no memory behind it or when it had failed (what it held is released). */
 char *buf_detach(struct buf *b, size_t *ret_len) MUST_USE;
+
+/* Here so that the length of a literal is known where it is appended. */
+static inline void buf_append_str(struct buf *b, const char *text)
+{
+    buf_append(b, text, strlen(text));
+}
 
 static inline struct slice buf_slice(const struct buf *b)
 {
