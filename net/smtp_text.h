@@ -1,5 +1,5 @@
-/* Runs of text in what a peer sent, found eight bytes at a time. Pure; called by whatever in net/
- * looks at each byte of mail or of replies, where these loops are what a byte costs. */
+/* Runs of text in what a peer sent, found a block of bytes at a time. Pure; called by whatever in
+ * net/ looks at each byte of mail or of replies, where these loops are what a byte costs. */
 #ifndef NET_SMTP_TEXT_H
 #define NET_SMTP_TEXT_H
 

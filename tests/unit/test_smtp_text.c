@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define LEN_MAX 27 /* three words and a rest */
+#define LEN_MAX 43 /* blocks and a rest */
 
 static size_t naive_span(struct slice s, bool *ret_8bit)
 {
@@ -55,7 +55,7 @@ static void bytes_do_not_disturb_each_other(void **state)
     static const unsigned char values[] = {0x00, 0x01, 0x09, 0x0a, 0x0d, 0x0e, 0x1f,
                                            0x20, 0x7e, 0x7f, 0x80, 0x8d, 0xff};
     const size_t count = sizeof(values);
-    char text[11] = "abcdefghijk";
+    char text[19] = "abcdefghijklmnopqrs";
     for (size_t i = 0; i < count; i++) {
         for (size_t k = 0; k < count; k++) {
             for (size_t m = 0; m < count; m++) {
