@@ -98,6 +98,17 @@ void buf_append_char(struct buf *b, char c)
     }
 }
 
+void buf_append_decimal(struct buf *b, uint64_t value)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value > 0);
+    buf_append(b, digits + at, sizeof(digits) - at);
+}
+
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
     if (b->failed) {

@@ -29,6 +29,7 @@ char *buf_reserve(struct buf *b, size_t more);
 void buf_append(struct buf *b, const void *data, size_t len);
 void buf_append_slice(struct buf *b, struct slice s);
 void buf_append_char(struct buf *b, char c);
+void buf_append_decimal(struct buf *b, uint64_t value);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Remove the first n bytes (n <= len). */
 void buf_consume(struct buf *b, size_t n);

@@ -15,7 +15,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 
 #define RCPT_OVERHEAD_BYTES 12 /* "RCPT TO:<" and ">\r\n" */
 #define RESET_BYTES         6  /* "RSET\r\n" */
@@ -277,7 +276,8 @@ static void append_mail(struct smtp_client *c, struct smtp_client_envelope *e)
     buf_append_slice(&c->out, e->t.sender);
     buf_append_str(&c->out, ">");
     if (c->features.has_size) {
-        buf_printf(&c->out, " SIZE=%" PRIu64, e->t.size_bytes);
+        buf_append_str(&c->out, " SIZE=");
+        buf_append_decimal(&c->out, e->t.size_bytes);
     }
     if (e->t.has_8bit && c->features.has_8bitmime) {
         buf_append_str(&c->out, " BODY=8BITMIME");
@@ -338,7 +338,9 @@ static void append_content_command(struct smtp_client *c, struct smtp_client_env
 {
     uint64_t before = position(c);
     if (is_chunking(c)) {
-        buf_printf(&c->out, "BDAT %" PRIu64 " LAST\r\n", e->t.size_bytes);
+        buf_append_str(&c->out, "BDAT ");
+        buf_append_decimal(&c->out, e->t.size_bytes);
+        buf_append_str(&c->out, " LAST\r\n");
         e->is_chunk = true;
     } else {
         buf_append_str(&c->out, "DATA\r\n");

@@ -22,6 +22,19 @@ static void appends_grow_it(void **state)
     buf_fini(&b);
 }
 
+static void numbers_are_decimal(void **state)
+{
+    struct buf b;
+    buf_init(&b, 0);
+    buf_append_decimal(&b, 0);
+    buf_append_char(&b, ' ');
+    buf_append_decimal(&b, 1000000009);
+    buf_append_char(&b, ' ');
+    buf_append_decimal(&b, UINT64_MAX);
+    assert_true(slice_eq(buf_slice(&b), SLICE("0 1000000009 18446744073709551615")));
+    buf_fini(&b);
+}
+
 static void a_limit_is_exact_and_sticky(void **state)
 {
     struct buf b;
@@ -133,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(appends_grow_it),
+        cmocka_unit_test(numbers_are_decimal),
         cmocka_unit_test(a_limit_is_exact_and_sticky),
         cmocka_unit_test(printf_meets_limit_and_growth_at_every_length),
         cmocka_unit_test(an_absurd_size_fails),
