@@ -21,26 +21,27 @@ static bool is_same(const struct spool_message *in, const struct spool_message *
 }
 
 /* One message into `record` and out again. */
-static bool write_and_read(struct spool_message *m, struct slice recipient, struct buf *record)
+static bool write_and_read(const struct spool_message *m, struct slice recipient,
+                           struct buf *record)
 {
     char packed[64];
     size_t packed_len = 0, bytes = 0;
-    struct spool_message read;
+    struct spool_message in = *m, out;
     if (!spool_packed_append(packed, sizeof(packed), &packed_len, recipient)) {
         return stage_fail("record", "the recipient does not fit");
     }
-    m->packed = slice_make(packed, packed_len);
+    in.packed = slice_make(packed, packed_len);
     buf_clear(record);
-    if (spool_message_bytes(m, &bytes) != 0 || buf_reserve(record, bytes) == NULL) {
+    if (spool_message_bytes(&in, &bytes) != 0 || buf_reserve(record, bytes) == NULL) {
         return stage_fail("record", "the message does not fit into a record");
     }
-    spool_message_encode(m, record->data, bytes);
+    spool_message_encode(&in, record->data, bytes);
     record->len = bytes;
-    if (spool_message_decode(buf_slice(record), m->envelope.id, true, &read) != 0 ||
-        !is_same(m, &read)) {
+    if (spool_message_decode(buf_slice(record), in.envelope.id, true, &out) != 0 ||
+        !is_same(&in, &out)) {
         return stage_fail("record", "another message came out than went in");
     }
-    struct slice left = read.packed, address;
+    struct slice left = out.packed, address;
     return (spool_packed_next(&left, &address) && slice_eq(address, recipient) && left.len == 0) ||
            stage_fail("record", "another recipient came out than went in");
 }

@@ -45,17 +45,11 @@ void smtp_server_config_defaults(struct smtp_server_config *ret)
 
 void smtp_server_reply(struct smtp_server *server, int code, const char *text)
 {
-    size_t len = strlen(text);
-    char *to = buf_reserve(&server->out, 4 + len + 2);
-    if (to == NULL) {
-        return; /* the next step sees it */
-    }
     const char head[4] = {(char)('0' + code / 100), (char)('0' + code / 10 % 10),
                           (char)('0' + code % 10), ' '};
-    memcpy(to, head, sizeof(head));
-    memcpy(to + 4, text, len);
-    memcpy(to + 4 + len, "\r\n", 2);
-    server->out.len += 4 + len + 2;
+    buf_append(&server->out, head, sizeof(head));
+    buf_append_str(&server->out, text);
+    buf_append_str(&server->out, "\r\n");
 }
 
 void smtp_server_error(struct smtp_server *server, int code, const char *text)
@@ -466,7 +460,7 @@ void smtp_server_tls_started(struct smtp_server *server, const char *version, co
 static char *put_printable(char *to, size_t room, const char *text)
 {
     for (; room > 0 && *text != '\0'; room--, text++) {
-        *to++ = *text >= 32 && *text <= 126 ? *text : '?';
+        *to++ = (char)(*text >= 32 && *text <= 126 ? *text : '?');
     }
     return to;
 }
