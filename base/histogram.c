@@ -25,8 +25,7 @@ static uint32_t bucket_of(uint64_t value)
     return (shift + 1) * PARTS + ((uint32_t)(value >> shift) & (PARTS - 1));
 }
 
-/* The highest value that falls into the bucket. */
-static uint64_t bucket_end(uint32_t bucket)
+uint64_t histogram_bucket_end(uint32_t bucket)
 {
     if (bucket < PARTS) {
         return bucket;
@@ -67,7 +66,7 @@ uint64_t histogram_quantile(const struct histogram *h, double share)
     for (uint32_t i = 0; i < HISTOGRAM_BUCKETS - 1; i++) {
         below += h->buckets[i];
         if (below > 0 && (double)below >= wanted) {
-            uint64_t end = bucket_end(i);
+            uint64_t end = histogram_bucket_end(i);
             return end < h->max ? end : h->max;
         }
     }

@@ -17,6 +17,9 @@ struct histogram {
 
 void histogram_add(struct histogram *h, uint64_t value);
 void histogram_merge(struct histogram *into, const struct histogram *from);
+/* The highest value that falls into the bucket; the last one has no end (its value tells nothing).
+ */
+uint64_t histogram_bucket_end(uint32_t bucket);
 /* The highest value of the first bucket up to which at least share (0..1) of the values lie, but
  * never more than the largest value added; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *h, double share);

@@ -75,6 +75,18 @@ static void a_merge_is_the_same_as_adding_both(void **state)
     assert_int_equal(histogram_quantile(&all, 1.0), 9999 * 9999);
 }
 
+static void buckets_end_where_the_next_begins(void **state)
+{
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < HISTOGRAM_BUCKETS - 1; i++) {
+        struct histogram h = {0};
+        histogram_add(&h, value);
+        histogram_add(&h, histogram_bucket_end(i));
+        assert_int_equal(h.buckets[i], 2);
+        value = histogram_bucket_end(i) + 1;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -82,6 +94,7 @@ int main(void)
         cmocka_unit_test(the_error_is_at_most_a_32nd),
         cmocka_unit_test(neighbours_of_every_power_of_two),
         cmocka_unit_test(larger_values_share_the_last_bucket),
+        cmocka_unit_test(buckets_end_where_the_next_begins),
         cmocka_unit_test(a_merge_is_the_same_as_adding_both),
     };
     return cmocka_run_group_tests_name("histogram", tests, NULL, NULL);
