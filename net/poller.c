@@ -172,15 +172,31 @@ static int milliseconds(usec_t timeout)
     return rounded > INT32_MAX ? INT32_MAX : (int)rounded;
 }
 
-int poller_wait(struct poller *p, usec_t timeout)
+/* count: what epoll_wait returned */
+static int note_events(struct poller *p, int count)
 {
-    int count = epoll_wait(p->epfd, p->events, p->batch, milliseconds(timeout));
     if (count < 0) {
         p->event_count = 0;
         return errno == EINTR ? 0 : -errno;
     }
     p->event_count = count;
     return count;
+}
+
+int poller_wait(struct poller *p, usec_t timeout)
+{
+    return note_events(p, epoll_wait(p->epfd, p->events, p->batch, milliseconds(timeout)));
+}
+
+int poller_wait_exact(struct poller *p, usec_t timeout)
+{
+    if (timeout == USEC_NEVER || timeout <= 0) {
+        return poller_wait(p, timeout);
+    }
+    const struct timespec span = {.tv_sec = timeout / USEC_PER_SEC,
+                                  .tv_nsec = timeout % USEC_PER_SEC * 1000};
+    int count = epoll_pwait2(p->epfd, p->events, p->batch, &span, NULL);
+    return count < 0 && errno == ENOSYS ? poller_wait(p, timeout) : note_events(p, count);
 }
 
 int poller_dispatch(struct poller *p)

@@ -81,6 +81,10 @@ static inline bool poller_has(const struct poller_watch *watch)
  */
 MUST_USE int poller_wait(struct poller *p, usec_t timeout);
 
+/* The same, rounded by the kernel's timer slack only: where a moment to the millisecond is not good
+ * enough. A kernel without epoll_pwait2 (before 5.11) rounds as poller_wait. */
+MUST_USE int poller_wait_exact(struct poller *p, usec_t timeout);
+
 /* Call ready() for each fetched event whose watch is still there. returns: calls made */
 int poller_dispatch(struct poller *p);
 

@@ -196,6 +196,8 @@ static void errors_are_told(void **state)
     assert_int_equal(p.used, 0);
     /* A timeout shorter than a millisecond still sleeps, and ends. */
     assert_int_equal(poller_wait(&p, 1), 0);
+    assert_int_equal(poller_wait_exact(&p, 1), 0);
+    assert_int_equal(poller_wait_exact(&p, 0), 0);
     poller_fini(&p);
     struct poller zero = {0};
     poller_fini(&zero);
