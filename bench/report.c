@@ -67,6 +67,21 @@ void report_latency(struct buf *out, const struct histogram *h)
     buf_append_char(out, '}');
 }
 
+void report_quantiles(struct buf *out, const char *name, const struct histogram *h)
+{
+    static const struct {
+        const char *name;
+        double share;
+    } quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
+    buf_printf(out, "\"%s\": {\"count\": %llu, ", name, (unsigned long long)h->count);
+    for (size_t i = 0; i < sizeof(quantiles) / sizeof(quantiles[0]); i++) {
+        report_seconds(out, quantiles[i].name, (usec_t)histogram_quantile(h, quantiles[i].share));
+        buf_append_str(out, ", ");
+    }
+    report_seconds(out, "max", (usec_t)h->max);
+    buf_append_char(out, '}');
+}
+
 int report_replace(const char *path, struct slice text)
 {
     char temporary[PATH_MAX];

@@ -14,6 +14,8 @@ void report_string(struct buf *out, struct slice text);
 void report_seconds(struct buf *out, const char *name, usec_t span);
 /* "latency": {"count", "p50", "p99", "max"} in seconds; no comma. */
 void report_latency(struct buf *out, const struct histogram *h);
+/* "name": {"count", "p50", "p90", "p99", "p999", "max"} in seconds; no comma. */
+void report_quantiles(struct buf *out, const char *name, const struct histogram *h);
 /* Replace a file by `text` in one step: a reader sees the old or the new. errors: -errno */
 MUST_USE int report_replace(const char *path, struct slice text);
 

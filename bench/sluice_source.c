@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "bench/report.h"
 #include "bench/source_load.h"
+#include "bench/source_report.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +28,7 @@ static void write_report(const char *path)
 {
     struct buf text;
     buf_init(&text, 0);
-    source_load_report(&program.load, &text);
+    source_report_json(&program.load, &text);
     int err = text.failed ? -ENOMEM : report_replace(path, buf_slice(&text));
     if (err != 0) {
         log_error("%s: %s", path, err_str(err));
@@ -98,14 +99,16 @@ static int run(struct source_load *l)
     while (!source_load_is_done(l)) {
         usec_t next = timeout_queue_next(&l->timeouts);
         usec_t now = clock_mono();
-        int err = poller_wait(&l->poller, next == USEC_NEVER ? USEC_NEVER
-                                          : next > now       ? next - now
-                                                             : 0);
+        int err = poller_wait_exact(&l->poller, next == USEC_NEVER ? USEC_NEVER
+                                                : next > now       ? next - now
+                                                                   : 0);
         if (err < 0) {
             return err;
         }
+        l->now = clock_mono();
         (void)poller_dispatch(&l->poller);
-        (void)timeout_queue_run(&l->timeouts, clock_mono());
+        l->now = clock_mono();
+        (void)timeout_queue_run(&l->timeouts, l->now);
     }
     return 0;
 }
@@ -115,22 +118,14 @@ static bool print_summary(const struct source_load *l)
 {
     struct buf text;
     buf_init(&text, 0);
-    source_load_report(l, &text);
+    source_report_json(l, &text);
     (void)fwrite(text.data, 1, text.len, stdout); /* fflush tells */
     bool is_written = !text.failed && fflush(stdout) == 0;
+    buf_clear(&text);
+    source_report_line(l, &text);
+    (void)fprintf(stderr, "sluice-source: " SLICE_FMT "\n", SLICE_ARG(text));
     buf_fini(&text);
-    double elapsed = (double)(l->last_ack - l->first_offer) / (double)USEC_PER_SEC;
-    (void)fprintf(stderr,
-                  "sluice-source: %llu of %llu accepted in %.2f s, %.0f a second; answer p50 %.2f "
-                  "ms, p99 %.2f ms\n",
-                  (unsigned long long)l->acked, (unsigned long long)l->offered - l->reoffered,
-                  l->acked > 0 ? elapsed : 0.0,
-                  l->acked > 0 && elapsed > 0 ? (double)l->acked / elapsed : 0.0,
-                  (double)histogram_quantile(&l->latency, 0.5) / 1000.0,
-                  (double)histogram_quantile(&l->latency, 0.99) / 1000.0);
-    bool is_complete = l->acked == l->offered - l->reoffered &&
-                       (l->options->messages == 0 || l->options->duration != 0 ||
-                        l->acked == l->options->messages);
+    bool is_complete = source_report_is_complete(l);
     if (!is_complete && l->last_problem[0] != '\0') {
         (void)fprintf(stderr, "sluice-source: last problem: %s\n", l->last_problem);
     }

@@ -8,7 +8,6 @@
 #include "bench/source_session.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,17 +43,12 @@ static bool queue_pop(struct source_queue *q, usec_t now, struct source_offer *r
     return true;
 }
 
-/* Exponential gap with the mean 1/rate: arrivals are then Poisson. */
-static usec_t draw_gap(struct source_load *l)
+static bool is_open(const struct source_load *l)
 {
-    l->random ^= l->random >> 12; /* xorshift64* (Vigna 2016) */
-    l->random ^= l->random << 25;
-    l->random ^= l->random >> 27;
-    uint64_t bits = l->random * 2685821657736338717ULL;
-    double uniform = ((double)(bits >> 11) + 0.5) * 0x1p-53;
-    return (usec_t)(-log(uniform) / l->options->rate * (double)USEC_PER_SEC);
+    return l->options->arrivals.rate > 0;
 }
 
+/* now: of the offer; what was due before the end is offered, however late that is */
 static bool has_new(const struct source_load *l, usec_t now)
 {
     return !l->is_stopping && now < l->ends &&
@@ -84,9 +78,10 @@ static void wake_idle(struct source_load *l, bool all)
 static void arrive(struct timeout *t, usec_t now)
 {
     struct source_load *l = container_of(t, struct source_load, arrival_timer);
-    while (l->options->rate > 0 && l->next_arrival <= now && has_new(l, now)) {
-        queue_push(&l->arrivals, &(struct source_offer){l->next_number++, l->next_arrival});
-        l->next_arrival += draw_gap(l);
+    while (is_open(l) && l->next_arrival <= now && has_new(l, l->next_arrival)) {
+        queue_push(&l->arrivals,
+                   &(struct source_offer){.number = l->next_number++, .due = l->next_arrival});
+        l->next_arrival = l->started + arrivals_next(&l->arrival);
         wake_idle(l, false);
     }
     /* Offers that come back are few; an idle session looks at them each time this runs. */
@@ -94,7 +89,7 @@ static void arrive(struct timeout *t, usec_t now)
         wake_idle(l, true);
     }
     usec_t next = now + REOFFER_WAIT;
-    if (l->options->rate > 0 && l->next_arrival < next && has_new(l, now)) {
+    if (is_open(l) && l->next_arrival < next && has_new(l, l->next_arrival)) {
         next = l->next_arrival;
     }
     timeout_set(&l->timeouts, &l->arrival_timer, next);
@@ -105,7 +100,7 @@ int source_load_init(struct source_load *l, const struct source_options *options
     memset(l, 0, sizeof(*l));
     l->options = options;
     l->ledger.fd = -1;
-    l->random = options->seed * 0x9e3779b97f4a7c15ULL + 1;
+    l->arrival = options->arrivals;
     list_init(&l->idle);
     timeout_queue_init(&l->timeouts);
     int err = source_template_init(&l->template, options);
@@ -120,16 +115,17 @@ int source_load_init(struct source_load *l, const struct source_options *options
     }
     if (err == 0) {
         l->sessions = calloc(options->connections, sizeof(*l->sessions));
-        err = l->sessions == NULL ? -ENOMEM : 0;
+        l->tenants = calloc(options->tenants + 1, sizeof(*l->tenants));
+        err = l->sessions == NULL || l->tenants == NULL ? -ENOMEM : 0;
     }
     return err;
 }
 
 int source_load_start(struct source_load *l)
 {
-    l->started = clock_mono();
+    l->started = l->now = clock_mono();
     l->ends = l->options->duration != 0 ? l->started + l->options->duration : USEC_NEVER;
-    l->next_arrival = l->started;
+    l->next_arrival = is_open(l) ? l->started + arrivals_next(&l->arrival) : USEC_NEVER;
     timeout_set(&l->timeouts, &l->arrival_timer, l->started);
     for (uint32_t i = 0; i < l->options->connections; i++) {
         l->alive++;
@@ -147,6 +143,10 @@ void source_load_fini(struct source_load *l)
         source_session_fini(&l->sessions[i]);
     }
     free(l->sessions);
+    for (uint32_t i = 0; l->tenants != NULL && i < l->options->tenants; i++) {
+        free(l->tenants[i].answer);
+    }
+    free(l->tenants);
     free(l->arrivals.items);
     free(l->reoffers.items);
     timeout_remove(&l->timeouts, &l->arrival_timer);
@@ -164,8 +164,8 @@ bool source_load_is_done(const struct source_load *l)
     if (l->under_way > 0) {
         return false;
     }
-    return l->is_stopping ||
-           (!has_new(l, clock_mono()) && l->arrivals.count == 0 && l->reoffers.count == 0);
+    return l->is_stopping || (!has_new(l, is_open(l) ? l->next_arrival : clock_mono()) &&
+                              l->arrivals.count == 0 && l->reoffers.count == 0);
 }
 
 void source_load_stop(struct source_load *l)
@@ -176,22 +176,27 @@ void source_load_stop(struct source_load *l)
 
 bool source_load_take(struct source_load *l, struct source_offer *ret)
 {
-    usec_t now = clock_mono();
     if (l->is_stopping) {
         return false;
     }
+    usec_t now = clock_mono();
     if (queue_pop(&l->reoffers, now, ret)) {
         l->reoffered++;
         return true;
     }
-    if (l->options->rate > 0) {
+    if (is_open(l)) {
         return queue_pop(&l->arrivals, now, ret);
     }
     if (!has_new(l, now)) {
         return false;
     }
-    *ret = (struct source_offer){l->next_number++, now};
+    *ret = (struct source_offer){.number = l->next_number++, .due = now};
     return true;
+}
+
+static struct source_tenant *tenant_of(const struct source_load *l, uint64_t number)
+{
+    return &l->tenants[source_message_tenant(&l->template, number)];
 }
 
 static void begin_line(const struct source_load *l, uint64_t number, const char *event,
@@ -213,12 +218,16 @@ static int end_line(struct source_load *l, struct buf *line)
     return err;
 }
 
-int source_load_offered(struct source_load *l, const struct source_offer *offer)
+int source_load_offered(struct source_load *l, struct source_offer *offer)
 {
-    l->offered++;
+    l->tally.offered++;
     l->under_way++;
+    offer->begun = is_open(l) ? clock_mono() : offer->due;
+    if (l->options->tenants > 0) {
+        tenant_of(l, offer->number)->tally.offered++;
+    }
     if (l->first_offer == 0) {
-        l->first_offer = clock_wall();
+        l->first_offer = offer->begun;
     }
     if (!ledger_is_open(&l->ledger)) {
         return 0;
@@ -230,9 +239,11 @@ int source_load_offered(struct source_load *l, const struct source_offer *offer)
     buf_init(&address, 0);
     begin_line(l, offer->number, "offered", &line);
     buf_append_str(&line, ", \"sender\": ");
-    report_string(&line, slice_of(l->options->sender));
+    source_message_sender(&l->template, offer->number, &address);
+    report_string(&line, buf_slice(&address));
     buf_append_str(&line, ", \"recipients\": [");
-    for (uint32_t i = 0; i < l->options->recipients; i++) {
+    uint32_t count = source_message_recipients(&l->template, offer->number);
+    for (uint32_t i = 0; i < count; i++) {
         buf_clear(&address);
         source_message_recipient(&l->template, offer->number, i, &address);
         buf_append_str(&line, i == 0 ? "" : ", ");
@@ -269,27 +280,53 @@ static void write_fate(struct source_load *l, uint64_t number, const char *event
     }
 }
 
+/* Reoffers included: an answer that came late is late, however often it was asked for. */
+static void note_answer(struct source_load *l, const struct source_offer *offer, usec_t now)
+{
+    uint64_t answer = (uint64_t)(now - offer->due);
+    l->last_ack = now;
+    histogram_add(&l->answer, answer);
+    histogram_add(&l->service, (uint64_t)(now - offer->begun));
+    if (l->options->tenants > 0) {
+        struct source_tenant *tenant = tenant_of(l, offer->number);
+        if (tenant->answer == NULL) {
+            tenant->answer = calloc(1, sizeof(*tenant->answer));
+        }
+        if (tenant->answer == NULL) {
+            abort(); /* as in queue_push */
+        }
+        histogram_add(tenant->answer, answer);
+    }
+}
+
+const char *source_fate_name(enum source_fate fate)
+{
+    static const char *const names[] = {"acked", "refused", "deferred", "unknown", "unsent"};
+    return names[fate];
+}
+
 void source_load_settle(struct source_load *l, const struct source_offer *offer,
                         enum source_fate fate, struct slice text, struct slice refused)
 {
-    static const char *const names[] = {"acked", "refused", "deferred", "unknown", "unsent"};
-    uint64_t *const counters[] = {&l->acked, &l->refused, &l->deferred, &l->unknown, &l->unsent};
     usec_t now = clock_mono();
+    l->now = now;
     l->under_way--;
-    ++*counters[fate];
+    l->tally.fates[fate]++;
+    if (l->options->tenants > 0) {
+        tenant_of(l, offer->number)->tally.fates[fate]++;
+    }
     for (size_t i = 0; i < refused.len; i++) {
         l->refused_recipients += refused.data[i] == '\n' ? 1 : 0;
     }
-    write_fate(l, offer->number, names[fate], text, refused);
+    write_fate(l, offer->number, source_fate_name(fate), text, refused);
     if (fate == SOURCE_ACKED) {
-        l->last_ack = clock_wall();
-        histogram_add(&l->latency, (uint64_t)(now - offer->due));
+        note_answer(l, offer, now);
         return;
     }
-    source_load_problem(l, names[fate], text);
+    source_load_problem(l, source_fate_name(fate), text);
     if (l->options->does_reoffer && fate != SOURCE_REFUSED) {
         usec_t due = fate == SOURCE_DEFERRED ? now + REOFFER_WAIT : now;
-        queue_push(&l->reoffers, &(struct source_offer){offer->number, due});
+        queue_push(&l->reoffers, &(struct source_offer){.number = offer->number, .due = due});
     }
 }
 
@@ -301,37 +338,4 @@ void source_load_problem(struct source_load *l, const char *what, struct slice w
     if (len < sizeof(l->last_problem)) {
         l->last_problem[len] = '\0'; /* why need not end in NUL */
     }
-}
-
-static void put_number(struct buf *out, const char *name, uint64_t value)
-{
-    buf_printf(out, "\"%s\": %llu, ", name, (unsigned long long)value);
-}
-
-void source_load_report(const struct source_load *l, struct buf *out)
-{
-    double elapsed = (double)(l->last_ack - l->first_offer) / (double)USEC_PER_SEC;
-    bool has_elapsed = l->last_ack > l->first_offer;
-    buf_append_char(out, '{');
-    report_seconds(out, "time", clock_wall());
-    buf_append_str(out, ", ");
-    put_number(out, "offered", l->offered);
-    put_number(out, "acked", l->acked);
-    put_number(out, "refused", l->refused);
-    put_number(out, "deferred", l->deferred);
-    put_number(out, "unknown", l->unknown);
-    put_number(out, "unsent", l->unsent);
-    put_number(out, "reoffered", l->reoffered);
-    put_number(out, "refused_recipients", l->refused_recipients);
-    put_number(out, "connections", l->connections);
-    put_number(out, "failures", l->failures);
-    report_seconds(out, "first_offer", l->first_offer);
-    buf_append_str(out, ", ");
-    report_seconds(out, "last_ack", l->last_ack);
-    buf_printf(out, ", \"elapsed\": %.6f, \"rate\": %.1f, ", has_elapsed ? elapsed : 0.0,
-               has_elapsed ? (double)l->acked / elapsed : 0.0);
-    report_latency(out, &l->latency);
-    buf_append_str(out, ", \"last_problem\": ");
-    report_string(out, slice_of(l->last_problem));
-    buf_append_str(out, "}\n");
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/list.h"
+#include "bench/arrivals.h"
 #include "bench/ledger.h"
 #include "bench/source_message.h"
 #include "bench/source_options.h"
@@ -20,7 +21,8 @@
 /* One offer of one message. */
 struct source_offer {
     uint64_t number;
-    usec_t due; /* monotonic: when it was to be sent; latency counts from here */
+    usec_t due;   /* monotonic: when it was to be sent; latency counts from here */
+    usec_t begun; /* monotonic: when its first byte was written */
 };
 
 enum source_fate {
@@ -29,6 +31,21 @@ enum source_fate {
     SOURCE_DEFERRED, /* 4xx */
     SOURCE_UNKNOWN,  /* the connection was lost before the answer */
     SOURCE_UNSENT,   /* the connection was lost before the end of data: surely not accepted */
+    SOURCE_FATE_COUNT,
+};
+
+/* "acked" and so on; static. */
+const char *source_fate_name(enum source_fate fate);
+
+/* What became of the messages of a tenant, or of all. */
+struct source_tally {
+    uint64_t offered;
+    uint64_t fates[SOURCE_FATE_COUNT];
+};
+
+struct source_tenant {
+    struct source_tally tally;
+    struct histogram *answer; /* heap, from the first accepted message on */
 };
 
 struct source_queue {
@@ -46,24 +63,28 @@ struct source_load {
     struct source_session *sessions;
 
     /* what is to be offered */
+    usec_t now; /* monotonic; of the pass, or newer: for timers */
     uint64_t next_number;
-    usec_t started, ends; /* monotonic */
-    usec_t next_arrival;  /* open loop; monotonic */
+    usec_t started, ends;    /* monotonic */
+    struct arrivals arrival; /* open loop */
+    usec_t next_arrival;     /* open loop; monotonic */
     struct timeout arrival_timer;
     struct source_queue arrivals; /* open loop: due and not yet taken */
     struct source_queue reoffers;
     struct list idle; /* sessions that wait for a message */
-    uint64_t random;
     bool is_stopping; /* offer nothing more */
     uint32_t alive;   /* sessions that are not given up */
 
     /* what became of it */
-    uint64_t offered, acked, refused, deferred, unknown, unsent, reoffered;
-    uint64_t refused_recipients;
+    struct source_tally tally;
+    uint64_t reoffered, refused_recipients;
     uint64_t connections, failures; /* connects made; connects failed and connections lost */
     uint64_t under_way;             /* offered, no fate yet */
-    usec_t first_offer, last_ack;   /* wall clock; 0 = none */
-    struct histogram latency;       /* usec from due to the final 250 */
+    usec_t first_offer, last_ack;   /* monotonic; 0 = none */
+    struct histogram answer;        /* usec from due to the final 250 */
+    struct histogram service;       /* usec from the first byte to it */
+    struct source_tenant *tenants;  /* heap; as many as options.tenants */
+    enum source_mode mode;          /* of the last connection that was greeted */
     char last_problem[200];
 };
 
@@ -78,14 +99,12 @@ bool source_load_is_done(const struct source_load *l);
 void source_load_stop(struct source_load *l);
 /* The next offer that is due. returns: false when there is none now */
 MUST_USE bool source_load_take(struct source_load *l, struct source_offer *ret);
-/* Before the first byte of an offer: the ledger. errors: -errno of the ledger */
-MUST_USE int source_load_offered(struct source_load *l, const struct source_offer *offer);
+/* Before the first byte of an offer: its time and the ledger. errors: -errno of the ledger */
+MUST_USE int source_load_offered(struct source_load *l, struct source_offer *offer);
 /* The fate of an offer; text: the reply or the reason. refused: its refused recipients, LF each */
 void source_load_settle(struct source_load *l, const struct source_offer *offer,
                         enum source_fate fate, struct slice text, struct slice refused);
 /* A line for the summary: why a connection failed. */
 void source_load_problem(struct source_load *l, const char *what, struct slice why);
-/* The numbers as one JSON object and a newline. */
-void source_load_report(const struct source_load *l, struct buf *out);
 
 #endif

@@ -1,16 +1,18 @@
 /* Rendering of numbered messages. Pure but for the start, which reads clock and process id. */
 #include "bench/source_message.h"
 
-#include "base/hash.h"
+#include "bench/draw.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_BYTES 76 /* and CRLF */
+#define LINE_BYTES   76 /* and CRLF */
+#define STAMP_DIGITS 18 /* always as many, so that the rest is the same each time */
 
 static void fill_text(struct buf *text, size_t size)
 {
@@ -46,13 +48,33 @@ int source_template_init(struct source_template *t, const struct source_options 
         return -EINVAL;
     }
     buf_init(&t->text, 0);
-    fill_text(&t->text, options->size_bytes);
-    return t->text.failed ? -ENOMEM : 0;
+    fill_text(&t->text, options->size.most);
+    t->domain = calloc(options->domain_count, sizeof(*t->domain));
+    if (t->text.failed || t->domain == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < options->domain_count; i++) {
+        t->domain[i] = slice_of(options->domains[i]);
+    }
+    return 0;
 }
 
 void source_template_fini(struct source_template *t)
 {
     buf_fini(&t->text);
+    free(t->domain);
+    t->domain = NULL;
+}
+
+void source_message_decimal(struct buf *out, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    buf_append(out, digits + at, sizeof(digits) - at);
 }
 
 void source_message_id(const struct source_template *t, uint64_t number, char ret[SOURCE_ID_BYTES])
@@ -60,28 +82,89 @@ void source_message_id(const struct source_template *t, uint64_t number, char re
     (void)snprintf(ret, SOURCE_ID_BYTES, "%s-%llu", t->prefix, (unsigned long long)number);
 }
 
+static void put_id(const struct source_template *t, uint64_t number, struct buf *out)
+{
+    buf_append_str(out, t->prefix);
+    buf_append_char(out, '-');
+    source_message_decimal(out, number);
+}
+
+uint32_t source_message_recipients(const struct source_template *t, uint64_t number)
+{
+    const struct source_options *o = t->options;
+    return (uint32_t)amount_draw(&o->recipients, draw_bits(o->seed, DRAW_RECIPIENTS, number));
+}
+
 void source_message_recipient(const struct source_template *t, uint64_t number, uint32_t index,
                               struct buf *out)
 {
     const struct source_options *o = t->options;
-    uint64_t n = number * o->recipients + index;
-    buf_printf(out, "u%llu@%s", (unsigned long long)n, o->domains[n % o->domain_count]);
+    uint64_t n = number * o->recipients.most + index;
+    size_t domain = 0;
+    if (o->popularity.count > 0) {
+        domain = choice_pick(&o->popularity, draw_bits(o->seed, DRAW_DOMAIN, n));
+    } else if (amount_is_constant(&o->recipients)) {
+        domain = n % o->domain_count;
+    } else {
+        /* n leaves gaps; so each index goes round by itself. */
+        domain = (number + index) % o->domain_count;
+    }
+    buf_append_char(out, 'u');
+    source_message_decimal(out, n);
+    buf_append_char(out, '@');
+    buf_append_slice(out, t->domain[domain]);
+}
+
+uint32_t source_message_tenant(const struct source_template *t, uint64_t number)
+{
+    const struct source_options *o = t->options;
+    return o->tenants == 0
+               ? 0
+               : choice_pick(&o->tenant_popularity, draw_bits(o->seed, DRAW_TENANT, number));
+}
+
+void source_message_sender(const struct source_template *t, uint64_t number, struct buf *out)
+{
+    const char *sender = t->options->sender;
+    const char *at = strrchr(sender, '@'); /* there is one where there are tenants */
+    if (t->options->tenants > 0 && at != NULL) {
+        buf_append(out, sender, (size_t)(at - sender));
+        buf_append_str(out, "+t");
+        source_message_decimal(out, source_message_tenant(t, number) + 1);
+        sender = at;
+    }
+    buf_append_str(out, sender);
 }
 
 /* From X-Sluice-Id on. `before`: bytes of the content in front of it */
 static void put_stable(const struct source_template *t, uint64_t number, size_t before,
                        struct buf *out)
 {
-    char id[SOURCE_ID_BYTES];
+    const struct source_options *o = t->options;
     size_t begin = out->len;
-    source_message_id(t, number, id);
-    buf_printf(out, "X-Sluice-Id: %s\r\nFrom: source <%s>\r\nTo: ", id,
-               t->options->sender[0] != '\0' ? t->options->sender : "source@source.test");
+    buf_append_str(out, "X-Sluice-Id: ");
+    put_id(t, number, out);
+    if (o->tenants > 0) {
+        buf_append_str(out, "\r\nX-Tenant: t");
+        source_message_decimal(out, source_message_tenant(t, number) + 1);
+    }
+    buf_append_str(out, "\r\nFrom: source <");
+    if (o->sender[0] != '\0') {
+        source_message_sender(t, number, out);
+    } else {
+        buf_append_str(out, "source@source.test");
+    }
+    buf_append_str(out, ">\r\nTo: ");
     source_message_recipient(t, number, 0, out);
-    buf_printf(out, "\r\nSubject: message %llu\r\nDate: %s\r\nMessage-ID: <%s@source.test>\r\n\r\n",
-               (unsigned long long)number, t->date, id);
+    buf_append_str(out, "\r\nSubject: message ");
+    source_message_decimal(out, number);
+    buf_append_str(out, "\r\nDate: ");
+    buf_append_str(out, t->date);
+    buf_append_str(out, "\r\nMessage-ID: <");
+    put_id(t, number, out);
+    buf_append_str(out, "@source.test>\r\n\r\n");
     size_t used = out->len - begin + before;
-    size_t size = t->options->size_bytes;
+    size_t size = amount_draw(&o->size, draw_bits(o->seed, DRAW_SIZE, number));
     if (used + 3 <= size) {
         buf_append(out, t->text.data, size - used - 2);
         if (!out->failed && out->data[out->len - 1] == '\r') {
@@ -95,8 +178,13 @@ void source_message_content(const struct source_template *t, uint64_t number, us
                             struct buf *out)
 {
     size_t begin = out->len;
-    /* As many digits each time, so that the rest is the same each time. */
-    buf_printf(out, "X-Sluice-Stamp: %018lld\r\n", (long long)stamp);
+    char digits[STAMP_DIGITS];
+    for (size_t i = STAMP_DIGITS; i > 0; stamp /= 10) {
+        digits[--i] = (char)('0' + stamp % 10);
+    }
+    buf_append_str(out, "X-Sluice-Stamp: ");
+    buf_append(out, digits, STAMP_DIGITS);
+    buf_append_str(out, "\r\n");
     put_stable(t, number, out->len - begin, out);
 }
 
@@ -107,7 +195,7 @@ void source_message_hash(const struct source_template *t, uint64_t number,
     unsigned len = 0;
     struct buf stable;
     buf_init(&stable, 0);
-    put_stable(t, number, strlen("X-Sluice-Stamp: \r\n") + 18, &stable);
+    put_stable(t, number, strlen("X-Sluice-Stamp: \r\n") + STAMP_DIGITS, &stable);
     ret[0] = '\0';
     if (!stable.failed &&
         EVP_Digest(stable.data, stable.len, digest, &len, EVP_sha256(), NULL) == 1) {

@@ -1,19 +1,19 @@
-/* The client's side of SMTP, one command at a time or pipelined, with reconnects. Called by the
- * load's loop; decides nothing about what is sent when. */
+/* The connection of one sender: connects, reads whole replies, writes, times out. Runs in the
+ * load's loop; what is said is the dialogue's. */
 #include "bench/source_session.h"
 
 #include "base/error.h"
+#include "bench/source_dialogue.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES    (16UL * 1024)
-#define REPLY_MAX     (64UL * 1024) /* bytes of one line */
-#define WRITE_BYTES   (64UL * 1024) /* of pipelined commands kept ready */
-#define BACKOFF_FIRST (50 * USEC_PER_MSEC)
-#define BACKOFF_LAST  USEC_PER_SEC
+#define READ_BYTES   (16UL * 1024)
+#define REPLY_MAX    (64UL * 1024) /* bytes of one line */
+#define BACKOFF_LAST USEC_PER_SEC
 
 static void session_ready(struct poller_watch *watch, unsigned events);
 static void session_expired(struct timeout *t, usec_t now);
@@ -21,7 +21,7 @@ static void session_expired(struct timeout *t, usec_t now);
 static void arm(struct source_session *s, usec_t span)
 {
     timeout_set(&s->load->timeouts, &s->timer,
-                span == USEC_NEVER ? USEC_NEVER : clock_mono() + span);
+                span == USEC_NEVER ? USEC_NEVER : s->load->now + span);
 }
 
 static void give_up(struct source_session *s)
@@ -38,26 +38,16 @@ static void close_connection(struct source_session *s)
     buf_clear(&s->in);
     buf_clear(&s->out);
     s->taken = 0;
-    s->done_here = 0;
+    s->begun_here = 0;
 }
 
-static void settle(struct source_session *s, enum source_fate fate, struct slice text)
-{
-    s->has_offer = false;
-    s->done_here++;
-    source_load_settle(s->load, &s->offer, fate, text, buf_slice(&s->refused));
-}
-
-/* The connection is unusable: its message gets its fate, and a new one is made if wanted. */
-static void lose(struct source_session *s, const char *what, struct slice why)
+void source_session_lose(struct source_session *s, const char *what, struct slice why)
 {
     list_remove(&s->link);
     close_connection(s);
     s->load->failures++;
     source_load_problem(s->load, what, why);
-    if (s->has_offer) {
-        settle(s, s->is_content_sent ? SOURCE_UNKNOWN : SOURCE_UNSENT, why);
-    }
+    source_dialogue_abort(s, why);
     if (!s->load->options->does_retry || source_load_is_done(s->load)) {
         give_up(s);
         return;
@@ -67,6 +57,21 @@ static void lose(struct source_session *s, const char *what, struct slice why)
     s->backoff = s->backoff * 2 < BACKOFF_LAST ? s->backoff * 2 : BACKOFF_LAST;
 }
 
+/* Nothing is lost or queued on the way to the same machine, so the simplest algorithm does, and a
+ * costly default (bbr) takes no time from the server under test. */
+static void choose_congestion_control(int fd, const struct sockaddr_storage *peer)
+{
+    static const char name[] = "reno"; /* in every kernel; the default stays if that is not so */
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    memcpy(&v4, peer, sizeof(v4));
+    memcpy(&v6, peer, sizeof(v6));
+    if (peer->ss_family == AF_INET ? ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+                                   : IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name) - 1);
+    }
+}
+
 static void connect_now(struct source_session *s)
 {
     const struct endpoint *to = &s->load->options->to.items[0];
@@ -74,22 +79,42 @@ static void connect_now(struct source_session *s)
     arm(s, s->load->options->timeout);
     int err = stream_connect(&s->stream, (const struct sockaddr *)&to->address, to->len, NULL, 0);
     if (err == 0) {
+        choose_congestion_control(s->stream.fd, &to->address);
         err = poller_add(&s->load->poller, &s->watch, s->stream.fd, session_ready);
     }
     if (err != 0) {
-        lose(s, "connect", slice_of(err_str(err)));
+        source_session_lose(s, "connect", slice_of(err_str(err)));
+    }
+}
+
+static uint32_t depth_of(const struct source_options *o)
+{
+    return o->mode == SOURCE_CHUNKING && o->in_flight > 2 ? o->in_flight : 2;
+}
+
+void source_session_quit(struct source_session *s)
+{
+    close_connection(s);
+    if (source_load_is_done(s->load)) {
+        give_up(s);
+    } else {
+        connect_now(s);
     }
 }
 
 int source_session_init(struct source_session *s, struct source_load *load)
 {
     s->load = load;
-    s->backoff = BACKOFF_FIRST;
+    s->backoff = SOURCE_BACKOFF_FIRST;
     s->stream.fd = -1;
     list_init(&s->link);
     buf_init(&s->in, 0);
     buf_init(&s->out, 0);
-    buf_init(&s->refused, 0);
+    s->depth = depth_of(load->options);
+    s->transactions = calloc(s->depth, sizeof(*s->transactions)); /* zeroed buffers are empty */
+    if (s->transactions == NULL) {
+        return -ENOMEM;
+    }
     int err = timeout_add(&load->timeouts, &s->timer, session_expired);
     if (err == 0) {
         connect_now(s);
@@ -103,222 +128,23 @@ void source_session_fini(struct source_session *s)
         return;
     }
     list_remove(&s->link);
-    if (s->state == SOURCE_IDLE) {
+    if (s->state == SOURCE_READY && s->count == 0) {
         (void)!stream_write(&s->stream, "QUIT\r\n", 6, false); /* a courtesy */
     }
     close_connection(s);
     timeout_remove(&s->load->timeouts, &s->timer);
     buf_fini(&s->in);
     buf_fini(&s->out);
-    buf_fini(&s->refused);
+    for (uint32_t i = 0; s->transactions != NULL && i < s->depth; i++) {
+        buf_fini(&s->transactions[i].reason);
+        buf_fini(&s->transactions[i].refused);
+    }
+    free(s->transactions);
 }
 
-static void say(struct source_session *s, enum source_state state, const char *line)
+static bool is_digit(char c)
 {
-    buf_append_str(&s->out, line);
-    buf_append_str(&s->out, "\r\n");
-    s->state = state;
-    arm(s, s->load->options->timeout);
-}
-
-static void put_rcpt(struct source_session *s, uint32_t index)
-{
-    buf_append_str(&s->out, "RCPT TO:<");
-    source_message_recipient(&s->load->template, s->offer.number, index, &s->out);
-    buf_append_str(&s->out, ">\r\n");
-}
-
-/* Pipelined: as many commands as the output should hold; a million recipients never wait in
- * memory. */
-static void fill_envelope(struct source_session *s)
-{
-    const struct source_options *o = s->load->options;
-    if (!s->has_pipelining || !s->has_offer || s->is_envelope_put) {
-        return;
-    }
-    while (s->put < o->recipients && s->out.len < WRITE_BYTES) {
-        put_rcpt(s, s->put++);
-    }
-    if (s->put == o->recipients) {
-        buf_append_str(&s->out, "DATA\r\n");
-        s->is_envelope_put = true;
-    }
-}
-
-static void begin_offer(struct source_session *s)
-{
-    const struct source_options *o = s->load->options;
-    s->has_offer = true;
-    s->is_content_sent = false;
-    s->is_envelope_put = false;
-    s->put = s->answered = s->accepted = 0;
-    s->verdict = 0;
-    buf_clear(&s->refused);
-    int err = source_load_offered(s->load, &s->offer);
-    if (err != 0) {
-        lose(s, "ledger", slice_of(err_str(err)));
-        return;
-    }
-    buf_printf(&s->out, "MAIL FROM:<%s>\r\n", o->sender);
-    fill_envelope(s);
-    s->state = SOURCE_MAIL;
-    arm(s, o->timeout);
-}
-
-/* Between two messages: the next one, a new connection, the end, or wait. */
-static void next_offer(struct source_session *s)
-{
-    const struct source_options *o = s->load->options;
-    s->state = SOURCE_IDLE;
-    bool is_used_up = o->per_connection != 0 && s->done_here >= o->per_connection;
-    if (is_used_up || source_load_is_done(s->load)) {
-        say(s, SOURCE_QUIT, "QUIT");
-    } else if (source_load_take(s->load, &s->offer)) {
-        begin_offer(s);
-    } else {
-        arm(s, USEC_NEVER);
-        list_push_back(&s->load->idle, &s->link);
-    }
-}
-
-static void finish_refused(struct source_session *s, struct slice text)
-{
-    settle(s, s->verdict < 500 ? SOURCE_DEFERRED : SOURCE_REFUSED, text);
-    say(s, SOURCE_RSET, "RSET");
-}
-
-static void note_refusal(struct source_session *s, int code, struct slice text)
-{
-    if (s->verdict == 0) {
-        s->verdict = code;
-        (void)snprintf(s->reason, sizeof(s->reason), SLICE_FMT,
-                       (int)(text.len < 190 ? text.len : 190), text.data);
-    }
-}
-
-static void on_mail(struct source_session *s, int code, struct slice text)
-{
-    if (code >= 400) {
-        note_refusal(s, code, text);
-    }
-    if (s->has_pipelining) {
-        s->state = SOURCE_RCPT;
-    } else if (code >= 400) {
-        finish_refused(s, text);
-    } else {
-        put_rcpt(s, 0);
-        s->state = SOURCE_RCPT;
-    }
-}
-
-static void on_rcpt(struct source_session *s, int code, struct slice text)
-{
-    const struct source_options *o = s->load->options;
-    if (code < 400) {
-        s->accepted++;
-    } else {
-        note_refusal(s, code, text);
-        source_message_recipient(&s->load->template, s->offer.number, s->answered, &s->refused);
-        buf_append_char(&s->refused, '\n');
-    }
-    s->answered++;
-    if (s->answered < o->recipients) {
-        if (!s->has_pipelining) {
-            put_rcpt(s, s->answered);
-        }
-    } else if (s->has_pipelining) {
-        s->state = SOURCE_DATA;
-    } else if (s->accepted == 0) {
-        finish_refused(s, slice_of(s->reason));
-    } else {
-        say(s, SOURCE_DATA, "DATA");
-    }
-}
-
-static void on_data(struct source_session *s, int code, struct slice text)
-{
-    if (code != 354) {
-        note_refusal(s, code >= 400 ? code : 500, text);
-        finish_refused(s, slice_of(s->reason));
-        return;
-    }
-    /* The stamp of an open load is the moment it was due: a queue in front of the connections is
-     * part of the latency. */
-    usec_t stamp = clock_wall();
-    if (s->load->options->rate > 0) {
-        stamp -= clock_mono() - s->offer.due;
-    }
-    source_message_content(&s->load->template, s->offer.number, stamp, &s->out);
-    s->is_content_sent = true;
-    say(s, SOURCE_DOT, ".");
-}
-
-static void on_dot(struct source_session *s, int code, struct slice text)
-{
-    settle(s, code < 400 ? SOURCE_ACKED : code < 500 ? SOURCE_DEFERRED : SOURCE_REFUSED, text);
-    next_offer(s);
-}
-
-/* The whole reply has come; `text` is its last line, `all` every line. */
-static void on_reply(struct source_session *s, int code, struct slice text, struct slice all)
-{
-    const struct source_options *o = s->load->options;
-    char line[300];
-    if (code == 421 && s->state != SOURCE_QUIT) {
-        if (s->has_offer) {
-            settle(s, SOURCE_DEFERRED, text); /* an answer, and it says no */
-        }
-        lose(s, "421", text);
-        return;
-    }
-    switch (s->state) {
-    case SOURCE_GREETING:
-    case SOURCE_EHLO:
-    case SOURCE_HELO:
-        if (code >= 400 && s->state != SOURCE_EHLO) {
-            lose(s, "refused", text);
-            return;
-        }
-        if (s->state == SOURCE_GREETING || code >= 400) {
-            bool is_esmtp = s->state == SOURCE_GREETING;
-            (void)snprintf(line, sizeof(line), "%s %.250s", is_esmtp ? "EHLO" : "HELO", o->helo);
-            say(s, is_esmtp ? SOURCE_EHLO : SOURCE_HELO, line);
-            return;
-        }
-        s->has_pipelining = o->does_pipeline && memmem(all.data, all.len, "PIPELINING", 10) != NULL;
-        s->backoff = BACKOFF_FIRST;
-        next_offer(s);
-        return;
-    case SOURCE_MAIL:
-        on_mail(s, code, text);
-        return;
-    case SOURCE_RCPT:
-        on_rcpt(s, code, text);
-        return;
-    case SOURCE_DATA:
-        on_data(s, code, text);
-        return;
-    case SOURCE_DOT:
-        on_dot(s, code, text);
-        return;
-    case SOURCE_RSET:
-        next_offer(s);
-        return;
-    case SOURCE_QUIT:
-        close_connection(s);
-        if (source_load_is_done(s->load)) {
-            give_up(s);
-        } else {
-            connect_now(s);
-        }
-        return;
-    case SOURCE_IDLE:
-    case SOURCE_WAITING:
-    case SOURCE_CONNECTING:
-    case SOURCE_GONE:
-        lose(s, "unexpected reply", text);
-        return;
-    }
+    return c >= '0' && c <= '9';
 }
 
 /* Take one whole reply from `in`. returns: false when there is none, or the connection is lost */
@@ -331,20 +157,21 @@ static bool take_reply(struct source_session *s)
         size_t len = slice_find(rest, '\n');
         if (len == rest.len) {
             if (input.len > REPLY_MAX) {
-                lose(s, "reply", SLICE("too long"));
+                source_session_lose(s, "reply", SLICE("too long"));
             }
             return false;
         }
         struct slice line = slice_trim(slice_to(rest, len));
         at += len + 1;
-        if (line.len < 3 || strspn(line.data, "0123456789") != 3) {
-            lose(s, "no SMTP reply", line);
+        if (line.len < 3 || !is_digit(line.data[0]) || !is_digit(line.data[1]) ||
+            !is_digit(line.data[2]) || (line.len > 3 && is_digit(line.data[3]))) {
+            source_session_lose(s, "no SMTP reply", line);
             return false;
         }
         if (line.len == 3 || line.data[3] != '-') {
             int code = (line.data[0] - '0') * 100 + (line.data[1] - '0') * 10 + line.data[2] - '0';
             s->taken += at;
-            on_reply(s, code, line, slice_to(input, at));
+            source_dialogue_reply(s, code, line, slice_to(input, at));
             return s->stream.fd >= 0 && s->state != SOURCE_CONNECTING;
         }
     }
@@ -354,7 +181,7 @@ static bool take_reply(struct source_session *s)
 static bool flush(struct source_session *s)
 {
     for (;;) {
-        fill_envelope(s);
+        source_dialogue_fill(s);
         if (s->out.len == 0 || !stream_can_write(&s->stream)) {
             return true;
         }
@@ -363,10 +190,19 @@ static bool flush(struct source_session *s)
             return true;
         }
         if (n < 0) {
-            lose(s, "write", slice_of(err_str((int)n)));
+            source_session_lose(s, "write", slice_of(err_str((int)n)));
             return false;
         }
         buf_consume(&s->out, (size_t)n);
+    }
+}
+
+/* Each event is progress; what comes next must come in time again. */
+static void rearm(struct source_session *s)
+{
+    if (s->stream.fd >= 0 && s->state != SOURCE_CONNECTING) {
+        bool is_idle = s->state == SOURCE_READY && s->count == 0;
+        arm(s, is_idle ? USEC_NEVER : s->load->options->timeout);
     }
 }
 
@@ -383,9 +219,9 @@ static void advance(struct source_session *s)
         if (!flush(s) || !stream_can_read(&s->stream)) {
             return;
         }
-        char *to = buf_reserve(&s->in, READ_BYTES + 1);
+        char *to = buf_reserve(&s->in, READ_BYTES);
         if (to == NULL) {
-            lose(s, "memory", SLICE("none"));
+            source_session_lose(s, "memory", SLICE("none"));
             return;
         }
         ssize_t n = stream_read(&s->stream, to, READ_BYTES);
@@ -393,11 +229,11 @@ static void advance(struct source_session *s)
             return;
         }
         if (n <= 0) {
-            lose(s, "connection lost", slice_of(n == 0 ? "closed by the peer" : err_str((int)n)));
+            source_session_lose(s, "connection lost",
+                                slice_of(n == 0 ? "closed by the peer" : err_str((int)n)));
             return;
         }
         s->in.len += (size_t)n;
-        to[n] = '\0'; /* a stop for strspn */
     }
 }
 
@@ -411,13 +247,14 @@ static void session_ready(struct poller_watch *watch, unsigned events)
             return;
         }
         if (err != 0) {
-            lose(s, "connect", slice_of(err_str(err)));
+            source_session_lose(s, "connect", slice_of(err_str(err)));
             return;
         }
         s->load->connections++;
         s->state = SOURCE_GREETING;
     }
     advance(s);
+    rearm(s);
 }
 
 static void session_expired(struct timeout *t, usec_t now)
@@ -427,14 +264,12 @@ static void session_expired(struct timeout *t, usec_t now)
     if (s->state == SOURCE_WAITING) {
         connect_now(s);
     } else {
-        lose(s, "timeout", SLICE("no answer"));
+        source_session_lose(s, "timeout", SLICE("no answer"));
     }
 }
 
 void source_session_wake(struct source_session *s)
 {
-    next_offer(s);
-    if (s->stream.fd >= 0 && !flush(s)) {
-        return;
-    }
+    (void)flush(s); /* a loss has its consequences already */
+    rearm(s);
 }

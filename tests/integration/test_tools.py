@@ -352,10 +352,17 @@ def test_refusals_and_deferrals(sink):
     ['--connections', '8', '--pipelining', '--recipients', '3'],
     ['--connections', '4', '--per-connection', '1'],
     ['--connections', '4', '--rate', '4000', '--size', '20000'],
+    ['--connections', '3', '--streaming', '--recipients', '1:0.5,9:0.5'],
+    ['--connections', '3', '--streaming', '--rate', '4000', '--arrivals', 'burst:100'],
+    ['--connections', '2', '--chunking', '--sizes', '300:0.4,9000:0.5,200000:0.1'],
+    ['--connections', '3', '--chunking', '--in-flight', '1', '--per-connection', '50'],
+    ['--connections', '2', '--chunking', '--rate', '4000', '--arrivals', 'even', '--recipients',
+     'lognormal:3:1:90'],
 ])
 def test_source_and_sink_agree(sink, tmp_path, options):
     offers, arrivals = tmp_path / 'offers', tmp_path / 'arrivals'
-    s = sink('--ledger', str(arrivals), '--messages', '1000')
+    s = sink('--ledger', str(arrivals), '--messages', '1000', '--extensions',
+             'pipelining,chunking,8bitmime')
     sent = source(s.port, '--messages', '1000', '--domains', 'd%d.test:7', '--ledger', str(offers),
                   '--json', str(tmp_path / 'source.json'), *options)
     received = s.finish(sends=None)
@@ -374,6 +381,260 @@ def test_source_and_sink_agree(sink, tmp_path, options):
         assert arrival['recipients'] == offered[name]['recipients']
     if '--size' in options:
         assert {arrival['size'] for arrival in arrived.values()} == {20000}
+    if '--sizes' in options:
+        assert {arrival['size'] for arrival in arrived.values()} == {300, 9000, 200000}
+    assert sent['mode'] == next((o[2:] for o in options if o[2:] in MODES), 'lockstep')
+
+
+MODES = 'pipelining', 'streaming', 'chunking'
+
+
+ANSWERS = {b'EHLO': b'250-x\r\n250-PIPELINING\r\n250 CHUNKING\r\n', b'DATA': b'354 x\r\n',
+           b'QUIT': b'221 x\r\n'}
+
+
+def answered_groups(listener):
+    """What a source writes at once (a small write is one read on the loopback), each command of it
+    answered: a string for each group, the first letter for a command and X for the content."""
+    groups, is_content = [], False
+    connection, _ = listener.accept()
+    with connection, contextlib.suppress(ConnectionResetError):  # the last answer is not waited for
+        connection.settimeout(TIMEOUT)
+        connection.sendall(b'220 x\r\n')
+        while data := connection.recv(1 << 20):
+            assert data.endswith(b'\r\n')
+            letters, answer = '', b''
+            for line in data.splitlines():
+                if is_content and line != b'.':
+                    letters += 'X' if line.startswith(b'X-Sluice-Stamp:') else ''
+                    continue
+                is_content = line == b'DATA'
+                letters += line[:1].decode()
+                answer += ANSWERS.get(line[:4], b'250 x\r\n')
+            groups.append(letters)
+            connection.sendall(answer)
+    return groups
+
+
+@pytest.mark.parametrize('options, groups', [
+    ([], ['E', 'M', 'R', 'R', 'D', 'X.', 'M', 'R', 'R', 'D', 'X.', 'Q']),
+    (['--pipelining'], ['E', 'MRRD', 'X.', 'MRRD', 'X.', 'Q']),
+    (['--streaming'], ['E', 'MRRD', 'X.MRRD', 'X.', 'Q']),
+])
+def test_what_waits_for_what(options, groups):
+    with socket.create_server((ADDRESS, 0)) as listener:
+        listener.settimeout(TIMEOUT)
+        load = subprocess.Popen([str(BENCH / 'sluice-source'), '--to',
+                                 f'{ADDRESS}:{listener.getsockname()[1]}', '--messages', '2',
+                                 '--recipients', '2', *options], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL)
+        try:
+            assert answered_groups(listener) == groups
+            output, _ = load.communicate(timeout=TIMEOUT)
+        finally:
+            load.kill()
+            load.wait()
+    assert json.loads(output)['acked'] == 2
+
+
+def test_chunking_does_not_wait(tmp_path):
+    """All that may be in flight comes before the first answer to it, and no more."""
+    with socket.create_server((ADDRESS, 0)) as listener:
+        listener.settimeout(TIMEOUT)
+        load = subprocess.Popen([str(BENCH / 'sluice-source'), '--to',
+                                 f'{ADDRESS}:{listener.getsockname()[1]}', '--messages', '100',
+                                 '--size', '600', '--chunking', '--id-prefix', 'one'],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            connection, _ = listener.accept()
+            with connection, connection.makefile('rb') as stream:
+                connection.settimeout(TIMEOUT)
+                connection.sendall(b'220 x\r\n')
+                assert stream.readline() == b'EHLO source.test\r\n'
+                connection.sendall(ANSWERS[b'EHLO'])
+
+                def read(count):
+                    for number in count:
+                        assert stream.readline() == b'MAIL FROM:<bounce@source.test>\r\n'
+                        assert stream.readline() == b'RCPT TO:<u%d@example.test>\r\n' % number
+                        assert stream.readline() == b'BDAT 000000600 LAST\r\n'
+                        assert b'X-Sluice-Id: one-%d\r\n' % number in stream.read(600)
+
+                read(range(64))
+                connection.setblocking(False)
+                assert stream.peek(1) in (None, b'')
+                connection.settimeout(TIMEOUT)
+                connection.sendall(b'250 x\r\n' * 3 * 64)
+                read(range(64, 100))
+                connection.sendall(b'250 x\r\n' * 3 * 36)
+                assert stream.readline() == b'QUIT\r\n'
+                connection.sendall(b'221 x\r\n')
+            output, _ = load.communicate(timeout=TIMEOUT)
+        finally:
+            load.kill()
+            load.wait()
+    assert json.loads(output)['acked'] == 100
+
+
+@pytest.mark.parametrize('offered, mode', [('none', 'lockstep'), ('chunking', 'lockstep'),
+                                           ('pipelining', 'streaming'),
+                                           ('pipelining,chunking', 'chunking')])
+def test_modes_need_their_extensions(sink, offered, mode):
+    s = sink('--extensions', offered)
+    assert source(s.port, '--messages', '20', '--chunking')['mode'] == mode
+    assert s.finish()['messages'] == 20
+
+
+@pytest.mark.parametrize('mode', ['--pipelining', '--streaming', '--chunking'])
+def test_refusals_between_messages_in_flight(sink, tmp_path, mode):
+    """Nobody's refusal becomes another's, and nothing is lost or doubled."""
+    offers, arrivals = tmp_path / 'offers', tmp_path / 'arrivals'
+    s = sink('--reject-rcpt', '0.3:550:5.1.1 not here', '--defer', '0.2', '--ledger',
+             str(arrivals), '--extensions', 'pipelining,chunking')
+    sent = source(s.port, '--messages', '2000', '--recipients', '1:0.7,3:0.3', '--connections', '3',
+                  '--reoffer', '--ledger', str(offers), mode, status=75)
+    received = s.finish()
+    assert sent['mode'] == mode[2:]
+    assert sent['acked'] == received['messages'] and sent['refused'] > 300
+    assert sent['acked'] + sent['refused'] == 2000 and sent['unknown'] == sent['unsent'] == 0
+    lines = read_ledger(offers)
+    refused = {line['id'] for line in lines if line['event'] == 'refused'}
+    acked = {line['id']: line for line in lines if line['event'] == 'acked'}
+    offered = by_name((line for line in lines if line['event'] == 'offered'), 'id')
+    arrived = read_ledger(arrivals)
+    assert not refused & acked.keys() and len(arrived) == len(acked)
+    for line in arrived:
+        offer, gone = offered[line['id']], acked[line['id']]['refused']
+        assert [r for r in offer['recipients'] if r not in gone] == line['recipients']
+        assert line['sender'] == offer['sender'] and line['sha256'] == offer['sha256']
+
+
+@pytest.mark.parametrize('mode', ['--streaming', '--chunking'])
+def test_lost_connections_with_messages_in_flight(sink, tmp_path, mode):
+    offers, arrivals = tmp_path / 'offers', tmp_path / 'arrivals'
+    s = sink('--fault', 'reset:0.01', '--fault', '421:0.01', '--ledger', str(arrivals),
+             '--extensions', 'pipelining,chunking')
+    sent = source(s.port, '--messages', '2000', '--connections', '3', '--retry', '--reoffer',
+                  '--ledger', str(offers), mode)
+    s.finish()
+    assert sent['acked'] == 2000 and sent['failures'] > 0
+    lines = read_ledger(offers)
+    arrived = [line['id'] for line in read_ledger(arrivals)]
+    assert {line['id'] for line in lines if line['event'] == 'acked'} == set(arrived)
+    # Only what was not answered may come twice.
+    assert len(arrived) - len(set(arrived)) <= sent['unknown'] + sent['deferred']
+
+
+def test_a_stall_is_seen_by_the_messages_that_were_due(sink, tmp_path):
+    """No coordinated omission: a server that stops for a second delays everything that was due
+    meanwhile, and not only the two messages that the two connections had under way."""
+    arrivals = tmp_path / 'arrivals'
+    s = sink('--ledger', str(arrivals))
+    load = subprocess.Popen([str(BENCH / 'sluice-source'), '--to', f'{ADDRESS}:{s.port}', '--rate',
+                             '500', '--arrivals', 'even', '--messages', '2000', '--connections',
+                             '2', '--histogram'], stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + TIMEOUT
+        while not arrivals.exists() or arrivals.read_bytes().count(b'\n') < 500:
+            assert time.monotonic() < end and load.poll() is None
+            time.sleep(0.01)
+        s.process.send_signal(signal.SIGSTOP)
+        time.sleep(1)  # the stall itself
+        s.process.send_signal(signal.SIGCONT)
+        output, _ = load.communicate(timeout=TIMEOUT)
+    finally:
+        s.process.send_signal(signal.SIGCONT)
+        load.kill()
+        load.wait()
+    numbers = json.loads(output)
+    answer, service = numbers['answer'], numbers['service']
+    assert answer['count'] == sum(count for _, count in numbers['histogram']) == 2000
+    # 500 of the 2000 were due in that second; the 20 that are 1 % within its first 0.04 s.
+    assert answer['p999'] >= 0.95 and answer['p99'] >= 0.9
+    slow = sum(count for bound, count in numbers['histogram'] if bound > 0.5)
+    assert slow >= 240
+    # Measured from when it was sent the same stall is two messages of 2000.
+    assert service['max'] >= 0.95 and service['p99'] < answer['p99'] / 2
+    assert numbers['latency']['p99'] == answer['p99']
+    assert s.finish()['latency']['p99'] >= 0.9  # the stamp is the moment it was due, too
+
+
+@pytest.mark.parametrize('kind', ['poisson', 'even', 'burst:50'])
+def test_arrivals_keep_the_rate(sink, tmp_path, kind):
+    offers = tmp_path / 'offers'
+    s = sink()
+    numbers = source(s.port, '--rate', '1000', '--arrivals', kind, '--messages', '1000',
+                     '--connections', '20', '--ledger', str(offers), '--seed', '3')
+    times = sorted(line['time'] for line in read_ledger(offers) if line['event'] == 'offered')
+    # Of 1000 Poisson arrivals a second the last is at 1 s +- 3.2 %, here six of that; a burst
+    # comes 50 messages early. The machine can only make it later.
+    assert times[-1] - times[0] >= (0.8 if kind == 'poisson' else 0.94)
+    assert numbers['acked'] == 1000
+    s.finish()
+
+
+def test_popularity_and_tenants(sink, tmp_path):
+    arrivals = tmp_path / 'arrivals'
+    s = sink('--ledger', str(arrivals))
+    numbers = source(s.port, '--messages', '6000', '--connections', '5', '--domains',
+                     'd%d.test:100000', '--zipf', '1.2', '--tenants', '5:1', '--sender',
+                     'b@source.test', '--pipelining')
+    received = s.finish()
+    # Weights 1/k^1.2 over 100,000: the first has 0.1965 of all; six standard deviations.
+    domains = by_name(received['domains'], 'domain')
+    weights = [k ** -1.2 for k in range(1, 100001)]
+    for k in (1, 2, 5):
+        share = weights[k - 1] / sum(weights)
+        bound = 6 * (6000 * share * (1 - share)) ** 0.5
+        assert abs(domains[f'd{k}.test']['messages'] - 6000 * share) < bound
+    assert len(domains) > 500
+    tenants = by_name(numbers['tenants'], 'tenant')
+    assert list(tenants) == ['t1', 't2', 't3', 't4', 't5']
+    for k in range(1, 6):
+        share = 1 / k / sum(1 / i for i in range(1, 6))
+        tenant = tenants[f't{k}']
+        assert abs(tenant['acked'] - 6000 * share) < 6 * (6000 * share * (1 - share)) ** 0.5
+        assert tenant['offered'] == tenant['acked'] == tenant['answer']['count']
+        assert 0 < tenant['answer']['p50'] <= tenant['answer']['p999'] <= tenant['answer']['max']
+        sent = sum(line['sender'] == f'b+t{k}@source.test' for line in read_ledger(arrivals))
+        assert sent == tenant['acked']
+    assert sum(t['acked'] for t in tenants.values()) == numbers['acked'] == 6000
+
+
+def test_weights(sink):
+    s = sink()
+    source(s.port, '--messages', '3000', '--connections', '5', '--domains', 'a.test,b.test,c.test',
+           '--weights', '7,0,3')
+    domains = by_name(s.finish()['domains'], 'domain')
+    assert 'b.test' not in domains
+    assert abs(domains['a.test']['messages'] - 2100) < 151  # 6 * sqrt(3000 * 0.7 * 0.3)
+
+
+@pytest.mark.parametrize('options, reason', [
+    (['--sizes', '4096'], None),
+    (['--sizes', '4096:x'], '--sizes: each share is a number >= 0'),
+    (['--sizes', 'lognormal:1:2'], '--sizes: it is lognormal:MEDIAN:SIGMA:MAX'),
+    (['--recipients', '0'], '--recipients: each value is a whole number from 1'),
+    (['--recipients', '1:1,2000000:1'], 'up to the limit of the option'),
+    (['--zipf', '-1'], '--zipf: the exponent is a number from 0'),
+    (['--zipf', '1', '--weights', '1'], '--weights: either --zipf or --weights'),
+    (['--weights', '1,2', '--domains', 'd%d.test:3'], 'that is 3, not 2'),
+    (['--weights', '1,x', '--domains', 'd%d.test:2'], '--weights: weights are numbers >= 0'),
+    (['--tenants', '0'], '--tenants: N or N:S'),
+    (['--tenants', '5:x'], '--tenants: behind the colon'),
+    (['--tenants', '5', '--sender', ''], '--tenants: needs a --sender with an @'),
+    (['--arrivals', 'even'], '--arrivals: needs --rate'),
+    (['--arrivals', 'odd', '--rate', '5'], '--arrivals: poisson, even or burst:N'),
+    (['--in-flight', '0'], '--in-flight: from 1 to'),
+    (['--domains', 'd%d.test'], '--domains: a pattern ends in :COUNT'),
+])
+def test_what_would_be_right(sink, options, reason):
+    done = subprocess.run([str(BENCH / 'sluice-source'), '--to', f'{ADDRESS}:{sink().port}',
+                           '--messages', '2', *options], capture_output=True, text=True,
+                          timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+    assert done.returncode == (0 if reason is None else 64), done.stderr
+    assert reason is None or reason in done.stderr
 
 
 def test_many_pipelined_recipients(sink):

@@ -43,11 +43,39 @@ static void test_latency_is_json(void **state)
     buf_fini(&out);
 }
 
+static void test_quantiles_are_json(void **state)
+{
+    static const char *const names[] = {"p50", "p90", "p99", "p999", "max"};
+    static const double least[] = {0.5, 0.9, 0.99, 0.999, 1};
+    struct histogram h = {0};
+    struct buf out;
+    json_error_t error;
+    (void)state;
+    buf_init(&out, 0);
+    for (uint64_t i = 1; i <= 1000; i++) {
+        histogram_add(&h, i * 1000);
+    }
+    buf_append_char(&out, '{');
+    report_quantiles(&out, "answer", &h);
+    buf_append_char(&out, '}');
+    json_t *read = json_loadb(out.data, out.len, 0, &error);
+    assert_non_null(read);
+    const json_t *answer = json_object_get(read, "answer");
+    assert_int_equal(json_integer_value(json_object_get(answer, "count")), 1000);
+    for (size_t i = 0; i < 5; i++) { /* at most 1/32 above */
+        double value = json_real_value(json_object_get(answer, names[i]));
+        assert_true(value >= least[i] && value <= least[i] * 33 / 32);
+    }
+    json_decref(read);
+    buf_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_latency_is_json),
+        cmocka_unit_test(test_quantiles_are_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
