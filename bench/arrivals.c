@@ -30,6 +30,7 @@ usec_t arrivals_next(struct arrivals *a)
 {
     const double second = (double)USEC_PER_SEC;
     uint64_t number = a->count++;
+    uint64_t first = number - number % a->burst; /* of its burst */
     double due = a->gaps;
     switch (a->kind) {
     case ARRIVALS_POISSON:
@@ -39,7 +40,7 @@ usec_t arrivals_next(struct arrivals *a)
         due = (double)number * second / a->rate;
         break;
     case ARRIVALS_BURST:
-        due = (double)(number / a->burst * a->burst) * second / a->rate;
+        due = (double)first * second / a->rate;
         break;
     }
     return (usec_t)due;

@@ -15,8 +15,8 @@ enum arrivals_kind {
 
 struct arrivals {
     enum arrivals_kind kind;
-    uint32_t burst;
-    double rate; /* a second, on average */
+    uint32_t burst; /* >= 1 */
+    double rate;    /* a second, on average */
     uint64_t seed;
     uint64_t count; /* arrivals that were told */
     double gaps;    /* Poisson: usec up to the next one; whole ones would add up to a wrong rate */

@@ -98,7 +98,7 @@ static int run(struct source_load *l)
 {
     while (!source_load_is_done(l)) {
         usec_t next = timeout_queue_next(&l->timeouts);
-        usec_t now = clock_mono();
+        usec_t now = l->now; /* but for the time that the last timers took */
         int err = poller_wait_exact(&l->poller, next == USEC_NEVER ? USEC_NEVER
                                                 : next > now       ? next - now
                                                                    : 0);

@@ -34,7 +34,7 @@ static void queue_push(struct source_queue *q, const struct source_offer *offer)
 
 static bool queue_pop(struct source_queue *q, usec_t now, struct source_offer *ret)
 {
-    if (q->count == 0 || q->items[q->first].due > now) {
+    if (q->count == 0 || q->items[q->first].ready > now) {
         return false;
     }
     *ret = q->items[q->first];
@@ -79,8 +79,9 @@ static void arrive(struct timeout *t, usec_t now)
 {
     struct source_load *l = container_of(t, struct source_load, arrival_timer);
     while (is_open(l) && l->next_arrival <= now && has_new(l, l->next_arrival)) {
-        queue_push(&l->arrivals,
-                   &(struct source_offer){.number = l->next_number++, .due = l->next_arrival});
+        queue_push(&l->arrivals, &(struct source_offer){.number = l->next_number++,
+                                                        .due = l->next_arrival,
+                                                        .ready = l->next_arrival});
         l->next_arrival = l->started + arrivals_next(&l->arrival);
         wake_idle(l, false);
     }
@@ -222,7 +223,7 @@ int source_load_offered(struct source_load *l, struct source_offer *offer)
 {
     l->tally.offered++;
     l->under_way++;
-    offer->begun = is_open(l) ? clock_mono() : offer->due;
+    offer->begun = clock_mono();
     if (l->options->tenants > 0) {
         tenant_of(l, offer->number)->tally.offered++;
     }
@@ -280,7 +281,7 @@ static void write_fate(struct source_load *l, uint64_t number, const char *event
     }
 }
 
-/* Reoffers included: an answer that came late is late, however often it was asked for. */
+/* What was offered again counts from its first time: the answer that it was due came late. */
 static void note_answer(struct source_load *l, const struct source_offer *offer, usec_t now)
 {
     uint64_t answer = (uint64_t)(now - offer->due);
@@ -325,17 +326,15 @@ void source_load_settle(struct source_load *l, const struct source_offer *offer,
     }
     source_load_problem(l, source_fate_name(fate), text);
     if (l->options->does_reoffer && fate != SOURCE_REFUSED) {
-        usec_t due = fate == SOURCE_DEFERRED ? now + REOFFER_WAIT : now;
-        queue_push(&l->reoffers, &(struct source_offer){.number = offer->number, .due = due});
+        struct source_offer again = *offer;
+        again.ready = fate == SOURCE_DEFERRED ? now + REOFFER_WAIT : now;
+        queue_push(&l->reoffers, &again);
     }
 }
 
 void source_load_problem(struct source_load *l, const char *what, struct slice why)
 {
-    (void)snprintf(l->last_problem, sizeof(l->last_problem), "%s: %.150s", what,
-                   why.len > 0 ? why.data : "");
-    size_t len = strlen(what) + 2 + why.len;
-    if (len < sizeof(l->last_problem)) {
-        l->last_problem[len] = '\0'; /* why need not end in NUL */
-    }
+    int len = why.len < 150 ? (int)why.len : 150;
+    (void)snprintf(l->last_problem, sizeof(l->last_problem), "%s: %.*s", what, len,
+                   len > 0 ? why.data : "");
 }

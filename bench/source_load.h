@@ -21,7 +21,8 @@
 /* One offer of one message. */
 struct source_offer {
     uint64_t number;
-    usec_t due;   /* monotonic: when it was to be sent; latency counts from here */
+    usec_t due;   /* monotonic: when it was to be sent at first; latency counts from here */
+    usec_t ready; /* monotonic: not before; later than due for what is offered again */
     usec_t begun; /* monotonic: when its first byte was written */
 };
 

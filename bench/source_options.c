@@ -40,8 +40,8 @@ static const char usage[] =
     "  --streaming            the end of a message, and MAIL, RCPT and DATA of the next, in one\n"
     "                         write: one round trip a message\n"
     "  --chunking             MAIL, RCPT and BDAT of many messages without waiting. Each of the\n"
-    "                         three falls back to the one before it when the server does not\n"
-    "                         offer PIPELINING, or CHUNKING; \"mode\" in the numbers tells\n"
+    "                         three falls back to what the server's extensions allow; \"mode\" in\n"
+    "                         the numbers tells\n"
     "  --in-flight N          with --chunking: unanswered messages of a connection (64)\n"
     "  --per-connection N     messages, then a new connection\n"
     "  --sender ADDRESS       (bounce@source.test; may be empty)\n"
@@ -435,6 +435,7 @@ int source_options_parse(int argc, char **argv, struct source_options *ret, int 
                                    .size = amount_constant(4096),
                                    .recipients = amount_constant(1),
                                    .in_flight = SOURCE_IN_FLIGHT,
+                                   .arrivals = {.burst = 1},
                                    .sender = "bounce@source.test",
                                    .helo = "source.test",
                                    .timeout = 300 * USEC_PER_SEC,

@@ -21,7 +21,7 @@
 #define SOURCE_IN_FLIGHT_MAX   65536
 #define SOURCE_IN_FLIGHT       64 /* with --chunking, if nothing else is said */
 
-/* What waits for what; each falls back to the one before it that the server offers. */
+/* What waits for what; each falls back to what the server's extensions allow. */
 enum source_mode {
     SOURCE_LOCKSTEP,   /* each command for the answer to the one before */
     SOURCE_PIPELINING, /* MAIL, RCPT and DATA at once */

@@ -345,6 +345,8 @@ def test_refusals_and_deferrals(sink):
     received = s.finish()
     assert received['messages'] == numbers['acked'] == 200
     assert received['deferred'] == numbers['deferred'] == numbers['reoffered'] > 0
+    # Offered again a tenth of a second later at the earliest, and measured from the first time.
+    assert numbers['answer']['p90'] >= 0.1 > numbers['service']['p50']
 
 
 @pytest.mark.parametrize('options', [
