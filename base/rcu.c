@@ -251,11 +251,10 @@ void rcu_start(void)
 {
     assert(!reclaim.is_running);
     atomic_store_explicit(&reclaim.is_stopping, false, memory_order_relaxed);
-    int err = waker_init(&reclaim.waker);
-    assert(err == 0); /* out of descriptors or memory at start: nothing to fall back to */
+    waker_init(&reclaim.waker);
     reclaim.is_running = true;
-    err = thread_start(&reclaim.thread, "reclaim", reclaim_run, NULL);
-    assert(err == 0);
+    int err = thread_start(&reclaim.thread, "reclaim", reclaim_run, NULL);
+    assert(err == 0); /* out of memory at start: nothing to fall back to */
 }
 
 void rcu_stop(void)

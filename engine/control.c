@@ -102,6 +102,7 @@ static void run(void *arg)
             (void)poll(fds, 2, -1); /* an error shows again */
         }
         waker_finish(&c->waker);
+        waker_clear(&c->waker);
         int fd = listen_accept(c->fd, NULL, NULL);
         if (fd >= 0) {
             take_connection(c, fd);
@@ -146,7 +147,7 @@ int control_new(struct engine *engine, struct control **ret)
     }
     c->engine = engine;
     c->fd = -1;
-    int err = waker_init(&c->waker);
+    int err = waker_init_polled(&c->waker);
     if (err != 0) {
         free(c);
         return err;

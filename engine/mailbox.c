@@ -8,15 +8,22 @@
 int mailbox_init(struct mailbox *m, size_t capacity)
 {
     m->ring = ring_new(capacity, sizeof(struct letter));
+    waker_init(&m->waker);
+    return m->ring == NULL ? -ENOMEM : 0;
+}
+
+int mailbox_init_polled(struct mailbox *m, size_t capacity)
+{
+    int err = waker_init_polled(&m->waker);
+    if (err != 0) {
+        return err;
+    }
+    m->ring = ring_new(capacity, sizeof(struct letter));
     if (m->ring == NULL) {
+        waker_fini(&m->waker);
         return -ENOMEM;
     }
-    int err = waker_init(&m->waker);
-    if (err != 0) {
-        ring_free(m->ring);
-        m->ring = NULL;
-    }
-    return err;
+    return 0;
 }
 
 void mailbox_fini(struct mailbox *m)
@@ -63,14 +70,25 @@ static void outbox_keep(struct outbox *o, const struct letter *letter)
     o->waiting[o->first + o->count++] = *letter;
 }
 
+static bool put(struct outbox *o, const struct letter *letter)
+{
+    if (o->count == 0 && ring_try_push(o->to->ring, letter)) {
+        return true;
+    }
+    outbox_keep(o, letter);
+    return false;
+}
+
 void outbox_put(struct outbox *o, uint32_t kind, void *body, uint64_t number)
 {
-    struct letter letter = {.body = body, .number = number, .kind = kind};
-    if (o->count == 0 && ring_try_push(o->to->ring, &letter)) {
-        o->is_dirty = true;
-        return;
-    }
-    outbox_keep(o, &letter);
+    const struct letter letter = {.body = body, .number = number, .kind = kind};
+    o->is_urgent |= put(o, &letter);
+}
+
+void outbox_put_patient(struct outbox *o, uint32_t kind, void *body, uint64_t number)
+{
+    const struct letter letter = {.body = body, .number = number, .kind = kind};
+    o->has_patient |= put(o, &letter);
 }
 
 bool outbox_flush(struct outbox *o)
@@ -78,14 +96,16 @@ bool outbox_flush(struct outbox *o)
     while (o->count > 0 && ring_try_push(o->to->ring, &o->waiting[o->first])) {
         o->first++;
         o->count--;
-        o->is_dirty = true;
+        o->is_urgent = true; /* they have waited */
     }
     if (o->count == 0) {
         o->first = 0;
     }
-    if (o->is_dirty) {
-        o->is_dirty = false;
+    if (o->is_urgent) {
         waker_kick(&o->to->waker);
+    } else if (o->has_patient) {
+        waker_nudge(&o->to->waker);
     }
+    o->is_urgent = o->has_patient = false;
     return o->count == 0;
 }

@@ -352,7 +352,7 @@ int sts_fetcher_new(struct engine *engine, struct sts_fetcher **ret)
     f->seed = hash_random_seed();
     list_init(&f->waiting);
     list_init(&f->active);
-    int err = mailbox_init(&f->box, 4096);
+    int err = mailbox_init_polled(&f->box, 4096);
     if (err == 0) {
         err = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? 0 : -ENOMEM;
     }
@@ -470,6 +470,7 @@ static void run(void *arg)
             (void)curl_multi_poll(f->multi, &wakeup, 1, is_idle ? 3600000 : 100, NULL);
         }
         waker_finish(&f->box.waker);
+        waker_clear(&f->box.waker);
     }
     rcu_awake();
 }

@@ -319,7 +319,8 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     w->accept_at = USEC_NEVER;
     w->input = malloc(WORKER_READ_BYTES);
     w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
-    int err = w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);
+    int err =
+        w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init_polled(&w->box, 1 << 16);
     if (err == 0) {
         err = poller_init(&w->poller, EVENTS_PER_PASS);
     }
@@ -360,7 +361,7 @@ int worker_start(struct worker *w)
     if (e->sts != NULL) {
         outbox_init(&w->to_sts, sts_fetcher_box(e->sts));
     }
-    int err = poller_watch(&w->poller, &w->box_watch, w->box.waker.fd, POLLER_READ, on_box);
+    int err = poller_add(&w->poller, &w->box_watch, w->box.waker.fd, on_box);
     if (err == 0) {
         err = acceptor_listen(w);
     }

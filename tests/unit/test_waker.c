@@ -3,8 +3,12 @@
 #include "base/waker.h"
 #include "tests/unit/unit.h"
 
+#include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define PRODUCERS    3
 #define PER_PRODUCER STRESS_ROUNDS(60000)
@@ -19,7 +23,7 @@ static bool is_readable(const struct waker *w)
 static void writes_only_to_a_sleeper(void **state)
 {
     struct waker w;
-    assert_int_equal(waker_init(&w), 0);
+    assert_int_equal(waker_init_polled(&w), 0);
     waker_kick(&w);
     assert_false(is_readable(&w));
     waker_prepare(&w);
@@ -27,9 +31,10 @@ static void writes_only_to_a_sleeper(void **state)
     waker_kick(&w);
     waker_kick(&w);
     assert_true(is_readable(&w));
-    waker_wait(&w, USEC_NEVER); /* returns, since it was kicked */
     waker_finish(&w);
+    waker_clear(&w);
     assert_false(is_readable(&w));
+    waker_clear(&w);  /* harmless when nobody wrote */
     waker_finish(&w); /* harmless when awake */
     waker_kick(&w);
     assert_false(is_readable(&w));
@@ -37,39 +42,132 @@ static void writes_only_to_a_sleeper(void **state)
     waker_fini(&w);
 }
 
+/* What a worker relies on: it never reads the eventfd. */
+static void every_write_is_an_event_of_an_edge(void **state)
+{
+    struct waker w;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    assert_int_equal(waker_init_polled(&w), 0);
+    assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, w.fd, &event), 0);
+    for (int i = 0; i < 3; i++) {
+        waker_prepare(&w);
+        assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
+        waker_kick(&w);
+        assert_int_equal(epoll_wait(epoll, &event, 1, -1), 1);
+        waker_finish(&w);
+    }
+    (void)close(epoll);
+    waker_fini(&w);
+}
+
 static void a_deadline_ends_the_wait(void **state)
 {
     struct waker w;
-    assert_int_equal(waker_init(&w), 0);
+    waker_init(&w);
     waker_prepare(&w);
     usec_t deadline = clock_mono() + 2 * USEC_PER_MSEC;
     waker_wait(&w, deadline);
     assert_true(clock_mono() >= deadline);
+    waker_finish(&w);
+    waker_prepare(&w);
     waker_wait(&w, 0); /* long past */
     waker_finish(&w);
-    assert_int_equal(w.owed, 0);
+    waker_prepare(&w);
+    waker_doze(&w, clock_mono());
+    waker_finish(&w);
     waker_fini(&w);
 }
 
-/* A producer that took the 1 may be suspended before it writes. */
-static void a_late_write_is_read_by_a_later_sleep(void **state)
+static void a_kick_before_the_wait_ends_it(void **state)
 {
     struct waker w;
-    assert_int_equal(waker_init(&w), 0);
-    waker_prepare(&w);
-    atomic_store(&w.sleeping, 0); /* half a kick */
-    waker_finish(&w);
-    assert_int_equal(w.owed, 1);
-    waker_prepare(&w);
-    waker_kick(&w); /* stands for the other half: one write */
-    waker_finish(&w);
-    assert_int_equal(w.owed, 1);
-    assert_false(is_readable(&w));
+    waker_init(&w);
     waker_prepare(&w);
     waker_kick(&w);
     waker_wait(&w, USEC_NEVER);
     waker_finish(&w);
-    assert_false(is_readable(&w));
+    waker_prepare(&w);
+    waker_nudge(&w); /* not dozing yet */
+    waker_wait(&w, USEC_NEVER);
+    waker_finish(&w);
+    waker_prepare(&w);
+    waker_nudge(&w);
+    waker_doze(&w, clock_mono() + 60 * USEC_PER_SEC);
+    waker_finish(&w);
+    waker_fini(&w);
+}
+
+static uint32_t state_of(struct waker *w)
+{
+    return atomic_load(&w->state);
+}
+
+static void await_state(struct waker *w, uint32_t state)
+{
+    while (state_of(w) != state) {
+        (void)sched_yield();
+    }
+}
+
+static void doze_long(void *arg)
+{
+    struct waker *w = arg;
+    waker_prepare(w);
+    waker_doze(w, clock_mono() + 60 * USEC_PER_SEC);
+    waker_finish(w);
+}
+
+static void a_nudge_lets_doze_and_a_kick_does_not(void **state)
+{
+    static struct waker w;
+    struct thread thread;
+    waker_init(&w);
+    assert_int_equal(thread_start(&thread, "dozer", doze_long, &w), 0);
+    await_state(&w, WAKER_DOZING);
+    waker_nudge(&w);
+    assert_int_equal(state_of(&w), WAKER_DOZING);
+    waker_kick(&w);
+    thread_join(&thread);
+    waker_fini(&w);
+}
+
+static void sleep_long(void *arg)
+{
+    struct waker *w = arg;
+    waker_prepare(w);
+    waker_wait(w, USEC_NEVER);
+    waker_finish(w);
+}
+
+static void a_nudge_wakes_a_sleeper(void **state)
+{
+    static struct waker w;
+    struct thread thread;
+    waker_init(&w);
+    assert_int_equal(thread_start(&thread, "sleeper", sleep_long, &w), 0);
+    await_state(&w, WAKER_ASLEEP);
+    waker_nudge(&w);
+    thread_join(&thread);
+    waker_fini(&w);
+}
+
+/* A producer that took the state of an earlier sleep may be suspended before it calls the kernel:
+ * its wake then comes to another sleep, which goes on. */
+static void a_late_wake_does_not_end_a_later_sleep(void **state)
+{
+    static struct waker w;
+    struct thread thread;
+    waker_init(&w);
+    assert_int_equal(thread_start(&thread, "sleeper", sleep_long, &w), 0);
+    await_state(&w, WAKER_ASLEEP);
+    /* Woken means that the kernel had it queued, so that this has tested something. */
+    while (syscall(SYS_futex, &w.state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) == 0) {
+        (void)sched_yield();
+    }
+    assert_int_equal(state_of(&w), WAKER_ASLEEP);
+    waker_kick(&w);
+    thread_join(&thread);
     waker_fini(&w);
 }
 
@@ -104,7 +202,7 @@ static void no_wake_up_is_lost(void **state)
 {
     struct stress stress = {.ring = ring_new(256, sizeof(uint64_t))};
     assert_non_null(stress.ring);
-    assert_int_equal(waker_init(&stress.waker), 0);
+    waker_init(&stress.waker);
     struct producer producers[PRODUCERS];
     for (unsigned i = 0; i < PRODUCERS; i++) {
         producers[i].stress = &stress;
@@ -176,7 +274,7 @@ static void a_rally_never_stops(void **state)
     static struct match match;
     for (int i = 0; i < 2; i++) {
         atomic_init(&match.sides[i].ball, 0);
-        assert_int_equal(waker_init(&match.sides[i].waker), 0);
+        waker_init(&match.sides[i].waker);
     }
     struct thread player;
     assert_int_equal(thread_start(&player, "player", play_back, &match), 0);
@@ -194,8 +292,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_only_to_a_sleeper),
+        cmocka_unit_test(every_write_is_an_event_of_an_edge),
         cmocka_unit_test(a_deadline_ends_the_wait),
-        cmocka_unit_test(a_late_write_is_read_by_a_later_sleep),
+        cmocka_unit_test(a_kick_before_the_wait_ends_it),
+        cmocka_unit_test(a_nudge_lets_doze_and_a_kick_does_not),
+        cmocka_unit_test(a_nudge_wakes_a_sleeper),
+        cmocka_unit_test(a_late_wake_does_not_end_a_later_sleep),
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(a_rally_never_stops),
     };
