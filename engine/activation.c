@@ -290,7 +290,7 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
     }
     count_in(a, r->count); /* the writer takes them out with the result */
     r->done = clock_wall();
-    outbox_put(&a->to_writer, LETTER_RESULT, r, 0);
+    outbox_put_patient(&a->to_writer, LETTER_RESULT, r, 0);
     return 0;
 }
 

@@ -379,7 +379,7 @@ static void give_up(struct sched_thread *t, const struct sched_action *a, enum r
     for (uint32_t i = 0; i < a->index_count; i++) {
         result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));
     }
-    outbox_put(&t->to_writer, LETTER_RESULT, r, 0);
+    outbox_put_patient(&t->to_writer, LETTER_RESULT, r, 0);
 }
 
 /* The answer may bring nothing, but it always comes: see activation_read. */

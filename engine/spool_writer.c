@@ -609,7 +609,11 @@ static void nap(struct spool_writer *w)
     waker_prepare(&w->box.waker);
     if (ring_count(w->box.ring) == 0 && !atomic_load(&w->is_stopping)) {
         rcu_sleep();
-        waker_wait(&w->box.waker, deadline);
+        if (w->plain_due != 0 || w->touched_due != 0) {
+            waker_doze(&w->box.waker, deadline); /* more results come with these */
+        } else {
+            waker_wait(&w->box.waker, deadline);
+        }
         rcu_awake();
     }
     waker_finish(&w->box.waker);
