@@ -98,7 +98,12 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
 
 static void send_report(struct worker *w, struct delivery *d)
 {
-    outbox_put(&w->to_scheds[d->transport % w->engine->sched_count], LETTER_REPORT, d, 0);
+    struct outbox *to = &w->to_scheds[d->transport % w->engine->sched_count];
+    if (d->again) {
+        outbox_put(to, LETTER_REPORT, d, 0); /* it waits for another connection */
+    } else {
+        outbox_put_patient(to, LETTER_REPORT, d, 0);
+    }
 }
 
 static bool may_be_reused(const struct outbound *c)

@@ -28,11 +28,14 @@
 
 enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024 };
 
+static const usec_t reports_patience = 5 * USEC_PER_MSEC;
+
 struct core {
     struct sched *sched;
     uint16_t transport;
     uint16_t *workers; /* [process_limit] which worker holds the connection */
     bool has_more;     /* the pass ended before sched_pull said false */
+    uint32_t unread;   /* messages with recipients that are still in the spool */
 };
 
 struct sched_thread {
@@ -50,7 +53,8 @@ struct sched_thread {
     struct outbox to_activator;
     struct submission *retry; /* LETTER_MORE that memory was too short for */
     struct dispatch dispatch;
-    bool was_held; /* this pass may not have selected: see engine_may_dispatch */
+    bool has_dozed; /* and nothing came meanwhile */
+    bool was_held;  /* this pass may not have selected: see engine_may_dispatch */
     usec_t now;
 };
 
@@ -241,8 +245,11 @@ static struct sched_message core_message(const struct submission *s)
 static void take_submission(struct sched_thread *t, struct submission *s)
 {
     const struct sched_message m = core_message(s);
-    if (sched_submit(core_of(t, s->transport)->sched, &m, t->now) != 0) {
+    struct core *c = core_of(t, s->transport);
+    if (sched_submit(c->sched, &m, t->now) != 0) {
         defer_submission(t, s);
+    } else {
+        c->unread += m.more;
     }
     free(s);
 }
@@ -251,11 +258,13 @@ static void take_submission(struct sched_thread *t, struct submission *s)
 static void take_more(struct sched_thread *t, struct submission *s)
 {
     const struct sched_message m = core_message(s);
-    if (sched_submit_more(core_of(t, s->transport)->sched, &m, t->now) != 0) {
+    struct core *c = core_of(t, s->transport);
+    if (sched_submit_more(c->sched, &m, t->now) != 0) {
         s->next = t->retry;
         t->retry = s;
         return;
     }
+    c->unread -= !m.more;
     free(s);
 }
 
@@ -391,6 +400,8 @@ static void ask_for_more(struct sched_thread *t, struct core *c, const struct sc
         log_error("out of memory: recipients of a message wait for the next start");
         if (sched_submit_more(c->sched, &none, t->now) != 0) {
             log_error("out of memory: a message stays open until then");
+        } else {
+            c->unread--;
         }
         return;
     }
@@ -475,6 +486,22 @@ static bool flush_outboxes(struct sched_thread *t)
     return dispatch_flush(&t->dispatch) && is_done;
 }
 
+/* All that the cores have is on its way: what reports say is of use only when more comes, and that
+ * has a letter of its own. */
+static bool reports_can_wait(const struct sched_thread *t)
+{
+    uint32_t in_flight = 0;
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        struct sched_counters counters;
+        sched_view_counters(t->cores[i].sched, &counters);
+        if (counters.entries_waiting > 0 || t->cores[i].unread > 0) {
+            return false;
+        }
+        in_flight += sched_in_flight(t->cores[i].sched);
+    }
+    return in_flight > 0;
+}
+
 static void nap(struct sched_thread *t, bool is_flushed)
 {
     usec_t deadline = USEC_NEVER;
@@ -491,13 +518,19 @@ static void nap(struct sched_thread *t, bool is_flushed)
     if (deadline <= t->now) {
         return;
     }
+    usec_t doze = t->has_dozed || !reports_can_wait(t) ? USEC_NEVER : t->now + reports_patience;
+    t->has_dozed = t->has_dozed || doze < deadline;
     waker_prepare(&t->box.waker);
     /* Who lets dispatch go on changes the account or the gate and then kicks: looked at after
      * waker_prepare, or a change since the pull would wake nobody. */
     bool may_go_on = t->was_held && engine_may_dispatch(t->engine);
     if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
         rcu_sleep();
-        waker_wait(&t->box.waker, deadline);
+        if (doze < deadline) {
+            waker_doze(&t->box.waker, doze);
+        } else {
+            waker_wait(&t->box.waker, deadline);
+        }
         rcu_awake();
     }
     waker_finish(&t->box.waker);
@@ -511,6 +544,7 @@ static void run(void *arg)
         t->now = clock_mono();
         for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&t->box, &letter); i++) {
             take_letter(t, &letter);
+            t->has_dozed = false;
         }
         retry_more(t);
         t->was_held = false;
