@@ -434,9 +434,10 @@ static void answer_error(struct inbound *c, int err, bool is_message)
 
 static void answer_stored(struct inbound *c, struct intake *in)
 {
-    char text[64], id[MESSAGE_ID_TEXT];
-    message_id_format(in->envelope.id, id);
-    (void)snprintf(text, sizeof(text), "Ok: queued as %s", id);
+    static const char queued[] = "Ok: queued as ";
+    char text[sizeof(queued) - 1 + MESSAGE_ID_TEXT];
+    memcpy(text, queued, sizeof(queued) - 1);
+    message_id_format(in->envelope.id, text + sizeof(queued) - 1);
     smtp_server_answer(&c->smtp, 250, "2.0.0", text, c->worker->now);
 }
 

@@ -3,7 +3,6 @@
 #include "engine/mailbox.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +74,9 @@ void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_
     to->index = index;
     to->kind = (uint8_t)kind;
     to->code = code;
-    (void)snprintf(to->status, sizeof(to->status), "%s", status); /* cut by design */
+    size_t status_len = strnlen(status, sizeof(to->status) - 1); /* cut by design */
+    memcpy(to->status, status, status_len);
+    to->status[status_len] = '\0';
     if (r->count > 0) {
         const struct result_recipient *last = to - 1;
         if (slice_eq(text, result_text(r, last))) {
