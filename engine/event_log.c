@@ -2,6 +2,7 @@
  * belongs to one thread; nothing here decides what is logged. */
 #include "engine/event_log.h"
 
+#include "engine/date.h"
 #include "engine/json_line.h"
 
 #include <assert.h>
@@ -14,6 +15,12 @@
 
 #define LOG_MODE  0640
 #define ZEROS_MAX (64 * 1024) /* the largest block of a file system */
+
+#define DELAY_MAX  (JSON_LINE_NUMBER_MAX + 7) /* a point and six decimals */
+#define LINE_FIXED 1536 /* names, numbers, times and delays of a line, which never vary much */
+
+#define HEAD_TEXT(type) "{\"type\":\"" type "\",\"id\":"
+#define HEAD(type)      HEAD_TEXT(type), sizeof(HEAD_TEXT(type)) - 1
 
 /* --- delays ------------------------------------------------------------------------------------
  */
@@ -39,7 +46,8 @@ void event_delays(const struct event_stamps *stamps, struct event_delays *ret)
     ret->d = between(connected, stamps->done);
 }
 
-void event_format_delay(struct buf *out, usec_t delay, unsigned resolution)
+/* At most DELAY_MAX bytes. */
+static char *put_delay(char *at, usec_t delay, unsigned resolution)
 {
     usec_t unit = USEC_PER_SEC;
     unsigned decimals = 0;
@@ -57,176 +65,207 @@ void event_format_delay(struct buf *out, usec_t delay, unsigned resolution)
         rounded /= 10;
         decimals--;
     }
-    char digits[24];
-    size_t at = sizeof(digits);
+    usec_t whole = rounded;
     for (unsigned i = 0; i < decimals; i++) {
-        digits[--at] = (char)('0' + rounded % 10);
-        rounded /= 10;
+        whole /= 10;
     }
-    json_line_unsigned(out, (uint64_t)rounded);
+    at = json_line_unsigned(at, (uint64_t)whole);
     if (decimals > 0) {
-        buf_append_char(out, '.');
-        buf_append(out, digits + at, sizeof(digits) - at);
+        *at = '.';
+        for (unsigned i = decimals; i > 0; i--) {
+            at[i] = (char)('0' + rounded % 10);
+            rounded /= 10;
+        }
+        at += 1 + decimals;
     }
+    return at;
+}
+
+void event_format_delay(struct buf *out, usec_t delay, unsigned resolution)
+{
+    char text[DELAY_MAX];
+    buf_append(out, text, (size_t)(put_delay(text, delay, resolution) - text));
 }
 
 /* --- one line ----------------------------------------------------------------------------------
+ *
+ * A line is written behind a cursor into room that was made for the longest that it can become.
  */
 
-static void put_digits(char *at, unsigned value, int count)
+/* A constant text: copied without a call. */
+static inline char *put(char *at, struct slice text)
 {
-    while (count-- > 0) {
-        at[count] = (char)('0' + value % 10);
-        value /= 10;
-    }
+    memcpy(at, text.data, text.len);
+    return at + text.len;
 }
 
-/* "2026-11-21T09:49:49.123456Z" (RFC 3339). The C library's gmtime costs more than the rest of the
- * line; this is the days-to-civil rule of the proleptic Gregorian calendar, years from March. */
-static void append_time(struct buf *out, usec_t wall)
+/* "2026-11-21T09:49:49.123456Z" (RFC 3339) */
+static char *put_time(char *at, usec_t wall)
 {
-    char text[] = "\"0000-00-00T00:00:00.000000Z\"";
-    uint64_t usec = wall < 0 ? 0 : (uint64_t)wall;
-    uint64_t second_of_day = usec / USEC_PER_SEC % 86400;
-    uint64_t days = usec / USEC_PER_SEC / 86400 + 719468; /* since 0000-03-01 */
-    uint64_t era = days / 146097;
-    unsigned day_of_era = (unsigned)(days % 146097);
-    unsigned year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    unsigned day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    unsigned month = (5 * day_of_year + 2) / 153; /* 0: March */
-    unsigned year = (unsigned)(era * 400) + year_of_era + (month >= 10);
-    put_digits(text + 1, year, 4);
-    put_digits(text + 6, month < 10 ? month + 3 : month - 9, 2);
-    put_digits(text + 9, day_of_year - (153 * month + 2) / 5 + 1, 2);
-    put_digits(text + 12, (unsigned)(second_of_day / 3600), 2);
-    put_digits(text + 15, (unsigned)(second_of_day / 60 % 60), 2);
-    put_digits(text + 18, (unsigned)(second_of_day % 60), 2);
-    put_digits(text + 21, (unsigned)(usec % USEC_PER_SEC), 6);
-    buf_append(out, text, sizeof(text) - 1);
+    static const char form[] = "\"0000-00-00T00:00:00.000000Z\"";
+    struct date d;
+    date_split(wall, &d);
+    memcpy(at, form, sizeof(form) - 1);
+    date_digits(at + 1, d.year, 4);
+    date_digits(at + 6, d.month, 2);
+    date_digits(at + 9, d.day, 2);
+    date_digits(at + 12, d.hour, 2);
+    date_digits(at + 15, d.minute, 2);
+    date_digits(at + 18, d.second, 2);
+    date_digits(at + 21, wall < 0 ? 0 : (unsigned)(wall % USEC_PER_SEC), 6);
+    return at + sizeof(form) - 1;
 }
 
 /* key: with its quotes and colon, and the comma before it */
-static void put_string(struct buf *out, const char *key, struct slice value)
+static inline char *put_string(char *at, struct slice key, struct slice value)
 {
-    if (value.len > 0) {
-        buf_append_str(out, key);
-        json_line_string(out, value);
-    }
+    return value.len == 0 ? at : json_line_string(put(at, key), value);
 }
 
-static void put_unsigned(struct buf *out, const char *key, uint64_t value)
+static inline char *put_unsigned(char *at, struct slice key, uint64_t value)
 {
-    buf_append_str(out, key);
-    json_line_unsigned(out, value);
+    return json_line_unsigned(put(at, key), value);
 }
 
-static void put_response(struct buf *out, const struct event *event)
+static char *put_response(char *at, const struct event *event)
 {
     if (event->response.code == 0 && event->response.class_ == 0 &&
         event->response.content.len == 0) {
-        return;
+        return at;
     }
-    put_unsigned(out, ",\"response\":{\"code\":", event->response.code);
+    at = put_unsigned(at, SLICE(",\"response\":{\"code\":"), event->response.code);
     if (event->response.class_ != 0) {
-        put_unsigned(out, ",\"enhanced_code\":{\"class\":", event->response.class_);
-        put_unsigned(out, ",\"subject\":", event->response.subject);
-        put_unsigned(out, ",\"detail\":", event->response.detail);
-        buf_append_char(out, '}');
+        at = put_unsigned(at, SLICE(",\"enhanced_code\":{\"class\":"), event->response.class_);
+        at = put_unsigned(at, SLICE(",\"subject\":"), event->response.subject);
+        at = put_unsigned(at, SLICE(",\"detail\":"), event->response.detail);
+        *at++ = '}';
     }
-    buf_append_str(out, ",\"content\":");
-    json_line_string(out, event->response.content);
-    put_string(out, ",\"command\":", event->response.command);
-    buf_append_char(out, '}');
+    at = json_line_string(put(at, SLICE(",\"content\":")), event->response.content);
+    at = put_string(at, SLICE(",\"command\":"), event->response.command);
+    *at++ = '}';
+    return at;
 }
 
-static void put_peer(struct buf *out, const struct event *event)
+static char *put_peer(char *at, const struct event *event)
 {
     if (event->peer_name.len == 0 && event->peer_address.len == 0) {
-        return;
+        return at;
     }
-    buf_append_str(out, ",\"peer_address\":{\"name\":");
-    json_line_string(out, event->peer_name);
-    buf_append_str(out, ",\"addr\":");
-    json_line_string(out, event->peer_address);
-    buf_append_char(out, '}');
+    at = json_line_string(put(at, SLICE(",\"peer_address\":{\"name\":")), event->peer_name);
+    at = json_line_string(put(at, SLICE(",\"addr\":")), event->peer_address);
+    *at++ = '}';
+    return at;
 }
 
-static void put_times(struct buf *out, const struct event *event)
+static char *put_times(char *at, const struct event *event)
 {
-    buf_append_str(out, ",\"timestamp\":");
-    json_line_signed(out, event->event_time / USEC_PER_SEC);
-    buf_append_str(out, ",\"event_time\":");
-    append_time(out, event->event_time);
+    at = json_line_signed(put(at, SLICE(",\"timestamp\":")), event->event_time / USEC_PER_SEC);
+    at = put_time(put(at, SLICE(",\"event_time\":")), event->event_time);
     if (event->created == 0) {
-        return;
+        return at;
     }
-    buf_append_str(out, ",\"created\":");
-    json_line_signed(out, event->created / USEC_PER_SEC);
-    buf_append_str(out, ",\"created_time\":");
-    append_time(out, event->created);
+    at = json_line_signed(put(at, SLICE(",\"created\":")), event->created / USEC_PER_SEC);
+    return put_time(put(at, SLICE(",\"created_time\":")), event->created);
 }
 
-static void put_delays(struct buf *out, const struct event *event)
+static char *put_delays(char *at, const struct event *event)
 {
     struct event_delays delays;
     if (event->stamps == NULL) {
-        return;
+        return at;
     }
     event_delays(event->stamps, &delays);
-    buf_append_str(out, ",\"delay\":");
-    event_format_delay(out, delays.total, event->delay_resolution);
+    at = put_delay(put(at, SLICE(",\"delay\":")), delays.total, event->delay_resolution);
+    at = put(at, SLICE(",\"delays\":["));
     const usec_t parts[4] = {delays.a, delays.b, delays.c, delays.d};
     for (int i = 0; i < 4; i++) {
-        buf_append_str(out, i == 0 ? ",\"delays\":[" : ",");
-        event_format_delay(out, parts[i], event->delay_resolution);
+        at = put_delay(at, parts[i], event->delay_resolution);
+        *at++ = i < 3 ? ',' : ']';
     }
-    buf_append_char(out, ']');
+    return at;
+}
+
+/* More than the line can take: LINE_FIXED and each string. */
+static size_t line_room(const struct event *event)
+{
+    const struct slice *strings[] = {
+        &event->id,
+        &event->sender,
+        &event->recipient,
+        &event->queue,
+        &event->transport,
+        &event->site,
+        &event->response.content,
+        &event->response.command,
+        &event->peer_name,
+        &event->peer_address,
+        &event->egress_source,
+        &event->delivery_protocol,
+        &event->reception_protocol,
+        &event->nodeid,
+        &event->session_id,
+        &event->tls_cipher,
+        &event->tls_protocol_version,
+        &event->tls_verdict,
+    };
+    size_t room = LINE_FIXED;
+    for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        room += json_line_string_max(strings[i]->len);
+    }
+    return room;
+}
+
+static char *put_line(char *at, const struct event *event)
+{
+    static const struct slice heads[EVENT_TYPE_COUNT] = {
+        [EVENT_RECEPTION] = {HEAD("Reception")},
+        [EVENT_DELIVERY] = {HEAD("Delivery")},
+        [EVENT_TRANSIENT_FAILURE] = {HEAD("TransientFailure")},
+        [EVENT_BOUNCE] = {HEAD("Bounce")},
+        [EVENT_EXPIRATION] = {HEAD("Expiration")},
+    };
+    at = json_line_string(put(at, heads[event->type]), event->id);
+    at = json_line_string(put(at, SLICE(",\"sender\":")), event->sender);
+    at = put_string(at, SLICE(",\"recipient\":"), event->recipient);
+    if (event->recipient_count != 0) {
+        at = put_unsigned(at, SLICE(",\"recipient_count\":"), event->recipient_count);
+    }
+    at = put_string(at, SLICE(",\"queue\":"), event->queue);
+    at = put_string(at, SLICE(",\"transport\":"), event->transport);
+    at = put_string(at, SLICE(",\"site\":"), event->site);
+    at = put_unsigned(at, SLICE(",\"size\":"), event->size);
+    at = put_response(at, event);
+    at = put_peer(at, event);
+    at = put_times(at, event);
+    if (event->type != EVENT_RECEPTION) {
+        at = put_unsigned(at, SLICE(",\"num_attempts\":"), event->num_attempts);
+    }
+    at = put_string(at, SLICE(",\"egress_source\":"), event->egress_source);
+    at = put_string(at, SLICE(",\"delivery_protocol\":"), event->delivery_protocol);
+    at = put_string(at, SLICE(",\"reception_protocol\":"), event->reception_protocol);
+    at = put_string(at, SLICE(",\"nodeid\":"), event->nodeid);
+    at = put_string(at, SLICE(",\"session_id\":"), event->session_id);
+    at = put_string(at, SLICE(",\"tls_cipher\":"), event->tls_cipher);
+    at = put_string(at, SLICE(",\"tls_protocol_version\":"), event->tls_protocol_version);
+    at = put_string(at, SLICE(",\"tls_verdict\":"), event->tls_verdict);
+    if (event->is_tls_resumed) {
+        at = put(at, SLICE(",\"is_tls_resumed\":true"));
+    }
+    if (event->is_ambiguous) {
+        at = put(at, SLICE(",\"is_ambiguous\":true"));
+    }
+    return put(put_delays(at, event), SLICE("}\n"));
 }
 
 void event_format(struct buf *out, const struct event *event)
 {
-    static const char *const heads[EVENT_TYPE_COUNT] = {
-        [EVENT_RECEPTION] = "{\"type\":\"Reception\",\"id\":",
-        [EVENT_DELIVERY] = "{\"type\":\"Delivery\",\"id\":",
-        [EVENT_TRANSIENT_FAILURE] = "{\"type\":\"TransientFailure\",\"id\":",
-        [EVENT_BOUNCE] = "{\"type\":\"Bounce\",\"id\":",
-        [EVENT_EXPIRATION] = "{\"type\":\"Expiration\",\"id\":",
-    };
-    buf_append_str(out, heads[event->type]);
-    json_line_string(out, event->id);
-    buf_append_str(out, ",\"sender\":");
-    json_line_string(out, event->sender);
-    put_string(out, ",\"recipient\":", event->recipient);
-    if (event->recipient_count != 0) {
-        put_unsigned(out, ",\"recipient_count\":", event->recipient_count);
+    size_t room = line_room(event);
+    char *line = buf_reserve(out, room);
+    if (line != NULL) {
+        size_t len = (size_t)(put_line(line, event) - line);
+        assert(len <= room);
+        out->len += len;
     }
-    put_string(out, ",\"queue\":", event->queue);
-    put_string(out, ",\"transport\":", event->transport);
-    put_string(out, ",\"site\":", event->site);
-    put_unsigned(out, ",\"size\":", event->size);
-    put_response(out, event);
-    put_peer(out, event);
-    put_times(out, event);
-    if (event->type != EVENT_RECEPTION) {
-        put_unsigned(out, ",\"num_attempts\":", event->num_attempts);
-    }
-    put_string(out, ",\"egress_source\":", event->egress_source);
-    put_string(out, ",\"delivery_protocol\":", event->delivery_protocol);
-    put_string(out, ",\"reception_protocol\":", event->reception_protocol);
-    put_string(out, ",\"nodeid\":", event->nodeid);
-    put_string(out, ",\"session_id\":", event->session_id);
-    put_string(out, ",\"tls_cipher\":", event->tls_cipher);
-    put_string(out, ",\"tls_protocol_version\":", event->tls_protocol_version);
-    put_string(out, ",\"tls_verdict\":", event->tls_verdict);
-    if (event->is_tls_resumed) {
-        buf_append_str(out, ",\"is_tls_resumed\":true");
-    }
-    if (event->is_ambiguous) {
-        buf_append_str(out, ",\"is_ambiguous\":true");
-    }
-    put_delays(out, event);
-    buf_append_str(out, "}\n");
 }
 
 /* --- the file ----------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
-/* JSON text; see the header. Called for every event line, so runs of plain bytes are copied whole.
+/* JSON text; see the header. Called for every event line, so plain bytes are copied eight at a
+ * time.
  */
 #include "engine/json_line.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 static bool is_continuation(unsigned char c)
@@ -38,93 +40,118 @@ size_t json_utf8_length(struct slice s)
     return 0;
 }
 
+/* Of eight bytes, those that stand for themselves: ' ' to '~' without the quote and the backslash.
+ * The top bit of each byte of the sum tells of one that is not; a byte below another such one may
+ * be told wrongly, never the lowest, and none when all are plain. */
+static bool are_plain(uint64_t bytes)
+{
+    const uint64_t ones = 0x0101010101010101, tops = ones << 7;
+    uint64_t quotes = bytes ^ (ones * '"'), backslashes = bytes ^ (ones * '\\');
+    uint64_t controls = bytes - ones * ' ';
+    uint64_t beyond = bytes + ones; /* DEL becomes 0x80 */
+    uint64_t odd = bytes | controls | beyond | ((quotes - ones) & ~quotes) |
+                   ((backslashes - ones) & ~backslashes);
+    return (odd & tops) == 0;
+}
+
 static bool is_plain(unsigned char c)
 {
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-static void escape_control(struct buf *out, unsigned char c)
+static char *put(char *at, const char *text, size_t len)
+{
+    memcpy(at, text, len);
+    return at + len;
+}
+
+static char *put_escaped(char *at, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
     const char text[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-    buf_append(out, text, sizeof(text));
+    return put(at, text, sizeof(text));
 }
 
-/* The bytes at the start of s that are not plain. returns: how many were dealt with */
-static size_t append_special(struct buf *out, struct slice s)
+/* What stands for a byte that is neither plain nor above ASCII. */
+static char *put_special(char *at, unsigned char c)
 {
-    unsigned char c = (unsigned char)s.data[0];
     switch (c) {
     case '"':
+        return put(at, "\\\"", 2);
     case '\\':
-        buf_append_char(out, '\\');
-        buf_append_char(out, (char)c);
-        return 1;
+        return put(at, "\\\\", 2);
     case '\n':
-        buf_append_str(out, "\\n");
-        return 1;
+        return put(at, "\\n", 2);
     case '\r':
-        buf_append_str(out, "\\r");
-        return 1;
+        return put(at, "\\r", 2);
     case '\t':
-        buf_append_str(out, "\\t");
-        return 1;
+        return put(at, "\\t", 2);
     default:
-        break;
+        return put_escaped(at, c);
     }
-    if (c < 0x80) {
-        escape_control(out, c);
-        return 1;
-    }
-    size_t len = json_utf8_length(s);
+}
+
+/* The sequence, or what is none, at the start of *text, which is advanced. */
+static char *put_sequence(char *at, struct slice *text)
+{
+    size_t len = json_utf8_length(*text);
+    const char *from = text->data;
+    *text = slice_from(*text, len == 0 ? 1 : len);
     if (len == 0) {
-        buf_append_str(out, "\xef\xbf\xbd");
-        return 1;
+        return put(at, "\xef\xbf\xbd", 3);
     }
-    if (c == 0xc2 && (unsigned char)s.data[1] < 0xa0) {
-        escape_control(out, (unsigned char)s.data[1]);
-    } else {
-        buf_append(out, s.data, len);
+    if ((unsigned char)from[0] == 0xc2 && (unsigned char)from[1] < 0xa0) {
+        return put_escaped(at, (unsigned char)from[1]);
     }
-    return len;
+    return put(at, from, len);
 }
 
-void json_line_string(struct buf *out, struct slice text)
+char *json_line_string(char *at, struct slice text)
 {
-    size_t at = 0;
-    buf_append_char(out, '"');
-    while (at < text.len) {
-        size_t run = at;
-        while (run < text.len && is_plain((unsigned char)text.data[run])) {
-            run++;
+    *at++ = '"';
+    while (text.len > 0) {
+        uint64_t eight;
+        if (text.len >= sizeof(eight)) {
+            memcpy(&eight, text.data, sizeof(eight));
+            if (are_plain(eight)) {
+                memcpy(at, &eight, sizeof(eight));
+                at += sizeof(eight);
+                text = slice_from(text, sizeof(eight));
+                continue;
+            }
         }
-        if (run > at) {
-            buf_append(out, text.data + at, run - at);
-            at = run;
+        unsigned char c = (unsigned char)text.data[0];
+        if (c >= 0x80) {
+            at = put_sequence(at, &text);
+            continue;
+        }
+        if (is_plain(c)) {
+            *at++ = (char)c;
         } else {
-            at += append_special(out, slice_from(text, at));
+            at = put_special(at, c);
         }
+        text = slice_from(text, 1);
     }
-    buf_append_char(out, '"');
+    *at++ = '"';
+    return at;
 }
 
-void json_line_unsigned(struct buf *out, uint64_t value)
+char *json_line_unsigned(char *at, uint64_t value)
 {
-    char digits[20];
-    size_t at = sizeof(digits);
+    char digits[JSON_LINE_NUMBER_MAX];
+    size_t first = sizeof(digits);
     do {
-        digits[--at] = (char)('0' + value % 10);
+        digits[--first] = (char)('0' + value % 10);
         value /= 10;
     } while (value > 0);
-    buf_append(out, digits + at, sizeof(digits) - at);
+    return put(at, digits + first, sizeof(digits) - first);
 }
 
-void json_line_signed(struct buf *out, int64_t value)
+char *json_line_signed(char *at, int64_t value)
 {
     if (value < 0) {
-        buf_append_char(out, '-');
-        json_line_unsigned(out, ~(uint64_t)value + 1);
-        return;
+        *at++ = '-';
+        return json_line_unsigned(at, ~(uint64_t)value + 1);
     }
-    json_line_unsigned(out, (uint64_t)value);
+    return json_line_unsigned(at, (uint64_t)value);
 }

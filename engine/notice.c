@@ -5,6 +5,7 @@
 #include "engine/config.h"
 #include "engine/event_log.h"
 #include "engine/intake.h"
+#include "engine/json_line.h"
 #include "engine/message.h"
 #include "engine/result.h"
 #include "engine/spool_store.h"
@@ -13,7 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARTS_MAX = 64 }; /* chunks of an original that comes back whole: 4 MB */
+enum {
+    PARTS_MAX = 64, /* chunks of an original that comes back whole: 4 MB */
+    HOST_MAX = 255, /* bytes of a host's name in an event line */
+    ADDRESS_MAX = 64,
+    SITE_MAX = HOST_MAX + ADDRESS_MAX + 3 + JSON_LINE_NUMBER_MAX,
+};
 
 static bool is_told(enum notice_kind kind, uint8_t result)
 {
@@ -237,6 +243,28 @@ static uint16_t number_after(const char *status, int dots)
     return (uint16_t)strtoul(status, NULL, 10);
 }
 
+static char *append_cut(char *at, struct slice text, size_t most)
+{
+    size_t len = text.len < most ? text.len : most;
+    memcpy(at, text.data, len);
+    return at + len;
+}
+
+/* "mx.example[192.0.2.1]:25" */
+static struct slice format_site(const struct result *r, char text[SITE_MAX])
+{
+    if (r->host_address.len == 0) {
+        return SLICE("");
+    }
+    char *at = append_cut(text, r->host_name, HOST_MAX);
+    *at++ = '[';
+    at = append_cut(at, r->host_address, ADDRESS_MAX);
+    *at++ = ']';
+    *at++ = ':';
+    at = json_line_unsigned(at, r->port);
+    return slice_make(text, (size_t)(at - text));
+}
+
 void notice_log_result(struct buf *log, const struct message *m, const struct result *r,
                        const struct result_recipient *to)
 {
@@ -245,12 +273,8 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         [RESULT_DEFERRED] = EVENT_TRANSIENT_FAILURE,
         [RESULT_FAILED] = EVENT_BOUNCE,
     };
-    char id[MESSAGE_ID_TEXT], site[400];
+    char id[MESSAGE_ID_TEXT], site[SITE_MAX];
     message_id_format(m->envelope.id, id);
-    int site_len = r->host_address.len == 0
-                       ? 0
-                       : snprintf(site, sizeof(site), SLICE_FMT "[" SLICE_FMT "]:%u",
-                                  SLICE_ARG(r->host_name), SLICE_ARG(r->host_address), r->port);
     const struct event_stamps stamps = {
         .arrival = m->envelope.created,
         .active = m->activated,
@@ -264,7 +288,7 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .sender = m->envelope.sender,
         .recipient = message_address(m, to->index),
         .queue = r->destination,
-        .site = slice_make(site, site_len < 0 ? 0 : (size_t)site_len),
+        .site = format_site(r, site),
         .size = m->envelope.size_bytes,
         .response = {.code = to->code,
                      .class_ = number_after(to->status, 0),

@@ -7,12 +7,12 @@
 
 static void check(struct slice in, const char *expected)
 {
-    struct buf out;
-    buf_init(&out, 0);
-    json_line_string(&out, in);
-    assert_int_equal(out.len, strlen(expected));
-    assert_memory_equal(out.data, expected, out.len);
-    buf_fini(&out);
+    char out[512];
+    assert_true(json_line_string_max(in.len) <= sizeof(out));
+    size_t len = (size_t)(json_line_string(out, in) - out);
+    assert_int_equal(len, strlen(expected));
+    assert_memory_equal(out, expected, len);
+    assert_true(len <= json_line_string_max(in.len));
 }
 
 static void strings_are_escaped(void **state)
@@ -44,13 +44,11 @@ static void bad_utf8_is_replaced(void **state)
 /* Every string of two bytes: a parser that nobody here wrote takes all of them. */
 static void a_parser_takes_everything(void **state)
 {
-    struct buf out;
-    buf_init(&out, 0);
+    char out[6 * 2 + 2];
     for (unsigned pair = 0; pair < 65536; pair++) {
         const char in[2] = {(char)(pair >> 8), (char)pair};
-        buf_clear(&out);
-        json_line_string(&out, slice_make(in, 2));
-        json_t *value = json_loadb(out.data, out.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        size_t len = (size_t)(json_line_string(out, slice_make(in, 2)) - out);
+        json_t *value = json_loadb(out, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         if (value == NULL) {
             fail_msg("%04x", pair);
         }
@@ -60,23 +58,51 @@ static void a_parser_takes_everything(void **state)
         }
         json_decref(value);
     }
-    buf_fini(&out);
+}
+
+/* Plain bytes go eight at a time: every byte at every place of the eight, and behind each other. */
+static void every_place_of_eight_is_looked_at(void **state)
+{
+    for (unsigned c = 0; c < 256; c++) {
+        const char one[1] = {(char)c};
+        char alone[8], out[256], expected[256];
+        size_t alone_len = (size_t)(json_line_string(alone, slice_make(one, 1)) - alone) - 2;
+        for (size_t place = 0; place < 20; place++) {
+            char in[20];
+            memset(in, 'x', sizeof(in));
+            in[place] = (char)c;
+            memset(expected, 'x', sizeof(expected));
+            expected[0] = '"';
+            memcpy(expected + 1 + place, alone + 1, alone_len);
+            expected[sizeof(in) + alone_len] = '"';
+            size_t len = (size_t)(json_line_string(out, slice_make(in, sizeof(in))) - out);
+            assert_int_equal(len, sizeof(in) - 1 + alone_len + 2);
+            assert_memory_equal(out, expected, len);
+        }
+    }
+    check(SLICE("\"\"\"\"\"\"\"\"\"#!]["), "\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"\\\"#!][\"");
+}
+
+static void check_unsigned(uint64_t value, const char *expected)
+{
+    char out[JSON_LINE_NUMBER_MAX + 1];
+    *json_line_unsigned(out, value) = '\0';
+    assert_string_equal(out, expected);
+}
+
+static void check_signed(int64_t value, const char *expected)
+{
+    char out[JSON_LINE_NUMBER_MAX + 1];
+    *json_line_signed(out, value) = '\0';
+    assert_string_equal(out, expected);
 }
 
 static void numbers_are_whole(void **state)
 {
-    struct buf out;
-    buf_init(&out, 0);
-    json_line_unsigned(&out, 0);
-    buf_append_char(&out, ' ');
-    json_line_unsigned(&out, UINT64_MAX);
-    buf_append_char(&out, ' ');
-    json_line_signed(&out, INT64_MIN);
-    buf_append_char(&out, ' ');
-    json_line_signed(&out, 7);
-    buf_append_char(&out, '\0');
-    assert_string_equal(out.data, "0 18446744073709551615 -9223372036854775808 7");
-    buf_fini(&out);
+    check_unsigned(0, "0");
+    check_unsigned(UINT64_MAX, "18446744073709551615");
+    check_signed(INT64_MIN, "-9223372036854775808");
+    check_signed(7, "7");
 }
 
 int main(void)
@@ -85,6 +111,7 @@ int main(void)
         cmocka_unit_test(strings_are_escaped),
         cmocka_unit_test(bad_utf8_is_replaced),
         cmocka_unit_test(a_parser_takes_everything),
+        cmocka_unit_test(every_place_of_eight_is_looked_at),
         cmocka_unit_test(numbers_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
