@@ -1,6 +1,6 @@
 /* The futex and eventfd wake-up. The argument why no wake-up is lost is in waker.h; it rests on
- * `state` being touched by read-modify-writes only: each acquires what every earlier one released,
- * since read-modify-writes never break a release sequence. */
+ * `state` being decided upon by read-modify-writes only: each acquires what every earlier one
+ * released, since read-modify-writes never break a release sequence. */
 #include "base/waker.h"
 
 #include <assert.h>
@@ -122,7 +122,8 @@ static void sleep_as(struct waker *w, uint32_t state, usec_t deadline)
     /* Bitset waits take the moment of the monotonic clock itself. */
     while (syscall(SYS_futex, &w->state, FUTEX_WAIT_BITSET_PRIVATE, state, limit, NULL,
                    FUTEX_BITSET_MATCH_ANY) == 0) {
-        /* It may be the wake of a producer that was late for an earlier sleep. */
+        /* It may be the wake of a producer that was late for an earlier sleep. This load needs no
+         * order: what it misses the kernel sees, and waker_finish acquires. */
         if (atomic_load_explicit(&w->state, memory_order_relaxed) != state) {
             return;
         }

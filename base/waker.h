@@ -1,12 +1,12 @@
 /* Wakes one sleeping thread, and only when it sleeps: through a futex, or through an eventfd where
  * the thread sleeps in a poll of other descriptors as well.
  *
- * Concurrency: every access to `state` is an atomic read-modify-write, so all of them stand in one
- * order. The consumer exchanges ANNOUNCED into it, drains its rings once more and only then blocks;
- * a producer publishes its records and then exchanges AWAKE into it. If the producer's exchange
- * comes first, the consumer's exchange reads from it and therefore sees the records; if it comes
- * second, it finds what the consumer put there, and either the consumer does not block or it is
- * woken:
+ * Concurrency: every access to `state` that decides anything is an atomic read-modify-write, so all
+ * of them stand in one order. The consumer exchanges ANNOUNCED into it, drains its rings once more
+ * and only then blocks; a producer publishes its records and then exchanges AWAKE into it. If the
+ * producer's exchange comes first, the consumer's exchange reads from it and therefore sees the
+ * records; if it comes second, it finds what the consumer put there, and either the consumer does
+ * not block or it is woken:
  *   - with a futex the consumer goes from ANNOUNCED to ASLEEP by compare-and-swap and does not
  *     block when that fails. A producer that finds ANNOUNCED has therefore nothing to do. One that
  *     finds ASLEEP calls the kernel, which compares the word with ASLEEP and queues the consumer
@@ -64,7 +64,7 @@ void waker_prepare(struct waker *w);
 void waker_finish(struct waker *w);
 /* Consumer that polls for the level of w->fd, after waker_finish: not readable any more. */
 void waker_clear(struct waker *w);
-/* Consumer of a futex, between prepare and finish: block until kicked or nudged, or until the
+/* Consumer of a futex, once between prepare and finish: block until kicked or nudged, or until the
  * monotonic deadline (USEC_NEVER: no deadline). */
 void waker_wait(struct waker *w, usec_t deadline);
 /* The same, but not ended by a nudge. deadline: near; not USEC_NEVER */
