@@ -361,6 +361,7 @@ int worker_start(struct worker *w)
     if (e->sts != NULL) {
         outbox_init(&w->to_sts, sts_fetcher_box(e->sts));
     }
+    /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
     int err = poller_add(&w->poller, &w->box_watch, w->box.waker.fd, on_box);
     if (err == 0) {
         err = acceptor_listen(w);
