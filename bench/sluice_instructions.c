@@ -81,8 +81,8 @@ static bool prepare(struct stage_message *m)
     static char *domains[] = {domain};
     static struct buf recipient;
     const struct source_options o = {
-        .size_bytes = MESSAGE_BYTES,
-        .recipients = 1,
+        .size = amount_constant(MESSAGE_BYTES),
+        .recipients = amount_constant(1),
         .domains = domains,
         .domain_count = 1,
         .sender = "bounce@source.test",
