@@ -12,7 +12,7 @@
 static_assert(HISTOGRAM_BUCKETS % PARTS == 0 && TOP_BIT_MAX == 41,
               "the range is that of the header");
 
-static uint32_t bucket_of(uint64_t value)
+uint32_t histogram_bucket(uint64_t value)
 {
     if (value < PARTS) {
         return (uint32_t)value;
@@ -36,7 +36,7 @@ uint64_t histogram_bucket_end(uint32_t bucket)
 
 void histogram_add(struct histogram *h, uint64_t value)
 {
-    h->buckets[bucket_of(value)]++;
+    h->buckets[histogram_bucket(value)]++;
     h->count++;
     h->sum += value;
     if (value > h->max) {

@@ -24,4 +24,8 @@ uint64_t histogram_bucket_end(uint32_t bucket);
  * never more than the largest value added; 0 when empty. */
 uint64_t histogram_quantile(const struct histogram *h, double share);
 
+/* The scale itself, for those who keep the counts in a shape of their own. */
+uint32_t histogram_bucket(uint64_t value);      /* < HISTOGRAM_BUCKETS */
+uint64_t histogram_bucket_end(uint32_t bucket); /* the highest value that falls into it */
+
 #endif
