@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdint.h>
@@ -16,16 +17,21 @@ static int append(struct endpoint_list *list, const struct endpoint *e)
     if (list->count >= ENDPOINT_LIST_MAX) {
         return ERR_LIMIT;
     }
-    struct endpoint *items = realloc(list->items, (list->count + 1) * sizeof(*items));
-    if (items == NULL) {
-        return -ENOMEM;
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity == 0 ? 16 : 2 * list->capacity;
+        struct endpoint *items = realloc(list->items, capacity * sizeof(*items));
+        if (items == NULL) {
+            return -ENOMEM;
+        }
+        list->items = items;
+        list->capacity = capacity;
     }
-    list->items = items;
-    items[list->count++] = *e;
+    list->items[list->count++] = *e;
     return 0;
 }
 
-static int add_ipv4_range(struct endpoint_list *list, const char *host, uint16_t port)
+/* "1.2.3.4" or "1.2.3.4-1.2.3.9", in host byte order. */
+static int read_ipv4_range(const char *host, uint32_t *ret_first, uint32_t *ret_last)
 {
     char first_text[INET_ADDRSTRLEN];
     const char *dash = strchr(host, '-');
@@ -42,8 +48,17 @@ static int add_ipv4_range(struct endpoint_list *list, const char *host, uint16_t
         ntohl(last.s_addr) < ntohl(first.s_addr)) {
         return ERR_SYNTAX;
     }
-    int err = 0;
-    for (uint64_t a = ntohl(first.s_addr); a <= ntohl(last.s_addr) && err == 0; a++) {
+    *ret_first = ntohl(first.s_addr);
+    *ret_last = ntohl(last.s_addr);
+    return 0;
+}
+
+static int add_ipv4_range(struct endpoint_list *list, const char *host, uint16_t port)
+{
+    uint32_t first = 0;
+    uint32_t last = 0;
+    int err = read_ipv4_range(host, &first, &last);
+    for (uint64_t a = first; err == 0 && a <= last; a++) {
         struct endpoint e = {.len = sizeof(struct sockaddr_in)};
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
         in.sin_addr.s_addr = htonl((uint32_t)a);
@@ -64,6 +79,18 @@ static int add_ipv6(struct endpoint_list *list, const char *host, uint16_t port)
     return append(list, &e);
 }
 
+static int read_port(const char *text, uint16_t *ret)
+{
+    char *end;
+    errno = 0;
+    unsigned long port = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || port > UINT16_MAX) {
+        return ERR_SYNTAX;
+    }
+    *ret = (uint16_t)port;
+    return 0;
+}
+
 /* `item` is cut in place. */
 static int add_item(struct endpoint_list *list, char *item)
 {
@@ -71,19 +98,16 @@ static int add_item(struct endpoint_list *list, char *item)
     if (colon == NULL || colon == item) {
         return ERR_SYNTAX;
     }
-    char *end;
-    errno = 0;
-    unsigned long port = strtoul(colon + 1, &end, 10);
-    if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || errno != 0 || port > UINT16_MAX) {
+    uint16_t port;
+    if (read_port(colon + 1, &port) != 0) {
         return ERR_SYNTAX;
     }
     *colon = '\0';
     if (item[0] == '[' && colon[-1] == ']') {
         colon[-1] = '\0';
-        return add_ipv6(list, item + 1, (uint16_t)port);
+        return add_ipv6(list, item + 1, port);
     }
-    return add_ipv4_range(list, strcmp(item, "localhost") == 0 ? "127.0.0.1" : item,
-                          (uint16_t)port);
+    return add_ipv4_range(list, strcmp(item, "localhost") == 0 ? "127.0.0.1" : item, port);
 }
 
 int endpoint_list_add(struct endpoint_list *list, const char *text)
@@ -109,6 +133,75 @@ void endpoint_list_fini(struct endpoint_list *list)
 {
     free(list->items);
     *list = (struct endpoint_list){0};
+}
+
+static void ipv4_key(uint32_t address, uint8_t ret[16])
+{
+    uint32_t wire = htonl(address);
+    memset(ret, 0, 16);
+    memcpy(ret + 12, &wire, sizeof(wire));
+}
+
+void endpoint_key(const struct sockaddr_storage *address, uint8_t ret[16])
+{
+    if (address->ss_family == AF_INET6) {
+        struct sockaddr_in6 in;
+        memcpy(&in, address, sizeof(in));
+        memcpy(ret, &in.sin6_addr, 16);
+    } else {
+        struct sockaddr_in in;
+        memcpy(&in, address, sizeof(in));
+        ipv4_key(ntohl(in.sin_addr.s_addr), ret);
+    }
+}
+
+int endpoint_range_read(const char *text, struct endpoint_range *ret)
+{
+    char host[2 * INET6_ADDRSTRLEN];
+    struct endpoint_range r = {.port = 0};
+    if (strlen(text) >= sizeof(host)) {
+        return ERR_SYNTAX;
+    }
+    memcpy(host, text, strlen(text) + 1);
+    bool is_ipv6 = inet_pton(AF_INET6, host, r.first) == 1; /* its colons begin no port */
+    char *colon = is_ipv6 ? NULL : strrchr(host, ':');
+    char *end = colon;
+    if (colon != NULL && (read_port(colon + 1, &r.port) != 0 || r.port == 0)) {
+        return ERR_SYNTAX;
+    }
+    if (colon != NULL) {
+        *colon = '\0';
+    }
+    if (!is_ipv6 && host[0] == '[' && end != NULL && end[-1] == ']') {
+        end[-1] = '\0';
+        is_ipv6 = inet_pton(AF_INET6, host + 1, r.first) == 1;
+    }
+    if (is_ipv6) {
+        memcpy(r.last, r.first, sizeof(r.last));
+    } else {
+        uint32_t first;
+        uint32_t last;
+        if (read_ipv4_range(host, &first, &last) != 0) {
+            return ERR_SYNTAX;
+        }
+        ipv4_key(first, r.first);
+        ipv4_key(last, r.last);
+    }
+    *ret = r;
+    return 0;
+}
+
+bool endpoint_range_has(const struct endpoint_range *r, const struct sockaddr_storage *address)
+{
+    uint8_t key[16];
+    in_port_t port; /* at the same place in both families */
+    static_assert(offsetof(struct sockaddr_in, sin_port) ==
+                      offsetof(struct sockaddr_in6, sin6_port),
+                  "one port");
+    memcpy(&port, (const char *)address + offsetof(struct sockaddr_in, sin_port), sizeof(port));
+    endpoint_key(address, key);
+    return (r->port == 0 || r->port == ntohs(port)) && memcmp(key, r->first, sizeof(key)) >= 0 &&
+           memcmp(key, r->last, sizeof(key)) <= 0;
 }
 
 void endpoint_text(const struct sockaddr_storage *address, char ret[ENDPOINT_TEXT_BYTES])

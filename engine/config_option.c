@@ -424,12 +424,9 @@ enum config_section config_section_find(const char *name)
     return CONFIG_SECTION_COUNT;
 }
 
-#define NEAREST_MAX_BYTES 63
-
-/* Levenshtein's distance; both at most NEAREST_MAX_BYTES. */
-static size_t edit_distance(const char *a, const char *b)
+size_t config_option_distance(const char *a, const char *b)
 {
-    size_t row[NEAREST_MAX_BYTES + 1];
+    size_t row[CONFIG_NEAREST_BYTES + 1];
     size_t b_len = strlen(b);
     for (size_t j = 0; j <= b_len; j++) {
         row[j] = j;
@@ -469,7 +466,7 @@ const char *config_option_nearest(enum config_section section, const char *name)
 {
     const char *bare = without_prefix(name);
     size_t len = strlen(bare);
-    if (len == 0 || len > NEAREST_MAX_BYTES) {
+    if (len == 0 || len > CONFIG_NEAREST_BYTES) {
         return NULL;
     }
     size_t best = len / 3 + (len > 3 ? 2 : 1); /* about a third of the letters may be wrong */
@@ -478,14 +475,14 @@ const char *config_option_nearest(enum config_section section, const char *name)
         const struct config_option *o = &config_options[i];
         bool is_here = o->section == section ||
                        (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
-        size_t distance = is_here ? edit_distance(bare, o->name) : SIZE_MAX;
+        size_t distance = is_here ? config_option_distance(bare, o->name) : SIZE_MAX;
         if (distance < best) {
             best = distance;
             found = o->name;
         }
     }
     for (int s = 1; s < CONFIG_SECTION_COUNT && section == CONFIG_SECTION_GLOBAL; s++) {
-        size_t distance = edit_distance(bare, config_sections[s].name);
+        size_t distance = config_option_distance(bare, config_sections[s].name);
         if (distance < best) {
             best = distance;
             found = config_sections[s].name;

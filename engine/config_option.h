@@ -78,4 +78,8 @@ enum config_section config_section_find(const char *name);
  * is near enough to be a slip of the pen. */
 const char *config_option_nearest(enum config_section section, const char *name);
 
+#define CONFIG_NEAREST_BYTES 63
+/* Levenshtein's distance of two names; both at most CONFIG_NEAREST_BYTES. */
+size_t config_option_distance(const char *a, const char *b);
+
 #endif

@@ -1,6 +1,7 @@
 /* The text of one configuration file as it is given to the parser: comments blanked, and statements
  * blanked that the parser cannot get past, so that one run finds as many mistakes as possible.
- * Every byte keeps its line. Used by config_load.c only. */
+ * Every byte keeps its line. Used by config_load.c and by the receiver's
+ * behaviour files. */
 #ifndef ENGINE_CONFIG_SOURCE_H
 #define ENGINE_CONFIG_SOURCE_H
 
