@@ -45,22 +45,27 @@ static bool take_path(struct slice argument, struct slice *ret_path, struct slic
     return false;
 }
 
-static bool is_announced(const struct sink_session *s, enum sink_extension extension)
+static bool is_announced(const struct sink_session *s, enum behaviour_extension extension)
 {
-    return (s->worker->sink->options->extensions & extension) != 0;
+    return (s->behaviour->extensions & extension) != 0;
 }
 
 static void greet_back(struct sink_session *s, bool is_esmtp)
 {
     static const struct {
-        enum sink_extension extension;
+        enum behaviour_extension extension;
         const char *name;
-    } plain[] = {{SINK_PIPELINING, "PIPELINING"},
-                 {SINK_CHUNKING, "CHUNKING"},
-                 {SINK_8BITMIME, "8BITMIME"},
-                 {SINK_SMTPUTF8, "SMTPUTF8"},
-                 {SINK_ENHANCEDSTATUSCODES, "ENHANCEDSTATUSCODES"}};
+    } plain[] = {{EXTENSION_PIPELINING, "PIPELINING"},
+                 {EXTENSION_CHUNKING, "CHUNKING"},
+                 {EXTENSION_8BITMIME, "8BITMIME"},
+                 {EXTENSION_SMTPUTF8, "SMTPUTF8"},
+                 {EXTENSION_ENHANCEDSTATUSCODES, "ENHANCEDSTATUSCODES"}};
     const struct sink *sink = s->worker->sink;
+    const char *refusal = sink_session_rejection(s, s->behaviour, STAGE_EHLO);
+    if (refusal != NULL) {
+        sink_session_refuse(s, refusal);
+        return;
+    }
     sink_session_reset(s);
     size_t last = s->out.len; /* where the last line begins */
     buf_printf(&s->out, "250-%s\r\n", sink->options->hostname);
@@ -74,7 +79,7 @@ static void greet_back(struct sink_session *s, bool is_esmtp)
         last = s->out.len;
         buf_append_str(&s->out, "250-STARTTLS\r\n");
     }
-    if (is_esmtp && is_announced(s, SINK_SIZE)) {
+    if (is_esmtp && is_announced(s, EXTENSION_SIZE)) {
         last = s->out.len;
         buf_printf(&s->out, "250-SIZE %llu\r\n", (unsigned long long)sink->options->size_limit);
     }
@@ -87,13 +92,30 @@ static void greet_back(struct sink_session *s, bool is_esmtp)
 static bool is_known_parameter(const struct sink_session *s, struct slice word)
 {
     if (slice_ieq(word, SLICE("SMTPUTF8"))) {
-        return is_announced(s, SINK_SMTPUTF8);
+        return is_announced(s, EXTENSION_SMTPUTF8);
     }
     if (slice_ieq(word, SLICE("BODY=8BITMIME")) || slice_ieq(word, SLICE("BODY=7BIT"))) {
-        return is_announced(s, SINK_8BITMIME);
+        return is_announced(s, EXTENSION_8BITMIME);
     }
     return word.len > 5 && slice_ieq(slice_to(word, 5), SLICE("SIZE=")) &&
-           is_announced(s, SINK_SIZE);
+           is_announced(s, EXTENSION_SIZE);
+}
+
+/* The limits of the destination, where a message begins. returns: true when it was answered */
+static bool is_beyond_limits(struct sink_session *s)
+{
+    const struct behaviour *b = s->behaviour;
+    const char *refusal = sink_session_rejection(s, b, STAGE_MAIL);
+    if (refusal != NULL) {
+        sink_delivery_refuse(s, refusal);
+    } else if (b->messages_per_connection > 0 && s->messages >= b->messages_per_connection) {
+        sink_session_refuse(s, "421 4.7.0 too many messages on this connection");
+    } else if (b->rate.count > 0 && !sink_rule_take(&s->listener->rule, clock_mono())) {
+        sink_delivery_refuse(s, b->rate_reply);
+    } else {
+        return false;
+    }
+    return true;
 }
 
 static void mail(struct sink_session *s, struct slice argument)
@@ -117,60 +139,101 @@ static void mail(struct sink_session *s, struct slice argument)
         params = slice_trim(slice_from(params, len));
     }
     sink_session_reset(s);
+    if (is_beyond_limits(s)) {
+        return;
+    }
     sink_session_begin(s);
     buf_append_slice(&s->sender, path);
     sink_session_reply(s, "250 2.1.0 Ok");
 }
 
-/* Refuse the recipient if the options say so. returns: true when it was answered */
-static bool rejects(struct sink_session *s, struct slice address)
+/* Count for the rate of a domain, once for neighbours of one message. returns: false beyond it */
+static bool is_within_rate(struct sink_session *s, struct sink_rule *domain)
 {
-    const struct sink_options *o = s->worker->sink->options;
-    for (int i = 0; i < o->rejection_count; i++) {
-        const struct sink_rejection *r = &o->rejections[i];
-        if (sink_worker_draw(s->worker, r->share)) {
-            struct sink_count *count = &s->worker->count;
-            buf_printf(&s->out, "%d %s\r\n", r->code, r->text);
-            count->total.rejected++;
-            count->listeners[s->listener_index].tally.rejected++;
-            sink_count_domain(count, address)->rejected++;
-            return true;
-        }
+    if (domain == NULL || domain->behaviour->rate.count == 0 || domain == s->last_domain) {
+        return true;
     }
-    return false;
+    if (!sink_rule_take(domain, clock_mono())) {
+        return false;
+    }
+    s->last_domain = domain;
+    return true;
+}
+
+/* Why the recipient is refused on purpose; NULL when it is not. */
+static const char *refusal_of(struct sink_session *s, struct sink_rule *domain,
+                              struct slice address)
+{
+    const struct behaviour *b = sink_session_rule(s, domain, BEHAVIOUR_REJECT)->behaviour;
+    const char *refusal = b->rejection_count > 0 ? sink_session_rejection(s, b, STAGE_RCPT) : NULL;
+    if (refusal != NULL) {
+        return refusal;
+    }
+    b = sink_session_rule(s, domain, BEHAVIOUR_RECIPIENTS_PER_MESSAGE)->behaviour;
+    if (b->recipients_per_message > 0 && s->recipient_count >= b->recipients_per_message) {
+        return "452 4.5.3 too many recipients";
+    }
+    struct sink_rule *grey = sink_session_rule(s, domain, BEHAVIOUR_GREYLIST);
+    if (grey->behaviour->greylist > 0 &&
+        !sink_rule_pass(grey, s->client, buf_slice(&s->sender), address, clock_mono())) {
+        return "451 4.7.1 greylisted, try again later";
+    }
+    return is_within_rate(s, domain) ? NULL : domain->behaviour->rate_reply;
+}
+
+static void take_recipient(struct sink_session *s, struct sink_rule *domain, struct slice address)
+{
+    const char *refusal = refusal_of(s, domain, address);
+    if (refusal != NULL) {
+        struct sink_count *count = &s->worker->count;
+        count->listeners[s->listener_index].tally.rejected++;
+        sink_count_domain(count, address)->rejected++;
+        sink_session_refuse(s, refusal);
+        return;
+    }
+    buf_append_slice(&s->recipients, address);
+    buf_append_char(&s->recipients, '\n');
+    s->recipient_count++;
+    s->domain = s->domain != NULL ? s->domain : domain;
+    sink_session_reply(s, "250 2.1.5 Ok");
 }
 
 /* returns: false when a delay has begun */
 static bool rcpt(struct sink_session *s, struct slice argument)
 {
-    struct slice path;
+    struct slice path = {0};
     struct slice params;
-    if (sink_session_pause(s, s->worker->sink->options->delay_rcpt)) {
+    bool is_path = take_path(argument, &path, &params) && path.len > 0 && params.len == 0;
+    struct sink_rule *domain = sink_rules_find(&s->worker->sink->domains, path);
+    struct sink_rule *rule = sink_session_rule(s, domain, BEHAVIOUR_DELAY_RCPT);
+    if (sink_session_pause(s, rule->behaviour->delays[STAGE_RCPT])) {
         return false;
     }
-    if (!take_path(argument, &path, &params) || path.len == 0 || params.len > 0) {
+    if (!is_path) {
         sink_session_reply(s, "501 5.1.3 bad recipient");
     } else if (!s->has_sender) {
         sink_session_reply(s, "503 5.5.1 MAIL first");
     } else if (s->recipient_count >= RECIPIENTS_MAX) {
         sink_session_reply(s, "452 4.5.3 too many recipients");
-    } else if (!rejects(s, path)) {
-        buf_append_slice(&s->recipients, path);
-        buf_append_char(&s->recipients, '\n');
-        s->recipient_count++;
-        sink_session_reply(s, "250 2.1.5 Ok");
+    } else {
+        take_recipient(s, domain, path);
     }
     return true;
 }
 
-static void data(struct sink_session *s)
+static void data(struct sink_session *s, struct slice argument)
 {
+    const char *refusal;
+    (void)argument;
     if (!s->has_sender) {
         sink_session_reply(s, "503 5.5.1 MAIL first");
     } else if (s->is_chunked) {
         sink_session_reply(s, "503 5.5.1 BDAT goes on");
     } else if (s->recipient_count == 0) {
         sink_session_reply(s, "554 5.5.1 no valid recipients");
+    } else if ((refusal = sink_session_rejection(s, s->behaviour, STAGE_DATA)) != NULL) {
+        sink_delivery_refuse(s, refusal);
+        sink_session_reset(s);
     } else {
         sink_session_reply(s, "354 go on");
         sink_content_begin(&s->content);
@@ -203,8 +266,9 @@ static void bdat(struct sink_session *s, struct slice argument)
     }
 }
 
-static void starttls(struct sink_session *s)
+static void starttls(struct sink_session *s, struct slice argument)
 {
+    (void)argument;
     if (s->worker->sink->tls == NULL || stream_is_tls(&s->stream)) {
         sink_session_reply(s, "502 5.5.1 not offered");
         return;
@@ -214,37 +278,95 @@ static void starttls(struct sink_session *s)
     s->state = SINK_HANDSHAKE;
 }
 
+static void ehlo(struct sink_session *s, struct slice argument)
+{
+    (void)argument;
+    greet_back(s, true);
+}
+
+static void helo(struct sink_session *s, struct slice argument)
+{
+    (void)argument;
+    greet_back(s, false);
+}
+
+static void rset(struct sink_session *s, struct slice argument)
+{
+    (void)argument;
+    sink_session_reset(s);
+    sink_session_reply(s, "250 2.0.0 Ok");
+}
+
+static void noop(struct sink_session *s, struct slice argument)
+{
+    (void)argument;
+    sink_session_reply(s, "250 2.0.0 Ok");
+}
+
+static void vrfy(struct sink_session *s, struct slice argument)
+{
+    (void)argument;
+    sink_session_reply(s, "252 2.0.0 try to send something");
+}
+
+static void quit(struct sink_session *s, struct slice argument)
+{
+    (void)argument;
+    sink_session_reply(s, "221 2.0.0 Bye");
+    s->state = SINK_CLOSING;
+}
+
+static void unknown(struct sink_session *s, struct slice argument)
+{
+    (void)argument;
+    sink_session_reply(s, "500 5.5.2 what?");
+}
+
+struct command {
+    struct slice keyword;
+    enum behaviour_stage stage; /* STAGE_COUNT: none */
+    bool has_argument;
+    void (*run)(struct sink_session *s, struct slice argument);
+};
+
+/* RCPT is not among them: what it waits for is in its argument. */
+static const struct command commands[] = {
+    {{"MAIL FROM:", 10}, STAGE_MAIL, true, mail},    {{"DATA", 4}, STAGE_DATA, false, data},
+    {{"BDAT", 4}, STAGE_COUNT, true, bdat}, /* its answer comes behind its bytes */
+    {{"EHLO", 4}, STAGE_EHLO, true, ehlo},           {{"HELO", 4}, STAGE_EHLO, true, helo},
+    {{"STARTTLS", 8}, STAGE_COUNT, false, starttls}, {{"RSET", 4}, STAGE_COUNT, false, rset},
+    {{"NOOP", 4}, STAGE_COUNT, true, noop},          {{"VRFY", 4}, STAGE_COUNT, true, vrfy},
+    {{"QUIT", 4}, STAGE_COUNT, false, quit},
+};
+
+static const struct command *find(const struct sink_session *s, struct slice line,
+                                  struct slice *ret_argument)
+{
+    static const struct command other = {{"", 0}, STAGE_COUNT, false, unknown};
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        const struct command *c = &commands[i];
+        if (c->has_argument) {
+            *ret_argument = argument_of(line, c->keyword);
+        }
+        if (c->has_argument ? ret_argument->data != NULL : slice_ieq(line, c->keyword)) {
+            return c->run == bdat && !is_announced(s, EXTENSION_CHUNKING) ? &other : c;
+        }
+    }
+    return &other;
+}
+
 bool sink_command(struct sink_session *s, struct slice line)
 {
-    struct slice argument;
-    if ((argument = argument_of(line, SLICE("RCPT TO:"))).data != NULL) {
+    struct slice argument = argument_of(line, SLICE("RCPT TO:"));
+    if (argument.data != NULL) {
         return rcpt(s, argument);
     }
-    if ((argument = argument_of(line, SLICE("MAIL FROM:"))).data != NULL) {
-        mail(s, argument);
-    } else if (slice_ieq(line, SLICE("DATA"))) {
-        data(s);
-    } else if (is_announced(s, SINK_CHUNKING) &&
-               (argument = argument_of(line, SLICE("BDAT"))).data != NULL) {
-        bdat(s, argument);
-    } else if (argument_of(line, SLICE("EHLO")).data != NULL) {
-        greet_back(s, true);
-    } else if (argument_of(line, SLICE("HELO")).data != NULL) {
-        greet_back(s, false);
-    } else if (slice_ieq(line, SLICE("STARTTLS"))) {
-        starttls(s);
-    } else if (slice_ieq(line, SLICE("RSET"))) {
-        sink_session_reset(s);
-        sink_session_reply(s, "250 2.0.0 Ok");
-    } else if (argument_of(line, SLICE("NOOP")).data != NULL) {
-        sink_session_reply(s, "250 2.0.0 Ok");
-    } else if (argument_of(line, SLICE("VRFY")).data != NULL) {
-        sink_session_reply(s, "252 2.0.0 try to send something");
-    } else if (slice_ieq(line, SLICE("QUIT"))) {
-        sink_session_reply(s, "221 2.0.0 Bye");
-        s->state = SINK_CLOSING;
-    } else {
-        sink_session_reply(s, "500 5.5.2 what?");
+    const struct command *c = find(s, line, &argument);
+    const struct behaviour_delay none = {0, 0};
+    if (c->run != bdat &&
+        sink_session_pause(s, c->stage < STAGE_COUNT ? s->behaviour->delays[c->stage] : none)) {
+        return false;
     }
+    c->run(s, argument);
     return true;
 }

@@ -27,8 +27,13 @@ int sink_count_init(struct sink_count *c, size_t listener_count)
 void sink_count_fini(struct sink_count *c)
 {
     for (size_t i = 0; c->domains != NULL && i < c->domain_count; i++) {
+        latency_fini(&c->domains[i]->tally.latency);
         free(c->domains[i]);
     }
+    for (size_t i = 0; c->listeners != NULL && i < c->listener_count; i++) {
+        latency_fini(&c->listeners[i].tally.latency);
+    }
+    latency_fini(&c->total.latency);
     free(c->domains);
     free(c->table);
     free(c->listeners);
@@ -81,20 +86,23 @@ static struct slice domain_of(struct slice address)
     return address;
 }
 
-struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address)
+struct slice sink_domain_name(struct slice address, char ret_name[SINK_DOMAIN_NAME_MAX])
 {
     struct slice name = domain_of(address);
-    char lower[SINK_DOMAIN_NAME_MAX] = {0};
-    if (name.len > sizeof(lower)) {
-        name.len = sizeof(lower);
+    if (name.len > SINK_DOMAIN_NAME_MAX) {
+        name.len = SINK_DOMAIN_NAME_MAX;
     }
     for (size_t i = 0; i < name.len; i++) {
-        lower[i] = name.data[i];
-        if (lower[i] >= 'A' && lower[i] <= 'Z') {
-            lower[i] = (char)(lower[i] | 0x20);
-        }
+        char c = name.data[i];
+        ret_name[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
     }
-    name.data = lower;
+    return slice_make(ret_name, name.len);
+}
+
+struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address)
+{
+    char lower[SINK_DOMAIN_NAME_MAX];
+    struct slice name = sink_domain_name(address, lower);
     uint64_t hash = hash_bytes(name.data, name.len, 0);
     uint32_t *slot = find_slot(c, name, hash);
     if (*slot == 0 && c->domain_count >= SINK_DOMAINS_MAX) {
@@ -109,7 +117,7 @@ struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address)
         grow(c);
         slot = find_slot(c, name, hash);
     }
-    struct sink_domain *d = must_have(calloc(1, sizeof(*d)));
+    struct sink_domain *d = must_have(calloc(1, sizeof(*d) + name.len));
     d->hash = hash;
     d->name_len = name.len;
     memcpy(d->name, name.data, name.len);
@@ -129,7 +137,7 @@ void sink_tally_message(struct sink_tally *t, uint64_t bytes, usec_t wall, usec_
         t->last = wall;
     }
     if (latency >= 0) {
-        histogram_add(&t->latency, (uint64_t)latency);
+        latency_add(&t->latency, latency);
     }
 }
 
@@ -146,13 +154,12 @@ static void tally_merge(struct sink_tally *into, const struct sink_tally *from)
     if (from->last > into->last) {
         into->last = from->last;
     }
-    histogram_merge(&into->latency, &from->latency);
+    latency_merge(&into->latency, &from->latency);
 }
 
 void sink_count_merge(struct sink_count *into, const struct sink_count *from)
 {
     assert(into->listener_count == from->listener_count);
-    tally_merge(&into->total, &from->total);
     for (size_t i = 0; i < from->domain_count; i++) {
         const struct sink_domain *d = from->domains[i];
         tally_merge(sink_count_domain(into, slice_make(d->name, d->name_len)), &d->tally);
@@ -161,6 +168,7 @@ void sink_count_merge(struct sink_count *into, const struct sink_count *from)
         struct sink_listener_count *sum = &into->listeners[i];
         const struct sink_listener_count *one = &from->listeners[i];
         tally_merge(&sum->tally, &one->tally);
+        tally_merge(&into->total, &one->tally);
         sum->connections += one->connections;
         sum->refused += one->refused;
         if (one->max_in_flight > sum->max_in_flight) {

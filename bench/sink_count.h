@@ -7,41 +7,41 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
-#include "base/histogram.h"
 #include "base/slice.h"
+#include "bench/latency.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINK_DOMAINS_MAX     10000 /* further domains share the entry "(others)" */
-#define SINK_DOMAIN_NAME_MAX 255   /* bytes */
+#define SINK_DOMAINS_MAX     1000000 /* further domains share the entry "(others)" */
+#define SINK_DOMAIN_NAME_MAX 255     /* bytes */
 
 struct sink_tally {
-    uint64_t messages;        /* accepted at the end of data */
-    uint64_t recipients;      /* of those */
-    uint64_t bytes;           /* of those, content without dot stuffing */
-    uint64_t deferred;        /* messages answered 4xx at the end of data */
-    uint64_t rejected;        /* recipients answered 4xx or 5xx on purpose */
-    usec_t first, last;       /* wall clock of accepted messages; 0 = none */
-    struct histogram latency; /* usec from the stamp to the acceptance */
+    uint64_t messages;      /* accepted at the end of data */
+    uint64_t recipients;    /* of those */
+    uint64_t bytes;         /* of those, content without dot stuffing */
+    uint64_t deferred;      /* messages answered 4xx at MAIL, DATA or the end of data */
+    uint64_t rejected;      /* recipients answered 4xx or 5xx on purpose */
+    usec_t first, last;     /* wall clock of accepted messages; 0 = none */
+    struct latency latency; /* usec from the stamp to the acceptance */
 };
 
 struct sink_domain {
     struct sink_tally tally;
     uint64_t hash;
     size_t name_len;
-    char name[SINK_DOMAIN_NAME_MAX + 1];
+    char name[]; /* lower case */
 };
 
 struct sink_listener_count {
     struct sink_tally tally;
-    uint64_t connections; /* accepted, those refused with 421 included */
-    uint64_t refused;
+    uint64_t connections;   /* accepted, the refused included */
+    uint64_t refused;       /* of those, with 421 or what was asked for in place of a greeting */
     uint32_t max_in_flight; /* transactions begun and not answered, of one connection */
 };
 
 struct sink_count {
-    struct sink_tally total;
+    struct sink_tally total;      /* of a sum only: what the listeners have together */
     struct sink_domain **domains; /* in order of appearance; heap, each entry too */
     size_t domain_count;
     uint32_t *table;   /* open addressing: index + 1 into domains, 0 = empty */
@@ -53,6 +53,8 @@ struct sink_count {
 /* errors: -ENOMEM */
 MUST_USE int sink_count_init(struct sink_count *c, size_t listener_count);
 void sink_count_fini(struct sink_count *c); /* accepts a zeroed one */
+/* The domain of an address, or of a bare domain, in lower case; cut at so many bytes. */
+struct slice sink_domain_name(struct slice address, char ret_name[SINK_DOMAIN_NAME_MAX]);
 /* The tally of an address's or a bare domain (any case); "(others)" beyond the limit; never NULL.
  * Aborts when there is no memory. */
 NONNULL_RET struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address);

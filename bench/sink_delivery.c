@@ -90,9 +90,8 @@ static void count_message(struct sink_session *s, usec_t wall)
     uint64_t bytes = s->content.size_bytes;
     usec_t latency = s->content.stamp > 0 ? wall - s->content.stamp : -1;
     latency = latency <= LATENCY_MAX ? latency : -1;
-    sink_tally_message(&count->total, bytes, wall, latency);
     sink_tally_message(listener, bytes, wall, latency);
-    count->total.recipients += s->recipient_count;
+    sink_listener_message(s->listener, wall, latency);
     listener->recipients += s->recipient_count;
 
     /* A message counts for each domain among its recipients, but neighbours only once. */
@@ -114,11 +113,34 @@ static void count_deferred(struct sink_session *s)
     struct sink_count *count = &s->worker->count;
     struct iterator it = {buf_slice(&s->recipients)};
     struct slice address;
-    count->total.deferred++;
     count->listeners[s->listener_index].tally.deferred++;
+    sink_listener_deferred(s->listener);
     if (next_recipient(&it, &address)) {
         sink_count_domain(count, address)->deferred++;
     }
+}
+
+static void count_rejected(struct sink_session *s)
+{
+    struct sink_count *count = &s->worker->count;
+    struct iterator it = {buf_slice(&s->recipients)};
+    struct slice address;
+    while (next_recipient(&it, &address)) {
+        sink_count_domain(count, address)->rejected++;
+    }
+    /* At MAIL one recipient at least is behind it. */
+    count->listeners[s->listener_index].tally.rejected +=
+        s->recipient_count > 0 ? s->recipient_count : 1;
+}
+
+void sink_delivery_refuse(struct sink_session *s, const char *reply)
+{
+    if (reply[0] == '4') {
+        count_deferred(s);
+    } else {
+        count_rejected(s);
+    }
+    sink_session_refuse(s, reply);
 }
 
 static void accepted(struct sink *sink)
@@ -137,13 +159,13 @@ void sink_delivery(struct sink_session *s)
     char hash[SINK_HASH_TEXT_BYTES];
     char file[FILE_NAME_BYTES];
     usec_t wall = clock_wall();
+    const struct behaviour *b = sink_session_rule(s, s->domain, BEHAVIOUR_REJECT)->behaviour;
+    const char *refusal = sink_session_rejection(s, b, STAGE_DOT);
     sink_content_end(&s->content, hash);
     if (s->content.is_too_large) {
         sink_session_reply(s, "552 5.3.4 message too large");
-    } else if (sink->options->defer_share > 0 &&
-               sink_worker_draw(s->worker, sink->options->defer_share)) {
-        count_deferred(s);
-        sink_session_reply(s, "451 4.3.0 not now");
+    } else if (refusal != NULL) {
+        sink_delivery_refuse(s, refusal);
     } else {
         int err = store(s, file);
         if (err == 0) {

@@ -23,20 +23,6 @@ static void session_ready(struct poller_watch *watch, unsigned events);
 static void session_expired(struct timeout *t, usec_t now);
 static void replies_due(struct timeout *t, usec_t now);
 
-static void client_key(const struct sockaddr_storage *peer, uint8_t ret[16])
-{
-    memset(ret, 0, 16);
-    if (peer->ss_family == AF_INET6) {
-        struct sockaddr_in6 in;
-        memcpy(&in, peer, sizeof(in));
-        memcpy(ret, &in.sin6_addr, 16);
-    } else {
-        struct sockaddr_in in;
-        memcpy(&in, peer, sizeof(in));
-        memcpy(ret + 12, &in.sin_addr, 4);
-    }
-}
-
 int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
                        const struct sockaddr_storage *peer)
 {
@@ -49,19 +35,19 @@ int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
     s->worker = w;
     s->listener = &w->sink->listeners[listener_index];
     s->listener_index = listener_index;
+    s->behaviour = s->listener->rule.behaviour;
     stream_init(&s->stream, fd);
     buf_init(&s->in, 0);
     buf_init(&s->out, 0);
     buf_init(&s->sender, LINE_MAX_BYTES);
     buf_init(&s->recipients, RECIPIENTS_BYTES);
-    reply_queue_init(&s->replies, o->round_trip);
+    reply_queue_init(&s->replies, s->behaviour->round_trip);
     list_init(&s->link);
     list_push_back(&w->sessions, &s->link);
-    client_key(peer, s->client);
-    s->is_refused = !sink_listener_enter(s->listener, s->client, o->connections_per_client);
+    endpoint_key(peer, s->client);
+    s->is_refused = !sink_listener_enter(s->listener, s->client);
     struct sink_listener_count *count = &w->count.listeners[listener_index];
     count->connections++;
-    count->refused += s->is_refused ? 1 : 0;
 
     int err = sink_content_init(&s->content, ledger_is_open(&w->sink->ledger),
                                 o->store_path != NULL, o->size_limit);
@@ -109,6 +95,7 @@ void sink_session_reset(struct sink_session *s)
     buf_clear(&s->sender);
     buf_clear(&s->recipients);
     s->recipient_count = 0;
+    s->domain = s->last_domain = NULL;
 }
 
 void sink_session_begin(struct sink_session *s)
@@ -127,15 +114,51 @@ void sink_session_reply(struct sink_session *s, const char *text)
     buf_append_str(&s->out, "\r\n");
 }
 
-bool sink_session_pause(struct sink_session *s, usec_t delay)
+void sink_session_refuse(struct sink_session *s, const char *text)
 {
-    if (delay == 0 || s->is_delayed) {
+    sink_session_reply(s, text);
+    if (strncmp(text, "421", 3) == 0) {
+        s->state = SINK_CLOSING;
+    }
+}
+
+bool sink_session_pause(struct sink_session *s, struct behaviour_delay delay)
+{
+    if (s->is_delayed) {
         s->is_delayed = false;
         return false;
     }
+    usec_t span = delay.least;
+    if (delay.most > delay.least) {
+        double part = sink_worker_random(s->worker);
+        span += (usec_t)(part * (double)(delay.most - delay.least + 1));
+    }
+    s->tarpit += s->behaviour->tarpit;
+    span += s->tarpit;
+    if (span == 0) {
+        return false;
+    }
     s->is_paused = true;
-    timeout_set(&s->worker->timeouts, &s->timer, clock_mono() + delay);
+    timeout_set(&s->worker->timeouts, &s->timer, clock_mono() + span);
     return true;
+}
+
+const char *sink_session_rejection(struct sink_session *s, const struct behaviour *b,
+                                   enum behaviour_stage stage)
+{
+    for (size_t i = 0; i < b->rejection_count; i++) {
+        const struct behaviour_rejection *r = &b->rejections[i];
+        if (r->stage == stage && sink_worker_draw(s->worker, r->share)) {
+            return r->reply;
+        }
+    }
+    return NULL;
+}
+
+struct sink_rule *sink_session_rule(struct sink_session *s, struct sink_rule *domain,
+                                    enum behaviour_key key)
+{
+    return domain != NULL && behaviour_has(domain->behaviour, key) ? domain : &s->listener->rule;
 }
 
 /* returns: false when greetings are held back */
@@ -143,14 +166,17 @@ static bool greet(struct sink_session *s)
 {
     struct sink *sink = s->worker->sink;
     /* Pairs with the release in main, which kicks the workers afterwards. */
-    if (atomic_load_explicit(&sink->is_holding, memory_order_acquire)) {
+    if (s->behaviour->does_hold && atomic_load_explicit(&sink->is_holding, memory_order_acquire)) {
         return false;
     }
-    if (sink_session_pause(s, sink->options->delay_banner)) {
+    if (sink_session_pause(s, s->behaviour->delays[STAGE_BANNER])) {
         return true;
     }
-    if (s->is_refused) {
-        sink_session_reply(s, "421 4.7.0 too many connections from you");
+    const char *refusal = s->is_refused ? "421 4.7.0 too many connections"
+                                        : sink_session_rejection(s, s->behaviour, STAGE_BANNER);
+    if (refusal != NULL) {
+        s->worker->count.listeners[s->listener_index].refused++;
+        sink_session_reply(s, refusal);
         s->state = SINK_CLOSING;
         return true;
     }
@@ -163,14 +189,14 @@ static bool greet(struct sink_session *s)
 static bool fail(struct sink_session *s)
 {
     static const enum sink_state states[] = {
-        [SINK_FAULT_RESET] = SINK_LOST,
-        [SINK_FAULT_STALL] = SINK_STALLED,
-        [SINK_FAULT_421] = SINK_CLOSING,
+        [FAULT_RESET] = SINK_LOST,
+        [FAULT_STALL] = SINK_STALLED,
+        [FAULT_421] = SINK_CLOSING,
     };
-    const double *shares = s->worker->sink->options->fault_shares;
+    const double *shares = s->behaviour->fault_shares;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         if (shares[i] > 0 && sink_worker_draw(s->worker, shares[i])) {
-            if (i == SINK_FAULT_421) {
+            if (i == FAULT_421) {
                 sink_session_reply(s, "421 4.3.2 going away");
             }
             s->state = states[i];
@@ -183,11 +209,12 @@ static bool fail(struct sink_session *s)
 /* The message is complete and no delay runs. */
 static void deliver(struct sink_session *s)
 {
-    const double share = s->worker->sink->options->fault_shares[SINK_FAULT_CLOSE];
+    const double share = s->behaviour->fault_shares[FAULT_CLOSE];
     if (fail(s)) {
         return;
     }
     s->state = SINK_COMMAND;
+    s->messages++;
     sink_delivery(s);
     if (share > 0 && sink_worker_draw(s->worker, share)) {
         s->state = SINK_CLOSING;
@@ -208,7 +235,7 @@ static bool take_line(struct sink_session *s)
         }
         return false;
     }
-    if (fail(s)) {
+    if (!s->is_delayed && fail(s)) {
         return true;
     }
     struct slice line = slice_to(input, len > 0 && input.data[len - 1] == '\r' ? len - 1 : len);
@@ -262,6 +289,11 @@ static bool can_take(const struct sink_session *s)
            reply_queue_held(&s->replies) < HELD_HIGH_BYTES;
 }
 
+static struct behaviour_delay dot_delay(struct sink_session *s)
+{
+    return sink_session_rule(s, s->domain, BEHAVIOUR_DELAY_DOT)->behaviour->delays[STAGE_DOT];
+}
+
 /* returns: true when it stopped only because much output waits */
 static bool process(struct sink_session *s)
 {
@@ -288,7 +320,7 @@ static bool process(struct sink_session *s)
             goes_on = take_chunk(s);
             break;
         case SINK_CONTENT_END:
-            if (!sink_session_pause(s, s->worker->sink->options->delay_dot)) {
+            if (!sink_session_pause(s, dot_delay(s))) {
                 deliver(s);
             }
             break;

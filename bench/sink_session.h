@@ -36,7 +36,8 @@ struct sink_session {
     struct sink_listener *listener;
     size_t listener_index;
     uint8_t client[16];
-    bool is_refused; /* answers everything with 421 */
+    const struct behaviour *behaviour; /* the listener's */
+    bool is_refused;                   /* answers everything with 421 */
 
     struct stream stream;
     struct buf in;
@@ -53,12 +54,16 @@ struct sink_session {
     bool is_delayed;  /* the delay of what comes next has passed */
     bool is_yielding; /* others have their turn; goes on in the next pass */
     bool is_input_over;
+    usec_t tarpit;     /* what its next reply but one takes longer */
+    uint32_t messages; /* complete ones, whatever the answer was */
 
     /* the transaction */
     bool has_sender;
     struct buf sender;
     struct buf recipients; /* each ends in LF */
     uint32_t recipient_count;
+    struct sink_rule *domain;      /* of its first recipient that has one, or NULL */
+    struct sink_rule *last_domain; /* the last one whose rate it counted for, or NULL */
     struct sink_content content;
     bool is_chunked;     /* its content comes by BDAT */
     uint64_t chunk_size; /* of the chunk under way */
@@ -80,10 +85,21 @@ MUST_USE bool sink_command(struct sink_session *s, struct slice line);
 void sink_session_reset(struct sink_session *s); /* forget the transaction, if there is one */
 void sink_session_begin(struct sink_session *s); /* a transaction: MAIL was accepted */
 void sink_session_reply(struct sink_session *s, const char *text); /* without CRLF */
-/* Begin a delay unless it has just passed. returns: true when the caller must wait */
-MUST_USE bool sink_session_pause(struct sink_session *s, usec_t delay);
+/* The same, and the connection ends behind a 421. */
+void sink_session_refuse(struct sink_session *s, const char *text);
+/* Begin the delay of a reply unless it has just passed; the tarpit adds to it. returns: true when
+ * the caller must wait */
+MUST_USE bool sink_session_pause(struct sink_session *s, struct behaviour_delay delay);
+/* The refusal that is drawn at this stage, or NULL. */
+const char *sink_session_rejection(struct sink_session *s, const struct behaviour *b,
+                                   enum behaviour_stage stage);
+/* What a recipient domain says about `key`, else the listener. domain: may be NULL */
+NONNULL_RET struct sink_rule *sink_session_rule(struct sink_session *s, struct sink_rule *domain,
+                                                enum behaviour_key key);
 
 /* In sink_delivery.c: the message is complete: store, write the ledger, count, answer. */
 void sink_delivery(struct sink_session *s);
+/* Refuse the whole message, now and on purpose: count and answer. At MAIL it has no recipients. */
+void sink_delivery_refuse(struct sink_session *s, const char *reply);
 
 #endif

@@ -23,13 +23,18 @@ struct sink_accept {
 };
 
 /* xorshift64* (Vigna 2016); never 0. */
-bool sink_worker_draw(struct sink_worker *w, double share)
+double sink_worker_random(struct sink_worker *w)
 {
     w->random ^= w->random >> 12;
     w->random ^= w->random << 25;
     w->random ^= w->random >> 27;
     uint64_t bits = w->random * 2685821657736338717ULL;
-    return (double)(bits >> 11) * 0x1p-53 < share;
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
+bool sink_worker_draw(struct sink_worker *w, double share)
+{
+    return sink_worker_random(w) < share;
 }
 
 static void accept_ready(struct poller_watch *watch, unsigned events)
@@ -91,6 +96,9 @@ static int watch_all(struct sink_worker *w)
     for (size_t i = 0; i < w->sink->listener_count && err == 0; i++) {
         w->accepts[i].worker = w;
         w->accepts[i].index = i;
+        if (w->sink->listeners[i].rule.behaviour->is_silent) {
+            continue;
+        }
         err = poller_watch(&w->poller, &w->accepts[i].watch, w->sink->listeners[i].fd, POLLER_READ,
                            accept_ready);
     }

@@ -12,6 +12,8 @@
 #include "bench/ledger.h"
 #include "bench/sink_count.h"
 #include "bench/sink_options.h"
+#include "bench/sink_rule.h"
+#include "bench/timeline.h"
 #include "net/poller.h"
 #include "net/timeout.h"
 #include "net/tls.h"
@@ -30,7 +32,13 @@ struct sink_client {
 struct sink_listener {
     int fd;
     char name[ENDPOINT_TEXT_BYTES];
-    pthread_mutex_t lock; /* taken once a connection begins and once it ends */
+    struct sink_rule rule;
+    size_t destination; /* the section of the file it follows; their number = none */
+    int *fillers;       /* heap; connections to itself that keep a silent one's backlog full */
+    size_t filler_count;
+    /* Taken once a connection begins and once it ends; with a timeline also for each message. */
+    pthread_mutex_t lock;
+    struct timeline timeline; /* where the options want one */
     uint32_t open;
     uint32_t max_open;
     struct sink_client *clients; /* those with connections; heap */
@@ -42,6 +50,7 @@ struct sink {
     /* set at creation */
     const struct sink_options *options;
     struct tls_server *tls; /* NULL: no STARTTLS */
+    struct sink_rules domains;
     struct ledger ledger;
     struct sink_listener *listeners;
     size_t listener_count;
@@ -77,12 +86,21 @@ void sink_worker_stop(struct sink_worker *w);
 /* After all threads have ended, or another would accept who comes back: closes the sessions. */
 void sink_worker_close(struct sink_worker *w);
 void sink_worker_fini(struct sink_worker *w);
+/* Uniform, 0 <= x < 1. Owner thread only. */
+double sink_worker_random(struct sink_worker *w);
 /* true with probability `share`. Owner thread only. */
 bool sink_worker_draw(struct sink_worker *w, double share);
 
-/* A connection of `address` begins. returns: false when it exceeds the limit for one client */
-MUST_USE bool sink_listener_enter(struct sink_listener *l, const uint8_t address[16],
-                                  uint32_t limit);
+/* Bind and listen; a silent one gets its backlog filled. `l` is zeroed. errors: -errno; call
+ * sink_listener_fini all the same */
+MUST_USE int sink_listener_open(struct sink_listener *l, const struct endpoint *at,
+                                const struct sink_options *options, usec_t started);
+void sink_listener_fini(struct sink_listener *l);
+/* A connection of `address` begins. returns: false when it exceeds a limit */
+MUST_USE bool sink_listener_enter(struct sink_listener *l, const uint8_t address[16]);
 void sink_listener_leave(struct sink_listener *l, const uint8_t address[16]);
+/* For the timeline, where there is one. latency: usec, < 0 = unknown */
+void sink_listener_message(struct sink_listener *l, usec_t wall, usec_t latency);
+void sink_listener_deferred(struct sink_listener *l);
 
 #endif

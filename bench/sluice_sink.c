@@ -4,7 +4,6 @@
 #include "bench/report.h"
 #include "bench/sink_report.h"
 #include "bench/sink_worker.h"
-#include "net/listen.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,8 +17,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define BACKLOG       1024
+#define DESCRIPTORS   (1UL << 20) /* the usual fs.nr_open */
 #define REPORT_PERIOD USEC_PER_SEC
+#define REPORT_SHARE  50 /* a report may take one part in so many of a core */
 
 struct program {
     struct sink_options options;
@@ -29,34 +29,50 @@ struct program {
     int signal_fd;
 };
 
+/* Destinations that no listening address has: a slip of the pen, or a file for more addresses. */
+static void warn_of_unused(const struct sink *sink, const bool *is_used)
+{
+    const struct behaviour_file *file = &sink->options->file;
+    for (size_t i = 0; i < file->destination_count; i++) {
+        if (!is_used[i]) {
+            log_warning("%s:%u: destination \"%s\": no listening address is left for it",
+                     sink->options->behaviour_path, file->destinations[i].line,
+                     file->destinations[i].title);
+        }
+    }
+}
+
 static int open_listeners(struct sink *sink)
 {
     const struct endpoint_list *list = &sink->options->listen;
+    const struct behaviour_file *file = &sink->options->file;
+    struct rlimit limit = {0, 0};
+    int err = 0;
     sink->listeners = calloc(list->count, sizeof(*sink->listeners));
-    if (sink->listeners == NULL) {
+    bool *is_used = calloc(file->destination_count + 1, sizeof(*is_used));
+    if (sink->listeners == NULL || is_used == NULL) {
+        free(is_used);
         return -ENOMEM;
     }
-    for (size_t i = 0; i < list->count; i++) {
+    for (size_t i = 0; i < list->count && err == 0; i++) {
         struct sink_listener *l = &sink->listeners[i];
-        struct sockaddr_storage bound;
-        socklen_t len;
-        const struct sockaddr *address = (const struct sockaddr *)&list->items[i].address;
-        endpoint_text(&list->items[i].address, l->name);
-        int fd = listen_open(address, list->items[i].len, BACKLOG, false);
-        if (fd < 0) {
-            log_error("%s: %s", l->name, err_str(fd));
-            return fd;
-        }
-        l->fd = fd;
         sink->listener_count++;
-        int err = pthread_mutex_init(&l->lock, NULL);
-        err = err != 0 ? -err : listen_address(fd, &bound, &len);
-        if (err != 0) {
-            return err;
+        err = sink_listener_open(l, &list->items[i], sink->options, sink->started);
+        if (err == -EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+            log_error("%s: %s: a limit of %llu descriptors is too low for %zu addresses and their "
+                      "connections; raise it (ulimit -n)",
+                      l->name, err_str(err), (unsigned long long)limit.rlim_cur, list->count);
+        } else if (err != 0) {
+            log_error("%s: %s", l->name, err_str(err));
+        } else {
+            is_used[l->destination] = true;
         }
-        endpoint_text(&bound, l->name);
     }
-    return 0;
+    if (err == 0) {
+        warn_of_unused(sink, is_used);
+    }
+    free(is_used);
+    return err;
 }
 
 static int open_tls(struct sink *sink)
@@ -74,14 +90,19 @@ static int open_tls(struct sink *sink)
     return err;
 }
 
-/* As many connections as the system grants. */
+/* As many connections as the system grants: who may raise the hard limit gets DESCRIPTORS. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* then the old limit holds */
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return; /* then the old limit holds, here and below */
     }
+    const struct rlimit wanted = {DESCRIPTORS, DESCRIPTORS};
+    if (limit.rlim_max < DESCRIPTORS && setrlimit(RLIMIT_NOFILE, &wanted) == 0) {
+        return;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static int start(struct program *p)
@@ -89,7 +110,7 @@ static int start(struct program *p)
     struct sink *sink = &p->sink;
     sink->options = &p->options;
     sink->started = clock_wall();
-    atomic_init(&sink->is_holding, p->options.does_hold);
+    atomic_init(&sink->is_holding, true);
     sink->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (sink->done_fd < 0) {
         return -errno;
@@ -101,6 +122,9 @@ static int start(struct program *p)
     }
     err = open_tls(sink);
     if (err == 0) {
+        err = sink_rules_init(&sink->domains, &p->options.file);
+    }
+    if (err == 0) {
         err = open_listeners(sink);
     }
     for (int i = 0; i < p->options.threads && err == 0; i++) {
@@ -110,11 +134,11 @@ static int start(struct program *p)
     return err;
 }
 
-static int print_report(struct program *p, FILE *out, const char *path)
+static int print_report(struct program *p, bool is_end, FILE *out, const char *path)
 {
     struct buf text;
     buf_init(&text, 0);
-    int err = sink_report(&p->sink, p->workers, p->worker_count, &text);
+    int err = sink_report(&p->sink, p->workers, p->worker_count, is_end, &text);
     if (err == 0 && out != NULL) {
         (void)fwrite(text.data, 1, text.len, out); /* fflush tells */
         err = fflush(out) != 0 ? -errno : 0;
@@ -147,7 +171,7 @@ static bool take_signal(struct program *p)
         return true;
     }
     if (info.ssi_signo == SIGUSR1) {
-        (void)print_report(p, stderr, NULL); /* it was logged */
+        (void)print_report(p, false, stderr, NULL); /* it was logged */
     } else if (info.ssi_signo == SIGUSR2) {
         release(p);
     }
@@ -166,8 +190,9 @@ static void serve(struct program *p)
         if (path != NULL) {
             usec_t now = clock_mono();
             if (now >= next) {
-                (void)print_report(p, NULL, path); /* it was logged; the next may work */
-                next = now + REPORT_PERIOD;
+                (void)print_report(p, false, NULL, path); /* it was logged; the next may work */
+                usec_t cost = REPORT_SHARE * (clock_mono() - now);
+                next = now + (cost > REPORT_PERIOD ? cost : REPORT_PERIOD);
             }
             wait = (int)((next - now) / USEC_PER_MSEC) + 1;
         }
@@ -202,12 +227,10 @@ static void clean_up(struct program *p)
         sink_worker_fini(&p->workers[i]);
     }
     for (size_t i = 0; i < p->sink.listener_count; i++) {
-        struct sink_listener *l = &p->sink.listeners[i];
-        (void)close(l->fd);
-        (void)pthread_mutex_destroy(&l->lock);
-        free(l->clients);
+        sink_listener_fini(&p->sink.listeners[i]);
     }
     free(p->sink.listeners);
+    sink_rules_fini(&p->sink.domains);
     tls_server_free(p->sink.tls);
     ledger_close(&p->sink.ledger);
     sink_options_fini(&p->options);
@@ -248,7 +271,7 @@ int main(int argc, char **argv)
              p.sink.listener_count > 1 ? " and more" : "");
     serve(&p);
     stop(&p);
-    if (print_report(&p, stdout, p.options.json_path) != 0) {
+    if (print_report(&p, true, stdout, p.options.json_path) != 0) {
         status = EX_IOERR;
     }
     clean_up(&p);
