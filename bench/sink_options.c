@@ -53,7 +53,7 @@ static const char usage[] =
     "                                   behind this share of the messages; may be repeated\n"
     "\n"
     "  --behaviour FILE                 how single addresses and recipient domains behave:\n"
-    "      default { ... }                                all that no destination names\n"
+    "      default { ... }                                what holds where no other says more\n"
     "      destination \"127.0.1.1-127.0.1.10\" { ... }    each of these listening addresses; "
     "also\n"
     "                                                     with :PORT; the last that fits holds\n"
