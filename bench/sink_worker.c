@@ -84,6 +84,7 @@ static void worker_run(void *arg)
             return;
         }
         pthread_mutex_lock(&w->lock);
+        w->now = clock_mono();
         (void)poller_dispatch(&w->poller);
         (void)timeout_queue_run(&w->timeouts, clock_mono());
         pthread_mutex_unlock(&w->lock);

@@ -75,6 +75,7 @@ struct sink_worker {
     struct poller_watch wake_watch;
     int wake_fd;     /* eventfd, written by main: is_stopping or is_holding has changed */
     uint64_t random; /* state of the generator */
+    usec_t now;      /* monotonic, when the pass began: for what need not be exact */
 };
 
 /* errors: -errno; on success the thread runs */
