@@ -13,11 +13,18 @@ bool slice_ieq(struct slice a, struct slice b)
         return false;
     }
     for (size_t i = 0; i < a.len; i++) {
-        if (ascii_lower(a.data[i]) != ascii_lower(b.data[i])) {
+        if (a.data[i] != b.data[i] && ascii_lower(a.data[i]) != ascii_lower(b.data[i])) {
             return false;
         }
     }
     return true;
+}
+
+void slice_lower(struct slice s, char *ret)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        ret[i] = (char)ascii_lower(s.data[i]);
+    }
 }
 
 static bool is_blank(char c)

@@ -33,6 +33,9 @@ static inline bool slice_eq(struct slice a, struct slice b)
 /* ASCII case-insensitive; bytes above 127 compare as they are. */
 bool slice_ieq(struct slice a, struct slice b);
 
+/* The bytes with A-Z in lower case into ret[0..s.len), which may be where they are. */
+void slice_lower(struct slice s, char *ret);
+
 /* Without ASCII space, tab, CR and LF at both ends. */
 struct slice slice_trim(struct slice s);
 

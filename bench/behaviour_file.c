@@ -3,6 +3,7 @@
 #include "bench/behaviour_file.h"
 
 #include "base/error.h"
+#include "base/slice.h"
 #include "bench/behaviour_section.h"
 
 #include <dirent.h>
@@ -132,9 +133,7 @@ static int add_domain(struct loader *l, struct behaviour_section *s, struct beha
     if (d->name == NULL) {
         return -ENOMEM;
     }
-    for (char *c = d->name; *c != '\0'; c++) {
-        *c = (char)(*c >= 'A' && *c <= 'Z' ? *c | 0x20 : *c);
-    }
+    slice_lower(slice_of(d->name), d->name);
     return lay(l, s, &d->behaviour);
 }
 

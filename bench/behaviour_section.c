@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMPLAINTS_MAX 200
-#define SOURCES_MAX    64
-#define PASSES_MAX     100
+#define COMPLAINTS_MAX  200
+#define COMPLAINT_BYTES 1024
+#define SOURCES_MAX     64
+#define PASSES_MAX      100
 /* Each section has it and no file can name it; its default is parsed where a section begins. */
 #define START_OPTION "\001start"
 
@@ -23,7 +24,7 @@ struct behaviour_complaint {
     struct behaviour_place place;
     size_t order;
     bool is_kept; /* survives the next pass, which cannot find it again */
-    char *text;
+    char text[COMPLAINT_BYTES];
 };
 
 static const char *const kinds[BEHAVIOUR_KIND_COUNT] = {
@@ -50,7 +51,6 @@ static struct {
 void behaviour_complain(struct behaviour_sections *s, struct behaviour_place place, const char *key,
                         const char *fmt, ...)
 {
-    char message[1024];
     va_list ap;
     if (s->complaint_count == COMPLAINTS_MAX) {
         return;
@@ -58,14 +58,16 @@ void behaviour_complain(struct behaviour_sections *s, struct behaviour_place pla
     if (s->complaints == NULL) {
         s->complaints = calloc(COMPLAINTS_MAX, sizeof(*s->complaints));
     }
-    va_start(ap, fmt);
-    (void)vsnprintf(message, sizeof(message), fmt, ap); /* cut where it is too long */
-    va_end(ap);
-    struct behaviour_complaint c = {place, s->complaint_count, false, NULL};
-    if (s->complaints == NULL || asprintf(&c.text, "%.80s: %s", key, message) < 0) {
-        abort(); /* a mistake that nobody hears of */
+    if (s->complaints == NULL) {
+        abort(); /* start-up */
     }
-    for (char *p = c.text; *p != '\0'; p++) {
+    struct behaviour_complaint *c = &s->complaints[s->complaint_count];
+    *c = (struct behaviour_complaint){place, s->complaint_count, false, ""};
+    size_t len = (size_t)snprintf(c->text, sizeof(c->text), "%.80s: ", key);
+    va_start(ap, fmt);
+    (void)vsnprintf(c->text + len, sizeof(c->text) - len, fmt, ap); /* cut where it is too long */
+    va_end(ap);
+    for (char *p = c->text; *p != '\0'; p++) {
         if ((unsigned char)*p < 0x20 || *p == 0x7f) {
             *p = '?'; /* complaints go to terminals */
         }
@@ -73,12 +75,11 @@ void behaviour_complain(struct behaviour_sections *s, struct behaviour_place pla
     for (size_t i = 0; i < s->complaint_count; i++) {
         const struct behaviour_complaint *old = &s->complaints[i];
         if (old->place.source == place.source && old->place.line == place.line &&
-            strcmp(old->text, c.text) == 0) {
-            free(c.text);
+            strcmp(old->text, c->text) == 0) {
             return;
         }
     }
-    s->complaints[s->complaint_count++] = c;
+    s->complaint_count++;
 }
 
 static int compare(const void *a, const void *b)
@@ -122,8 +123,6 @@ static void drop_complaints(struct behaviour_sections *s, size_t source)
         struct behaviour_complaint *c = &s->complaints[i];
         if (c->place.source != source || c->is_kept) {
             s->complaints[kept++] = *c;
-        } else {
-            free(c->text);
         }
     }
     s->complaint_count = kept;
@@ -435,9 +434,6 @@ void behaviour_sections_fini(struct behaviour_sections *s)
     drop_sections(s, 0);
     for (size_t i = 0; i < s->source_count; i++) {
         config_source_fini(&s->sources[i]);
-    }
-    for (size_t i = 0; i < s->complaint_count; i++) {
-        free(s->complaints[i].text);
     }
     free(s->items);
     free(s->sources);

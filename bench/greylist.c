@@ -11,12 +11,9 @@
 static uint64_t hash_text(struct slice text, uint64_t seed)
 {
     char lower[TEXT_MAX];
-    size_t len = text.len < sizeof(lower) ? text.len : sizeof(lower);
-    for (size_t i = 0; i < len; i++) {
-        char c = text.data[i];
-        lower[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-    }
-    return hash_bytes(lower, len, seed);
+    text.len = text.len < sizeof(lower) ? text.len : sizeof(lower);
+    slice_lower(text, lower);
+    return hash_bytes(lower, text.len, seed);
 }
 
 /* The entry of the key, or the free one where it belongs. */

@@ -92,10 +92,7 @@ struct slice sink_domain_name(struct slice address, char ret_name[SINK_DOMAIN_NA
     if (name.len > SINK_DOMAIN_NAME_MAX) {
         name.len = SINK_DOMAIN_NAME_MAX;
     }
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.data[i];
-        ret_name[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-    }
+    slice_lower(name, ret_name);
     return slice_make(ret_name, name.len);
 }
 

@@ -44,9 +44,18 @@ static void finds_and_cuts(void **state)
     assert_int_equal(slice_from(s, s.len).len, 0);
 }
 
+static void test_lower(void **state)
+{
+    char text[] = "AbZ@[`{\xc3\x84 9z";
+    (void)state;
+    slice_lower(slice_of(text), text);
+    assert_string_equal(text, "abz@[`{\xc3\x84 9z");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lower),
         cmocka_unit_test(compares_bytes),
         cmocka_unit_test(ignores_case_of_ascii_only),
         cmocka_unit_test(trims_blanks_at_both_ends),
