@@ -36,8 +36,8 @@ static void warn_of_unused(const struct sink *sink, const bool *is_used)
     for (size_t i = 0; i < file->destination_count; i++) {
         if (!is_used[i]) {
             log_warning("%s:%u: destination \"%s\": no listening address is left for it",
-                     sink->options->behaviour_path, file->destinations[i].line,
-                     file->destinations[i].title);
+                        sink->options->behaviour_path, file->destinations[i].line,
+                        file->destinations[i].title);
         }
     }
 }
