@@ -94,9 +94,12 @@ bool action_take(struct sched *s, struct sched_action *ret)
     case SCHED_RESOLVE:
         ret->destination = container_of(p, struct sched_destination, resolve);
         break;
-    case SCHED_CLOSE:
-        ret->connection = connection_number(s, container_of(p, struct connection, close));
+    case SCHED_CLOSE: {
+        const struct connection *c = container_of(p, struct connection, close);
+        ret->connection = connection_number(s, c);
+        ret->end_is_awaited = c->is_ending;
         break;
+    }
     case SCHED_NONE:
     default:
         assert(false);

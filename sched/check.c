@@ -426,7 +426,8 @@ static int check_connection(const struct sched *s, const struct connection *c, s
     HOLD_TRUE(is_open == list_is_linked(&c->in_destination));
     HOLD_TRUE((c->host != NULL) == list_is_linked(&c->in_host));
     HOLD_TRUE(c->in_flight == in_flight);
-    HOLD_TRUE((c->state == CONNECTION_BUSY) == (in_flight > 0));
+    HOLD_TRUE((c->state == CONNECTION_BUSY) == (in_flight > 0 || c->is_ending));
+    HOLD_TRUE(!c->is_ending || (s->config.awaits_end && c->is_closing));
     HOLD_TRUE(in_flight <= s->config.pipeline_depth);
     HOLD_TRUE(tree_node_is_linked(&c->in_placement) ==
               (c->state == CONNECTION_IDLE || connection_has_room(s, c)));

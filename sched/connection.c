@@ -235,7 +235,8 @@ struct connection *connection_open(struct sched *s, struct sched_destination *d,
     c->depth = 1;
     c->carried = 0;
     c->is_new = true;
-    c->is_live = c->is_out_of_step = c->is_closing = c->is_retired = c->is_draining = false;
+    c->is_live = c->is_out_of_step = false;
+    c->is_closing = c->is_retired = c->is_draining = c->is_ending = false;
     c->state = CONNECTION_IDLE;
     list_push_back(&s->open_connections, &c->in_age);
     list_push_front(&d->open, &c->in_destination);
@@ -298,6 +299,17 @@ static bool may_idle(const struct sched *s, const struct connection *c)
 {
     return !c->is_closing && !c->is_retired && s->config.connection_idle_limit > 0 &&
            !destination_is_dead(c->destination) && !c->destination->lacks_hosts;
+}
+
+/* The server counts it until it has seen its end: one that is opened before may be one too many.
+ */
+static bool await_end(struct sched *s, struct connection *c)
+{
+    if (s->config.awaits_end && !c->is_closing && !may_idle(s, c)) {
+        c->is_closing = c->is_ending = true;
+        action_queue(s, &c->close, SCHED_CLOSE);
+    }
+    return c->is_ending;
 }
 
 /* It carries nothing any more. */
@@ -368,8 +380,9 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
         shared_sub(&c->host->in_flight, 1);
     }
     c->is_closing |= !o->connection_open;
+    c->is_ending |= s->config.awaits_end && o->connection_ends;
     learn(s, c, o);
-    if (c->in_flight > 0) {
+    if (c->in_flight > 0 || await_end(s, c)) {
         file(s, c);
     } else {
         end_busy(s, c);
@@ -380,12 +393,19 @@ void connection_lose(struct sched *s, uint32_t number)
 {
     assert(number < (uint32_t)s->config.process_limit);
     struct connection *c = &s->connections[number];
-    if (c->state != CONNECTION_IDLE) {
+    struct sched_destination *d = c->destination;
+    bool was_ending = c->is_ending;
+    c->is_ending = false;
+    if (c->state == CONNECTION_IDLE) {
+        leave_idle(s, c);
+        set_free(s, c);
+    } else if (was_ending && c->in_flight == 0) {
+        action_cancel(&c->close);
+        end_busy(s, c);
+        destination_reconsider(s, d);
+    } else {
         return;
     }
-    struct sched_destination *d = c->destination;
-    leave_idle(s, c);
-    set_free(s, c);
     destination_settle(s, d);
 }
 

@@ -35,9 +35,10 @@ struct connection {
     bool is_live;        /* it came as far as MAIL */
     bool is_out_of_step; /* of a server without a name */
     /* Why nothing more is placed on it while it is BUSY. */
-    bool is_closing;  /* the shell has lost it */
+    bool is_closing;  /* the shell has lost it, or was told to close it */
     bool is_retired;  /* too old, used up, or its host is none of the destination's any more */
     bool is_draining; /* the window shrank below the number of busy connections */
+    bool is_ending;   /* its end is awaited: BUSY until then, even without entries */
 };
 
 MUST_USE int connection_init_all(struct sched *s); /* errors: -ENOMEM */
@@ -57,6 +58,7 @@ struct connection *connection_idle(const struct sched_destination *d, uint16_t g
                                    uint64_t tried);
 /* An entry on it was reported; the entry has no connection any more. */
 void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o);
+/* The shell has no such connection any more. */
 void connection_lose(struct sched *s, uint32_t number);
 void connection_close_idle(struct sched *s, struct sched_destination *d);
 /* No further entry; an idle one is closed. */

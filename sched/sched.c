@@ -303,6 +303,7 @@ void sched_connection_closed(struct sched *s, uint32_t connection, usec_t now)
 {
     transport_enter(s, now);
     connection_lose(s, connection);
+    gate_reconsider(s);
 }
 
 usec_t sched_wake_at(const struct sched *s)

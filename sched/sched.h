@@ -81,6 +81,8 @@ struct sched_config {
     int connection_reuse_limit;   /* entries carried by one connection; 0 = none */
     int host_concurrency_limit;   /* connections to one host, all destinations together; 0 = none */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
+    bool awaits_end;   /* a connection that ends without having been idle is one of its window until
+                        * sched_connection_closed; false in simulations: it is gone at once */
     bool hold;         /* queue, deliver nothing */
     bool unasked_selection; /* sched_pull looks at jobs even when no destination can take an entry,
                              * as when a delivery agent comes up unasked; for scripts and
@@ -112,7 +114,7 @@ enum sched_action_kind {
     SCHED_NONE,
     SCHED_DELIVER,   /* carry `entry` on `connection`; the shell answers with sched_report */
     SCHED_RESOLVE,   /* find the hosts of `destination`; answer with sched_resolved */
-    SCHED_CLOSE,     /* end the idle `connection` */
+    SCHED_CLOSE,     /* end `connection`, which carries nothing */
     SCHED_DEFER,     /* recipients of `handle` are deferred without an attempt, because `reason` */
     SCHED_BOUNCE,    /* the same, permanently (destination does not exist) */
     SCHED_READ,      /* more recipients of `handle` are wanted: answer with sched_submit_more */
@@ -136,6 +138,7 @@ struct sched_action {
     struct sched_destination *destination; /* DELIVER, RESOLVE: valid until report, resolved; also
                                             * DEFER, BOUNCE, EXHAUSTED */
     uint32_t connection;                   /* DELIVER, CLOSE: 0 .. process_limit - 1 */
+    bool end_is_awaited;                   /* CLOSE: sched_connection_closed must follow */
     bool connection_is_new;                /* DELIVER: open one; otherwise reuse what is there */
     void *hosts;                           /* DELIVER: as given to sched_resolved; means nothing
                                             * when a connection is reused */
@@ -169,6 +172,8 @@ struct sched_outcome {
     enum sched_feedback_sign feedback;
     bool has_deferred;                 /* some recipient must be retried */
     bool connection_open;              /* the connection can carry another entry */
+    bool connection_ends;              /* it cannot, and its end follows: sched_connection_closed
+                                        * will say when it is over (config.awaits_end) */
     const struct sched_reason *reason; /* NEGATIVE: why; copied */
     bool again;            /* not over: bring it to another connection, without penalty. feedback
                             * must be NEUTRAL: its place in the schedule was used when it was
@@ -182,7 +187,8 @@ struct sched_outcome {
                             * that its host is up. 0: as before, 1 at first */
     uint32_t server_notes; /* bits that the host keeps for an hour */
     /* connection_open == false while other entries are in flight on the connection: nothing more is
-     * placed on it, its slot is free once the last of them is reported. */
+     * placed on it, its slot is free once the last of them is reported, and its end if that
+     * follows. */
 };
 
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
@@ -222,7 +228,10 @@ bool sched_pull(struct sched *, struct sched_action *ret, usec_t now);
 bool sched_pull_pending(struct sched *, struct sched_action *ret, usec_t now);
 void sched_report(struct sched *, const struct sched_outcome *, usec_t now);
 void sched_resolved(struct sched *, const struct sched_hosts_result *, usec_t now);
-/* An idle connection was lost. Ignored when the connection is not idle (an entry is on its way). */
+/* An idle connection was lost, or the end that was promised (connection_ends) or is awaited is
+ * over: the server does not count it any more. Ignored when it is none of these (an entry is on its
+ * way).
+ */
 void sched_connection_closed(struct sched *, uint32_t connection, usec_t now);
 /* The next time at which sched_pull may have something new; USEC_NEVER when none. */
 usec_t sched_wake_at(const struct sched *);

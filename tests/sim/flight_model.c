@@ -27,10 +27,22 @@ static bool find_view(const struct flight_model *m, unsigned host, struct sched_
     return false;
 }
 
+/* What a server that limits connections counts, but for idle ones. */
+static int count_busy(const struct flight_model *m, const struct sched_destination *d)
+{
+    int busy = 0;
+    for (unsigned i = 0; i < CONNECTIONS; i++) {
+        const struct flight_connection *c = &m->connections[i];
+        busy += c->destination == d && (c->in_flight > 0 || c->is_ending);
+    }
+    return busy;
+}
+
 static void open_connection(struct flight_model *m, const struct sched_action *a, usec_t now)
 {
     struct flight_connection *c = &m->connections[a->connection];
     REQUIRE(!c->is_open && c->in_flight == 0);
+    REQUIRE(m->is_delayed || count_busy(m, a->destination) < a->destination->window);
     *c = (struct flight_connection){.is_open = true,
                                     .depth = 1,
                                     .host = host_of(a),
@@ -126,11 +138,26 @@ void flight_exhaust(struct flight_model *m, const struct sched_action *a)
     }
 }
 
-void flight_close(struct flight_model *m, uint32_t connection)
+void flight_close(struct flight_model *m, const struct sched_action *a)
+{
+    struct flight_connection *c = &m->connections[a->connection];
+    REQUIRE(c->is_open && c->in_flight == 0 && !c->is_ending);
+    if (a->end_is_awaited) {
+        REQUIRE(m->config.awaits_end);
+        c->is_closing = c->is_ending = true;
+    } else {
+        *c = (struct flight_connection){0};
+    }
+}
+
+void flight_end(struct flight_model *m, uint32_t connection, usec_t now)
 {
     struct flight_connection *c = &m->connections[connection];
-    REQUIRE(c->is_open && c->in_flight == 0);
-    *c = (struct flight_connection){0};
+    if (c->in_flight == 0) {
+        *c = (struct flight_connection){0};
+    }
+    c->is_ending = false;
+    sched_connection_closed(m->sched, connection, now);
 }
 
 /* What was tried is known for the servers of the moment only. */
@@ -164,7 +191,8 @@ static void report_carried(struct flight_model *m, struct flight *f, const struc
     REQUIRE(host == NO_HOST || find_view(m, host, &before));
     c->in_flight--;
     c->is_closing |= !o->connection_open;
-    c->is_open = !c->is_closing || c->in_flight > 0;
+    c->is_ending |= o->connection_ends;
+    c->is_open = !c->is_closing || c->in_flight > 0 || c->is_ending;
     c->depth = o->depth > 0 ? o->depth : c->depth;
     if (o->is_out_of_step) {
         m->out_of_step[host] = now + 1;

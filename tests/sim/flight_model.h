@@ -19,6 +19,7 @@ struct flight_hosts {
 
 struct flight_connection {
     bool is_open, is_closing;
+    bool is_ending; /* its end has been promised, or asked for, and counts until it comes */
     int in_flight, carried, depth;
     unsigned host;
     usec_t opened;
@@ -51,7 +52,9 @@ struct flight_model {
 struct flight *flight_deliver(struct flight_model *m, const struct sched_action *a, usec_t now,
                               bool *ret_is_back);
 void flight_exhaust(struct flight_model *m, const struct sched_action *a);
-void flight_close(struct flight_model *m, uint32_t connection);
+void flight_close(struct flight_model *m, const struct sched_action *a);
+/* The end of a connection, or the loss of an idle one; to the core as well. */
+void flight_end(struct flight_model *m, uint32_t connection, usec_t now);
 /* Report it to the core; and see what that does to its host's failures. */
 void flight_report(struct flight_model *m, struct flight *f, const struct sched_outcome *o,
                    usec_t now);

@@ -118,6 +118,7 @@ static void configure(struct driver *d)
     c->host_concurrency_limit = take(d, 2) == 0 ? (int)take(d, 5) : 0;
     c->max_message_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
     c->scale_max_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
+    c->awaits_end = take(d, 2) == 0;
 }
 
 static void submit(struct driver *d)
@@ -183,7 +184,7 @@ static void act(struct driver *d, const struct sched_action *a)
         ask(d, a->destination);
         break;
     case SCHED_CLOSE:
-        flight_close(&d->flights, a->connection);
+        flight_close(&d->flights, a);
         break;
     case SCHED_EXHAUSTED:
         flight_exhaust(&d->flights, a);
@@ -254,6 +255,7 @@ static struct sched_outcome take_outcome(struct driver *d, const struct flight *
         o.server_failed = more > 0 && o.feedback == SCHED_NEGATIVE;
     }
     o.connection_open = o.connection_open && !o.server_failed;
+    o.connection_ends = d->config.awaits_end && !o.connection_open && take(d, 2) == 0;
     return o;
 }
 
@@ -354,11 +356,20 @@ static void lose(struct driver *d, unsigned which)
     while (sched_pull_pending(d->sched, &a, d->now)) {
         act(d, &a);
     }
-    sched_connection_closed(d->sched, which, d->now);
-    struct flight_connection *c = &d->flights.connections[which];
-    if (c->in_flight == 0) {
-        c->is_open = false;
+    flight_end(&d->flights, which, d->now);
+}
+
+/* false: none was to end */
+static bool end_all(struct driver *d)
+{
+    bool did_end = false;
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        if (d->flights.connections[i].is_ending) {
+            flight_end(&d->flights, i, d->now);
+            did_end = true;
+        }
     }
+    return did_end;
 }
 
 static void answer_reads(struct driver *d)
@@ -449,6 +460,7 @@ static void drain(struct driver *d)
         answer_reads(d);
         answer(d, 0);
         (void)report(d, round); /* there may be none */
+        (void)end_all(d);       /* there may be none */
         check(d);
         usec_t wake = sched_wake_at(d->sched);
         if (d->flights.count == 0 && d->questions == NULL && wake != USEC_NEVER && wake > d->now) {
@@ -496,7 +508,7 @@ static void abandon(struct driver *d)
             check(d);
         } else if (sched_pull_pending(d->sched, &a, d->now)) {
             act(d, &a);
-        } else {
+        } else if (!end_all(d)) {
             d->now = sched_wake_at(d->sched);
             REQUIRE(d->now != USEC_NEVER);
         }

@@ -2,11 +2,16 @@
 
 #include "sched/transport.h"
 
+static bool is_busy(const struct connection *c)
+{
+    return c->in_flight > 0 || c->is_ending;
+}
+
 static int count_busy(const struct sched *s)
 {
     int busy = 0;
     for (int i = 0; i < s->config.process_limit; i++) {
-        busy += s->connections[i].in_flight > 0;
+        busy += is_busy(&s->connections[i]);
     }
     return busy;
 }
@@ -41,7 +46,7 @@ static bool has_connection(const struct sched *s, const struct sched_destination
     {
         bool is_fit = c->preference == group && !is_tried(d, c->host, tried) && !c->is_closing &&
                       !c->is_retired;
-        busy += c->in_flight > 0;
+        busy += is_busy(c);
         has_idle = has_idle || (is_fit && c->in_flight == 0);
         has_room = has_room ||
                    (is_fit && !c->is_draining && c->in_flight > 0 && c->in_flight < depth_of(s, c));
@@ -59,7 +64,7 @@ static bool has_open_host(const struct sched *s, const struct sched_destination 
         int busy = 0;
         list_foreach(c, &server->host->open, const struct connection, in_host)
         {
-            busy += c->in_flight > 0;
+            busy += is_busy(c);
         }
         is_found =
             is_found || (server->preference == group && (tried >> i & 1) == 0 &&
@@ -102,7 +107,7 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
     int busy = 0;
     list_foreach(c, &d->open, const struct connection, in_destination)
     {
-        busy += c->in_flight > 0;
+        busy += is_busy(c);
     }
     bool has_worker = d->window > busy && count_busy(s) < s->config.process_limit;
     return has_worker && has_open_host(s, d, group, tried) ? ORACLE_WORKER : ORACLE_LATER;

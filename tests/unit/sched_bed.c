@@ -180,6 +180,7 @@ static void act(struct bed *b, const struct sched_action *a)
         break;
     case SCHED_CLOSE:
         (void)snprintf(line, sizeof(line), "close %u", a->connection);
+        b->end_is_awaited = a->end_is_awaited;
         append(b->log, line, "; ");
         break;
     case SCHED_DEFER:

@@ -42,6 +42,7 @@ struct bed {
     unsigned asked_count;
     const char *named[16]; /* hosts given by bed_servers */
     unsigned named_count;
+    bool end_is_awaited; /* of the last CLOSE */
     char log[BED_TEXT];  /* every other action since bed_log, separated by "; " */
     char text[BED_TEXT]; /* what the last call returned */
     long objects;        /* allocated and not freed */

@@ -237,6 +237,112 @@ static void a_lost_connection_goes_with_its_last_entry(void **state)
     bed_close(&b);
 }
 
+/* One connection and no more, which carries one entry; A is on it. */
+static void open_single(struct bed *b)
+{
+    bed_init(b);
+    b->config.awaits_end = true;
+    b->config.connection_reuse_limit = 1;
+    b->config.initial_destination_concurrency = 1;
+    b->config.destination_concurrency_positive_feedback =
+        (struct sched_feedback){SCHED_FEEDBACK_CONSTANT, 0};
+    bed_open(b);
+    bed_message(b, 'A', "a@aa");
+    bed_message(b, 'B', "b@aa");
+    assert_string_equal(bed_select(b), "A aa a@aa");
+}
+
+/* A server that limits connections counts one until it has seen its end. */
+static void a_connection_that_is_closed_counts_until_its_end(void **state)
+{
+    static struct bed b;
+    open_single(&b);
+    bed_report_open(&b, 1);
+    assert_string_equal(bed_log(&b), "close 0; finished A");
+    assert_true(b.end_is_awaited);
+    assert_string_equal(bed_queue(&b, "aa"), "1 1 1");
+    assert_string_equal(bed_select(&b), "none");
+    assert_int_equal(bed_view(&b, "aa").why, SCHED_WHY_WINDOW);
+    sched_connection_closed(b.sched, 0, b.now);
+    assert_string_equal(bed_select(&b), "B aa b@aa");
+    assert_int_equal(b.deliveries[2].connection, 0);
+    assert_true(b.deliveries[2].is_new);
+    bed_report_open(&b, 2);
+    sched_connection_closed(b.sched, 0, b.now);
+    sched_connection_closed(b.sched, 0, b.now);
+    struct sched_counters c;
+    sched_view_counters(b.sched, &c);
+    assert_int_equal(c.connections, 0);
+    assert_int_equal(c.destinations, 0);
+    bed_close(&b);
+}
+
+/* The same when the shell ends it; without the promise of an end it is gone at once. */
+static void a_connection_that_ends_counts_until_its_end(void **state)
+{
+    static struct bed b;
+    open_single(&b);
+    struct sched_outcome o = {.feedback = SCHED_POSITIVE, .connection_ends = true};
+    bed_outcome(&b, 1, o);
+    assert_string_equal(bed_log(&b), "finished A");
+    assert_string_equal(bed_select(&b), "none");
+    sched_connection_closed(b.sched, 0, b.now);
+    assert_string_equal(bed_select(&b), "B aa b@aa");
+    bed_message(&b, 'C', "c@aa");
+    bed_report(&b, 2, BED_OK);
+    assert_string_equal(bed_select(&b), "C aa c@aa");
+    bed_report(&b, 3, BED_OK);
+    bed_close(&b);
+}
+
+/* It was lost by itself before CLOSE was pulled: that is of no use to the next one in its slot. */
+static void an_end_needs_no_close(void **state)
+{
+    static struct bed b;
+    open_single(&b);
+    struct sched_outcome o = {
+        .entry = b.deliveries[1].entry, .feedback = SCHED_POSITIVE, .connection_open = true};
+    b.deliveries[1].entry = NULL;
+    sched_report(b.sched, &o, b.now);
+    sched_connection_closed(b.sched, 0, b.now);
+    assert_string_equal(bed_select(&b), "B aa b@aa");
+    assert_string_equal(bed_log(&b), "finished A");
+    bed_report_open(&b, 2);
+    sched_connection_closed(b.sched, 0, b.now);
+    bed_close(&b);
+}
+
+/* It ends with two entries on it; the end comes before the second report, which promises none. */
+static void an_end_before_the_last_report(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.awaits_end = true;
+    b.config.process_limit = 1;
+    b.config.pipeline_depth = 2;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@aa");
+    bed_message(&b, 'B', "b@aa");
+    bed_message(&b, 'C', "c@aa");
+    (void)bed_select(&b);
+    struct sched_outcome o = {.feedback = SCHED_POSITIVE, .connection_open = true, .depth = 2};
+    bed_outcome(&b, 1, o);
+    (void)bed_select(&b);
+    (void)bed_select(&b);
+    bed_message(&b, 'D', "d@bb");
+    o = (struct sched_outcome){.feedback = SCHED_POSITIVE, .connection_ends = true};
+    bed_outcome(&b, 2, o);
+    sched_connection_closed(b.sched, 0, b.now);
+    assert_string_equal(bed_select(&b), "none");
+    bed_report(&b, 3, BED_OK);
+    assert_string_equal(bed_select(&b), "D bb d@bb");
+    /* As late as it can come: the next one in the slot is on its way. */
+    sched_connection_closed(b.sched, 0, b.now);
+    assert_string_equal(bed_queue(&b, "bb"), "5 1 0");
+    bed_report(&b, 4, BED_OK);
+    bed_close(&b);
+}
+
 /* Each report of one connection is one of feedback; the window counts the connection once. */
 static void the_window_counts_connections(void **state)
 {
@@ -281,6 +387,10 @@ int main(void)
         cmocka_unit_test(no_idling_at_all),
         cmocka_unit_test(learned_concurrency_is_forgotten),
         cmocka_unit_test(a_lost_connection_goes_with_its_last_entry),
+        cmocka_unit_test(a_connection_that_is_closed_counts_until_its_end),
+        cmocka_unit_test(a_connection_that_ends_counts_until_its_end),
+        cmocka_unit_test(an_end_needs_no_close),
+        cmocka_unit_test(an_end_before_the_last_report),
         cmocka_unit_test(the_window_counts_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
