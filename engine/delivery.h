@@ -38,7 +38,7 @@ struct delivery {
     struct request *request; /* what is known so far; NULL before the first server and at the end */
     enum sched_feedback_sign feedback;
     bool has_deferred;
-    bool connection_open;
+    bool connection_open, connection_ends;            /* as in struct sched_outcome */
     bool again;                                       /* not over: wants another connection */
     bool server_failed, server_tried, is_out_of_step; /* as in struct sched_outcome */
     uint16_t depth;

@@ -131,10 +131,10 @@ void dispatch_exhausted(struct dispatch *p, const struct sched_action *a)
 }
 
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
-                    uint32_t connection)
+                    const struct sched_action *a)
 {
-    outbox_put(&p->to_workers[workers[connection]], LETTER_CLOSE, NULL,
-               (uint64_t)transport << 32 | connection);
+    outbox_put(&p->to_workers[workers[a->connection]], LETTER_CLOSE, NULL,
+               (uint64_t)a->end_is_awaited << 48 | (uint64_t)transport << 32 | a->connection);
 }
 
 void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret)
@@ -144,6 +144,7 @@ void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret)
         .feedback = d->feedback,
         .has_deferred = d->has_deferred,
         .connection_open = d->connection_open,
+        .connection_ends = d->connection_ends,
         .reason = &d->reason,
         .again = d->again,
         .server_failed = d->server_failed,
@@ -174,7 +175,7 @@ struct delivery *dispatch_take_left(struct dispatch *p)
     struct delivery *d = list_first(from, struct delivery, in_flight);
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = true;
-    d->connection_open = d->again = false;
+    d->connection_open = d->connection_ends = d->again = false;
     return d;
 }
 

@@ -43,7 +43,7 @@ MUST_USE bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint16_t 
 void dispatch_exhausted(struct dispatch *p, const struct sched_action *a);
 /* SCHED_CLOSE */
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
-                    uint32_t connection);
+                    const struct sched_action *a);
 /* SCHED_RESOLVE. false: it cannot be asked, answer for it */
 MUST_USE bool dispatch_resolve(struct dispatch *p, uint16_t transport,
                                const struct sched_action *a);

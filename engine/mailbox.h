@@ -39,14 +39,14 @@ enum letter_kind {
     LETTER_REPORT,   /* struct delivery */
     LETTER_RESOLVED, /* struct resolution */
     LETTER_LOST,     /* number: transport << 48 | worker << 32 | connection, an idle one that
-                      * the peer closed */
+                      * the peer closed, or one whose end was promised or asked for */
     LETTER_REVIVE,   /* revive dead destinations */
     /* to a worker */
     LETTER_STORED,        /* struct intake: committed, or refused with its error */
     LETTER_STAGED,        /* struct intake: staged, or refused with its error */
     LETTER_DELIVER,       /* struct delivery */
     LETTER_RESOLVE,       /* struct resolution */
-    LETTER_CLOSE,         /* number: transport << 32 | connection */
+    LETTER_CLOSE,         /* number: LOST is awaited << 48 | transport << 32 | connection */
     LETTER_ADOPT,         /* number: descriptor of a trusted local SMTP session */
     LETTER_AUTHENTICATED, /* struct auth_request */
     LETTER_STS_ANSWER,    /* struct sts_question */

@@ -16,7 +16,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const usec_t leaving_time = 5 * USEC_PER_SEC; /* to flush QUIT and close */
+/* To flush QUIT, and for the server to close where that is awaited. */
+static const usec_t leaving_time = 5 * USEC_PER_SEC;
 
 /* --- the connection as an object ---------------------------------------------------------------
  */
@@ -34,10 +35,19 @@ static void leave_table(struct outbound *c)
     }
 }
 
+static void tell_lost(struct worker *w, uint32_t transport, uint32_t connection)
+{
+    outbox_put(&w->to_scheds[transport % w->engine->sched_count], LETTER_LOST, NULL,
+               (uint64_t)transport << 48 | (uint64_t)w->index << 32 | connection);
+}
+
 void outbound_free(struct outbound *c)
 {
     assert(!has_requests(c));
     outbound_close_socket(c);
+    if (c->is_awaited) {
+        tell_lost(c->worker, c->transport, c->connection);
+    }
     leave_table(c);
     timeout_remove(&c->worker->timeouts, &c->timer);
     dns_hosts_put(c->hosts);
@@ -47,7 +57,8 @@ void outbound_free(struct outbound *c)
     free(c);
 }
 
-/* Flush what is left (QUIT) for a moment, then close; nobody waits for it. */
+/* Flush what is left (QUIT) for a moment, then close. Who waits for the end waits for the server's:
+ * one that limits connections counts this one until then, and 221 comes before. */
 static void begin_leaving(struct outbound *c)
 {
     leave_table(c);
@@ -58,10 +69,7 @@ static void begin_leaving(struct outbound *c)
 
 static void lose_idle(struct outbound *c)
 {
-    struct worker *w = c->worker;
-    uint32_t sched = c->transport % w->engine->sched_count;
-    outbox_put(&w->to_scheds[sched], LETTER_LOST, NULL,
-               (uint64_t)c->transport << 48 | (uint64_t)w->index << 32 | c->connection);
+    c->is_awaited = true;
     outbound_free(c);
 }
 
@@ -115,7 +123,7 @@ static bool may_be_reused(const struct outbound *c)
 static void describe_connection(struct outbound *c, struct delivery *d, bool server_failed)
 {
     d->connection_open = may_be_reused(c);
-    c->is_leaving = !d->connection_open;
+    d->connection_ends = c->is_leaving = c->is_awaited = !d->connection_open;
     d->depth = c->is_ready && c->has_core ? smtp_client_depth(&c->smtp) : 0;
     d->is_out_of_step = c->is_out_of_step || (c->has_core && c->smtp.is_out_of_step);
     d->server_notes = c->notes;
@@ -479,7 +487,7 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
         .status = {"4.3.0"},
         .text = {"out of resources", sizeof("out of resources") - 1},
     };
-    d->connection_open = d->again = d->server_failed = false;
+    d->connection_open = d->connection_ends = d->again = d->server_failed = false;
     if (d->request != NULL) { /* some recipients may be decided already */
         request_site_failed(d->request, &verdict);
         finish(w, d->request, &(const struct request_session){.host = NULL});
@@ -496,7 +504,7 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
 static void return_unbegun(struct worker *w, struct delivery *d)
 {
     d->again = true;
-    d->server_tried = d->server_failed = d->connection_open = false;
+    d->server_tried = d->server_failed = d->connection_open = d->connection_ends = false;
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = false;
     d->depth = 0;
@@ -545,7 +553,8 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     struct outbound *c = w->connections[d->transport][d->connection];
     if (c == NULL || !may_be_reused(c)) {
-        outbound_close(w, d->transport, d->connection); /* it may be idle, and nobody asks again */
+        /* It may be idle, and nobody asks again. */
+        outbound_close(w, d->transport, d->connection, false);
         return_unbegun(w, d);
         return;
     }
@@ -557,10 +566,18 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     worker_run_again(w, &c->ready); /* with others that arrive in this pass */
 }
 
-void outbound_close(struct worker *w, uint32_t transport, uint32_t connection)
+void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, bool is_awaited)
 {
     struct outbound *c = w->connections[transport][connection];
-    if (c == NULL || c->state != OUTBOUND_IDLE) {
+    if (c == NULL) {
+        if (is_awaited) {
+            tell_lost(w, transport,
+                      connection); /* perhaps once more; it is waiting, or ignores it */
+        }
+        return;
+    }
+    c->is_awaited = c->is_awaited || is_awaited;
+    if (c->state != OUTBOUND_IDLE) {
         return;
     }
     c->is_leaving = true;
@@ -591,7 +608,7 @@ void outbound_return(struct worker *w, struct delivery *d)
     d->request = NULL;
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = true;
-    d->again = d->connection_open = false;
+    d->again = d->connection_open = d->connection_ends = false;
     send_report(w, d);
 }
 

@@ -8,7 +8,8 @@
  *   HANDSHAKE   TLS under way
  *   TALKING     the core is in a dialogue, for deliveries
  *   IDLE        between deliveries; the scheduler knows it as idle
- *   LEAVING     QUIT is being flushed; no delivery, and no longer in the worker's table
+ *   LEAVING     QUIT is being flushed, or the server's close awaited; no delivery, and no longer in
+ *               the worker's table
  * Everything is the worker's alone. */
 #ifndef ENGINE_OUTBOUND_PRIVATE_H
 #define ENGINE_OUTBOUND_PRIVATE_H
@@ -65,6 +66,7 @@ struct outbound {
     bool wants_plain;         /* the handshake failed: the same address again, without TLS */
     bool is_ready;            /* MAIL may be said */
     bool is_leaving;          /* no further delivery begins here */
+    bool is_awaited;          /* the scheduler waits for its end, that is for LETTER_LOST */
     bool is_out_of_step;      /* it failed with several deliveries in flight */
 
     struct list started; /* requests with a transaction under way, in the order of their numbers */

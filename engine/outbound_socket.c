@@ -361,7 +361,7 @@ static bool round_trip(struct outbound *c, bool *ret_progress)
         *ret_progress = true;
         return outbound_drain(c);
     }
-    if (c->state == OUTBOUND_LEAVING && c->smtp.out.len == 0) {
+    if (c->state == OUTBOUND_LEAVING && c->smtp.out.len == 0 && !c->is_awaited) {
         outbound_free(c);
         return false;
     }

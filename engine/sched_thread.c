@@ -111,7 +111,7 @@ static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
     const struct sched_host host = {
         .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
     config.hash_seed = hash_random_seed();
-    config.must_resolve = true;
+    config.must_resolve = config.awaits_end = true;
     if (config.destination_recipient_limit == 0) {
         /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
         config.destination_recipient_limit = t->engine->config->message_recipient_limit;
@@ -423,7 +423,7 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         resolve(t, c, a);
         break;
     case SCHED_CLOSE:
-        dispatch_close(&t->dispatch, c->transport, c->workers, a->connection);
+        dispatch_close(&t->dispatch, c->transport, c->workers, a);
         break;
     case SCHED_DEFER:
         give_up(t, a, RESULT_DEFERRED);

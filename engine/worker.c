@@ -104,7 +104,8 @@ static void take_letter(struct worker *w, const struct letter *letter)
         resolution_start(w, letter->body);
         break;
     case LETTER_CLOSE:
-        outbound_close(w, (uint32_t)(letter->number >> 32), (uint32_t)letter->number);
+        outbound_close(w, (uint16_t)(letter->number >> 32), (uint32_t)letter->number,
+                       letter->number >> 48 != 0);
         break;
     case LETTER_ADOPT:
         acceptor_adopt(w, (int)letter->number);
