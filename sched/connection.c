@@ -343,7 +343,7 @@ static void end_busy(struct sched *s, struct connection *c)
 }
 
 /* What the report says of the connection and its host, its end aside. */
-static void learn(struct sched *s, struct connection *c, const struct sched_outcome *o)
+static void learn(struct sched *s, struct connection *c, const struct sched_outcome *o, int window)
 {
     struct destdb_host *h = c->host;
     if (o->depth > 0) {
@@ -362,14 +362,15 @@ static void learn(struct sched *s, struct connection *c, const struct sched_outc
     if (reached_mail) {
         destdb_succeeded(s, h, is_first);
     } else if (o->server_failed) {
-        destdb_failed(s, h);
+        destdb_failed(s, h, window);
     }
     if (o->is_out_of_step && destdb_out_of_step(s, h)) {
         file_busy(s, h);
     }
 }
 
-void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o)
+void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o,
+                       int window)
 {
     struct connection *c = &s->connections[e->connection];
     assert(c->state == CONNECTION_BUSY && c->in_flight > 0);
@@ -381,7 +382,7 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
     }
     c->is_closing |= !o->connection_open;
     c->is_ending |= s->config.awaits_end && o->connection_ends;
-    learn(s, c, o);
+    learn(s, c, o, window);
     if (c->in_flight > 0 || await_end(s, c)) {
         file(s, c);
     } else {

@@ -56,8 +56,11 @@ struct connection *connection_with_room(const struct sched_destination *d, uint1
                                         uint64_t tried);
 struct connection *connection_idle(const struct sched_destination *d, uint16_t group,
                                    uint64_t tried);
-/* An entry on it was reported; the entry has no connection any more. */
-void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o);
+/* An entry on it was reported; the entry has no connection any more.
+ *
+ * window   of the destination, before the report changed it */
+void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o,
+                       int window);
 /* The shell has no such connection any more. */
 void connection_lose(struct sched *s, uint32_t number);
 void connection_close_idle(struct sched *s, struct sched_destination *d);

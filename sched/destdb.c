@@ -181,17 +181,20 @@ static void leave_retry(struct sched *s, struct destdb_host *h)
     }
 }
 
-/* One window's worth of failures: a destination alone is declared dead by its own rule first, and
- * many destinations of one host do not each pay their own timeouts. */
-void destdb_failed(struct sched *s, struct destdb_host *h)
+/* One window's worth of failures, of the windows as they are by now but no smaller than in the
+ * beginning: a destination alone is declared dead by its own rule about then, and many destinations
+ * of one host do not each pay their own timeouts. */
+void destdb_failed(struct sched *s, struct destdb_host *h, int window)
 {
     const struct sched_config *c = &s->config;
     if (h->live > 0) {
         return;
     }
     shared_add(&h->failures, 1);
-    int most = c->destination_concurrency_failed_cohort_limit * c->initial_destination_concurrency;
-    if (most == 0 || h->failures < most) {
+    h->fail_cohorts += 1.0 / (window > 0 ? window : c->initial_destination_concurrency);
+    int cohorts = c->destination_concurrency_failed_cohort_limit;
+    if (cohorts == 0 || h->fail_cohorts < cohorts ||
+        h->failures < cohorts * c->initial_destination_concurrency) {
         return;
     }
     bool was_waiting = destdb_host_is_waiting(h);
@@ -209,6 +212,7 @@ void destdb_succeeded(struct sched *s, struct destdb_host *h, bool is_first)
     h->live += is_first;
     if (h->failures > 0) {
         shared_set(&h->failures, 0);
+        h->fail_cohorts = 0;
         shared_set(&h->retry_until, 0);
         leave_retry(s, h);
     }
@@ -247,6 +251,7 @@ static void forget(struct sched *s, struct destdb_host *h)
     assert(h->connections == 0 && h->has_record);
     leave_stale(s, h);
     shared_set(&h->failures, 0);
+    h->fail_cohorts = 0;
     shared_set(&h->retry_until, 0);
     shared_set(&h->notes, 0);
     shared_set(&h->is_out_of_step, false);

@@ -43,6 +43,7 @@ struct destdb_host {
     struct tree_node in_queue; /* sched.host_queue: not full, some job is parked for it */
     int live;                  /* connections that came as far as MAIL */
     uint32_t references;       /* servers that name it */
+    double fail_cohorts;       /* the failures as parts of windows */
     usec_t in_step_at;         /* at the first new connection from then on */
     usec_t last_connect;       /* when the last connection was made */
     usec_t last_used;          /* when the last connection ended */
@@ -81,8 +82,9 @@ void destdb_opened(struct sched *s, struct destdb_host *h, struct connection *c)
 void destdb_busy(struct sched *s, struct destdb_host *h);
 void destdb_idle(struct sched *s, struct destdb_host *h);
 void destdb_closed(struct sched *s, struct destdb_host *h, struct connection *c);
-/* A connection failed before MAIL; reached it; is_first: for the first time. */
-void destdb_failed(struct sched *s, struct destdb_host *h);
+/* A connection failed before MAIL (window: of its destination then); reached it; is_first: for the
+ * first time. */
+void destdb_failed(struct sched *s, struct destdb_host *h, int window);
 void destdb_succeeded(struct sched *s, struct destdb_host *h, bool is_first);
 
 /* Time passed: hosts may be tried again, old records are forgotten. */

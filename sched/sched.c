@@ -252,7 +252,7 @@ static void set_aside(struct sched *s, struct sched_entry *e, const struct sched
     if (o->server_tried) {
         e->tried |= server_mask(d, s->connections[e->connection].host);
     }
-    connection_report(s, e, o);
+    connection_report(s, e, o, d->window);
     placement_displace(s, e);
     destination_reconsider(s, d);
 }
@@ -266,6 +266,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     }
     assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
     struct sched_destination *d = entry_destination(e);
+    int window = d->window;
     s->resume_job = NULL;
     if (o->again) {
         assert(o->feedback == SCHED_NEUTRAL && e->connection != ENTRY_NO_CONNECTION);
@@ -286,7 +287,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
         destination_succeed(s, d);
     }
     if (e->connection != ENTRY_NO_CONNECTION) {
-        connection_report(s, e, o);
+        connection_report(s, e, o, window);
     }
     entry_complete(s, e);
     gate_reconsider(s);

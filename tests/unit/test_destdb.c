@@ -101,6 +101,35 @@ static void a_destination_alone_dies_of_its_own_rule(void **state)
     bed_close(&b);
 }
 
+/* A window that has grown: five failures are no windowful any more, neither for the destination nor
+ * for its host, whose connections carry one entry each and so are never live for long. */
+static void a_grown_window_allows_more_failures(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.must_resolve = true;
+    b.config.concurrency_feedback_rule = SCHED_RULE_README;
+    b.config.destination_recipient_limit = 2;
+    b.config.delivery_slot_cost = 0;
+    bed_open(&b);
+    bed_ask(&b, 'A', BED_TEN " " BED_TEN " " BED_TEN " " BED_TEN, "x10");
+    (void)bed_places(&b, 5);
+    for (unsigned i = 1; i <= 5; i++) {
+        bed_outcome(&b, i, bed_gone);
+    }
+    (void)bed_places(&b, 8);
+    assert_string_equal(bed_queue(&b, "aa"), "8 8 7");
+    /* 1/8 + 1/7 + 1/6 + 1/5 + 1/4 are less than one cohort, with 1/3 it is more. */
+    for (unsigned i = 6; i <= 10; i++) {
+        bed_outcome(&b, i, refused);
+    }
+    assert_string_equal(bed_host(&b, 'x'), "active 3 3 5");
+    assert_string_equal(bed_queue(&b, "aa"), "3 3 7");
+    bed_outcome(&b, 11, refused);
+    assert_int_equal(bed_view(&b, "aa").state, SCHED_DESTINATION_DEAD);
+    bed_close(&b);
+}
+
 static void a_live_connection_keeps_a_host_out_of_retry(void **state)
 {
     static struct bed b;
@@ -263,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_forgotten_host_in_use_is_unused_again),
         cmocka_unit_test(a_windows_worth_of_failures_and_it_is_left_alone),
         cmocka_unit_test(a_destination_alone_dies_of_its_own_rule),
+        cmocka_unit_test(a_grown_window_allows_more_failures),
         cmocka_unit_test(a_live_connection_keeps_a_host_out_of_retry),
         cmocka_unit_test(success_clears_failures),
         cmocka_unit_test(our_own_failure_says_nothing_of_a_host),
