@@ -79,11 +79,12 @@ class Sink:
         self.close()
 
 
-def inject(build, port, messages, size, domains, connections=20):
+def inject(build, port, messages, size, domains, connections=20, recipients=1):
     """Offer messages to a relay until all are accepted; returns the source's numbers."""
     done = subprocess.run(
         [build / 'bench/sluice-source', '--to', f'127.0.0.1:{port}', '--messages', str(messages),
-         '--connections', str(connections), '--size', str(size), '--domains', domains],
+         '--connections', str(connections), '--size', str(size), '--domains', domains,
+         '--recipients', str(recipients)],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False)
     offered = json.loads(done.stdout)
     if done.returncode != 0:

@@ -68,11 +68,17 @@ int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
     return 0; /* the socket is writable, so session_ready comes and sends the greeting */
 }
 
-void sink_session_free(struct sink_session *s)
+static void leave(struct sink_session *s)
 {
-    if (!s->is_refused) {
+    if (!s->is_refused && !s->has_left) {
+        s->has_left = true;
         sink_listener_leave(s->listener, s->client);
     }
+}
+
+void sink_session_free(struct sink_session *s)
+{
+    leave(s);
     poller_remove(&s->worker->poller, &s->watch);
     timeout_remove(&s->worker->timeouts, &s->timer);
     timeout_remove(&s->worker->timeouts, &s->reply_timer);
@@ -448,6 +454,7 @@ static bool advance(struct sink_session *s)
         }
         if (s->state == SINK_CLOSING && is_all_sent(s) && !s->is_input_over) {
             s->is_input_over = true;
+            leave(s); /* before the client sees the end and comes again, as servers do */
             stream_shutdown(&s->stream);
         }
         if (s->is_paused) {

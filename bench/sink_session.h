@@ -38,6 +38,7 @@ struct sink_session {
     uint8_t client[16];
     const struct behaviour *behaviour; /* the listener's */
     bool is_refused;                   /* answers everything with 421 */
+    bool has_left;                     /* the limit of connections does not count it any more */
 
     struct stream stream;
     struct buf in;
