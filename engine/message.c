@@ -32,6 +32,14 @@ static uint32_t page_count(const struct message *m)
     return (m->envelope.recipient_count + PAGE - 1) / PAGE;
 }
 
+/* Most messages have one recipient: a whole page for each would be most of the memory of a full
+ * active queue. */
+static uint32_t page_entries(const struct message *m, uint32_t page)
+{
+    uint32_t left = m->envelope.recipient_count - page * PAGE;
+    return left < PAGE ? left : PAGE;
+}
+
 /* Behind the struct: the page table, `extra` bytes for the caller (*ret_extra, aligned), and the
  * envelope's strings. */
 static struct message *create(const struct spool_envelope *envelope, size_t extra, char **ret_extra)
@@ -104,7 +112,7 @@ int message_load(struct message *m, uint32_t index, struct slice address)
     assert(!m->is_whole && index < m->envelope.recipient_count);
     char ***page = &m->pages[index / PAGE];
     if (*page == NULL) {
-        *page = calloc(PAGE, sizeof(char *));
+        *page = calloc(page_entries(m, index / PAGE), sizeof(char *));
     }
     char *at = *page == NULL ? NULL : malloc(2 + address.len);
     if (at == NULL) {
@@ -207,7 +215,7 @@ void message_destroy(struct message *m)
     result_free_all(m->fresh);
     result_free_all(m->kept);
     for (uint32_t p = 0; !m->is_whole && p < page_count(m); p++) {
-        for (uint32_t i = 0; m->pages[p] != NULL && i < PAGE; i++) {
+        for (uint32_t i = 0; m->pages[p] != NULL && i < page_entries(m, p); i++) {
             free(m->pages[p][i]);
         }
         free(m->pages[p]);

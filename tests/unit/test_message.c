@@ -1,0 +1,68 @@
+/* The addresses of an active message: loaded and unloaded one by one, or all at once. */
+#include "engine/message.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const uint32_t totals[] = {1, 2, 999, 1000, 1001, 2500};
+
+static struct slice address_of(uint32_t index, char text[32])
+{
+    int len = snprintf(text, 32, "r%u@example.com", index);
+    return slice_make(text, (size_t)len);
+}
+
+static void expect_address(const struct message *m, uint32_t index)
+{
+    char text[32];
+    assert_true(slice_eq(message_address(m, index), address_of(index, text)));
+}
+
+/* The sanitizers see to it that no page is too small. */
+static void addresses_come_and_go(void **state)
+{
+    for (size_t t = 0; t < sizeof(totals) / sizeof(totals[0]); t++) {
+        const struct spool_envelope e = {
+            .id = 7, .recipient_count = totals[t], .sender = SLICE("a@example.com")};
+        struct message *m = message_new(&e);
+        char text[32];
+        assert_non_null(m);
+        for (uint32_t i = 0; i < totals[t]; i++) {
+            assert_int_equal(message_load(m, i, address_of(i, text)), 0);
+        }
+        for (uint32_t i = 0; i < totals[t]; i += 3) {
+            message_unload(m, i);
+            assert_int_equal(message_load(m, i, address_of(i, text)), 0);
+        }
+        for (uint32_t i = 0; i < totals[t]; i++) {
+            expect_address(m, i);
+            if (i % 2 == 0) {
+                message_unload(m, i);
+            }
+        }
+        assert_true(message_is_last(m));
+        message_put(m);
+    }
+}
+
+static void a_whole_message_keeps_its_addresses(void **state)
+{
+    const struct spool_envelope e = {.id = 7, .recipient_count = 2, .sender = SLICE("")};
+    struct message *m =
+        message_new_whole(&e, slice_make("\0\016r0@example.com\0\016r1@example.com", 32));
+    assert_non_null(m);
+    message_unload(m, 1);
+    expect_address(m, 0);
+    expect_address(m, 1);
+    message_put(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_come_and_go),
+        cmocka_unit_test(a_whole_message_keeps_its_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
