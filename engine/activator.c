@@ -22,12 +22,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACTIVATIONS_PER_PASS = 256, IDS_START = 1024 };
+enum {
+    ACTIVATIONS_PER_PASS = 256,
+    IDS_START = 1024,
+    AHEAD = 512, /* messages whose pages are asked for before they are read: 16 MB at most */
+};
 
 /* Open addressing, linear probing; 0 is no message id. */
 struct id_set {
     uint64_t *ids;
     size_t capacity, count;
+};
+
+/* How far the kernel was asked to read a queue ahead. */
+struct ahead {
+    struct spool_position last;
+    uint32_t count; /* messages from the scan's place to `last` */
 };
 
 struct activator {
@@ -53,6 +63,7 @@ struct activator {
     bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
     struct spool_position incoming; /* last one taken or passed over */
     struct spool_position scan;     /* last deferred one looked at */
+    struct ahead ahead[2];          /* by enum spool_class */
     uint64_t scan_time;             /* wall: due at or before this (plus a second) */
     usec_t next_scan;               /* monotonic */
     usec_t pause_until;             /* monotonic: the spool could not be read */
@@ -285,6 +296,21 @@ static void pause_import(struct activator *a, int err)
     a->pause_until = clock_mono() + USEC_PER_SEC;
 }
 
+/* A cold page costs a read of the disk, one after the other; asked for early they come together.
+ * from: the scan's place, a message is about to be taken behind it; until: where the scan ends */
+static void read_ahead(struct activator *a, const struct spool_position *from, uint64_t until)
+{
+    struct ahead *ahead = &a->ahead[from->class];
+    if (ahead->count == 0 || ahead->last.time < from->time) {
+        *ahead = (struct ahead){.last = *from};
+    }
+    if (ahead->count < AHEAD / 2) {
+        ahead->count += spool_prefetch(a->reader, (enum spool_class)from->class, &ahead->last,
+                                       until, AHEAD - ahead->count, &ahead->last);
+    }
+    ahead->count -= ahead->count > 0;
+}
+
 /* returns true when a message was taken from the incoming class */
 static bool take_incoming(struct activator *a)
 {
@@ -292,6 +318,7 @@ static bool take_incoming(struct activator *a)
     if (!has_incoming(a)) {
         return false;
     }
+    read_ahead(a, &a->incoming, UINT64_MAX);
     int err = spool_scan(a->reader, SPOOL_INCOMING, &a->incoming, &next);
     if (err == ERR_MISSING && a->incoming.time < a->returned) {
         a->is_dry = true; /* a letter will tell when the tables have it */
@@ -318,6 +345,7 @@ static bool take_deferred(struct activator *a)
 {
     struct spool_position next;
     while (a->is_scanning) {
+        read_ahead(a, &a->scan, a->scan_time);
         int err = spool_scan(a->reader, SPOOL_DEFERRED, &a->scan, &next);
         if (err != 0 || next.time > a->scan_time) {
             a->is_scanning = false;
@@ -341,6 +369,7 @@ static void start_scan(struct activator *a, uint64_t until)
 {
     a->is_scanning = true;
     a->scan = (struct spool_position){.class = SPOOL_DEFERRED};
+    a->ahead[SPOOL_DEFERRED] = (struct ahead){0};
     a->scan_time = until;
     a->next_scan = clock_mono() + a->engine->config->queue_run_delay;
 }

@@ -263,6 +263,15 @@ MUST_USE int spool_read_reason(struct spool_reader *, uint64_t id, uint32_t inde
 MUST_USE int spool_scan(struct spool_reader *, enum spool_class class,
                         const struct spool_position *after, struct spool_position *ret);
 
+/* Asks the kernel for the pages of the messages behind *after, at most `limit` and of a time up to
+ * `until`, so that reading them later does not wait for the disk page by page. Bodies in chunks are
+ * not among them. ret_last: the last message asked for; untouched when there is none.
+ *
+ * returns the number of messages; what cannot be read ends it early */
+uint32_t spool_prefetch(struct spool_reader *, enum spool_class class,
+                        const struct spool_position *after, uint64_t until, uint32_t limit,
+                        struct spool_position *ret_last);
+
 struct spool_counts {
     uint64_t messages, incoming, deferred, quarantined; /* messages each */
     uint64_t used_bytes;                                /* pages in use by tables */

@@ -5,6 +5,7 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lmdb.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -250,6 +252,69 @@ static void order_of_the_queue(void **state)
     assert_true(retry.warned);
     assert_int_equal(spool_read_retry(reader, 20, &retry), 0);
     assert_int_equal(retry.attempts, 0);
+    spool_reader_end(reader);
+}
+
+/* Out of the page cache, where the file system can do that. */
+static void evict_file(void)
+{
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/data.mdb", folder);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fsync(fd), 0);
+    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static bool is_resident(const void *at)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char state = 0;
+    void *start = (void *)((uintptr_t)at & ~(page - 1)); /* mincore looks at it only */
+    assert_int_equal(mincore(start, 1, &state), 0);
+    return (state & 1) != 0;
+}
+
+static void pages_are_asked_for_ahead(void **state)
+{
+    enum { COUNT = 60 };
+    static char body[20000];
+    struct spool_txn *t = begin();
+    for (uint64_t id = 1; id <= COUNT; id++) {
+        put(t, id, slice_make(body, id % 3 == 0 ? 100 : sizeof(body)));
+    }
+    struct spool_position late = {SPOOL_DEFERRED, 900, COUNT + 1};
+    struct spool_position moved = put(t, late.id, SLICE("x"));
+    assert_int_equal(spool_requeue(t, &moved, &late, NULL), 0);
+    assert_int_equal(spool_commit(t), 0);
+    down();
+    evict_file();
+    up();
+
+    struct spool_position at = {.class = SPOOL_INCOMING}, due = {.class = SPOOL_DEFERRED};
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 50);
+    assert_int_equal(at.id, 50);
+    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 10);
+    assert_int_equal(at.id, COUNT);
+    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 0);
+    assert_int_equal(at.id, COUNT);
+    assert_int_equal(spool_prefetch(reader, SPOOL_DEFERRED, &due, 899, 50, &due), 0);
+    assert_int_equal(due.id, 0);
+    assert_int_equal(spool_prefetch(reader, SPOOL_DEFERRED, &due, 900, 50, &due), 1);
+    assert_int_equal(due.id, late.id);
+    spool_reader_end(reader);
+
+    /* The last page of a record comes without anybody's touching it. */
+    const struct spool_key key = spool_key_id(50);
+    MDB_val k = spool_val(&key), record;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(mdb_get(reader->txn, store->dbi[SPOOL_TABLE_MESSAGE], &k, &record), 0);
+    assert_true(record.mv_size > sizeof(body));
+    while (!is_resident((const char *)record.mv_data + record.mv_size - 1)) {
+        assert_int_equal(sched_yield(), 0);
+    }
     spool_reader_end(reader);
 }
 
@@ -664,6 +729,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unknown_format_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(ids_are_reserved, setup, teardown),
         cmocka_unit_test_setup_teardown(order_of_the_queue, setup, teardown),
+        cmocka_unit_test_setup_teardown(pages_are_asked_for_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(sequence_goes_on_after_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_sees_its_snapshot, setup, teardown),
         cmocka_unit_test_setup_teardown(removing_twice_is_fine, setup, teardown),
