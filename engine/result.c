@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slices into the text must survive its growth, so the text never moves: it is allocated once and
- * what does not fit is cut. Replies are at most 1,000 bytes and equal neighbours share theirs. */
-enum { TEXT_BASE = 1200, TEXT_PER_RECIPIENT = 1004 };
+/* What goes beyond is cut. Replies are at most 1,000 bytes and equal neighbours share theirs; most
+ * results need names and one short reply, and thousands of them may wait for their commit. */
+enum { TEXT_BASE = 1200, TEXT_PER_RECIPIENT = 1004, TEXT_BLOCK = 240 };
 
 struct result *result_new(struct message *message, uint32_t capacity)
 {
@@ -30,7 +30,11 @@ void result_free(struct result *r)
 {
     if (r != NULL) {
         free(r->recipients);
-        free(r->text);
+        while (r->blocks != NULL) {
+            struct result_block *next = r->blocks->next;
+            free(r->blocks);
+            r->blocks = next;
+        }
         free(r);
     }
 }
@@ -44,25 +48,35 @@ void result_free_all(struct result *list)
     }
 }
 
+/* The block with room for `len` bytes; NULL when out of memory. */
+static struct result_block *text_block(struct result *r, size_t len)
+{
+    struct result_block *block = r->blocks;
+    if (block != NULL && block->capacity - block->len >= len) {
+        return block;
+    }
+    size_t capacity = len < TEXT_BLOCK ? TEXT_BLOCK : len;
+    block = malloc(sizeof(*block) + capacity);
+    if (block != NULL) {
+        *block = (struct result_block){.next = r->blocks, .capacity = (uint32_t)capacity};
+        r->blocks = block;
+    }
+    return block;
+}
+
 struct slice result_keep(struct result *r, struct slice s)
 {
-    if (s.len == 0) {
+    uint32_t several = r->capacity < 16 ? r->capacity : 16;
+    size_t room = TEXT_BASE + several * TEXT_PER_RECIPIENT - r->text_bytes;
+    size_t len = s.len < room ? s.len : room;
+    struct result_block *block = len == 0 ? NULL : text_block(r, len);
+    if (block == NULL) {
         return SLICE("");
     }
-    if (r->text == NULL) {
-        uint32_t several = r->capacity < 16 ? r->capacity : 16;
-        r->text_capacity = TEXT_BASE + several * TEXT_PER_RECIPIENT;
-        r->text = malloc(r->text_capacity);
-        if (r->text == NULL) {
-            r->text_capacity = 0;
-            return SLICE("");
-        }
-    }
-    size_t room = r->text_capacity - r->text_len;
-    size_t len = s.len < room ? s.len : room;
-    struct slice kept = {r->text + r->text_len, len};
-    memcpy(r->text + r->text_len, s.data, len);
-    r->text_len += (uint32_t)len;
+    struct slice kept = {block->bytes + block->len, len};
+    memcpy(block->bytes + block->len, s.data, len);
+    block->len += (uint32_t)len;
+    r->text_bytes += len;
     return kept;
 }
 
@@ -80,24 +94,18 @@ void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_
     if (r->count > 0) {
         const struct result_recipient *last = to - 1;
         if (slice_eq(text, result_text(r, last))) {
-            to->text_at = last->text_at;
-            to->text_len = last->text_len;
+            to->text = last->text;
             r->count++;
             return;
         }
     }
-    struct slice kept = result_keep(r, text);
-    to->text_at = kept.len == 0 ? 0 : (uint32_t)(kept.data - r->text);
-    to->text_len = (uint32_t)kept.len;
+    to->text = result_keep(r, text);
     r->count++;
 }
 
 struct slice result_text(const struct result *r, const struct result_recipient *recipient)
 {
-    if (recipient->text_len == 0) {
-        return SLICE("");
-    }
-    return slice_make(r->text + recipient->text_at, recipient->text_len);
+    return recipient->text;
 }
 
 void result_send(struct outbox *to_writer, struct result *r, struct message *m, uint32_t count,

@@ -15,11 +15,11 @@ struct outbox;
 enum result_kind { RESULT_DELIVERED, RESULT_DEFERRED, RESULT_FAILED, RESULT_KIND_COUNT };
 
 struct result_recipient {
-    uint32_t index;             /* its number in the message */
-    uint8_t kind;               /* enum result_kind */
-    uint16_t code;              /* SMTP reply code; 0 when none */
-    char status[12];            /* enhanced status code */
-    uint32_t text_at, text_len; /* in result->text */
+    uint32_t index;    /* its number in the message */
+    uint8_t kind;      /* enum result_kind */
+    uint16_t code;     /* SMTP reply code; 0 when none */
+    char status[12];   /* enhanced status code */
+    struct slice text; /* in the result's text */
 };
 
 struct result {
@@ -42,8 +42,15 @@ struct result {
 
     uint32_t count, capacity;
     struct result_recipient *recipients;
-    char *text;
-    uint32_t text_len, text_capacity;
+    struct result_block *blocks; /* of text, newest block first */
+    size_t text_bytes;           /* kept so far */
+};
+
+/* A part of a result's text: blocks never move, so slices into them stay valid. */
+struct result_block {
+    struct result_block *next;
+    uint32_t len, capacity;
+    char bytes[];
 };
 
 /* Room for `capacity` recipients. NULL when out of memory. */

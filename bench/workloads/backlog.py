@@ -137,7 +137,7 @@ class Trickle:
         self.process = subprocess.Popen(
             [args.build / 'bench/sluice-source', '--to', f'127.0.0.1:{queue.relay.port}',
              '--messages', '0', '--seconds', '100000', '--rate', str(args.trickle),
-             '--connections', '10', '--size', str(args.size), '--domains', queue.domains],
+             '--connections', '100', '--size', str(args.size), '--domains', queue.domains],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
     def end(self):
