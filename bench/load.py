@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 from relay import Failure
@@ -20,20 +21,30 @@ def free_port(address='127.0.0.1'):
     raise Failure(f'no free port at {address}')
 
 
-class Sink:
-    """Listens from its creation on. hosts: an address or a range of them"""
+def has_option(program, option):
+    """Programs of an older build know fewer of them."""
+    done = subprocess.run([program, '--help'], capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL)
+    return f'{option} ' in done.stdout + done.stderr
 
-    def __init__(self, build, folder, *options, hosts='127.0.1.1'):
+
+class Sink:
+    """Listens from its creation on. hosts: an address or a range of them; port: by default a free
+    one; environment: variables beside those of this process"""
+
+    def __init__(self, build, folder, *options, hosts='127.0.1.1', port=None, environment=None):
+        del folder  # it keeps nothing there
         self.address = hosts.split('-')[0]
-        self.port = free_port(self.address)
-        self.counts = folder / 'sink.json'
-        self.counts.unlink(missing_ok=True)
+        self.port = port or free_port(self.address)
+        self.read_seconds = 0
         self.process = subprocess.Popen(
-            [build / 'bench/sluice-sink', '--listen', f'{hosts}:{self.port}', '--json',
-             self.counts, *map(str, options)],
+            [build / 'bench/sluice-sink', '--listen', f'{hosts}:{self.port}', *map(str, options)],
+            env={**os.environ, **(environment or {})},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        if b'listening' not in self.process.stderr.readline():
-            raise Failure(f'the receiver does not start: {self.process.stderr.read()}')
+        first = self.process.stderr.readline()
+        if b'listening' not in first:
+            raise Failure('the receiver does not start: '
+                          f'{(first + self.process.stderr.read()).decode(errors="replace")}')
 
     def nexthop(self, address=None):
         return f'[{address or self.address}]:{self.port}'
@@ -45,26 +56,40 @@ class Sink:
         return now
 
     def read(self):
-        """The numbers of at most a second ago; {} before the first."""
-        try:
-            return json.loads(self.counts.read_text())
-        except OSError:
-            return {}
+        """The numbers of this moment; {} once it has ended."""
+        begin = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGUSR1)
+        text = b''
+        for line in self.process.stderr:
+            if text or line.startswith(b'{'):
+                text += line
+                if line.endswith(b'}\n'):
+                    with contextlib.suppress(ValueError):
+                        self.read_seconds = time.monotonic() - begin
+                        return json.loads(text)
+        return {}
+
+    def pause(self):
+        """Between two looks, which take time where there are many addresses."""
+        time.sleep(max(0.1, 20 * self.read_seconds))
 
     def wait(self, is_enough, seconds, what):
         """Until is_enough(numbers); returns them."""
         end = time.monotonic() + seconds
+        numbers = {}
         while time.monotonic() < end:
             numbers = self.read()
             if numbers and is_enough(numbers):
                 return numbers
-            time.sleep(0.1)
-        raise Failure(f'{what} did not come within {seconds} s: {self.read()}')
+            self.pause()
+        numbers = {name: value for name, value in numbers.items() if not isinstance(value, list)}
+        raise Failure(f'{what} did not come within {seconds} s: {numbers}')
 
     def end(self):
         """Stops it; returns the numbers at the end."""
         self.process.terminate()
-        output, _ = self.process.communicate(timeout=30)
+        output, _ = self.process.communicate(timeout=60)
         return json.loads(output)
 
     def close(self):
@@ -79,17 +104,68 @@ class Sink:
         self.close()
 
 
+class Silence:
+    """An address where a connection gets no answer: its queue in the kernel is full."""
+
+    def __init__(self, address):
+        self.listener = socket.create_server((address, free_port(address)), backlog=0)
+        self.port = self.listener.getsockname()[1]
+        self.fillers = []
+        for _ in range(4):  # more than the kernel takes for a backlog of 0
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex((address, self.port))
+            self.fillers.append(filler)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for one in (*self.fillers, self.listener):
+            one.close()
+
+
+class Source:
+    """Offers messages from its creation on. to: "ADDR:PORT"; options: of sluice-source"""
+
+    def __init__(self, build, to, *options):
+        self.output = tempfile.TemporaryFile()  # a pipe could be too small for it
+        self.process = subprocess.Popen(
+            [build / 'bench/sluice-source', '--to', to, *map(str, options)],
+            stdout=self.output, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def finish(self, what='the source'):
+        """Until all is accepted; returns its numbers."""
+        _, said = self.process.communicate()
+        self.output.seek(0)
+        text = self.output.read()
+        self.output.close()
+        if not text:
+            raise Failure(f'{what}: {said.decode(errors="replace").strip()}')
+        offered = json.loads(text)
+        if self.process.returncode != 0:
+            raise Failure(f"{what}: {offered['acked']} accepted of {offered['offered']}; "
+                          f"{offered['last_problem']}")
+        return offered
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.is_running():
+            self.process.kill()
+            self.process.wait()
+        self.output.close()
+
+
 def inject(build, port, messages, size, domains, connections=20, recipients=1):
     """Offer messages to a relay until all are accepted; returns the source's numbers."""
-    done = subprocess.run(
-        [build / 'bench/sluice-source', '--to', f'127.0.0.1:{port}', '--messages', str(messages),
-         '--connections', str(connections), '--size', str(size), '--domains', domains,
-         '--recipients', str(recipients)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False)
-    offered = json.loads(done.stdout)
-    if done.returncode != 0:
-        raise Failure(f"{offered['acked']} of {messages} accepted; {offered['last_problem']}")
-    return offered
+    with Source(build, f'127.0.0.1:{port}', '--messages', messages, '--connections', connections,
+                '--size', size, '--domains', domains, '--recipients', recipients) as source:
+        return source.finish()
 
 
 def busy_seconds():

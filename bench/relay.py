@@ -1,6 +1,7 @@
 """The relays that benchmarks measure, each started from a folder of its own with an empty queue,
 and the CPU time and memory of all their processes."""
 import contextlib
+import itertools
 import os
 import pathlib
 import shutil
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from private_postfix import RELAY, PrivatePostfix
@@ -44,6 +46,7 @@ local unix - n n - - local
 virtual unix - n n - - virtual
 lmtp unix - - n - - lmtp
 scache unix - - n - 1 scache
+tlsmgr unix - - n 1000? 1 tlsmgr
 '''
 
 
@@ -55,27 +58,29 @@ def lines(settings):
     return ''.join(f'{name} = {value}\n' for name, value in settings.items())
 
 
-def wait_for_port(port, process=None):
-    end = time.monotonic() + 30
+def wait_for_port(port, process=None, host='127.0.0.1', seconds=30):
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port), 1) as s:
+        with contextlib.suppress(OSError), socket.create_connection((host, port), 1) as s:
             s.recv(100)
             return
         if process is not None and process.poll() is not None:
             break
         time.sleep(0.05)
-    raise Failure(f'nothing answers on port {port}')
+    raise Failure(f'nothing answers on {host}:{port}')
 
 
 class Cgroup:
     """CPU time of every process started inside, dead ones included."""
+
+    numbers = itertools.count()
 
     def __init__(self):
         self.path = None
         with open('/proc/self/mounts', encoding='utf-8') as mounts:
             roots = [line.split()[1] for line in mounts if line.split()[2] == 'cgroup2']
         for root in roots:
-            path = pathlib.Path(root, f'sluice-bench-{os.getpid()}')
+            path = pathlib.Path(root, f'sluice-bench-{os.getpid()}-{next(self.numbers)}')
             with contextlib.suppress(OSError):
                 path.mkdir()
                 (path / 'cpu.stat').read_text()
@@ -158,6 +163,49 @@ def anonymous_bytes(account):
     return total
 
 
+class MemorySampler(threading.Thread):
+    """Peak of the anonymous memory of a relay, looked at twice a second."""
+
+    def __init__(self, account):
+        super().__init__(daemon=True)
+        self.account = account
+        self.peak_bytes = 0
+        self.ended = threading.Event()
+
+    def run(self):
+        while not self.ended.wait(0.5):
+            self.look()
+
+    def look(self):
+        self.peak_bytes = max(self.peak_bytes, anonymous_bytes(self.account))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.join()
+
+
+def stat_seconds(path):
+    """(name, CPU seconds) from the stat file of a process or of a thread."""
+    text = pathlib.Path(path).read_text()
+    head, tail = text.rsplit(')', 1)
+    fields = tail.split()
+    return head.split('(', 1)[1], (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+
+def thread_seconds(pid):
+    """CPU seconds of the threads of a process by their names."""
+    found = {}
+    for task in pathlib.Path('/proc', str(pid), 'task').iterdir():
+        with contextlib.suppress(OSError):
+            name, seconds = stat_seconds(task / 'stat')
+            found[name] = found.get(name, 0) + seconds
+    return found
+
+
 class Sluice:
     """routes: (domain, nexthop) pairs; transport, options: {name: value as in the file}"""
 
@@ -178,6 +226,10 @@ class Sluice:
                                             stdin=subprocess.DEVNULL, preexec_fn=account.enter)
         account.root = self.process.pid
         wait_for_port(self.port, self.process)
+
+    def command(self, *arguments):
+        """Of its command line."""
+        return [self.program, *arguments, '-c', str(self.config)]
 
     def stop(self):
         if self.process is None:

@@ -21,7 +21,7 @@ def add_arguments(parser):
                         default=[10, 100, 1000, 10000], metavar='N,...')
     parser.add_argument('--transports', type=lambda text: text.split(','),
                         default=['plain', 'tls'], metavar='KIND,...', help='of plain, tls')
-    parser.add_argument('--destinations', type=int, default=100, metavar='N',
+    parser.add_argument('--hosts', type=int, default=100, metavar='N',
                         help=f'at most {HOSTS_MAX}; the connections are shared out among them')
     parser.add_argument('--messages', type=int, default=40000, help='of the busy phase')
     parser.add_argument('--rate', type=float, default=4000,
@@ -79,7 +79,7 @@ def busy_phase(args, sink, port, account, domains, profile):
 
 
 def measure(args, kind, count):
-    port, hosts = free_port(), min(args.destinations, count, HOSTS_MAX)
+    port, hosts = free_port(), min(args.hosts, count, HOSTS_MAX)
     if count % hosts != 0:
         raise Failure(f'{count} connections cannot be shared out among {hosts} destinations')
     domains = f'd%d.test:{hosts}'

@@ -1,0 +1,407 @@
+"""One run: a fresh system under test between a source and receivers, and what it did.
+
+A Setting says what every system gets alike. flow() offers mail and takes the time from the first
+offer to the last delivery; drain() lets a backlog be accepted first, while the receiver greets
+nobody, and takes the time of its delivery alone. Both end with an error when mail was lost or came
+twice. CPU time goes from before the first offer (or the release) until half a second after the last
+delivery was seen: what a relay still does for the last messages counts too."""
+import collections
+import contextlib
+import dataclasses
+import ipaddress
+import json
+import os
+import resource
+import time
+
+import systems
+from load import Silence, Sink, Source, busy_seconds, has_option
+from progress import Progress
+from relay import Failure, MemorySampler, stat_seconds, thread_seconds
+from windows import Windows
+
+FIRST_ADDRESS = ipaddress.IPv4Address('127.0.1.1')
+SETTLE = 0.5
+SERIES = ('messages', 'open', 'deferred', 'latency_p50', 'latency_p99')
+TIMELINES_MAX = 50  # destinations of which the course is kept, those with the most mail
+
+
+@dataclasses.dataclass
+class Setting:
+    """messages, recipients: of sluice and raw; the *_postfix ones of everybody else (0: the same).
+    transport, options: of sluice; postfix: of Postfix; source, sink: of these two programs."""
+    case: str = ''
+    domains: int = 1
+    names: tuple = ()  # instead of d1.test ..., all at one address
+    messages: int = 1
+    messages_postfix: int = 0
+    recipients: int = 1
+    recipients_postfix: int = 0
+    size: int = 4096
+    connections: int = 20  # into the system
+    window: int = 20       # connections to a destination
+    process_limit: int = 100
+    batch: int = 50        # recipients of a transaction
+    source: tuple = ()
+    sink: tuple = ()
+    sink_environment: dict = None
+    transport: dict = dataclasses.field(default_factory=dict)
+    options: dict = dataclasses.field(default_factory=dict)
+    postfix: dict = dataclasses.field(default_factory=dict)
+    postfix_messages: int = 100000    # in the memory of its queue manager
+    postfix_recipients: int = 200000
+    is_even: bool = True  # recipients go round the domains
+    # Further domains that only get mail: {of slow, refusing, silent: how many}
+    beside: dict = dataclasses.field(default_factory=dict)
+    slow_sink: tuple = ()
+
+    @classmethod
+    def of(cls, args, **values):
+        """With what the command line says (measure.add_arguments)."""
+        common = {name: getattr(args, name)
+                  for name in ('size', 'connections', 'window', 'process_limit')}
+        if 'messages' not in values:
+            common.update(messages=args.messages, messages_postfix=args.messages_postfix)
+        return cls(**{**common, **values})
+
+    def destinations(self):
+        """(domain, address) of those that are measured."""
+        if self.names:
+            return [(name, str(FIRST_ADDRESS)) for name in self.names]
+        return [(f'd{i + 1}.test', str(FIRST_ADDRESS + i)) for i in range(self.domains)]
+
+    def besides(self):
+        """(domain, address, kind) of the further ones."""
+        kinds = [kind for kind, count in self.beside.items() for _ in range(count)]
+        return [(f'd{i}.test', str(FIRST_ADDRESS + i - 1), kind)
+                for i, kind in enumerate(kinds, self.domains + 1)]
+
+    def pattern(self):
+        """All domains as sluice-source takes them."""
+        return ','.join(self.names) or f'd%d.test:{self.domains + sum(self.beside.values())}'
+
+    def load_of(self, name):
+        """(messages, recipients of each) for a system."""
+        if systems.is_sluice(name) or name == systems.RAW:
+            return self.messages, self.recipients
+        return self.messages_postfix or self.messages, self.recipients_postfix or self.recipients
+
+    def wanted(self, recipients):
+        """{domain: how many must arrive}; {} where that is random."""
+        if not self.is_even:
+            return {}
+        count = self.domains + sum(self.beside.values())
+        return {name: (recipients - i + count - 1) // count
+                for i, (name, _) in enumerate(self.destinations())}
+
+
+class Receivers:
+    """One sink for the destinations that are measured, another for slow ones beside them."""
+
+    def __init__(self, args, setting, *options):
+        self.args, self.setting = args, setting
+        self.options = [*setting.sink, *options]
+        self.stack = contextlib.ExitStack()
+        self.slow = None
+        self.routes = []
+
+    def __enter__(self):
+        args, setting = self.args, self.setting
+        try:
+            self.sink = self.open(setting.destinations(), self.options, args.sink_port)
+            self.open_besides()
+        except BaseException:
+            self.stack.close()
+            raise
+        return self
+
+    def open(self, destinations, options, port=None):
+        hosts = f'{destinations[0][1]}-{destinations[-1][1]}'
+        sink = self.stack.enter_context(
+            Sink(self.args.build, self.args.folder, *options, *self.timeline(), hosts=hosts,
+                 port=port, environment=self.setting.sink_environment))
+        self.routes += [(name, sink.nexthop(address)) for name, address in destinations]
+        return sink
+
+    def timeline(self):
+        """Not of so many addresses that it would be a burden."""
+        is_wanted = self.args.timeline and self.setting.domains <= 1000 and \
+            has_option(self.args.build / 'bench/sluice-sink', '--timeline')
+        return ['--timeline', self.args.timeline] if is_wanted else []
+
+    def open_besides(self):
+        slow = [(name, address) for name, address, kind in self.setting.besides() if kind == 'slow']
+        if slow:
+            self.slow = self.open(slow, self.setting.slow_sink)
+        for name, address, kind in self.setting.besides():
+            if kind == 'silent':
+                silence = self.stack.enter_context(Silence(address))
+                self.routes.append((name, f'[{address}]:{silence.port}'))
+            elif kind == 'refusing':  # nobody listens there
+                self.routes.append((name, f'[{address}]:{self.sink.port}'))
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+
+class Meter:
+    """What a system used, and what others took of the machine meanwhile."""
+
+    def __init__(self, subject, receivers):
+        self.subject, self.receivers = subject, receivers
+        self.stack = contextlib.ExitStack()
+        self.windows = self.memory = None
+
+    def tools_seconds(self):
+        """Of this process, of the source once it ended, and of the sinks that still run."""
+        usages = [resource.getrusage(who)
+                  for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        sinks = [sink for sink in (self.receivers.sink, self.receivers.slow) if sink is not None]
+        return sum(u.ru_utime + u.ru_stime for u in usages) + \
+            sum(stat_seconds(f'/proc/{sink.process.pid}/stat')[1] for sink in sinks)
+
+    def look(self):
+        subject = self.subject
+        return {'cpu': subject.account.cpu_seconds() if subject.account else 0,
+                'threads': thread_seconds(subject.pid) if subject.pid else {},
+                'tools': self.tools_seconds(), 'busy': busy_seconds(), 'time': time.monotonic()}
+
+    def __enter__(self):
+        subject = self.subject
+        if subject.account is not None:
+            self.memory = self.stack.enter_context(MemorySampler(subject.account))
+        if subject.pid is not None:
+            self.windows = self.stack.enter_context(Windows(
+                subject.command('queue', 'counts', '--json'), subject.pid))
+        self.before = self.look()
+        return self
+
+    def used(self, count):
+        """Since the beginning; count: of messages or recipients, for the CPU time of one."""
+        time.sleep(SETTLE)
+        now, before = self.look(), self.before
+        cpu, tools, busy, elapsed = (now[key] - before[key]
+                                     for key in ('cpu', 'tools', 'busy', 'time'))
+        found = {'figures': {}, 'foreign': None}
+        if self.subject.account is not None:
+            self.memory.look()
+            found['figures'] = {'cpu_us': cpu / count * 1e6,
+                                'memory_mb': self.memory.peak_bytes / 1e6}
+        if self.subject.account is not None or self.subject.options:
+            found['foreign'] = (busy - cpu - tools) / elapsed / os.cpu_count()
+        if self.subject.pid is not None:
+            found['threads'] = {name: round(seconds - before['threads'].get(name, 0), 3)
+                                for name, seconds in now['threads'].items()}
+        return found
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+
+def start_source(args, name, setting, subject):
+    messages, recipients = setting.load_of(name)
+    if subject.recipients and recipients > subject.recipients:
+        messages = -(-messages * recipients // subject.recipients)
+        recipients = subject.recipients
+    return Source(args.build, subject.to, '--messages', messages, '--recipients', recipients,
+                  '--connections', min(setting.connections, messages), '--size', setting.size,
+                  '--domains', setting.pattern(), '--timeout', args.timeout, *subject.options,
+                  *setting.source, *ledger(args, 'offered'))
+
+
+def ledger(args, kind):
+    if not args.exact:
+        return []
+    path = args.folder / f'{kind}.jsonl'
+    path.unlink(missing_ok=True)
+    return ['--ledger', path]
+
+
+def has_all(numbers, wanted, total):
+    if not wanted:
+        return numbers['recipients'] >= total
+    got = {one['domain']: one['recipients'] for one in numbers['domains']}
+    return all(got.get(name, 0) >= count for name, count in wanted.items())
+
+
+def wait_for_all(args, sink, source, wanted, total, title):
+    """Until the source ended and everything arrived; a stall of --timeout seconds ends it."""
+    progress = Progress(title)
+    got, changed = -1, time.monotonic()
+    while True:
+        is_over = source is None or not source.is_running()
+        numbers = sink.read()
+        if not numbers:
+            raise Failure('the receiver ended')
+        progress.show('delivered', numbers['recipients'], total)
+        if is_over and source is not None and source.process.returncode != 0:
+            source.finish()
+        if is_over and has_all(numbers, wanted, total):
+            progress.clear()
+            return
+        if numbers['recipients'] != got:
+            got, changed = numbers['recipients'], time.monotonic()
+        elif time.monotonic() - changed > args.timeout:
+            raise Failure(f'{got:,} of {total:,} arrived, then none for {args.timeout} s')
+        sink.pause()
+
+
+def wait_for_source(source, args, title, total):
+    """While the receiver holds: the backlog is accepted."""
+    progress = Progress(title)
+    while source.is_running():
+        progress.show('offered; to be accepted', 0, total)
+        time.sleep(0.1)
+    progress.clear()
+    return source.finish()
+
+
+def title_of(name, setting):
+    return f'{name}{", " if setting.case else ""}{setting.case}'
+
+
+def flow(args, name, setting):
+    """Offer, deliver. Returns one of the "runs" of the result."""
+    messages, recipients = setting.load_of(name)
+    total = messages * recipients
+    wanted = setting.wanted(total)
+    measured = sum(wanted.values()) or total
+    with Receivers(args, setting, *ledger(args, 'received')) as ends:
+        with systems.started(args, name, setting, ends.routes, ends.sink) as subject, \
+                Meter(subject, ends) as meter:
+            with start_source(args, name, setting, subject) as source:
+                wait_for_all(args, ends.sink, source, wanted, measured, title_of(name, setting))
+                offered = source.finish()
+            used = meter.used(total)
+            if ends.slow is not None:
+                ends.slow.wait(lambda n: n['recipients'] >= slow_count(setting, total),
+                               args.timeout, 'the slow ones')
+        numbers = ends.sink.end()
+        others = [ends.slow.end()] if ends.slow else []
+    check(args, setting, wanted, measured, numbers)
+    per_recipient = total / messages
+    figures = {'rate': measured / (numbers['last'] - offered['first_offer']),
+               'in_rate': offered['acked'] * per_recipient /
+                          max(offered['last_ack'] - offered['first_offer'], 1e-6)}
+    return outcome(name, setting, figures, used, numbers, others, meter)
+
+
+def drain(args, name, setting):
+    """Accept a backlog, then deliver it."""
+    messages, recipients = setting.load_of(name)
+    total = messages * recipients
+    wanted = setting.wanted(total)
+    with Receivers(args, setting, '--hold', *ledger(args, 'received')) as ends:
+        with systems.started(args, name, setting, ends.routes, ends.sink) as subject:
+            title, offered = title_of(name, setting), None
+            if name != systems.RAW:
+                with start_source(args, name, setting, subject) as source:
+                    offered = wait_for_source(source, args, title, total)
+                ends.sink.wait(lambda n: n['open'] > 0, 60, 'a connection')
+            with Meter(subject, ends) as meter, contextlib.ExitStack() as stack:
+                released = ends.sink.release()
+                source = stack.enter_context(start_source(args, name, setting, subject)) \
+                    if name == systems.RAW else None
+                wait_for_all(args, ends.sink, source, wanted, total, title)
+                used = meter.used(total)
+        numbers = ends.sink.end()
+    check(args, setting, wanted, total, numbers)
+    figures = {'rate': total / (numbers['last'] - released)}
+    if offered is not None:
+        figures['in_rate'] = offered['rate'] * recipients
+    return outcome(name, setting, figures, used, numbers, [], meter)
+
+
+def slow_count(setting, total):
+    count = setting.domains + sum(setting.beside.values())
+    return sum((total - int(name[1:-5]) + count) // count
+               for name, _, kind in setting.besides() if kind == 'slow')
+
+
+def check(args, setting, wanted, total, numbers):
+    """Nothing lost, nothing twice. The relay was stopped, so nothing more can come."""
+    got = {one['domain']: one['recipients'] for one in numbers['domains']}
+    for name, count in wanted.items():
+        if got.get(name, 0) != count:
+            raise Failure(f'{name}: {got.get(name, 0):,} recipients arrived of {count:,}')
+    if not wanted and numbers['recipients'] != total:
+        raise Failure(f"{numbers['recipients']:,} recipients arrived of {total:,}")
+    if args.exact:
+        check_ledgers(args, {name for name, _ in setting.destinations()})
+
+
+def check_ledgers(args, domains):
+    """Every acknowledged recipient exactly once."""
+    offered, acked, received = {}, set(), collections.Counter()
+    for line in (args.folder / 'offered.jsonl').read_text().splitlines():
+        event = json.loads(line)
+        if event['event'] == 'offered':
+            offered[event['id']] = event['recipients']
+        elif event['event'] == 'acked':
+            acked.add(event['id'])
+    for line in (args.folder / 'received.jsonl').read_text().splitlines():
+        event = json.loads(line)
+        received.update((event['id'], recipient) for recipient in event['recipients'])
+    due = collections.Counter((id, recipient) for id in acked for recipient in offered[id]
+                              if recipient.rpartition('@')[2] in domains)
+    if due != received:
+        raise Failure(f'lost: {list((due - received).keys())[:3]}, twice or strange: '
+                      f'{list((received - due).keys())[:3]}')
+
+
+def outcome(name, setting, figures, used, numbers, others, meter):
+    latency = numbers['latency']
+    figures.update({f'{key}_ms': latency[key] * 1000 for key in ('p50', 'p90', 'p99', 'max')
+                    if key in latency})
+    figures.update(used['figures'])
+    run = {'relay': name, 'case': setting.case, 'figures': figures, 'foreign': used['foreign'],
+           'recipients': numbers['recipients'], 'connections': numbers['connections'],
+           'max_open': max(one['max_open'] for one in numbers['listeners']),
+           'destinations': [row for one in (numbers, *others)
+                            for row in destination_rows(setting, one)]}
+    if 'threads' in used:
+        run['threads'] = used['threads']
+    courses = [timeline(setting, one, meter.windows) for one in (numbers, *others)
+               if 'timeline' in one]
+    if courses:
+        run['timeline'] = courses[0]
+        for course in courses[1:]:
+            run['timeline']['destinations'].update(course['destinations'])
+    return run
+
+
+def places(setting):
+    """{address: domains there}"""
+    found = {}
+    for name, address, *_ in (*setting.destinations(), *setting.besides()):
+        found.setdefault(address, []).append(name)
+    return found
+
+
+def destination_rows(setting, numbers):
+    """The domains in the order of the setting; what is known of the address alone is that of every
+    domain there."""
+    listeners = {one['address'].rpartition(':')[0]: one for one in numbers['listeners']}
+    homes = {name: address for address, names in places(setting).items() for name in names}
+    order = {name: i for i, name in enumerate(homes)}
+    return [{**{key: one[key] for key in ('messages', 'recipients', 'rate', 'latency', 'deferred',
+                                          'rejected')},
+             'name': one['domain'],
+             **{key: listeners.get(homes.get(one['domain']), {}).get(key)
+                for key in ('connections', 'max_open', 'refused')}}
+            for one in sorted(numbers['domains'], key=lambda d: order.get(d['domain'], len(order)))]
+
+
+def timeline(setting, numbers, windows):
+    """The sink's, by domain instead of by address, with the windows of sluice."""
+    course, here = numbers['timeline'], places(setting)
+    most = sorted(course['listeners'].items(), key=lambda item: -sum(item[1]['messages']))
+    found = {}
+    for address, series in most[:TIMELINES_MAX]:
+        host, _, port = address.rpartition(':')
+        count = len(series['messages'])
+        found[', '.join(here.get(host, [address]))] = {
+            **{key: series[key] for key in SERIES},
+            'window': windows.along(f'[{host}]:{port}', course['start'], course['interval'], count)
+                      if windows is not None else [None] * count}
+    return {'interval': course['interval'], 'start': course['start'], 'destinations': found}

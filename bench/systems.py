@@ -1,0 +1,116 @@
+"""The systems under test by the names that --relays takes, each set up alike: the same routes,
+windows and limits.
+
+sluice             the build of --build
+sluice@FOLDER      another build, so that one is compared with another
+postfix            Debian's, with its defaults where they do not throttle
+postfix-nocache    the same without connection cache: its fastest where connecting costs nothing
+HOST:PORT          a relay that runs already and routes as the note says that is printed; neither
+                   its CPU time nor its memory is known
+raw                no relay: sluice-source straight into the receiver, the ceiling for all others
+"""
+import contextlib
+import os
+import pathlib
+import re
+import socket
+
+from load import free_port
+from relay import Failure, Postfix, Sluice, postfix_version, running, wait_for_port
+
+RAW = 'raw'
+POSTFIX = {'postfix': {}, 'postfix-nocache': {'smtp_connection_cache_on_demand': 'no'}}
+OUTSIDE = re.compile(r'[^@/]+:\d+')
+
+
+def is_sluice(name):
+    return name.split('@')[0] == 'sluice'
+
+
+def is_outside(name):
+    return OUTSIDE.fullmatch(name) is not None
+
+
+def build_of(args, name):
+    return pathlib.Path(name.split('@', 1)[1]) if '@' in name else args.build
+
+
+def check(args, names):
+    """Raises Failure that says what would be right."""
+    for name in names:
+        if is_sluice(name):
+            if not (build_of(args, name) / 'engine/sluice').exists():
+                raise Failure(f'{name}: no build there; sluice@FOLDER wants one, such as '
+                              'build/release')
+        elif name in POSTFIX:
+            if os.geteuid() != 0 or not postfix_version():
+                raise Failure('Postfix must be installed and this run as root; or leave it out: '
+                              '--relays raw,sluice')
+        elif is_outside(name):
+            if getattr(args, 'sink_port', None) is None:
+                raise Failure(f'{name} must know the port of the receiver: --sink-port')
+        elif name != RAW:
+            raise Failure(f'{name}: not one of sluice, sluice@FOLDER, {", ".join(POSTFIX)}, '
+                          'HOST:PORT, raw')
+
+
+class Subject:
+    """What is measured. to: "ADDR:PORT" where messages are offered; account: None where processes
+    cannot be seen; pid, command(...): of sluice, else None; recipients: of one message at most (raw
+    must divide as a relay would), 0: as many as there are"""
+
+    def __init__(self, to, account=None, pid=None, command=None, options=(), recipients=0):
+        self.to, self.account, self.pid, self.command = to, account, pid, command
+        self.options, self.recipients = options, recipients
+
+
+def make_sluice(args, name, setting, routes, port):
+    transport = {'destination_concurrency_limit': setting.window,
+                 'initial_destination_concurrency': setting.window,
+                 'destination_recipient_limit': setting.batch,
+                 'process_limit': setting.process_limit, **setting.transport}
+    return lambda folder: Sluice(build_of(args, name), folder, port, routes, transport,
+                                 setting.options)
+
+
+def make_postfix(name, setting, routes, port):
+    settings = {'default_destination_concurrency_limit': setting.window,
+                'initial_destination_concurrency': setting.window,
+                'smtp_destination_recipient_limit': setting.batch,
+                'default_process_limit': setting.process_limit,
+                'qmgr_message_active_limit': setting.postfix_messages,
+                'qmgr_message_recipient_limit': setting.postfix_recipients,
+                'default_recipient_limit': setting.postfix_recipients,
+                **POSTFIX[name], **setting.postfix}
+    return lambda folder: Postfix(folder, port, routes, settings)
+
+
+def outside(name, setting, routes):
+    host, port = name.rsplit(':', 1)
+    try:
+        address = socket.gethostbyname(host)
+    except OSError as error:
+        raise Failure(f'{name}: {error}') from error
+    first, last = routes[0], routes[-1]
+    print(f'{name} must pass {first[0]} ... {last[0]} to {first[1]} ... {last[1]}, without MX, over '
+          f'at most {setting.window} connections to each', flush=True)
+    wait_for_port(int(port), host=address, seconds=5)
+    return Subject(f'{address}:{port}')
+
+
+@contextlib.contextmanager
+def started(args, name, setting, routes, sink):
+    """routes: (domain, nexthop) pairs. Yields a Subject that runs."""
+    if name == RAW:
+        yield Subject(f'{sink.address}:{sink.port}', options=['--pipelining'],
+                      recipients=setting.batch)
+    elif is_outside(name):
+        yield outside(name, setting, routes)
+    else:
+        port = free_port()
+        make = make_sluice(args, name, setting, routes, port) if is_sluice(name) else \
+            make_postfix(name, setting, routes, port)
+        with running(make, args.dir) as (relay, account):
+            to = f'127.0.0.1:{port}'
+            yield Subject(to, account, relay.process.pid, relay.command) \
+                if is_sluice(name) else Subject(to, account)

@@ -1,0 +1,24 @@
+"""Delivery alone: a backlog is accepted while the receiver greets nobody, then released.
+
+From the release to the last delivery, to --domains destinations. raw begins to send at the
+release: its rate is what sockets alone can do, and a relay's share of it is in the table."""
+import measure
+from flow import Setting, drain
+
+TITLE = 'Delivery alone'
+QUICK = measure.QUICK
+FIGURES = [{**measure.RATE, 'title': 'delivered/s'}, measure.ACCEPTED, measure.CPU, measure.MEMORY]
+
+
+def add_arguments(parser):
+    measure.add_arguments(parser, measure.ALL, (100000, 10000))
+    parser.add_argument('--domains', type=measure.numbers, default=[1, 50], metavar='N,...',
+                        help='destinations')
+
+
+def run(args):
+    measure.check(args)
+    cases = [Setting.of(args, case=f"{count} destination{'s' if count > 1 else ''}", domains=count)
+             for count in args.domains]
+    runs = measure.rounds(args, cases, FIGURES, drain)
+    return measure.result(args, (TITLE, __doc__), FIGURES, runs)

@@ -1,0 +1,33 @@
+"""One destination (w1): messages of 4 KB with one recipient, at most 20 connections.
+
+From the first offer to the last delivery; intake, queue and delivery compete for the CPUs."""
+import measure
+from flow import Setting, flow
+
+TITLE = 'One destination'
+QUICK = measure.QUICK
+
+
+def add_arguments(parser):
+    measure.add_arguments(parser, measure.ALL, (100000, 10000))
+
+
+def targets_of(args, title):
+    def targets(rows):
+        found = []
+        cpu = measure.figure_of(rows, 'sluice', 'cpu_us')
+        ratio = measure.ratio_of(rows, 'sluice', 'postfix-nocache', 'rate')
+        if cpu is not None and args.size == 4096:
+            found.append(measure.target(f'{title}: CPU us a message', '<= 80', cpu, cpu <= 80))
+        if ratio is not None:
+            found.append(measure.target(f"{title}: times Postfix's fastest rate", '>= 15', ratio,
+                                        ratio >= 15))
+        return found
+    return targets
+
+
+def run(args):
+    measure.check(args)
+    runs = measure.rounds(args, [Setting.of(args)], measure.THROUGHPUT, flow)
+    return measure.result(args, (TITLE, __doc__), measure.THROUGHPUT, runs,
+                          targets_of(args, TITLE))
