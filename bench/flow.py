@@ -86,6 +86,10 @@ class Setting:
             return self.messages, self.recipients
         return self.messages_postfix or self.messages, self.recipients_postfix or self.recipients
 
+    def total_of(self, name):
+        messages, recipients = self.load_of(name)
+        return messages * recipients
+
     def wanted(self, recipients):
         """{domain: how many must arrive}; {} where that is random."""
         if not self.is_even:
@@ -262,8 +266,7 @@ def title_of(name, setting):
 
 def flow(args, name, setting):
     """Offer, deliver. Returns one of the "runs" of the result."""
-    messages, recipients = setting.load_of(name)
-    total = messages * recipients
+    total = setting.total_of(name)
     wanted = setting.wanted(total)
     measured = sum(wanted.values()) or total
     with Receivers(args, setting, *ledger(args, 'received')) as ends:
@@ -279,17 +282,14 @@ def flow(args, name, setting):
         numbers = ends.sink.end()
         others = [ends.slow.end()] if ends.slow else []
     check(args, setting, wanted, measured, numbers)
-    per_recipient = total / messages
     figures = {'rate': measured / (numbers['last'] - offered['first_offer']),
-               'in_rate': offered['acked'] * per_recipient /
-                          max(offered['last_ack'] - offered['first_offer'], 1e-6)}
+               'in_rate': total / max(offered['last_ack'] - offered['first_offer'], 1e-6)}
     return outcome(name, setting, figures, used, numbers, others, meter)
 
 
 def drain(args, name, setting):
     """Accept a backlog, then deliver it."""
-    messages, recipients = setting.load_of(name)
-    total = messages * recipients
+    total = setting.total_of(name)
     wanted = setting.wanted(total)
     with Receivers(args, setting, '--hold', *ledger(args, 'received')) as ends:
         with systems.started(args, name, setting, ends.routes, ends.sink) as subject:
@@ -308,7 +308,7 @@ def drain(args, name, setting):
     check(args, setting, wanted, total, numbers)
     figures = {'rate': total / (numbers['last'] - released)}
     if offered is not None:
-        figures['in_rate'] = offered['rate'] * recipients
+        figures['in_rate'] = total / max(offered['last_ack'] - offered['first_offer'], 1e-6)
     return outcome(name, setting, figures, used, numbers, [], meter)
 
 

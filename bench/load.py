@@ -28,6 +28,15 @@ def has_option(program, option):
     return f'{option} ' in done.stdout + done.stderr
 
 
+def make_certificate(folder):
+    """Options of a sink that speaks TLS."""
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+                    'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=sink.test',
+                    '-keyout', folder / 'key.pem', '-out', folder / 'cert.pem'],
+                   check=True, capture_output=True)
+    return ['--tls-cert', folder / 'cert.pem', '--tls-key', folder / 'key.pem']
+
+
 class Sink:
     """Listens from its creation on. hosts: an address or a range of them; port: by default a free
     one; environment: variables beside those of this process"""

@@ -8,9 +8,15 @@ time of the engine for a message, intake included, differs by the number of conn
 import subprocess
 import time
 
-from load import Sink, busy_seconds, free_port, inject
+import measure as repeats
+from load import Sink, busy_seconds, free_port, inject, make_certificate
 from relay import Failure, Sluice, anonymous_bytes, running
 
+TITLE = 'Many connections at once'
+QUICK = {'counts': [10, 1000], 'messages': 10000}
+FIGURES = [repeats.CPU, {'key': 'idle_bytes', 'title': 'bytes an idle one', 'better': 'lower',
+                         'digits': 0},
+           repeats.RATE]
 NETWORK = '127.1.0.'
 HOSTS_MAX = 250
 LIMITS = {'plain': 4096, 'tls': 24576}  # bytes of an idle connection: the design's targets
@@ -32,14 +38,6 @@ def add_arguments(parser):
     parser.add_argument('--pipeline-depth', type=int, default=1, help='of the engine')
     parser.add_argument('--perf', metavar='FILE',
                         help='record a profile of each busy phase to FILE.KIND.N')
-
-
-def make_certificate(folder):
-    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
-                    'ec_paramgen_curve:P-256', '-nodes', '-days', '2', '-subj', '/CN=sink.test',
-                    '-keyout', folder / 'key.pem', '-out', folder / 'cert.pem'],
-                   check=True, capture_output=True)
-    return ['--tls-cert', folder / 'cert.pem', '--tls-key', folder / 'key.pem']
 
 
 def make_relay(args, kind, count, hosts, sink, port):
@@ -124,13 +122,23 @@ def summarise(cells):
     return rows
 
 
+def targets(rows):
+    return [repeats.target(f"{row['kind']}: bytes of an idle connection", f"<= {row['limit_bytes']:,}",
+                           row['idle_bytes'], row['idle_bytes'] <= row['limit_bytes'], digits=0)
+            for row in rows]
+
+
 def run(args):
     cells = [measure(args, kind, count) for kind in args.transports for count in args.counts]
     rows = summarise(cells)
     for row in rows:
-        is_met = row['idle_bytes'] <= row['limit_bytes']
         print(f"{row['kind']}: CPU a message with {row['to']:,} connections is "
-              f"{row['cpu_growth']:.2f} times that with {row['from']:,}; an idle connection takes "
-              f"{row['idle_bytes']:,.0f} bytes, target {row['limit_bytes']:,}: "
-              f"{'met' if is_met else 'MISSED'}")
-    return {'cells': cells, 'summary': rows}
+              f"{row['cpu_growth']:.2f} times that with {row['from']:,}")
+    found = targets(rows)
+    repeats.print_targets(found)
+    runs = [{'relay': 'sluice', 'pair': 1, 'case': f"{c['kind']}, {c['connections']:,}",
+             'is_clean': True, 'foreign': None, 'destinations': [],
+             'figures': {key: c[key] for key in ('cpu_us', 'idle_bytes', 'rate')}} for c in cells]
+    return {'title': TITLE, 'description': __doc__, 'figures': FIGURES, 'runs': runs,
+            'summary': repeats.summarise(runs, FIGURES), 'targets': found, 'cells': cells,
+            'rows': rows}

@@ -8,7 +8,7 @@ from flow import Setting, flow
 TITLE = 'A million recipients'
 QUICK = {'pairs': 1, 'recipients': 100000, 'recipients_postfix': 5000}
 FIGURES = [{**measure.RATE, 'title': 'recipients/s'}, measure.ACCEPTED, measure.CPU,
-           {**measure.MAX, 'title': 'last, ms'}, measure.MEMORY]
+           measure.MEMORY]
 
 
 def add_arguments(parser):

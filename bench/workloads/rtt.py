@@ -7,10 +7,15 @@ one within its time; `raw` is a client without a queue, that is, the receiver's 
 import math
 import time
 
+import measure as repeats
 from load import Sink, busy_seconds, free_port, inject
 from raw_client import MODES, RawClient
 from relay import Failure, Postfix, Sluice, running
 
+TITLE = 'One connection over a distance'
+QUICK = {'round_trips': [0, 100], 'seconds': 2, 'relays': ['raw', 'sluice']}
+FIGURES = [repeats.RATE,
+           {'key': 'max_in_flight', 'title': 'in flight', 'better': None, 'digits': 0}]
 USUAL = '8bitmime,smtputf8,enhancedstatuscodes,size'
 EXTENSIONS = {'lockstep': USUAL, 'pipelining': f'{USUAL},pipelining',
               'chunking': f'{USUAL},pipelining,chunking'}
@@ -156,4 +161,18 @@ def run(args):
             cells += [measure(args, relay, mode, trip / 1000) for relay in args.relays]
     rows = summarise(cells)
     print_table(rows)
-    return {'cells': cells, 'summary': rows}
+    runs = [{'relay': c['relay'], 'pair': 1, 'case': f"{c['mode']}, {c['round_trip_ms']} ms",
+             'is_clean': True, 'foreign': None, 'destinations': [],
+             'figures': {key: c[key] for key in ('rate', 'max_in_flight')}} for c in cells]
+    return {'title': TITLE, 'description': __doc__, 'figures': FIGURES, 'runs': runs,
+            'summary': repeats.summarise(runs, FIGURES), 'targets': targets(rows), 'cells': cells,
+            'rows': rows}
+
+
+def targets(rows):
+    return [repeats.target(f"{row['mode']}, {row['round_trip_ms']} ms: {what}", f'>= {least}',
+                           row[name], name not in row['missed'])
+            for row in rows
+            for name, least in TARGETS.get((row['mode'], row['round_trip_ms']), {}).items()
+            if name in row
+            for what in [{'rate': 'messages/s', 'ratio': 'times Postfix'}[name]]]

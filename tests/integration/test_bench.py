@@ -37,14 +37,14 @@ def test_round_trips_bound_the_rates(place):
     # The receiver itself is no limit: far more than one message a round trip.
     assert cells['raw', 'chunking', 40]['rate'] > 10 / 0.04
     assert cells['raw', 'chunking', 40]['max_in_flight'] > 10
-    rows = {(r['mode'], r['round_trip_ms']): r for r in report['summary']}
+    rows = {(r['mode'], r['round_trip_ms']): r for r in report['rows']}
     assert rows['chunking', 40]['sluice'] == cells['sluice', 'chunking', 40]['rate']
 
 
 def test_connections_are_all_open_at_once(place):
-    report = bench(place.folder, 'connections', '--counts', '4,40', '--destinations', '4',
+    report = bench(place.folder, 'connections', '--counts', '4,40', '--hosts', '4',
                    '--messages', '400', '--settle', '0')
     assert [(c['kind'], c['connections'], c['opened']) for c in report['cells']] == \
         [(kind, count, count) for kind in ('plain', 'tls') for count in (4, 40)]
     assert all(c['cpu_us'] > 0 for c in report['cells'])
-    assert [r['kind'] for r in report['summary']] == ['plain', 'tls']
+    assert [r['kind'] for r in report['rows']] == ['plain', 'tls']
