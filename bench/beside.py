@@ -29,7 +29,7 @@ def cases(args, bad, slow_sink=()):
         rate = args.rate * count
         found.append(Setting.of(args, case=case, domains=good, beside=beside,
                                 messages=round(rate * args.seconds), source=('--rate', rate),
-                                slow_sink=slow_sink))
+                                options={'shutdown_timeout': '1s'}, slow_sink=slow_sink))
     return found
 
 

@@ -207,10 +207,12 @@ def start_source(args, name, setting, subject):
     if subject.recipients and recipients > subject.recipients:
         messages = -(-messages * recipients // subject.recipients)
         recipients = subject.recipients
+    counts = args.folder / 'source.json'
+    counts.unlink(missing_ok=True)
     return Source(args.build, subject.to, '--messages', messages, '--recipients', recipients,
                   '--connections', min(setting.connections, messages), '--size', setting.size,
-                  '--domains', setting.pattern(), '--timeout', args.timeout, *subject.options,
-                  *setting.source, *ledger(args, 'offered'))
+                  '--domains', setting.pattern(), '--timeout', args.timeout, '--json', counts,
+                  *subject.options, *setting.source, *ledger(args, 'offered'))
 
 
 def ledger(args, kind):
@@ -250,11 +252,13 @@ def wait_for_all(args, sink, source, wanted, total, title):
         sink.pause()
 
 
-def wait_for_source(source, args, title, total):
+def wait_for_source(source, args, title, messages):
     """While the receiver holds: the backlog is accepted."""
     progress = Progress(title)
     while source.is_running():
-        progress.show('offered; to be accepted', 0, total)
+        with contextlib.suppress(OSError):
+            numbers = json.loads((args.folder / 'source.json').read_text())
+            progress.show('accepted', numbers['acked'], messages)
         time.sleep(0.1)
     progress.clear()
     return source.finish()
@@ -296,7 +300,7 @@ def drain(args, name, setting):
             title, offered = title_of(name, setting), None
             if name != systems.RAW:
                 with start_source(args, name, setting, subject) as source:
-                    offered = wait_for_source(source, args, title, total)
+                    offered = wait_for_source(source, args, title, setting.load_of(name)[0])
                 ends.sink.wait(lambda n: n['open'] > 0, 60, 'a connection')
             with Meter(subject, ends) as meter, contextlib.ExitStack() as stack:
                 released = ends.sink.release()

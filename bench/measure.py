@@ -128,14 +128,13 @@ def median_of(runs, key):
 
 
 def ratios_of(mine, theirs, figures):
-    """How many times better than the other, pair by pair."""
+    """My figures divided by the other's, pair by pair."""
     found = {}
     others = {run['pair']: run['figures'] for run in theirs}
-    for figure in figures:
-        key, better = figure['key'], figure['better']
+    for key in (figure['key'] for figure in figures if figure['better']):
         pairs = [(run['figures'].get(key), others[run['pair']].get(key)) for run in mine
                  if run['pair'] in others]
-        ratios = [a / b if better == 'higher' else b / a for a, b in pairs if better and a and b]
+        ratios = [a / b for a, b in pairs if a and b]
         if ratios:
             found[key] = {'median': statistics.median(ratios), 'least': min(ratios),
                           'most': max(ratios)}
@@ -161,6 +160,8 @@ def summarise(runs, figures):
 
 def print_table(rows, figures):
     """Medians, then what sluice makes of the others, and everybody's share of the ceiling."""
+    if not rows:  # it was said that all were left out
+        return
     shown = [f for f in figures if any(f['key'] in row['figures'] for row in rows)]
     case = max((len(row['case']) for row in rows), default=0)
     width = max((len(row['relay']) for row in rows), default=0)
@@ -184,15 +185,22 @@ def share_of(row):
     return f"{share['median'] * 100:12.1f} %" if share else ''
 
 
+def times_better(figure, ratio):
+    """(median, least, most) so that more than 1 is better, whatever the figure."""
+    if figure['better'] == 'higher':
+        return ratio['median'], ratio['least'], ratio['most']
+    return 1 / ratio['median'], 1 / ratio['most'], 1 / ratio['least']
+
+
 def print_ratios(row, figures):
     """How many times better, in parentheses the least and the most of a pair."""
     for other, ratios in row['ratios'].items():
-        found = ', '.join(
-            f"{f['title']} {r['median']:.2f} ({r['least']:.2f}-{r['most']:.2f})"
-            for f in figures for r in [ratios.get(f['key'])] if r is not None)
+        found = [(f, times_better(f, ratios[f['key']])) for f in figures if f['key'] in ratios]
         if other != systems.RAW and found:
-            print(f"{row['case']}{' ' if row['case'] else ''}{row['relay']} is better than {other}"
-                  f' by: {found}')
+            text = ', '.join(f"{f['title']} {median:.1f} ({least:.1f}-{most:.1f})"
+                             for f, (median, least, most) in found)
+            print(f"{row['case']}{' ' if row['case'] else ''}{row['relay']} beside {other}, times "
+                  f'better: {text}')
 
 
 def print_threads(runs):

@@ -3,22 +3,149 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
+import types
 
+import pytest
+
+from support.address import free_port
 from support.daemon import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'bench'))
+
+import flow  # noqa: E402
+import measure  # noqa: E402
+from relay import Failure  # noqa: E402
+from windows import Windows  # noqa: E402
+
+# workload: (options, {case: recipients that must arrive at the destinations of a run})
+SMALL = {
+    'single': (['--relays', 'raw,sluice', '--messages', '300', '--exact'], {'': 300}),
+    'fifty': (['--messages', '301'], {'': 301}),
+    'zipf': (['--domains', '300', '--messages', '300'], {'': 300}),
+    'million': (['--relays', 'raw,sluice', '--recipients', '2000', '--domains', '3'], {'': 2000}),
+    'drain': (['--relays', 'raw,sluice', '--domains', '1,3', '--messages', '200'],
+              {'1 destination': 200, '3 destinations': 200}),
+    'mixed': (['--cases', 'w4', '--singles', '10', '--bulk', '400,400', '--lead', '0.1', '--exact'],
+              {'w4': 420}),
+    'slow-half': (['--domains', '4', '--rate', '20', '--seconds', '0.5', '--slow', '300'],
+                  {'alone': 20, 'beside': 40}),
+    'dead-tenth': (['--domains', '20', '--rate', '5', '--seconds', '0.4'],
+                   {'alone': 36, 'beside': 36}),
+    'distance': (['--domains', '2', '--messages', '500', '--round-trip', '20'],
+                 {'pipelining, 2': 100, 'chunking, 2': 1000}),
+    'bodies': (['--messages', '50'], {'': 50}),
+    'tls': (['--messages', '50'], {'resumed': 50, 'full': 50}),
+}
+
+
+def start(folder, workload, *options):
+    return subprocess.run(
+        ['/usr/bin/python3', ROOT / 'bench/sluice-bench', workload, '--build', BUILD, '--dir',
+         folder, '--json', os.path.join(folder, 'report.json'), *options],
+        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+        env={**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'})
 
 
 def bench(folder, workload, *options):
-    report = os.path.join(folder, 'report.json')
-    done = subprocess.run(
-        ['/usr/bin/python3', ROOT / 'bench/sluice-bench', workload, '--build', BUILD, '--dir',
-         folder, '--json', report, *options],
-        capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
-        env={**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'})
+    done = start(folder, workload, *options)
     assert done.returncode == 0, done.stderr
-    with open(report, encoding='utf-8') as file:
+    with open(os.path.join(folder, 'report.json'), encoding='utf-8') as file:
         return json.load(file)
+
+
+@pytest.mark.parametrize('workload', SMALL)
+def test_workload(place, workload):
+    options, recipients = SMALL[workload]
+    relays = [] if '--relays' in options else ['--relays', 'sluice']
+    report = bench(place.folder, workload, '--pairs', '1', *relays, *options)
+    assert report['title'] and report['description']
+    assert report['where']['workload'] == workload
+    assert {run['case'] for run in report['runs']} == set(recipients)
+    known = {figure['key'] for figure in report['figures']}
+    for run in report['runs']:
+        assert run['is_clean'] and run['pair'] == 1
+        assert sum(one['recipients'] for one in run['destinations']) == recipients[run['case']]
+        assert all(run['figures'][key] > 0 for key in known & set(run['figures']))
+        assert ('worker' in run.get('threads', ())) == (run['relay'] == 'sluice')
+        assert ('cpu_us' in run['figures']) == (run['relay'] == 'sluice')
+    assert [(row['case'], row['relay']) for row in report['summary']] == \
+        [(run['case'], run['relay']) for run in report['runs']]
+
+
+def test_every_workload_is_described_and_tried(place):
+    done = subprocess.run(['/usr/bin/python3', ROOT / 'bench/sluice-bench', 'list'], text=True,
+                          capture_output=True, check=True, timeout=60)
+    listed = {line for line in done.stdout.splitlines() if line and not line.startswith(' ')}
+    assert listed >= {*SMALL, 'rtt', 'connections'}
+
+
+def test_a_relay_of_somebody_else(place):
+    """It is told where the mail must go; its processes are not looked at."""
+    port = free_port('127.0.1.1')
+    daemon = place.sluice(routes={f'd{i}.test': ('smtp', f'[127.0.1.{i}]:{port}') for i in (1, 2)})
+    name = f'127.0.0.1:{daemon.port}'
+    report = bench(place.folder, 'fifty', '--relays', name, '--domains', '2', '--pairs', '1',
+                   '--messages-postfix', '100', '--sink-port', str(port))
+    [run] = report['runs']
+    assert run['relay'] == name and run['recipients'] == 100
+    assert 'cpu_us' not in run['figures'] and run['foreign'] is None
+
+
+def test_lost_mail_is_an_error(place):
+    """The relay here is a receiver: it takes everything and passes nothing on."""
+    receiver = place.receiver()
+    done = start(place.folder, 'single', '--relays', f'127.0.0.1:{receiver.port}', '--pairs', '1',
+                 '--messages-postfix', '10', '--sink-port', str(free_port('127.0.1.1')),
+                 '--timeout', '1')
+    assert done.returncode != 0 and '0 of 10 arrived' in done.stderr
+    assert not os.path.exists(os.path.join(place.folder, 'report.json'))
+
+
+@pytest.mark.parametrize('options, right', [
+    (['--relays', 'exim'], 'not one of sluice'), (['--relays', 'sluice@/nowhere'], 'build/release'),
+    (['--relays', '127.0.0.1:25'], '--sink-port'), (['--build', '/nowhere'], 'no build there')])
+def test_a_wrong_argument_says_what_is_right(place, options, right):
+    done = start(place.folder, 'single', *options)
+    assert done.returncode != 0 and right in done.stderr
+
+
+def ledgers(folder, received):
+    lines = [{'event': 'offered', 'id': 'a', 'recipients': ['1@d.test', '2@d.test']},
+             {'event': 'offered', 'id': 'b', 'recipients': ['3@d.test', '4@dead.test']},
+             {'event': 'acked', 'id': 'a'}, {'event': 'acked', 'id': 'b'}]
+    (folder / 'offered.jsonl').write_text('\n'.join(map(json.dumps, lines)))
+    (folder / 'received.jsonl').write_text('\n'.join(
+        json.dumps({'id': id, 'recipients': recipients}) for id, *recipients in received))
+    flow.check_ledgers(types.SimpleNamespace(folder=folder), {'d.test'})
+
+
+def test_ledgers_tell_what_numbers_cannot(tmp_path):
+    ledgers(tmp_path, [('a', '2@d.test'), ('a', '1@d.test'), ('b', '3@d.test')])
+    for wrong in ([('a', '1@d.test'), ('a', '2@d.test')],
+                  [('a', '1@d.test'), ('a', '1@d.test'), ('b', '3@d.test')]):
+        with pytest.raises(Failure):
+            ledgers(tmp_path, wrong)
+
+
+def test_ratios_are_of_neighbours(tmp_path):
+    """Medians of the undisturbed runs, and quotients within each round."""
+    runs = [{'case': '', 'relay': relay, 'pair': pair, 'is_clean': pair != 3,
+             'figures': {'rate': rate}}
+            for pair, rates in enumerate([(10, 1), (30, 2), (99, 99), (16, 4)], 1)
+            for relay, rate in zip(('sluice', 'postfix'), rates)]
+    mine, theirs = measure.summarise(runs, [measure.RATE])
+    assert (mine['relay'], mine['figures'], mine['pairs']) == ('sluice', {'rate': 16}, 3)
+    assert mine['ratios'] == {'postfix': {'rate': {'median': 10, 'least': 4, 'most': 15}}}
+    assert theirs['figures'] == {'rate': 2}
+
+
+def test_windows_fall_into_the_intervals_of_the_receiver():
+    windows = types.SimpleNamespace(samples=[(9.5, {'a': 1}), (10.1, {'a': 2}), (10.4, {'a': 3}),
+                                             (12.2, {'a': 4, 'b': 5}), (13.5, {'a': 6})])
+    assert Windows.along(windows, 'a', 10, 0.5, 6) == [3, None, None, None, 4, None]
+    assert Windows.along(windows, 'b', 10, 1, 3) == [None, None, 5]
 
 
 def test_round_trips_bound_the_rates(place):
