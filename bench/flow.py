@@ -15,7 +15,7 @@ import resource
 import time
 
 import systems
-from load import Silence, Sink, Source, busy_seconds, has_option
+from load import Sink, Source, busy_seconds, has_option
 from progress import Progress
 from relay import Failure, MemorySampler, stat_seconds, thread_seconds
 from windows import Windows
@@ -51,7 +51,8 @@ class Setting:
     postfix_messages: int = 100000    # in the memory of its queue manager
     postfix_recipients: int = 200000
     is_even: bool = True  # recipients go round the domains
-    # Further domains that only get mail: {of slow, refusing, silent: how many}
+    # Further domains that only get mail, and are not waited for but the slow ones:
+    # {of slow, refusing, silent: how many}
     beside: dict = dataclasses.field(default_factory=dict)
     slow_sink: tuple = ()
 
@@ -134,15 +135,17 @@ class Receivers:
         return ['--timeline', self.args.timeline] if is_wanted else []
 
     def open_besides(self):
-        slow = [(name, address) for name, address, kind in self.setting.besides() if kind == 'slow']
-        if slow:
-            self.slow = self.open(slow, self.setting.slow_sink)
+        kinds = {}
         for name, address, kind in self.setting.besides():
-            if kind == 'silent':
-                silence = self.stack.enter_context(Silence(address))
-                self.routes.append((name, f'[{address}]:{silence.port}'))
-            elif kind == 'refusing':  # nobody listens there
-                self.routes.append((name, f'[{address}]:{self.sink.port}'))
+            kinds.setdefault(kind, []).append((name, address))
+        if 'slow' in kinds:
+            self.slow = self.open(kinds['slow'], self.setting.slow_sink)
+        if 'silent' in kinds:
+            behaviour = self.args.folder / 'silent.conf'
+            behaviour.write_text('default { silent = yes }\n')
+            self.open(kinds['silent'], ['--behaviour', behaviour])
+        for name, address in kinds.get('refusing', ()):  # nobody listens there
+            self.routes.append((name, f'[{address}]:{self.sink.port}'))
 
     def __exit__(self, *_):
         self.stack.close()
@@ -358,14 +361,15 @@ def outcome(name, setting, figures, used, numbers, others, meter):
     figures.update({f'{key}_ms': latency[key] * 1000 for key in ('p50', 'p90', 'p99', 'max')
                     if key in latency})
     figures.update(used['figures'])
+    here = places(name, setting)
     run = {'relay': name, 'case': setting.case, 'figures': figures, 'foreign': used['foreign'],
            'recipients': numbers['recipients'], 'connections': numbers['connections'],
            'max_open': max(one['max_open'] for one in numbers['listeners']),
            'destinations': [row for one in (numbers, *others)
-                            for row in destination_rows(setting, one)]}
+                            for row in destination_rows(here, one)]}
     if 'threads' in used:
         run['threads'] = used['threads']
-    courses = [timeline(setting, one, meter.windows) for one in (numbers, *others)
+    courses = [timeline(here, one, meter.windows) for one in (numbers, *others)
                if 'timeline' in one]
     if courses:
         run['timeline'] = courses[0]
@@ -374,37 +378,40 @@ def outcome(name, setting, figures, used, numbers, others, meter):
     return run
 
 
-def places(setting):
+def places(name, setting):
     """{address: domains there}"""
     found = {}
-    for name, address, *_ in (*setting.destinations(), *setting.besides()):
-        found.setdefault(address, []).append(name)
+    if name == systems.RAW:
+        return {str(FIRST_ADDRESS): [one for one, _ in setting.destinations()]}
+    for domain, address, *_ in (*setting.destinations(), *setting.besides()):
+        found.setdefault(address, []).append(domain)
     return found
 
 
-def destination_rows(setting, numbers):
+def destination_rows(here, numbers):
     """The domains in the order of the setting; what is known of the address alone is that of every
     domain there."""
     listeners = {one['address'].rpartition(':')[0]: one for one in numbers['listeners']}
-    homes = {name: address for address, names in places(setting).items() for name in names}
+    homes = {name: address for address, names in here.items() for name in names}
     order = {name: i for i, name in enumerate(homes)}
-    return [{**{key: one[key] for key in ('messages', 'recipients', 'rate', 'latency', 'deferred',
+    return [{'name': one['domain'],
+             **{key: one[key] for key in ('messages', 'recipients', 'rate', 'latency', 'deferred',
                                           'rejected')},
-             'name': one['domain'],
              **{key: listeners.get(homes.get(one['domain']), {}).get(key)
                 for key in ('connections', 'max_open', 'refused')}}
             for one in sorted(numbers['domains'], key=lambda d: order.get(d['domain'], len(order)))]
 
 
-def timeline(setting, numbers, windows):
+def timeline(here, numbers, windows):
     """The sink's, by domain instead of by address, with the windows of sluice."""
-    course, here = numbers['timeline'], places(setting)
+    course = numbers['timeline']
     most = sorted(course['listeners'].items(), key=lambda item: -sum(item[1]['messages']))
     found = {}
     for address, series in most[:TIMELINES_MAX]:
         host, _, port = address.rpartition(':')
-        count = len(series['messages'])
-        found[', '.join(here.get(host, [address]))] = {
+        count, domains = len(series['messages']), here.get(host, [address])
+        name = ', '.join(domains) if len(domains) <= 3 else f'{domains[0]} to {domains[-1]}'
+        found[name] = {
             **{key: series[key] for key in SERIES},
             'window': windows.along(f'[{host}]:{port}', course['start'], course['interval'], count)
                       if windows is not None else [None] * count}

@@ -69,19 +69,19 @@ class Sink:
         begin = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGUSR1)
-        text = b''
+        lines = []
         for line in self.process.stderr:
-            if text or line.startswith(b'{'):
-                text += line
-                if line.endswith(b'}\n'):
-                    with contextlib.suppress(ValueError):
-                        self.read_seconds = time.monotonic() - begin
-                        return json.loads(text)
+            if lines or line.startswith(b'{'):
+                lines.append(line)
+                if line.endswith(b'}\n'):  # of the last one
+                    numbers = json.loads(b''.join(lines))
+                    self.read_seconds = time.monotonic() - begin
+                    return numbers
         return {}
 
     def pause(self):
         """Between two looks, which take time where there are many addresses."""
-        time.sleep(max(0.1, 20 * self.read_seconds))
+        time.sleep(min(5, max(0.1, 10 * self.read_seconds)))
 
     def wait(self, is_enough, seconds, what):
         """Until is_enough(numbers); returns them."""
@@ -111,27 +111,6 @@ class Sink:
 
     def __exit__(self, *_):
         self.close()
-
-
-class Silence:
-    """An address where a connection gets no answer: its queue in the kernel is full."""
-
-    def __init__(self, address):
-        self.listener = socket.create_server((address, free_port(address)), backlog=0)
-        self.port = self.listener.getsockname()[1]
-        self.fillers = []
-        for _ in range(4):  # more than the kernel takes for a backlog of 0
-            filler = socket.socket()
-            filler.setblocking(False)
-            filler.connect_ex((address, self.port))
-            self.fillers.append(filler)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for one in (*self.fillers, self.listener):
-            one.close()
 
 
 class Source:
