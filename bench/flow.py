@@ -106,7 +106,7 @@ class Receivers:
     def __init__(self, args, setting, *options):
         self.args, self.setting = args, setting
         self.options = [*setting.sink, *options]
-        self.stack = contextlib.ExitStack()
+        self.stack = contextlib.ExitStack()  # of what is open
         self.slow = None
         self.routes = []
 
@@ -156,7 +156,6 @@ class Meter:
 
     def __init__(self, subject, receivers):
         self.subject, self.receivers = subject, receivers
-        self.stack = contextlib.ExitStack()
         self.windows = self.memory = None
 
     def tools_seconds(self):
@@ -175,12 +174,14 @@ class Meter:
 
     def __enter__(self):
         subject = self.subject
-        if subject.account is not None:
-            self.memory = self.stack.enter_context(MemorySampler(subject.account))
-        if subject.pid is not None:
-            self.windows = self.stack.enter_context(Windows(
-                subject.command('queue', 'counts', '--json'), subject.pid))
-        self.before = self.look()
+        with contextlib.ExitStack() as stack:
+            if subject.account is not None:
+                self.memory = stack.enter_context(MemorySampler(subject.account))
+            if subject.pid is not None:
+                self.windows = stack.enter_context(Windows(
+                    subject.command('queue', 'counts', '--json'), subject.pid))
+            self.before = self.look()
+            self.stack = stack.pop_all()
         return self
 
     def used(self, count):
@@ -194,7 +195,7 @@ class Meter:
             self.memory.look()
             found['figures'] = {'cpu_us': cpu / count * 1e6,
                                 'memory_mb': self.memory.peak_bytes / 1e6}
-        if self.subject.account is not None or self.subject.options:
+        if self.subject.is_seen:
             found['foreign'] = (busy - cpu - tools) / elapsed / os.cpu_count()
         if self.subject.pid is not None:
             found['threads'] = {name: round(seconds - before['threads'].get(name, 0), 3)

@@ -1,6 +1,7 @@
 """Repeats, and what they come to. Systems take turns, and a ratio is that of two neighbouring runs;
 rounds that other work on the machine disturbed are made again, up to a point. Rates and CPU times
 move with the machine: the ratios within a round are what counts."""
+import argparse
 import os
 import statistics
 import subprocess
@@ -25,6 +26,16 @@ QUICK = {'pairs': 1, 'messages': 10000, 'messages_postfix': 1000}
 
 def names(text):
     return text.split(',')
+
+
+def choice(*known):
+    """The type of an argument: some of the known names, separated by commas."""
+    def read(text):
+        unknown = [name for name in names(text) if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not of {', '.join(known)}")
+        return names(text)
+    return read
 
 
 def numbers(text):

@@ -55,13 +55,14 @@ def check(args, names):
 
 
 class Subject:
-    """What is measured. to: "ADDR:PORT" where messages are offered; account: None where processes
-    cannot be seen; pid, command(...): of sluice, else None; recipients: of one message at most (raw
-    must divide as a relay would), 0: as many as there are"""
+    """What is measured. to: "ADDR:PORT" where messages are offered; account: None where there are no
+    processes or, with is_seen false, none that can be looked at; pid, command(...): of sluice;
+    options: of the source; recipients: of one message at most, as raw must divide like a relay"""
 
-    def __init__(self, to, account=None, pid=None, command=None, options=(), recipients=0):
+    def __init__(self, to, account=None, pid=None, command=None, options=(), recipients=None,
+                 is_seen=True):
         self.to, self.account, self.pid, self.command = to, account, pid, command
-        self.options, self.recipients = options, recipients
+        self.options, self.recipients, self.is_seen = options, recipients, is_seen
 
 
 def make_sluice(args, name, setting, routes, port):
@@ -92,10 +93,10 @@ def outside(name, setting, routes):
     except OSError as error:
         raise Failure(f'{name}: {error}') from error
     first, last = routes[0], routes[-1]
-    print(f'{name} must pass {first[0]} ... {last[0]} to {first[1]} ... {last[1]}, without MX, over '
-          f'at most {setting.window} connections to each', flush=True)
+    print(f'{name} must pass {first[0]} ... {last[0]} to {first[1]} ... {last[1]}, without MX, '
+          f'over at most {setting.window} connections to each', flush=True)
     wait_for_port(int(port), host=address, seconds=5)
-    return Subject(f'{address}:{port}')
+    return Subject(f'{address}:{port}', is_seen=False)
 
 
 @contextlib.contextmanager

@@ -23,10 +23,10 @@ LIMITS = {'plain': 4096, 'tls': 24576}  # bytes of an idle connection: the desig
 
 
 def add_arguments(parser):
-    parser.add_argument('--counts', type=lambda text: [int(t) for t in text.split(',')],
+    parser.add_argument('--counts', type=repeats.numbers,
                         default=[10, 100, 1000, 10000], metavar='N,...')
-    parser.add_argument('--transports', type=lambda text: text.split(','),
-                        default=['plain', 'tls'], metavar='KIND,...', help='of plain, tls')
+    parser.add_argument('--transports', type=repeats.choice(*LIMITS), default=list(LIMITS),
+                        metavar='KIND,...', help='of plain, tls')
     parser.add_argument('--hosts', type=int, default=100, metavar='N',
                         help=f'at most {HOSTS_MAX}; the connections are shared out among them')
     parser.add_argument('--messages', type=int, default=40000, help='of the busy phase')
@@ -123,8 +123,9 @@ def summarise(cells):
 
 
 def targets(rows):
-    return [repeats.target(f"{row['kind']}: bytes of an idle connection", f"<= {row['limit_bytes']:,}",
-                           row['idle_bytes'], row['idle_bytes'] <= row['limit_bytes'], digits=0)
+    return [repeats.target(f"{row['kind']}: bytes of an idle connection",
+                           f"<= {row['limit_bytes']:,}", row['idle_bytes'],
+                           row['idle_bytes'] <= row['limit_bytes'], digits=0)
             for row in rows]
 
 

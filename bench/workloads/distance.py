@@ -22,8 +22,8 @@ def add_arguments(parser):
     parser.add_argument('--domains', type=measure.numbers, default=[1, 5, 20], metavar='N,...',
                         help='destinations')
     parser.add_argument('--round-trip', type=int, default=100, metavar='MS')
-    parser.add_argument('--modes', type=measure.names, default=list(MODES), metavar='MODE,...',
-                        help=f'of {", ".join(MODES)}')
+    parser.add_argument('--modes', type=measure.choice(*MODES), default=list(MODES),
+                        metavar='MODE,...', help=f'of {", ".join(MODES)}')
 
 
 def setting(args, mode, count):

@@ -13,7 +13,7 @@ from raw_client import MODES, RawClient
 from relay import Failure, Postfix, Sluice, running
 
 TITLE = 'One connection over a distance'
-QUICK = {'round_trips': [0, 100], 'seconds': 2, 'relays': ['raw', 'sluice']}
+QUICK = {'round_trips': [0, 100], 'seconds': 2, 'backlog': 10000, 'relays': ['raw', 'sluice']}
 FIGURES = [repeats.RATE,
            {'key': 'max_in_flight', 'title': 'in flight', 'better': None, 'digits': 0}]
 USUAL = '8bitmime,smtputf8,enhancedstatuscodes,size'
@@ -30,16 +30,16 @@ TARGETS = {('chunking', 100): {'ratio': 50}, ('pipelining', 100): {'rate': 9, 'r
 
 
 def add_arguments(parser):
-    parser.add_argument('--round-trips', type=lambda text: [int(t) for t in text.split(',')],
+    parser.add_argument('--round-trips', type=repeats.numbers,
                         default=[0, 30, 100, 300], metavar='MS,...')
-    parser.add_argument('--modes', type=lambda text: text.split(','), default=list(MODES),
+    parser.add_argument('--modes', type=repeats.choice(*MODES), default=list(MODES),
                         metavar='MODE,...', help=f'of {", ".join(MODES)}')
     parser.add_argument('--seconds', type=float, default=5,
                         help='of a cell; at least 40 round trips')
     parser.add_argument('--pipeline-depth', type=int, default=1000, help='of sluice')
     parser.add_argument('--backlog', type=int, default=60000,
                         help='messages at most; a cell ends when they are delivered')
-    parser.add_argument('--relays', type=lambda text: text.split(','),
+    parser.add_argument('--relays', type=repeats.choice('raw', 'sluice', 'postfix'),
                         default=['raw', 'sluice', 'postfix'], metavar='RELAY,...')
     parser.add_argument('--postfix-setting', action='append', default=[], metavar='NAME=VALUE',
                         help='instead of the ones used, or beside them')

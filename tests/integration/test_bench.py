@@ -1,4 +1,5 @@
-"""The workloads of sluice-bench: what they report must be possible. No figure of speed is judged."""
+"""The workloads of sluice-bench: what they report must be possible. No figure of speed is
+judged."""
 import json
 import os
 import pathlib
