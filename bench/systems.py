@@ -55,9 +55,10 @@ def check(args, names):
 
 
 class Subject:
-    """What is measured. to: "ADDR:PORT" where messages are offered; account: None where there are no
-    processes or, with is_seen false, none that can be looked at; pid, command(...): of sluice;
-    options: of the source; recipients: of one message at most, as raw must divide like a relay"""
+    """What is measured. to: "ADDR:PORT" where messages are offered; account: of its processes, None
+    where there are none or, with is_seen false, none that can be looked at; pid, command(...): of
+    sluice; options: of the source; recipients: of one message at most, as raw must divide like a
+    relay"""
 
     def __init__(self, to, account=None, pid=None, command=None, options=(), recipients=None,
                  is_seen=True):
