@@ -82,7 +82,9 @@ class Setting:
         return ','.join(self.names) or f'd%d.test:{self.domains + sum(self.beside.values())}'
 
     def load_of(self, name):
-        """(messages, recipients of each) for a system."""
+        """(messages, recipients of each) for a system; raw must divide them as a relay would."""
+        if name == systems.RAW and self.recipients > self.batch:
+            return -(-self.messages * self.recipients // self.batch), self.batch
         if systems.is_sluice(name) or name == systems.RAW:
             return self.messages, self.recipients
         return self.messages_postfix or self.messages, self.recipients_postfix or self.recipients
@@ -208,9 +210,6 @@ class Meter:
 
 def start_source(args, name, setting, subject):
     messages, recipients = setting.load_of(name)
-    if subject.recipients and recipients > subject.recipients:
-        messages = -(-messages * recipients // subject.recipients)
-        recipients = subject.recipients
     counts = args.folder / 'source.json'
     counts.unlink(missing_ok=True)
     return Source(args.build, subject.to, '--messages', messages, '--recipients', recipients,
@@ -253,7 +252,10 @@ def wait_for_all(args, sink, source, wanted, total, title):
             got, changed = numbers['recipients'], time.monotonic()
         elif time.monotonic() - changed > args.timeout:
             raise Failure(f'{got:,} of {total:,} arrived, then none for {args.timeout} s')
-        sink.pause()
+        if is_over:
+            sink.pause()
+        else:
+            source.wait(0.5)
 
 
 def wait_for_source(source, args, title, messages):
@@ -290,6 +292,9 @@ def flow(args, name, setting):
         numbers = ends.sink.end()
         others = [ends.slow.end()] if ends.slow else []
     check(args, setting, wanted, measured, numbers)
+    if others and others[0]['recipients'] != slow_count(setting, total):
+        raise Failure(f"slow: {others[0]['recipients']:,} recipients arrived of "
+                      f'{slow_count(setting, total):,}')
     figures = {'rate': measured / (numbers['last'] - offered['first_offer']),
                'in_rate': total / max(offered['last_ack'] - offered['first_offer'], 1e-6)}
     return outcome(name, setting, figures, used, numbers, others, meter)

@@ -125,6 +125,11 @@ class Source:
     def is_running(self):
         return self.process.poll() is None
 
+    def wait(self, seconds):
+        """Until it has ended, so long at most."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
     def finish(self, what='the source'):
         """Until all is accepted; returns its numbers."""
         _, said = self.process.communicate()

@@ -57,13 +57,11 @@ def check(args, names):
 class Subject:
     """What is measured. to: "ADDR:PORT" where messages are offered; account: of its processes, None
     where there are none or, with is_seen false, none that can be looked at; pid, command(...): of
-    sluice; options: of the source; recipients: of one message at most, as raw must divide like a
-    relay"""
+    sluice; options: of the source"""
 
-    def __init__(self, to, account=None, pid=None, command=None, options=(), recipients=None,
-                 is_seen=True):
+    def __init__(self, to, account=None, pid=None, command=None, options=(), is_seen=True):
         self.to, self.account, self.pid, self.command = to, account, pid, command
-        self.options, self.recipients, self.is_seen = options, recipients, is_seen
+        self.options, self.is_seen = options, is_seen
 
 
 def make_sluice(args, name, setting, routes, port):
@@ -104,8 +102,7 @@ def outside(name, setting, routes):
 def started(args, name, setting, routes, sink):
     """routes: (domain, nexthop) pairs. Yields a Subject that runs."""
     if name == RAW:
-        yield Subject(f'{sink.address}:{sink.port}', options=['--pipelining'],
-                      recipients=setting.batch)
+        yield Subject(f'{sink.address}:{sink.port}', options=['--pipelining'])
     elif is_outside(name):
         yield outside(name, setting, routes)
     else:
