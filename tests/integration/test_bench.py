@@ -15,10 +15,10 @@ from support.daemon import BUILD
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'bench'))
 
-import flow
-import measure
-from relay import Failure
-from windows import Windows
+import flow  # noqa: E402
+import measure  # noqa: E402
+from relay import Failure  # noqa: E402
+from windows import Windows  # noqa: E402
 
 # workload: (options, {case: recipients that must arrive at the destinations of a run})
 SMALL = {
