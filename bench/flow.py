@@ -15,7 +15,7 @@ import resource
 import time
 
 import systems
-from load import Sink, Source, busy_seconds, has_option
+from load import Sink, Source, busy_seconds
 from progress import Progress
 from relay import Failure, MemorySampler, stat_seconds, thread_seconds
 from windows import Windows
@@ -132,8 +132,7 @@ class Receivers:
 
     def timeline(self):
         """Not of so many addresses that it would be a burden."""
-        is_wanted = self.args.timeline and self.setting.domains <= 1000 and \
-            has_option(self.args.build / 'bench/sluice-sink', '--timeline')
+        is_wanted = self.args.timeline and self.setting.domains <= 1000
         return ['--timeline', self.args.timeline] if is_wanted else []
 
     def open_besides(self):

@@ -21,13 +21,6 @@ def free_port(address='127.0.0.1'):
     raise Failure(f'no free port at {address}')
 
 
-def has_option(program, option):
-    """Programs of an older build know fewer of them."""
-    done = subprocess.run([program, '--help'], capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL)
-    return f'{option} ' in done.stdout + done.stderr
-
-
 def make_certificate(folder):
     """Options of a sink that speaks TLS."""
     subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',

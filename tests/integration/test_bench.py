@@ -23,7 +23,7 @@ from windows import Windows  # noqa: E402
 # workload: (options, {case: recipients that must arrive at the destinations of a run})
 SMALL = {
     'single': (['--relays', 'raw,sluice', '--messages', '300', '--exact'], {'': 300}),
-    'fifty': (['--messages', '301'], {'': 301}),
+    'fifty': (['--messages', '301', '--timeline', '100'], {'': 301}),
     'zipf': (['--domains', '300', '--messages', '300'], {'': 300}),
     'million': (['--relays', 'raw,sluice', '--recipients', '2000', '--batch', '40', '--domains', '3'],
                 {'': 2000}),
@@ -68,8 +68,10 @@ def test_workload(place, workload):
     known = {figure['key'] for figure in report['figures']}
     for run in report['runs']:
         assert run['is_clean'] and run['pair'] == 1
-        arrived = sum(one['recipients'] for one in run['destinations'])
-        assert arrived == recipients[run['case']]
+        assert sum(one['recipients'] for one in run['destinations']) == recipients[run['case']]
+        courses = run['timeline']['destinations'].values()
+        assert 0 < sum(sum(one['messages']) for one in courses) <= recipients[run['case']]
+        assert len({len(one[key]) for one in courses for key in (*flow.SERIES, 'window')}) == 1
         assert all(run['figures'][key] > 0 for key in known & set(run['figures']))
         assert ('worker' in run.get('threads', ())) == (run['relay'] == 'sluice')
         assert ('cpu_us' in run['figures']) == (run['relay'] == 'sluice')
