@@ -124,16 +124,12 @@ class Receivers:
 
     def open(self, destinations, options, port=None):
         hosts = f'{destinations[0][1]}-{destinations[-1][1]}'
+        course = ['--timeline', self.args.timeline] if self.args.timeline else []
         sink = self.stack.enter_context(
-            Sink(self.args.build, self.args.folder, *options, *self.timeline(), hosts=hosts,
-                 port=port, environment=self.setting.sink_environment))
+            Sink(self.args.build, self.args.folder, *options, *course, hosts=hosts, port=port,
+                 environment=self.setting.sink_environment))
         self.routes += [(name, sink.nexthop(address)) for name, address in destinations]
         return sink
-
-    def timeline(self):
-        """Not of so many addresses that it would be a burden."""
-        is_wanted = self.args.timeline and self.setting.domains <= 1000
-        return ['--timeline', self.args.timeline] if is_wanted else []
 
     def open_besides(self):
         kinds = {}
