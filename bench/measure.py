@@ -224,7 +224,8 @@ def print_threads(runs):
                     for thread in dict.fromkeys(t for r in mine for t in r['threads'])}
             busy = ', '.join(f'{thread} {us:.1f}' for thread, us in
                              sorted(each.items(), key=lambda item: -item[1]) if us >= 0.05)
-            print(f'{case}{" " if case else ""}{name}, CPU us each by thread: {busy}')
+            if busy:
+                print(f'{case}{" " if case else ""}{name}, CPU us each by thread: {busy}')
 
 
 def print_destinations(runs):
