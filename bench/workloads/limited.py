@@ -95,7 +95,7 @@ def interval(text):
 
 def add_arguments(parser):
     parser.add_argument('--tables', type=choice('1', '3'), default=['3'], metavar='N,...',
-                        help='1 and 3 (the second needs a kernel of 2007)')
+                        help='1 and 3')
     parser.add_argument('--receivers', type=choice(*RECEIVERS), default=list(RECEIVERS),
                         metavar='RECEIVER,...', help=f'of {", ".join(RECEIVERS)}')
     parser.add_argument('--feedbacks', type=choice(*FEEDBACKS), default=list(FEEDBACKS),
