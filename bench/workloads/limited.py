@@ -69,7 +69,7 @@ discard unix - - n - - discard
 # The lines of the relay's log that count.
 SLUICE_FEEDBACK = re.compile(r'feedback \S+ (?:positive|negative): limit \d+ window (\d+) ')
 POSTFIX_FEEDBACK = re.compile(r'qmgr_queue_(?:un)?throttle: queue \S+ limit \d+ window (\d+) ')
-POSTFIX_STATUS = re.compile(r' status=(\w+) ')
+POSTFIX_STATUS = re.compile(r' status=(\w+) (.*)')
 
 Case = collections.namedtuple('Case', 'relay receiver table rule feedback caching scale')
 
@@ -232,8 +232,13 @@ def sluice_fates(folder):
 
 
 def postfix_fates(folder):
-    fates = collections.Counter(POSTFIX_STATUS.findall((folder / 'mail.log').read_text()))
-    return fates['sent'], collections.Counter({421: fates['deferred']} if fates['deferred'] else {})
+    delivered, codes = 0, collections.Counter()
+    for status, why in POSTFIX_STATUS.findall((folder / 'mail.log').read_text()):
+        if status == 'sent':
+            delivered += 1
+        elif status == 'deferred':
+            codes[421 if ': 421 ' in why else 0] += 1
+    return delivered, codes
 
 
 def windows(relay, folder):
