@@ -1,5 +1,6 @@
 /* What results do to a message, on a real spool: commits that fail, expiry, results that were never
  * made. */
+#include "base/rcu.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/intake.h"
@@ -45,6 +46,7 @@ static int set_up(void **state)
                              .bounce_queue_lifetime = 500 * USEC_PER_SEC,
                              .bounce_size_limit = 1000};
     buf_init(&lines, 0);
+    rcu_join(); /* as the spool writer is */
     settle_init(&settle, engine, &config, reader, &lines);
     settled = NULL;
     return 0;
@@ -54,6 +56,7 @@ static int tear_down(void **state)
 {
     char command[160];
     settle_fini(&settle);
+    rcu_leave();
     buf_fini(&lines);
     spool_reader_free(reader);
     spool_store_close(store);
