@@ -90,6 +90,10 @@ static void check_limits(struct config_loader *l, struct config *c)
                     "it is longer than maximal_backoff_time; every delay will be "
                     "minimal_backoff_time");
     }
+    if (c->spool.journal > 0 && c->spool.journal < 1 << 20) {
+        config_complain(l, global_place(l, "spool_journal"), "spool_journal",
+                        "it is too small to be of use; write 0 for none, or 1M to 256M");
+    }
     if (c->spool.reserve >= c->spool.map_size) {
         config_complain(l, global_place(l, "spool_reserve"), "spool_reserve",
                         "it leaves nothing of map_size; write less than %llu",

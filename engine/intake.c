@@ -77,7 +77,8 @@ int intake_put(struct intake *in, struct spool_txn *txn)
 bool intake_fits_journal(const struct intake *in)
 {
     return in->is_last && in->chunk == 0 && in->message != NULL &&
-           in->body.len <= SPOOL_INLINE_BODY_BYTES;
+           in->body.len <= SPOOL_INLINE_BODY_BYTES &&
+           in->packed.len <= SPOOL_INLINE_RECIPIENT_BYTES;
 }
 
 int intake_put_journal(struct intake *in, struct spool_store *store)

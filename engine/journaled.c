@@ -37,29 +37,29 @@ void journaled_fini(struct journaled *j)
     }
 }
 
+void journaled_untell(struct journaled *j, struct message *m, usec_t now)
+{
+    assert(list_is_linked(&m->journaled) && !m->is_untold);
+    m->is_untold = true;
+    if (j->untold++ == 0) {
+        j->untold_since = now;
+    }
+}
+
 void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t now)
 {
     struct message *m = in->message;
     in->message = NULL;
     m->position = in->position;
-    m->is_untold = !is_told;
     message_keep_body(m, &in->body);
-    if (list_is_empty(&j->messages)) {
-        j->since = now;
-    }
+    m->journaled_at = now;
     list_push_back(&j->messages, &m->journaled);
     j->bytes += m->body_bytes;
-    j->untold += m->is_untold;
     if (is_told) {
         message_get(m);
+    } else {
+        journaled_untell(j, m, now);
     }
-}
-
-void journaled_untell(struct journaled *j, struct message *m)
-{
-    assert(list_is_linked(&m->journaled) && !m->is_untold);
-    m->is_untold = true;
-    j->untold++;
 }
 
 void journaled_drop(struct journaled *j, struct message *m)
@@ -78,7 +78,9 @@ usec_t journaled_due(const struct journaled *j)
     if (j->bytes >= BYTES_MAX) {
         return 0;
     }
-    return j->since + (j->untold > 0 ? patience_untold : patience);
+    usec_t oldest = list_first(&j->messages, struct message, journaled)->journaled_at + patience;
+    usec_t untold = j->untold > 0 ? j->untold_since + patience_untold : USEC_NEVER;
+    return oldest < untold ? oldest : untold;
 }
 
 /* Its content is still in memory: that goes after a transaction has taken it over. */

@@ -21,8 +21,8 @@ struct spool_txn;
 struct journaled {
     struct list messages; /* in the order of their places in the queue */
     size_t bytes;         /* of their contents */
-    usec_t since;         /* monotonic: when the list ceased to be empty */
     uint32_t untold;      /* of them, those that the activator does not have */
+    usec_t untold_since;  /* monotonic: when there ceased to be none */
 };
 
 void journaled_init(struct journaled *j);
@@ -34,7 +34,7 @@ void journaled_fini(struct journaled *j);
  * is_told  the activator gets the message as well (with a reference of its own) */
 void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t now);
 /* The activator gave it back: it must be told again once the tables have it. */
-void journaled_untell(struct journaled *j, struct message *m);
+void journaled_untell(struct journaled *j, struct message *m, usec_t now);
 /* The message's removal is durable. Nothing happens to one that is not among them. */
 void journaled_drop(struct journaled *j, struct message *m);
 

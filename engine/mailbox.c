@@ -101,7 +101,7 @@ bool outbox_flush(struct outbox *o)
     if (o->count == 0) {
         o->first = 0;
     }
-    if (o->is_urgent) {
+    if (o->is_urgent || o->count > 0) { /* a full ring is urgent */
         waker_kick(&o->to->waker);
     } else if (o->has_patient) {
         waker_nudge(&o->to->waker);

@@ -61,6 +61,7 @@ struct message {
     bool is_expiry_logged;
     bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
     struct list journaled; /* linked while the journal has it and the tables do not */
+    usec_t journaled_at;   /* monotonic */
     bool is_untold;        /* journaled: the activator does not have it */
     bool is_plain;         /* journaled, and its removal is all that its results come to */
 

@@ -288,12 +288,19 @@ static bool is_of_one_message(int err)
     return err == ERR_CORRUPT || err == ERR_MISSING || err == ERR_LIMIT || err == -EEXIST;
 }
 
+void settle_log_plain(struct settle *s)
+{
+    list_foreach(m, &s->plain, struct message, touched)
+    {
+        log_results(s, m);
+    }
+}
+
 int settle_write_journal(struct settle *s, struct spool_store *store)
 {
     s->is_light = true;
     list_foreach(m, &s->plain, struct message, touched)
     {
-        log_results(s, m);
         m->is_settled = true;
         int err = spool_journal_removal(store, &m->position);
         if (err != 0) {
@@ -306,10 +313,10 @@ int settle_write_journal(struct settle *s, struct spool_store *store)
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
 {
     s->is_light = false;
+    settle_log_plain(s);
     list_foreach(m, &s->plain, struct message, touched)
     {
-        log_results(s, m); /* the transaction absorbs the journal, and leaves these out */
-        m->is_settled = true;
+        m->is_settled = true; /* the transaction absorbs the journal, and leaves these out */
     }
     list_foreach(m, &s->touched, struct message, touched)
     {

@@ -48,7 +48,9 @@ void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned 
  * errors   of the store: the transaction must be aborted; call again with the next one */
 MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
 
-/* The same for the plain ones alone, as removals in the journal's batch.
+/* Append the event lines of the plain ones to the log; before settle_write_journal. */
+void settle_log_plain(struct settle *s);
+/* Put the plain ones alone, as removals, into the journal's batch.
  *
  * errors  ERR_LIMIT when they do not fit: the batch must be aborted */
 MUST_USE int settle_write_journal(struct settle *s, struct spool_store *store);

@@ -148,10 +148,15 @@ bool spool_journal_is_open(const struct spool_store *s)
     return s->journal.fd >= 0;
 }
 
+bool spool_journal_is_empty(const struct spool_store *s)
+{
+    return s->journal.at == 0 && !s->journal.is_spoiled;
+}
+
 int spool_absorb_journal(struct spool_txn *t)
 {
     struct spool_journal *j = &t->store->journal;
-    if (j->at == 0 && !j->is_spoiled) {
+    if (spool_journal_is_empty(t->store)) {
         return 0;
     }
     t->generation = j->generation + 1;
@@ -342,6 +347,11 @@ int spool_journal_open(struct spool_store *s)
     }
     if (err == 0) {
         err = replay(s, &contents);
+    }
+    if (err == -ENOSPC || err == -EDQUOT) { /* what the ballast is for */
+        spool_store_drop_ballast(s);
+        err = spool_store_must_reopen(s) ? spool_store_reopen(s, NULL, NULL) : 0;
+        err = err == 0 ? replay(s, &contents) : err;
     }
     buf_fini(&contents);
     if (err == 0 && j->fd >= 0) {

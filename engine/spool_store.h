@@ -11,7 +11,8 @@
  *   deferred    due time, id -> nothing; messages that wait for a retry
  *   staging     id -> nothing; receptions that are not committed; the only table cleared at start
  *   quarantine  id, table, number -> bytes of a damaged message's records, as found
- *   meta        version, id reservation, the duplicate bound in force, messages in quarantine
+ *   meta        version, id reservation, the duplicate bound in force, messages in quarantine, the
+ *               generation of the journal
  * Every record starts with a version byte and ends with a checksum over itself and its key; one
  * that fails is reported, its message is moved to quarantine, the rest goes on. A message without a
  * queue entry (its entry was damaged) is queued again at the next start.
@@ -213,6 +214,8 @@ MUST_USE int spool_quarantine(struct spool_txn *, const struct spool_position *)
  * transaction takes it over; after a crash the next open does that. Thread: writer. */
 
 bool spool_journal_is_open(const struct spool_store *);
+/* Nothing was written since the tables took over what it held. */
+bool spool_journal_is_empty(const struct spool_store *);
 /* A new message, whole, with inline body and recipients; its place in the queue is set.
  * errors: ERR_LIMIT when it is too large or the journal has no room left: use a transaction */
 MUST_USE int spool_journal_message(struct spool_store *, const struct spool_envelope *,

@@ -146,7 +146,7 @@ void spool_writer_free(struct spool_writer *w)
 static void take_back(struct spool_writer *w, struct message *m)
 {
     if (list_is_linked(&m->journaled)) {
-        journaled_untell(&w->journaled, m);
+        journaled_untell(&w->journaled, m, clock_mono());
     } else {
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
     }
@@ -258,16 +258,14 @@ static int write_batch(struct spool_writer *w)
     return spool_commit(txn);
 }
 
-/* One batch of the journal with the receptions and the plain results that wait. */
+/* One batch of the journal with the receptions and the plain results that wait, whose event lines
+ * are written. */
 static int write_journal(struct spool_writer *w)
 {
     struct spool_store *store = w->engine->store;
     int err = settle_write_journal(&w->settle, store);
     for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
         err = intake_put_journal(w->parts[i], store);
-    }
-    if (err == 0) {
-        err = write_log(w);
     }
     if (err != 0) {
         spool_journal_abort(store);
@@ -340,6 +338,8 @@ static void batch_committed(struct spool_writer *w, bool is_journal)
 {
     usec_t now = clock_wall();
     uint64_t durable = settle_committed(&w->settle, message_done, w);
+    w->plain_due = 0; /* what comes now waits anew */
+    w->touched_due = is_journal ? w->touched_due : 0;
     if (!is_journal) {
         journaled_absorbed(&w->journaled, announce_absorbed, w);
     }
@@ -513,8 +513,8 @@ static enum commit next_commit(struct spool_writer *w)
     bool has_parts = w->part_count > 0 || upkeep_is_due(&w->upkeep);
     bool has_plain = w->plain_due != 0 && (is_urgent || now >= w->plain_due);
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
-    usec_t absorb = journaled_due(&w->journaled);
-    if (has_touched || (absorb != USEC_NEVER && (is_stopping || now >= absorb))) {
+    bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
+    if (has_touched || is_last || now >= journaled_due(&w->journaled)) {
         return COMMIT_TABLES;
     }
     if (!has_parts && !has_plain) {
@@ -527,7 +527,12 @@ static enum commit next_commit(struct spool_writer *w)
 static int commit(struct spool_writer *w, enum commit *kind)
 {
     if (*kind == COMMIT_JOURNAL) {
-        int err = write_journal(w);
+        settle_log_plain(&w->settle);
+        int err = write_log(w);
+        if (err != 0) {
+            return err;
+        }
+        err = write_journal(w);
         if (err == 0) {
             return 0;
         }
@@ -630,8 +635,8 @@ static void run(void *arg)
         if (took || w->has_more) {
             continue;
         }
-        if (is_stopping && settle_is_idle(&w->settle) && list_is_empty(&w->journaled.messages)) {
-            return;
+        if (is_stopping && settle_is_idle(&w->settle) && spool_journal_is_empty(w->engine->store)) {
+            return; /* an orderly stop leaves nothing to take over */
         }
         if (is_stopping && w->is_broken) {
             /* A broken spool keeps its results in memory; what they say is then repeated. The next

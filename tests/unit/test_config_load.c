@@ -107,6 +107,7 @@ static const struct mistake mistakes[] = {
      "f:2: servers: \"ns.example.com\" is not a numeric"},
     {"hostname = \"a b\"", "f:1: hostname: \"a b\" is not a host name; write"},
     {"transport \"a b\" {}", "f:1: transport: \"a b\" is not a usable name; write"},
+    {"spool_journal = 4000", "f:1: spool_journal: it is too small to be of use; write 0 for none"},
     {"map_size = 16M", "f: spool_reserve: it leaves nothing of map_size; write less"},
     /* sources and pools */
     {"source \"a b\" {}", "f:1: source: \"a b\" is not a usable name; write"},

@@ -121,6 +121,7 @@ static void tell(void *ctx, uint64_t position)
 
 static void commit_journal(void)
 {
+    settle_log_plain(&settle);
     assert_int_equal(settle_write_journal(&settle, store), 0);
     assert_int_equal(spool_journal_commit(store), 0);
     (void)settle_committed(&settle, done, NULL);
@@ -244,7 +245,7 @@ static void one_that_was_given_back_is_told_again(void **state)
     struct message *m = receive(1, true);
     uint64_t position = m->position.time;
     assert_true(journaled_due(&journaled) > 1000 + 50 * USEC_PER_MSEC);
-    journaled_untell(&journaled, m);
+    journaled_untell(&journaled, m, 1000);
     message_put(m);
     assert_true(journaled_due(&journaled) < 1000 + 50 * USEC_PER_MSEC);
     commit_tables(true);
