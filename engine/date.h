@@ -16,8 +16,8 @@ struct date {
 
 /* wall: usec since the epoch; before it counts as 0. */
 void date_split(usec_t wall, struct date *ret);
-/* Write `value` with `count` digits, leading zeros included, at `at`. Here, so that a constant count
- * is unrolled. */
+/* Write `value` with `count` digits, leading zeros included, at `at`. Here, so that a constant
+ * count is unrolled. */
 static inline void date_digits(char *at, unsigned value, int count)
 {
     while (count-- > 0) {
