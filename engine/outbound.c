@@ -400,8 +400,8 @@ static bool take_event(struct outbound *c, const struct smtp_client_event *e)
         ready_for_mail(c);
         return true;
     case SMTP_CLIENT_WANT_BODY:
-        body_stream_begin(&c->flow.body,
-                          request_of(c, e->transaction, true)->delivery->message, e->is_chunk);
+        body_stream_begin(&c->flow.body, request_of(c, e->transaction, true)->delivery->message,
+                          e->is_chunk);
         return true;
     case SMTP_CLIENT_STOP_BODY:
         body_stream_drop(&c->flow.body);
