@@ -20,6 +20,11 @@
  *               short        write half of it, report that (other classes: as error)
  *               kill-before  SIGKILL to the process instead of the call
  *               kill-after   do it, then SIGKILL
+ *               cut-before   the power fails instead of the call: of what was not synced some is
+ *                            lost (power_cut.h), then SIGKILL
+ *               cut-during   do it, but nothing is synced by it, then as cut-before
+ *               cut-after    do it, then as cut-before
+ * FAULT_SEED    of what a power cut loses; default 1
  * FAULT_ERRNO   EIO (default) ENOSPC EDQUOT EROFS EMFILE or a number
  * FAULT_SWITCH  path of a file; calls are counted and fail only while it exists
  * FAULT_REPORT  path of a file; at a normal exit the number of counted calls is written to it
@@ -27,6 +32,8 @@
  *               a disk cache that lies, to check that power-cut tests notice. Independent of the
  *               rest. */
 #undef _FILE_OFFSET_BITS
+#include "tests/fault/power_cut.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,10 +59,13 @@ enum action {
     ACTION_LATE_FIRST,
     ACTION_SHORT,
     ACTION_KILL_BEFORE,
-    ACTION_KILL_AFTER
+    ACTION_KILL_AFTER,
+    ACTION_CUT_BEFORE,
+    ACTION_CUT_DURING,
+    ACTION_CUT_AFTER
 };
 /* What the caller of decide() does. */
-enum verdict { DO_IT, FAIL, DO_AND_FAIL, DO_HALF, DO_AND_DIE };
+enum verdict { DO_IT, FAIL, DO_AND_FAIL, DO_HALF, DO_AND_DIE, DO_AND_CUT, DO_UNSYNCED_AND_CUT };
 
 static struct {
     bool is_ready;
@@ -66,9 +76,11 @@ static struct {
     enum action action;
     int error;
     bool lies;
+    bool cuts; /* changes are remembered */
     const char *switch_path, *report_path;
 } conf;
 static atomic_ulong counted;
+static _Thread_local bool is_locked; /* this call's change is to be remembered */
 
 static int parse_errno(const char *text)
 {
@@ -92,7 +104,10 @@ static enum action parse_action(const char *text)
                                         [ACTION_LATE_FIRST] = "late-first",
                                         [ACTION_SHORT] = "short",
                                         [ACTION_KILL_BEFORE] = "kill-before",
-                                        [ACTION_KILL_AFTER] = "kill-after"};
+                                        [ACTION_KILL_AFTER] = "kill-after",
+                                        [ACTION_CUT_BEFORE] = "cut-before",
+                                        [ACTION_CUT_DURING] = "cut-during",
+                                        [ACTION_CUT_AFTER] = "cut-after"};
     for (size_t i = 0; text != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(text, names[i]) == 0) {
             return (enum action)i;
@@ -125,6 +140,8 @@ __attribute__((constructor)) static void start(void)
     if (folder != NULL && strlen(folder) < sizeof(conf.folder)) {
         conf.folder_len = (size_t)snprintf(conf.folder, sizeof(conf.folder), "%s", folder);
         conf.is_ready = conf.folder_len > 0;
+        conf.cuts = conf.is_ready && conf.action >= ACTION_CUT_BEFORE;
+        power_cut_start(conf.folder, parse_number(getenv("FAULT_SEED"), 1));
     }
 }
 
@@ -213,6 +230,12 @@ static enum verdict decide(enum call_class class)
         return FAIL;
     case ACTION_KILL_AFTER:
         return DO_AND_DIE;
+    case ACTION_CUT_BEFORE:
+        power_cut_now();
+    case ACTION_CUT_DURING:
+        return DO_UNSYNCED_AND_CUT;
+    case ACTION_CUT_AFTER:
+        return DO_AND_CUT;
     case ACTION_LATE:
         return DO_AND_FAIL;
     case ACTION_LATE_FIRST:
@@ -225,14 +248,24 @@ static enum verdict decide(enum call_class class)
     }
 }
 
+/* Until settle() nobody else changes anything. */
+static enum verdict decide_alone(enum call_class class)
+{
+    if (conf.cuts) {
+        power_cut_lock();
+        is_locked = true;
+    }
+    return decide(class);
+}
+
 static enum verdict decide_fd(enum call_class class, int fd)
 {
-    return conf.is_ready && fd_is_inside(fd) ? decide(class) : DO_IT;
+    return conf.is_ready && fd_is_inside(fd) ? decide_alone(class) : DO_IT;
 }
 
 static enum verdict decide_name(enum call_class class, int folder_fd, const char *path)
 {
-    return conf.is_ready && name_is_inside(folder_fd, path) ? decide(class) : DO_IT;
+    return conf.is_ready && name_is_inside(folder_fd, path) ? decide_alone(class) : DO_IT;
 }
 
 /* The end of a call that was made (or, for FAIL, not made). */
@@ -241,11 +274,43 @@ static long settle(enum verdict verdict, long result)
     if (verdict == DO_AND_DIE) {
         die();
     }
+    if (verdict == DO_AND_CUT || verdict == DO_UNSYNCED_AND_CUT) {
+        power_cut_now();
+    }
+    if (is_locked) {
+        int error = errno;
+        is_locked = false;
+        power_cut_unlock();
+        errno = error;
+    }
     if (verdict == FAIL || verdict == DO_AND_FAIL) {
         errno = conf.error;
         return -1;
     }
     return result;
+}
+
+static void writes(enum verdict verdict, int fd, off64_t at, size_t len)
+{
+    if (is_locked) {
+        power_cut_writes(fd, at, len, verdict != DO_UNSYNCED_AND_CUT);
+    }
+}
+
+static void resizes(int fd, off64_t size)
+{
+    if (is_locked) {
+        power_cut_resizes(fd, size);
+    }
+}
+
+/* An allocation of space, which only makes a file longer. */
+static void allocates(int fd, off64_t end)
+{
+    struct stat st;
+    if (is_locked && fstat(fd, &st) == 0 && end > st.st_size) {
+        power_cut_resizes(fd, end);
+    }
 }
 
 static size_t part(enum verdict verdict, size_t len)
@@ -259,18 +324,21 @@ static size_t part(enum verdict verdict, size_t len)
 ssize_t write(int fd, const void *data, size_t len)
 {
     enum verdict v = decide_fd(CALL_WRITE, fd);
+    writes(v, fd, -1, len);
     return settle(v, v == FAIL ? -1 : REAL(write)(fd, data, part(v, len)));
 }
 
 ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
 {
     enum verdict v = decide_fd(CALL_WRITE, fd);
+    writes(v, fd, at, len);
     return settle(v, v == FAIL ? -1 : REAL(pwrite)(fd, data, part(v, len), at));
 }
 
 ssize_t pwrite64(int fd, const void *data, size_t len, off64_t at)
 {
     enum verdict v = decide_fd(CALL_WRITE, fd);
+    writes(v, fd, at, len);
     return settle(v, v == FAIL ? -1 : REAL(pwrite64)(fd, data, part(v, len), at));
 }
 
@@ -288,6 +356,11 @@ static ssize_t write_vector(int fd, const struct iovec *iov, int count, off64_t 
     } else if (v == DO_HALF) {
         count /= 2;
     }
+    size_t len = 0;
+    for (int i = 0; i < count; i++) {
+        len += iov[i].iov_len;
+    }
+    writes(v, fd, has_at ? at : -1, len);
     return settle(v, has_at ? REAL(pwritev64)(fd, iov, count, at) : REAL(writev)(fd, iov, count));
 }
 
@@ -309,34 +382,44 @@ ssize_t pwritev64(int fd, const struct iovec *iov, int count, off64_t at)
 /* --- syncing and sizes -------------------------------------------------------------------------
  */
 
-int fsync(int fd)
+static int sync_any(int fd, int (*real)(int fd))
 {
     enum verdict v = decide_fd(CALL_SYNC, fd);
-    return (int)settle(v, v == FAIL ? -1 : conf.lies ? 0 : REAL(fsync)(fd));
+    int r = v == FAIL ? -1 : conf.lies ? 0 : real(fd);
+    if (is_locked && r == 0 && !conf.lies && v != DO_UNSYNCED_AND_CUT) {
+        power_cut_synced(fd);
+    }
+    return (int)settle(v, r);
+}
+
+int fsync(int fd)
+{
+    return sync_any(fd, REAL(fsync));
 }
 
 int fdatasync(int fd)
 {
-    enum verdict v = decide_fd(CALL_SYNC, fd);
-    return (int)settle(v, v == FAIL ? -1 : conf.lies ? 0 : REAL(fdatasync)(fd));
+    return sync_any(fd, REAL(fdatasync));
 }
 
 int msync(void *at, size_t len, int flags)
 {
     /* Which file a mapping belongs to is not looked up: all are counted. */
-    enum verdict v = conf.is_ready ? decide(CALL_SYNC) : DO_IT;
+    enum verdict v = conf.is_ready ? decide_alone(CALL_SYNC) : DO_IT;
     return (int)settle(v, v == FAIL ? -1 : conf.lies ? 0 : REAL(msync)(at, len, flags));
 }
 
 int ftruncate(int fd, off_t len)
 {
     enum verdict v = decide_fd(CALL_SIZE, fd);
+    resizes(fd, len);
     return (int)settle(v, v == FAIL ? -1 : REAL(ftruncate)(fd, len));
 }
 
 int ftruncate64(int fd, off64_t len)
 {
     enum verdict v = decide_fd(CALL_SIZE, fd);
+    resizes(fd, len);
     return (int)settle(v, v == FAIL ? -1 : REAL(ftruncate64)(fd, len));
 }
 
@@ -344,6 +427,7 @@ int ftruncate64(int fd, off64_t len)
 int posix_fallocate(int fd, off_t at, off_t len)
 {
     enum verdict v = decide_fd(CALL_SIZE, fd);
+    allocates(fd, at + len);
     int r = v == FAIL ? 0 : REAL(posix_fallocate)(fd, at, len);
     return settle(v, 0) != 0 ? conf.error : r;
 }
@@ -351,6 +435,7 @@ int posix_fallocate(int fd, off_t at, off_t len)
 int posix_fallocate64(int fd, off64_t at, off64_t len)
 {
     enum verdict v = decide_fd(CALL_SIZE, fd);
+    allocates(fd, at + len);
     int r = v == FAIL ? 0 : REAL(posix_fallocate64)(fd, at, len);
     return settle(v, 0) != 0 ? conf.error : r;
 }
@@ -358,6 +443,7 @@ int posix_fallocate64(int fd, off64_t at, off64_t len)
 int fallocate(int fd, int mode, off_t at, off_t len)
 {
     enum verdict v = decide_fd(CALL_SIZE, fd);
+    allocates(fd, (mode & FALLOC_FL_KEEP_SIZE) != 0 ? 0 : at + len);
     return (int)settle(v, v == FAIL ? -1 : REAL(fallocate)(fd, mode, at, len));
 }
 
@@ -371,7 +457,11 @@ static int open_any(int folder_fd, const char *path, int flags, mode_t mode)
     if (conf.lies) {
         flags &= ~(O_SYNC | O_DSYNC);
     }
+    bool was_there = is_locked && power_cut_opens(folder_fd, path, flags);
     int fd = v == FAIL ? -1 : REAL(openat)(folder_fd, path, flags, mode);
+    if (is_locked && !was_there && fd >= 0) {
+        power_cut_created(folder_fd, path);
+    }
     if (v == DO_AND_FAIL && fd >= 0) {
         (void)close(fd);
     }
@@ -422,29 +512,45 @@ int openat64(int folder_fd, const char *path, int flags, ...)
 int rename(const char *from, const char *to)
 {
     enum verdict v = decide_name(CALL_NAME, AT_FDCWD, to);
+    if (is_locked) {
+        power_cut_renames(AT_FDCWD, from, AT_FDCWD, to);
+    }
     return (int)settle(v, v == FAIL ? -1 : REAL(rename)(from, to));
 }
 
 int renameat(int from_fd, const char *from, int to_fd, const char *to)
 {
     enum verdict v = decide_name(CALL_NAME, to_fd, to);
+    if (is_locked) {
+        power_cut_renames(from_fd, from, to_fd, to);
+    }
     return (int)settle(v, v == FAIL ? -1 : REAL(renameat)(from_fd, from, to_fd, to));
 }
 
 int unlink(const char *path)
 {
     enum verdict v = decide_name(CALL_NAME, AT_FDCWD, path);
+    if (is_locked) {
+        power_cut_unlinks(AT_FDCWD, path);
+    }
     return (int)settle(v, v == FAIL ? -1 : REAL(unlink)(path));
 }
 
 int unlinkat(int folder_fd, const char *path, int flags)
 {
     enum verdict v = decide_name(CALL_NAME, folder_fd, path);
+    if (is_locked) {
+        power_cut_unlinks(folder_fd, path);
+    }
     return (int)settle(v, v == FAIL ? -1 : REAL(unlinkat)(folder_fd, path, flags));
 }
 
 int mkdir(const char *path, mode_t mode)
 {
     enum verdict v = decide_name(CALL_NAME, AT_FDCWD, path);
-    return (int)settle(v, v == FAIL ? -1 : REAL(mkdir)(path, mode));
+    int r = v == FAIL ? -1 : REAL(mkdir)(path, mode);
+    if (is_locked && r == 0) {
+        power_cut_created(AT_FDCWD, path);
+    }
+    return (int)settle(v, r);
 }

@@ -33,18 +33,22 @@ RIGHT, NOT_OPENED, NOT_BACK, KILLED = 0, 3, 4, -9
 class Case:
     """One folder with a spool and its ledger."""
 
-    def __init__(self, scenario, preload, base, name):
+    def __init__(self, scenario, preload, base, name, within=None):
         self.scenario, self.preload = scenario, preload
         self.folder = os.path.join(base, name)
         os.mkdir(self.folder)
-        self.spool = os.path.join(self.folder, "spool")
+        self.disk = None  # where calls count; the spool alone unless it is in a folder of it
+        if within is not None:
+            self.disk = os.path.join(self.folder, within)
+            os.mkdir(self.disk)
+        self.spool = os.path.join(self.disk or self.folder, "spool")
         self.ledger = os.path.join(self.folder, "ledger")
         self.report = os.path.join(self.folder, "calls")
 
     def call(self, *args, **fault):
         env = dict(os.environ, **fault)
         if fault:
-            env.update(LD_PRELOAD=self.preload, FAULT_FOLDER=self.spool, FAULT_REPORT=self.report)
+            env.update(LD_PRELOAD=self.preload, FAULT_FOLDER=self.disk or self.spool, FAULT_REPORT=self.report)
         done = subprocess.run([self.scenario, *args], env=env, capture_output=True, text=True,
                               timeout=60)
         self.said = done.stderr[-3000:]
