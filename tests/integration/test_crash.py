@@ -1,5 +1,5 @@
-"""kill -9 at every kind of moment under load: nothing that was accepted is lost, and what is repeated
-stays within the bound that the restarted daemon prints."""
+"""kill -9, or a power cut, at every kind of moment under load: nothing that was accepted is lost, and
+what is repeated stays within the bound that the restarted daemon prints."""
 import bisect
 import os
 import random
@@ -14,6 +14,9 @@ from support.wait import until
 KILLS = int(os.environ.get('SLUICE_KILLS', '200'))
 SEED = int(os.environ.get('SLUICE_SEED', '0')) or random.SystemRandom().randrange(1 << 30)
 WALL = 100 * max(KILLS, 200) / 200  # seconds; on a slow machine there are fewer kills then
+CUTS = int(os.environ.get('SLUICE_CUTS', '20'))
+LIE = os.environ.get('SLUICE_LIE', '0')  # 1: syncs do nothing; the test of cuts must fail then
+CUT_SECONDS = 25 * max(CUTS, 20) / 20
 
 LOAD = {  # four injectors
     'small': ['--connections', '4', '--rate', '300', '--size', '2000'],
@@ -83,6 +86,39 @@ class Killer:
             pass  # the moment has come
 
 
+class Cutter(Killer):
+    """The power fails (tests/fault/power_cut.h): what was not synced is lost, or a part of it."""
+
+    def __init__(self, daemon, chance):
+        super().__init__(daemon, chance)
+        self.switch = os.path.join(daemon.folder, 'switch')
+
+    def arm(self, calls, **fault):
+        self.start(FAULT_AT=str(self.chance.randint(1, calls)),
+                   FAULT_SEED=str(self.chance.randrange(1 << 30)), FAULT_LIE=LIE,
+                   FAULT_ACTION=self.chance.choice(['cut-before', 'cut-during', 'cut-after']),
+                   **fault)
+
+    def under_load(self):
+        """At one of the next calls of a busy daemon."""
+        self.arm(40, FAULT_SWITCH=self.switch)
+        self.daemon.wait_log(' is running')
+        self.until_dead(self.chance.uniform(0, 0.8))
+        with open(self.switch, 'w', encoding='ascii'):
+            pass
+        self.cut('under load')
+        os.unlink(self.switch)
+
+    def in_restart(self):
+        """While it takes over what the cut before it left; or soon after."""
+        self.arm(25)
+        self.cut('restart')
+
+    def cut(self, kind):
+        until(lambda: self.daemon.process.poll() is not None, self.daemon.log)
+        self.kill(kind)
+
+
 # What a killed daemon had written is still in the receiver's socket: its copy may be noted a moment
 # after the kill.
 SOCKET_SECONDS = 0.5
@@ -100,8 +136,8 @@ def per_crash(times, duplicates):
     return counts
 
 
-@pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library in this build')
-def test_kill_under_load(place, capsys):
+def crash_under_load(place, capsys, breaker, count, seconds, what):
+    """breaker: of a daemon and a source of chances, makes a Killer and what it does, as a list"""
     chance = random.Random(SEED)
     folder = place.subfolder('tools')
     sink = place.keep(Sink(folder, '--defer', '0.02'))
@@ -114,11 +150,9 @@ def test_kill_under_load(place, capsys):
     sources = [place.keep(Source(folder, name, target, '--messages', '0', '--seconds', '3600',
                                  '--retry', '--timeout', '30', *options))
                for name, options in LOAD.items()]
-    killer = Killer(daemon, chance)
-    kinds = [killer.at_any_time] * 4 + [killer.in_commit] * 3 + [killer.at_restart] * 2 + \
-        [killer.in_restart_call]
+    killer, kinds = breaker(daemon, chance)
     begin = time.monotonic()
-    while len(killer.times) < KILLS and time.monotonic() - begin < WALL:
+    while len(killer.times) < count and time.monotonic() - begin < seconds:
         chance.choice(kinds)()
     # One more life, to drain.
     daemon.env = {}
@@ -132,7 +166,7 @@ def test_kill_under_load(place, capsys):
     duplicates = account.duplicates()
     counts = per_crash(killer.times, duplicates)
     bound = max(b for b in killer.bounds if b is not None)
-    text = (f'\nseed {SEED}: {len(killer.times)} kills in {time.monotonic() - begin:.0f} s '
+    text = (f'\nseed {SEED}: {len(killer.times)} {what} in {time.monotonic() - begin:.0f} s '
             f'({killer.kinds}); {len(account.offered)} messages offered, {len(account.acked)} '
             f'accepted, {account.recovered()} delivered without a reply; '
             f'{len(account.copies)} recipients received, {len(account.lost())} lost, '
@@ -142,8 +176,8 @@ def test_kill_under_load(place, capsys):
         print(text)
     assert not account.lost(), account.lost()[:10]
     assert not account.unexpected(), account.unexpected()[:10]
-    for count, allowed in zip(counts, killer.bounds):
-        assert allowed is None or count <= allowed
+    for number, allowed in zip(counts, killer.bounds):
+        assert allowed is None or number <= allowed
     assert sum(counts) == len(duplicates), 'copies were repeated without a crash'
     assert len(account.acked) > 10 * len(killer.times)
     check_log(daemon, account)
@@ -155,3 +189,24 @@ def check_log(daemon, account):
     logged = {event['recipient'] for event in daemon.of('Delivery')}
     assert logged == received, (list(logged - received)[:5], list(received - logged)[:5])
     assert not daemon.of('Bounce')
+
+
+def kills(daemon, chance):
+    killer = Killer(daemon, chance)
+    return killer, [killer.at_any_time] * 4 + [killer.in_commit] * 3 + [killer.at_restart] * 2 + \
+        [killer.in_restart_call]
+
+
+def cuts(daemon, chance):
+    cutter = Cutter(daemon, chance)
+    return cutter, [cutter.under_load] * 3 + [cutter.in_restart]
+
+
+@pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library in this build')
+def test_kill_under_load(place, capsys):
+    crash_under_load(place, capsys, kills, KILLS, WALL, 'kills')
+
+
+@pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library in this build')
+def test_power_cut_under_load(place, capsys):
+    crash_under_load(place, capsys, cuts, CUTS, CUT_SECONDS, 'power cuts')
