@@ -25,6 +25,7 @@
  *               cut-during   do it, but nothing is synced by it, then as cut-before
  *               cut-after    do it, then as cut-before
  * FAULT_SEED    of what a power cut loses; default 1
+ * FAULT_TEAR    name of a file of which a power cut may leave garbage as well
  * FAULT_ERRNO   EIO (default) ENOSPC EDQUOT EROFS EMFILE or a number
  * FAULT_SWITCH  path of a file; calls are counted and fail only while it exists
  * FAULT_REPORT  path of a file; at a normal exit the number of counted calls is written to it
@@ -141,7 +142,7 @@ __attribute__((constructor)) static void start(void)
         conf.folder_len = (size_t)snprintf(conf.folder, sizeof(conf.folder), "%s", folder);
         conf.is_ready = conf.folder_len > 0;
         conf.cuts = conf.is_ready && conf.action >= ACTION_CUT_BEFORE;
-        power_cut_start(conf.folder, parse_number(getenv("FAULT_SEED"), 1));
+        power_cut_start(conf.folder, getenv("FAULT_TEAR"), parse_number(getenv("FAULT_SEED"), 1));
     }
 }
 

@@ -22,6 +22,7 @@ struct file {
     int fd; /* our own, never closed: that would give up the process's locks of the file */
     uint8_t *settled; /* while rolling back: a bit a unit whose content is decided */
     bool size_is_settled;
+    bool tears; /* a unit that is lost may be garbage */
 };
 
 enum change_kind { CHANGE_WRITE, CHANGE_SIZE, CHANGE_CREATE, CHANGE_UNLINK, CHANGE_RENAME };
@@ -42,6 +43,7 @@ enum mode { KEEP_SOME, KEEP_ALL, KEEP_NOTHING, KEEP_NEWEST, KEEP_OLDEST };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char root[PATH_MAX];
+static const char *torn_name;
 static uint64_t random_state;
 static struct file files[FILES_MAX];
 static int file_count;
@@ -49,9 +51,10 @@ static struct change *changes; /* in the order in which they were made */
 static size_t change_count, change_room;
 static unsigned hidden_count;
 
-void power_cut_start(const char *folder, uint64_t seed)
+void power_cut_start(const char *folder, const char *torn, uint64_t seed)
 {
     (void)snprintf(root, sizeof(root), "%s", folder);
+    torn_name = torn;
     random_state = seed;
 }
 
@@ -82,6 +85,18 @@ static uint64_t random_below(uint64_t below)
     return (z ^ (z >> 31)) % below;
 }
 
+static bool is_torn(const char *link)
+{
+    char path[PATH_MAX];
+    ssize_t len = torn_name == NULL ? -1 : readlink(link, path, sizeof(path) - 1);
+    if (len < 0) {
+        return false;
+    }
+    path[len] = '\0';
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && strcmp(slash + 1, torn_name) == 0;
+}
+
 static int open_for_us(const char *path)
 {
     return (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
@@ -105,7 +120,8 @@ static int file_of(int fd)
     if (own < 0 || file_count == FILES_MAX) {
         abort();
     }
-    files[file_count] = (struct file){.device = st.st_dev, .inode = st.st_ino, .fd = own};
+    files[file_count] =
+        (struct file){.device = st.st_dev, .inode = st.st_ino, .fd = own, .tears = is_torn(path)};
     return file_count++;
 }
 
@@ -340,6 +356,20 @@ static void restore(const struct file *f, const struct change *c, uint64_t at, u
     }
 }
 
+/* The power failed while the disk wrote the unit: nothing that was in it can be read, what was
+ * there long before no more than what is new. */
+static void tear(const struct file *f, uint64_t unit)
+{
+    uint64_t size = size_of(f->fd);
+    for (uint64_t at = unit * cut.unit; at < (unit + 1) * cut.unit && at < size; at += 8) {
+        uint64_t garbage = random_below(UINT64_MAX);
+        uint64_t len = size - at < sizeof(garbage) ? size - at : sizeof(garbage);
+        if (syscall(SYS_pwrite64, f->fd, &garbage, len, at) != (long)len) {
+            abort();
+        }
+    }
+}
+
 static void roll_back_contents(size_t i)
 {
     const struct change *c = &changes[i];
@@ -359,7 +389,11 @@ static void roll_back_contents(size_t i)
         bool is_settled = settle_unit(f, unit, false);
         bool stays =
             is_settled || c->is_kept || (c->kind == CHANGE_SIZE ? !size_is_lost : survives(i));
-        if (stays) {
+        bool is_garbage = !stays && f->tears && c->kind == CHANGE_WRITE && random_below(4) == 0;
+        if (is_garbage) {
+            tear(f, unit);
+        }
+        if (stays || is_garbage) {
             (void)settle_unit(f, unit, true);
         } else {
             restore(f, c, at, end);

@@ -2,16 +2,19 @@
  * stood there before until they are synced, and the roll-back of some of those that are not. Part
  * of fault_preload, which reports the calls; needs no guest.
  *
- * Modelled
- *   contents  A write is kept by a successful fsync or fdatasync of its file, or at once through a
- *             descriptor with O_DSYNC or O_SYNC. Of the others each unit (512 or 4096 bytes) is
- * what it was after some of the writes to it: a page cache writes a page back as it is then. size
- * the same, as one more unit of the file: one that is lost cuts off what lies behind names mkdir,
- * creation, unlink and rename are kept by fsync of their folder or of the file; the others are lost
- * from the newest on back to some point, as in a journal of metadata
+ * Modelled:
+ *
+ * - Contents. A write is kept by a successful fsync or fdatasync of its file, or at once through a
+ *   descriptor with O_DSYNC or O_SYNC. Of the others each unit (512 or 4096 bytes) is what it was
+ *   after some of the writes to it: a page cache writes a page back as it is then. In one file by
+ *   name, `torn`, a unit that was being written may be garbage instead, all of it, also what the
+ *   writes did not touch. (LMDB counts on its meta pages being one or the other.)
+ * - Size. The same, as one more unit of the file: one that is lost cuts off what lies behind.
+ * - Names. mkdir, creation, unlink and rename are kept by fsync of their folder or of the file; the
+ *   others are lost from the newest on back to some point, as in a journal of metadata.
  *
  * Not modelled: writes through mappings, attributes, links; barriers of the file system that keep
- * more than was asked for; sectors that are torn or cannot be read; names outside of the folder.
+ * more than was asked for; sectors that give an error when read; names outside of the folder.
  *
  * Threads: any, one at a time, between power_cut_lock and power_cut_unlock; the change itself is
  * made in between as well. Must not call what fault_preload replaces, only the kernel. */
@@ -23,8 +26,9 @@
 #include <sys/types.h>
 
 /* seed  of the choice of what survives: all, nothing, only the newest change, only the oldest, or
- *       each unit with some probability; and of the unit */
-void power_cut_start(const char *folder, uint64_t seed);
+ *       each unit with some probability; and of the unit
+ * torn  a file's name, or NULL; the caller keeps it */
+void power_cut_start(const char *folder, const char *torn, uint64_t seed);
 void power_cut_lock(void);
 void power_cut_unlock(void);
 

@@ -15,6 +15,7 @@ import tempfile
 
 from run_spool import KILLED, RIGHT, Case
 
+TEAR = {"FAULT_TEAR": "journal"}
 MOMENTS = ("cut-before", "cut-during", "cut-after")
 
 
@@ -42,7 +43,7 @@ class Cuts:
         case = self.case(f"{moment}-{at}-{seed}{''.join(more)}")
         what = f"{moment} {at} seed {seed}"
         rc = case.run(self.transactions, FAULT_AT=str(at), FAULT_ACTION=moment,
-                      FAULT_SEED=str(seed * 1000 + at), **more)
+                      FAULT_SEED=str(seed * 1000 + at), **TEAR, **more)
         if rc != KILLED:
             return f"{what}: exit {rc}: {case.said}"
         cut = case.said
@@ -56,11 +57,11 @@ class Cuts:
         """Each recovery gets one call further than the one before it, until one ends."""
         case = self.case(f"recovery-{at}-{seed}")
         case.run(self.transactions, FAULT_AT=str(at), FAULT_ACTION="cut-during",
-                 FAULT_SEED=str(seed * 1000 + at))
+                 FAULT_SEED=str(seed * 1000 + at), **TEAR)
         cuts = 0
         for step in range(1, 200):
             rc = case.verify(FAULT_AT=str(step), FAULT_SEED=str(seed * 1000 + at + step),
-                             FAULT_ACTION=MOMENTS[(seed + step) % 3])
+                             FAULT_ACTION=MOMENTS[(seed + step) % 3], **TEAR)
             if rc == RIGHT:
                 break
             cuts += 1

@@ -95,7 +95,7 @@ class Cutter(Killer):
 
     def arm(self, calls, **fault):
         self.start(FAULT_AT=str(self.chance.randint(1, calls)),
-                   FAULT_SEED=str(self.chance.randrange(1 << 30)), FAULT_LIE=LIE,
+                   FAULT_SEED=str(self.chance.randrange(1 << 30)), FAULT_LIE=LIE, FAULT_TEAR='journal',
                    FAULT_ACTION=self.chance.choice(['cut-before', 'cut-during', 'cut-after']),
                    **fault)
 
