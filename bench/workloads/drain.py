@@ -16,9 +16,23 @@ def add_arguments(parser):
                         help='destinations')
 
 
+def targets(rows):
+    found = []
+    for case in dict.fromkeys(row['case'] for row in rows):
+        ratio = measure.ratio_of(rows, 'sluice', 'postfix-nocache', 'rate', case)
+        share = measure.ratio_of(rows, 'sluice', 'raw', 'rate', case)
+        if ratio is not None:
+            found.append(measure.target(f"{case}: times Postfix's fastest rate", '>= 15', ratio,
+                                        ratio >= 15))
+        if share is not None and case == '1 destination':
+            found.append(measure.target(f'{case}: share of raw, %', '>= 60', share * 100,
+                                        share >= 0.6))
+    return found
+
+
 def run(args):
     measure.check(args)
     cases = [Setting.of(args, case=f"{count} destination{'s' if count > 1 else ''}", domains=count)
              for count in args.domains]
     runs = measure.rounds(args, cases, FIGURES, drain)
-    return measure.result(args, (TITLE, __doc__), FIGURES, runs)
+    return measure.result(args, (TITLE, __doc__), FIGURES, runs, targets)

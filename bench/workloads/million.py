@@ -19,10 +19,16 @@ def add_arguments(parser):
     parser.add_argument('--domains', type=int, default=1, help='destinations')
 
 
+def targets(rows):
+    ratio = measure.ratio_of(rows, 'sluice', 'postfix-nocache', 'rate')
+    return [] if ratio is None else [
+        measure.target("times Postfix's fastest rate", '>= 10', ratio, ratio >= 10)]
+
+
 def run(args):
     measure.check(args)
     setting = Setting.of(args, domains=args.domains, messages=1, recipients=args.recipients,
                          recipients_postfix=args.recipients_postfix, batch=args.batch,
                          source=('--pipelining',))
     runs = measure.rounds(args, [setting], FIGURES, flow)
-    return measure.result(args, (TITLE, __doc__), FIGURES, runs)
+    return measure.result(args, (TITLE, __doc__), FIGURES, runs, targets)
