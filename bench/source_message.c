@@ -66,17 +66,6 @@ void source_template_fini(struct source_template *t)
     t->domain = NULL;
 }
 
-void source_message_decimal(struct buf *out, uint64_t number)
-{
-    char digits[20];
-    size_t at = sizeof(digits);
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    buf_append(out, digits + at, sizeof(digits) - at);
-}
-
 void source_message_id(const struct source_template *t, uint64_t number, char ret[SOURCE_ID_BYTES])
 {
     (void)snprintf(ret, SOURCE_ID_BYTES, "%s-%llu", t->prefix, (unsigned long long)number);
@@ -86,7 +75,7 @@ static void put_id(const struct source_template *t, uint64_t number, struct buf 
 {
     buf_append_str(out, t->prefix);
     buf_append_char(out, '-');
-    source_message_decimal(out, number);
+    buf_append_decimal(out, number);
 }
 
 uint32_t source_message_recipients(const struct source_template *t, uint64_t number)
@@ -110,7 +99,7 @@ void source_message_recipient(const struct source_template *t, uint64_t number, 
         domain = (number + index) % o->domain_count;
     }
     buf_append_char(out, 'u');
-    source_message_decimal(out, n);
+    buf_append_decimal(out, n);
     buf_append_char(out, '@');
     buf_append_slice(out, t->domain[domain]);
 }
@@ -130,7 +119,7 @@ void source_message_sender(const struct source_template *t, uint64_t number, str
     if (t->options->tenants > 0 && at != NULL) {
         buf_append(out, sender, (size_t)(at - sender));
         buf_append_str(out, "+t");
-        source_message_decimal(out, source_message_tenant(t, number) + 1);
+        buf_append_decimal(out, source_message_tenant(t, number) + 1);
         sender = at;
     }
     buf_append_str(out, sender);
@@ -146,7 +135,7 @@ static void put_stable(const struct source_template *t, uint64_t number, size_t 
     put_id(t, number, out);
     if (o->tenants > 0) {
         buf_append_str(out, "\r\nX-Tenant: t");
-        source_message_decimal(out, source_message_tenant(t, number) + 1);
+        buf_append_decimal(out, source_message_tenant(t, number) + 1);
     }
     buf_append_str(out, "\r\nFrom: source <");
     if (o->sender[0] != '\0') {
@@ -157,7 +146,7 @@ static void put_stable(const struct source_template *t, uint64_t number, size_t 
     buf_append_str(out, ">\r\nTo: ");
     source_message_recipient(t, number, 0, out);
     buf_append_str(out, "\r\nSubject: message ");
-    source_message_decimal(out, number);
+    buf_append_decimal(out, number);
     buf_append_str(out, "\r\nDate: ");
     buf_append_str(out, t->date);
     buf_append_str(out, "\r\nMessage-ID: <");

@@ -42,7 +42,4 @@ void source_message_content(const struct source_template *t, uint64_t number, us
 void source_message_hash(const struct source_template *t, uint64_t number,
                          char ret[SOURCE_HASH_BYTES]);
 
-/* Append the digits of a number: of all that is rendered for each message, the most frequent. */
-void source_message_decimal(struct buf *out, uint64_t number);
-
 #endif

@@ -41,7 +41,7 @@ struct message {
     /* set at creation */
     struct spool_envelope envelope; /* slices point into this object's own block */
     bool is_whole;                  /* all addresses are in the block */
-    char ***pages; /* [(recipient_count + 999) / 1000][at most 1000]: address behind its 16-bit length */
+    char ***pages; /* [recipients / 1000, up][at most 1000]: address behind its 16-bit length */
 
     /* set before it is handed to a scheduler */
     usec_t activated;               /* wall */
