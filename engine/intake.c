@@ -76,7 +76,7 @@ int intake_put(struct intake *in, struct spool_txn *txn)
 
 bool intake_fits_journal(const struct intake *in)
 {
-    return in->is_last && in->chunk == 0 && in->message != NULL &&
+    return in->is_last && in->chunk == 0 && in->message != NULL && in->envelope.not_before == 0 &&
            in->body.len <= SPOOL_INLINE_BODY_BYTES &&
            in->packed.len <= SPOOL_INLINE_RECIPIENT_BYTES;
 }

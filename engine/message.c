@@ -13,7 +13,7 @@ enum { PAGE = SPOOL_BATCH_RECIPIENTS };
 static size_t envelope_bytes(const struct spool_envelope *e)
 {
     return e->sender.len + e->peer_name.len + e->peer_address.len + e->protocol.len +
-           e->auth_user.len;
+           e->auth_user.len + e->tenant.len + e->campaign.len;
 }
 
 /* Copies s to *at and moves *at behind it. */
@@ -62,6 +62,8 @@ static struct message *create(const struct spool_envelope *envelope, size_t extr
     m->envelope.peer_address = keep(&at, envelope->peer_address);
     m->envelope.protocol = keep(&at, envelope->protocol);
     m->envelope.auth_user = keep(&at, envelope->auth_user);
+    m->envelope.tenant = keep(&at, envelope->tenant);
+    m->envelope.campaign = keep(&at, envelope->campaign);
     list_init(&m->touched);
     list_init(&m->active);
     list_init(&m->journaled);

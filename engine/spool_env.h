@@ -38,8 +38,17 @@ enum spool_table {
     SPOOL_TABLE_STAGING,
     SPOOL_TABLE_QUARANTINE,
     SPOOL_TABLE_META,
+    SPOOL_TABLE_HELD,
     SPOOL_TABLE_COUNT,
 };
+
+/* The table of a class of the queue. */
+static inline enum spool_table spool_queue_table(uint8_t class)
+{
+    return class == SPOOL_INCOMING   ? SPOOL_TABLE_INCOMING
+           : class == SPOOL_DEFERRED ? SPOOL_TABLE_DEFERRED
+                                     : SPOOL_TABLE_HELD;
+}
 
 /* Names in the meta table. */
 #define SPOOL_META_VERSION     "version"
@@ -101,10 +110,10 @@ enum spool_reader_state { SPOOL_READER_IDLE, SPOOL_READER_ACTIVE };
 struct spool_reader {
     struct list link; /* under readers_lock */
     struct spool_store *store;
-    _Atomic int state;   /* enum spool_reader_state; stored by the reader's thread only */
-    MDB_txn *txn;        /* reset while idle; NULL before the first pass and after a reopen */
-    MDB_cursor *scan[2]; /* by enum spool_class */
-    bool scan_is_renewed[2];
+    _Atomic int state; /* enum spool_reader_state; stored by the reader's thread only */
+    MDB_txn *txn;      /* reset while idle; NULL before the first pass and after a reopen */
+    MDB_cursor *scan[SPOOL_CLASS_COUNT];
+    bool scan_is_renewed[SPOOL_CLASS_COUNT];
     /* Message records and chunks that passed their checksum: they never change, and a slow peer
      * has its chunk looked up in many passes. part: chunk + 1; 0 = the message record. */
     struct {

@@ -10,8 +10,11 @@
 #include <string.h>
 
 #define CHECKSUM_BYTES 8
-/* version, flags, four counts, size, created, warn_at, five text lengths, list and body lengths */
-#define MESSAGE_FIXED_BYTES (1 + 2 + 4 + 4 + 4 + 8 + 8 + 8 + 5 * 2 + 4 + 4)
+/* version, flags, three counts, size, four times, seven text lengths, list and body lengths */
+#define MESSAGE_FIXED_BYTES (1 + 2 + 3 * 4 + 8 + 4 * 8 + 7 * 2 + 4 + 4)
+/* A message record has this version; one of version 1 has no tenant and campaign, and no times of
+ * its own for its first attempt and its end. */
+#define MESSAGE_VERSION 2
 
 /* Reads fields in order; the first that does not fit makes every later one empty (sticky). */
 struct record_in {
@@ -131,14 +134,14 @@ static void out_seal(struct record_out *out, const void *start, const struct spo
 }
 
 /* Opens a record for reading: version read, checksum cut off and, when asked, compared. */
-static int in_open(struct slice record, const struct spool_key *key, bool verify,
+static int in_open(struct slice record, const struct spool_key *key, bool verify, uint8_t newest,
                    struct record_in *ret)
 {
     if (record.len < SPOOL_RECORD_OVERHEAD) {
         return ERR_CORRUPT;
     }
     const unsigned char *start = (const unsigned char *)record.data;
-    if (*start != SPOOL_RECORD_VERSION) {
+    if (*start < SPOOL_RECORD_VERSION || *start > newest) {
         return ERR_CORRUPT;
     }
     size_t covered = record.len - CHECKSUM_BYTES;
@@ -235,8 +238,8 @@ bool spool_key_read_queue(struct slice key, uint64_t *ret_time, uint64_t *ret_id
 int spool_message_bytes(const struct spool_message *m, size_t *ret_bytes)
 {
     const struct spool_envelope *e = &m->envelope;
-    const struct slice texts[] = {e->sender, e->peer_name, e->peer_address, e->protocol,
-                                  e->auth_user};
+    const struct slice texts[] = {e->sender,    e->peer_name, e->peer_address, e->protocol,
+                                  e->auth_user, e->tenant,    e->campaign};
     size_t bytes = MESSAGE_FIXED_BYTES + m->packed.len + m->body.len + CHECKSUM_BYTES;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (texts[i].len > UINT16_MAX) {
@@ -257,7 +260,7 @@ void spool_message_encode(const struct spool_message *m, void *out_start, size_t
     const struct spool_envelope *e = &m->envelope;
     const struct spool_key key = spool_key_id(e->id);
     struct record_out out = {out_start, bytes};
-    out_u8(&out, SPOOL_RECORD_VERSION);
+    out_u8(&out, MESSAGE_VERSION);
     out_u16(&out, (uint16_t)e->flags);
     out_u32(&out, e->recipient_count);
     out_u32(&out, e->chunk_count);
@@ -265,11 +268,15 @@ void spool_message_encode(const struct spool_message *m, void *out_start, size_t
     out_u64(&out, e->size_bytes);
     out_u64(&out, (uint64_t)e->created);
     out_u64(&out, (uint64_t)e->warn_at);
+    out_u64(&out, (uint64_t)e->not_before);
+    out_u64(&out, (uint64_t)e->expires);
     out_u16(&out, (uint16_t)e->sender.len);
     out_u16(&out, (uint16_t)e->peer_name.len);
     out_u16(&out, (uint16_t)e->peer_address.len);
     out_u16(&out, (uint16_t)e->protocol.len);
     out_u16(&out, (uint16_t)e->auth_user.len);
+    out_u16(&out, (uint16_t)e->tenant.len);
+    out_u16(&out, (uint16_t)e->campaign.len);
     out_u32(&out, (uint32_t)m->packed.len);
     out_u32(&out, (uint32_t)m->body.len);
     out_slice(&out, e->sender);
@@ -277,6 +284,8 @@ void spool_message_encode(const struct spool_message *m, void *out_start, size_t
     out_slice(&out, e->peer_address);
     out_slice(&out, e->protocol);
     out_slice(&out, e->auth_user);
+    out_slice(&out, e->tenant);
+    out_slice(&out, e->campaign);
     out_slice(&out, m->packed);
     out_slice(&out, m->body);
     out_seal(&out, out_start, &key);
@@ -286,10 +295,11 @@ int spool_message_decode(struct slice record, uint64_t id, bool verify, struct s
 {
     const struct spool_key key = spool_key_id(id);
     struct record_in in;
-    int r = in_open(record, &key, verify, &in);
+    int r = in_open(record, &key, verify, MESSAGE_VERSION, &in);
     if (r != 0) {
         return r;
     }
+    bool has_metadata = record.data[0] != SPOOL_RECORD_VERSION;
     struct spool_message m = {.envelope.id = id};
     struct spool_envelope *e = &m.envelope;
     e->flags = in_u16(&in);
@@ -299,11 +309,15 @@ int spool_message_decode(struct slice record, uint64_t id, bool verify, struct s
     e->size_bytes = in_u64(&in);
     e->created = (usec_t)in_u64(&in);
     e->warn_at = (usec_t)in_u64(&in);
+    e->not_before = has_metadata ? (usec_t)in_u64(&in) : 0;
+    e->expires = has_metadata ? (usec_t)in_u64(&in) : 0;
     size_t sender_len = in_u16(&in);
     size_t peer_name_len = in_u16(&in);
     size_t peer_address_len = in_u16(&in);
     size_t protocol_len = in_u16(&in);
     size_t auth_user_len = in_u16(&in);
+    size_t tenant_len = has_metadata ? in_u16(&in) : 0;
+    size_t campaign_len = has_metadata ? in_u16(&in) : 0;
     size_t packed_len = in_u32(&in);
     size_t body_len = in_u32(&in);
     e->sender = in_bytes(&in, sender_len);
@@ -311,6 +325,8 @@ int spool_message_decode(struct slice record, uint64_t id, bool verify, struct s
     e->peer_address = in_bytes(&in, peer_address_len);
     e->protocol = in_bytes(&in, protocol_len);
     e->auth_user = in_bytes(&in, auth_user_len);
+    e->tenant = in_bytes(&in, tenant_len);
+    e->campaign = in_bytes(&in, campaign_len);
     m.packed = in_bytes(&in, packed_len);
     m.body = in_bytes(&in, body_len);
     if (in.failed || in.left != 0) {
@@ -327,7 +343,7 @@ bool spool_message_peek(struct slice record, uint32_t *ret_chunks, uint32_t *ret
     (void)in_take(&in, 2 + 4); /* flags and recipient count */
     uint32_t chunks = in_u32(&in);
     uint32_t batches = in_u32(&in);
-    if (in.failed || version != SPOOL_RECORD_VERSION) {
+    if (in.failed || version < SPOOL_RECORD_VERSION || version > MESSAGE_VERSION) {
         return false;
     }
     *ret_chunks = chunks;
@@ -347,7 +363,7 @@ int spool_blob_decode(struct slice record, const struct spool_key *key, bool ver
                       struct slice *ret)
 {
     struct record_in in;
-    int r = in_open(record, key, verify, &in);
+    int r = in_open(record, key, verify, SPOOL_RECORD_VERSION, &in);
     if (r != 0) {
         return r;
     }
@@ -366,7 +382,7 @@ void spool_number_encode(uint64_t number, const struct spool_key *key, void *out
 int spool_number_decode(struct slice record, const struct spool_key *key, uint64_t *ret)
 {
     struct record_in in;
-    int r = in_open(record, key, true, &in);
+    int r = in_open(record, key, true, SPOOL_RECORD_VERSION, &in);
     if (r != 0) {
         return r;
     }
@@ -393,7 +409,7 @@ int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret
 {
     const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
     struct record_in in;
-    int r = in_open(record, &key, true, &in);
+    int r = in_open(record, &key, true, SPOOL_RECORD_VERSION, &in);
     if (r != 0) {
         return r;
     }
@@ -437,7 +453,7 @@ size_t spool_reason_encode(const struct spool_reason *reason, const struct spool
 int spool_reason_decode(struct slice record, const struct spool_key *key, struct spool_reason *ret)
 {
     struct record_in in;
-    int r = in_open(record, key, true, &in);
+    int r = in_open(record, key, true, SPOOL_RECORD_VERSION, &in);
     if (r != 0) {
         return r;
     }

@@ -132,9 +132,7 @@ int spool_quarantine(struct spool_txn *t, const struct spool_position *position)
     static const enum spool_table with_parts[] = {SPOOL_TABLE_BODY, SPOOL_TABLE_RECIPIENTS,
                                                   SPOOL_TABLE_STATE, SPOOL_TABLE_REASON};
     bool moved = false;
-    int r = quarantine_one(
-        t, id, position->class == SPOOL_INCOMING ? SPOOL_TABLE_INCOMING : SPOOL_TABLE_DEFERRED,
-        &place, &moved);
+    int r = quarantine_one(t, id, spool_queue_table(position->class), &place, &moved);
     if (r == 0) {
         r = quarantine_one(t, id, SPOOL_TABLE_MESSAGE, &message, &moved);
     }
@@ -223,28 +221,25 @@ static int requeue_unnamed(struct spool_txn *t, const uint64_t *ids, uint64_t co
 int spool_requeue_lost(struct spool_txn *t, uint64_t *ret_requeued)
 {
     uint64_t messages;
-    uint64_t incoming;
-    uint64_t deferred;
+    uint64_t queued = 0;
     *ret_requeued = 0;
     int r = spool_table_count(t, SPOOL_TABLE_MESSAGE, &messages);
-    if (r == 0) {
-        r = spool_table_count(t, SPOOL_TABLE_INCOMING, &incoming);
+    for (uint8_t class = 0; r == 0 && class < SPOOL_CLASS_COUNT; class ++) {
+        uint64_t entries = 0;
+        r = spool_table_count(t, spool_queue_table(class), &entries);
+        queued += entries;
     }
-    if (r == 0) {
-        r = spool_table_count(t, SPOOL_TABLE_DEFERRED, &deferred);
-    }
-    if (r != 0 || messages == incoming + deferred) {
+    if (r != 0 || messages == queued) {
         return r;
     }
-    uint64_t room = incoming + deferred + 1;
+    uint64_t room = queued + 1;
     uint64_t *ids = malloc(room * sizeof(*ids));
     if (ids == NULL) {
         return spool_txn_fail(t, -ENOMEM);
     }
     uint64_t count = 0;
-    r = queued_ids(t, SPOOL_TABLE_INCOMING, ids, room, &count);
-    if (r == 0) {
-        r = queued_ids(t, SPOOL_TABLE_DEFERRED, ids, room, &count);
+    for (uint8_t class = 0; r == 0 && class < SPOOL_CLASS_COUNT; class ++) {
+        r = queued_ids(t, spool_queue_table(class), ids, room, &count);
     }
     if (r == 0) {
         qsort(ids, count, sizeof(*ids), compare_ids);

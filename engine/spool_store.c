@@ -22,8 +22,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define FORMAT_VERSION  2
-#define FORMAT_OLDEST   1 /* differs in that it has no journal */
+#define FORMAT_VERSION  3
+#define FORMAT_OLDEST   1 /* has no journal; 2 has no held messages, and neither has metadata */
 #define MAX_READERS     512
 #define TEXT_BYTES      256
 #define SPOOL_DATA_FILE "data.mdb" /* LMDB's name */
@@ -34,11 +34,17 @@
 #define ID_GAP (1ULL << 40)
 
 static const char *const table_names[SPOOL_TABLE_COUNT] = {
-    [SPOOL_TABLE_MESSAGE] = "message",       [SPOOL_TABLE_BODY] = "body",
-    [SPOOL_TABLE_RECIPIENTS] = "recipients", [SPOOL_TABLE_STATE] = "state",
-    [SPOOL_TABLE_REASON] = "reason",         [SPOOL_TABLE_INCOMING] = "incoming",
-    [SPOOL_TABLE_DEFERRED] = "deferred",     [SPOOL_TABLE_STAGING] = "staging",
-    [SPOOL_TABLE_QUARANTINE] = "quarantine", [SPOOL_TABLE_META] = "meta",
+    [SPOOL_TABLE_MESSAGE] = "message",
+    [SPOOL_TABLE_BODY] = "body",
+    [SPOOL_TABLE_RECIPIENTS] = "recipients",
+    [SPOOL_TABLE_STATE] = "state",
+    [SPOOL_TABLE_REASON] = "reason",
+    [SPOOL_TABLE_INCOMING] = "incoming",
+    [SPOOL_TABLE_DEFERRED] = "deferred",
+    [SPOOL_TABLE_STAGING] = "staging",
+    [SPOOL_TABLE_QUARANTINE] = "quarantine",
+    [SPOOL_TABLE_META] = "meta",
+    [SPOOL_TABLE_HELD] = "held",
 };
 
 int spool_error(int mdb_result)
@@ -223,8 +229,8 @@ static int read_version(struct spool_txn *t, void *arg)
         /* New, or one damaged record: every record tells its own version as well. */
         *version = FORMAT_VERSION;
         r = spool_put_number(t, SPOOL_META_VERSION, FORMAT_VERSION);
-    } else if (r == 0 && *version == FORMAT_OLDEST) {
-        *version = FORMAT_VERSION; /* a program that knows no journal must not open it again */
+    } else if (r == 0 && *version >= FORMAT_OLDEST && *version < FORMAT_VERSION) {
+        *version = FORMAT_VERSION; /* an older program must not open it again */
         r = spool_put_number(t, SPOOL_META_VERSION, FORMAT_VERSION);
     }
     return r;

@@ -9,13 +9,13 @@
  *   reason      id, recipient -> last reply of a deferred or failed recipient
  *   incoming    sequence, id -> nothing; new messages in the order of their commits
  *   deferred    due time, id -> nothing; messages that wait for a retry
- *   staging     id -> nothing; receptions that are not committed; the only table cleared at start
- *   quarantine  id, table, number -> bytes of a damaged message's records, as found
- *   meta        version, id reservation, the duplicate bound in force, messages in quarantine, the
- *               generation of the journal
- * Every record starts with a version byte and ends with a checksum over itself and its key; one
- * that fails is reported, its message is moved to quarantine, the rest goes on. A message without a
- * queue entry (its entry was damaged) is queued again at the next start.
+ *   held        time, id -> nothing; messages not wanted before: scheduled, or suspended by an
+ * order staging     id -> nothing; receptions that are not committed; the only table cleared at
+ * start quarantine  id, table, number -> bytes of a damaged message's records, as found meta
+ * version, id reservation, the duplicate bound in force, messages in quarantine, the generation of
+ * the journal Every record starts with a version byte and ends with a checksum over itself and its
+ * key; one that fails is reported, its message is moved to quarantine, the rest goes on. A message
+ * without a queue entry (its entry was damaged) is queued again at the next start.
  *
  * Errors of every operation: -ENOSPC for a full disk or map, -EIO for a device that fails, other
  * -errno; these end the transaction (its commit aborts and returns the same error).
@@ -68,12 +68,15 @@ struct spool_envelope {
     struct slice peer_address;
     struct slice protocol; /* "ESMTP", "ESMTPSA", ... */
     struct slice auth_user;
+    struct slice tenant, campaign; /* whose mail it is, for people and orders; "" = nobody's */
+    usec_t not_before;             /* wall: its sender wants it then; 0 = at once */
+    usec_t expires; /* wall: given up from then on; 0: after the configured lifetime */
 };
 
-enum spool_class { SPOOL_INCOMING = 0, SPOOL_DEFERRED = 1 };
+enum spool_class { SPOOL_INCOMING = 0, SPOOL_DEFERRED = 1, SPOOL_HELD = 2, SPOOL_CLASS_COUNT };
 
 /* Where a message stands in the queue table. INCOMING: time is the commit sequence; DEFERRED: the
- * due time (wall). */
+ * due time (wall); HELD: when it ceases to be scheduled or suspended (wall). */
 struct spool_position {
     uint8_t class; /* enum spool_class */
     uint64_t time;
@@ -171,7 +174,8 @@ MUST_USE int spool_put_chunk(struct spool_txn *, uint64_t id, uint32_t chunk, st
  * recipients n * SPOOL_BATCH_RECIPIENTS ... (all batches but the last are full). */
 MUST_USE int spool_put_recipients(struct spool_txn *, uint64_t id, uint32_t batch,
                                   struct slice packed);
-/* The message exists from the commit of this call on; un-stages it and queues it as INCOMING.
+/* The message exists from the commit of this call on; un-stages it and queues it as INCOMING, or as
+ * HELD when it has a not_before.
  * body is used when chunk_count is 0; packed recipients when recipient_count <=
  * SPOOL_BATCH_RECIPIENTS and none were put before (any size up to the batch is accepted; the store
  * decides what lives inline). Empty packed recipients: they are in ceil(recipient_count /
@@ -276,8 +280,8 @@ uint32_t spool_prefetch(struct spool_reader *, enum spool_class class,
                         struct spool_position *ret_last);
 
 struct spool_counts {
-    uint64_t messages, incoming, deferred, quarantined; /* messages each */
-    uint64_t used_bytes;                                /* pages in use by tables */
+    uint64_t messages, incoming, deferred, held, quarantined; /* messages each */
+    uint64_t used_bytes;                                      /* pages in use by tables */
     uint64_t map_bytes;
 };
 MUST_USE int spool_read_counts(struct spool_reader *, struct spool_counts *ret);

@@ -50,17 +50,12 @@ int spool_put_recipients(struct spool_txn *t, uint64_t id, uint32_t batch, struc
     return put_blob(t, SPOOL_TABLE_RECIPIENTS, &key, packed);
 }
 
-static enum spool_table queue_table(const struct spool_position *p)
-{
-    return p->class == SPOOL_INCOMING ? SPOOL_TABLE_INCOMING : SPOOL_TABLE_DEFERRED;
-}
-
 static int queue_put(struct spool_txn *t, const struct spool_position *p)
 {
     const struct spool_key key = spool_key_queue(p->time, p->id);
     void *at;
     if (p->class != SPOOL_INCOMING) {
-        return spool_table_put(t, SPOOL_TABLE_DEFERRED, &key, 0, &at);
+        return spool_table_put(t, spool_queue_table(p->class), &key, 0, &at);
     }
     int r = spool_table_append(t, SPOOL_TABLE_INCOMING, &key, 0, &at);
     return r == -EEXIST ? 0 : r;
@@ -80,7 +75,7 @@ int spool_queue_incoming(struct spool_txn *t, uint64_t id, struct spool_position
 static int queue_del(struct spool_txn *t, const struct spool_position *p)
 {
     const struct spool_key key = spool_key_queue(p->time, p->id);
-    return spool_table_del(t, queue_table(p), &key);
+    return spool_table_del(t, spool_queue_table(p->class), &key);
 }
 
 static int parts_del_all(struct spool_txn *t, enum spool_table table, uint64_t id)
@@ -146,7 +141,11 @@ int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope
                       struct spool_position *ret_position)
 {
     int r = put_records(t, envelope, packed_recipients, body);
-    if (r == 0) {
+    if (r == 0 && envelope->not_before > 0) {
+        *ret_position =
+            (struct spool_position){SPOOL_HELD, (uint64_t)envelope->not_before, envelope->id};
+        r = queue_put(t, ret_position);
+    } else if (r == 0) {
         r = spool_queue_incoming(t, envelope->id, ret_position);
     }
     return r == 0 ? unstage(t, envelope->id) : r;

@@ -28,7 +28,7 @@ int spool_reader_new(struct spool_store *s, struct spool_reader **ret)
 
 void spool_reader_detach(struct spool_reader *r)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < SPOOL_CLASS_COUNT; i++) {
         if (r->scan[i] != NULL) {
             mdb_cursor_close(r->scan[i]);
             r->scan[i] = NULL;
@@ -74,8 +74,7 @@ int spool_reader_begin(struct spool_reader *r)
             r->txn = NULL;
         }
     }
-    r->scan_is_renewed[SPOOL_INCOMING] = false;
-    r->scan_is_renewed[SPOOL_DEFERRED] = false;
+    memset(r->scan_is_renewed, 0, sizeof(r->scan_is_renewed));
     if (rc != 0) {
         atomic_store_explicit(&r->state, SPOOL_READER_IDLE, memory_order_release);
         /* After a panic the writer reopens. */
@@ -276,9 +275,7 @@ static int scan_cursor(struct spool_reader *r, enum spool_class class, MDB_curso
 {
     int rc = 0;
     if (r->scan[class] == NULL) {
-        enum spool_table table =
-            class == SPOOL_INCOMING ? SPOOL_TABLE_INCOMING : SPOOL_TABLE_DEFERRED;
-        rc = mdb_cursor_open(r->txn, r->store->dbi[table], &r->scan[class]);
+        rc = mdb_cursor_open(r->txn, r->store->dbi[spool_queue_table(class)], &r->scan[class]);
         if (rc != 0) {
             r->scan[class] = NULL;
         }
@@ -387,6 +384,7 @@ int spool_read_counts(struct spool_reader *r, struct spool_counts *ret)
     if ((rc = view_entries(r, SPOOL_TABLE_MESSAGE, &counts.messages)) != 0 ||
         (rc = view_entries(r, SPOOL_TABLE_INCOMING, &counts.incoming)) != 0 ||
         (rc = view_entries(r, SPOOL_TABLE_DEFERRED, &counts.deferred)) != 0 ||
+        (rc = view_entries(r, SPOOL_TABLE_HELD, &counts.held)) != 0 ||
         (rc = spool_tables_pages(r->store, r->txn, &pages)) != 0 ||
         (rc = spool_error(mdb_env_info(r->store->env, &info))) != 0 ||
         (rc = spool_error(mdb_env_stat(r->store->env, &stat))) != 0) {

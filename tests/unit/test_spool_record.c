@@ -41,7 +41,11 @@ static struct spool_message sample(void)
                      .peer_name = SLICE("client.example.com"),
                      .peer_address = SLICE("2001:db8::1"),
                      .protocol = SLICE("ESMTPSA"),
-                     .auth_user = SLICE("user")},
+                     .auth_user = SLICE("user"),
+                     .tenant = SLICE("acme"),
+                     .campaign = SLICE("spring-7"),
+                     .not_before = 1700000500000000,
+                     .expires = 1700090000000000},
         .packed = slice_make("\0\1b", 3),
         .body = SLICE("Hi.\r\n"),
     };
@@ -76,12 +80,44 @@ static void message_both_ways(void **state)
     assert_slice(m.envelope.peer_address, "2001:db8::1");
     assert_slice(m.envelope.protocol, "ESMTPSA");
     assert_slice(m.envelope.auth_user, "user");
+    assert_slice(m.envelope.tenant, "acme");
+    assert_slice(m.envelope.campaign, "spring-7");
+    assert_int_equal(m.envelope.not_before, want.envelope.not_before);
+    assert_int_equal(m.envelope.expires, want.envelope.expires);
     assert_slice(m.body, "Hi.\r\n");
     struct slice address;
     assert_true(spool_packed_next(&m.packed, &address));
     assert_slice(address, "b");
     assert_false(spool_packed_next(&m.packed, &address));
     release(record);
+}
+
+/* A record as the first version wrote it: without the two times and the two texts. */
+static void message_of_the_first_version(void **state)
+{
+    struct spool_message m = sample();
+    m.envelope.tenant = m.envelope.campaign = SLICE("");
+    m.envelope.not_before = m.envelope.expires = 0;
+    char record[1024], old[1024];
+    size_t bytes = 0;
+    assert_int_equal(spool_message_bytes(&m, &bytes), 0);
+    spool_message_encode(&m, record, bytes);
+    /* version, flags, counts, size, created and warn_at; then the times, five lengths, two more */
+    const size_t head = 1 + 2 + 12 + 8 + 16, lengths = 5 * 2;
+    memcpy(old, record, head);
+    old[0] = 1;
+    memcpy(old + head, record + head + 16, lengths);
+    memcpy(old + head + lengths, record + head + 16 + lengths + 4, bytes - head - 16 - lengths - 4);
+    struct slice first = exact(old, bytes - 20);
+    uint32_t chunks = 7, batches = 7;
+    assert_true(spool_message_peek(first, &chunks, &batches));
+    assert_int_equal(chunks, 0);
+    assert_int_equal(spool_message_decode(first, m.envelope.id, false, &m), 0);
+    assert_slice(m.envelope.auth_user, "user");
+    assert_slice(m.envelope.tenant, "");
+    assert_slice(m.body, "Hi.\r\n");
+    assert_int_equal(m.envelope.not_before, 0);
+    release(first);
 }
 
 static void message_of_another_key_is_corrupt(void **state)
@@ -293,6 +329,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(message_both_ways),
+        cmocka_unit_test(message_of_the_first_version),
+        cmocka_unit_test(message_of_the_first_version),
         cmocka_unit_test(message_of_another_key_is_corrupt),
         cmocka_unit_test(every_flipped_bit_is_corrupt),
         cmocka_unit_test(every_truncation_is_corrupt),

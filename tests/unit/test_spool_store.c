@@ -255,6 +255,46 @@ static void order_of_the_queue(void **state)
     spool_reader_end(reader);
 }
 
+static void held_until_its_time(void **state)
+{
+    struct spool_txn *t = begin();
+    struct spool_position now = put(t, 10, SLICE("")), at, gone;
+    const struct spool_envelope later = {
+        .id = 20, .recipient_count = 1, .not_before = 5000, .tenant = SLICE("acme")};
+    assert_int_equal(spool_put_message(t, &later, slice_make("\0\1b", 3), SLICE("x\r\n"), &at), 0);
+    assert_int_equal(at.class, SPOOL_HELD);
+    assert_int_equal(at.time, 5000);
+    const struct spool_position parked = {SPOOL_HELD, 4000, 10};
+    assert_int_equal(spool_requeue(t, &now, &parked, NULL), 0);
+    assert_int_equal(spool_commit(t), 0);
+    down();
+    up(); /* both have an entry, so nothing is queued again */
+
+    struct spool_envelope e;
+    struct slice body;
+    struct spool_counts counts;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_counts(reader, &counts), 0);
+    assert_int_equal(counts.messages, 2);
+    assert_int_equal(counts.held, 2);
+    assert_int_equal(counts.incoming, 0);
+    assert_int_equal(spool_scan(reader, SPOOL_HELD, NULL, &at), 0);
+    assert_int_equal(at.id, 10);
+    assert_int_equal(spool_scan(reader, SPOOL_HELD, &at, &gone), 0);
+    assert_int_equal(gone.id, 20);
+    assert_int_equal(spool_read_message(reader, 20, &e, &body), 0);
+    assert_int_equal(e.not_before, 5000);
+    assert_true(slice_eq(e.tenant, SLICE("acme")));
+    spool_reader_end(reader);
+
+    t = begin();
+    assert_int_equal(spool_remove(t, &gone), 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_scan(reader, SPOOL_HELD, &at, &at), ERR_MISSING);
+    spool_reader_end(reader);
+}
+
 /* Out of the page cache, where the file system can do that. */
 static void evict_file(void)
 {
@@ -729,6 +769,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unknown_format_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(ids_are_reserved, setup, teardown),
         cmocka_unit_test_setup_teardown(order_of_the_queue, setup, teardown),
+        cmocka_unit_test_setup_teardown(held_until_its_time, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_are_asked_for_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(sequence_goes_on_after_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reader_sees_its_snapshot, setup, teardown),
