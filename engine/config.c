@@ -3,6 +3,7 @@
 #include "engine/config.h"
 
 #include "engine/config_option.h"
+#include "engine/config_origin.h"
 #include "engine/config_value.h"
 
 #include <stdlib.h>
@@ -54,6 +55,7 @@ void config_free(struct config *c)
     clear_section(CONFIG_SECTION_EVENT_LOG, c);
     clear_section(CONFIG_SECTION_CONTROL, c);
     clear_section(CONFIG_SECTION_GLOBAL, c);
+    config_origins_free(c->origins);
     free(c->path);
     free(c);
 }

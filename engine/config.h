@@ -166,8 +166,11 @@ struct config_route {
     enum config_tls_level smtp_tls_security_level; /* overrides the transport's */
 };
 
+struct config_origins;
+
 struct config {
-    char *path; /* the file it came from */
+    char *path;                     /* the file it came from */
+    struct config_origins *origins; /* config_origin.h */
 
     int workers;           /* never 0: the number of cores when not set */
     int scheduler_threads; /* never 0: 4 x cores when not set */

@@ -251,6 +251,9 @@ static void check_defer_transports(struct config_loader *l, struct config *c)
         size_t index = config_transport_find(c, slice_of(name));
         if (index < c->transport_count) {
             c->transports[index].sched.hold = true;
+            config_origins_set(c->origins, CONFIG_SECTION_TRANSPORT, index,
+                               config_option_find(CONFIG_SECTION_TRANSPORT, "hold"),
+                               global_place(l, "defer_transports"));
         } else {
             config_complain(l, global_place(l, "defer_transports"), "defer_transports",
                             "there is no transport \"%.64s\"; name a transport of this file", name);

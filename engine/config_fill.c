@@ -5,6 +5,7 @@
  * holds the line that set the option, fpnumber the index of the file. */
 #include "engine/config_fill.h"
 
+#include "engine/config_origin.h"
 #include "engine/config_value.h"
 
 #include <errno.h>
@@ -25,6 +26,11 @@ static cfg_opt_t *set_option(cfg_t *cfg, const char *name)
     return opt != NULL && opt->def.number != 0 ? opt : NULL;
 }
 
+static struct config_place place_of(const cfg_opt_t *opt)
+{
+    return (struct config_place){(size_t)opt->def.fpnumber, (unsigned)opt->def.number};
+}
+
 struct config_place config_fill_place(cfg_t *root, enum config_section section, size_t index,
                                       const char *name)
 {
@@ -39,7 +45,7 @@ struct config_place config_fill_place(cfg_t *root, enum config_section section, 
     if (opt == NULL) {
         return (struct config_place){0, 0};
     }
-    return (struct config_place){(size_t)opt->def.fpnumber, (unsigned)opt->def.number};
+    return place_of(opt);
 }
 
 /* Store the values of one option; what config_value_check refused has been complained about. */
@@ -68,7 +74,8 @@ static int fill_option(const struct config_option *o, cfg_opt_t *opt, void *fiel
 
 /* All options of one section into its struct: the section's value, else the top level's, else the
  * default. */
-static int fill_section(cfg_t *root, enum config_section section, size_t index, void *base)
+static int fill_section(cfg_t *root, enum config_section section, size_t index, void *base,
+                        struct config_origins *origins)
 {
     cfg_t *cfg = section_at(root, section, index);
     int err = 0;
@@ -86,8 +93,13 @@ static int fill_section(cfg_t *root, enum config_section section, size_t index, 
             err = config_value_set(o, &o->initial, 1, field);
         }
         if (err == 0 && opt != NULL) {
+            config_origins_set(origins, section, index, o, place_of(opt));
             err = fill_option(o, opt, field);
         }
+    }
+    if (config_sections[section].title != NULL) {
+        config_origins_set(origins, section, index, NULL,
+                           config_fill_place(root, section, index, NULL));
     }
     return err;
 }
@@ -126,25 +138,33 @@ static int fill_array(cfg_t *root, const struct array *a, struct config *c)
     }
     memcpy((char *)c + a->items, &items, sizeof(items));
     memcpy((char *)c + a->count, &count, sizeof(count)); /* config_free finds what is half filled */
-    int err = 0;
+    int err = config_origins_reserve(c->origins, a->section, count);
     for (size_t i = 0; i < count && err == 0; i++) {
         char *item = items + i * a->item_bytes;
         char *title = strdup(cfg_title(section_at(root, a->section, i)));
         memcpy(item + a->title, &title, sizeof(title));
-        err = title == NULL ? -ENOMEM : fill_section(root, a->section, i, item);
+        err = title == NULL ? -ENOMEM : fill_section(root, a->section, i, item, c->origins);
     }
     return err;
+}
+
+static int fill_single(cfg_t *root, enum config_section section, void *base,
+                       struct config_origins *origins)
+{
+    int err = config_origins_reserve(origins, section, 1);
+    return err < 0 ? err : fill_section(root, section, 0, base, origins);
 }
 
 int config_fill(cfg_t *root, struct config *c)
 {
     static const enum config_section single[] = {CONFIG_SECTION_GLOBAL, CONFIG_SECTION_SPOOL,
                                                  CONFIG_SECTION_EVENT_LOG, CONFIG_SECTION_CONTROL};
-    int err = 0;
+    c->origins = config_origins_new();
+    int err = c->origins == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < sizeof(single) / sizeof(single[0]) && err == 0; i++) {
-        err = fill_section(root, single[i], 0, c);
+        err = fill_single(root, single[i], c, c->origins);
     }
-    err = err < 0 ? err : fill_section(root, CONFIG_SECTION_DNS, 0, &c->dns);
+    err = err < 0 ? err : fill_single(root, CONFIG_SECTION_DNS, &c->dns, c->origins);
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]) && err == 0; i++) {
         err = fill_array(root, &arrays[i], c);
     }

@@ -478,6 +478,9 @@ static int load(struct config_loader *l, const struct config_sink *sink, struct 
     if (err == 0) {
         err = c == NULL ? -ENOMEM : config_fill(l->root, c);
     }
+    for (size_t i = 0; i < l->source_count && err == 0; i++) {
+        err = config_origins_add_file(c->origins, l->sources[i].name);
+    }
     if (err == 0) {
         c->path = strdup(l->sources[0].name);
         err = c->path == NULL ? -ENOMEM : config_check(l, c);

@@ -6,16 +6,12 @@
 #include "base/attr.h"
 #include "engine/config.h"
 #include "engine/config_option.h"
+#include "engine/config_origin.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct config_loader;
-
-struct config_place {
-    size_t source; /* index of the file */
-    unsigned line; /* 0: the file as a whole */
-};
 
 /* Where the index-th section of this kind (0 where it stands once) sets the option; the section's
  * own line when it does not set it or `name` is NULL; inside a transport, the top level's line when
