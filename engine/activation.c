@@ -3,12 +3,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/aside.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/result.h"
 #include "engine/router.h"
+#include "engine/selector.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -99,17 +101,26 @@ int activation_fresh(struct activation *a, struct message *m)
         free(counts);
         return -ENOMEM;
     }
+    struct aside aside;
+    struct order_verdict verdict;
     m->activated = clock_wall();
     m->pending = total;
     count_in(a, total);
+    aside_init(&aside, a->engine, &a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
-        bool is_routed =
-            router_route(a->engine->router, router_domain(message_address(m, i)), &routes[i]);
+        struct slice domain = router_domain(message_address(m, i));
+        bool is_routed = router_route(a->engine->router, domain, &routes[i]);
         if (!is_routed) {
             routes[i] = (struct route_result){0};
+        } else if (aside_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
+                               routes[i].transport, &verdict)) {
+            aside_take(&aside, i, &verdict);
+            routes[i].transport = SIZE_MAX; /* nobody's */
+            continue;
         }
         counts[is_routed ? routes[i].transport : transports]++;
     }
+    aside_flush(&aside);
     for (uint32_t t = 0; t < transports; t++) {
         if (counts[t] > 0) {
             submit_whole(a, m, t, counts[t], routes);
@@ -308,6 +319,9 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     if (s == NULL) {
         return NULL;
     }
+    struct aside aside;
+    struct order_verdict verdict;
+    aside_init(&aside, a->engine, &a->to_writer, m, false);
     walk_init(&w, a->reader, m, part->next);
     while (s->count < capacity && walk_next(&w, &index, &address, &state)) {
         struct route_result route;
@@ -325,11 +339,16 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
             route.nexthop.data <= address.data + address.len) {
             route.nexthop = router_domain(kept);
         }
+        if (aside_judge(a->engine, &m->envelope, router_domain(kept), route.nexthop, transport,
+                        &verdict)) {
+            aside_take(&aside, index, &verdict);
+            continue;
+        }
         s->recipients[s->count++] =
             (struct sched_recipient){.address = kept, .nexthop = route.nexthop, .index = index};
     }
     part->next = w.index;
-    part->unread -= s->count;
+    part->unread -= s->count + aside.taken;
     if (s->count < capacity && part->unread > 0) {
         /* Memory or a record failed: what is left of the part waits for the next activation. */
         result_send(&a->to_writer, NULL, m, part->unread, 0);
@@ -337,6 +356,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     }
     s->unread = part->unread;
     count_in(a, s->count);
+    aside_flush(&aside);
     return s;
 }
 
@@ -353,6 +373,10 @@ static void submit_parts(struct activation *a, struct message *m)
         uint32_t share = activation_limit(a) / parts;
         uint32_t minimum = (uint32_t)a->engine->config->message_recipient_minimum;
         struct submission *s = read_portion(a, m, t, share < minimum ? minimum : share);
+        if (s != NULL && s->count == 0 && s->unread == 0) {
+            free(s); /* orders keep all of it */
+            continue;
+        }
         if (s == NULL || s->count == 0) {
             free(s);
             result_send(&a->to_writer, NULL, m, m->parts[t].unread, 0);
@@ -421,4 +445,74 @@ void activation_read(struct activation *a, const struct read_request *request)
         part->unread = 0;
     }
     submit(a, s, LETTER_MORE);
+}
+
+/* --- what orders and sweeps ask of a message that is not active ----------------------------------
+ */
+
+/* errors: as spool_read_message */
+static int read_envelope(struct activation *a, const struct spool_position *position,
+                         struct spool_envelope *ret)
+{
+    struct slice body;
+    return spool_read_message(a->reader, position->id, ret, &body);
+}
+
+bool activation_suspended(struct activation *a, const struct spool_position *position,
+                          usec_t *ret_until)
+{
+    struct spool_envelope e;
+    struct order_verdict verdict;
+    if (order_book_is_empty(a->engine->orders) || read_envelope(a, position, &e) != 0 ||
+        !aside_judge(a->engine, &e, SLICE(""), SLICE(""), SIZE_MAX, &verdict) ||
+        verdict.kind != ORDER_SUSPEND) {
+        return false;
+    }
+    const struct message m = {.envelope = e};
+    usec_t expires = message_expires(&m, a->engine->config);
+    *ret_until = verdict.until < expires ? verdict.until : expires;
+    return expires > clock_wall(); /* an expired one has to be settled */
+}
+
+static bool matches_recipient(const struct activation *a, const struct selector *wanted,
+                              const struct spool_envelope *e, struct slice address)
+{
+    struct route_result route;
+    struct slice facts[SELECTOR_COUNT] = {[SELECTOR_TENANT] = e->tenant,
+                                          [SELECTOR_CAMPAIGN] = e->campaign,
+                                          [SELECTOR_DOMAIN] = router_domain(address)};
+    if (router_route(a->engine->router, router_domain(address), &route)) {
+        facts[SELECTOR_DESTINATION] = route.nexthop;
+        facts[SELECTOR_TRANSPORT] = slice_of(a->engine->config->transports[route.transport].name);
+        facts[SELECTOR_SOURCE] = order_book_sources(a->engine->orders, route.transport);
+    }
+    return selector_matches(wanted, facts);
+}
+
+bool activation_matches(struct activation *a, const struct spool_position *position,
+                        const struct selector *wanted, usec_t *ret_not_before)
+{
+    struct spool_envelope e;
+    if (read_envelope(a, position, &e) != 0) {
+        return false; /* its own activation finds out what is wrong */
+    }
+    *ret_not_before = e.not_before;
+    if (!selector_matches_word(wanted, SELECTOR_TENANT, e.tenant) ||
+        !selector_matches_word(wanted, SELECTOR_CAMPAIGN, e.campaign)) {
+        return false;
+    }
+    bool is_whole = true;
+    for (int word = SELECTOR_DOMAIN; word < SELECTOR_COUNT; word++) {
+        is_whole = is_whole && wanted->value[word] == NULL;
+    }
+    const struct message m = {.envelope = e};
+    struct walk w;
+    struct slice address;
+    uint32_t index;
+    int state;
+    walk_init(&w, a->reader, &m, 0);
+    while (!is_whole && walk_next(&w, &index, &address, &state)) {
+        is_whole = is_undone(state) && matches_recipient(a, wanted, &e, address);
+    }
+    return is_whole;
 }

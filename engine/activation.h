@@ -5,13 +5,16 @@
 #define ENGINE_ACTIVATION_H
 
 #include "base/attr.h"
+#include "base/clock.h"
 #include "engine/mailbox.h"
 #include "engine/spool_store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct engine;
 struct message;
+struct selector;
 
 struct activation {
     struct engine *engine;
@@ -31,6 +34,18 @@ MUST_USE int activation_fresh(struct activation *a, struct message *m);
  * errors: ERR_CORRUPT, ERR_MISSING (its records are damaged), -ENOMEM, other errors of the store */
 MUST_USE int activation_stored(struct activation *a, const struct spool_position *position,
                                struct message **ret);
+
+/* Whether an order suspends all of a message that is not active, whatever its recipients; then it
+ * need not be loaded. Cheap when there are no orders.
+ *
+ * ret_until   wall: when that ends, or the message's own end */
+MUST_USE bool activation_suspended(struct activation *a, const struct spool_position *position,
+                                   usec_t *ret_until);
+/* Whether the selector is about some recipient of a message that is not active.
+ *
+ * ret_not_before   set when the message could be read */
+MUST_USE bool activation_matches(struct activation *a, const struct spool_position *position,
+                                 const struct selector *wanted, usec_t *ret_not_before);
 
 /* A scheduler's pool has room for more recipients of a message (SCHED_READ). */
 struct read_request {

@@ -16,6 +16,7 @@
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
+#include "engine/sweep.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -63,10 +64,12 @@ struct activator {
     bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
     struct spool_position incoming; /* last one taken or passed over */
     struct spool_position scan;     /* last deferred one looked at */
-    struct ahead ahead[2];          /* by enum spool_class */
-    uint64_t scan_time;             /* wall: due at or before this (plus a second) */
-    usec_t next_scan;               /* monotonic */
-    usec_t pause_until;             /* monotonic: the spool could not be read */
+    struct ahead ahead[SPOOL_CLASS_COUNT];
+    uint64_t scan_time; /* wall: due at or before this (plus a second) */
+    usec_t next_scan;   /* monotonic */
+    usec_t pause_until; /* monotonic: the spool could not be read */
+    uint64_t next_held; /* wall: the first held message is due; UINT64_MAX: none */
+    struct sweeper sweeper;
 };
 
 static size_t id_slot(const struct id_set *s, uint64_t id)
@@ -146,6 +149,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     set_backlog(a, true); /* whatever an earlier run left */
     a->incoming.class = SPOOL_INCOMING;
     a->scan.class = SPOOL_DEFERRED;
+    sweeper_init(&a->sweeper); /* next_held is 0: what an earlier run left is looked at */
     a->held = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
     int err = a->held.ids == NULL ? -ENOMEM : mailbox_init(&a->box, 1 << 16);
     if (err == 0) {
@@ -177,6 +181,8 @@ void activator_free(struct activator *a)
             message_put(letter.body);
         } else if (letter.kind == LETTER_READ) {
             free(letter.body);
+        } else if (letter.kind == LETTER_SWEEP) {
+            sweep_free(letter.body);
         } /* settled ones are still in the list */
     }
     list_foreach_safe(m, &a->messages, struct message, active)
@@ -198,6 +204,7 @@ void activator_free(struct activator *a)
         free(a->reads[i]);
     }
     free(a->reads);
+    sweeper_fini(&a->sweeper);
     free(a->held.ids);
     free(a);
 }
@@ -246,10 +253,29 @@ static int report_damage(struct activator *a, const struct spool_position *posit
     return 0;
 }
 
+/* An order suspends all of it: it is put off unloaded. The writer gives its place back with
+ * LETTER_SETTLED. */
+static int park(struct activator *a, const struct spool_position *position, usec_t until)
+{
+    struct spool_position *parked = malloc(sizeof(*parked));
+    if (parked == NULL || !id_set_add(&a->held, position->id)) {
+        free(parked);
+        return -ENOMEM;
+    }
+    *parked = *position;
+    set_active(a, a->active + 1);
+    outbox_put(&a->activation.to_writer, LETTER_PARK, parked, (uint64_t)until);
+    return 0;
+}
+
 /* errors: what passes (no memory, no reader); the same message is due again after a pause */
 static int load_and_activate(struct activator *a, const struct spool_position *position)
 {
     struct message *m;
+    usec_t until;
+    if (activation_suspended(&a->activation, position, &until)) {
+        return park(a, position, until);
+    }
     if (!id_set_add(&a->held, position->id)) {
         return -ENOMEM;
     }
@@ -332,7 +358,8 @@ static bool take_incoming(struct activator *a)
         pause_import(a, err);
         return false;
     }
-    err = load_and_activate(a, &next);
+    /* A sweep may have been here before. */
+    err = id_set_has(&a->held, next.id) ? 0 : load_and_activate(a, &next);
     if (err != 0) {
         pause_import(a, err);
         return false;
@@ -365,6 +392,55 @@ static bool take_deferred(struct activator *a)
     return false;
 }
 
+/* Whether a held message is due, as far as is known. */
+static bool has_held(const struct activator *a)
+{
+    return a->next_held != UINT64_MAX && (uint64_t)clock_wall() >= a->next_held;
+}
+
+/* Held messages whose time has come. One that is still settling comes again in a moment. */
+static void take_held(struct activator *a)
+{
+    struct spool_position next = {.class = SPOOL_HELD};
+    uint64_t now = (uint64_t)clock_wall();
+    if (!has_held(a)) {
+        return;
+    }
+    a->next_held = UINT64_MAX;
+    for (int i = 0; spool_scan(a->reader, SPOOL_HELD, &next, &next) == 0; i++) {
+        bool is_due = next.time <= now;
+        if (!is_due || i >= ACTIVATIONS_PER_PASS || !has_room(a)) {
+            a->next_held = next.time < a->next_held ? next.time : a->next_held;
+            return;
+        }
+        int err = id_set_has(&a->held, next.id) ? -EBUSY : load_and_activate(a, &next);
+        if (err == -EBUSY) {
+            a->next_held = now + 20 * USEC_PER_MSEC;
+        } else if (err != 0) {
+            a->next_held = now;
+            pause_import(a, err);
+            return;
+        }
+    }
+}
+
+/* Mail that a sweep finds comes before its time. */
+static void take_swept(struct activator *a)
+{
+    enum { LOOKS_PER_PASS = 2000 };
+    struct spool_position next;
+    int looks = LOOKS_PER_PASS;
+    while (has_room(a) && sweeper_next(&a->sweeper, &a->activation, &looks, &next)) {
+        if (id_set_has(&a->held, next.id)) {
+            continue; /* active: who changed the orders told the schedulers as well */
+        }
+        int err = load_and_activate(a, &next);
+        if (err != 0) {
+            pause_import(a, err);
+        }
+    }
+}
+
 static void start_scan(struct activator *a, uint64_t until)
 {
     a->is_scanning = true;
@@ -381,7 +457,8 @@ static void import(struct activator *a)
     if (clock_mono() >= a->next_scan && !a->is_scanning) {
         start_scan(a, (uint64_t)(clock_wall() + USEC_PER_SEC));
     }
-    bool wants_more = has_room(a) && (has_incoming(a) || a->is_scanning);
+    bool wants_more = has_room(a) && (has_incoming(a) || a->is_scanning || has_held(a) ||
+                                      sweeper_is_busy(&a->sweeper));
     if (!wants_more && a->read_count == 0) {
         return;
     }
@@ -390,6 +467,8 @@ static void import(struct activator *a)
         return;
     }
     answer_reads(a);
+    take_held(a);
+    take_swept(a);
     for (int i = 0; i < ACTIVATIONS_PER_PASS && has_room(a); i++) {
         bool took_deferred = a->prefers_deferred && take_deferred(a);
         bool took_incoming = !took_deferred && take_incoming(a);
@@ -501,8 +580,11 @@ static void take_letter(struct activator *a, const struct letter *letter)
     case LETTER_READ:
         add_read(a, letter->body);
         break;
-    case LETTER_FLUSH:
-        start_scan(a, UINT64_MAX);
+    case LETTER_HELD:
+        a->next_held = letter->number < a->next_held ? letter->number : a->next_held;
+        break;
+    case LETTER_SWEEP:
+        sweeper_add(&a->sweeper, letter->body);
         break;
     default:
         assert(false && "unknown letter to the activator");
@@ -525,6 +607,12 @@ static void nap(struct activator *a, bool is_flushed)
 {
     /* A scan that has no room to go on is not started again; what makes room sends a letter. */
     usec_t deadline = a->is_scanning ? USEC_NEVER : a->next_scan;
+    if (a->next_held != UINT64_MAX && !has_held(a)) {
+        /* Looked at each minute, should the wall clock be set meanwhile. */
+        usec_t wait = (usec_t)a->next_held - clock_wall();
+        wait = wait > 60 * USEC_PER_SEC ? 60 * USEC_PER_SEC : wait;
+        deadline = clock_mono() + wait < deadline ? clock_mono() + wait : deadline;
+    }
     if (a->pause_until > clock_mono() && a->pause_until < deadline) {
         deadline = a->pause_until;
     }
@@ -535,7 +623,8 @@ static void nap(struct activator *a, bool is_flushed)
         deadline = clock_mono() + USEC_PER_MSEC;
     }
     waker_prepare(&a->box.waker);
-    bool has_work = has_room(a) && (has_incoming(a) || a->is_scanning);
+    bool has_work = has_room(a) && (has_incoming(a) || a->is_scanning || has_held(a) ||
+                                    sweeper_is_busy(&a->sweeper));
     if (ring_count(a->box.ring) == 0 && !has_work && !atomic_load(&a->is_stopping)) {
         rcu_sleep();
         waker_wait(&a->box.waker, deadline);

@@ -22,6 +22,7 @@ struct dns_cache;
 struct event_log;
 struct listener;
 struct message;
+struct order_book;
 struct router;
 struct sched_thread;
 struct spool_store;
@@ -59,6 +60,7 @@ struct engine {
     struct passwords passwords;
     struct smtp_client_config **client_configs; /* see request_client_config */
     struct control *control;
+    struct order_book *orders;
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
     uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
 
@@ -69,7 +71,8 @@ struct engine {
         CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
     _Alignas(CACHE_LINE) _Atomic uint32_t gate; /* bits of enum engine_gate */
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
-    _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous; /* for counters */
+    /* for counters */
+    _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t active_messages;
     _Atomic bool has_backlog;            /* new mail waits in the spool: no other may pass it */
     _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */

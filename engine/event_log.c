@@ -223,6 +223,8 @@ static char *put_line(char *at, const struct event *event)
         [EVENT_TRANSIENT_FAILURE] = {HEAD("TransientFailure")},
         [EVENT_BOUNCE] = {HEAD("Bounce")},
         [EVENT_EXPIRATION] = {HEAD("Expiration")},
+        [EVENT_ADMIN_BOUNCE] = {HEAD("AdminBounce")},
+        [EVENT_ADMIN_DROP] = {HEAD("AdminDrop")},
     };
     at = json_line_string(put(at, heads[event->type]), event->id);
     at = json_line_string(put(at, SLICE(",\"sender\":")), event->sender);

@@ -20,6 +20,8 @@ enum event_type {
     EVENT_TRANSIENT_FAILURE, /* will be tried again */
     EVENT_BOUNCE,            /* failed for good */
     EVENT_EXPIRATION,        /* given up after its lifetime */
+    EVENT_ADMIN_BOUNCE,      /* returned to its sender by an operator's order */
+    EVENT_ADMIN_DROP,        /* removed by an operator's order, and nobody is told */
     EVENT_TYPE_COUNT
 };
 

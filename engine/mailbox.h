@@ -26,13 +26,15 @@ enum letter_kind {
     LETTER_RESULT,   /* struct result */
     LETTER_FORGONE,  /* struct message (lent), number: see result_send */
     LETTER_DAMAGED,  /* struct spool_position (heap): its record fails its checksum */
+    LETTER_PARK,     /* struct spool_position (heap), and number: suspended until then, wall */
     LETTER_ROTATE,   /* reopen the event log */
     LETTER_RETURNED, /* struct message: arrived, but it has to come from the spool later */
     /* to the activator */
     LETTER_ARRIVED, /* struct message, committed just now; NULL: see number (position) */
     LETTER_SETTLED, /* struct message or NULL, and number, its id: it is no longer active */
     LETTER_READ,    /* struct read_request */
-    LETTER_FLUSH,   /* make deferred mail due now */
+    LETTER_HELD,    /* number: wall time; a message is held until then */
+    LETTER_SWEEP,   /* struct sweep: find mail that is not active and try it now */
     /* to a scheduler */
     LETTER_SUBMIT,   /* struct submission: a message's first recipients */
     LETTER_MORE,     /* struct submission: what LETTER_READ asked for */

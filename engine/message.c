@@ -1,6 +1,7 @@
 #include "engine/message.h"
 
 #include "base/buf.h"
+#include "engine/config.h"
 #include "engine/result.h"
 
 #include <assert.h>
@@ -140,6 +141,14 @@ struct slice message_address(const struct message *m, uint32_t index)
     const unsigned char *at = (const unsigned char *)m->pages[index / PAGE][index % PAGE];
     assert(at != NULL);
     return slice_make((const char *)at + 2, (size_t)at[0] << 8 | at[1]);
+}
+
+usec_t message_expires(const struct message *m, const struct config *config)
+{
+    const struct spool_envelope *e = &m->envelope;
+    return e->expires != 0      ? e->expires
+           : e->sender.len == 0 ? e->created + config->bounce_queue_lifetime
+                                : e->created + config->maximal_queue_lifetime;
 }
 
 struct slice message_packed(const struct message *m)

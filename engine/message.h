@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 struct buf;
+struct config;
 struct result;
 
 /* What of a message goes to one transport and has not been read yet. */
@@ -64,6 +65,7 @@ struct message {
     usec_t journaled_at;   /* monotonic */
     bool is_untold;        /* journaled: the activator does not have it */
     bool is_plain;         /* journaled, and its removal is all that its results come to */
+    usec_t held_until;     /* settled: it waits for that time, wall; 0: it does not */
 
     /* any thread that is online: see message_body */
     char *body;
@@ -107,6 +109,9 @@ void message_put(struct message *m);
 MUST_USE bool message_is_last(const struct message *m);
 /* Free it and its results whatever the references say: at shutdown, when all holders are gone. */
 void message_destroy(struct message *m);
+
+/* When it is given up: its own time, or its age that the configuration sets; wall. */
+usec_t message_expires(const struct message *m, const struct config *config);
 
 /* 16 lower-case hexadecimal digits. */
 #define MESSAGE_ID_TEXT 17

@@ -10,6 +10,7 @@
 #include "engine/result.h"
 #include "engine/spool_store.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static bool is_told(enum notice_kind kind, uint8_t result)
     case NOTICE_FAILED:
         return result == RESULT_FAILED;
     case NOTICE_EXPIRED:
-        return result != RESULT_DELIVERED;
+        return result != RESULT_DELIVERED && result != RESULT_DROPPED;
     case NOTICE_DELAYED:
         return result == RESULT_DEFERRED;
     case NOTICE_CLEARED:
@@ -62,7 +63,7 @@ static size_t describe(const struct message *m, const struct result *r, enum not
                 .diagnostic = result_text(r, to),
                 .remote_mta = r->host_name,
                 .is_reply = to->code != 0,
-                .is_expired = to->kind == RESULT_DEFERRED && kind == NOTICE_EXPIRED,
+                .is_expired = to->kind != RESULT_FAILED && kind == NOTICE_EXPIRED,
             };
         }
     }
@@ -130,7 +131,7 @@ static int format(const struct config *config, struct spool_reader *reader, cons
         .hostname = slice_of(config->hostname),
         .size_limit = config->bounce_size_limit,
         .now = now,
-        .retry_until = m->envelope.created + config->maximal_queue_lifetime,
+        .retry_until = message_expires(m, config),
         .unique = id,
     };
     struct bounce_message bm = {
@@ -272,7 +273,9 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         [RESULT_DELIVERED] = EVENT_DELIVERY,
         [RESULT_DEFERRED] = EVENT_TRANSIENT_FAILURE,
         [RESULT_FAILED] = EVENT_BOUNCE,
+        [RESULT_DROPPED] = EVENT_ADMIN_DROP,
     };
+    assert(to->kind != RESULT_PARKED);
     char id[MESSAGE_ID_TEXT], site[SITE_MAX];
     message_id_format(m->envelope.id, id);
     const struct event_stamps stamps = {
@@ -283,7 +286,7 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .done = r->done,
     };
     const struct event event = {
-        .type = types[to->kind],
+        .type = r->order != 0 && to->kind == RESULT_FAILED ? EVENT_ADMIN_BOUNCE : types[to->kind],
         .id = slice_make(id, MESSAGE_ID_TEXT - 1),
         .sender = m->envelope.sender,
         .recipient = message_address(m, to->index),
@@ -320,7 +323,8 @@ static void log_expired(struct buf *log, const struct message *m, const struct r
     message_id_format(m->envelope.id, id);
     for (; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
-            if (r->recipients[i].kind != RESULT_DEFERRED) {
+            if (r->recipients[i].kind != RESULT_DEFERRED &&
+                r->recipients[i].kind != RESULT_PARKED) {
                 continue;
             }
             const struct event event = {

@@ -12,7 +12,14 @@
 struct message;
 struct outbox;
 
-enum result_kind { RESULT_DELIVERED, RESULT_DEFERRED, RESULT_FAILED, RESULT_KIND_COUNT };
+enum result_kind {
+    RESULT_DELIVERED,
+    RESULT_DEFERRED,
+    RESULT_FAILED,
+    RESULT_PARKED,  /* not tried: an order suspends it until park_until */
+    RESULT_DROPPED, /* an order ends it, and nobody is told */
+    RESULT_KIND_COUNT
+};
 
 struct result_recipient {
     uint32_t index;    /* its number in the message */
@@ -36,6 +43,8 @@ struct result {
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */
     bool is_ambiguous; /* the receiver may have taken it: the retry may be a duplicate */
     bool has_dispatch; /* counted in the engine's duplicate bound */
+    uint64_t order;    /* the standing order that decided; 0: none */
+    usec_t park_until; /* PARKED: when the order ends; wall */
 
     /* spool writer only */
     bool is_counted, is_logged;

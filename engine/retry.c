@@ -10,11 +10,6 @@ usec_t retry_delay(usec_t now, usec_t created, usec_t min, usec_t max)
     return delay < min ? min : delay;
 }
 
-bool retry_is_expired(usec_t now, usec_t created, usec_t lifetime)
-{
-    return now - created >= lifetime;
-}
-
 bool retry_is_warning_due(usec_t now, usec_t warn_time)
 {
     return warn_time != 0 && now >= warn_time - USEC_PER_SEC;

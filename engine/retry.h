@@ -1,4 +1,4 @@
-/* When a message is tried again, when it is given up, when its sender is warned: pure arithmetic
+/* When a message is tried again, when its sender is warned: pure arithmetic
  * on wall-clock times, because these times are stored and must survive restarts. */
 #ifndef ENGINE_RETRY_H
 #define ENGINE_RETRY_H
@@ -15,13 +15,6 @@
  * source         Postfix qmgr_active.c; reference vectors TM-1 to TM-4
  */
 usec_t retry_delay(usec_t now, usec_t created, usec_t min, usec_t max);
-
-/* Whether a message that an attempt left undelivered goes back to its sender now.
- *
- * lifetime   maximal_queue_lifetime, or bounce_queue_lifetime for the empty sender, >= 0; zero
- *            returns mail after the first soft failure
- */
-bool retry_is_expired(usec_t now, usec_t created, usec_t lifetime);
 
 /* Whether the sender is due the one notice of a delay: after an attempt that left something
  * undelivered and did not expire.

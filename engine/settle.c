@@ -116,15 +116,20 @@ static void count(struct engine *e, const struct result *r)
             [RESULT_DELIVERED] = &e->delivered,
             [RESULT_DEFERRED] = &e->deferred,
             [RESULT_FAILED] = &e->failed,
+            [RESULT_DROPPED] = &e->dropped,
         };
-        atomic_fetch_add_explicit(counters[r->recipients[i].kind], 1, memory_order_relaxed);
+        _Atomic uint64_t *counter = counters[r->recipients[i].kind];
+        if (counter != NULL) {
+            atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+        }
     }
     if (r->is_ambiguous) {
         atomic_fetch_add_explicit(&e->ambiguous, 1, memory_order_relaxed);
     }
 }
 
-/* One line a recipient, once, however often the transaction is repeated. */
+/* One line a recipient, once, however often the transaction is repeated. A recipient that was not
+ * tried has none. */
 static void log_results(struct settle *s, struct message *m)
 {
     for (struct result *r = m->fresh; r != NULL; r = r->next) {
@@ -134,7 +139,9 @@ static void log_results(struct settle *s, struct message *m)
         r->is_logged = true;
         count(s->engine, r);
         for (uint32_t i = 0; i < r->count; i++) {
-            notice_log_result(s->log, m, r, &r->recipients[i]);
+            if (r->recipients[i].kind != RESULT_PARKED) {
+                notice_log_result(s->log, m, r, &r->recipients[i]);
+            }
         }
     }
 }
@@ -148,10 +155,13 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
     for (const struct result *r = results; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             const struct result_recipient *to = &r->recipients[i];
+            if (to->kind == RESULT_PARKED) {
+                continue; /* as if nothing had been */
+            }
             struct spool_reason reason = {
                 .time = r->done,
                 .state =
-                    to->kind == RESULT_FAILED ? SPOOL_RECIPIENT_FAILED : SPOOL_RECIPIENT_DEFERRED,
+                    to->kind == RESULT_DEFERRED ? SPOOL_RECIPIENT_DEFERRED : SPOOL_RECIPIENT_FAILED,
                 .code = to->code,
                 .status = slice_of(to->status),
                 .text = result_text(r, to),
@@ -223,6 +233,21 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
     return 0;
 }
 
+/* Nothing but orders keeps it: it waits for their end, or for its own. */
+static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
+{
+    usec_t until = message_expires(m, s->config);
+    for (const struct result *list[] = {m->fresh, m->kept}, **at = list; at < list + 2; at++) {
+        for (const struct result *r = *at; r != NULL; r = r->next) {
+            until = r->park_until != 0 && r->park_until < until ? r->park_until : until;
+        }
+    }
+    const struct spool_position next = {
+        .class = SPOOL_HELD, .time = (uint64_t)until, .id = m->envelope.id};
+    m->held_until = until;
+    return spool_requeue(txn, &m->position, &next, NULL);
+}
+
 /* Everything was tried: the message goes, waits for its next attempt, or comes back to its
  * sender. */
 static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
@@ -231,14 +256,15 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     bool has_refused = message_has_kind(m, RESULT_DEFERRED);
     bool has_deferred = has_refused || m->has_forgone;
     bool has_failed = message_has_kind(m, RESULT_FAILED);
+    bool has_parked = message_has_kind(m, RESULT_PARKED);
     bool is_expired = false;
     int err = 0;
 
     m->is_settled = true;
-    if (has_deferred && !m->has_forgone) { /* no recipient goes without a word of what was wrong */
-        usec_t lifetime =
-            m->envelope.sender.len == 0 ? c->bounce_queue_lifetime : c->maximal_queue_lifetime;
-        is_expired = retry_is_expired(now, m->envelope.created, lifetime);
+    m->held_until = 0;
+    if ((has_deferred || has_parked) && !m->has_forgone) {
+        /* no recipient goes without a word of what was wrong */
+        is_expired = now >= message_expires(m, c);
     }
     if (is_expired && !m->is_expiry_logged) {
         m->is_expiry_logged = true;
@@ -250,20 +276,23 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err != 0) {
         return err;
     }
-    if (!has_deferred && !has_failed && m->retry.warned && c->confirm_delay_cleared &&
-        message_has_kind(m, RESULT_DELIVERED)) {
+    if (!has_deferred && !has_parked && !has_failed && m->retry.warned &&
+        c->confirm_delay_cleared && message_has_kind(m, RESULT_DELIVERED)) {
         err = put_notice(s, txn, m, NOTICE_CLEARED, now);
         if (err != 0) {
             return err;
         }
     }
-    if (!has_deferred || is_expired) {
+    if ((!has_deferred && !has_parked) || is_expired) {
         return spool_remove(txn, &m->position);
     }
 
     err = store_states(txn, m, m->fresh, true);
     if (err == 0) {
         err = forget_kept_failures(txn, m);
+    }
+    if (err == 0 && !has_deferred) {
+        return hold(s, txn, m);
     }
     usec_t delay =
         retry_delay(now, m->envelope.created, c->minimal_backoff_time, c->maximal_backoff_time);
@@ -361,7 +390,8 @@ static uint64_t keep_results(struct settle *s, struct message *m)
         }
         loaded += r->count;
         unload_delivered(m, r);
-        if (!m->is_settled && (has_kind(r, RESULT_DEFERRED) || has_kind(r, RESULT_FAILED))) {
+        if (!m->is_settled && (has_kind(r, RESULT_DEFERRED) || has_kind(r, RESULT_FAILED) ||
+                               has_kind(r, RESULT_PARKED))) {
             r->next = m->kept;
             m->kept = r;
         } else {

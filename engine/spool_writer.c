@@ -116,7 +116,7 @@ void spool_writer_free(struct spool_writer *w)
             intake_free(letter.body);
         } else if (letter.kind == LETTER_RESULT) {
             result_free(letter.body);
-        } else if (letter.kind == LETTER_DAMAGED) {
+        } else if (letter.kind == LETTER_DAMAGED || letter.kind == LETTER_PARK) {
             free(letter.body);
         } else if (letter.kind == LETTER_RETURNED) {
             message_put(letter.body);
@@ -177,6 +177,12 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
     case LETTER_DAMAGED:
         upkeep_quarantine(&w->upkeep, letter->body, &w->to_activator);
         break;
+    case LETTER_PARK: {
+        struct spool_position *from = letter->body;
+        upkeep_park(&w->upkeep, from, (usec_t)letter->number, &w->to_activator);
+        free(from);
+        break;
+    }
     case LETTER_RETURNED:
         take_back(w, letter->body);
         break;
@@ -281,6 +287,9 @@ static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
     journaled_drop(&w->journaled, m);
+    if (m->held_until != 0) {
+        outbox_put(&w->to_activator, LETTER_HELD, NULL, (uint64_t)m->held_until);
+    }
     outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
 
@@ -294,6 +303,10 @@ static bool has_backlog(const struct spool_writer *w)
 static void announce(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
+    if (in->position.class == SPOOL_HELD) {
+        outbox_put(&w->to_activator, LETTER_HELD, NULL, in->position.time);
+        return;
+    }
     if (m == NULL || has_backlog(w)) {
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;

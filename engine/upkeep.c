@@ -11,6 +11,10 @@
 
 enum { ID_BLOCK = 1 << 20 }; /* ids reserved at a time: one small record a million messages */
 
+struct upkeep_park {
+    struct spool_position from, to;
+};
+
 static bool grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes)
 {
     void **items = array;
@@ -59,6 +63,7 @@ void upkeep_fini(struct upkeep *u)
     }
     free(u->damaged);
     free(u->discards);
+    free(u->parks);
 }
 
 void upkeep_discard(struct upkeep *u, uint64_t id)
@@ -80,6 +85,17 @@ void upkeep_quarantine(struct upkeep *u, struct spool_position *position,
     }
 }
 
+void upkeep_park(struct upkeep *u, const struct spool_position *from, usec_t until,
+                 struct outbox *to_activator)
+{
+    if (!grow(&u->parks, u->park_count, &u->park_capacity, sizeof(*u->parks))) {
+        outbox_put(to_activator, LETTER_SETTLED, NULL, from->id); /* found again */
+        return;
+    }
+    u->parks[u->park_count++] =
+        (struct upkeep_park){*from, {SPOOL_HELD, (uint64_t)until, from->id}};
+}
+
 static bool needs_ids(const struct upkeep *u)
 {
     return atomic_load_explicit(&u->engine->next_id, memory_order_relaxed) + ID_BLOCK / 2 >
@@ -88,7 +104,7 @@ static bool needs_ids(const struct upkeep *u)
 
 bool upkeep_is_due(const struct upkeep *u)
 {
-    return u->discard_count > 0 || u->damaged_count > 0 || needs_ids(u);
+    return u->discard_count > 0 || u->damaged_count > 0 || u->park_count > 0 || needs_ids(u);
 }
 
 int upkeep_put(struct upkeep *u, struct spool_txn *txn)
@@ -99,6 +115,9 @@ int upkeep_put(struct upkeep *u, struct spool_txn *txn)
     }
     for (uint32_t i = 0; err == 0 && i < u->damaged_count; i++) {
         err = spool_quarantine(txn, u->damaged[i]);
+    }
+    for (uint32_t i = 0; err == 0 && i < u->park_count; i++) {
+        err = spool_requeue(txn, &u->parks[i].from, &u->parks[i].to, NULL);
     }
     u->reserving_ids = 0;
     if (err == 0 && needs_ids(u)) {
@@ -122,6 +141,11 @@ void upkeep_committed(struct upkeep *u, struct outbox *to_activator)
         outbox_put(to_activator, LETTER_SETTLED, NULL, u->damaged[i]->id);
         free(u->damaged[i]);
     }
+    for (uint32_t i = 0; i < u->park_count; i++) {
+        outbox_put(to_activator, LETTER_HELD, NULL, u->parks[i].to.time);
+        outbox_put(to_activator, LETTER_SETTLED, NULL, u->parks[i].to.id);
+    }
     u->damaged_count = 0;
     u->discard_count = 0;
+    u->park_count = 0;
 }

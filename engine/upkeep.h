@@ -1,10 +1,11 @@
 /* What the spool writer's transactions carry besides mail: staged receptions to forget, damaged
- * messages to put aside, and the reservation of ids. Owner: the spool writer; what is to be done is
- * kept over a commit that fails. */
+ * messages to put aside, suspended ones to put off, and the reservation of ids. Owner: the spool
+ * writer; what is to be done is kept over a commit that fails. */
 #ifndef ENGINE_UPKEEP_H
 #define ENGINE_UPKEEP_H
 
 #include "base/attr.h"
+#include "base/clock.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +21,8 @@ struct upkeep {
     uint32_t discard_count, discard_capacity;
     struct spool_position **damaged;
     uint32_t damaged_count, damaged_capacity;
+    struct upkeep_park *parks;
+    uint32_t park_count, park_capacity;
     uint64_t reserved_ids;  /* as committed */
     uint64_t reserving_ids; /* in the transaction under way; 0: nothing */
 };
@@ -34,6 +37,11 @@ void upkeep_discard(struct upkeep *u, uint64_t id);
 /* Put a damaged message aside; takes the position over. The activator gets its place back. */
 void upkeep_quarantine(struct upkeep *u, struct spool_position *position,
                        struct outbox *to_activator);
+
+/* A message that an order suspends waits from now on for `until` (wall). The activator gets its
+ * place back. */
+void upkeep_park(struct upkeep *u, const struct spool_position *from, usec_t until,
+                 struct outbox *to_activator);
 
 /* Whether a transaction is wanted. */
 bool upkeep_is_due(const struct upkeep *u);

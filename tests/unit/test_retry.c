@@ -39,14 +39,6 @@ static void the_minimum_wins(void **state)
     assert_int_equal(retry_delay(0, 5000 * SEC, 0, 0), 0);
 }
 
-static void lifetimes_end(void **state)
-{
-    assert_false(retry_is_expired(1200 * SEC - 1, 0, 1200 * SEC));
-    assert_true(retry_is_expired(1200 * SEC, 0, 1200 * SEC));
-    assert_true(retry_is_expired(77, 77, 0));
-    assert_false(retry_is_expired(0, 5000 * SEC, 1200 * SEC));
-}
-
 static void warnings_are_due_once_set(void **state)
 {
     assert_false(retry_is_warning_due(1000 * SEC, 0));
@@ -60,7 +52,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attempts_come_when_the_vectors_say),
         cmocka_unit_test(the_minimum_wins),
-        cmocka_unit_test(lifetimes_end),
         cmocka_unit_test(warnings_are_due_once_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

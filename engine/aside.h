@@ -1,0 +1,53 @@
+/* Recipients that a standing order keeps from delivery, on their way to the spool writer: suspended
+ * ones wait in the queue, bounced ones go back to their sender, dropped ones go without a word.
+ *
+ * Used where recipients are about to be handed to a scheduler (activator) and where they come back
+ * from one unsent (scheduler threads); one at a time, inside one pass. */
+#ifndef ENGINE_ASIDE_H
+#define ENGINE_ASIDE_H
+
+#include "base/attr.h"
+#include "base/slice.h"
+#include "engine/order_book.h"
+#include "engine/result.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine;
+struct message;
+struct outbox;
+struct spool_envelope;
+
+/* What the orders say about one recipient. false, and cheap, when none is about it.
+ *
+ * domain      of the recipient; "" when the whole message is judged: orders that ask for more than
+ *             tenant and campaign are then not about it
+ * nexthop     where its route leads; likewise
+ * transport   index; SIZE_MAX likewise
+ * ret         its reason is valid until the end of the pass */
+MUST_USE bool aside_judge(const struct engine *e, const struct spool_envelope *envelope,
+                          struct slice domain, struct slice nexthop, size_t transport,
+                          struct order_verdict *ret);
+
+/* Results gathered for one message; neighbours with the same verdict share one. */
+struct aside {
+    struct engine *engine;
+    struct outbox *to_writer;
+    struct message *message;
+    bool is_counted; /* its recipients are in engine.recipients_in_core already */
+    struct result *result;
+    uint64_t order;
+    enum result_kind kind;
+    uint32_t taken; /* recipients, all together */
+};
+
+void aside_init(struct aside *s, struct engine *engine, struct outbox *to_writer,
+                struct message *message, bool is_counted);
+/* One recipient, whose address is loaded. */
+void aside_take(struct aside *s, uint32_t index, const struct order_verdict *verdict);
+/* Sends what was gathered: the account of the message may end with it. */
+void aside_flush(struct aside *s);
+
+#endif

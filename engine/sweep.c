@@ -1,0 +1,171 @@
+/* Owns the sweeps that wait and how far the first of them has come. The activator's thread only;
+ * finds messages, and leaves what becomes of them to the activator. */
+#include "engine/sweep.h"
+
+#include "base/clock.h"
+#include "engine/activation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The classes that each kind walks, in this order; SPOOL_CLASS_COUNT ends them. */
+static const uint8_t walks[][SPOOL_CLASS_COUNT + 1] = {
+    [SWEEP_REVIEW] = {SPOOL_HELD, SPOOL_CLASS_COUNT},
+    [SWEEP_FLUSH] = {SPOOL_DEFERRED, SPOOL_CLASS_COUNT},
+    [SWEEP_APPLY] = {SPOOL_HELD, SPOOL_DEFERRED, SPOOL_INCOMING, SPOOL_CLASS_COUNT},
+};
+
+struct sweep *sweep_new(enum sweep_kind kind, const struct selector *selector)
+{
+    struct sweep *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return NULL;
+    }
+    s->kind = kind;
+    if (selector_copy(&s->selector, selector) != 0) {
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void sweep_free(struct sweep *s)
+{
+    if (s != NULL) {
+        selector_fini(&s->selector);
+        free(s);
+    }
+}
+
+void sweeper_init(struct sweeper *s)
+{
+    *s = (struct sweeper){0};
+}
+
+void sweeper_fini(struct sweeper *s)
+{
+    while (s->first != NULL) {
+        struct sweep *next = s->first->next;
+        sweep_free(s->first);
+        s->first = next;
+    }
+    free(s->taken);
+    sweeper_init(s);
+}
+
+static void begin_class(struct sweeper *s, uint8_t walk)
+{
+    s->walk = walk;
+    s->at = (struct spool_position){.class = walks[s->first->kind][walk]};
+}
+
+static void begin(struct sweeper *s)
+{
+    s->taken_count = 0;
+    if (s->taken_capacity > 0) {
+        memset(s->taken, 0, s->taken_capacity * sizeof(*s->taken));
+    }
+    begin_class(s, 0);
+}
+
+void sweeper_add(struct sweeper *s, struct sweep *sweep)
+{
+    sweep->next = NULL;
+    if (s->first == NULL) {
+        s->first = s->last = sweep;
+        begin(s);
+    } else {
+        s->last->next = sweep;
+        s->last = sweep;
+    }
+}
+
+static void end(struct sweeper *s)
+{
+    struct sweep *done = s->first;
+    s->first = done->next;
+    sweep_free(done);
+    if (s->first != NULL) {
+        begin(s);
+    } else {
+        s->last = NULL;
+        free(s->taken);
+        s->taken = NULL;
+        s->taken_count = s->taken_capacity = 0;
+    }
+}
+
+/* --- what was found ----------------------------------------------------------------------------
+ *
+ * Open addressing; 0 is no message id. */
+
+static size_t taken_slot(const struct sweeper *s, uint64_t id)
+{
+    size_t at = (size_t)(id * 0x9E3779B97F4A7C15ull >> 32) & (s->taken_capacity - 1);
+    while (s->taken[at] != 0 && s->taken[at] != id) {
+        at = (at + 1) & (s->taken_capacity - 1);
+    }
+    return at;
+}
+
+static bool grow_taken(struct sweeper *s)
+{
+    struct sweeper grown = *s;
+    grown.taken_capacity = s->taken_capacity == 0 ? 1024 : s->taken_capacity * 2;
+    grown.taken = calloc(grown.taken_capacity, sizeof(*grown.taken));
+    if (grown.taken == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < s->taken_capacity; i++) {
+        if (s->taken[i] != 0) {
+            grown.taken[taken_slot(&grown, s->taken[i])] = s->taken[i];
+        }
+    }
+    free(s->taken);
+    *s = grown;
+    return true;
+}
+
+/* false when it was there already, or cannot be remembered */
+static bool remember(struct sweeper *s, uint64_t id)
+{
+    if ((s->taken_count + 1) * 2 > s->taken_capacity && !grow_taken(s)) {
+        return false;
+    }
+    size_t slot = taken_slot(s, id);
+    if (s->taken[slot] == id) {
+        return false;
+    }
+    s->taken[slot] = id;
+    s->taken_count++;
+    return true;
+}
+
+/* --- the walk ----------------------------------------------------------------------------------
+ */
+
+static bool is_wanted(struct sweeper *s, struct activation *a, const struct spool_position *p)
+{
+    usec_t not_before = 0;
+    return activation_matches(a, p, &s->first->selector, &not_before) &&
+           (s->first->kind == SWEEP_APPLY || not_before <= clock_wall()) && remember(s, p->id);
+}
+
+bool sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct spool_position *ret)
+{
+    while (s->first != NULL && *budget > 0) {
+        uint8_t class = walks[s->first->kind][s->walk];
+        if (class == SPOOL_CLASS_COUNT) {
+            end(s);
+            continue;
+        }
+        --*budget;
+        if (spool_scan(a->reader, (enum spool_class) class, &s->at, &s->at) != 0) {
+            begin_class(s, (uint8_t)(s->walk + 1));
+        } else if (is_wanted(s, a, &s->at)) {
+            *ret = s->at;
+            return true;
+        }
+    }
+    return false;
+}

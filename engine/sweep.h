@@ -1,0 +1,58 @@
+/* A sweep: a walk over mail that is not active, to try some of it now. Asked for by whoever changes
+ * orders or flushes; the activator does it a part a pass, one sweep after the other.
+ *
+ * struct sweep is passed by ownership in LETTER_SWEEP; struct sweeper is the activator's. */
+#ifndef ENGINE_SWEEP_H
+#define ENGINE_SWEEP_H
+
+#include "base/attr.h"
+#include "engine/selector.h"
+#include "engine/spool_store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct activation;
+
+enum sweep_kind {
+    SWEEP_REVIEW, /* held mail whose own time has come: an order ended, or changed */
+    SWEEP_FLUSH,  /* deferred mail: tried now, not when it is due */
+    SWEEP_APPLY,  /* all mail, scheduled too: an order is to end it */
+};
+
+struct sweep {
+    struct sweep *next; /* activator only */
+    enum sweep_kind kind;
+    struct selector selector;
+};
+
+/* A copy of the selector. NULL when out of memory. */
+MUST_USE struct sweep *sweep_new(enum sweep_kind kind, const struct selector *selector);
+void sweep_free(struct sweep *s); /* accepts NULL */
+
+struct sweeper {
+    struct sweep *first, *last;
+    uint8_t walk;             /* which of its kind's classes is under way */
+    struct spool_position at; /* last one looked at */
+    uint64_t *taken;          /* ids that this sweep found: what fails comes back behind `at` */
+    size_t taken_count, taken_capacity;
+};
+
+void sweeper_init(struct sweeper *s);
+void sweeper_fini(struct sweeper *s);
+/* Takes the sweep over; its turn comes after those that wait. */
+void sweeper_add(struct sweeper *s, struct sweep *sweep);
+
+static inline bool sweeper_is_busy(const struct sweeper *s)
+{
+    return s->first != NULL;
+}
+
+/* The next message to be made active, looking at most at *budget of them, which is counted down.
+ * The reader of the activation is open.
+ *
+ * returns  false when the budget is used up or no sweep is left */
+MUST_USE bool sweeper_next(struct sweeper *s, struct activation *a, int *budget,
+                           struct spool_position *ret);
+
+#endif
