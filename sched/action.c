@@ -58,6 +58,7 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
     ret->indexes = entry_indexes(e);
     ret->index_count = e->count;
     ret->reason = &e->reason->text;
+    ret->is_withdrawn = e->is_withdrawn;
     s->spent = e;
 }
 

@@ -288,11 +288,17 @@ usec_t destdb_wake_at(const struct sched *s)
     return list_first(&s->destdb.retry, struct destdb_host, in_retry)->retry_until;
 }
 
+void destdb_retry(struct sched *s, struct destdb_host *h)
+{
+    if (destdb_host_is_waiting(h)) {
+        shared_set(&h->retry_until, s->now);
+        leave_retry(s, h);
+    }
+}
+
 void destdb_flush(struct sched *s)
 {
     while (!list_is_empty(&s->destdb.retry)) {
-        struct destdb_host *h = list_first(&s->destdb.retry, struct destdb_host, in_retry);
-        shared_set(&h->retry_until, s->now);
-        leave_retry(s, h);
+        destdb_retry(s, list_first(&s->destdb.retry, struct destdb_host, in_retry));
     }
 }

@@ -29,6 +29,12 @@ struct sched_destination *destination_find(const struct sched *s, struct slice n
     return node == NULL ? NULL : container_of(node, struct sched_destination, node);
 }
 
+bool destination_is_called(const struct sched_destination *d, struct slice name)
+{
+    return slice_eq(sched_destination_name(d), name) ||
+           slice_eq(sched_destination_nexthop(d), name);
+}
+
 static bool is_empty(const struct sched_destination *d)
 {
     return d->in_flight + d->waiting == 0;
@@ -222,6 +228,19 @@ void destination_revive(struct sched *s, struct sched_destination *d)
     set_window(s, d, d->busy > 0 ? d->busy : s->rule.initial);
     shared_sub(&s->shared.dead, 1);
     arm(s, d, USEC_NEVER);
+}
+
+bool destination_retry(struct sched *s, struct sched_destination *d)
+{
+    for (uint32_t i = 0; i < d->server_count; i++) {
+        destdb_retry(s, d->servers[i].host);
+    }
+    if (!destination_is_dead(d)) {
+        return false;
+    }
+    destination_revive(s, d);
+    destination_settle(s, d);
+    return true;
 }
 
 void destination_succeed(struct sched *s, struct sched_destination *d)

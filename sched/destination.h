@@ -73,6 +73,8 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
                                              uint32_t nexthop_at);
 struct sched_destination *destination_find(const struct sched *s,
                                            struct slice name); /* any thread */
+/* That is its name, or its nexthop. */
+bool destination_is_called(const struct sched_destination *d, struct slice name);
 /* Forget what was learned when nothing is left of it, and free it when nothing refers to it. */
 void destination_settle(struct sched *s, struct sched_destination *d);
 void destination_free(struct sched *s, struct sched_destination *d);
@@ -101,6 +103,8 @@ void destination_kill(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason, usec_t until);
 /* DEAD -> READY; the caller settles. */
 void destination_revive(struct sched *s, struct sched_destination *d);
+/* The same when it is dead, which is returned, and its hosts may be tried at once; settles. */
+bool destination_retry(struct sched *s, struct sched_destination *d);
 /* READY or DEAD -> SUSPENDED, for the rate delay. */
 void destination_suspend(struct sched *s, struct sched_destination *d);
 /* The timer of a dead or suspended destination is due. */

@@ -67,6 +67,7 @@ struct sched_entry *entry_new(struct sched *s, struct peer *p, uint32_t capacity
     e->capacity = ENTRY_INLINE_INDEXES;
     e->connection = ENTRY_NO_CONNECTION;
     e->state = ENTRY_NEW;
+    e->is_withdrawn = false;
     if (entry_reserve(s, e, capacity) != 0) {
         release_entry(s, e);
         return NULL;
@@ -227,6 +228,12 @@ void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind k
     drop_peer_if_empty(s, p);
     destination_settle(s, d);
     settle_job_if_empty(s, j);
+}
+
+void entry_withdraw(struct sched *s, struct sched_entry *e, struct reason *reason)
+{
+    e->is_withdrawn = true;
+    entry_drop(s, e, SCHED_DEFER, reason);
 }
 
 void entry_refuse(struct sched *s, struct sched_entry *e)

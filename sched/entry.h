@@ -40,6 +40,7 @@ struct sched_entry {
     uint32_t capacity;
     uint32_t connection; /* ENTRY_NO_CONNECTION unless BUSY, and then when it is exhausted */
     uint8_t state;       /* enum entry_state */
+    bool is_withdrawn;   /* SETTLED: by order, not because of its destination */
 };
 
 /* Entries of one peer, first in first out. Zero is empty. */
@@ -82,6 +83,8 @@ void entry_complete(struct sched *s, struct sched_entry *e);
 /* WAITING -> SETTLED: deferred or bounced without an attempt. */
 void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,
                 struct reason *reason);
+/* The same, deferred because the message is to be left alone. */
+void entry_withdraw(struct sched *s, struct sched_entry *e, struct reason *reason);
 /* NEW -> SETTLED: its destination was dead when the recipients came. */
 void entry_refuse(struct sched *s, struct sched_entry *e);
 

@@ -237,6 +237,21 @@ void job_settle(struct sched *s, struct job *j)
     action_queue(s, &j->action, SCHED_FINISHED);
 }
 
+/* Entries in flight keep their peer, and so the job; the last peer to go settles the job. */
+void job_withdraw(struct sched *s, struct job *j, struct slice destination, struct reason *reason)
+{
+    list_foreach_safe(p, &j->peers, struct peer, link)
+    {
+        if (destination.len > 0 && !destination_is_called(p->destination, destination)) {
+            continue;
+        }
+        struct sched_entry *e;
+        while ((e = entry_queue_first(&p->waiting)) != NULL) {
+            entry_withdraw(s, e, reason);
+        }
+    }
+}
+
 void job_block(struct sched *s, struct job *j, enum sched_why why)
 {
     shared_set(&j->why, why);

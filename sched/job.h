@@ -74,6 +74,8 @@ void job_obtain(struct sched *s, struct job *j);
 void job_retire(struct sched *s, struct job *j);
 /* No entry of it is left in the core (4.6): read on, or finish. */
 void job_settle(struct sched *s, struct job *j);
+/* Its waiting entries are dropped: those for one name or nexthop, or all when that is empty. */
+void job_withdraw(struct sched *s, struct job *j, struct slice destination, struct reason *reason);
 void job_queue_read(struct sched *s, struct job *j);
 /* It was passed over: mark it and its destinations, nothing of it can be selected now (5.8). */
 void job_block(struct sched *s, struct job *j, enum sched_why why);

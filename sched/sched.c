@@ -8,6 +8,7 @@
 #include "sched/host_queue.h"
 #include "sched/parking.h"
 #include "sched/placement.h"
+#include "sched/preempt.h"
 #include "sched/selection.h"
 #include "sched/transport.h"
 
@@ -323,6 +324,40 @@ void sched_flush(struct sched *s, usec_t now)
             destination_settle(s, d);
         }
     }
+}
+
+/* By name; with recipient limit 1 many have a nexthop in common, which no table leads to. */
+bool sched_revive(struct sched *s, struct slice destination, usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    struct sched_destination *found = destination_find(s, destination);
+    if (found != NULL) {
+        return destination_retry(s, found);
+    }
+    bool was_dead = false;
+    if (s->config.destination_recipient_limit == 1) {
+        list_foreach_safe(d, &s->destinations, struct sched_destination, all)
+        {
+            was_dead |= destination_is_called(d, destination) && destination_retry(s, d);
+        }
+    }
+    return was_dead;
+}
+
+void sched_withdraw(struct sched *s, uint64_t message_id, struct slice destination,
+                    const struct sched_reason *reason, usec_t now)
+{
+    transport_enter(s, now);
+    struct job *j = job_find(s, message_id);
+    if (j == NULL || j->waiting == 0) {
+        return;
+    }
+    s->resume_job = NULL;
+    preempt_invalidate(s);
+    struct reason *copy = reason_new(s, reason, false);
+    job_withdraw(s, j, destination, copy);
+    reason_put(s, copy);
 }
 
 void sched_set_hold(struct sched *s, bool hold, usec_t now)

@@ -150,6 +150,7 @@ struct sched_action {
     uint32_t index_count;
     uint32_t wanted;                   /* READ: at most so many */
     const struct sched_reason *reason; /* DEFER, BOUNCE */
+    bool is_withdrawn;                 /* DEFER: by sched_withdraw, whose reason it is */
 };
 
 /* What an entry carries; constant from SCHED_DELIVER to sched_report, readable by the worker that
@@ -237,6 +238,17 @@ void sched_connection_closed(struct sched *, uint32_t connection, usec_t now);
 usec_t sched_wake_at(const struct sched *);
 /* Revive every dead destination at once (flush). */
 void sched_flush(struct sched *, usec_t now);
+/* Revive the dead destinations of that name or nexthop, and let their hosts be tried at once. False
+ * when none was dead. */
+bool sched_revive(struct sched *, struct slice destination, usec_t now);
+/* What waits of a message leaves the core: as SCHED_DEFER with is_withdrawn. Entries in flight
+ * stay, also those reported with `again`; recipients in the spool are still asked for.
+ *
+ * message_id   unknown ones are ignored
+ * destination  only what is for this name or nexthop; empty: everything
+ * reason       copied */
+void sched_withdraw(struct sched *, uint64_t message_id, struct slice destination,
+                    const struct sched_reason *reason, usec_t now);
 void sched_set_hold(struct sched *, bool hold, usec_t now);
 /* Entries handed out and not yet reported. */
 uint32_t sched_in_flight(const struct sched *);

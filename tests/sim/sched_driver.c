@@ -9,10 +9,14 @@
 #include "tests/sim/require.h"
 #include "tests/sim/sched_oracle.h"
 
+#include <string.h>
+
 struct question {
     struct sched_destination *destination;
     struct question *next;
 };
+
+static const struct sched_reason withdrawal = {"4.7.0", "left alone by order"};
 
 struct driver {
     struct choices choices;
@@ -193,6 +197,7 @@ static void act(struct driver *d, const struct sched_action *a)
     case SCHED_BOUNCE:
         REQUIRE(!d->is_kind && a->reason->text[0] != '\0' && a->destination != NULL);
         REQUIRE(sched_destination_name(a->destination).len > 0);
+        REQUIRE(a->is_withdrawn == (strcmp(a->reason->text, withdrawal.text) == 0));
         mail_move(m, a->indexes, a->index_count, WAITING, SETTLED);
         break;
     case SCHED_READ:
@@ -372,6 +377,49 @@ static bool end_all(struct driver *d)
     return did_end;
 }
 
+static void pull_pending(struct driver *d)
+{
+    struct sched_action a;
+    while (sched_pull_pending(d->sched, &a, d->now)) {
+        act(d, &a);
+        check(d);
+    }
+}
+
+/* A message, or what it has for one nexthop, is withdrawn: nothing of that is left waiting, and
+ * nothing else is touched. */
+static void withdraw(struct driver *d, unsigned which, unsigned recipient)
+{
+    pull_pending(d);
+    uint64_t id = d->mail.next_id - 1 - which;
+    struct mail_message *m = mail_of(&d->mail, id);
+    if (which >= d->mail.next_id || !m->is_active) {
+        return;
+    }
+    struct slice nexthop = {0};
+    if (recipient < m->count) {
+        nexthop = m->recipients[recipient].nexthop;
+    }
+    struct mail_message before = *m;
+    sched_withdraw(d->sched, id, nexthop, &withdrawal, d->now);
+    check(d);
+    pull_pending(d);
+    for (uint32_t i = 0; i < before.read && m->is_active; i++) {
+        bool is_meant = nexthop.len == 0 || slice_eq(before.recipients[i].nexthop, nexthop);
+        REQUIRE(before.states[i] != WAITING || (m->states[i] == WAITING) == !is_meant);
+    }
+}
+
+static void revive(struct driver *d, unsigned which, unsigned recipient)
+{
+    const struct mail_message *m = mail_of(&d->mail, which);
+    struct slice nexthop = recipient < m->count ? m->recipients[recipient].nexthop : SLICE("none");
+    bool was_dead = sched_revive(d->sched, nexthop, d->now);
+    check(d);
+    REQUIRE(!was_dead || recipient < m->count);
+    REQUIRE(!sched_revive(d->sched, nexthop, d->now));
+}
+
 static void answer_reads(struct driver *d)
 {
     for (uint64_t id = 0; id < d->mail.next_id; id++) {
@@ -414,7 +462,7 @@ static void step(struct driver *d)
         answer_reads(d);
         break;
     default:
-        switch (take(d, 4)) {
+        switch (take(d, 8)) {
         case 0:
             sched_flush(d->sched, d->now);
             break;
@@ -428,6 +476,13 @@ static void step(struct driver *d)
             answer(d, take(d, 4));
             (void)report(d, take(d, 64)); /* there may be none */
             d->fail_after = -1;
+            break;
+        case 4:
+        case 6:
+            withdraw(d, take(d, MESSAGES), take(d, 2 * RECIPIENTS));
+            break;
+        case 5:
+            revive(d, take(d, MESSAGES), take(d, RECIPIENTS));
             break;
         default:
             d->now += take(d, 60) * (take(d, 4) == 0 ? 60 : 1) * USEC_PER_SEC;
