@@ -58,9 +58,14 @@ void destination_recount(struct sched *s, struct sched_destination *d)
     }
 }
 
-static void set_window(struct sched *s, struct sched_destination *d, int window)
+static void set_window(struct sched *s, struct sched_destination *d, int window,
+                       enum sched_change_cause cause, const struct sched_reason *reason)
 {
+    int from = d->window;
     shared_set(&d->window, window);
+    if (window != from) {
+        change_record(s, d, from, cause, reason);
+    }
     if (window > 0 && window < d->busy && s->config.pipeline_depth > 1) {
         connection_drain(s, d);
     }
@@ -72,7 +77,7 @@ static void forget(struct sched *s, struct sched_destination *d)
 {
     d->feedback = (struct feedback){0};
     d->tag = 0;
-    set_window(s, d, s->rule.initial);
+    set_window(s, d, s->rule.initial, SCHED_CHANGE_FORGOTTEN, NULL);
 }
 
 void destination_expect(const struct sched *s, uint64_t hash, bool has_slot)
@@ -110,6 +115,7 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     tree_node_init(&d->in_ready);
     action_init(&d->resolve);
     d->lacks_hosts = s->config.must_resolve;
+    d->window = s->rule.initial; /* nobody saw it without one: no change to record */
     s->with_work[OPEN_NOT]++;
     forget(s, d);
     /* The timer has its place in the heap from the start: arming it later cannot fail. */
@@ -225,7 +231,7 @@ void destination_revive(struct sched *s, struct sched_destination *d)
     reason_put(s, d->reason);
     d->reason = NULL;
     d->feedback = (struct feedback){0};
-    set_window(s, d, d->busy > 0 ? d->busy : s->rule.initial);
+    set_window(s, d, d->busy > 0 ? d->busy : s->rule.initial, SCHED_CHANGE_REVIVED, NULL);
     shared_sub(&s->shared.dead, 1);
     arm(s, d, USEC_NEVER);
 }
@@ -248,7 +254,8 @@ void destination_succeed(struct sched *s, struct sched_destination *d)
     if (d->window == WINDOW_DEAD) {
         destination_revive(s, d);
     } else if (d->window > 0) {
-        set_window(s, d, feedback_positive(&d->feedback, &s->rule, d->window, d->busy));
+        int window = feedback_positive(&d->feedback, &s->rule, d->window, d->busy);
+        set_window(s, d, window, SCHED_CHANGE_POSITIVE, NULL);
     }
     debug_record(s, d, true);
 }
@@ -263,7 +270,7 @@ void destination_fail(struct sched *s, struct sched_destination *d,
     if (window == WINDOW_DEAD) {
         destination_kill(s, d, reason, s->now + s->config.minimal_backoff_time);
     } else {
-        set_window(s, d, window);
+        set_window(s, d, window, SCHED_CHANGE_NEGATIVE, reason);
     }
     debug_record(s, d, false);
 }
@@ -283,7 +290,7 @@ void destination_kill(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason, usec_t until)
 {
     assert(d->window != WINDOW_DEAD);
-    set_window(s, d, WINDOW_DEAD);
+    set_window(s, d, WINDOW_DEAD, SCHED_CHANGE_DEAD, reason);
     shared_add(&s->shared.dead, 1);
     d->reason = reason_new(s, reason, true);
     arm(s, d, until);
@@ -318,7 +325,7 @@ void destination_suspend(struct sched *s, struct sched_destination *d)
     if (d->window == WINDOW_DEAD) {
         destination_revive(s, d);
     }
-    set_window(s, d, WINDOW_SUSPENDED);
+    set_window(s, d, WINDOW_SUSPENDED, SCHED_CHANGE_LIMIT, NULL);
     arm(s, d, s->now + s->config.destination_rate_delay);
 }
 
@@ -328,7 +335,7 @@ void destination_wake(struct sched *s, struct sched_destination *d)
         destination_revive(s, d);
     } else {
         assert(d->window == WINDOW_SUSPENDED);
-        set_window(s, d, 1);
+        set_window(s, d, 1, SCHED_CHANGE_LIMIT, NULL);
         arm(s, d, USEC_NEVER);
         destination_reconsider(s, d);
     }

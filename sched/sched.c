@@ -76,7 +76,8 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
     if (destdb_init(s) != 0 || table_init(&s->by_name, &s->host) != 0 ||
-        table_init(&s->by_id, &s->host) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0) {
+        table_init(&s->by_id, &s->host) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0 ||
+        change_init(s) != 0) {
         sched_free(s);
         return NULL;
     }
@@ -127,6 +128,7 @@ void sched_free(struct sched *s)
     destdb_fini(s);
     connection_fini_all(s);
     debug_fini(s);
+    change_fini(s);
     heap_fini(&s->timers);
     table_fini(&s->by_name);
     table_fini(&s->by_id);

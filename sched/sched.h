@@ -263,6 +263,26 @@ struct sched_debug {
 /* The oldest record not taken yet; false when there is none. The core keeps the last 256. */
 bool sched_debug_next(struct sched *, struct sched_debug *ret);
 
+enum sched_change_cause {
+    SCHED_CHANGE_POSITIVE,  /* feedback */
+    SCHED_CHANGE_NEGATIVE,  /* feedback */
+    SCHED_CHANGE_DEAD,      /* feedback, a failed resolution, or no host that may be tried */
+    SCHED_CHANGE_REVIVED,   /* by its timer, a success or a flush */
+    SCHED_CHANGE_FORGOTTEN, /* nothing is left of it: as new */
+    SCHED_CHANGE_LIMIT,     /* its rate delay begins (to 0) or is over */
+    SCHED_CHANGE_COUNT
+};
+/* The window of a destination changed. */
+struct sched_change {
+    usec_t time;
+    enum sched_change_cause cause;
+    int from, to;   /* 0: nothing may be sent */
+    char name[64];  /* of the destination, cut when longer */
+    char text[120]; /* NEGATIVE, DEAD: why, cut when longer; "" when not known */
+};
+/* The oldest record not taken yet; false when there is none. The core keeps the last 256. */
+bool sched_change_next(struct sched *, struct sched_change *ret);
+
 struct sched_fault {
     char text[200];
 };

@@ -5,6 +5,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "sched/action.h"
+#include "sched/change.h"
 #include "sched/connection.h"
 #include "sched/debug.h"
 #include "sched/destdb.h"
@@ -88,6 +89,7 @@ struct sched {
     struct list open_connections; /* all but those found too old, oldest first */
 
     struct debug debug;
+    struct change change;
 
     enum rate_state rate;
     usec_t rate_until;

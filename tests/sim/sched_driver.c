@@ -551,6 +551,11 @@ static void walk(const struct driver *d)
     while (sched_debug_next(d->sched, &record)) {
         REQUIRE(d->config.feedback_debug && record.window >= 0);
     }
+    struct sched_change change;
+    while (sched_change_next(d->sched, &change)) {
+        REQUIRE(change.cause < SCHED_CHANGE_COUNT && change.name[0] != '\0');
+        REQUIRE(change.from >= 0 && change.to >= 0 && change.time <= d->now);
+    }
     REQUIRE(destinations == c.destinations && jobs == c.jobs && waiting == c.entries_waiting);
 }
 
