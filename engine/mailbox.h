@@ -42,7 +42,8 @@ enum letter_kind {
     LETTER_RESOLVED, /* struct resolution */
     LETTER_LOST,     /* number: transport << 48 | worker << 32 | connection, an idle one that
                       * the peer closed, or one whose end was promised or asked for */
-    LETTER_REVIVE,   /* revive dead destinations */
+    LETTER_REVIVE,   /* struct sweep: its selector names dead destinations to be tried at once */
+    LETTER_ORDERS,   /* standing orders have changed */
     /* to a worker */
     LETTER_STORED,        /* struct intake: committed, or refused with its error */
     LETTER_STAGED,        /* struct intake: staged, or refused with its error */

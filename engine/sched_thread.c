@@ -18,6 +18,8 @@
 #include "engine/message.h"
 #include "engine/result.h"
 #include "engine/spool_writer.h"
+#include "engine/sweep.h"
+#include "engine/withdrawal.h"
 #include "engine/worker.h"
 #include "sched/sched.h"
 
@@ -159,6 +161,8 @@ static void drop_letter(const struct letter *letter)
         struct resolution *r = letter->body;
         dns_hosts_put(r->hosts);
         free(r);
+    } else if (letter->kind == LETTER_REVIVE) {
+        sweep_free(letter->body);
     }
 }
 
@@ -333,9 +337,17 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
     case LETTER_LOST:
         take_loss(t, letter->number);
         break;
-    case LETTER_REVIVE:
+    case LETTER_REVIVE: {
+        struct sweep *wanted = letter->body;
         for (uint32_t i = 0; i < t->core_count; i++) {
-            sched_flush(t->cores[i].sched, t->now);
+            withdrawal_revive(t->cores[i].sched, &wanted->selector, t->now);
+        }
+        sweep_free(wanted);
+        break;
+    }
+    case LETTER_ORDERS:
+        for (uint32_t i = 0; i < t->core_count; i++) {
+            withdrawal_apply(t->engine, t->cores[i].sched, t->cores[i].transport, t->now);
         }
         break;
     default:
@@ -426,7 +438,11 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         dispatch_close(&t->dispatch, c->transport, c->workers, a);
         break;
     case SCHED_DEFER:
-        give_up(t, a, RESULT_DEFERRED);
+        if (a->is_withdrawn) {
+            withdrawal_result(t->engine, &t->to_writer, c->transport, a);
+        } else {
+            give_up(t, a, RESULT_DEFERRED);
+        }
         break;
     case SCHED_BOUNCE:
         give_up(t, a, RESULT_FAILED);

@@ -328,6 +328,7 @@ struct sched_destination_view {
 };
 struct sched_job_view {
     uint64_t message_id;
+    void *handle; /* the shell's message: for the owner thread only, it may be gone for others */
     uint32_t waiting, in_flight, recipients; /* entries, entries, recipients in memory */
     enum sched_why why; /* when it was last passed over: what bars the first of its destinations;
                          * NOTHING from its submission and from each selection on */

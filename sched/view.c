@@ -152,6 +152,7 @@ bool sched_view_jobs(const struct sched *s, uint64_t *cursor, struct sched_job_v
     const struct job *j = container_of(node, struct job, node);
     *ret = (struct sched_job_view){
         .message_id = j->id,
+        .handle = j->handle,
         .waiting = shared_get(&j->waiting),
         .in_flight = shared_get(&j->busy),
         .recipients = (uint32_t)shared_get(&j->rcpt_count),
