@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/inbound.h"
 #include "engine/listener.h"
+#include "engine/settings.h"
 #include "engine/worker.h"
 #include "net/listen.h"
 
@@ -49,8 +50,9 @@ static void on_listener(struct poller_watch *watch, unsigned events)
             }
             return;
         }
-        bool is_trusted =
-            config_listener_trusts(lw->listener->config, (const struct sockaddr *)&peer);
+        const struct listener_rules *rules =
+            settings_listener(settings_of(w->engine), lw->listener->index);
+        bool is_trusted = config_listener_trusts(rules->config, (const struct sockaddr *)&peer);
         inbound_begin(w, lw->listener, fd, &peer, is_trusted);
     }
 }

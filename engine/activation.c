@@ -11,6 +11,7 @@
 #include "engine/result.h"
 #include "engine/router.h"
 #include "engine/selector.h"
+#include "engine/settings.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,7 +27,7 @@ static void count_in(struct activation *a, uint32_t recipients)
 
 uint32_t activation_limit(const struct activation *a)
 {
-    const struct config *c = a->engine->config;
+    const struct config *c = settings_of(a->engine)->config;
     uint64_t in_core = atomic_load_explicit(&a->engine->recipients_in_core, memory_order_relaxed);
     uint64_t limit = (uint64_t)c->message_recipient_limit;
     uint64_t room = limit > in_core ? limit - in_core : 0;
@@ -46,6 +47,16 @@ static struct submission *submission_new(struct message *m, uint32_t transport, 
         *s = (struct submission){.message = m, .transport = (uint16_t)transport};
     }
     return s;
+}
+
+/* A nexthop that a route names belongs to the settings, which may be replaced before the scheduler
+ * has copied it. */
+static void keep_settings(struct submission *s, struct settings *settings,
+                          const struct route_result *route)
+{
+    if (s->settings == NULL && route->route->nexthop[0] != '\0') {
+        s->settings = settings_get(settings);
+    }
 }
 
 static void submit(struct activation *a, struct submission *s, enum letter_kind kind)
@@ -85,6 +96,7 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
         if (routes[i].route != NULL && routes[i].transport == transport) {
             s->recipients[s->count++] = (struct sched_recipient){
                 .address = message_address(m, i), .nexthop = routes[i].nexthop, .index = i};
+            keep_settings(s, settings_of(a->engine), &routes[i]);
         }
     }
     submit(a, s, LETTER_SUBMIT);
@@ -109,7 +121,7 @@ int activation_fresh(struct activation *a, struct message *m)
     aside_init(&aside, a->engine, &a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
         struct slice domain = router_domain(message_address(m, i));
-        bool is_routed = router_route(a->engine->router, domain, &routes[i]);
+        bool is_routed = router_route(settings_of(a->engine)->router, domain, &routes[i]);
         if (!is_routed) {
             routes[i] = (struct route_result){0};
         } else if (aside_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
@@ -239,7 +251,7 @@ static int take_census(struct activation *a, struct message *m, struct census *r
             ret->failed += spool_read_reason(a->reader, m->envelope.id, index, &reason) == 0;
         } else if (is_undone(state)) {
             ret->undone++;
-            if (router_route(a->engine->router, router_domain(address), &route)) {
+            if (router_route(m->settings->router, router_domain(address), &route)) {
                 m->parts[route.transport].unread++;
             } else {
                 ret->unrouted++;
@@ -289,7 +301,8 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
     walk_init(&w, a->reader, m, 0);
     while (err == 0 && r->count < count && walk_next(&w, &index, &address, &state)) {
         struct route_result route;
-        if (is_undone(state) && !router_route(a->engine->router, router_domain(address), &route)) {
+        if (is_undone(state) &&
+            !router_route(m->settings->router, router_domain(address), &route)) {
             err = message_load(m, index, address);
             result_add(r, index, RESULT_FAILED, 0, "5.1.2",
                        SLICE("no route to the recipient's domain"));
@@ -325,7 +338,8 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     walk_init(&w, a->reader, m, part->next);
     while (s->count < capacity && walk_next(&w, &index, &address, &state)) {
         struct route_result route;
-        if (!is_undone(state) || !router_route(a->engine->router, router_domain(address), &route) ||
+        if (!is_undone(state) ||
+            !router_route(m->settings->router, router_domain(address), &route) ||
             route.transport != transport) {
             continue;
         }
@@ -346,6 +360,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
         }
         s->recipients[s->count++] =
             (struct sched_recipient){.address = kept, .nexthop = route.nexthop, .index = index};
+        keep_settings(s, m->settings, &route);
     }
     part->next = w.index;
     part->unread -= s->count + aside.taken;
@@ -358,6 +373,18 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     count_in(a, s->count);
     aside_flush(&aside);
     return s;
+}
+
+/* The routes were needed for what is still to be read. */
+static void release_settings(struct activation *a, struct message *m)
+{
+    for (size_t i = 0; i < a->engine->config->transport_count; i++) {
+        if (m->parts[i].unread > 0) {
+            return;
+        }
+    }
+    settings_put(m->settings);
+    m->settings = NULL;
 }
 
 static void submit_parts(struct activation *a, struct message *m)
@@ -404,6 +431,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     struct census census = {0};
     m->position = *position;
     m->activated = clock_wall();
+    m->settings = settings_get(settings_of(a->engine)); /* one set of routes for all portions */
     m->parts = calloc(a->engine->config->transport_count, sizeof(*m->parts));
     err = m->parts == NULL ? -ENOMEM : spool_read_retry(a->reader, position->id, &m->retry);
     if (err == 0) {
@@ -421,6 +449,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
         return err;
     }
     submit_parts(a, m);
+    release_settings(a, m);
     if (census.undone == 0) {
         result_send(&a->to_writer, NULL, m, 0,
                     0); /* a crash came between its last result and its removal: settle it */
@@ -444,6 +473,7 @@ void activation_read(struct activation *a, const struct read_request *request)
         result_send(&a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;
     }
+    release_settings(a, m);
     submit(a, s, LETTER_MORE);
 }
 
@@ -469,7 +499,7 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
         return false;
     }
     const struct message m = {.envelope = e};
-    usec_t expires = message_expires(&m, a->engine->config);
+    usec_t expires = message_expires(&m, settings_of(a->engine)->config);
     *ret_until = verdict.until < expires ? verdict.until : expires;
     return expires > clock_wall(); /* an expired one has to be settled */
 }
@@ -481,7 +511,7 @@ static bool matches_recipient(const struct activation *a, const struct selector 
     struct slice facts[SELECTOR_COUNT] = {[SELECTOR_TENANT] = e->tenant,
                                           [SELECTOR_CAMPAIGN] = e->campaign,
                                           [SELECTOR_DOMAIN] = router_domain(address)};
-    if (router_route(a->engine->router, router_domain(address), &route)) {
+    if (router_route(settings_of(a->engine)->router, router_domain(address), &route)) {
         facts[SELECTOR_DESTINATION] = route.nexthop;
         facts[SELECTOR_TRANSPORT] = slice_of(a->engine->config->transports[route.transport].name);
         facts[SELECTOR_SOURCE] = order_book_sources(a->engine->orders, route.transport);

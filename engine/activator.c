@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/sched_thread.h"
+#include "engine/settings.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
 #include "engine/sweep.h"
@@ -311,7 +312,7 @@ static void answer_reads(struct activator *a)
 
 static bool has_room(const struct activator *a)
 {
-    return a->active < (uint32_t)a->engine->config->message_active_limit &&
+    return a->active < (uint32_t)settings_of(a->engine)->config->message_active_limit &&
            clock_mono() >= a->pause_until &&
            (engine_gate(a->engine) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
 }
@@ -447,7 +448,7 @@ static void start_scan(struct activator *a, uint64_t until)
     a->scan = (struct spool_position){.class = SPOOL_DEFERRED};
     a->ahead[SPOOL_DEFERRED] = (struct ahead){0};
     a->scan_time = until;
-    a->next_scan = clock_mono() + a->engine->config->queue_run_delay;
+    a->next_scan = clock_mono() + settings_of(a->engine)->config->queue_run_delay;
 }
 
 /* scheduler-semantics 8.1: try the scan whose turn it is, then the other; alternate while there is

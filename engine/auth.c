@@ -5,6 +5,7 @@
 #include "base/slice.h"
 #include "base/thread.h"
 #include "engine/engine.h"
+#include "engine/settings.h"
 #include "engine/worker.h"
 
 #include <crypt.h>
@@ -145,6 +146,15 @@ bool auth_users_check(const struct auth_users *users, const char *name, const ch
     return is_good;
 }
 
+void auth_request_free(struct auth_request *r)
+{
+    if (r != NULL) {
+        explicit_bzero(r->password, sizeof(r->password));
+        settings_put(r->settings);
+        free(r);
+    }
+}
+
 /* --- the thread --------------------------------------------------------------------------------
  */
 
@@ -176,7 +186,7 @@ void auth_free(struct auth *a)
         return;
     }
     while (mailbox_take(&a->box, &letter)) {
-        free(letter.body);
+        auth_request_free(letter.body);
     }
     for (uint32_t i = 0; a->to_workers != NULL && i < a->engine->worker_count; i++) {
         outbox_fini(&a->to_workers[i]);

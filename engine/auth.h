@@ -15,6 +15,7 @@
 struct auth;
 struct auth_users;
 struct engine;
+struct settings;
 
 /* errors: -errno, ERR_SYNTAX; ret_text names the file and line */
 MUST_USE int auth_users_load(const char *path, struct auth_users **ret, char ret_text[256]);
@@ -25,12 +26,15 @@ MUST_USE bool auth_users_check(const struct auth_users *users, const char *name,
 
 struct auth_request {
     const struct auth_users *users;
-    void *connection; /* the asker's; not looked into */
+    struct settings *settings; /* own reference: users are of them */
+    void *connection;          /* the asker's; not looked into */
     uint16_t worker;
     bool is_good; /* the answer */
     char name[256];
     char password[256];
 };
+
+void auth_request_free(struct auth_request *r); /* wipes the password; accepts NULL */
 
 MUST_USE int auth_new(struct engine *engine, struct auth **ret);
 struct mailbox *auth_box(struct auth *a);

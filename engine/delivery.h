@@ -15,6 +15,7 @@
 struct dns_hosts;
 struct message;
 struct request;
+struct settings;
 struct sts_question;
 
 struct delivery {
@@ -68,8 +69,9 @@ struct resolution {
 /* Recipients of one message for one scheduler, the first (LETTER_SUBMIT) or more of them
  * (LETTER_MORE); freed by the scheduler thread. */
 struct submission {
-    struct message *message; /* the first: with a reference that the scheduler then holds */
-    struct submission *next; /* scheduler thread only */
+    struct message *message;   /* the first: with a reference that the scheduler then holds */
+    struct submission *next;   /* scheduler thread only */
+    struct settings *settings; /* own reference: nexthops are of them; NULL: none is */
     uint16_t transport;
     uint32_t count;
     uint32_t unread; /* recipients of the part that stay in the spool for now */

@@ -15,7 +15,8 @@
 #include <string.h>
 
 struct egress {
-    const struct config *config;
+    const struct config_egress_pool *pools; /* only to tell which one is meant */
+    size_t count;
     /* For each pool, IPv4 then IPv6: what each source has gained; the sum over a turn is 0. */
     int64_t *(*gains)[2];
 };
@@ -27,7 +28,8 @@ int egress_new(const struct config *config, struct egress **ret)
     if (e == NULL) {
         return -ENOMEM;
     }
-    e->config = config;
+    e->pools = config->egress_pools;
+    e->count = count;
     e->gains = calloc(count == 0 ? 1 : count, sizeof(*e->gains));
     bool is_complete = e->gains != NULL;
     for (size_t i = 0; i < 2 * count && is_complete; i++) {
@@ -48,7 +50,7 @@ void egress_free(struct egress *e)
     if (e == NULL) {
         return;
     }
-    for (size_t i = 0; e->gains != NULL && i < 2 * e->config->egress_pool_count; i++) {
+    for (size_t i = 0; e->gains != NULL && i < 2 * e->count; i++) {
         free(e->gains[i / 2][i % 2]);
     }
     free(e->gains);
@@ -98,7 +100,7 @@ bool egress_choose(struct egress *e, const struct config_egress_pool *pool, int 
     if (pool == NULL) {
         return true;
     }
-    int64_t *gains = e->gains[pool - e->config->egress_pools][family == 4 ? 0 : 1];
+    int64_t *gains = e->gains[pool - e->pools][family == 4 ? 0 : 1];
     int64_t sum = 0;
     for (uint32_t i = 0; i < pool->source_names.count; i++) {
         if (pool->weights.items[i] == 0 || !reaches(pool->sources[i], family)) {

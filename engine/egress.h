@@ -1,5 +1,5 @@
 /* From which source a new connection goes out: a pool's sources in turn, by weight. One per worker,
- * on its thread; the configuration outlives it.
+ * on its thread, for one configuration; a pool is known by its place there.
  *
  * The turn is smooth weighted round robin as nginx does it: at each choice every source that can
  * reach the target gains its weight, the richest is chosen and pays the sum. Weights 3 and 1 give

@@ -15,13 +15,11 @@
 #include "engine/dns_setup.h"
 #include "engine/listener.h"
 #include "engine/mailbox.h"
-#include "engine/request.h"
-#include "engine/router.h"
 #include "engine/sched_thread.h"
+#include "engine/settings.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
 #include "engine/sts_fetcher.h"
-#include "engine/tls_policy.h"
 #include "engine/worker.h"
 
 #include <errno.h>
@@ -205,30 +203,14 @@ static int open_event_log(struct engine *e)
     return EX_OK;
 }
 
-static int load_passwords(struct engine *e)
+static int make_settings(struct engine *e)
 {
-    char why[PASSWORD_TEXT_MAX];
-    int err = passwords_load(e->config, &e->passwords, why);
+    char why[SETTINGS_TEXT_MAX];
+    int err = settings_new(e, e->config, &e->settings, why);
     if (err != 0) {
         log_error("%s", why);
     }
     return err == 0 ? EX_OK : err == -ENOMEM ? EX_OSERR : EX_CONFIG;
-}
-
-static bool has_route(const void *routes, struct slice domain)
-{
-    struct route_result route;
-    return router_route(routes, domain, &route);
-}
-
-/* Recipients are refused in the dialogue rather than bounced. */
-static void route_at_intake(struct engine *e)
-{
-    for (size_t i = 0; i <= e->config->listener_count; i++) {
-        struct listener *l = i < e->config->listener_count ? e->listeners[i] : e->local_listener;
-        l->smtp.has_route = has_route;
-        l->smtp.routes = e->router;
-    }
 }
 
 static int build_threads(struct engine *e)
@@ -240,18 +222,13 @@ static int build_threads(struct engine *e)
         e->sched_count = (uint32_t)c->transport_count;
     }
     set_bound(e);
-    e->router = router_new(c);
     e->dns_cache = dns_setup_cache(e);
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
-    if (e->router == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL) {
+    if (e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL) {
         return -ENOMEM;
     }
-    route_at_intake(e);
-    int err = request_configs_init(e);
-    if (err == 0) {
-        err = auth_new(e, &e->auth);
-    }
+    int err = auth_new(e, &e->auth);
     if (err == 0 && config_has_tls_level(c, CONFIG_TLS_MTA_STS)) {
         err = sts_fetcher_new(e, &e->sts);
     }
@@ -368,10 +345,7 @@ static void free_all(struct engine *e)
     dns_cache_free(e->dns_cache);
     rcu_leave();
     rcu_drain();
-    router_free(e->router);
-    request_configs_fini(e);
-    passwords_free(e->config, &e->passwords);
-    tls_policy_close_clients(e);
+    settings_put(e->settings);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
     }
@@ -425,10 +399,7 @@ static int open_all(struct engine *e)
 {
     int code = open_listeners(e);
     if (code == EX_OK) {
-        code = tls_policy_open_clients(e) == 0 ? EX_OK : EX_UNAVAILABLE;
-    }
-    if (code == EX_OK) {
-        code = load_passwords(e);
+        code = make_settings(e);
     }
     if (code == EX_OK) {
         code = become_user(e->config);

@@ -1,14 +1,14 @@
 /* The engine: what all threads share, and its start and stop.
  *
- * Everything here is set before the first thread starts and constant afterwards, except the atomics
- * at the end. Each thread's own state lives in its own file. */
+ * Everything here is set before the first thread starts and constant afterwards, except the
+ * settings, which main replaces (settings.h), and the atomics at the end. Each thread's own state
+ * lives in its own file. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
 #include "base/attr.h"
 #include "base/clock.h"
 #include "engine/event_log.h"
-#include "engine/password.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,13 +23,11 @@ struct event_log;
 struct listener;
 struct message;
 struct order_book;
-struct router;
 struct sched_thread;
 struct spool_store;
 struct sts_fetcher;
 struct spool_writer;
-struct smtp_client_config;
-struct tls_client;
+struct settings;
 struct worker;
 
 enum engine_gate {
@@ -41,8 +39,7 @@ enum engine_gate {
 
 struct engine {
     /* set at start */
-    const struct config *config;
-    struct router *router;
+    const struct config *config; /* of the start; see settings.h */
     struct spool_store *store;
     struct dns_cache *dns_cache;
     struct event_log *events; /* written by the spool writer only */
@@ -56,13 +53,13 @@ struct engine {
     struct sts_fetcher *sts;         /* NULL: no destination is at level mta-sts */
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */
-    struct tls_client **tls_clients; /* [config->transport_count], some are the same */
-    struct passwords passwords;
-    struct smtp_client_config **client_configs; /* see request_client_config */
     struct control *control;
     struct order_book *orders;
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
     uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
+
+    /* any thread, by settings_of; main publishes */
+    struct settings *settings;
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;

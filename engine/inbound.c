@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/reception.h"
+#include "engine/settings.h"
 #include "engine/spool_writer.h"
 #include "net/smtp_server.h"
 #include "net/stream.h"
@@ -36,6 +37,8 @@ struct inbound {
     struct list paused;
     struct worker *worker;
     struct listener *listener;
+    struct settings *settings; /* own reference: rules are of them */
+    const struct listener_rules *rules;
     struct poller_watch watch;
     struct timeout timer;
     struct stream stream;
@@ -69,6 +72,7 @@ static void free_session(struct inbound *c)
     reception_fini(&c->reception);
     buf_fini(&c->input);
     smtp_server_fini(&c->smtp);
+    settings_put(c->settings);
     free(c);
 }
 
@@ -108,7 +112,7 @@ static void accept_envelope(struct inbound *c)
         smtp_server_answer(&c->smtp, 452, "4.3.0", "Queue not available, try again later", now);
         return;
     }
-    if (c->listener->config != NULL && c->listener->config->require_tls && !c->smtp.is_tls) {
+    if (c->rules->config != NULL && c->rules->config->require_tls && !c->smtp.is_tls) {
         smtp_server_answer(&c->smtp, 530, "5.7.0", "Must issue a STARTTLS command first", now);
         return;
     }
@@ -159,7 +163,7 @@ static void take_chunk(struct inbound *c)
 
 static void take_message(struct inbound *c)
 {
-    usec_t warn_after = c->worker->engine->config->delay_warning_time;
+    usec_t warn_after = settings_of(c->worker->engine)->config->delay_warning_time;
     if (reception_complete(&c->reception, &c->smtp, warn_after) != 0) {
         drop_reception(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Out of memory", c->worker->now);
@@ -172,15 +176,16 @@ static void ask_password(struct inbound *c)
 {
     struct auth_request *r = calloc(1, sizeof(*r));
     struct slice name = c->smtp.auth_username, password = c->smtp.auth_password;
-    if (r == NULL || c->listener->users == NULL || name.len >= sizeof(r->name) ||
+    if (r == NULL || c->rules->users == NULL || name.len >= sizeof(r->name) ||
         password.len >= sizeof(r->password)) {
-        free(r);
+        free(r); /* nothing is in it yet */
         smtp_server_auth_answer(&c->smtp, SMTP_SERVER_AUTH_TEMPFAIL, c->worker->now);
         return;
     }
     memcpy(r->name, name.data, name.len);
     memcpy(r->password, password.data, password.len);
-    r->users = c->listener->users;
+    r->users = c->rules->users;
+    r->settings = settings_get(c->settings);
     r->worker = (uint16_t)c->worker->index;
     r->connection = c;
     c->is_away = true;
@@ -258,7 +263,7 @@ static bool handshake(struct inbound *c)
     }
     if (!stream_is_tls(&c->stream) && c->stream.ssl == NULL) {
         buf_clear(&c->input); /* nothing said in clear survives (RFC 3207 4.2) */
-        struct ssl_st *ssl = tls_server_connection(c->listener->tls);
+        struct ssl_st *ssl = tls_server_connection(c->rules->tls);
         if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
             end_session(c);
             return false;
@@ -328,10 +333,11 @@ static bool read_more(struct inbound *c, int *steps, bool *ret_progress)
     return feed(c, slice_make(c->worker->input, (size_t)n), false, steps);
 }
 
-static bool must_pause(struct inbound *c)
+/* All of intake_memory is used up. */
+static bool must_pause(const struct engine *e)
 {
-    const struct engine *e = c->worker->engine;
-    return atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) >= e->config->intake_memory;
+    return atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) >=
+           settings_of(e)->config->intake_memory;
 }
 
 static void set_timer(struct inbound *c)
@@ -363,7 +369,7 @@ static void run(struct inbound *c)
         if (c->is_away || c->is_handshaking || c->is_closing) {
             break;
         }
-        if (must_pause(c)) {
+        if (must_pause(c->worker->engine)) {
             if (!list_is_linked(&c->paused)) {
                 list_push_back(&c->worker->paused, &c->paused);
             }
@@ -471,7 +477,7 @@ void inbound_authenticated(struct worker *w, struct auth_request *request)
 {
     struct inbound *c = request->connection;
     bool is_good = request->is_good;
-    free(request);
+    auth_request_free(request);
     c->is_away = false;
     if (c->is_dead) {
         free_session(c);
@@ -502,7 +508,9 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
                    const struct sockaddr_storage *peer, bool is_trusted)
 {
     const struct sockaddr *address = (const struct sockaddr *)peer;
-    enum listener_admission admission = listener_admit(l, address);
+    struct settings *settings = settings_of(w->engine);
+    const struct listener_rules *rules = settings_listener(settings, l->index);
+    enum listener_admission admission = listener_admit(l, rules, address);
     struct inbound *c = calloc(1, sizeof(*c));
     if (c == NULL) {
         if (admission == LISTENER_ADMITTED) {
@@ -516,6 +524,8 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     const struct smtp_server_peer who = {.address = text, .is_trusted = is_trusted};
     c->worker = w;
     c->listener = l;
+    c->settings = settings_get(settings);
+    c->rules = rules;
     c->peer = *peer;
     c->ready.run = run_ready;
     list_init(&c->ready.link);
@@ -523,7 +533,7 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     reception_init(&c->reception);
     buf_init(&c->input, 0);
     stream_init(&c->stream, fd);
-    smtp_server_init(&c->smtp, &l->smtp, &who, w->now);
+    smtp_server_init(&c->smtp, &rules->smtp, &who, w->now);
     if (admission != LISTENER_ADMITTED) {
         smtp_server_refuse(&c->smtp, 421, "4.7.0",
                            admission == LISTENER_FULL ? "Too many connections"
@@ -554,9 +564,7 @@ void inbound_drain(struct worker *w)
 
 void inbound_resume(struct worker *w)
 {
-    if (list_is_empty(&w->paused) ||
-        atomic_load_explicit(&w->engine->intake_bytes, memory_order_relaxed) >=
-            w->engine->config->intake_memory) {
+    if (list_is_empty(&w->paused) || must_pause(w->engine)) {
         return;
     }
     list_foreach_safe(c, &w->paused, struct inbound, paused)

@@ -1,31 +1,28 @@
-/* What a `listener` of the configuration becomes: sockets, the SMTP core's settings, the TLS
- * context, the users, and the counters of its limits. Built by main before any thread starts and
- * constant afterwards, except the atomic counters. */
+/* What stays of a `listener` of the configuration whatever is reloaded: its sockets and the
+ * counters of its limits. Built by main before any thread starts and constant afterwards, except
+ * the atomic counters. What its sessions go by is in the settings (listener_rules.h). */
 #ifndef ENGINE_LISTENER_H
 #define ENGINE_LISTENER_H
 
 #include "base/attr.h"
-#include "net/smtp_server.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
-struct auth_users;
 struct config;
 struct config_listener;
-struct tls_server;
+struct listener_rules;
 
 #define LISTENER_CLIENT_BUCKETS 4096
 
 struct listener {
     /* set at creation */
-    const struct config_listener *config; /* NULL: sessions over the control socket */
-    struct smtp_server_config smtp;
-    struct tls_server *tls;   /* NULL: no STARTTLS */
-    struct auth_users *users; /* NULL: no AUTH */
-    int *fds;                 /* [workers], one each with SO_REUSEPORT */
+    const struct config_listener *config; /* of the start: for its name and address; NULL: sessions
+                                           * over the control socket */
+    size_t index;                         /* for settings_listener */
+    int *fds;                             /* [workers], one each with SO_REUSEPORT */
     uint32_t fd_count;
     uint64_t hash_seed;
 
@@ -36,10 +33,10 @@ struct listener {
                                            * two clients of one bucket share its limit */
 };
 
-/* Open sockets and read the files that listener `index` names.
+/* Open the sockets of listener `index`.
  *
- * ret_text  what failed, with the name of the file or address
- * errors    -errno, ERR_TLS, ERR_SYNTAX */
+ * ret_text  what failed, with the address
+ * errors    -errno */
 MUST_USE int listener_new(const struct config *config, size_t index, struct listener **ret,
                           char ret_text[256]);
 /* For local sessions: trusted, no socket of its own. NULL when out of memory. */
@@ -47,8 +44,9 @@ struct listener *listener_new_local(const struct config *config);
 void listener_free(struct listener *l); /* accepts NULL */
 
 enum listener_admission { LISTENER_ADMITTED, LISTENER_FULL, LISTENER_CLIENT_FULL };
-/* Count a connection of this client, unless a limit is reached. Any thread. */
-MUST_USE enum listener_admission listener_admit(struct listener *l, const struct sockaddr *peer);
+/* Count a connection of this client, unless a limit of these rules is reached. Any thread. */
+MUST_USE enum listener_admission
+listener_admit(struct listener *l, const struct listener_rules *rules, const struct sockaddr *peer);
 void listener_release(struct listener *l, const struct sockaddr *peer);
 
 #endif

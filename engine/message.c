@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "engine/config.h"
 #include "engine/result.h"
+#include "engine/settings.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -231,6 +232,7 @@ void message_destroy(struct message *m)
         }
         free(m->pages[p]);
     }
+    settings_put(m->settings);
     free(m->parts);
     free(m->body);
     free(m);

@@ -31,6 +31,7 @@
 struct buf;
 struct config;
 struct result;
+struct settings;
 
 /* What of a message goes to one transport and has not been read yet. */
 struct message_part {
@@ -51,6 +52,7 @@ struct message {
 
     /* activator only */
     struct message_part *parts; /* [transports], NULL when nothing is unread */
+    struct settings *settings;  /* by whose routes it is read; own reference, NULL when all is */
     struct list active;         /* from activation until nobody else holds it */
 
     /* spool writer only */

@@ -51,6 +51,7 @@ void outbound_free(struct outbound *c)
     leave_table(c);
     timeout_remove(&c->worker->timeouts, &c->timer);
     dns_hosts_put(c->hosts);
+    settings_put(c->settings);
     outflow_fini(&c->flow);
     list_remove(&c->all);
     atomic_fetch_sub_explicit(&c->worker->outbound_count, 1, memory_order_relaxed);
@@ -92,6 +93,7 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
         free(c);
         return NULL;
     }
+    c->settings = settings_get(settings_of(w->engine));
     c->hosts = dns_hosts_get(d->hosts);
     c->host = d->server;
     (void)ip_text(&c->hosts->list[c->host].ip, c->address);
@@ -218,12 +220,12 @@ void outbound_connected(struct outbound *c)
         .port = host->port,
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
-    tls_policy_choose(c->worker->engine, c->transport, peer.nexthop, c->hosts, c->host,
-                      c->is_tls_broken, &c->policy);
+    tls_policy_choose(c->settings, c->transport, peer.nexthop, c->hosts, c->host, c->is_tls_broken,
+                      &c->policy);
     smtp_client_init(
         &c->smtp,
-        request_client_config(c->worker->engine, c->transport, c->egress.slot, c->policy.client),
-        &peer, c->worker->now);
+        request_client_config(c->settings, c->transport, c->egress.slot, c->policy.client), &peer,
+        c->worker->now);
     c->has_core = true;
     c->state = OUTBOUND_TALKING;
 }
@@ -511,6 +513,22 @@ static void return_unbegun(struct worker *w, struct delivery *d)
     send_report(w, d);
 }
 
+/* Turns are counted for the pools of one configuration; a new one starts them again. */
+static int take_turns(struct worker *w, const struct settings *s)
+{
+    struct egress *fresh;
+    if (w->egress != NULL && w->egress_of == s->serial) {
+        return 0;
+    }
+    int err = egress_new(s->config, &fresh);
+    if (err == 0) {
+        egress_free(w->egress);
+        w->egress = fresh;
+        w->egress_of = s->serial;
+    }
+    return err;
+}
+
 static void open_for(struct worker *w, struct delivery *d)
 {
     struct outbound *stale = w->connections[d->transport][d->connection];
@@ -525,10 +543,13 @@ static void open_for(struct worker *w, struct delivery *d)
     c->is_tls_broken = (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
     list_push_back(&c->waiting, &d->request->link);
-    const struct config_transport *t = &w->engine->config->transports[d->transport];
-    int err = egress_choose(w->egress, t->pool, c->hosts->list[c->host].ip.family, &c->egress)
+    const struct config_transport *t = &c->settings->config->transports[d->transport];
+    int err = take_turns(w, c->settings);
+    if (err == 0) {
+        err = egress_choose(w->egress, t->pool, c->hosts->list[c->host].ip.family, &c->egress)
                   ? outbound_open(c)
                   : ERR_MISSING;
+    }
     if (err != 0) {
         outbound_connect_failed(c, err);
     }

@@ -22,6 +22,7 @@
 #include "engine/outbound.h"
 #include "engine/outflow.h"
 #include "engine/proxy_dialogue.h"
+#include "engine/settings.h"
 #include "engine/tls_policy.h"
 #include "net/poller.h"
 #include "net/smtp_client.h"
@@ -42,6 +43,7 @@ struct outbound {
     struct worker_ready ready;
     struct list all;
     struct worker *worker;
+    struct settings *settings; /* own reference: it was opened by them, and goes by them */
     uint16_t transport;
     uint32_t connection;
     enum outbound_state state;
@@ -76,7 +78,7 @@ struct outbound {
 
 static inline const struct config_smtp *outbound_settings(const struct outbound *c)
 {
-    return &c->worker->engine->config->transports[c->transport].smtp;
+    return &c->settings->config->transports[c->transport].smtp;
 }
 
 /* --- outbound_socket.c --- */

@@ -260,7 +260,7 @@ static void begin_tls(struct outbound *c)
 {
     const struct request *first = list_first(&c->waiting, const struct request, link);
     struct ssl_st *ssl =
-        tls_policy_connection(c->worker->engine, c->transport, &c->policy, first->delivery->nexthop,
+        tls_policy_connection(c->settings, c->transport, &c->policy, first->delivery->nexthop,
                               c->hosts, c->host, c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
         tls_failed(c, SLICE("cannot start TLS"));
@@ -304,7 +304,7 @@ static bool step_connect(struct outbound *c)
         outbound_connected(c);
         return true;
     }
-    c->proxy = proxy_dialogue_new(c->worker->engine, &c->egress, &c->hosts->list[c->host]);
+    c->proxy = proxy_dialogue_new(c->settings, &c->egress, &c->hosts->list[c->host]);
     if (c->proxy == NULL) {
         outbound_connect_failed(c, -ENOMEM);
         return false;

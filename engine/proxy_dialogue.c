@@ -4,7 +4,7 @@
 #include "dns/hosts.h"
 #include "engine/config.h"
 #include "engine/egress.h"
-#include "engine/engine.h"
+#include "engine/settings.h"
 #include "net/proxy_protocol.h"
 #include "net/socks5.h"
 #include "net/stream.h"
@@ -30,7 +30,7 @@ static void init_header(struct proxy_dialogue *d, const struct config_egress_sou
         proxy_protocol_header(target->family, from->bytes, 0, target->bytes, port, d->header);
 }
 
-struct proxy_dialogue *proxy_dialogue_new(const struct engine *e, const struct egress_choice *c,
+struct proxy_dialogue *proxy_dialogue_new(const struct settings *s, const struct egress_choice *c,
                                           const struct dns_host *target)
 {
     struct proxy_dialogue *d = calloc(1, sizeof(*d));
@@ -41,7 +41,7 @@ struct proxy_dialogue *proxy_dialogue_new(const struct engine *e, const struct e
     if (d->is_socks5) {
         const struct socks5_login login = {
             .user = slice_of(c->source->socks5_user == NULL ? "" : c->source->socks5_user),
-            .password = e->passwords.sources[c->source - e->config->egress_sources],
+            .password = s->passwords.sources[c->source - s->config->egress_sources],
         };
         socks5_init(&d->socks5, &login, target->ip.family, target->ip.bytes, target->port);
     } else {

@@ -11,6 +11,7 @@
 #include "engine/message.h"
 #include "engine/router.h"
 #include "engine/sched_thread.h"
+#include "engine/settings.h"
 #include "engine/spool_store.h"
 #include "sched/sched.h"
 
@@ -207,7 +208,7 @@ static json_t *recipient_object(struct queue_report *q, uint64_t id, struct slic
     answer_set_text(o, "recipient", address);
     answer_set_number(o, "index", index);
     answer_set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
-    if (router_route(q->engine->router, router_domain(address), &route)) {
+    if (router_route(settings_of(q->engine)->router, router_domain(address), &route)) {
         answer_set_text(o, "transport",
                         slice_of(q->engine->config->transports[route.transport].name));
         answer_set_text(o, "destination", route.nexthop);
@@ -258,7 +259,7 @@ static void answer_show(struct queue_report *q, struct answer *a, uint64_t id)
 {
     struct spool_envelope e;
     struct slice body;
-    const struct config *config = q->engine->config;
+    const struct config *config = settings_of(q->engine)->config;
     read_active(q);
     if (!begin_reading(q)) {
         answer_error(a, "unavailable", "the spool is being reopened");

@@ -4,9 +4,9 @@
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/egress.h"
-#include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/result.h"
+#include "engine/settings.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -218,7 +218,7 @@ static void describe_session(struct result *out, const struct request *r,
     out->connected = r->connected;
     out->has_dispatch = true;
     out->is_ambiguous = r->outcome.ambiguous > 0;
-    out->source = s->source;
+    out->source = result_keep(out, s->source);
     if (s->host != NULL) {
         out->host_name = result_keep(out, s->host->name);
         out->host_address = result_keep(out, slice_of(s->address));
@@ -323,11 +323,11 @@ static size_t slot_count(const struct config_transport *t)
     return t->pool == NULL ? 1 : t->pool->source_names.count;
 }
 
-int request_configs_init(struct engine *e)
+int request_configs_init(struct settings *s)
 {
-    const struct config *c = e->config;
-    e->client_configs = calloc(c->transport_count, sizeof(struct smtp_client_config *));
-    if (e->client_configs == NULL) {
+    const struct config *c = s->config;
+    s->client_configs = calloc(c->transport_count, sizeof(struct smtp_client_config *));
+    if (s->client_configs == NULL) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < c->transport_count; i++) {
@@ -336,12 +336,12 @@ int request_configs_init(struct engine *e)
         if (configs == NULL) {
             return -ENOMEM;
         }
-        e->client_configs[i] = configs;
+        s->client_configs[i] = configs;
         for (size_t slot = 0; slot < slot_count(t); slot++) {
             const char *name = t->pool == NULL ? NULL : t->pool->sources[slot]->helo_name;
             name = name == NULL ? t->smtp.smtp_helo_name : name;
             for (size_t tls = 0; tls < TLS_LEVELS; tls++) {
-                client_config(t, name, e->passwords.transports[i], (enum smtp_client_tls)tls,
+                client_config(t, name, s->passwords.transports[i], (enum smtp_client_tls)tls,
                               &configs[TLS_LEVELS * slot + tls]);
             }
         }
@@ -349,17 +349,17 @@ int request_configs_init(struct engine *e)
     return 0;
 }
 
-void request_configs_fini(struct engine *e)
+void request_configs_fini(struct settings *s)
 {
-    for (size_t i = 0; e->client_configs != NULL && i < e->config->transport_count; i++) {
-        free(e->client_configs[i]);
+    for (size_t i = 0; s->client_configs != NULL && i < s->config->transport_count; i++) {
+        free(s->client_configs[i]);
     }
-    free(e->client_configs);
-    e->client_configs = NULL;
+    free(s->client_configs);
+    s->client_configs = NULL;
 }
 
-const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
+const struct smtp_client_config *request_client_config(const struct settings *s, uint32_t transport,
                                                        uint32_t slot, enum smtp_client_tls tls)
 {
-    return &e->client_configs[transport][(size_t)slot * TLS_LEVELS + tls];
+    return &s->client_configs[transport][(size_t)slot * TLS_LEVELS + tls];
 }

@@ -21,8 +21,8 @@ struct config_smtp;
 struct delivery;
 struct dns_host;
 struct egress_choice;
-struct engine;
 struct result;
+struct settings;
 
 struct request {
     struct list link; /* among those of its connection */
@@ -99,9 +99,9 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
 
 /* The core's settings for a transport, built at start: one for each source of its pool (slot, see
  * engine/egress.h) at each level of TLS. */
-MUST_USE int request_configs_init(struct engine *e);
-void request_configs_fini(struct engine *e);
-const struct smtp_client_config *request_client_config(const struct engine *e, uint32_t transport,
+MUST_USE int request_configs_init(struct settings *s);
+void request_configs_fini(struct settings *s);
+const struct smtp_client_config *request_client_config(const struct settings *s, uint32_t transport,
                                                        uint32_t slot, enum smtp_client_tls tls);
 
 #endif

@@ -11,6 +11,7 @@
 #include "engine/egress.h"
 #include "engine/engine.h"
 #include "engine/router.h"
+#include "engine/settings.h"
 #include "engine/sts_fetcher.h"
 #include "engine/worker.h"
 #include "net/mta_sts.h"
@@ -38,7 +39,7 @@ static void fail_soft(struct resolution *r, usec_t expires, const char *status, 
 
 static enum config_tls_level level_of(const struct worker *w, const struct resolution *r)
 {
-    return router_tls_level(w->engine->router, r->transport, slice_of(r->nexthop));
+    return router_tls_level(settings_of(w->engine)->router, r->transport, slice_of(r->nexthop));
 }
 
 /* --- MTA-STS -----------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ static void take_hosts(struct worker *w, struct resolution *r, const struct dns_
     r->outcome = result->verdict == DNS_OK     ? SCHED_RESOLVED
                  : result->verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
                                                : SCHED_RESOLVE_HARD;
-    const struct config_transport *t = &w->engine->config->transports[r->transport];
+    const struct config_transport *t = &settings_of(w->engine)->config->transports[r->transport];
     r->hosts = result->verdict == DNS_OK ? egress_reachable(t->pool, result->hosts) : NULL;
     r->expires = result->expires;
     if (result->verdict != DNS_OK) {
@@ -191,7 +192,7 @@ void resolution_take_results(struct worker *w)
 
 void resolution_start(struct worker *w, struct resolution *r)
 {
-    const struct config_smtp *s = &w->engine->config->transports[r->transport].smtp;
+    const struct config_smtp *s = &settings_of(w->engine)->config->transports[r->transport].smtp;
     enum config_tls_level level = level_of(w, r);
     const struct resolver_wants wants = {
         .dane = level == CONFIG_TLS_DANE,

@@ -36,7 +36,7 @@ struct result {
     struct slice host_name;   /* MX, "" without a session; in `text` */
     struct slice host_address;
     struct slice tls_protocol, tls_cipher, tls_verdict; /* static */
-    struct slice source; /* name of the egress source; belongs to the configuration */
+    struct slice source; /* name of the egress source, or ""; in `text` */
     bool is_tls_resumed;
     uint16_t port;
     uint32_t connection_use;            /* 1 on a fresh connection */

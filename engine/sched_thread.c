@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "engine/message.h"
 #include "engine/result.h"
+#include "engine/settings.h"
 #include "engine/spool_writer.h"
 #include "engine/sweep.h"
 #include "engine/withdrawal.h"
@@ -109,14 +110,15 @@ static void release_hosts(void *ctx, void *hosts)
 
 static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
 {
-    struct sched_config config = t->engine->config->transports[transport].sched;
+    const struct config *from = t->engine->settings->config;
+    struct sched_config config = from->transports[transport].sched;
     const struct sched_host host = {
         .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
     config.hash_seed = hash_random_seed();
     config.must_resolve = config.awaits_end = true;
     if (config.destination_recipient_limit == 0) {
         /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
-        config.destination_recipient_limit = t->engine->config->message_recipient_limit;
+        config.destination_recipient_limit = from->message_recipient_limit;
     }
     c->transport = (uint16_t)transport;
     c->workers = calloc((size_t)config.process_limit, sizeof(*c->workers));
@@ -147,14 +149,20 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     return 0;
 }
 
+static void submission_free(struct submission *s)
+{
+    settings_put(s->settings);
+    free(s);
+}
+
 static void drop_letter(const struct letter *letter)
 {
     if (letter->kind == LETTER_SUBMIT) {
         struct submission *s = letter->body;
         message_put(s->message);
-        free(s);
+        submission_free(s);
     } else if (letter->kind == LETTER_MORE) {
-        free(letter->body);
+        submission_free(letter->body);
     } else if (letter->kind == LETTER_REPORT) {
         dispatch_free_delivery(letter->body);
     } else if (letter->kind == LETTER_RESOLVED) {
@@ -188,7 +196,7 @@ void sched_thread_free(struct sched_thread *t)
     outbox_fini(&t->to_activator);
     while (t->retry != NULL) {
         struct submission *next = t->retry->next;
-        free(t->retry);
+        submission_free(t->retry);
         t->retry = next;
     }
     free(t);
@@ -255,7 +263,7 @@ static void take_submission(struct sched_thread *t, struct submission *s)
     } else {
         c->unread += m.more;
     }
-    free(s);
+    submission_free(s);
 }
 
 /* The answer to a SCHED_READ. */
@@ -269,7 +277,7 @@ static void take_more(struct sched_thread *t, struct submission *s)
         return;
     }
     c->unread -= !m.more;
-    free(s);
+    submission_free(s);
 }
 
 static void retry_more(struct sched_thread *t)

@@ -11,16 +11,17 @@
 #include "engine/notice.h"
 #include "engine/result.h"
 #include "engine/retry.h"
+#include "engine/settings.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-void settle_init(struct settle *s, struct engine *engine, const struct config *config,
-                 struct spool_reader *reader, struct buf *log)
+void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
+                 struct buf *log)
 {
-    *s = (struct settle){.engine = engine, .config = config, .reader = reader, .log = log};
+    *s = (struct settle){.engine = engine, .reader = reader, .log = log};
     list_init(&s->touched);
     list_init(&s->plain);
 }
@@ -220,7 +221,8 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
         s->notice_capacity = capacity;
     }
     struct intake *in = NULL;
-    int err = notice_new(s->config, s->reader, m, kind, engine_new_id(s->engine), now, &in);
+    int err = notice_new(settings_of(s->engine)->config, s->reader, m, kind,
+                         engine_new_id(s->engine), now, &in);
     if (err != 0) {
         return err;
     }
@@ -236,7 +238,7 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
 /* Nothing but orders keeps it: it waits for their end, or for its own. */
 static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
 {
-    usec_t until = message_expires(m, s->config);
+    usec_t until = message_expires(m, settings_of(s->engine)->config);
     for (const struct result *list[] = {m->fresh, m->kept}, **at = list; at < list + 2; at++) {
         for (const struct result *r = *at; r != NULL; r = r->next) {
             until = r->park_until != 0 && r->park_until < until ? r->park_until : until;
@@ -252,7 +254,7 @@ static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
  * sender. */
 static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
 {
-    const struct config *c = s->config;
+    const struct config *c = settings_of(s->engine)->config;
     bool has_refused = message_has_kind(m, RESULT_DEFERRED);
     bool has_deferred = has_refused || m->has_forgone;
     bool has_failed = message_has_kind(m, RESULT_FAILED);

@@ -15,14 +15,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct config;
 struct engine;
 struct intake;
 struct message;
 struct result;
 
 struct settle {
-    const struct config *config;
     struct engine *engine;
     struct spool_reader *reader; /* the writer's own; for notices */
     struct list touched;         /* messages with results that are not durable yet */
@@ -66,8 +64,8 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
 /* The transaction failed: drop what only it needed. */
 void settle_failed(struct settle *s);
 
-void settle_init(struct settle *s, struct engine *engine, const struct config *config,
-                 struct spool_reader *reader, struct buf *log);
+void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
+                 struct buf *log);
 /* Drop everything, at shutdown. */
 void settle_fini(struct settle *s);
 

@@ -87,7 +87,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);
     }
-    settle_init(&w->settle, engine, engine->config, w->reader, &w->log);
+    settle_init(&w->settle, engine, w->reader, &w->log);
 
     if (err == 0) {
         err = upkeep_init(&w->upkeep, engine);

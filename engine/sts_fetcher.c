@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/settings.h"
 #include "engine/sts_cache.h"
 #include "engine/worker.h"
 
@@ -190,7 +191,8 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 /* Every option that fails would leave a door open, so all of them count. */
 static bool set_options(const struct sts_fetcher *f, struct fetch *t)
 {
-    const char *ca_file = f->engine->config->transports[t->transport].smtp.smtp_tls_CAfile;
+    const char *ca_file =
+        settings_of(f->engine)->config->transports[t->transport].smtp.smtp_tls_CAfile;
     char url[DNS_NAME_MAX + 64];
     CURL *c = t->curl;
     long left = (long)((t->deadline - clock_mono()) / USEC_PER_MSEC);
@@ -231,7 +233,10 @@ static void fetch_start(struct sts_fetcher *f, struct fetch *t)
     }
     t->curl = curl;
     f->active_count++;
-    if (!set_options(f, t) || curl_multi_add_handle(f->multi, curl) != CURLM_OK) {
+    rcu_awake(); /* settings are read */
+    bool is_set = set_options(f, t);
+    rcu_sleep();
+    if (!is_set || curl_multi_add_handle(f->multi, curl) != CURLM_OK) {
         fetch_failed(f, t, "cannot begin a transfer");
     }
 }
@@ -456,7 +461,7 @@ static void run(void *arg)
 {
     struct sts_fetcher *f = arg;
     struct letter letter;
-    rcu_sleep(); /* reads nothing under RCU */
+    rcu_sleep(); /* but for set_options */
     while (!atomic_load(&f->is_stopping)) {
         while (mailbox_take(&f->box, &letter)) {
             take_question(f, letter.body);

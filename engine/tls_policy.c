@@ -4,14 +4,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "dns/hosts.h"
 #include "dns/nexthop.h"
 #include "engine/config.h"
-#include "engine/engine.h"
 #include "engine/router.h"
+#include "engine/settings.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,14 +41,15 @@ static enum tls_level level_of(enum config_tls_level level, const struct dns_hos
     }
 }
 
-void tls_policy_choose(const struct engine *e, uint32_t transport, struct slice destination,
+void tls_policy_choose(const struct settings *s, uint32_t transport, struct slice destination,
                        const struct dns_hosts *hosts, uint32_t host, bool is_broken,
                        struct tls_policy *ret)
 {
-    enum config_tls_level level = router_tls_level(e->router, transport, destination);
-    const struct config_smtp *s = &e->config->transports[transport].smtp;
+    enum config_tls_level level = router_tls_level(s->router, transport, destination);
+    const struct config_smtp *smtp = &s->config->transports[transport].smtp;
     ret->level = level_of(level, hosts, &hosts->list[host]);
-    if (ret->level == TLS_LEVEL_MAY && s->smtp_auth_user != NULL && s->smtp_auth_requires_tls) {
+    if (ret->level == TLS_LEVEL_MAY && smtp->smtp_auth_user != NULL &&
+        smtp->smtp_auth_requires_tls) {
         ret->level = TLS_LEVEL_ENCRYPT;
     } else if (ret->level == TLS_LEVEL_MAY && is_broken) {
         ret->level = TLS_LEVEL_NONE;
@@ -66,7 +67,7 @@ static const char *terminated(struct slice name, char ret[static DNS_NAME_MAX + 
     return ret;
 }
 
-struct ssl_st *tls_policy_connection(const struct engine *e, uint32_t transport,
+struct ssl_st *tls_policy_connection(const struct settings *s, uint32_t transport,
                                      const struct tls_policy *p, struct slice destination,
                                      const struct dns_hosts *hosts, uint32_t host,
                                      struct tls_session_cache *cache)
@@ -96,7 +97,7 @@ struct ssl_st *tls_policy_connection(const struct engine *e, uint32_t transport,
         peer.tlsa = tlsa;
         peer.tlsa_count = h->tlsa->count;
     }
-    return tls_client_connection(e->tls_clients[transport], &peer, cache);
+    return tls_client_connection(s->tls_clients[transport], &peer, cache);
 }
 
 const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts *facts)
@@ -128,40 +129,42 @@ static size_t model_of(const struct config *c, size_t transport)
     return transport;
 }
 
-int tls_policy_open_clients(struct engine *e)
+int tls_policy_open_clients(struct settings *s, char ret_text[static TLS_POLICY_TEXT_MAX])
 {
-    const struct config *c = e->config;
-    e->tls_clients = calloc(c->transport_count + 1, sizeof(struct tls_client *));
-    if (e->tls_clients == NULL) {
+    const struct config *c = s->config;
+    (void)snprintf(ret_text, TLS_POLICY_TEXT_MAX, "out of memory");
+    s->tls_clients = calloc(c->transport_count + 1, sizeof(struct tls_client *));
+    if (s->tls_clients == NULL) {
         return -ENOMEM;
     }
     for (size_t i = 0; i < c->transport_count; i++) {
-        const struct config_smtp *s = &c->transports[i].smtp;
-        const struct tls_client_config config = {.ca_file = s->smtp_tls_CAfile,
-                                                 .certificate_file = s->smtp_tls_cert_file,
-                                                 .key_file = s->smtp_tls_key_file};
+        const struct config_smtp *smtp = &c->transports[i].smtp;
+        const struct tls_client_config config = {.ca_file = smtp->smtp_tls_CAfile,
+                                                 .certificate_file = smtp->smtp_tls_cert_file,
+                                                 .key_file = smtp->smtp_tls_key_file};
         struct tls_error why = {"out of memory"};
         size_t model = model_of(c, i);
         if (model < i) {
-            e->tls_clients[i] = e->tls_clients[model];
+            s->tls_clients[i] = s->tls_clients[model];
             continue;
         }
-        int err = tls_client_new(&config, &e->tls_clients[i], &why);
+        int err = tls_client_new(&config, &s->tls_clients[i], &why);
         if (err != 0) {
-            log_error("transport %s: TLS: %s", c->transports[i].name, why.text);
+            (void)snprintf(ret_text, TLS_POLICY_TEXT_MAX, "transport %.64s: TLS: %.230s",
+                           c->transports[i].name, why.text);
             return err;
         }
     }
     return 0;
 }
 
-void tls_policy_close_clients(struct engine *e)
+void tls_policy_close_clients(struct settings *s)
 {
-    for (size_t i = 0; e->tls_clients != NULL && i < e->config->transport_count; i++) {
-        if (model_of(e->config, i) == i) {
-            tls_client_free(e->tls_clients[i]);
+    for (size_t i = 0; s->tls_clients != NULL && i < s->config->transport_count; i++) {
+        if (model_of(s->config, i) == i) {
+            tls_client_free(s->tls_clients[i]);
         }
     }
-    free(e->tls_clients);
-    e->tls_clients = NULL;
+    free(s->tls_clients);
+    s->tls_clients = NULL;
 }

@@ -17,10 +17,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct config;
 struct dns_host;
 struct dns_hosts;
-struct engine;
+struct settings;
 struct ssl_st;
 struct tls_session_cache;
 
@@ -34,7 +33,7 @@ struct tls_policy {
  * host         index in hosts
  * is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
  * becomes NONE, no other one changes thread       any; reads only */
-void tls_policy_choose(const struct engine *e, uint32_t transport, struct slice destination,
+void tls_policy_choose(const struct settings *s, uint32_t transport, struct slice destination,
                        const struct dns_hosts *hosts, uint32_t host, bool is_broken,
                        struct tls_policy *ret);
 /* Whether a failed handshake is followed by another try in clear. */
@@ -47,7 +46,7 @@ static inline bool tls_policy_may_fall_back(const struct tls_policy *p)
  *
  * cache    the calling worker's
  * errors   NULL: out of memory or an unusable host name */
-MUST_USE struct ssl_st *tls_policy_connection(const struct engine *e, uint32_t transport,
+MUST_USE struct ssl_st *tls_policy_connection(const struct settings *s, uint32_t transport,
                                               const struct tls_policy *p, struct slice destination,
                                               const struct dns_hosts *hosts, uint32_t host,
                                               struct tls_session_cache *cache);
@@ -56,9 +55,10 @@ MUST_USE struct ssl_st *tls_policy_connection(const struct engine *e, uint32_t t
  * (4.7.5). The TLS layer has refused already what it saw itself; a resumed session is seen here. */
 const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts *facts);
 
-/* One client for each distinct set of TLS files of the transports, in engine.tls_clients.
- * errors: ERR_TLS or -ENOMEM, logged */
-MUST_USE int tls_policy_open_clients(struct engine *e);
-void tls_policy_close_clients(struct engine *e);
+#define TLS_POLICY_TEXT_MAX 320
+/* One client for each distinct set of TLS files of the transports, in settings.tls_clients.
+ * errors: ERR_TLS or -ENOMEM; ret_text says which transport and why */
+MUST_USE int tls_policy_open_clients(struct settings *s, char ret_text[static TLS_POLICY_TEXT_MAX]);
+void tls_policy_close_clients(struct settings *s);
 
 #endif

@@ -224,7 +224,9 @@ static void drop_letter(const struct letter *letter)
 {
     if (letter->kind == LETTER_STORED || letter->kind == LETTER_STAGED) {
         intake_free(letter->body);
-    } else if (letter->kind == LETTER_RESOLVE || letter->kind == LETTER_AUTHENTICATED) {
+    } else if (letter->kind == LETTER_AUTHENTICATED) {
+        auth_request_free(letter->body);
+    } else if (letter->kind == LETTER_RESOLVE) {
         free(letter->body);
     } else if (letter->kind == LETTER_STS_ANSWER) {
         sts_question_free(letter->body);
@@ -330,9 +332,6 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     }
     if (err == 0) {
         err = init_dns(w);
-    }
-    if (err == 0) {
-        err = egress_new(engine->config, &w->egress);
     }
     if (err != 0) {
         worker_free(w);

@@ -60,7 +60,8 @@ struct worker {
     struct listener_watch *listeners; /* [config->listener_count] */
     struct list inbounds;
     struct list outbounds;
-    struct egress *egress;          /* turns of the sources */
+    struct egress *egress;          /* turns of the sources; NULL before the first connection */
+    uint64_t egress_of;             /* serial of the settings whose pools those are */
     struct list ready;              /* links of connections that go on without an event */
     struct list paused;             /* inbound: intake_memory is used up */
     struct outbound ***connections; /* [transport][connection] */

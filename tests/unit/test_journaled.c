@@ -8,6 +8,7 @@
 #include "engine/journaled.h"
 #include "engine/message.h"
 #include "engine/result.h"
+#include "engine/settings.h"
 #include "engine/settle.h"
 #include "tests/unit/unit.h"
 
@@ -23,6 +24,7 @@ static struct spool_store *store;
 static struct spool_reader *reader;
 static struct engine *engine;
 static struct config config;
+static struct settings settings;
 static struct buf lines;
 static struct settle settle;
 static struct journaled journaled;
@@ -50,7 +52,9 @@ static int set_up(void **state)
                              .maximal_backoff_time = 20 * USEC_PER_SEC,
                              .maximal_queue_lifetime = 500 * USEC_PER_SEC};
     buf_init(&lines, 0);
-    settle_init(&settle, engine, &config, reader, &lines);
+    settings.config = &config;
+    engine->settings = &settings;
+    settle_init(&settle, engine, reader, &lines);
     journaled_init(&journaled);
     settled = 0;
     told = 0;

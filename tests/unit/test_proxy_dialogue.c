@@ -2,8 +2,8 @@
  * the socket, and whom a failure blames. */
 #include "dns/hosts.h"
 #include "engine/egress.h"
-#include "engine/engine.h"
 #include "engine/proxy_dialogue.h"
+#include "engine/settings.h"
 #include "net/poller.h"
 #include "net/socks5.h"
 #include "net/stream.h"
@@ -21,7 +21,7 @@ static const struct dns_host target = {.ip = {4, {198, 51, 100, 7}}, .port = 25}
 
 struct bed {
     struct sample s;
-    struct engine engine;
+    struct settings settings;
     struct slice passwords[2];
     struct stream stream;
     int proxy; /* the other end */
@@ -34,13 +34,13 @@ static void begin(struct bed *b, uint32_t source)
     memset(b, 0, sizeof(*b));
     sample_load(&b->s, text);
     assert_int_equal(b->s.err, 0);
-    b->engine.config = b->s.config;
-    b->engine.passwords.sources = b->passwords;
+    b->settings.config = b->s.config;
+    b->settings.passwords.sources = b->passwords;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     stream_init(&b->stream, fds[0]);
     b->proxy = fds[1];
     const struct egress_choice choice = {&b->s.config->egress_sources[source], 0};
-    b->d = proxy_dialogue_new(&b->engine, &choice, &target);
+    b->d = proxy_dialogue_new(&b->settings, &choice, &target);
     assert_non_null(b->d);
 }
 

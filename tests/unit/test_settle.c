@@ -6,6 +6,7 @@
 #include "engine/intake.h"
 #include "engine/message.h"
 #include "engine/result.h"
+#include "engine/settings.h"
 #include "engine/settle.h"
 #include "tests/unit/unit.h"
 
@@ -19,6 +20,7 @@ static struct spool_store *store;
 static struct spool_reader *reader;
 static struct engine *engine;
 static struct config config;
+static struct settings settings;
 static struct buf lines;
 static struct settle settle;
 static struct message *settled; /* given back by the last commit */
@@ -47,7 +49,9 @@ static int set_up(void **state)
                              .bounce_size_limit = 1000};
     buf_init(&lines, 0);
     rcu_join(); /* as the spool writer is */
-    settle_init(&settle, engine, &config, reader, &lines);
+    settings.config = &config;
+    engine->settings = &settings;
+    settle_init(&settle, engine, reader, &lines);
     settled = NULL;
     return 0;
 }

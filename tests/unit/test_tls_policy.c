@@ -1,7 +1,7 @@
 /* From levels and hosts to demands, and who is remembered as broken. */
 #include "dns/hosts.h"
-#include "engine/engine.h"
 #include "engine/router.h"
+#include "engine/settings.h"
 #include "engine/tls_policy.h"
 #include "tests/unit/config_sample.h"
 
@@ -55,17 +55,14 @@ static void levels_and_hosts_make_demands(void **state)
                     "route dane { transport = t smtp_tls_security_level = dane }\n"
                     "route mta-sts { transport = t smtp_tls_security_level = mta-sts }\n");
     assert_int_equal(s.err, 0);
-    struct engine *e = aligned_alloc(CACHE_LINE, sizeof(*e));
-    memset(e, 0, sizeof(*e));
-    e->config = s.config;
-    e->router = router_new(s.config);
+    struct settings settings = {.config = s.config, .router = router_new(s.config)};
     const bool all[] = {true};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct dns_host host = {.name = SLICE("mx"), .dane = rows[i].dane};
         struct dns_hosts *plain = dns_hosts_new(&host, 1, true, 0);
         struct dns_hosts *hosts = dns_hosts_restrict(plain, all, slice_of(rows[i].policy));
         struct tls_policy p;
-        tls_policy_choose(e, rows[i].transport, slice_of(rows[i].destination), hosts, 0,
+        tls_policy_choose(&settings, rows[i].transport, slice_of(rows[i].destination), hosts, 0,
                           rows[i].is_broken, &p);
         if (p.level != rows[i].level || p.client != rows[i].client) {
             fail_msg("row %zu: level %d, client %d", i, (int)p.level, (int)p.client);
@@ -74,8 +71,7 @@ static void levels_and_hosts_make_demands(void **state)
         dns_hosts_put(hosts);
         dns_hosts_put(plain);
     }
-    router_free(e->router);
-    free(e);
+    router_free(settings.router);
     config_free(s.config);
 }
 
@@ -101,18 +97,17 @@ static void transports_with_the_same_files_share_a_client(void **state)
                     "/tests/unit/no.pem\" }\n"
                     "route \"*\" { transport = a }\n");
     assert_int_equal(s.err, 0);
-    struct engine *e = aligned_alloc(CACHE_LINE, sizeof(*e));
-    memset(e, 0, sizeof(*e));
-    e->config = s.config;
+    struct settings settings = {.config = s.config};
+    char why[TLS_POLICY_TEXT_MAX];
     s.config->transport_count = 2;
-    assert_int_equal(tls_policy_open_clients(e), 0);
-    assert_non_null(e->tls_clients[0]);
-    assert_ptr_equal(e->tls_clients[0], e->tls_clients[1]);
-    tls_policy_close_clients(e);
+    assert_int_equal(tls_policy_open_clients(&settings, why), 0);
+    assert_non_null(settings.tls_clients[0]);
+    assert_ptr_equal(settings.tls_clients[0], settings.tls_clients[1]);
+    tls_policy_close_clients(&settings);
     s.config->transport_count = 3;
-    assert_int_not_equal(tls_policy_open_clients(e), 0);
-    tls_policy_close_clients(e);
-    free(e);
+    assert_int_not_equal(tls_policy_open_clients(&settings, why), 0);
+    assert_non_null(strstr(why, "transport c: TLS: "));
+    tls_policy_close_clients(&settings);
     config_free(s.config);
 }
 
