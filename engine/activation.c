@@ -492,15 +492,14 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
                           usec_t *ret_until)
 {
     struct spool_envelope e;
-    struct order_verdict verdict;
+    usec_t until;
     if (order_book_is_empty(a->engine->orders) || read_envelope(a, position, &e) != 0 ||
-        !aside_judge(a->engine, &e, SLICE(""), SLICE(""), SIZE_MAX, &verdict) ||
-        verdict.kind != ORDER_SUSPEND) {
+        !aside_suspends(a->engine, &e, &until)) {
         return false;
     }
     const struct message m = {.envelope = e};
     usec_t expires = message_expires(&m, settings_of(a->engine)->config);
-    *ret_until = verdict.until < expires ? verdict.until : expires;
+    *ret_until = until < expires ? until : expires;
     return expires > clock_wall(); /* an expired one has to be settled */
 }
 
@@ -513,8 +512,10 @@ static bool matches_recipient(const struct activation *a, const struct selector 
                                           [SELECTOR_DOMAIN] = router_domain(address)};
     if (router_route(settings_of(a->engine)->router, router_domain(address), &route)) {
         facts[SELECTOR_DESTINATION] = route.nexthop;
-        facts[SELECTOR_TRANSPORT] = slice_of(a->engine->config->transports[route.transport].name);
-        facts[SELECTOR_SOURCE] = order_book_sources(a->engine->orders, route.transport);
+        const struct config_transport *t =
+            &settings_of(a->engine)->config->transports[route.transport];
+        facts[SELECTOR_TRANSPORT] = slice_of(t->name);
+        facts[SELECTOR_SOURCE] = config_transport_sources(t);
     }
     return selector_matches(wanted, facts);
 }

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/mailbox.h"
 #include "engine/message.h"
+#include "engine/settings.h"
 
 #include <stdio.h>
 
@@ -18,18 +19,37 @@ bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, 
     if (order_book_is_empty(e->orders)) {
         return false;
     }
-    struct order_facts facts = {
+    const struct config_transport *t = &settings_of(e)->config->transports[transport];
+    const struct order_facts facts = {
         .tenant = envelope->tenant,
         .campaign = envelope->campaign,
         .domain = domain,
         .destination = nexthop,
+        .transport = slice_of(t->name),
+        .sources = config_transport_sources(t),
+        .received = envelope->created,
     };
-    if (transport != SIZE_MAX) {
-        facts.transport = slice_of(e->config->transports[transport].name);
-        facts.sources = order_book_sources(e->orders, transport);
-    }
     order_book_judge(e->orders, &facts, clock_wall(), ret);
     return ret->kind != ORDER_NONE;
+}
+
+bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
+                    usec_t *ret_until)
+{
+    if (order_book_is_empty(e->orders)) {
+        return false;
+    }
+    struct order_verdict verdict;
+    struct order_facts facts = {
+        .tenant = envelope->tenant, .campaign = envelope->campaign, .received = envelope->created};
+    usec_t now = clock_wall();
+    if (order_book_may_concern(e->orders, &facts, ORDER_BOUNCE, now)) {
+        return false;
+    }
+    facts.domain = facts.destination = facts.transport = facts.sources = SLICE("");
+    order_book_judge(e->orders, &facts, now, &verdict);
+    *ret_until = verdict.until;
+    return verdict.kind == ORDER_SUSPEND;
 }
 
 void aside_init(struct aside *s, struct engine *engine, struct outbox *to_writer,
@@ -45,6 +65,7 @@ void aside_flush(struct aside *s)
         return;
     }
     s->result->done = clock_wall();
+    order_book_count(s->engine->orders, s->order, s->result->count);
     if (!s->is_counted) { /* the writer takes them out with the result */
         atomic_fetch_add_explicit(&s->engine->recipients_in_core, s->result->count,
                                   memory_order_relaxed);

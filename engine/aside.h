@@ -22,14 +22,20 @@ struct spool_envelope;
 
 /* What the orders say about one recipient. false, and cheap, when none is about it.
  *
- * domain      of the recipient; "" when the whole message is judged: orders that ask for more than
- *             tenant and campaign are then not about it
- * nexthop     where its route leads; likewise
- * transport   index; SIZE_MAX likewise
+ * domain      of the recipient
+ * nexthop     where its route leads
+ * transport   index
  * ret         its reason is valid until the end of the pass */
 MUST_USE bool aside_judge(const struct engine *e, const struct spool_envelope *envelope,
                           struct slice domain, struct slice nexthop, size_t transport,
                           struct order_verdict *ret);
+
+/* Whether orders suspend all of a message, whatever its recipients. false, and cheap, when there
+ * are none; false also when some recipient may meet a harsher order.
+ *
+ * ret_until   wall: when that ends */
+MUST_USE bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
+                             usec_t *ret_until);
 
 /* Results gathered for one message; neighbours with the same verdict share one. */
 struct aside {

@@ -35,6 +35,7 @@ void config_free(struct config *c)
     for (size_t i = 0; i < c->egress_pool_count; i++) {
         free(c->egress_pools[i].name);
         free(c->egress_pools[i].sources);
+        free(c->egress_pools[i].list);
         clear_section(CONFIG_SECTION_POOL, &c->egress_pools[i]);
     }
     for (size_t i = 0; i < c->transport_count; i++) {

@@ -147,6 +147,7 @@ struct config_egress_pool {
     struct config_texts source_names;
     struct config_numbers weights;               /* one for each source, and not all 0 */
     const struct config_egress_source **sources; /* [source_names.count], of these names */
+    char *list;                                  /* the names, "a,b" */
 };
 
 struct config_transport {
@@ -238,6 +239,12 @@ MUST_USE bool config_listener_trusts(const struct config_listener *l, const stru
 
 /* Index of the transport with this name, or transport_count. */
 size_t config_transport_find(const struct config *c, struct slice name);
+
+/* The names of all sources that the transport's mail may leave from, "a,b"; "" without a pool. */
+static inline struct slice config_transport_sources(const struct config_transport *t)
+{
+    return t->pool == NULL ? SLICE("") : slice_of(t->pool->list);
+}
 
 /* The level for destinations that a route with a valid transport leads to. */
 static inline enum config_tls_level config_route_tls_level(const struct config *c,

@@ -22,6 +22,20 @@ static struct config_place pool_place(const struct config_loader *l, size_t inde
     return config_place_of(l, CONFIG_SECTION_POOL, index, name);
 }
 
+/* "a,b" */
+static char *join(const struct config_texts *names)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < names->count; i++) {
+        bytes += strlen(names->items[i]) + 1;
+    }
+    char *list = malloc(bytes), *at = list;
+    for (size_t i = 0; list != NULL && i < names->count; i++) {
+        at = stpcpy(i > 0 ? stpcpy(at, ",") : at, names->items[i]);
+    }
+    return list;
+}
+
 /* --- sources -----------------------------------------------------------------------------------
  */
 
@@ -186,7 +200,8 @@ static int check_pool(struct config_loader *l, struct config *c, size_t index)
         return 0;
     }
     p->sources = calloc(p->source_names.count, sizeof(struct config_egress_source *));
-    if (p->sources == NULL) {
+    p->list = join(&p->source_names);
+    if (p->sources == NULL || p->list == NULL) {
         return -ENOMEM;
     }
     check_members(l, c, index);

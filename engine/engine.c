@@ -15,6 +15,7 @@
 #include "engine/dns_setup.h"
 #include "engine/listener.h"
 #include "engine/mailbox.h"
+#include "engine/order_book.h"
 #include "engine/sched_thread.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
@@ -187,6 +188,21 @@ static int open_spool(struct engine *e)
     return EX_OK;
 }
 
+/* A file that cannot be used stops the start: mail that somebody stopped would go out. */
+static int open_orders(struct engine *e)
+{
+    char text[ORDER_FILE_TEXT_MAX];
+    int err = order_book_open(e->config->spool.path, clock_wall(), &e->orders, text);
+    if (err != 0) {
+        log_error("%s", text);
+        return err == -ENOMEM ? EX_OSERR : EX_CONFIG;
+    }
+    if (!order_book_is_empty(e->orders)) {
+        log_info("standing orders of an earlier run are in force");
+    }
+    return EX_OK;
+}
+
 static int open_event_log(struct engine *e)
 {
     if (strcmp(e->config->event_log_path, "none") == 0) {
@@ -346,6 +362,7 @@ static void free_all(struct engine *e)
     rcu_leave();
     rcu_drain();
     settings_put(e->settings);
+    order_book_free(e->orders);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
     }
@@ -406,6 +423,9 @@ static int open_all(struct engine *e)
     }
     if (code == EX_OK) {
         code = open_spool(e);
+    }
+    if (code == EX_OK) {
+        code = open_orders(e);
     }
     if (code == EX_OK) {
         code = open_event_log(e);

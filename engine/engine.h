@@ -41,6 +41,7 @@ struct engine {
     /* set at start */
     const struct config *config; /* of the start; see settings.h */
     struct spool_store *store;
+    struct order_book *orders; /* order_book.h says who changes it */
     struct dns_cache *dns_cache;
     struct event_log *events; /* written by the spool writer only */
     struct spool_writer *writer;
@@ -54,7 +55,6 @@ struct engine {
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */
     struct control *control;
-    struct order_book *orders;
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
     uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
 

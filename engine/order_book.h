@@ -1,16 +1,96 @@
+/* The standing orders in force: suspend, bounce and drop, each for the mail that a selector names.
+ *
+ * One owner, the thread of clerk 0, adds and removes; every change is on the disk before anybody
+ * sees it. Other threads judge mail by an immutable snapshot that the owner publishes under RCU;
+ * they are online, and keep nothing of it over a pass of their loops. The number of orders is an
+ * atomic counter, and so is what each order matched.
+ *
+ * An order whose selector names a source is about the sources that match, and applies to mail only
+ * when all sources that the mail could leave from are covered by such orders of its kind or a
+ * harsher one: as long as one is left, mail goes out from that one. When it names nothing but a
+ * source, no new connection is made from that source. */
 #ifndef ENGINE_ORDER_BOOK_H
 #define ENGINE_ORDER_BOOK_H
+
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
+#include "engine/order.h"
+#include "engine/order_file.h"
+
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
 struct order_book;
-enum order_kind { ORDER_NONE, ORDER_SUSPEND, ORDER_BOUNCE, ORDER_DROP };
-struct order_facts { struct slice tenant, campaign, domain, destination, transport, sources; };
-struct order_verdict { enum order_kind kind; uint64_t id; usec_t until; const char *reason; };
-static inline bool order_book_is_empty(const struct order_book *b) { return true; }
-static inline void order_book_judge(const struct order_book *b, const struct order_facts *f, usec_t now, struct order_verdict *ret) { (void)f; (void)now; ret->kind = ORDER_NONE; ret->reason = ""; }
-static inline bool order_book_may_concern(const struct order_book *b, const struct order_facts *f) { (void)f; return false; }
-static inline struct slice order_book_sources(const struct order_book *b, size_t transport) { (void)transport; return SLICE(""); }
+
+/* How long an order may work that is for what is queued now (struct order, is_once): the sweep that
+ * it starts has so much time to reach everything. */
+#define ORDER_ONCE_SPAN (10 * 60 * USEC_PER_SEC)
+
+/* What is known of the mail to be judged; empty where it has none. */
+struct order_facts {
+    struct slice tenant, campaign;
+    struct slice domain;      /* of the recipient */
+    struct slice destination; /* the scheduler's name, or the nexthop */
+    struct slice transport;
+    struct slice sources; /* all that the transport's pool may use, "a,b"; empty without a pool */
+    usec_t received;      /* wall, for orders with is_once; 0: before any order */
+};
+
+struct order_verdict {
+    enum order_kind kind; /* ORDER_NONE: nothing else is set */
+    uint64_t id;
+    usec_t until;       /* wall: the same facts will be judged in another way then, at the latest */
+    const char *reason; /* valid as long as the caller stays online under RCU */
+};
+
+/* Read the orders that an earlier run left in this folder; without those that are over.
+ *
+ * thread   main, before the others
+ * errors   of order_file_read, with its text; ret unchanged */
+MUST_USE int order_book_open(const char *folder, usec_t now_wall, struct order_book **ret,
+                             char text[static ORDER_FILE_TEXT_MAX]);
+/* No reader is left; accepts NULL. */
+void order_book_free(struct order_book *b);
+
+/* --- owner --- */
+
+/* Put an order into force: it gets an id, and its texts pass to the book.
+ *
+ * o        kind, selector, reason, by, created and until are set; empty afterwards when taken
+ * errors   ERR_LIMIT: ORDER_COUNT_MAX are there; -errno: it could not be written; nothing changed
+ */
+MUST_USE int order_book_add(struct order_book *b, struct order *o, uint64_t *ret_id);
+/* errors: ERR_MISSING, -errno as above */
+MUST_USE int order_book_remove(struct order_book *b, uint64_t id);
+/* Remove the orders that are over; returns how many. They had no effect any more. */
+size_t order_book_expire(struct order_book *b, usec_t now_wall);
+
+/* --- any thread, online under RCU --- */
+
+/* The cheap question before the others; one relaxed load, needs no RCU. */
+bool order_book_is_empty(const struct order_book *b);
+/* What is to become of some mail: the harshest of the orders that apply, among equals the one that
+ * lasts longest. */
+void order_book_judge(const struct order_book *b, const struct order_facts *facts, usec_t now_wall,
+                      struct order_verdict *ret);
+/* Some order at least as harsh as `least` applies, or would if what is not known (a fact whose data
+ * is NULL) were right. */
+bool order_book_may_concern(const struct order_book *b, const struct order_facts *facts,
+                            enum order_kind least, usec_t now_wall);
+/* Some order applies to nothing but sources: the next question is worth asking. One relaxed load.
+ */
+bool order_book_has_source_orders(const struct order_book *b);
+/* No new connection may be made from this source. */
+bool order_book_bars_source(const struct order_book *b, struct slice source, usec_t now_wall);
+/* An order was carried out on so many recipients. */
+void order_book_count(const struct order_book *b, uint64_t id, uint64_t recipients);
+
+/* The order with the least id above `after`; NULL at the end.
+ *
+ * ret_matched  recipients it was carried out on since the start; may be NULL */
+const struct order *order_book_next(const struct order_book *b, uint64_t after,
+                                    uint64_t *ret_matched);
+
 #endif

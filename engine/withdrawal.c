@@ -7,6 +7,7 @@
 #include "engine/message.h"
 #include "engine/router.h"
 #include "engine/selector.h"
+#include "engine/settings.h"
 #include "sched/sched.h"
 
 #include <stdlib.h>
@@ -23,10 +24,9 @@ struct names {
 
 static struct order_facts facts_of(const struct engine *e, uint16_t transport)
 {
-    return (struct order_facts){
-        .transport = slice_of(e->config->transports[transport].name),
-        .sources = order_book_sources(e->orders, transport),
-    };
+    const struct config_transport *t = &settings_of(e)->config->transports[transport];
+    return (struct order_facts){.transport = slice_of(t->name),
+                                .sources = config_transport_sources(t)};
 }
 
 static void find_destinations(const struct engine *e, const struct sched *core, uint16_t transport,
@@ -39,7 +39,7 @@ static void find_destinations(const struct engine *e, const struct sched *core, 
     while (sched_view_destinations(core, &cursor, &d)) {
         struct order_facts facts = facts_of(e, transport);
         facts.destination = d.name;
-        if (!order_book_may_concern(e->orders, &facts)) {
+        if (!order_book_may_concern(e->orders, &facts, ORDER_SUSPEND, clock_wall())) {
             continue;
         }
         if (ret->count == NAMES_MAX) {
@@ -65,7 +65,8 @@ void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, 
         struct order_facts facts = facts_of(e, transport);
         facts.tenant = m->envelope.tenant;
         facts.campaign = m->envelope.campaign;
-        if (job.waiting == 0 || !order_book_may_concern(e->orders, &facts)) {
+        if (job.waiting == 0 ||
+            !order_book_may_concern(e->orders, &facts, ORDER_SUSPEND, clock_wall())) {
             continue;
         }
         if (names.has_more) {

@@ -1,0 +1,452 @@
+/* The standing orders in force. The owner replaces the whole snapshot at each change: orders are
+ * few and change by hand. Judging is called by the activator, schedulers, workers and the writer.
+ * Must not deliver, bounce or wake anybody: who asks does that. */
+#include "engine/order_book.h"
+
+#include "base/error.h"
+#include "base/rcu.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Constant once published, but for the counter. */
+struct record {
+    struct order order;
+    struct rcu_retired retired;
+    _Atomic uint64_t matched; /* any thread, relaxed: only shown */
+};
+
+struct snapshot {
+    struct rcu_retired retired;
+    size_t count;
+    struct record *records[]; /* ascending ids; those that a later snapshot has are its own too */
+};
+
+struct order_book {
+    char *folder;              /* set at creation */
+    uint64_t next_id;          /* owner */
+    struct snapshot *snapshot; /* published by the owner; never NULL */
+    /* any thread, relaxed: a reader that sees an old value judges as if it had come earlier */
+    _Atomic uint32_t count, source_orders;
+};
+
+static void release_record(struct rcu_retired *retired)
+{
+    struct record *r = container_of(retired, struct record, retired);
+    order_fini(&r->order);
+    free(r);
+}
+
+static void release_snapshot(struct rcu_retired *retired)
+{
+    free(container_of(retired, struct snapshot, retired));
+}
+
+static bool is_about_sources_only(const struct order *o)
+{
+    for (size_t i = 0; i < SELECTOR_COUNT; i++) {
+        if ((o->selector.value[i] != NULL) != (i == SELECTOR_SOURCE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* NULL when out of memory. */
+static struct snapshot *snapshot_new(size_t capacity)
+{
+    return calloc(1, sizeof(struct snapshot) + capacity * sizeof(struct record *));
+}
+
+/* NULL when out of memory; the order passes to it. */
+static struct record *record_new(struct order *o)
+{
+    struct record *r = calloc(1, sizeof(*r));
+    if (r != NULL) {
+        r->order = *o;
+        order_init(o);
+    }
+    return r;
+}
+
+/* returns the one before, which the caller retires after what it no longer has */
+static struct snapshot *publish(struct order_book *b, struct snapshot *s)
+{
+    struct snapshot *old = b->snapshot;
+    uint32_t source_orders = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        source_orders += is_about_sources_only(&s->records[i]->order);
+    }
+    rcu_publish(&b->snapshot, s);
+    atomic_store_explicit(&b->count, (uint32_t)s->count, memory_order_relaxed);
+    atomic_store_explicit(&b->source_orders, source_orders, memory_order_relaxed);
+    return old;
+}
+
+static void retire_snapshot(struct snapshot *s)
+{
+    if (s != NULL) {
+        rcu_retire(&s->retired, release_snapshot);
+    }
+}
+
+/* --- start and end -----------------------------------------------------------------------------
+ */
+
+static void free_all(struct snapshot *s)
+{
+    for (size_t i = 0; s != NULL && i < s->count; i++) {
+        release_record(&s->records[i]->retired);
+    }
+    free(s);
+}
+
+/* NULL when out of memory. */
+static struct snapshot *snapshot_of(struct order_file *f, usec_t now_wall)
+{
+    struct snapshot *s = snapshot_new(f->count);
+    for (size_t i = 0; s != NULL && i < f->count; i++) {
+        if (f->orders[i].until <= now_wall) {
+            continue;
+        }
+        struct record *r = record_new(&f->orders[i]);
+        if (r == NULL) {
+            free_all(s);
+            return NULL;
+        }
+        s->records[s->count++] = r;
+    }
+    return s;
+}
+
+int order_book_open(const char *folder, usec_t now_wall, struct order_book **ret,
+                    char text[static ORDER_FILE_TEXT_MAX])
+{
+    struct order_file file;
+    int err = order_file_read(folder, &file, text);
+    if (err != 0) {
+        return err;
+    }
+    struct order_book *b = calloc(1, sizeof(*b));
+    struct snapshot *s = snapshot_of(&file, now_wall);
+    uint64_t next_id = file.next_id;
+    order_file_fini(&file);
+    if (b != NULL) {
+        b->next_id = next_id;
+        b->folder = strdup(folder);
+    }
+    if (s == NULL || b == NULL || b->folder == NULL) {
+        (void)snprintf(text, ORDER_FILE_TEXT_MAX, "standing orders: out of memory");
+        free_all(s);
+        order_book_free(b);
+        return -ENOMEM;
+    }
+    (void)publish(b, s); /* there was none before */
+    *ret = b;
+    return 0;
+}
+
+void order_book_free(struct order_book *b)
+{
+    if (b != NULL) {
+        free_all(b->snapshot);
+        free(b->folder);
+        free(b);
+    }
+}
+
+/* --- changes -----------------------------------------------------------------------------------
+ */
+
+static int write_file(const struct order_book *b, const struct snapshot *s, uint64_t next_id)
+{
+    const struct order *orders[ORDER_COUNT_MAX];
+    for (size_t i = 0; i < s->count; i++) {
+        orders[i] = &s->records[i]->order;
+    }
+    return order_file_write(b->folder, next_id, orders, s->count);
+}
+
+int order_book_add(struct order_book *b, struct order *o, uint64_t *ret_id)
+{
+    const struct snapshot *old = b->snapshot;
+    if (old->count >= ORDER_COUNT_MAX) {
+        return ERR_LIMIT;
+    }
+    struct snapshot *s = snapshot_new(old->count + 1);
+    struct record *r = s == NULL ? NULL : record_new(o);
+    if (r == NULL) {
+        free(s);
+        return -ENOMEM;
+    }
+    memcpy(s->records, old->records, old->count * sizeof(s->records[0]));
+    r->order.id = b->next_id;
+    s->records[old->count] = r;
+    s->count = old->count + 1;
+    int err = write_file(b, s, b->next_id + 1);
+    if (err != 0) {
+        *o = r->order; /* back to the caller */
+        o->id = 0;
+        free(r);
+        free(s);
+        return err;
+    }
+    *ret_id = b->next_id++;
+    retire_snapshot(publish(b, s));
+    return 0;
+}
+
+static bool is_leaving(const struct order *o, uint64_t id, usec_t now_wall)
+{
+    return o->id == id || o->until <= now_wall;
+}
+
+/* Without that id, and without those that are over. When only these go, a file that cannot be
+ * written does no harm.  errors: -ENOMEM, -errno */
+static int remove_some(struct order_book *b, uint64_t id, usec_t now_wall)
+{
+    struct snapshot *old = b->snapshot, *s = snapshot_new(old->count);
+    if (s == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < old->count; i++) {
+        if (!is_leaving(&old->records[i]->order, id, now_wall)) {
+            s->records[s->count++] = old->records[i];
+        }
+    }
+    int err = write_file(b, s, b->next_id);
+    if (err != 0 && id != 0) {
+        free(s);
+        return err;
+    }
+    (void)publish(b, s); /* old: retired below */
+    for (size_t i = 0; i < old->count; i++) {
+        struct record *r = old->records[i];
+        if (is_leaving(&r->order, id, now_wall)) {
+            rcu_retire(&r->retired, release_record);
+        }
+    }
+    retire_snapshot(old);
+    return 0;
+}
+
+static struct record *find(const struct snapshot *s, uint64_t id)
+{
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->records[middle]->order.id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < s->count ? s->records[low] : NULL; /* that, or the next one */
+}
+
+int order_book_remove(struct order_book *b, uint64_t id)
+{
+    const struct record *r = find(b->snapshot, id);
+    return r == NULL || r->order.id != id || id == 0 ? ERR_MISSING : remove_some(b, id, INT64_MIN);
+}
+
+size_t order_book_expire(struct order_book *b, usec_t now_wall)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < b->snapshot->count; i++) {
+        count += b->snapshot->records[i]->order.until <= now_wall;
+    }
+    if (count > 0 && remove_some(b, 0, now_wall) != 0) {
+        return 0; /* next time; they have no effect meanwhile */
+    }
+    return count;
+}
+
+/* --- judging -----------------------------------------------------------------------------------
+ */
+
+bool order_book_is_empty(const struct order_book *b)
+{
+    return atomic_load_explicit(&b->count, memory_order_relaxed) == 0;
+}
+
+bool order_book_has_source_orders(const struct order_book *b)
+{
+    return atomic_load_explicit(&b->source_orders, memory_order_relaxed) > 0;
+}
+
+/* Whatever it says about sources. */
+static bool applies(const struct order *o, const struct order_facts *f, usec_t now_wall)
+{
+    const struct slice facts[SELECTOR_COUNT] = {
+        [SELECTOR_TENANT] = f->tenant,       [SELECTOR_CAMPAIGN] = f->campaign,
+        [SELECTOR_DOMAIN] = f->domain,       [SELECTOR_DESTINATION] = f->destination,
+        [SELECTOR_TRANSPORT] = f->transport,
+    };
+    if (o->until <= now_wall || (o->is_once && f->received > o->created)) {
+        return false;
+    }
+    for (enum selector_word word = 0; word < SELECTOR_SOURCE; word++) {
+        if (!selector_matches_word(&o->selector, word, facts[word])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* best: NULL for none yet */
+static const struct order *harsher(const struct order *best, const struct order *o)
+{
+    return best == NULL || o->kind > best->kind || (o->kind == best->kind && o->until > best->until)
+               ? o
+               : best;
+}
+
+/* What bars one source for this mail; of the kinds from `least` on the one that lasts longest, or
+ * with ORDER_NONE the harshest. */
+static const struct order *cover(const struct snapshot *s, const struct order_facts *f,
+                                 usec_t now_wall, struct slice source, enum order_kind least)
+{
+    const struct order *best = NULL;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct order *o = &s->records[i]->order;
+        if (o->selector.value[SELECTOR_SOURCE] == NULL || o->kind < least ||
+            !applies(o, f, now_wall) ||
+            !selector_matches_word(&o->selector, SELECTOR_SOURCE, source)) {
+            continue;
+        }
+        if (least == ORDER_NONE) {
+            best = harsher(best, o);
+        } else if (best == NULL || o->until > best->until) {
+            best = o;
+        }
+    }
+    return best;
+}
+
+/* The next name of a list "a,b"; false at the end. */
+static bool next_name(struct slice *list, struct slice *ret)
+{
+    if (list->len == 0) {
+        return false;
+    }
+    size_t end = slice_find(*list, ',');
+    *ret = slice_to(*list, end);
+    *list = slice_from(*list, end < list->len ? end + 1 : end);
+    return true;
+}
+
+/* Mail leaves from the source that is treated best, and again from the first that is free. */
+static void judge_sources(const struct snapshot *s, const struct order_facts *f, usec_t now_wall,
+                          struct order_verdict *ret)
+{
+    enum order_kind kind = ORDER_KIND_COUNT;
+    const struct order *first = NULL;
+    struct slice name;
+    for (struct slice list = f->sources; kind != ORDER_NONE && next_name(&list, &name);) {
+        const struct order *o = cover(s, f, now_wall, name, ORDER_NONE);
+        kind = o == NULL ? ORDER_NONE : o->kind < kind ? o->kind : kind;
+    }
+    if (kind == ORDER_NONE || kind == ORDER_KIND_COUNT) {
+        return;
+    }
+    for (struct slice list = f->sources; next_name(&list, &name);) {
+        const struct order *o = cover(s, f, now_wall, name, kind);
+        if (o != NULL && (first == NULL || o->until < first->until)) {
+            first = o;
+        }
+    }
+    if (first != NULL && (kind > ret->kind || (kind == ret->kind && first->until > ret->until))) {
+        *ret = (struct order_verdict){kind, first->id, first->until, first->reason};
+    }
+}
+
+void order_book_judge(const struct order_book *b, const struct order_facts *facts, usec_t now_wall,
+                      struct order_verdict *ret)
+{
+    const struct snapshot *s = rcu_load(&b->snapshot);
+    const struct order *best = NULL;
+    bool has_sources = false;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct order *o = &s->records[i]->order;
+        bool names_source = o->selector.value[SELECTOR_SOURCE] != NULL;
+        has_sources = has_sources || names_source;
+        if (!names_source && applies(o, facts, now_wall)) {
+            best = harsher(best, o);
+        }
+    }
+    *ret = (struct order_verdict){.kind = ORDER_NONE};
+    if (best != NULL) {
+        *ret = (struct order_verdict){best->kind, best->id, best->until, best->reason};
+    }
+    if (has_sources) {
+        judge_sources(s, facts, now_wall, ret);
+    }
+}
+
+/* Whether an order is about mail of which not everything is known. */
+static bool may_apply(const struct order *o, const struct order_facts *f, usec_t now_wall)
+{
+    const struct slice facts[SELECTOR_COUNT] = {
+        [SELECTOR_TENANT] = f->tenant,       [SELECTOR_CAMPAIGN] = f->campaign,
+        [SELECTOR_DOMAIN] = f->domain,       [SELECTOR_DESTINATION] = f->destination,
+        [SELECTOR_TRANSPORT] = f->transport, [SELECTOR_SOURCE] = f->sources,
+    };
+    for (enum selector_word word = 0; word < SELECTOR_COUNT; word++) {
+        if (facts[word].data != NULL && !selector_matches_word(&o->selector, word, facts[word])) {
+            return false;
+        }
+    }
+    return o->until > now_wall && !(o->is_once && f->received > o->created);
+}
+
+bool order_book_may_concern(const struct order_book *b, const struct order_facts *facts,
+                            enum order_kind least, usec_t now_wall)
+{
+    const struct snapshot *s = rcu_load(&b->snapshot);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct order *o = &s->records[i]->order;
+        if (o->kind >= least && may_apply(o, facts, now_wall)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool order_book_bars_source(const struct order_book *b, struct slice source, usec_t now_wall)
+{
+    const struct snapshot *s = rcu_load(&b->snapshot);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct order *o = &s->records[i]->order;
+        if (is_about_sources_only(o) && !o->is_once && o->until > now_wall &&
+            selector_matches_word(&o->selector, SELECTOR_SOURCE, source)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- views -------------------------------------------------------------------------------------
+ */
+
+void order_book_count(const struct order_book *b, uint64_t id, uint64_t recipients)
+{
+    const struct snapshot *s = rcu_load(&b->snapshot);
+    struct record *r = find(s, id);
+    if (r != NULL && r->order.id == id) {
+        (void)atomic_fetch_add_explicit(&r->matched, recipients, memory_order_relaxed);
+    }
+}
+
+const struct order *order_book_next(const struct order_book *b, uint64_t after,
+                                    uint64_t *ret_matched)
+{
+    const struct record *r = find(rcu_load(&b->snapshot), after + 1);
+    if (r != NULL && ret_matched != NULL) {
+        *ret_matched = atomic_load_explicit(&r->matched, memory_order_relaxed);
+    }
+    return r == NULL ? NULL : &r->order;
+}

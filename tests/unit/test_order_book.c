@@ -1,0 +1,380 @@
+/* Standing orders: which of them applies, sources, expiry, and the file that keeps them. */
+#include "base/error.h"
+#include "base/rcu.h"
+#include "engine/order_book.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOW (1000 * USEC_PER_SEC)
+
+struct bench {
+    char folder[64], path[96];
+    struct order_book *book;
+};
+
+static void reopen(struct bench *t)
+{
+    char text[ORDER_FILE_TEXT_MAX];
+    order_book_free(t->book);
+    t->book = NULL;
+    assert_int_equal(order_book_open(t->folder, NOW, &t->book, text), 0);
+}
+
+static void open_bench(struct bench *t)
+{
+    *t = (struct bench){.folder = "/tmp/test_order_book.XXXXXX"};
+    assert_non_null(mkdtemp(t->folder));
+    (void)snprintf(t->path, sizeof(t->path), "%s/orders.json", t->folder);
+    reopen(t);
+}
+
+static void close_bench(struct bench *t)
+{
+    order_book_free(t->book);
+    (void)unlink(t->path); /* it may not be there */
+    assert_int_equal(rmdir(t->folder), 0);
+    rcu_pass();
+}
+
+static struct order make(enum order_kind kind, const char *word, const char *value, usec_t seconds)
+{
+    struct order o;
+    order_init(&o);
+    o.kind = kind;
+    o.created = NOW;
+    o.until = NOW + seconds * USEC_PER_SEC;
+    assert_int_equal(order_set_text(&o.reason, SLICE("ticket 12"), ORDER_REASON_MAX), 0);
+    assert_int_equal(order_set_text(&o.by, SLICE("local"), ORDER_BY_MAX), 0);
+    if (word != NULL) {
+        assert_int_equal(selector_set(&o.selector, slice_of(word), slice_of(value)), 0);
+    }
+    return o;
+}
+
+static uint64_t add(struct bench *t, struct order o)
+{
+    uint64_t id = 0;
+    assert_int_equal(order_book_add(t->book, &o, &id), 0);
+    assert_null(o.reason);
+    rcu_pass();
+    return id;
+}
+
+static uint64_t give(struct bench *t, enum order_kind kind, const char *word, const char *value,
+                     usec_t seconds)
+{
+    return add(t, make(kind, word, value, seconds));
+}
+
+static const struct order_facts acme = {
+    .tenant = {"acme", 4},
+    .campaign = {"spring", 6},
+    .domain = {"example.com", 11},
+    .destination = {"mx.example.com", 14},
+    .transport = {"smtp", 4},
+    .sources = {"a,b", 3},
+};
+
+static struct order_verdict judge(struct bench *t, const struct order_facts *f, usec_t now)
+{
+    struct order_verdict v;
+    order_book_judge(t->book, f, now, &v);
+    return v;
+}
+
+static void expect(struct bench *t, enum order_kind kind, uint64_t id)
+{
+    struct order_verdict v = judge(t, &acme, NOW);
+    assert_int_equal(v.kind, kind);
+    assert_int_equal(v.id, id);
+}
+
+static void the_harshest_wins(void **state)
+{
+    (void)state;
+    struct bench t;
+    open_bench(&t);
+    assert_true(order_book_is_empty(t.book));
+    expect(&t, ORDER_NONE, 0);
+    uint64_t short_one = give(&t, ORDER_SUSPEND, "tenant", "acme", 60);
+    assert_false(order_book_is_empty(t.book));
+    expect(&t, ORDER_SUSPEND, short_one);
+    uint64_t long_one = give(&t, ORDER_SUSPEND, "domain", "*.com", 600);
+    expect(&t, ORDER_SUSPEND, long_one);
+    (void)give(&t, ORDER_DROP, "tenant", "other", 600);
+    expect(&t, ORDER_SUSPEND, long_one);
+    uint64_t bounce = give(&t, ORDER_BOUNCE, "campaign", "SPRING", 10);
+    expect(&t, ORDER_BOUNCE, bounce);
+    uint64_t drop = give(&t, ORDER_DROP, "destination", "mx.example.com", 5);
+    expect(&t, ORDER_DROP, drop);
+    struct order_verdict v = judge(&t, &acme, NOW + 5 * USEC_PER_SEC);
+    assert_int_equal(v.id, bounce);
+    v = judge(&t, &acme, NOW + 10 * USEC_PER_SEC);
+    assert_int_equal(v.id, long_one);
+    assert_int_equal(v.until, NOW + 600 * USEC_PER_SEC);
+    assert_string_equal(v.reason, "ticket 12");
+    v = judge(&t, &acme, NOW + 600 * USEC_PER_SEC);
+    assert_int_equal(v.kind, ORDER_NONE);
+    close_bench(&t);
+}
+
+static void removal_and_expiry(void **state)
+{
+    (void)state;
+    struct bench t;
+    open_bench(&t);
+    uint64_t one = give(&t, ORDER_SUSPEND, "tenant", "acme", 60);
+    uint64_t two = give(&t, ORDER_SUSPEND, "transport", "smtp", 600);
+    assert_int_equal(order_book_remove(t.book, two + 1), ERR_MISSING);
+    assert_int_equal(order_book_remove(t.book, 0), ERR_MISSING);
+    assert_int_equal(order_book_expire(t.book, NOW), 0);
+    assert_int_equal(order_book_expire(t.book, NOW + 60 * USEC_PER_SEC), 1);
+    assert_int_equal(order_book_remove(t.book, one), ERR_MISSING);
+    expect(&t, ORDER_SUSPEND, two);
+    assert_int_equal(order_book_remove(t.book, two), 0);
+    assert_true(order_book_is_empty(t.book));
+    expect(&t, ORDER_NONE, 0);
+    uint64_t three = give(&t, ORDER_SUSPEND, NULL, NULL, 60);
+    assert_int_equal(three, two + 1);
+    expect(&t, ORDER_SUSPEND, three);
+    close_bench(&t);
+}
+
+/* Mail goes out from a source that is left; without one it waits until the first is free again. */
+static void sources_of_a_pool(void **state)
+{
+    (void)state;
+    struct bench t;
+    open_bench(&t);
+    uint64_t a = give(&t, ORDER_SUSPEND, "source", "a", 600);
+    expect(&t, ORDER_NONE, 0);
+    assert_true(order_book_has_source_orders(t.book));
+    assert_true(order_book_bars_source(t.book, SLICE("a"), NOW));
+    assert_false(order_book_bars_source(t.book, SLICE("b"), NOW));
+    assert_false(order_book_bars_source(t.book, SLICE("a"), NOW + 600 * USEC_PER_SEC));
+    uint64_t b = give(&t, ORDER_BOUNCE, "source", "b", 60);
+    expect(&t, ORDER_SUSPEND, b);
+    assert_int_equal(judge(&t, &acme, NOW).until, NOW + 60 * USEC_PER_SEC);
+    assert_int_equal(judge(&t, &acme, NOW + 60 * USEC_PER_SEC).kind, ORDER_NONE);
+    uint64_t both = give(&t, ORDER_DROP, "source", "*", 30);
+    expect(&t, ORDER_DROP, both);
+    struct order_facts no_pool = acme;
+    no_pool.sources = (struct slice){0};
+    assert_int_equal(judge(&t, &no_pool, NOW).kind, ORDER_NONE);
+    assert_int_equal(order_book_remove(t.book, both), 0);
+    assert_int_equal(order_book_remove(t.book, a), 0);
+    expect(&t, ORDER_NONE, 0);
+    close_bench(&t);
+}
+
+/* Named together with a tenant, a source is not closed to others. */
+static void sources_of_a_tenant(void **state)
+{
+    (void)state;
+    struct bench t;
+    open_bench(&t);
+    struct order o = make(ORDER_SUSPEND, "source", "*", 60);
+    assert_int_equal(selector_set(&o.selector, SLICE("tenant"), SLICE("acme")), 0);
+    uint64_t id = add(&t, o);
+    expect(&t, ORDER_SUSPEND, id);
+    assert_false(order_book_has_source_orders(t.book));
+    assert_false(order_book_bars_source(t.book, SLICE("a"), NOW));
+    struct order_facts other = acme;
+    other.tenant = SLICE("other");
+    assert_int_equal(judge(&t, &other, NOW).kind, ORDER_NONE);
+    close_bench(&t);
+}
+
+static void only_what_is_queued_now(void **state)
+{
+    (void)state;
+    struct bench t;
+    open_bench(&t);
+    struct order o = make(ORDER_BOUNCE, "tenant", "acme", 60);
+    o.is_once = true;
+    uint64_t id = add(&t, o);
+    expect(&t, ORDER_BOUNCE, id);
+    struct order_facts later = acme;
+    later.received = NOW + 1;
+    assert_int_equal(judge(&t, &later, NOW).kind, ORDER_NONE);
+    later.received = NOW;
+    assert_int_equal(judge(&t, &later, NOW).kind, ORDER_BOUNCE);
+    close_bench(&t);
+}
+
+static void a_restart_keeps_orders(void **state)
+{
+    (void)state;
+    struct bench t;
+    open_bench(&t);
+    struct order o = make(ORDER_DROP, "tenant", "ac*", 60);
+    assert_int_equal(selector_set(&o.selector, SLICE("domain"), SLICE("example.com")), 0);
+    o.is_once = true;
+    uint64_t one = add(&t, o), two = give(&t, ORDER_SUSPEND, "source", "a\303\244\"\\", 600);
+    assert_int_equal(order_book_remove(t.book, add(&t, make(ORDER_BOUNCE, NULL, NULL, 9))), 0);
+    order_book_count(t.book, one, 5);
+    order_book_count(t.book, one, 2);
+    order_book_count(t.book, 77, 1);
+    uint64_t matched = 0;
+    assert_non_null(order_book_next(t.book, 0, &matched));
+    assert_int_equal(matched, 7);
+    rcu_pass();
+    rcu_drain();
+    reopen(&t);
+    const struct order *kept = order_book_next(t.book, 0, &matched);
+    assert_non_null(kept);
+    assert_int_equal(matched, 0);
+    assert_int_equal(kept->id, one);
+    assert_int_equal(kept->kind, ORDER_DROP);
+    assert_true(kept->is_once);
+    assert_string_equal(kept->selector.value[SELECTOR_TENANT], "ac*");
+    assert_string_equal(kept->selector.value[SELECTOR_DOMAIN], "example.com");
+    assert_null(kept->selector.value[SELECTOR_SOURCE]);
+    assert_string_equal(kept->reason, "ticket 12");
+    assert_string_equal(kept->by, "local");
+    assert_int_equal(kept->created, NOW);
+    assert_int_equal(kept->until, NOW + 60 * USEC_PER_SEC);
+    kept = order_book_next(t.book, one, NULL);
+    assert_int_equal(kept->id, two);
+    assert_string_equal(kept->selector.value[SELECTOR_SOURCE], "a\303\244\"\\");
+    assert_null(order_book_next(t.book, two, NULL));
+    assert_true(order_book_has_source_orders(t.book));
+    assert_int_equal(give(&t, ORDER_SUSPEND, NULL, NULL, 1), two + 2); /* never an id twice */
+    close_bench(&t);
+}
+
+static void write_file(struct bench *t, const char *content)
+{
+    FILE *f = fopen(t->path, "w");
+    assert_non_null(f);
+    assert_true(fputs(content, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void a_damaged_file(void **state)
+{
+    (void)state;
+#define ONE(id, kind, more)                                                                        \
+    "{\"version\":1,\"next_id\":3,\"orders\":[{\"id\":" id ",\"order\":\"" kind                    \
+    "\",\"reason\":\"r\",\"by\":\"b\",\"created\":1" more "}]}"
+    static const char *const damaged[] = {
+        "",
+        "{\"version\":1,\"next_id\":3,\"orders\":[",
+        "[]",
+        "{\"version\":2,\"next_id\":3,\"orders\":[]}",
+        "{\"version\":1,\"orders\":[]}",
+        "{\"version\":1,\"next_id\":3}",
+        "{\"version\":1,\"next_id\":3,\"orders\":[7]}",
+        ONE("3", "drop", ",\"until\":2"),
+        ONE("0", "drop", ",\"until\":2"),
+        ONE("1", "none", ",\"until\":2"),
+        ONE("1", "drop", ""),
+        ONE("1", "drop", ",\"until\":1"),
+        ONE("1", "drop", ",\"until\":2,\"tenant\":7"),
+        ONE("1", "drop", ",\"until\":2,\"tenant\":\"\""),
+        ONE("1", "drop", ",\"until\":2,\"until\":3"),
+    };
+    struct bench t;
+    open_bench(&t);
+    for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+        struct order_book *book = NULL;
+        char text[ORDER_FILE_TEXT_MAX] = "";
+        write_file(&t, damaged[i]);
+        if (order_book_open(t.folder, NOW, &book, text) == 0) {
+            fail_msg("taken: %s", damaged[i]);
+        }
+        assert_null(book);
+        assert_non_null(strstr(text, t.path));
+        assert_non_null(strstr(text, "repair it"));
+    }
+    write_file(&t, ONE("1", "drop", ",\"until\":2,\"new_member\":[]"));
+    reopen(&t);
+    assert_true(order_book_is_empty(t.book)); /* it is over */
+    write_file(&t, ONE("1", "drop", ",\"until\":1000000001,\"new_member\":[]"));
+    reopen(&t);
+    assert_int_equal(order_book_next(t.book, 0, NULL)->kind, ORDER_DROP);
+    close_bench(&t);
+}
+
+static void what_cannot_be_written_is_not_in_force(void **state)
+{
+    (void)state;
+    struct bench t;
+    uint64_t id = 0;
+    open_bench(&t);
+    uint64_t kept = give(&t, ORDER_SUSPEND, "tenant", "acme", 60);
+    char aside[sizeof(t.folder) + 8];
+    (void)snprintf(aside, sizeof(aside), "%s.aside", t.folder);
+    assert_int_equal(rename(t.folder, aside), 0);
+    struct order o = make(ORDER_DROP, "tenant", "acme", 60);
+    assert_true(order_book_add(t.book, &o, &id) < 0);
+    assert_int_equal(id, 0);
+    assert_string_equal(o.reason, "ticket 12"); /* the caller's still */
+    order_fini(&o);
+    assert_true(order_book_remove(t.book, kept) < 0);
+    expect(&t, ORDER_SUSPEND, kept);
+    assert_int_equal(rename(aside, t.folder), 0);
+    close_bench(&t);
+}
+
+static void not_without_end(void **state)
+{
+    (void)state;
+    struct bench t;
+    uint64_t id = 0;
+    open_bench(&t);
+    struct order_file f = {.next_id = ORDER_COUNT_MAX + 1};
+    static struct order orders[ORDER_COUNT_MAX];
+    static const struct order *all[ORDER_COUNT_MAX];
+    for (size_t i = 0; i < ORDER_COUNT_MAX; i++) {
+        orders[i] = make(ORDER_SUSPEND, "tenant", "x", 60);
+        orders[i].id = i + 1;
+        all[i] = &orders[i];
+    }
+    assert_int_equal(order_file_write(t.folder, f.next_id, all, ORDER_COUNT_MAX), 0);
+    reopen(&t);
+    struct order o = make(ORDER_SUSPEND, "tenant", "acme", 60);
+    assert_int_equal(order_book_add(t.book, &o, &id), ERR_LIMIT);
+    order_fini(&o);
+    for (size_t i = 0; i < ORDER_COUNT_MAX; i++) {
+        order_fini(&orders[i]);
+    }
+    close_bench(&t);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    rcu_start();
+    rcu_join();
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    rcu_leave();
+    rcu_drain();
+    rcu_stop();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_harshest_wins),
+        cmocka_unit_test(removal_and_expiry),
+        cmocka_unit_test(sources_of_a_pool),
+        cmocka_unit_test(sources_of_a_tenant),
+        cmocka_unit_test(only_what_is_queued_now),
+        cmocka_unit_test(a_restart_keeps_orders),
+        cmocka_unit_test(a_damaged_file),
+        cmocka_unit_test(what_cannot_be_written_is_not_in_force),
+        cmocka_unit_test(not_without_end),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
