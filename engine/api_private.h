@@ -1,0 +1,73 @@
+/* A call from inside, for those who make it and carry it: the http thread, the clerks, tests. */
+#ifndef ENGINE_API_PRIVATE_H
+#define ENGINE_API_PRIVATE_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "engine/api.h"
+
+enum {
+    API_PARAMS_MAX = 32,
+    API_ANSWER_MAX_BYTES = 64 * 1024 * 1024,
+    API_NAME_MAX = 64, /* of a token */
+};
+
+enum api_stage {
+    API_STAGE_NEW,     /* its header was not looked at */
+    API_STAGE_BODY,    /* the body comes */
+    API_STAGE_RUNNING, /* a handler has it, or will have it; its connection is suspended */
+    API_STAGE_ANSWERED,
+};
+
+struct api_pair {
+    char *name; /* decoded, without NUL */
+    struct slice value;
+};
+
+struct MHD_Connection;
+
+struct api_call {
+    /* http thread only */
+    struct list link; /* in its list of running calls */
+    struct MHD_Connection *connection;
+    enum api_stage stage;
+
+    /* the request; constant once its body is complete */
+    const struct api_route *route; /* NULL: none was found */
+    char *target;                  /* path and query, decoded in place */
+    struct slice path, argument;
+    struct api_pair pairs[API_PARAMS_MAX];
+    size_t pair_count;
+    struct buf in;
+    json_t *body;
+    char type[64]; /* Content-Type */
+    char who[API_NAME_MAX + 1];
+
+    /* the answer; whoever has the call */
+    int status; /* 0: none yet */
+    const char *content_type;
+    const char *allow; /* of 405 and OPTIONS, or NULL */
+    struct buf out;
+    uint64_t count;
+    bool is_kept;
+};
+
+/* target   as it stands in the request line: path, '?', query; copied
+ * returns  NULL: out of memory. A target that is not understood is answered already (400) */
+MUST_USE struct api_call *api_call_new(const char *target);
+void api_call_free(struct api_call *c); /* accepts NULL */
+
+/* Find its route and check its parameters; otherwise the call is answered: 404, 405, 400, or the
+ * Allow header of OPTIONS.
+ *
+ * routes   count of them */
+void api_call_route(struct api_call *c, const char *method, const struct api_route *routes,
+                    size_t count);
+/* The body is complete: parse it, or answer 400. */
+void api_call_take_body(struct api_call *c);
+
+/* The table (api_routes.c). */
+extern const struct api_route api_routes[];
+extern const size_t api_route_count;
+
+#endif
