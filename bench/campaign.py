@@ -113,14 +113,15 @@ class Stage:
 
     def counts(self):
         """(totals, destinations) of the running relay; None when it does not answer in time."""
-        try:
-            answer = subprocess.run([self.sluice, 'queue', 'counts', '--json', '-c', self.config],
-                                    capture_output=True, text=True, timeout=20, check=True)
-        except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-            return None
-        objects = [json.loads(line) for line in answer.stdout.splitlines()]
-        totals = [one for one in objects if one.get('totals')]
-        return (totals[0], [one for one in objects if 'window' in one]) if totals else None
+        objects = []
+        for command in ('status', 'destinations'):
+            try:
+                answer = subprocess.run([self.sluice, command, '--json', '-c', self.config],
+                                        capture_output=True, text=True, timeout=20, check=True)
+            except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+                return None
+            objects += [json.loads(line) for line in answer.stdout.splitlines()]
+        return objects[0], objects[1:]
 
 
 class Progress:

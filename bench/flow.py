@@ -176,7 +176,7 @@ class Meter:
                 self.memory = stack.enter_context(MemorySampler(subject.account))
             if subject.pid is not None:
                 self.windows = stack.enter_context(Windows(
-                    subject.command('queue', 'counts', '--json'), subject.pid))
+                    subject.command('destinations', '--json'), subject.pid))
             self.before = self.look()
             self.stack = stack.pop_all()
         return self

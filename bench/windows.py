@@ -1,4 +1,4 @@
-"""The windows of an engine over time: `sluice queue counts` each second, or less often where that
+"""The windows of an engine over time: `sluice destinations` each second, or less often where that
 would cost more than a hundredth of a CPU."""
 import json
 import os
@@ -23,16 +23,14 @@ class Windows(threading.Thread):
 
     @staticmethod
     def find_control(pid):
-        """What the scheduler of the system says of the engine's thread that answers."""
-        for task in pathlib.Path('/proc', str(pid), 'task').iterdir():
-            if (task / 'comm').read_text().strip() == 'control':
-                return task / 'schedstat'
-        return None
+        """What the scheduler of the system says of the engine's threads that answer."""
+        return [task / 'schedstat' for task in pathlib.Path('/proc', str(pid), 'task').iterdir()
+                if (task / 'comm').read_text().strip() in ('clerk', 'http')]
 
     def control_seconds(self):
         try:
-            return int(self.control.read_text().split()[0]) / 1e9
-        except (OSError, AttributeError):
+            return sum(int(one.read_text().split()[0]) for one in self.control) / 1e9
+        except OSError:
             return 0
 
     def run(self):

@@ -1,5 +1,5 @@
-/* Owns the command line: global options, the table of commands, help, and what several commands
- * need. Main thread. */
+/* Owns the command line: global options, finding the command, help, and what several commands need.
+ * Main thread. */
 #include "engine/cli.h"
 
 #include "base/error.h"
@@ -8,53 +8,11 @@
 #include <string.h>
 #include <sysexits.h>
 
-struct command {
-    const char *name;
-    cli_command *run;
-    const char *synopsis;
-    const char *summary;
-    const char *help;
-};
-
-static const struct command commands[] = {
-    {"run", cli_run, "", "run the daemon in the foreground",
-     "Reads the configuration and relays mail until SIGTERM or SIGINT. SIGHUP opens the event log\n"
-     "again.\n"},
-    {"check", cli_check, "[--reference]", "say whether the configuration is right",
-     "Prints every mistake as FILE:LINE: key: what is wrong; what would be right, and exits with "
-     "78\n"
-     "when there is one.\n"
-     "  --reference  print the configuration reference (docs/configuration.md)\n"},
-    {"send", cli_send, "[-i] [-t] [-f SENDER] [-F NAME] [RECIPIENT...]",
-     "queue the message on standard input",
-     "Takes the options of sendmail. Either the message is queued for every recipient or, when "
-     "the\n"
-     "exit code is not 0, for none.\n"
-     "  -t         recipients from To, Cc and Bcc as well; Bcc is removed\n"
-     "  -f SENDER  envelope sender; <> is the null sender\n"
-     "  -F NAME    full name for a From header that is missing\n"
-     "  -i, -oi    a line of one dot does not end the message\n"
-     "Exit codes: 64 usage, 65 message or address not understood, 67 a recipient was refused, 69 "
-     "the\n"
-     "message was refused, 75 try again later, 77 not allowed to use the control socket.\n"},
-    {"queue", cli_queue, "[list [--limit N] [--after ID] | counts | hosts [TEXT] | show ID]",
-     "look at the queue",
-     "  list       the messages in order of id, 1000 at most (--limit), those after ID (--after)\n"
-     "  counts     the destinations that schedulers know, and totals\n"
-     "  hosts      the addresses that mail went to: connections, failures, when they are tried "
-     "again;\n"
-     "             only those with TEXT in TRANSPORT [ADDRESS]:PORT\n"
-     "  show ID    one message with all its recipients\n"},
-    {"version", cli_version, "", "print the version", ""},
-};
-
-#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
 static void print_usage(FILE *out)
 {
     (void)fprintf(out, "usage: sluice COMMAND [-c FILE] [--json] [--help] ...\n\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        (void)fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    for (size_t i = 0; i < cli_row_count; i++) {
+        (void)fprintf(out, "  %-12s  %s\n", cli_rows[i].name, cli_rows[i].summary);
     }
     (void)fprintf(out,
                   "\n  -c FILE  configuration, instead of %s\n"
@@ -63,14 +21,25 @@ static void print_usage(FILE *out)
                   CONFIG_DEFAULT_PATH);
 }
 
-static const struct command *find_command(const char *name)
+static void print_help(const struct cli_row *row, FILE *out)
 {
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].name, name) == 0) {
-            return &commands[i];
-        }
+    (void)fprintf(out, "usage: sluice %s [-c FILE] [--json]%s%s%s\n\n", row->name,
+                  row->options != NULL ? " [OPTION...]" : "", row->operands[0] != '\0' ? " " : "",
+                  row->operands);
+    (void)fprintf(out, "%s%s", row->help[0] == '\0' ? row->summary : row->help,
+                  row->help[0] == '\0' ? "\n" : "");
+    cli_options_print(row->options, out);
+}
+
+static int run_row(struct cli *cli, const struct cli_row *row, int argc, char **argv)
+{
+    struct cli_args args;
+    char why[200];
+    if (cli_options_parse(row, argc, argv, &args, why) != 0) {
+        (void)fprintf(cli->err, "sluice %s: %s; see sluice %s --help\n", row->name, why, row->name);
+        return EX_USAGE;
     }
-    return NULL;
+    return row->run(cli, &args);
 }
 
 struct globals {
@@ -129,7 +98,7 @@ int cli_main(struct cli *cli, int argc, char **argv)
         cli->config_path = CONFIG_DEFAULT_PATH;
     }
     if (argc > 0 && is_called_sendmail(argv[0])) {
-        return flushed(cli, cli_send(cli, argc, argv));
+        return flushed(cli, run_row(cli, cli_row_find("send"), argc - 1, argv + 1));
     }
     argc = take_globals(cli, argc, argv, &globals);
     if (globals.lacks_value) {
@@ -138,13 +107,13 @@ int cli_main(struct cli *cli, int argc, char **argv)
     }
     if (argc < 2 && (globals.wants_help || globals.wants_version)) {
         if (globals.wants_version) {
-            return flushed(cli, cli_version(cli, argc, argv));
+            return flushed(cli, run_row(cli, cli_row_find("version"), 0, argv));
         }
         print_usage(cli->out);
         return flushed(cli, EX_OK);
     }
-    const struct command *command = argc < 2 ? NULL : find_command(argv[1]);
-    if (command == NULL) {
+    const struct cli_row *row = argc < 2 ? NULL : cli_row_find(argv[1]);
+    if (row == NULL) {
         if (argc >= 2) {
             (void)fprintf(cli->err, "sluice: there is no command \"%s\"\n", argv[1]);
         }
@@ -152,12 +121,10 @@ int cli_main(struct cli *cli, int argc, char **argv)
         return EX_USAGE;
     }
     if (globals.wants_help) {
-        (void)fprintf(cli->out, "usage: sluice %s [-c FILE] [--json] %s\n\n%s%s", command->name,
-                      command->synopsis, command->help[0] == '\0' ? command->summary : "",
-                      command->help[0] == '\0' ? "\n" : command->help);
+        print_help(row, cli->out);
         return flushed(cli, EX_OK);
     }
-    return flushed(cli, command->run(cli, argc - 1, argv + 1));
+    return flushed(cli, run_row(cli, row, argc - 2, argv + 2));
 }
 
 static void complain(void *ctx, bool is_warning, const char *line)
@@ -176,12 +143,9 @@ int cli_config(const struct cli *cli, struct config **ret)
     return err == 0 ? 0 : err == -ENOMEM ? EX_OSERR : EX_NOINPUT;
 }
 
-int cli_version(const struct cli *cli, int argc, char **argv)
+int cli_version(const struct cli *cli, const struct cli_args *args)
 {
-    if (argc > 1) {
-        (void)fprintf(cli->err, "sluice version: \"%s\" is not understood\n", argv[1]);
-        return EX_USAGE;
-    }
+    (void)args; /* it takes none */
     (void)fprintf(cli->out,
                   cli->is_json ? "{\"name\": \"sluice\", \"version\": \"%s\"}\n" : "sluice %s\n",
                   SLUICE_VERSION);

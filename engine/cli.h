@@ -1,9 +1,10 @@
-/* The commands of the `sluice` program. Each cli_*.c is one command; main.c finds it in a table.
- * Everything here runs on the main thread and writes to the streams it was given. */
+/* The commands of the `sluice` program. Each is a row of cli_rows.c and a function in the cli_*.c
+ * of its noun. Everything here runs on the main thread and writes to the streams it was given. */
 #ifndef ENGINE_CLI_H
 #define ENGINE_CLI_H
 
 #include "base/attr.h"
+#include "engine/cli_options.h"
 #include "engine/config.h"
 
 #include <stdbool.h>
@@ -15,10 +16,30 @@ struct cli {
     FILE *in, *out, *err;
 };
 
-/* argv[0] is the command's name; global options are gone. Returns an exit code of sysexits.h. */
-typedef int cli_command(const struct cli *cli, int argc, char **argv);
+/* Global options are gone. Returns an exit code of sysexits.h. */
+typedef int cli_command(const struct cli *cli, const struct cli_args *args);
 
-cli_command cli_run, cli_check, cli_send, cli_queue, cli_version;
+struct cli_row {
+    const char *name;
+    cli_command *run;
+    const char *operands; /* as in the synopsis: "[TEXT]", "ID", "" */
+    int operands_min, operands_max;
+    enum cli_kind operand_kind;       /* CLI_TEXT, CLI_ID ... */
+    const struct cli_option *options; /* ends with a NULL name; NULL: none */
+    const char *summary;
+    const char *help; /* "" or lines that say more, each with its \n */
+    bool is_raw;      /* it parses its arguments itself; `options` is for the help only */
+};
+
+extern const struct cli_row cli_rows[];
+extern const size_t cli_row_count;
+/* NULL: there is none. */
+const struct cli_row *cli_row_find(const char *name);
+
+cli_command cli_run, cli_check, cli_send, cli_version;
+cli_command cli_messages, cli_message;                                /* cli_messages.c */
+cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
+cli_command cli_status;                                               /* cli_status.c */
 
 /* Load cli->config_path with complaints on cli->err. errors: the exit code (EX_CONFIG, EX_NOINPUT);
  * 0 when *ret is set */

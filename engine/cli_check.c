@@ -71,16 +71,12 @@ static int check(struct findings *f)
     return err == 0 ? EX_OK : f->errors > 0 && err < 0 && err > -1000 ? EX_NOINPUT : EX_CONFIG;
 }
 
-int cli_check(const struct cli *cli, int argc, char **argv)
+int cli_check(const struct cli *cli, const struct cli_args *args)
 {
     struct findings f = {.cli = cli};
-    if (argc == 2 && strcmp(argv[1], "--reference") == 0) {
+    if (cli_has(args, "reference")) {
         config_reference_print(cli->out);
         return EX_OK;
-    }
-    if (argc > 1) {
-        (void)fprintf(cli->err, "sluice check: \"%s\" is not understood\n", argv[1]);
-        return EX_USAGE;
     }
     if (!cli->is_json) {
         return check(&f);

@@ -4,13 +4,10 @@
 
 #include <sysexits.h>
 
-int cli_run(const struct cli *cli, int argc, char **argv)
+int cli_run(const struct cli *cli, const struct cli_args *args)
 {
     struct config *config = NULL;
-    if (argc > 1) {
-        (void)fprintf(cli->err, "sluice run: \"%s\" is not understood\n", argv[1]);
-        return EX_USAGE;
-    }
+    (void)args; /* it takes none */
     int code = cli_config(cli, &config);
     if (code == 0) {
         code = engine_run(config);

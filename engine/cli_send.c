@@ -132,7 +132,7 @@ static int read_option(struct send *s, const char *arg, const char *next, int *r
 
 static int read_options(struct send *s, int argc, char **argv)
 {
-    int i = 1;
+    int i = 0;
     for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; i++) {
         int used = 0;
         if (strcmp(argv[i], "--") == 0) {
@@ -401,7 +401,7 @@ static int connect_and_send(struct send *s)
     return code;
 }
 
-int cli_send(const struct cli *cli, int argc, char **argv)
+int cli_send(const struct cli *cli, const struct cli_args *args)
 {
     struct send s = {.cli = cli, .full_name = "", .body = {.dot_ends = true}};
     int code = cli_config(cli, &s.config);
@@ -411,7 +411,7 @@ int cli_send(const struct cli *cli, int argc, char **argv)
     buf_init(&s.recipients, SEND_RECIPIENTS_MAX_BYTES);
     buf_init(&s.raw, 0);
     buf_init(&s.out, 0);
-    code = read_options(&s, argc, argv);
+    code = read_options(&s, args->argc, args->argv);
     code = code != 0 ? code : complete_sender(&s);
     code = code != 0 ? code : read_header(&s);
     code = code != 0 ? code : connect_and_send(&s);

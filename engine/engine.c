@@ -10,9 +10,10 @@
 #include "dns/resolver.h"
 #include "engine/activator.h"
 #include "engine/auth.h"
+#include "engine/clerk.h"
 #include "engine/config.h"
-#include "engine/control.h"
 #include "engine/dns_setup.h"
+#include "engine/http.h"
 #include "engine/listener.h"
 #include "engine/mailbox.h"
 #include "engine/order_book.h"
@@ -266,7 +267,13 @@ static int build_threads(struct engine *e)
         err = spool_writer_new(e, &e->writer);
     }
     if (err == 0) {
-        err = control_new(e, &e->control);
+        err = clerk_new(e, "clerk", &e->clerks[0]);
+    }
+    if (err == 0) {
+        err = clerk_new(e, "slow clerk", &e->clerks[1]);
+    }
+    if (err == 0) {
+        err = http_new(e, &e->http);
     }
     return err;
 }
@@ -291,8 +298,11 @@ static int start_threads(struct engine *e)
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
         err = worker_start(e->workers[i]);
     }
+    for (int i = 0; err == 0 && i < 2; i++) {
+        err = clerk_start(e->clerks[i]);
+    }
     if (err == 0) {
-        err = control_start(e->control);
+        err = http_start(e->http);
     }
     return err;
 }
@@ -328,7 +338,9 @@ static void stop_threads(struct engine *e)
         worker_drain(e->workers[i]);
     }
     wait_until_quiet(e);
-    control_stop(e->control);
+    clerk_stop(e->clerks[0]);
+    clerk_stop(e->clerks[1]);
+    http_stop(e->http);
     for (uint32_t i = 0; i < e->worker_count; i++) {
         worker_stop(e->workers[i]);
     }
@@ -347,7 +359,9 @@ static void free_all(struct engine *e)
 {
     rcu_join();
     rcu_drain(); /* messages whose content is being taken away */
-    control_free(e->control);
+    http_free(e->http);
+    clerk_free(e->clerks[0]);
+    clerk_free(e->clerks[1]);
     for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
         sched_thread_free(e->scheds[i]);
     }
@@ -450,6 +464,7 @@ int engine_run(const struct config *config)
     }
     memset(e, 0, sizeof(*e));
     e->config = config;
+    e->started = clock_wall();
     block_signals(&waited);
     raise_descriptor_limit();
     rcu_start();

@@ -16,10 +16,11 @@
 
 struct activator;
 struct auth;
+struct clerk;
 struct config;
-struct control;
 struct dns_cache;
 struct event_log;
+struct http;
 struct listener;
 struct message;
 struct order_book;
@@ -54,7 +55,9 @@ struct engine {
     struct sts_fetcher *sts;         /* NULL: no destination is at level mta-sts */
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */
-    struct control *control;
+    struct clerk *clerks[2];     /* of fast routes, of slow ones */
+    struct http *http;
+    usec_t started;           /* wall */
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
     uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
 

@@ -2,7 +2,7 @@
 #include "engine/host_report.h"
 
 #include "dns/ip.h"
-#include "engine/answer.h"
+#include "engine/clerk.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/dispatch.h"
@@ -47,35 +47,36 @@ static json_t *host_object(const struct host *h, const struct sched_host_view *v
                           "connections", v->connections, "in_flight", v->in_flight, "failures",
                           v->failures, "notes", notes_of(v));
     if (o != NULL && v->state == SCHED_HOST_RETRY) {
-        answer_set_time(o, "until", clock_wall() + (v->retry_until - clock_mono()));
+        api_set_time(o, "until", clock_wall() + (v->retry_until - clock_mono()));
     }
     return o;
 }
 
-static void put_hosts(const struct engine *e, struct answer *a, uint32_t transport,
+static void put_hosts(const struct engine *e, struct api_call *c, uint32_t transport,
                       struct slice filter)
 {
     const struct sched *s = sched_thread_core(e->scheds[transport % e->sched_count], transport);
     struct host h = {.transport = e->config->transports[transport].name};
     struct sched_host_view v;
     uint64_t cursor = 0;
-    while (!a->has_failed && sched_view_hosts(s, &cursor, &v)) {
+    while (!api_is_long(c) && sched_view_hosts(s, &cursor, &v)) {
         struct ip ip;
         dispatch_read_server(v.key, v.key_len, &ip, &h.port);
         (void)ip_text(&ip, h.address);
         if (v.state != SCHED_HOST_UNUSED && fits(&h, filter)) {
-            answer_put(a, host_object(&h, &v));
-        }
-        if (answer_is_long(a)) {
-            answer_flush(a); /* the cursor outlives it */
+            api_put(c, host_object(&h, &v));
         }
     }
 }
 
-void host_report_answer(const struct engine *e, struct answer *a, struct slice filter)
+void host_report_list(struct clerk *k, struct api_call *c)
 {
+    const struct engine *e = k->engine;
+    struct slice filter = SLICE("");
+    (void)api_param(c, "match", &filter); /* none: all */
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
-        put_hosts(e, a, t, filter);
+        put_hosts(e, c, t, filter);
+        clerk_breathe(k);
     }
-    answer_end(a, false);
+    api_end(c, api_is_long(c));
 }

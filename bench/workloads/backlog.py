@@ -102,9 +102,9 @@ class Queue:
         return anonymous_bytes(self.account) / 1e6
 
     def totals(self):
-        """Of `sluice queue counts`, and the seconds that it took."""
+        """Of `sluice status`, and the seconds that it took."""
         begin = time.monotonic()
-        done = subprocess.run([self.relay.program, 'queue', 'counts', '--json', '-c',
+        done = subprocess.run([self.relay.program, 'status', '--json', '-c',
                                self.relay.config], capture_output=True, text=True, check=True)
         return json.loads(done.stdout.splitlines()[-1]), time.monotonic() - begin
 

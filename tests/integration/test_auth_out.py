@@ -90,8 +90,8 @@ def stage(module_place, authority, credentials):
 
 def assert_secret(daemon, *more):
     """Nothing that the daemon wrote or said holds the password."""
-    said = [daemon.command('queue', *what, *form).stdout
-            for what in (['list'], ['counts'], *more) for form in ([], ['--json'])]
+    said = [daemon.command(*what, *form).stdout
+            for what in (['messages'], ['destinations'], *more) for form in ([], ['--json'])]
     for folder, _, names in os.walk(daemon.folder):
         for name in names:
             path = os.path.join(folder, name)
@@ -139,7 +139,7 @@ def test_while_it_waits(place, authority, credentials):
                           options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '300s'})
     submit(daemon, 'a@back.test', ['user@x.test'], message())
     daemon.wait_event('TransientFailure', 'user@x.test')
-    [queued] = until(lambda: [m for m in daemon.query('list') if m['state'] == 'deferred'],
+    [queued] = until(lambda: [m for m in daemon.query('messages') if m['state'] == 'deferred'],
                      'the deferred message')
     assert 'not shown' in queued['last_reply']
     assert_secret(daemon, ['show', queued['id']])

@@ -127,12 +127,12 @@ def test_queue_shows_what_waits(place):
     daemon, _ = relay_to(place, peer, minimal_backoff_time='600s', maximal_backoff_time='600s')
     submit(daemon, 'me@back.test', ['x@x.test'], message())
     event = daemon.wait_event('TransientFailure', 'x@x.test')
-    [one] = until(lambda: [m for m in daemon.query('list') if m['state'] == 'deferred'],
+    [one] = until(lambda: [m for m in daemon.query('messages') if m['state'] == 'deferred'],
                   'a deferred message')
     assert one['id'] == event['id'] and one['attempts'] == 1
     assert one['due'] - one['created'] >= 599
     assert '421' in one['last_reply']
-    [_, recipient] = daemon.query('show', one['id'])
+    [recipient] = daemon.query('message', one['id'])[0]['list']
     assert recipient['state'] == 'deferred' and recipient['code'] == 421
 
 

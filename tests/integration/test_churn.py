@@ -29,7 +29,9 @@ LOAD = (  # of each round; the names of its domains follow from its number
     ('d', ['--rate', '20', '--connections', '2', '--recipients', '7', '--pipelining'], 10),
     ('e', ['--rate', '3', '--connections', '1', '--size', '300000'], 3),
 )
-REQUESTS = (b'queue counts', b'queue list limit=100', b'SMTP')
+REQUESTS = tuple(f'GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'.encode()
+                 for path in ('/v1/destinations', '/v1/status', '/v1/messages?limit=100')
+                 ) + (b'SMTP\r\n',)
 
 
 def zone_rules(plain, tls):
@@ -64,8 +66,8 @@ class Asker(threading.Thread):
         with socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(60)
             sock.connect(self.path)
-            sock.sendall(request + b'\r\n')
-            if is_hasty or request == b'SMTP':
+            sock.sendall(request)
+            if is_hasty or request == b'SMTP\r\n':
                 sock.recv(10)
                 return
             answer = b''

@@ -22,9 +22,9 @@ def test_version():
     assert json.loads(run('version', '--json').stdout)['name'] == 'sluice'
 
 
-@pytest.mark.parametrize('args', [[], ['fly'], ['queue', 'fly'], ['version', 'x'], ['run', 'x'],
-                                  ['queue', 'show', 'nothing!'], ['queue', 'hosts', 'a', 'b'],
-                                  ['queue', 'hosts', 'a\nb'], ['queue', 'hosts', 'x' * 1000],
+@pytest.mark.parametrize('args', [[], ['fly'], ['messages', 'fly'], ['version', 'x'], ['run', 'x'],
+                                  ['message', 'nothing!'], ['hosts', 'a', 'b'],
+                                  ['message'], ['messages', '--limit', 'x'],
                                   ['send', '--what'], ['send']])
 def test_usage(args, place):
     daemon = place.sluice(start=False)
@@ -32,8 +32,8 @@ def test_usage(args, place):
     assert done.returncode == 64 and done.stderr and not done.stdout
 
 
-@pytest.mark.parametrize('args', [['queue'], ['queue', 'counts'], ['queue', 'hosts'],
-                                  ['queue', 'show', '1'],
+@pytest.mark.parametrize('args', [['messages'], ['status'], ['destinations'], ['hosts'],
+                                  ['transports'], ['sources'], ['message', '1'],
                                   ['send', '-f', 'a@a.test', 'b@b.test']])
 def test_daemon_is_not_running(place, args):
     daemon = place.sluice(start=False)
@@ -196,7 +196,7 @@ def test_send_to_a_domain_without_route(place):
     assert not daemon.of('Reception')
 
 
-# --- queue -----------------------------------------------------------------------------------------
+# --- the queue -------------------------------------------------------------------------------------
 
 @pytest.fixture
 def held(place):
@@ -208,44 +208,56 @@ def held(place):
     return daemon
 
 
-def test_queue_list(held):
-    messages = held.query('list')
+def test_messages(held):
+    messages = held.query('messages')
     assert [m['sender'] for m in messages] == ['s0@a.test', 's1@a.test', 's2@a.test']
     assert [m['recipients'] for m in messages] == [1, 2, 3]
     assert all(m['state'] in ('active', 'incoming') for m in messages)
-    assert held.query('list', '--limit', '1') == messages[:1]
-    assert held.query('list', '--after', messages[0]['id']) == messages[1:]
-    text = held.command('queue').stdout.decode()
+    assert held.query('messages', '--limit', '1') == messages[:1]
+    assert held.query('messages', '--after', messages[0]['id']) == messages[1:]
+    text = held.command('messages').stdout.decode()
     for one in messages:
-        assert one['id'].lstrip('0') in text and one['sender'] in text
+        assert one['id'] in text and one['sender'] in text
 
 
-def test_queue_show(held):
-    last = held.query('list')[-1]
-    one, *recipients = held.query('show', last['id'])
+def test_message(held):
+    last = held.query('messages')[-1]
+    [one] = held.query('message', last['id'])
+    recipients = one['list']
     assert one['sender'] == 's2@a.test' and one['peer_name'] == 'client.test'
     assert one['protocol'] == 'ESMTP' and one['expires'] - one['created'] == pytest.approx(432000)
     assert [r['recipient'] for r in recipients] == ['x2@d0.test', 'x2@d1.test', 'x2@d2.test']
     assert [r['destination'] for r in recipients] == ['d0.test', 'd1.test', 'd2.test']
-    assert all(r['state'] == 'pending' for r in recipients)
-    text = held.command('queue', 'show', last['id']).stdout.decode()
+    assert all(r['state'] == 'pending' for r in recipients) and not one['more']
+    text = held.command('message', last['id']).stdout.decode()
     assert 'x2@d1.test' in text and 's2@a.test' in text
-    missing = held.command('queue', 'show', 'ffffffffffff')
-    assert missing.returncode != 0 and missing.stderr
+    missing = held.command('message', 'ffffffffffff')
+    assert missing.returncode == 66 and b'no such message' in missing.stderr
 
 
-def test_queue_counts(held):
-    *destinations, totals = held.query('counts')
+def test_destinations_and_status(held):
+    destinations, [totals] = held.query('destinations'), held.query('status')
     assert totals['messages'] == 3 and totals['entries_in_flight'] == 0
+    assert totals['gates'] == [] and totals['started'] <= totals['now']
     assert {d['destination'] for d in destinations} == {'d0.test', 'd1.test', 'd2.test'}
     assert sum(d['todo'] for d in destinations) == 6
     assert all(d['transport'] == 'smtp' and d['why'] for d in destinations)
-    text = held.command('queue', 'counts').stdout.decode()
-    assert 'd1.test' in text
+    assert [d['destination'] for d in held.query('destinations', 'd1')] == ['d1.test']
+    assert held.query('destinations', '--state', 'dead') == []
+    assert len(held.query('destinations', '--transport', 'smtp')) == 3
+    assert 'd1.test' in held.command('destinations').stdout.decode()
+    assert 'messages 3:' in held.command('status').stdout.decode()
+
+
+def test_transports(held):
+    [smtp] = [t for t in held.query('transports') if t['transport'] == 'smtp']
+    assert smtp['hold'] is True and smtp['destinations'] == 3 and smtp['entries_waiting'] == 6
+    assert held.command('transports').stdout.decode().split()[0] == 'TRANSPORT'
+    assert b'no source' in held.command('sources').stdout
 
 
 def test_queue_is_empty(relay):
     daemon, _ = relay
-    done = daemon.command('queue')
+    done = daemon.command('messages')
     assert done.returncode == 0 and b'nothing is queued' in done.stdout
-    assert daemon.query('list') == []
+    assert daemon.query('messages') == []

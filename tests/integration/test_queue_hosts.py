@@ -1,4 +1,4 @@
-"""What `sluice queue hosts` and `queue counts` say of servers: one daemon with a server in each
+"""What `sluice hosts` and `sluice destinations` say of servers: one daemon with a server in each
 state."""
 import time
 
@@ -32,7 +32,7 @@ def stage(module_place):
                     'parting': {'smtp_connection_cache_time_limit': '0s'},
                     'fearful': {'initial_destination_concurrency': 1}})
     assert daemon.query('hosts') == []
-    assert b'no host is known' in daemon.command('queue', 'hosts').stdout
+    assert b'no host is known' in daemon.command('hosts').stdout
     for domain in routes:
         submit(daemon, 'a@back.test', [f'user@{domain}'], message())
     for name in ('good', 'parting', 'broken'):
@@ -74,8 +74,8 @@ def test_filter_and_table(stage):
     until(lambda: len(daemon.query('hosts')) == len(STATES), 'all hosts')
     assert [h['transport'] for h in daemon.query('hosts', 'parting [')] == ['parting']
     assert daemon.query('hosts', '192.0.2.') == []
-    assert b'no such host is known' in daemon.command('queue', 'hosts', '192.0.2.').stdout
-    head, *lines = daemon.command('queue', 'hosts').stdout.decode().splitlines()
+    assert b'no such host is known' in daemon.command('hosts', '192.0.2.').stdout
+    head, *lines = daemon.command('hosts').stdout.decode().splitlines()
     assert head.split() == ['TRANSPORT', 'HOST', 'STATE', 'CONNS', 'FLIGHT', 'FAILURES', 'NOTES']
     rows = {line.split()[1]: line for line in lines}
     assert set(rows) == set(nexthops.values())
@@ -86,9 +86,9 @@ def test_filter_and_table(stage):
 def test_counts(stage):
     """Deliveries on their way stand beside the connections that carry them."""
     daemon, nexthops = stage
-    [one] = [d for d in daemon.query('counts') if d.get('destination') == nexthops['stuck']]
+    [one] = [d for d in daemon.query('destinations') if d.get('destination') == nexthops['stuck']]
     assert (one['busy'], one['in_flight'], one['todo']) == (1, 1, 0)
-    head = daemon.command('queue', 'counts').stdout.decode().splitlines()[0].split()
+    head = daemon.command('destinations').stdout.decode().splitlines()[0].split()
     assert head[4:7] == ['BUSY', 'FLIGHT', 'WAITING']
 
 
@@ -104,7 +104,7 @@ def test_counts_name_the_limit_of_a_host(place):
     net.send('b.test')
 
     def why():
-        return {d['destination']: d['why'] for d in net.daemon.query('counts') if 'why' in d}
+        return {d['destination']: d['why'] for d in net.daemon.query('destinations') if 'why' in d}
     until(lambda: why().get('b.test') == 'its hosts have as many connections as they may have',
           lambda: f'the reason: {why()}')
     assert [h['connections'] for h in net.daemon.query('hosts')] == [1]

@@ -68,7 +68,7 @@ def test_hold_delivers_nothing(place):
     holds(lambda: receiver.connections == 0 and not daemon.of(recipient='x@kept.test',
                                                               kind='Delivery'),
           'a held transport delivers', 2.5)
-    [one] = daemon.query('list')
+    [one] = daemon.query('messages')
     assert one['pending'] == 1
 
 

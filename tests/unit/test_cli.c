@@ -11,11 +11,10 @@
 #include <unistd.h>
 
 /* `run` needs the engine, which this test leaves out. */
-int cli_run(const struct cli *cli, int argc, char **argv)
+int cli_run(const struct cli *cli, const struct cli_args *args)
 {
     (void)cli;
-    (void)argc;
-    (void)argv;
+    (void)args;
     return 42;
 }
 
@@ -80,7 +79,8 @@ struct ran {
     size_t out_len, err_len;
 };
 
-/* words: the command line, separated by single spaces; @ stands for -c and the configuration. */
+/* words: the command line, separated by single spaces; ~ stands for a space in
+ * them, @ for -c and the configuration. */
 static void run(struct ran *r, const char *words, const char *input)
 {
     char copy[512], *argv[32], program[] = "sluice", c[] = "-c", *rest = copy;
@@ -92,6 +92,9 @@ static void run(struct ran *r, const char *words, const char *input)
         if (strcmp(word, "@") == 0) {
             argv[argc++] = c;
             word = config_path;
+        }
+        for (char *p = word; *p != '\0' && word != config_path; p++) {
+            *p = *p == '~' ? ' ' : *p;
         }
         if (word[0] != '\0') {
             argv[argc++] = word;
@@ -137,9 +140,16 @@ static void dispatch(void **state)
     expect("check --reference", EX_OK, "# Configuration reference", "");
     expect("check -c /proc/version", EX_CONFIG, "", "/proc/version:1: ");
     expect("check -c /proc/version --json", EX_CONFIG, "\"ok\": false", "");
-    expect("queue @", EX_UNAVAILABLE, "", "the daemon is not running");
-    expect("queue @ show x!", EX_USAGE, "", "list, counts, hosts [TEXT] and show");
-    expect("queue @ list --limit x", EX_USAGE, "", "--limit NUMBER");
+    expect("messages @", EX_UNAVAILABLE, "", "the daemon is not running");
+    expect("message @ x!", EX_USAGE, "", "\"x!\" is not the id of a message");
+    expect("message @", EX_USAGE, "", "ID is missing");
+    expect("messages @ --limit x", EX_USAGE, "", "--limit: \"x\" is not a number");
+    expect("messages @ --limit=5 --limit=6", EX_USAGE, "", "--limit=6 is given twice");
+    expect("messages @ --limit", EX_USAGE, "", "--limit needs N");
+    expect("messages @ --what", EX_USAGE, "", "--what is not understood");
+    expect("messages @ more", EX_USAGE, "", "\"more\" is not understood");
+    expect("destinations @ --state asleep", EX_USAGE, "", "\"asleep\" is not ready|dead");
+    expect("destinations --help", EX_OK, "  --state ready|dead|suspended|resolving\n", "");
     expect("send @", EX_USAGE, "", "no recipients");
     expect("send @ -Q a@b", EX_USAGE, "", "-Q: is not understood");
     expect("send @ -f", EX_USAGE, "", "-f: needs a value");
@@ -231,56 +241,59 @@ static void ask(const char *const *script, const char *words, int code, const ch
     daemon_stop(&d);
 }
 
-static void queue_answers(void **state)
-{
-    (void)state;
+#define ANSWER(type, body)                                                                         \
+    ">HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/" type "\r\n\r\n" body, NULL
+#define LINES(body)  ANSWER("x-ndjson", body)
+#define OBJECT(body) ANSWER("json", body)
 #define MESSAGE                                                                                    \
     "{\"id\":\"00000000000000a1\",\"created\":1700000000.5,\"sender\":\"s@x\",\"size\":1234,"      \
     "\"recipients\":2,\"pending\":1,\"state\":\"deferred\",\"due\":99999999999.0,\"attempts\":3,"  \
-    "\"last_reply\":\"451 4.3.0 \\u001b later\",\"new_member\":1}"
-    static const char *const list[] = {"<queue list limit=5 after=00000000000000a0\r\n",
-                                       ">" MESSAGE "\n",
-                                       ">{\"end\":true,\"count\":1,\"more\":true}\n", NULL};
-    static const char *const empty[] = {"<queue list\r\n",
-                                        ">{\"end\":true,\"count\":0,\"more\":false}\n", NULL};
-    static const char *const cut[] = {"<queue list\r\n", ">" MESSAGE "\n", NULL};
-    static const char *const junk[] = {"<queue list\r\n", ">hello\n", NULL};
-    static const char *const missing[] = {"<queue show 00000000000000a1\r\n",
-                                          ">{\"error\":\"no message a1\",\"code\":\"missing\"}\n",
+    "\"last_reply\":\"451 4.3.0 \\u001b later\",\"new_member\":1"
+
+static void answers(void **state)
+{
+    (void)state;
+    static const char *const list[] = {
+        "<GET /v1/messages?limit=5&after=a0 HTTP/1.1\r\n",
+        LINES(MESSAGE "}\n{\"end\":true,\"count\":1,\"more\":true}\n")};
+    static const char *const empty[] = {"<GET /v1/messages HTTP/1.1\r\n",
+                                        LINES("{\"end\":true,\"count\":0,\"more\":false}\n")};
+    static const char *const cut[] = {"<GET /v1/messages", LINES(MESSAGE "}\n")};
+    static const char *const junk[] = {"<GET /v1/messages", LINES("hello\n")};
+    static const char *const missing[] = {"<GET /v1/messages/a1?limit=10000 HTTP/1.1\r\n",
+                                          ">HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n"
+                                          "{\"error\":\"no message a1\",\"code\":\"missing\"}\n",
                                           NULL};
     static const char *const show[] = {
-        "<queue show 00000000000000a1\r\n", ">" MESSAGE "\n",
-        ">{\"recipient\":\"r@y\",\"index\":0,\"state\":\"deferred\",\"transport\":\"smtp\","
-        "\"destination\":\"y\",\"time\":1700000001,\"code\":451,\"status\":\"4.3.0\","
-        "\"reply\":\"later\",\"remote_mta\":\"mx.y\"}\n",
-        ">{\"end\":true,\"count\":2,\"more\":false}\n", NULL};
-    static const char *const counts[] = {
-        "<queue counts\r\n",
-        ">{\"transport\":\"smtp\",\"destination\":\"y\",\"state\":\"dead\",\"why\":\"dead\","
-        "\"until\":1700000000,\"window\":0,\"busy\":0,\"todo\":7,\"connections\":0,\"idle\":0,"
-        "\"delivered\":1,\"deferred\":2}\n",
-        ">{\"totals\":true,\"messages\":7,\"incoming\":1,\"deferred\":6,\"quarantined\":0,"
-        "\"active\":0}\n{\"end\":true,\"count\":2,\"more\":false}\n",
-        NULL};
+        "<GET /v1/messages/a1?limit=10000 ",
+        OBJECT(MESSAGE ",\"list\":[{\"recipient\":\"r@y\",\"index\":0,\"state\":\"deferred\","
+                       "\"transport\":\"smtp\",\"destination\":\"y\",\"time\":1700000001,"
+                       "\"code\":451,\"status\":\"4.3.0\",\"reply\":\"later\","
+                       "\"remote_mta\":\"mx.y\"}],\"more\":false}\n")};
+    static const char *const status[] = {
+        "<GET /v1/status HTTP/1.1\r\n",
+        OBJECT("{\"version\":\"1\",\"messages\":7,\"incoming\":1,\"deferred\":6,"
+               "\"quarantined\":0,\"active\":0,\"gates\":[\"low space\"]}\n")};
     static const char *const hosts[] = {
-        "<queue hosts [::1\r\n",
-        ">{\"transport\":\"x\",\"address\":\"::1\",\"port\":25,\"state\":\"retry\",\"until\":1,"
-        "\"connections\":0,\"in_flight\":0,\"failures\":3,\"notes\":[\"a\",\"b\"]}\n"
-        "{\"end\":true,\"count\":1,\"more\":false}\n",
-        NULL};
-    ask(hosts, "queue @ hosts [::1", EX_OK, "[::1]:25 ", "");
-    ask(hosts, "queue @ hosts [::1", EX_OK, " ago a, b\n", "");
-    ask(list, "queue @ list --limit 5 --after a0", EX_OK, "00000000000000a1", "there are more");
-    ask(list, "queue @ list --limit 5 --after a0", EX_OK, "451 4.3.0 ? later", "");
-    ask(list, "queue --json @ list --limit 5 --after a0", EX_OK, MESSAGE "\n", "");
-    ask(empty, "queue @", EX_OK, "nothing is queued", "");
-    ask(empty, "queue @ --json", EX_OK, "", "");
-    ask(cut, "queue @", EX_IOERR, "a1", "cut off");
-    ask(junk, "queue @", EX_PROTOCOL, "", "not understood");
-    ask(missing, "queue @ show a1", EX_DATAERR, "", "no message a1");
-    ask(show, "queue @ show a1", EX_OK, "deferred  r@y  via smtp, y\n", "");
-    ask(show, "queue @ show a1", EX_OK, "ago: 451 4.3.0 later from mx.y", "");
-    ask(counts, "queue @ counts", EX_OK, "messages 7: incoming 1, active 0, deferred 6", "");
+        "<GET /v1/hosts?match=%5B%3A%3A1%20%26 HTTP/1.1\r\n",
+        LINES(
+            "{\"transport\":\"x\",\"address\":\"::1\",\"port\":25,\"state\":\"retry\",\"until\":1,"
+            "\"connections\":0,\"in_flight\":0,\"failures\":3,\"notes\":[\"a\",\"b\"]}\n"
+            "{\"end\":true,\"count\":1,\"more\":false}\n")};
+    ask(hosts, "hosts @ [::1~&", EX_OK, "[::1]:25 ", "");
+    ask(hosts, "hosts @ [::1~&", EX_OK, " ago a, b\n", "");
+    ask(list, "messages @ --limit 5 --after a0", EX_OK, "00000000000000a1", "there are more");
+    ask(list, "messages @ --limit 5 --after a0", EX_OK, "451 4.3.0 ? later", "");
+    ask(list, "messages --json @ --limit 5 --after a0", EX_OK, MESSAGE "}\n", "");
+    ask(empty, "messages @", EX_OK, "nothing is queued", "");
+    ask(empty, "messages @ --json", EX_OK, "", "");
+    ask(cut, "messages @", EX_IOERR, "a1", "cut off");
+    ask(junk, "messages @", EX_PROTOCOL, "", "not understood");
+    ask(missing, "message @ a1", EX_NOINPUT, "", "no message a1");
+    ask(show, "message @ a1", EX_OK, "deferred  r@y  via smtp, y\n", "");
+    ask(show, "message @ a1", EX_OK, "ago: 451 4.3.0 later from mx.y", "");
+    ask(status, "status @", EX_OK, "messages 7: incoming 1, active 0, deferred 6", "");
+    ask(status, "status @", EX_OK, "no mail is taken: low space\n", "");
 }
 
 static int set_up(void **state)
@@ -315,7 +328,7 @@ int main(void)
         cmocka_unit_test(dispatch),
         cmocka_unit_test(send_a_message),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(queue_answers),
+        cmocka_unit_test(answers),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -217,13 +217,13 @@ class Sluice:
                               input=stdin, capture_output=True, timeout=timeout, check=False)
 
     def query(self, *args):
-        done = self.command('queue', *args, '--json')
+        done = self.command(*args, '--json')
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def totals(self):
-        return self.query('counts')[-1]
+        return self.query('status')[0]
 
     def wait_empty(self, patience=PATIENCE):
         until(lambda: self.totals()['messages'] == 0,
-              lambda: f'an empty queue: {self.query("list")[:5]}', patience)
+              lambda: f'an empty queue: {self.query("messages")[:5]}', patience)

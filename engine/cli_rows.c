@@ -1,0 +1,118 @@
+/* The table of all commands: who wants another one adds a row here, its options, and a function.
+ * Read by cli.c, by the help, the completion and the man page. */
+#include "engine/cli.h"
+
+#include <string.h>
+
+#define OPTIONS(...)                                                                               \
+    (const struct cli_option[])                                                                    \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            .name = NULL                                                                           \
+        }                                                                                          \
+    }
+
+#define OPTION_LIMIT                                                                               \
+    {                                                                                              \
+        "limit", 0, CLI_NUMBER, "N", "so many at most (default 1000, at most 10000)"               \
+    }
+
+const struct cli_row cli_rows[] = {
+    {.name = "run",
+     .run = cli_run,
+     .operands = "",
+     .summary = "run the daemon in the foreground",
+     .help = "Reads the configuration and relays mail until SIGTERM or SIGINT. SIGHUP opens the "
+             "event log\n"
+             "again.\n"},
+    {.name = "check",
+     .run = cli_check,
+     .operands = "",
+     .options = OPTIONS({"reference", 0, CLI_FLAG, NULL,
+                         "print the configuration reference (docs/configuration.md)"}),
+     .summary = "say whether the configuration is right",
+     .help = "Prints every mistake as FILE:LINE: key: what is wrong; what would be right, and "
+             "exits with 78\n"
+             "when there is one.\n"},
+    {.name = "send",
+     .run = cli_send,
+     .operands = "[RECIPIENT...]",
+     .options = OPTIONS(
+         {"", 't', CLI_FLAG, NULL, "recipients from To, Cc and Bcc as well; Bcc is removed"},
+         {"", 'f', CLI_TEXT, "SENDER", "envelope sender; <> is the null sender"},
+         {"", 'F', CLI_TEXT, "NAME", "full name for a From header that is missing"},
+         {"", 'i', CLI_FLAG, NULL, "a line of one dot does not end the message; so does -oi"}),
+     .summary = "queue the message on standard input",
+     .help =
+         "Takes the options of sendmail. Either the message is queued for every recipient or, when "
+         "the\n"
+         "exit code is not 0, for none.\n"
+         "Exit codes: 64 usage, 65 message or address not understood, 67 a recipient was refused, "
+         "69 the\n"
+         "message was refused, 75 try again later, 77 not allowed to use the control socket.\n",
+     .is_raw = true},
+    {.name = "status",
+     .run = cli_status,
+     .operands = "",
+     .summary = "totals: messages, connections, space",
+     .help = ""},
+    {.name = "messages",
+     .run = cli_messages,
+     .operands = "",
+     .options = OPTIONS(OPTION_LIMIT, {"after", 0, CLI_ID, "ID", "those that came after ID"}),
+     .summary = "the messages in the queue, in order of id",
+     .help = ""},
+    {.name = "message",
+     .run = cli_message,
+     .operands = "ID",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_ID,
+     .summary = "one message with all its recipients",
+     .help = ""},
+    {.name = "destinations",
+     .run = cli_destinations,
+     .operands = "[TEXT]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"state", 0, CLI_WORD, "ready|dead|suspended|resolving", "only these"},
+                        {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"}),
+     .summary = "the destinations that mail waits for or goes to",
+     .help = "Those that schedulers know, with TEXT in their name.\n"},
+    {.name = "hosts",
+     .run = cli_hosts,
+     .operands = "[TEXT]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .summary = "the addresses that mail went to",
+     .help = "Connections, failures, when they are tried again; only those with TEXT in TRANSPORT\n"
+             "[ADDRESS]:PORT.\n"},
+    {.name = "transports",
+     .run = cli_transports,
+     .operands = "",
+     .summary = "the transports and what they are doing",
+     .help = ""},
+    {.name = "sources",
+     .run = cli_sources,
+     .operands = "",
+     .summary = "the egress sources and the pools they are in",
+     .help = ""},
+    {.name = "version",
+     .run = cli_version,
+     .operands = "",
+     .summary = "print the version",
+     .help = ""},
+};
+
+const size_t cli_row_count = sizeof(cli_rows) / sizeof(cli_rows[0]);
+
+const struct cli_row *cli_row_find(const char *name)
+{
+    for (size_t i = 0; i < cli_row_count; i++) {
+        if (strcmp(cli_rows[i].name, name) == 0) {
+            return &cli_rows[i];
+        }
+    }
+    return NULL;
+}

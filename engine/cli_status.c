@@ -1,0 +1,51 @@
+/* `sluice status`: the totals of the daemon (status_report.h). */
+#include "engine/api_client.h"
+#include "engine/cli.h"
+#include "engine/cli_table.h"
+
+#define text_of   cli_member_text
+#define number_of cli_member_number
+
+static void print_gates(FILE *out, const json_t *gates)
+{
+    for (size_t i = 0; i < json_array_size(gates); i++) {
+        const char *text = json_string_value(json_array_get(gates, i));
+        (void)fputs(i == 0 ? "no mail is taken: " : ", ", out);
+        cli_print_safe(out, text == NULL ? "" : text);
+    }
+    if (json_array_size(gates) > 0) {
+        (void)fputc('\n', out);
+    }
+}
+
+static void print_status(void *ctx, const json_t *o)
+{
+    FILE *out = ctx;
+    char started[CLI_WHEN_TEXT];
+    (void)fprintf(out, "sluice %s at ", text_of(o, "version"));
+    cli_print_safe(out, text_of(o, "hostname"));
+    (void)fprintf(out, ", started %s\n",
+                  cli_when_text(json_object_get(o, "started"), cli_now(), started));
+    print_gates(out, json_object_get(o, "gates"));
+    (void)fprintf(out,
+                  "messages %lld: incoming %lld, active %lld, deferred %lld; quarantined %lld\n"
+                  "recipients since start: received %lld, delivered %lld, deferred %lld, "
+                  "failed %lld, expired %lld\n"
+                  "destinations %lld, dead %lld; connections %lld, idle %lld\n"
+                  "entries waiting %lld, in flight %lld; recipients in memory %lld\n"
+                  "spool %lld of %lld MB\n",
+                  number_of(o, "messages"), number_of(o, "incoming"), number_of(o, "active"),
+                  number_of(o, "deferred"), number_of(o, "quarantined"), number_of(o, "received"),
+                  number_of(o, "delivered"), number_of(o, "deferrals"), number_of(o, "failed"),
+                  number_of(o, "expired"), number_of(o, "destinations"), number_of(o, "dead"),
+                  number_of(o, "connections"), number_of(o, "idle"),
+                  number_of(o, "entries_waiting"), number_of(o, "entries_in_flight"),
+                  number_of(o, "recipients_in_core"), number_of(o, "used_bytes") >> 20,
+                  number_of(o, "map_bytes") >> 20);
+}
+
+int cli_status(const struct cli *cli, const struct cli_args *args)
+{
+    (void)args; /* it takes none */
+    return api_client_show(cli, "status", "/v1/status", print_status, cli->out);
+}

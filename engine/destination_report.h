@@ -1,0 +1,26 @@
+/* What the schedulers say of their destinations and transports. */
+#ifndef ENGINE_DESTINATION_REPORT_H
+#define ENGINE_DESTINATION_REPORT_H
+
+#include "engine/api.h"
+
+/* One object a destination that a scheduler knows: transport, destination,
+ *   state        "ready" | "dead" | "suspended" | "resolving"
+ *   why          sched_why_text: why it was last passed over
+ *   until?       dead, suspended: when that ends
+ *   window, busy                connections that may, that do carry entries
+ *   in_flight, todo             entries: on connections, waiting
+ *   connections, idle           open, of which idle
+ *   delivered, deferred         entries since start
+ * Query: match, a part of the name; state; transport. */
+api_handler destination_report_list;
+
+/* One object a transport: transport, hold, process_limit, source_pool?, destinations, dead,
+ * connections, idle, entries_waiting, entries_in_flight, recipients_in_core. */
+api_handler destination_report_transports;
+
+/* One object a source of the configuration: source, address?, address6?, helo_name?, proxy?
+ * ("haproxy" | "socks5"), pools: [{"pool", "weight", "transports": [names]}]. */
+api_handler destination_report_sources;
+
+#endif

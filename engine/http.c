@@ -1,0 +1,226 @@
+/* Owns the http thread and its loop. Started and stopped by engine.c. Must not know what routes
+ * mean; it must never wait for anything but its poller. */
+#include "engine/http.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "engine/api_private.h"
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/http_private.h"
+#include "engine/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    BOX_LETTERS = 4096, /* more than there are calls */
+    EVENTS_PER_PASS = 256,
+    LAST_RUNS = 10, /* of a daemon that stops, so that answers leave */
+};
+
+struct mailbox *http_box(struct http *h)
+{
+    return &h->box;
+}
+
+void http_answer(struct http *h, struct api_call *c)
+{
+    (void)h; /* the call knows its connection */
+    http_exchange_resume(c);
+}
+
+static void take_letter(struct http *h, const struct letter *letter)
+{
+    switch (letter->kind) {
+    case LETTER_ANSWER:
+        http_answer(h, letter->body);
+        break;
+    default:
+        assert(false && "unknown letter to the http thread");
+    }
+}
+
+static void on_box(struct poller_watch *watch, unsigned events)
+{
+    (void)watch; /* the pass looks into the mailbox anyway */
+    (void)events;
+}
+
+static void take_letters(struct http *h)
+{
+    struct letter letter;
+    while (mailbox_take(&h->box, &letter)) {
+        take_letter(h, &letter);
+    }
+}
+
+static void run_daemons(struct http *h)
+{
+    for (size_t i = 0; i < h->door_count; i++) {
+        (void)MHD_run(h->doors[i].daemon); /* MHD_NO: it is stopping, which it is not */
+    }
+}
+
+static bool flush_outboxes(struct http *h)
+{
+    bool is_done = true;
+    for (uint32_t i = 0; i < h->engine->worker_count; i++) {
+        is_done = outbox_flush(&h->to_workers[i]) && is_done;
+    }
+    for (int i = 0; i < HTTP_CLERKS; i++) {
+        is_done = outbox_flush(&h->to_clerks[i]) && is_done;
+    }
+    return is_done;
+}
+
+static usec_t sleep_time(struct http *h, bool is_flushed)
+{
+    usec_t now = clock_mono();
+    usec_t wake = http_door_wake_at(h);
+    if (!is_flushed && now + 10 * USEC_PER_MSEC < wake) {
+        wake = now + 10 * USEC_PER_MSEC;
+    }
+    usec_t sleep = wake == USEC_NEVER ? USEC_NEVER : wake > now ? wake - now : 0;
+    for (size_t i = 0; i < h->door_count; i++) {
+        MHD_UNSIGNED_LONG_LONG millis;
+        if (MHD_get_timeout(h->doors[i].daemon, &millis) == MHD_YES &&
+            (usec_t)millis * USEC_PER_MSEC < sleep) {
+            sleep = (usec_t)millis * USEC_PER_MSEC;
+        }
+    }
+    return sleep;
+}
+
+static void wait_for_events(struct http *h, usec_t timeout)
+{
+    waker_prepare(&h->box.waker);
+    if (ring_count(h->box.ring) > 0 || atomic_load(&h->is_stopping)) {
+        timeout = 0;
+    }
+    rcu_sleep();
+    int fetched = poller_wait(&h->poller, timeout);
+    rcu_awake();
+    waker_finish(&h->box.waker);
+    if (fetched < 0) {
+        log_error("http: epoll: %s", err_str(fetched));
+    }
+}
+
+/* The daemons cannot be stopped while a connection is suspended. Who has a call and has not
+ * answered is not there any more. */
+static void end(struct http *h)
+{
+    take_letters(h);
+    while (!list_is_empty(&h->running)) {
+        struct api_call *c = list_first(&h->running, struct api_call, link);
+        if (!api_is_answered(c)) {
+            api_error(c, 503, "unavailable", "the daemon is stopping");
+        }
+        http_exchange_resume(c);
+    }
+    for (int i = 0; i < LAST_RUNS; i++) {
+        run_daemons(h);
+    }
+    for (size_t i = 0; i < h->door_count; i++) {
+        http_door_close(&h->doors[i]);
+    }
+    poller_remove(&h->poller, &h->box_watch);
+}
+
+static void run(void *arg)
+{
+    struct http *h = arg;
+    while (!atomic_load(&h->is_stopping)) {
+        h->now = clock_mono();
+        (void)poller_dispatch(&h->poller);
+        waker_clear(&h->box.waker);
+        take_letters(h);
+        http_door_expire(h);
+        run_daemons(h);
+        wait_for_events(h, sleep_time(h, flush_outboxes(h)));
+    }
+    end(h);
+}
+
+/* --- life --------------------------------------------------------------------------------------
+ */
+
+int http_new(struct engine *engine, struct http **ret)
+{
+    struct http *h = calloc(1, sizeof(*h));
+    if (h == NULL) {
+        return -ENOMEM;
+    }
+    h->engine = engine;
+    h->self.engine = engine;
+    h->accept_at = USEC_NEVER;
+    h->poller.epfd = -1;
+    list_init(&h->running);
+    list_init(&h->arrivals);
+    int err = mailbox_init_polled(&h->box, BOX_LETTERS);
+    err = err != 0 ? err : poller_init(&h->poller, EVENTS_PER_PASS);
+    h->to_workers = calloc(engine->worker_count, sizeof(*h->to_workers));
+    h->doors = calloc(1, sizeof(*h->doors));
+    if (err == 0 && (h->to_workers == NULL || h->doors == NULL)) {
+        err = -ENOMEM;
+    }
+    if (err == 0) {
+        h->door_count = 1;
+        err = http_door_open_control(h, &h->doors[0]);
+    }
+    if (err != 0) {
+        http_free(h);
+        return err;
+    }
+    *ret = h;
+    return 0;
+}
+
+int http_start(struct http *h)
+{
+    int err = poller_watch(&h->poller, &h->box_watch, h->box.waker.fd, POLLER_READ, on_box);
+    for (size_t i = 0; err == 0 && i < h->door_count; i++) {
+        err = http_door_watch(&h->doors[i]);
+    }
+    if (err != 0) {
+        return err;
+    }
+    for (uint32_t i = 0; i < h->engine->worker_count; i++) {
+        outbox_init(&h->to_workers[i], worker_box(h->engine->workers[i]));
+    }
+    for (int i = 0; i < HTTP_CLERKS; i++) {
+        outbox_init(&h->to_clerks[i], clerk_box(h->engine->clerks[i]));
+    }
+    return thread_start(&h->thread, "http", run, h);
+}
+
+void http_stop(struct http *h)
+{
+    atomic_store(&h->is_stopping, true);
+    waker_kick(&h->box.waker);
+    thread_join(&h->thread);
+}
+
+void http_free(struct http *h)
+{
+    if (h == NULL) {
+        return;
+    }
+    for (size_t i = 0; h->doors != NULL && i < h->door_count; i++) {
+        http_door_close(&h->doors[i]);
+    }
+    for (uint32_t i = 0; h->to_workers != NULL && i < h->engine->worker_count; i++) {
+        outbox_fini(&h->to_workers[i]);
+    }
+    for (int i = 0; i < HTTP_CLERKS; i++) {
+        outbox_fini(&h->to_clerks[i]);
+    }
+    poller_fini(&h->poller);
+    mailbox_fini(&h->box);
+    free(h->to_workers);
+    free(h->doors);
+    free(h);
+}

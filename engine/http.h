@@ -1,0 +1,31 @@
+/* The http thread: the doors of the operators' interface (api.h) and every connection to them. The
+ * control socket is one door: whoever may open it is trusted. A connection there whose first bytes
+ * are "SMTP" is a mail session instead, and goes to a worker.
+ *
+ * It runs one libmicrohttpd daemon a door on its own epoll loop, none of their threads; handlers of
+ * inline routes on itself, and sends other calls to the clerks (clerk.h). It never waits for disk,
+ * clerk or client. */
+#ifndef ENGINE_HTTP_H
+#define ENGINE_HTTP_H
+
+#include "base/attr.h"
+
+struct api_call;
+struct engine;
+struct http;
+struct mailbox;
+
+/* Binds the control socket. errors: -errno, logged with its path */
+MUST_USE int http_new(struct engine *engine, struct http **ret);
+/* Workers and clerks exist. */
+MUST_USE int http_start(struct http *h);
+/* The clerks have ended. Calls without an answer get 503. */
+void http_stop(struct http *h);
+void http_free(struct http *h); /* accepts NULL; removes the socket */
+
+/* LETTER_ANSWER (struct api_call) and whatever inline handlers wait for. Any thread sends. */
+struct mailbox *http_box(struct http *h);
+/* A call that an inline handler kept (api_keep) is answered now. Thread: http */
+void http_answer(struct http *h, struct api_call *c);
+
+#endif

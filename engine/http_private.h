@@ -1,0 +1,75 @@
+/* The http thread from inside: http.c (loop), http_door.c (sockets), http_exchange.c (requests). */
+#ifndef ENGINE_HTTP_PRIVATE_H
+#define ENGINE_HTTP_PRIVATE_H
+
+#include "base/list.h"
+#include "base/thread.h"
+#include "engine/clerk.h"
+#include "engine/http.h"
+#include "engine/mailbox.h"
+#include "net/poller.h"
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+
+enum { HTTP_CLERKS = 2 }; /* fast, slow */
+
+/* Where connections come in. */
+struct http_door {
+    /* set at creation */
+    struct http *http;
+    const char *name;  /* of its socket */
+    bool is_control;   /* trusted, and may turn to SMTP */
+    unsigned capacity; /* connections */
+    uint64_t body_max; /* bytes of a request's body */
+    int fd;            /* listening */
+    struct MHD_Daemon *daemon;
+
+    /* http thread only */
+    struct poller_watch listening, busy; /* the socket; the daemon's epoll set */
+};
+
+struct http {
+    /* set at creation */
+    struct engine *engine;
+    struct mailbox box;
+    struct thread thread;
+    _Atomic bool is_stopping;
+    struct http_door *doors;
+    size_t door_count;
+
+    /* http thread only */
+    struct clerk self; /* what inline handlers read with: the engine and nothing else */
+    struct poller poller;
+    struct poller_watch box_watch;
+    struct outbox *to_workers; /* [engine->worker_count] */
+    uint32_t next_worker;
+    struct outbox to_clerks[HTTP_CLERKS];
+    struct list running;  /* struct api_call, suspended */
+    struct list arrivals; /* struct arrival (http_door.c), oldest first */
+    uint32_t arrival_count;
+    usec_t now;
+    usec_t accept_at; /* doors rest until then; USEC_NEVER: they do not */
+};
+
+/* --- doors -------------------------------------------------------------------------------------
+ */
+
+MUST_USE int http_door_open_control(struct http *h, struct http_door *ret);
+/* Watch the socket and the daemon. Thread: http */
+MUST_USE int http_door_watch(struct http_door *d);
+/* No more connections, and all that there are end. */
+void http_door_close(struct http_door *d);
+/* Connections that said nothing yet for too long; doors that rested. */
+void http_door_expire(struct http *h);
+/* When the next of them is due, or USEC_NEVER. */
+usec_t http_door_wake_at(const struct http *h);
+
+/* --- exchanges ---------------------------------------------------------------------------------
+ */
+
+MUST_USE int http_exchange_open(struct http_door *d);
+/* Its connection goes on with the answer. */
+void http_exchange_resume(struct api_call *c);
+
+#endif

@@ -1,0 +1,250 @@
+/* Reads messages from the spool through a clerk's reader, a page at a time; changes nothing. Called
+ * on a clerk's thread, online for RCU. */
+#include "engine/message_report.h"
+
+#include "base/error.h"
+#include "engine/clerk.h"
+#include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include "engine/router.h"
+#include "engine/settings.h"
+#include "engine/spool_store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PAGE = 500 }; /* messages read in one view of the spool */
+
+struct recipient_count {
+    uint32_t pending;
+    uint32_t newest; /* index of a recipient with a reason */
+    bool has_reason;
+};
+
+static void count_recipients(struct clerk *k, const struct spool_envelope *e,
+                             struct recipient_count *ret)
+{
+    uint32_t batches = (e->recipient_count + SPOOL_BATCH_RECIPIENTS - 1) / SPOOL_BATCH_RECIPIENTS;
+    *ret = (struct recipient_count){.pending = e->recipient_count};
+    for (uint32_t b = 0; b < batches; b++) {
+        struct slice states;
+        if (spool_read_states(k->reader, e->id, b, &states) != 0) {
+            continue; /* none stored: all pending */
+        }
+        for (size_t i = 0; i < states.len; i++) {
+            if (states.data[i] == SPOOL_RECIPIENT_DELIVERED ||
+                states.data[i] == SPOOL_RECIPIENT_FAILED) {
+                ret->pending--;
+            } else if (states.data[i] == SPOOL_RECIPIENT_DEFERRED) {
+                ret->has_reason = true;
+                ret->newest = b * SPOOL_BATCH_RECIPIENTS + (uint32_t)i;
+            }
+        }
+    }
+}
+
+static json_t *message_object(struct clerk *k, const struct spool_envelope *e)
+{
+    char id[MESSAGE_ID_TEXT];
+    struct spool_retry retry = {0};
+    struct recipient_count count;
+    json_t *o = json_object();
+    if (o == NULL) {
+        return NULL;
+    }
+    message_id_format(e->id, id);
+    if (spool_read_retry(k->reader, e->id, &retry) != 0) {
+        retry = (struct spool_retry){0}; /* damaged: shown as never tried */
+    }
+    count_recipients(k, e, &count);
+    api_set_text(o, "id", slice_of(id));
+    api_set_time(o, "created", e->created);
+    api_set_text(o, "sender", e->sender);
+    api_set_number(o, "size", e->size_bytes);
+    api_set_number(o, "recipients", e->recipient_count);
+    api_set_number(o, "pending", count.pending);
+    bool is_deferred = retry.attempts > 0;
+    api_set_text(o, "state",
+                 clerk_is_active(k, e->id) ? SLICE("active")
+                 : is_deferred             ? SLICE("deferred")
+                                           : SLICE("incoming"));
+    if (is_deferred) {
+        api_set_time(o, "due", retry.due);
+    }
+    api_set_number(o, "attempts", retry.attempts);
+    struct spool_reason reason;
+    if (count.has_reason && spool_read_reason(k->reader, e->id, count.newest, &reason) == 0) {
+        char text[1200];
+        int len = reason.code == 0
+                      ? snprintf(text, sizeof(text), SLICE_FMT " " SLICE_FMT,
+                                 SLICE_ARG(reason.status), SLICE_ARG(reason.text))
+                      : snprintf(text, sizeof(text), "%u " SLICE_FMT " " SLICE_FMT, reason.code,
+                                 SLICE_ARG(reason.status), SLICE_ARG(reason.text));
+        size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
+        api_set_text(o, "last_reply", slice_make(text, shown));
+    }
+    return o;
+}
+
+/* ret: the messages of a page that are to be shown, up to limit; false when the call was answered
+ * with an error. */
+static bool put_page(struct clerk *k, struct api_call *c, uint64_t *after, uint64_t limit,
+                     bool *ret_is_at_end)
+{
+    if (!clerk_begin(k, c)) {
+        return false;
+    }
+    for (int i = 0; i < PAGE && api_count(c) < limit; i++) {
+        struct spool_envelope e;
+        struct slice body;
+        uint64_t id;
+        if (spool_next_message(k->reader, *after, &id) != 0) {
+            *ret_is_at_end = true;
+            break;
+        }
+        *after = id;
+        if (spool_read_message(k->reader, id, &e, &body) == 0) {
+            api_put(c, message_object(k, &e));
+        }
+    }
+    clerk_end(k);
+    clerk_breathe(k);
+    return true;
+}
+
+/* An id of 1 to 16 hex digits. */
+static bool parse_id(struct slice text, uint64_t *ret)
+{
+    char digits[MESSAGE_ID_TEXT] = "0000000000000000";
+    if (text.len == 0 || text.len > 16) {
+        return false;
+    }
+    slice_lower(text, digits + 16 - text.len);
+    return message_id_parse(slice_make(digits, 16), ret);
+}
+
+void message_report_list(struct clerk *k, struct api_call *c)
+{
+    uint64_t limit, after = 0;
+    struct slice text;
+    bool is_at_end = false;
+    if (!api_param_limit(c, &limit)) {
+        return;
+    }
+    if (api_param(c, "after", &text) && !parse_id(text, &after)) {
+        api_error(c, 400, "usage", "after: not the id of a message");
+        return;
+    }
+    clerk_read_active(k);
+    while (!is_at_end && api_count(c) < limit && !api_is_long(c)) {
+        if (!put_page(k, c, &after, limit, &is_at_end)) {
+            return;
+        }
+    }
+    api_end(c, !is_at_end);
+}
+
+/* --- one message -------------------------------------------------------------------------------
+ */
+
+static json_t *recipient_object(struct clerk *k, uint64_t id, struct slice address, uint32_t index,
+                                int state)
+{
+    static const char *const states[] = {"pending", "deferred", "delivered", "failed"};
+    struct route_result route;
+    struct spool_reason reason;
+    json_t *o = json_object();
+    if (o == NULL) {
+        return NULL;
+    }
+    api_set_text(o, "recipient", address);
+    api_set_number(o, "index", index);
+    api_set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
+    if (router_route(settings_of(k->engine)->router, router_domain(address), &route)) {
+        api_set_text(o, "transport", slice_of(k->engine->config->transports[route.transport].name));
+        api_set_text(o, "destination", route.nexthop);
+    }
+    if (spool_read_reason(k->reader, id, index, &reason) == 0) {
+        api_set_time(o, "time", reason.time);
+        if (reason.code != 0) {
+            api_set_number(o, "code", reason.code);
+        }
+        api_set_text(o, "status", reason.status);
+        api_set_text(o, "reply", reason.text);
+        if (reason.remote_mta.len > 0) {
+            api_set_text(o, "remote_mta", reason.remote_mta);
+        }
+    }
+    return o;
+}
+
+/* Recipients of index first and beyond, so many. Message and reader are open. */
+static json_t *recipient_list(struct clerk *k, const struct spool_envelope *e, uint32_t first,
+                              uint64_t limit)
+{
+    json_t *list = json_array();
+    for (uint32_t b = first / SPOOL_BATCH_RECIPIENTS;
+         (uint64_t)b * SPOOL_BATCH_RECIPIENTS < e->recipient_count && json_array_size(list) < limit;
+         b++) {
+        struct slice packed, states, address;
+        if (spool_read_recipients(k->reader, e->id, b, &packed) != 0) {
+            break;
+        }
+        if (spool_read_states(k->reader, e->id, b, &states) != 0) {
+            states = SLICE("");
+        }
+        for (uint32_t i = 0; spool_packed_next(&packed, &address); i++) {
+            uint32_t index = b * SPOOL_BATCH_RECIPIENTS + i;
+            int state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
+            if (index >= first && json_array_size(list) < limit) {
+                (void)json_array_append_new(list, /* out of memory leaves it out */
+                                            recipient_object(k, e->id, address, index, state));
+            }
+        }
+    }
+    return list;
+}
+
+void message_report_show(struct clerk *k, struct api_call *c)
+{
+    struct spool_envelope e;
+    struct slice body, text;
+    uint64_t id, limit, after = 0;
+    const struct config *config = settings_of(k->engine)->config;
+    if (!parse_id(api_argument(c), &id)) {
+        api_error(c, 400, "usage", "not the id of a message: 16 hex digits");
+        return;
+    }
+    if (!api_param_limit(c, &limit) ||
+        !api_param_number(c, "after", 0, UINT32_MAX - 1, 0, &after)) {
+        return;
+    }
+    clerk_read_active(k);
+    if (!clerk_begin(k, c)) {
+        return;
+    }
+    int err = spool_read_message(k->reader, id, &e, &body);
+    json_t *o = err == 0 ? message_object(k, &e) : NULL;
+    if (o != NULL) {
+        const struct message m = {.envelope = e};
+        uint32_t first = api_param(c, "after", &text) ? (uint32_t)after + 1 : 0;
+        json_t *list = recipient_list(k, &e, first, limit);
+        api_set_time(o, "expires", message_expires(&m, config));
+        api_set_text(o, "peer_name", e.peer_name);
+        api_set_text(o, "peer_address", e.peer_address);
+        api_set_text(o, "protocol", e.protocol);
+        api_set_text(o, "auth_user", e.auth_user);
+        bool has_more = first + json_array_size(list) < e.recipient_count;
+        (void)json_object_set_new(o, "list", list); /* out of memory leaves it out */
+        (void)json_object_set_new(o, "more", json_boolean(has_more)); /* likewise */
+    }
+    clerk_end(k);
+    if (err == 0) {
+        api_object(c, 200, o);
+    } else if (err == ERR_MISSING) {
+        api_error(c, 404, "missing", "no such message");
+    } else {
+        api_error(c, 503, "unavailable", "%s", err_str(err));
+    }
+}

@@ -1,0 +1,21 @@
+/* How the whole daemon is: totals, gates, health. */
+#ifndef ENGINE_STATUS_REPORT_H
+#define ENGINE_STATUS_REPORT_H
+
+#include "engine/api.h"
+
+/* One object: version, started, now, hostname,
+ *   messages, incoming, deferred, quarantined   in the spool
+ *   active       messages that schedulers hold
+ *   recipients_in_core, entries_waiting, entries_in_flight, connections, idle, destinations, dead
+ *   used_bytes, map_bytes       of the spool
+ *   received, delivered, deferrals, failed, expired, ambiguous   recipients since start
+ *   gates        texts: "low space", "broken", "stopping" */
+api_handler status_report_show;
+
+/* 200 while the process turns; whether it takes mail, 503 with the reason otherwise. */
+api_handler status_report_health, status_report_readiness;
+/* Every route with its summary. */
+api_handler status_report_routes;
+
+#endif
