@@ -107,6 +107,14 @@ struct spool_store {
 
 enum spool_reader_state { SPOOL_READER_IDLE, SPOOL_READER_ACTIVE };
 
+/* See spool_walk.c. */
+enum spool_walk_cursor {
+    SPOOL_WALK_MESSAGES,
+    SPOOL_WALK_STATES,
+    SPOOL_WALK_AHEAD,
+    SPOOL_WALK_CURSOR_COUNT,
+};
+
 struct spool_reader {
     struct list link; /* under readers_lock */
     struct spool_store *store;
@@ -114,6 +122,7 @@ struct spool_reader {
     MDB_txn *txn;      /* reset while idle; NULL before the first pass and after a reopen */
     MDB_cursor *scan[SPOOL_CLASS_COUNT];
     bool scan_is_renewed[SPOOL_CLASS_COUNT];
+    MDB_cursor *walk[SPOOL_WALK_CURSOR_COUNT]; /* NULL until used; renewed by each walk */
     /* Message records and chunks that passed their checksum: they never change, and a slow peer
      * has its chunk looked up in many passes. part: chunk + 1; 0 = the message record. */
     struct {

@@ -34,6 +34,12 @@ void spool_reader_detach(struct spool_reader *r)
             r->scan[i] = NULL;
         }
     }
+    for (int i = 0; i < SPOOL_WALK_CURSOR_COUNT; i++) {
+        if (r->walk[i] != NULL) {
+            mdb_cursor_close(r->walk[i]);
+            r->walk[i] = NULL;
+        }
+    }
     if (r->txn != NULL) {
         mdb_txn_abort(r->txn);
         r->txn = NULL;
