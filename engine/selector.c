@@ -125,7 +125,7 @@ static char lower(char c)
 
 /* After a mismatch only the last '*' takes one byte more: what earlier ones took is the least
  * possible already, and less could not help. */
-static bool glob_matches(const char *glob, struct slice text)
+bool selector_glob_matches(const char *glob, struct slice text)
 {
     const char *star = NULL; /* behind the last one seen */
     size_t at = 0, star_at = 0;
@@ -155,7 +155,7 @@ static bool glob_matches_one(const char *glob, struct slice list)
 {
     for (;;) {
         size_t end = slice_find(list, ',');
-        if (glob_matches(glob, slice_to(list, end))) {
+        if (selector_glob_matches(glob, slice_to(list, end))) {
             return true;
         }
         if (end == list.len) {
@@ -171,7 +171,8 @@ bool selector_matches_word(const struct selector *s, enum selector_word word, st
     if (glob == NULL) {
         return true;
     }
-    return word == SELECTOR_SOURCE ? glob_matches_one(glob, fact) : glob_matches(glob, fact);
+    return word == SELECTOR_SOURCE ? glob_matches_one(glob, fact)
+                                   : selector_glob_matches(glob, fact);
 }
 
 bool selector_matches(const struct selector *s, const struct slice facts[static SELECTOR_COUNT])

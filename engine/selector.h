@@ -49,6 +49,9 @@ bool selector_matches(const struct selector *s, const struct slice facts[static 
 /* The glob of one word alone. A word without a value matches. */
 bool selector_matches_word(const struct selector *s, enum selector_word word, struct slice fact);
 
+/* A glob as in a value, for texts that are no selector's fact. */
+bool selector_glob_matches(const char *glob, struct slice text);
+
 /* Sets the words that are set as members of an object.  errors: -ENOMEM */
 MUST_USE int selector_to_json(const struct selector *s, json_t *object);
 /* Takes the members that are selector words; others are left to others, null ones ignored.

@@ -63,7 +63,8 @@ int spool_walk_begin(struct spool_walk *w, struct spool_reader *r, uint64_t afte
 {
     assert(spool_reader_is_active(r));
     MDB_cursor *messages, *states;
-    *w = (struct spool_walk){.reader = r, .last = after};
+    *w = (struct spool_walk){
+        .reader = r, .last = after, .asked_from = w->asked_from, .asked_to = w->asked_to};
     int rc = walk_cursor(r, SPOOL_WALK_MESSAGES, &messages);
     if (rc == 0) {
         rc = walk_cursor(r, SPOOL_WALK_STATES, &states);
@@ -198,29 +199,43 @@ static void wish_add(struct wish *wish, const void *at, size_t bytes)
     wish->to = to;
 }
 
+/* The tree's own pages are mostly in the order of the ids: read on behind this one, so far that
+ * the disk is busy while the walk goes through what has come. */
+static void ask_leaves(struct spool_walk *w, const void *key)
+{
+    enum { AHEAD_BYTES = 8 * WISH_BYTES };
+    uintptr_t at = (uintptr_t)key & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+    if (at < w->asked_from || at >= w->asked_to) {
+        w->asked_from = w->asked_to = at;
+    }
+    if (w->asked_to - at > AHEAD_BYTES / 2) {
+        return;
+    }
+    for (; w->asked_to - at < AHEAD_BYTES; w->asked_to += WISH_BYTES) {
+        struct wish wish = {w->asked_to, w->asked_to + WISH_BYTES};
+        wish_ask(&wish);
+    }
+}
+
 void spool_walk_prefetch(struct spool_walk *w, uint32_t count)
 {
-    enum { HEAD_BYTES = 1024 }; /* of a record with a page of its own; most heads are shorter */
+    enum { HEAD_BYTES = 1024 }; /* of a record with pages of its own; most heads are shorter */
     MDB_cursor *ahead;
-    if (walk_cursor(w->reader, SPOOL_WALK_AHEAD, &ahead) != 0) {
+    if (w->last == UINT64_MAX || walk_cursor(w->reader, SPOOL_WALK_AHEAD, &ahead) != 0) {
         return;
     }
     const struct spool_key from = spool_key_id(w->last + 1);
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     struct wish records = {0, 0};
-    uintptr_t leaves_from = 0, leaves_to = 0;
     MDB_val k = spool_val(&from);
     MDB_val v;
     int rc = mdb_cursor_get(ahead, &k, &v, MDB_SET_RANGE);
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        /* The tree's own pages are mostly in the order of the ids: read on behind this one. */
-        uintptr_t leaf = (uintptr_t)k.mv_data;
-        if (leaf < leaves_from || leaf >= leaves_to) {
-            uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-            leaves_from = leaf & ~mask;
-            leaves_to = leaves_from + WISH_BYTES;
-            (void)madvise((void *)leaves_from, WISH_BYTES, MADV_WILLNEED); /* only a wish */
+        if ((uintptr_t)k.mv_data / page == (uintptr_t)v.mv_data / page) {
+            ask_leaves(w, k.mv_data);
+        } else {
+            wish_add(&records, v.mv_data, v.mv_size < HEAD_BYTES ? v.mv_size : HEAD_BYTES);
         }
-        wish_add(&records, v.mv_data, v.mv_size < HEAD_BYTES ? v.mv_size : HEAD_BYTES);
         rc = mdb_cursor_get(ahead, &k, &v, MDB_NEXT);
     }
     wish_ask(&records);

@@ -25,7 +25,8 @@ struct spool_walk {
     uint64_t state_id;
     uint32_t state_number;
     struct slice state_record;
-    uint64_t damaged; /* records passed over */
+    uint64_t damaged;               /* records passed over */
+    uintptr_t asked_from, asked_to; /* what of the tree was asked for; kept from pass to pass */
 };
 
 /* Slices are valid until spool_reader_end. */
@@ -37,7 +38,8 @@ struct spool_walked {
     struct spool_retry retry; /* zeroes when never deferred */
 };
 
-/* A walk from the first message behind `after` on. errors: of the storage */
+/* A walk from the first message behind `after` on. w: zeroed before the first pass. errors: of the
+ * storage */
 MUST_USE int spool_walk_begin(struct spool_walk *w, struct spool_reader *r, uint64_t after);
 /* The next message. Damaged records are passed over. errors: ERR_MISSING at the end; storage */
 MUST_USE int spool_walk_next(struct spool_walk *w, struct spool_walked *ret);

@@ -89,7 +89,7 @@ static void defer(struct spool_txn *t, struct spool_position at, uint32_t recipi
 
 static void test_nothing(void **state)
 {
-    struct spool_walk w;
+    struct spool_walk w = {0};
     struct spool_walked m;
     assert_int_equal(spool_reader_begin(reader), 0);
     assert_int_equal(spool_walk_begin(&w, reader, 0), 0);
@@ -102,7 +102,7 @@ static void test_nothing(void **state)
 
 static void test_order_and_states(void **state)
 {
-    struct spool_walk w;
+    struct spool_walk w = {0};
     struct spool_walked m;
     struct spool_txn *t = begin();
     (void)put(t, 30, 1, 9000);
@@ -171,7 +171,7 @@ static void test_batches(void **state)
     defer(t, put(t, 6, 1, 10), 1, 0, SPOOL_RECIPIENT_DEFERRED);
     assert_int_equal(spool_commit(t), 0);
 
-    struct spool_walk w;
+    struct spool_walk w = {0};
     struct spool_walked m;
     struct slice addresses, states;
     assert_int_equal(spool_reader_begin(reader), 0);
@@ -229,7 +229,7 @@ static void test_damage(void **state)
     tamper("state", &one_state, SLICE("\1no checksum"));
     tamper("state", &odd_state, SLICE("\1no checksum"));
     up();
-    struct spool_walk w;
+    struct spool_walk w = {0};
     struct spool_walked m;
     assert_int_equal(spool_reader_begin(reader), 0);
     assert_int_equal(spool_walk_begin(&w, reader, 0), 0);
@@ -246,7 +246,7 @@ static void test_damage(void **state)
 /* The writer takes the environment away and gives it back between two passes. */
 static void test_reopen(void **state)
 {
-    struct spool_walk w;
+    struct spool_walk w = {0};
     struct spool_walked m;
     struct spool_txn *t = begin();
     (void)put(t, 1, 1, 10);
