@@ -1,6 +1,8 @@
 /* The table of all verbs: who wants another one adds a row here, a handler in the file of its noun,
  * and the path to docs/openapi.yaml, which a test compares with this file. */
 #include "engine/api_private.h"
+#include "engine/clerk_walk.h"
+#include "engine/counts_report.h"
 #include "engine/destination_report.h"
 #include "engine/host_report.h"
 #include "engine/message_report.h"
@@ -27,8 +29,14 @@ const struct api_route api_routes[] = {
      .path = "/v1/messages",
      .place = API_SLOW,
      .run = message_report_list,
-     .params = PARAMS("limit", "after"),
+     .params = PARAMS("limit", "after", CLERK_FILTER_PARAMS),
      .summary = "messages in the spool in order of id"},
+    {.method = "GET",
+     .path = "/v1/counts",
+     .place = API_SLOW,
+     .run = counts_report_list,
+     .params = PARAMS("by", "limit", CLERK_FILTER_PARAMS),
+     .summary = "queued recipients by tenant, destination, state and others"},
     {.method = "GET",
      .path = "/v1/messages/:id",
      .place = API_FAST,

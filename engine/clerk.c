@@ -4,6 +4,7 @@
 
 #include "base/rcu.h"
 #include "engine/api_private.h"
+#include "engine/census.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/http.h"
@@ -175,6 +176,7 @@ void clerk_free(struct clerk *k)
         outbox_fini(&k->to_http);
         spool_reader_free(k->reader);
         free(k->active);
+        census_memo_free(k->census);
         free(k);
     }
 }

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct census_memo;
 struct engine;
 struct spool_reader;
 
@@ -34,6 +35,7 @@ struct clerk {
     struct outbox to_http;
     uint64_t *active; /* ids that schedulers hold, sorted; for one call */
     size_t active_count;
+    struct census_memo *census; /* the last counts; NULL: none yet */
 };
 
 /* errors: -ENOMEM, -errno of the spool reader */

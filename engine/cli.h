@@ -39,7 +39,12 @@ const struct cli_row *cli_row_find(const char *name);
 cli_command cli_run, cli_check, cli_send, cli_version;
 cli_command cli_messages, cli_message;                                /* cli_messages.c */
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
+cli_command cli_counts;                                               /* cli_counts.c */
 cli_command cli_status;                                               /* cli_status.c */
+
+struct buf;
+/* Add the parameters of the options that say which mail is meant; the row has all of them. */
+void cli_filter(struct buf *url, const struct cli_args *args);
 
 /* Load cli->config_path with complaints on cli->err. errors: the exit code (EX_CONFIG, EX_NOINPUT);
  * 0 when *ret is set */

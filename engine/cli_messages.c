@@ -43,6 +43,7 @@ int cli_messages(const struct cli *cli, const struct cli_args *args)
     api_client_url(&url, "/v1/messages", "");
     api_client_query(&url, "limit", cli_value(args, "limit"));
     api_client_query(&url, "after", cli_value(args, "after"));
+    cli_filter(&url, args);
     cli_table_init(&t, columns);
     int code = url.failed ? EX_OSERR
                           : api_client_list(cli, "messages", url.data, add_message, &t,

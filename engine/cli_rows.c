@@ -18,6 +18,22 @@
         "limit", 0, CLI_NUMBER, "N", "so many at most (default 1000, at most 10000)"               \
     }
 
+/* Which mail: see clerk_walk.h and cli_filter. */
+#define OPTIONS_FILTER                                                                             \
+    {"tenant", 0, CLI_TEXT, "GLOB", "only mail of this tenant"},                                   \
+        {"campaign", 0, CLI_TEXT, "GLOB", "only of this campaign"},                                \
+        {"domain", 0, CLI_TEXT, "GLOB", "only recipients in this domain"},                         \
+        {"destination", 0, CLI_TEXT, "GLOB", "only what goes to this destination"},                \
+        {"transport", 0, CLI_TEXT, "GLOB", "only what goes by this transport"},                    \
+        {"source", 0, CLI_TEXT, "GLOB", "only what may leave from this source"},                   \
+        {"sender", 0, CLI_TEXT, "GLOB", "only from this envelope sender"},                         \
+        {"recipient", 0, CLI_TEXT, "GLOB", "only to this recipient"},                              \
+        {"state", 0, CLI_TEXT, "STATE,...",                                                        \
+         "only incoming, active, deferred, scheduled, suspended ones"},                            \
+    {                                                                                              \
+        "older", 0, CLI_SPAN, "SPAN", "only what came longer ago"                                  \
+    }
+
 const struct cli_row cli_rows[] = {
     {.name = "run",
      .run = cli_run,
@@ -60,9 +76,23 @@ const struct cli_row cli_rows[] = {
     {.name = "messages",
      .run = cli_messages,
      .operands = "",
-     .options = OPTIONS(OPTION_LIMIT, {"after", 0, CLI_ID, "ID", "those that came after ID"}),
+     .options = OPTIONS(OPTION_LIMIT, {"after", 0, CLI_ID, "ID", "those that came after ID"},
+                        OPTIONS_FILTER),
      .summary = "the messages in the queue, in order of id",
-     .help = ""},
+     .help = "In a GLOB * stands for any text. A message is shown when one of its recipients that "
+             "are not\n"
+             "done fits.\n"},
+    {.name = "counts",
+     .run = cli_counts,
+     .operands = "",
+     .options = OPTIONS({"by", 0, CLI_TEXT, "WORD,...",
+                         "groups: tenant, campaign, domain, destination, transport, source, state, "
+                         "age"},
+                        OPTION_LIMIT, OPTIONS_FILTER),
+     .summary = "how much is queued, by tenant, destination, state and others",
+     .help = "Counts recipients that are not done, and the messages they belong to, by walking "
+             "through the\n"
+             "queue. In a GLOB * stands for any text. Without --by it is grouped by state.\n"},
     {.name = "message",
      .run = cli_message,
      .operands = "ID",

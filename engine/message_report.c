@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/clerk.h"
+#include "engine/clerk_walk.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/message.h"
@@ -13,8 +14,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-enum { PAGE = 500 }; /* messages read in one view of the spool */
 
 struct recipient_count {
     uint32_t pending;
@@ -44,7 +43,8 @@ static void count_recipients(struct clerk *k, const struct spool_envelope *e,
     }
 }
 
-static json_t *message_object(struct clerk *k, const struct spool_envelope *e)
+static json_t *message_object(struct clerk *k, const struct spool_envelope *e,
+                              enum queue_state state)
 {
     char id[MESSAGE_ID_TEXT];
     struct spool_retry retry = {0};
@@ -64,12 +64,8 @@ static json_t *message_object(struct clerk *k, const struct spool_envelope *e)
     api_set_number(o, "size", e->size_bytes);
     api_set_number(o, "recipients", e->recipient_count);
     api_set_number(o, "pending", count.pending);
-    bool is_deferred = retry.attempts > 0;
-    api_set_text(o, "state",
-                 clerk_is_active(k, e->id) ? SLICE("active")
-                 : is_deferred             ? SLICE("deferred")
-                                           : SLICE("incoming"));
-    if (is_deferred) {
+    api_set_text(o, "state", slice_of(queue_state_text(state)));
+    if (retry.attempts > 0) {
         api_set_time(o, "due", retry.due);
     }
     api_set_number(o, "attempts", retry.attempts);
@@ -87,32 +83,6 @@ static json_t *message_object(struct clerk *k, const struct spool_envelope *e)
     return o;
 }
 
-/* ret: the messages of a page that are to be shown, up to limit; false when the call was answered
- * with an error. */
-static bool put_page(struct clerk *k, struct api_call *c, uint64_t *after, uint64_t limit,
-                     bool *ret_is_at_end)
-{
-    if (!clerk_begin(k, c)) {
-        return false;
-    }
-    for (int i = 0; i < PAGE && api_count(c) < limit; i++) {
-        struct spool_envelope e;
-        struct slice body;
-        uint64_t id;
-        if (spool_next_message(k->reader, *after, &id) != 0) {
-            *ret_is_at_end = true;
-            break;
-        }
-        *after = id;
-        if (spool_read_message(k->reader, id, &e, &body) == 0) {
-            api_put(c, message_object(k, &e));
-        }
-    }
-    clerk_end(k);
-    clerk_breathe(k);
-    return true;
-}
-
 /* An id of 1 to 16 hex digits. */
 static bool parse_id(struct slice text, uint64_t *ret)
 {
@@ -124,25 +94,55 @@ static bool parse_id(struct slice text, uint64_t *ret)
     return message_id_parse(slice_make(digits, 16), ret);
 }
 
-void message_report_list(struct clerk *k, struct api_call *c)
+/* The messages that fit, until there are enough. errors: as queue_walk */
+static int put_messages(struct clerk *k, struct api_call *c, const struct queue_filter *filter,
+                        uint64_t after, uint64_t limit)
 {
-    uint64_t limit, after = 0;
-    struct slice text;
+    struct queue_source from;
+    struct queue_walk w;
     bool is_at_end = false;
-    if (!api_param_limit(c, &limit)) {
-        return;
-    }
-    if (api_param(c, "after", &text) && !parse_id(text, &after)) {
-        api_error(c, 400, "usage", "after: not the id of a message");
-        return;
-    }
-    clerk_read_active(k);
-    while (!is_at_end && api_count(c) < limit && !api_is_long(c)) {
-        if (!put_page(k, c, &after, limit, &is_at_end)) {
-            return;
+    clerk_source(k, &from);
+    int err = queue_walk_begin(&w, &from, filter, after, false);
+    while (err == 0 && api_count(c) < limit && !api_is_long(c)) {
+        if (!queue_walk_next(&w)) {
+            is_at_end = true;
+            err = w.error;
+            break;
+        }
+        if (queue_walk_fits(&w)) {
+            api_put(c, message_object(k, &w.message.envelope, w.state));
         }
     }
-    api_end(c, !is_at_end);
+    queue_walk_end(&w);
+    if (err == 0) {
+        api_end(c, !is_at_end);
+    }
+    return err;
+}
+
+void message_report_list(struct clerk *k, struct api_call *c)
+{
+    struct queue_filter filter = {0};
+    struct slice text;
+    uint64_t limit, after = 0;
+    if (api_param(c, "after", &text) && !parse_id(text, &after)) {
+        api_error(c, 400, "usage", "after: not the id of a message");
+    } else if (api_param_limit(c, &limit) && clerk_filter(c, &filter)) {
+        int err = put_messages(k, c, &filter, after, limit);
+        if (err != 0) {
+            clerk_walk_error(c, err);
+        }
+    }
+    queue_filter_fini(&filter);
+}
+
+static enum queue_state state_of(struct clerk *k, const struct spool_envelope *e)
+{
+    struct spool_retry retry;
+    return clerk_is_active(k, e->id)                                               ? QUEUE_ACTIVE
+           : e->not_before > clock_wall()                                          ? QUEUE_SCHEDULED
+           : spool_read_retry(k->reader, e->id, &retry) == 0 && retry.attempts > 0 ? QUEUE_DEFERRED
+                                                                                   : QUEUE_INCOMING;
 }
 
 /* --- one message -------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ void message_report_show(struct clerk *k, struct api_call *c)
         return;
     }
     int err = spool_read_message(k->reader, id, &e, &body);
-    json_t *o = err == 0 ? message_object(k, &e) : NULL;
+    json_t *o = err == 0 ? message_object(k, &e, state_of(k, &e)) : NULL;
     if (o != NULL) {
         const struct message m = {.envelope = e};
         uint32_t first = api_param(c, "after", &text) ? (uint32_t)after + 1 : 0;

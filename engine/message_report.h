@@ -8,11 +8,12 @@
  *   recipients   number, all
  *   pending      number that are neither delivered nor failed
  *   state        "incoming" (accepted, not yet scheduled) | "active" (a scheduler has it) |
- *                "deferred"
- *   due?         deferred: when the next attempt is due
+ *                "deferred" | "scheduled" (not wanted yet) | "suspended" (by an order)
+ *   due?         tried before: when the next attempt is due
  *   attempts     how often it was deferred
  *   last_reply?  the newest reason, "451 4.3.0 text"
- * Query: limit, after (an id). */
+ * Query: limit, after (an id), and CLERK_FILTER_PARAMS: a message fits when one of its recipients
+ * that are not done does. */
 api_handler message_report_list;
 
 /* One message: the members above, and

@@ -40,6 +40,45 @@ enum queue_state queue_state_find(struct slice name)
     return QUEUE_STATE_COUNT;
 }
 
+/* --- filters -------------------------------------------------------------------------------------
+ */
+
+void queue_filter_fini(struct queue_filter *f)
+{
+    selector_fini(&f->selector);
+    free(f->sender);
+    free(f->recipient);
+    *f = (struct queue_filter){0};
+}
+
+int queue_filter_copy(struct queue_filter *ret, const struct queue_filter *f)
+{
+    *ret = (struct queue_filter){.states = f->states, .created_before = f->created_before};
+    int err = selector_copy(&ret->selector, &f->selector);
+    if (err == 0 && f->sender != NULL && (ret->sender = strdup(f->sender)) == NULL) {
+        err = -ENOMEM;
+    }
+    if (err == 0 && f->recipient != NULL && (ret->recipient = strdup(f->recipient)) == NULL) {
+        err = -ENOMEM;
+    }
+    if (err != 0) {
+        queue_filter_fini(ret);
+    }
+    return err;
+}
+
+static bool text_eq(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+bool queue_filter_eq(const struct queue_filter *a, const struct queue_filter *b)
+{
+    return selector_eq(&a->selector, &b->selector) && text_eq(a->sender, b->sender) &&
+           text_eq(a->recipient, b->recipient) && a->states == b->states &&
+           a->created_before == b->created_before;
+}
+
 /* --- the configuration ---------------------------------------------------------------------------
  */
 
@@ -273,18 +312,20 @@ static void find_facts(struct queue_walk *w)
     }
 }
 
-static enum queue_state state_of(const struct queue_walk *w)
+/* As far as the message says it, orders apart. */
+static enum queue_state message_state(const struct queue_walk *w)
 {
-    if (w->is_active) {
-        return QUEUE_ACTIVE;
-    }
-    if (w->from.is_suspended != NULL && w->from.is_suspended(w->from.ctx, w->recipient.facts)) {
-        return QUEUE_SUSPENDED;
-    }
-    if (w->is_scheduled) {
-        return QUEUE_SCHEDULED;
-    }
-    return w->message.retry.attempts > 0 ? QUEUE_DEFERRED : QUEUE_INCOMING;
+    return w->is_active                    ? QUEUE_ACTIVE
+           : w->is_scheduled               ? QUEUE_SCHEDULED
+           : w->message.retry.attempts > 0 ? QUEUE_DEFERRED
+                                           : QUEUE_INCOMING;
+}
+
+static enum queue_state recipient_state(const struct queue_walk *w)
+{
+    bool is_suspended = !w->is_active && w->from.is_suspended != NULL &&
+                        w->from.is_suspended(w->from.ctx, w->recipient.facts);
+    return is_suspended ? QUEUE_SUSPENDED : message_state(w);
 }
 
 bool queue_walk_recipient(struct queue_walk *w)
@@ -292,7 +333,7 @@ bool queue_walk_recipient(struct queue_walk *w)
     const struct queue_filter *f = w->filter;
     while (next_undone(w)) {
         find_facts(w);
-        w->recipient.state = state_of(w);
+        w->recipient.state = recipient_state(w);
         if ((f->states == 0 || (f->states & 1u << w->recipient.state) != 0) &&
             (f->recipient == NULL || selector_glob_matches(f->recipient, w->recipient.address)) &&
             selector_matches(&f->selector, w->recipient.facts)) {
@@ -304,5 +345,7 @@ bool queue_walk_recipient(struct queue_walk *w)
 
 bool queue_walk_fits(struct queue_walk *w)
 {
-    return !w->sees_recipients || queue_walk_recipient(w);
+    bool is_found = (w->sees_recipients || w->from.is_suspended != NULL) && queue_walk_recipient(w);
+    w->state = is_found ? w->recipient.state : message_state(w);
+    return is_found || !w->sees_recipients;
 }

@@ -32,13 +32,18 @@ const char *queue_state_text(enum queue_state state) NONNULL_RET;
 /* QUEUE_STATE_COUNT: none of them. */
 enum queue_state queue_state_find(struct slice name);
 
-/* What is looked for. Texts are globs as in selectors; NULL: any. */
+/* What is looked for. Texts are globs as in selectors, and owned; NULL: any. */
 struct queue_filter {
     struct selector selector;
-    const char *sender, *recipient;
+    char *sender, *recipient;
     uint32_t states;       /* bits by enum queue_state; 0: any */
     usec_t created_before; /* wall; 0: any */
 };
+
+void queue_filter_fini(struct queue_filter *f);
+/* errors: -ENOMEM, ret is empty then */
+MUST_USE int queue_filter_copy(struct queue_filter *ret, const struct queue_filter *f);
+bool queue_filter_eq(const struct queue_filter *a, const struct queue_filter *b);
 
 struct queue_walk;
 
@@ -90,6 +95,7 @@ struct queue_walk {
 
     struct spool_walked message; /* the one found; valid until the next queue_walk_next */
     bool is_active, is_scheduled;
+    enum queue_state state; /* see queue_walk_fits */
 
     uint32_t batch, batch_index; /* where its recipients are */
     struct slice packed, states;
@@ -107,7 +113,8 @@ MUST_USE bool queue_walk_next(struct queue_walk *w);
 /* The next recipient of the message that is not done and fits: w->recipient. */
 MUST_USE bool queue_walk_recipient(struct queue_walk *w);
 /* Whether the message fits: any message when the filter has nothing about recipients, otherwise one
- * with a recipient that fits. Instead of queue_walk_recipient. */
+ * with a recipient that fits. Sets w->state to that recipient's. Instead of queue_walk_recipient.
+ */
 MUST_USE bool queue_walk_fits(struct queue_walk *w);
 /* Closes the view. */
 void queue_walk_end(struct queue_walk *w);

@@ -226,16 +226,32 @@ static void test_filters(void **state)
         expect(BY(SELECTOR_TENANT), f, rows[i].wanted);
         selector_fini(&f.selector);
     }
-    expect(BY(SELECTOR_TENANT), (struct queue_filter){.sender = "sales@*"},
+    expect(BY(SELECTOR_TENANT), (struct queue_filter){.sender = (char[]){"sales@*"}},
            "acme/ 4 2, globex/ 2 2, / 1 1, ");
-    expect(BY(SELECTOR_TENANT), (struct queue_filter){.sender = "a*"}, "");
-    expect(BY(SELECTOR_TENANT), (struct queue_filter){.recipient = "c@*"}, "acme/ 1 1, ");
+    expect(BY(SELECTOR_TENANT), (struct queue_filter){.sender = (char[]){"a*"}}, "");
+    expect(BY(SELECTOR_TENANT), (struct queue_filter){.recipient = (char[]){"c@*"}}, "acme/ 1 1, ");
     expect(BY(SELECTOR_TENANT),
            (struct queue_filter){.states = BY(QUEUE_DEFERRED) | BY(QUEUE_SCHEDULED)},
            "globex/ 2 2, acme/ 1 1, ");
     expect(BY(SELECTOR_TENANT),
            (struct queue_filter){.created_before = clock_wall() - 3600 * USEC_PER_SEC},
            "/ 1 1, globex/ 1 1, ");
+}
+
+static void test_filter_copy(void **state)
+{
+    struct queue_filter copy, f = with("tenant", "a");
+    f.sender = strdup("x*");
+    f.states = 3;
+    assert_int_equal(queue_filter_copy(&copy, &f), 0);
+    assert_true(queue_filter_eq(&copy, &f));
+    free(copy.sender);
+    copy.sender = NULL;
+    assert_false(queue_filter_eq(&copy, &f));
+    queue_filter_fini(&copy);
+    assert_false(queue_filter_eq(&copy, &f));
+    assert_null(copy.selector.value[SELECTOR_TENANT]);
+    queue_filter_fini(&f);
 }
 
 static bool suspends_globex(void *ctx, const struct slice facts[static SELECTOR_COUNT])
@@ -334,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_filter_copy),
         cmocka_unit_test_setup_teardown(test_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filters, setup, teardown),

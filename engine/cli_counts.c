@@ -1,0 +1,93 @@
+/* `sluice counts`: how much is queued, in groups (counts_report.h). */
+#include "engine/api_client.h"
+#include "engine/cli.h"
+#include "engine/cli_table.h"
+
+#include <string.h>
+#include <sysexits.h>
+
+void cli_filter(struct buf *url, const struct cli_args *args)
+{
+    static const char *const names[] = {"tenant",    "campaign", "domain", "destination",
+                                        "transport", "source",   "sender", "recipient",
+                                        "state",     "older"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        api_client_query(url, names[i], cli_value(args, names[i]));
+    }
+}
+
+#define WORDS_MAX 8 /* as many as there are */
+
+struct group {
+    const char *word, *title;
+};
+
+static const struct group groups[WORDS_MAX] = {
+    {"tenant", "TENANT"},       {"campaign", "CAMPAIGN"},
+    {"domain", "DOMAIN"},       {"destination", "DESTINATION"},
+    {"transport", "TRANSPORT"}, {"source", "SOURCES"},
+    {"state", "STATE"},         {"age", "AGE"},
+};
+
+struct counts {
+    struct cli_table table;
+    const struct group *by[WORDS_MAX];
+    size_t by_count;
+};
+
+/* The words of --by in their order. Which are none the daemon says. */
+static void take_words(struct counts *c, const char *words)
+{
+    while (*words != '\0') {
+        size_t len = strcspn(words, ",");
+        for (size_t i = 0; i < WORDS_MAX && c->by_count < WORDS_MAX; i++) {
+            if (strlen(groups[i].word) == len && strncmp(groups[i].word, words, len) == 0) {
+                c->by[c->by_count++] = &groups[i];
+            }
+        }
+        words += len + (words[len] == ',' ? 1 : 0);
+    }
+}
+
+static void add_row(void *ctx, const json_t *o)
+{
+    struct counts *c = ctx;
+    char when[CLI_WHEN_TEXT];
+    bool is_other = json_is_true(json_object_get(o, "other"));
+    for (size_t i = 0; i < c->by_count; i++) {
+        const char *value = cli_member_text(o, c->by[i]->word);
+        cli_table_text(&c->table, is_other ? "(others)" : value[0] == '\0' ? "-" : value);
+    }
+    cli_table_number(&c->table, cli_member_number(o, "recipients"));
+    cli_table_number(&c->table, cli_member_number(o, "messages"));
+    cli_table_text(&c->table, cli_when_text(json_object_get(o, "oldest"), cli_now(), when));
+}
+
+int cli_counts(const struct cli *cli, const struct cli_args *args)
+{
+    struct cli_column columns[WORDS_MAX + 4] = {{NULL, false}};
+    struct counts c = {.by_count = 0};
+    struct buf url;
+    size_t n = 0;
+    const char *by = cli_has(args, "by") ? cli_value(args, "by") : "state";
+    take_words(&c, by);
+    for (; n < c.by_count; n++) {
+        columns[n].title = c.by[n]->title;
+    }
+    columns[n++] = (struct cli_column){"RECIPIENTS", true};
+    columns[n++] = (struct cli_column){"MESSAGES", true};
+    columns[n++] = (struct cli_column){"OLDEST", true};
+    buf_init(&url, 0);
+    api_client_url(&url, "/v1/counts", "");
+    api_client_query(&url, "by", by);
+    api_client_query(&url, "limit", cli_value(args, "limit"));
+    cli_filter(&url, args);
+    cli_table_init(&c.table, columns);
+    int code = url.failed
+                   ? EX_OSERR
+                   : api_client_list(cli, "counts", url.data, add_row, &c, "nothing is queued");
+    cli_table_print(&c.table, cli->out);
+    cli_table_fini(&c.table);
+    buf_fini(&url);
+    return code;
+}
