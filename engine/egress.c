@@ -2,10 +2,12 @@
  * connections of its worker; knows nothing of what is said over them. */
 #include "engine/egress.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "dns/hosts.h"
 #include "dns/mx.h"
 #include "engine/config.h"
+#include "engine/order_book.h"
 #include "net/stream.h"
 
 #include <assert.h>
@@ -17,11 +19,12 @@
 struct egress {
     const struct config_egress_pool *pools; /* only to tell which one is meant */
     size_t count;
+    const struct order_book *orders; /* or NULL */
     /* For each pool, IPv4 then IPv6: what each source has gained; the sum over a turn is 0. */
     int64_t *(*gains)[2];
 };
 
-int egress_new(const struct config *config, struct egress **ret)
+int egress_new(const struct config *config, const struct order_book *orders, struct egress **ret)
 {
     struct egress *e = calloc(1, sizeof(*e));
     size_t count = config->egress_pool_count;
@@ -30,6 +33,7 @@ int egress_new(const struct config *config, struct egress **ret)
     }
     e->pools = config->egress_pools;
     e->count = count;
+    e->orders = orders;
     e->gains = calloc(count == 0 ? 1 : count, sizeof(*e->gains));
     bool is_complete = e->gains != NULL;
     for (size_t i = 0; i < 2 * count && is_complete; i++) {
@@ -93,6 +97,13 @@ struct dns_hosts *egress_reachable(const struct config_egress_pool *pool, struct
     return fewer;
 }
 
+bool egress_is_closed(const struct order_book *orders, const struct config_egress_source *s)
+{
+    /* The clock is asked only when there is such an order. */
+    return orders != NULL && s != NULL && order_book_has_source_orders(orders) &&
+           order_book_bars_source(orders, slice_of(s->name), clock_wall());
+}
+
 bool egress_choose(struct egress *e, const struct config_egress_pool *pool, int family,
                    struct egress_choice *ret)
 {
@@ -103,7 +114,8 @@ bool egress_choose(struct egress *e, const struct config_egress_pool *pool, int 
     int64_t *gains = e->gains[pool - e->pools][family == 4 ? 0 : 1];
     int64_t sum = 0;
     for (uint32_t i = 0; i < pool->source_names.count; i++) {
-        if (pool->weights.items[i] == 0 || !reaches(pool->sources[i], family)) {
+        if (pool->weights.items[i] == 0 || !reaches(pool->sources[i], family) ||
+            egress_is_closed(e->orders, pool->sources[i])) {
             continue;
         }
         gains[i] += pool->weights.items[i];
@@ -155,7 +167,8 @@ bool egress_is_own_failure(const struct egress_choice *c, int err)
 
 const char *egress_error_text(int err)
 {
-    return err == ERR_MISSING  ? "no source of the pool reaches addresses of this family"
+    return err == ERR_MISSING
+               ? "no source of the pool that may be used reaches addresses of this family"
            : err == -ETIMEDOUT ? "Connection timed out"
                                : err_str(err);
 }

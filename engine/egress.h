@@ -20,10 +20,12 @@ struct config_egress_source;
 struct dns_host;
 struct dns_hosts;
 struct egress;
+struct order_book;
 struct stream;
 
-/* errors: -ENOMEM */
-MUST_USE int egress_new(const struct config *config, struct egress **ret);
+/* orders: close sources, see order_book.h; NULL: none do.  errors: -ENOMEM */
+MUST_USE int egress_new(const struct config *config, const struct order_book *orders,
+                        struct egress **ret);
 void egress_free(struct egress *e); /* accepts NULL */
 
 /* Valid as long as the configuration. Zeroed: no source, the system chooses the address. */
@@ -43,11 +45,18 @@ MUST_USE bool egress_can_reach(const struct config_egress_pool *pool, int family
 MUST_USE struct dns_hosts *egress_reachable(const struct config_egress_pool *pool,
                                             struct dns_hosts *hosts);
 
+/* A standing order closes it to mail.
+ *
+ * orders, s   either may be NULL: it is open
+ * thread      online under RCU */
+MUST_USE bool egress_is_closed(const struct order_book *orders,
+                               const struct config_egress_source *s);
+
 /* The source of the next connection to an address of family 4 or 6.
  *
  * pool     NULL: none, which always succeeds
  * ret      zeroed when there is none
- * returns  false when no source of the pool reaches that family */
+ * returns  false when no source of the pool that is open reaches that family */
 MUST_USE bool egress_choose(struct egress *e, const struct config_egress_pool *pool, int family,
                             struct egress_choice *ret);
 

@@ -118,7 +118,8 @@ static void send_report(struct worker *w, struct delivery *d)
 
 static bool may_be_reused(const struct outbound *c)
 {
-    return !c->is_leaving && !atomic_load_explicit(&c->worker->is_draining, memory_order_relaxed);
+    return !c->is_leaving && !atomic_load_explicit(&c->worker->is_draining, memory_order_relaxed) &&
+           !egress_is_closed(c->worker->engine->orders, c->egress.source);
 }
 
 /* What the report says of the connection and its server. */
@@ -520,7 +521,7 @@ static int take_turns(struct worker *w, const struct settings *s)
     if (w->egress != NULL && w->egress_of == s->serial) {
         return 0;
     }
-    int err = egress_new(s->config, &fresh);
+    int err = egress_new(s->config, w->engine->orders, &fresh);
     if (err == 0) {
         egress_free(w->egress);
         w->egress = fresh;

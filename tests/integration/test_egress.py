@@ -186,7 +186,8 @@ def test_no_source_of_the_family(place):
                    options=PATIENT)
     texts = failures(daemon)
     assert texts[0] == texts[1] == \
-        'connect to ::1[::1]:25: no source of the pool reaches addresses of this family'
+        'connect to ::1[::1]:25: no source of the pool that may be used reaches addresses of this ' \
+        'family'
     assert all('egress_source' not in event for event in daemon.of('TransientFailure'))
 
 

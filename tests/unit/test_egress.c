@@ -1,10 +1,14 @@
 /* The turns of a pool's sources, for each family, and what failures of a source are called. */
 #include "base/error.h"
+#include "base/rcu.h"
 #include "dns/hosts.h"
 #include "engine/egress.h"
+#include "engine/order_book.h"
 #include "tests/unit/config_sample.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static const char text[] = "source a { address = 127.0.0.1 }\n"
                            "source b { address = 127.0.0.2 address6 = \"::1\" }\n"
@@ -31,7 +35,7 @@ static void begin(struct bed *b)
     if (b->s.config == NULL) {
         fail_msg("%s", b->s.said);
     }
-    assert_int_equal(egress_new(b->s.config, &b->e), 0);
+    assert_int_equal(egress_new(b->s.config, NULL, &b->e), 0);
 }
 
 static void end(struct bed *b)
@@ -79,6 +83,69 @@ static void turns(void **state)
     expect(&b, "off", 4, "a a a ");
     expect(&b, "off", 6, "- - ");
     end(&b);
+}
+
+static struct order_book *order_for(char folder[static 32], const char *glob, usec_t seconds)
+{
+    struct order_book *book = NULL;
+    struct order o;
+    uint64_t id;
+    char why[ORDER_FILE_TEXT_MAX];
+    assert_non_null(mkdtemp(strcpy(folder, "/tmp/test_egress.XXXXXX")));
+    assert_int_equal(order_book_open(folder, 0, &book, why), 0);
+    order_init(&o);
+    o.kind = ORDER_SUSPEND;
+    o.created = clock_wall();
+    o.until = o.created + seconds * USEC_PER_SEC;
+    assert_int_equal(selector_set(&o.selector, SLICE("source"), slice_of(glob)), 0);
+    assert_int_equal(order_set_text(&o.reason, SLICE("listed"), ORDER_REASON_MAX), 0);
+    assert_int_equal(order_set_text(&o.by, SLICE("local"), ORDER_BY_MAX), 0);
+    assert_int_equal(order_book_add(book, &o, &id), 0);
+    return book;
+}
+
+/* By a standing order; the others share its turns. */
+static void closed_sources(void **state)
+{
+    (void)state;
+    struct bed b;
+    char folder[32], path[64];
+    struct egress_choice c;
+    begin(&b);
+    struct order_book *book = order_for(folder, "A*", 3600);
+    egress_free(b.e);
+    assert_int_equal(egress_new(b.s.config, book, &b.e), 0);
+    expect(&b, "two", 4, "b b b ");
+    assert_true(egress_choose(b.e, pool(&b, "mixed"), 4, &c) && !egress_is_closed(book, c.source));
+    assert_false(egress_choose(b.e, pool(&b, "four"), 4, &c)); /* a and any */
+    assert_null(c.source);
+    assert_true(egress_is_closed(book, &b.s.config->egress_sources[0]));
+    assert_false(egress_is_closed(book, NULL));
+    assert_false(egress_is_closed(NULL, &b.s.config->egress_sources[0]));
+    assert_int_equal(order_book_remove(book, 1), 0);
+    expect(&b, "two", 6, "b b ");
+    expect(&b, "four", 4, "a any a any ");
+    order_book_free(book);
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, ORDER_FILE_NAME);
+    assert_true(unlink(path) == 0 && rmdir(folder) == 0);
+    end(&b);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    rcu_start();
+    rcu_join();
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    rcu_leave();
+    rcu_drain();
+    rcu_stop();
+    return 0;
 }
 
 /* One family's turn does not move the other's. */
@@ -173,12 +240,10 @@ static void failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns),
-        cmocka_unit_test(families_apart),
-        cmocka_unit_test(proxies_reach),
-        cmocka_unit_test(without_pool),
-        cmocka_unit_test(hosts_that_are_reached),
+        cmocka_unit_test(turns),          cmocka_unit_test(closed_sources),
+        cmocka_unit_test(families_apart), cmocka_unit_test(proxies_reach),
+        cmocka_unit_test(without_pool),   cmocka_unit_test(hosts_that_are_reached),
         cmocka_unit_test(failures),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, start, stop);
 }
