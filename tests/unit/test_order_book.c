@@ -189,6 +189,36 @@ static void sources_of_a_tenant(void **state)
     close_bench(&t);
 }
 
+static bool may_concern(struct bench *t, const struct order_facts *f, usec_t now)
+{
+    return order_book_may_concern(t->book, f, ORDER_SUSPEND, now);
+}
+
+static void what_may_concern(void **state)
+{
+    (void)state;
+    struct bench t;
+    open_bench(&t);
+    struct order_facts f = {.destination = SLICE("mx.example.com"), .transport = SLICE("smtp")};
+    assert_false(may_concern(&t, &f, NOW));
+    (void)give(&t, ORDER_SUSPEND, "destination", "mx.example.*", 60);
+    assert_true(may_concern(&t, &f, NOW));
+    assert_false(order_book_may_concern(t.book, &f, ORDER_BOUNCE, NOW));
+    assert_false(may_concern(&t, &f, NOW + 60 * USEC_PER_SEC));
+    f.destination = SLICE("elsewhere");
+    assert_false(may_concern(&t, &f, NOW));
+    (void)give(&t, ORDER_SUSPEND, "tenant", "acme", 60); /* its mail may go there */
+    assert_true(may_concern(&t, &f, NOW));
+    f.tenant = SLICE("other");
+    assert_false(may_concern(&t, &f, NOW));
+    f.sources = SLICE("a,b");
+    (void)give(&t, ORDER_SUSPEND, "source", "b", 60);
+    assert_true(may_concern(&t, &f, NOW));
+    f.sources = SLICE("a,c");
+    assert_false(may_concern(&t, &f, NOW));
+    close_bench(&t);
+}
+
 static void only_what_is_queued_now(void **state)
 {
     (void)state;
@@ -370,6 +400,7 @@ int main(void)
         cmocka_unit_test(removal_and_expiry),
         cmocka_unit_test(sources_of_a_pool),
         cmocka_unit_test(sources_of_a_tenant),
+        cmocka_unit_test(what_may_concern),
         cmocka_unit_test(only_what_is_queued_now),
         cmocka_unit_test(a_restart_keeps_orders),
         cmocka_unit_test(a_damaged_file),
