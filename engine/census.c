@@ -208,7 +208,8 @@ static int count_all(struct tally *t, const struct queue_source *from,
     static const uint32_t routed =
         1u << SELECTOR_DESTINATION | 1u << SELECTOR_TRANSPORT | 1u << SELECTOR_SOURCE;
     struct queue_walk w;
-    int err = queue_walk_begin(&w, from, &query->filter, 0, (query->by & routed) != 0);
+    int err = 0;
+    queue_walk_begin(&w, from, &query->filter, 0, (query->by & routed) != 0);
     while (err == 0 && queue_walk_next(&w)) {
         err = count_message(t, &w);
     }

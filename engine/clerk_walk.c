@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "engine/clerk.h"
 #include "engine/engine.h"
+#include "engine/order_book.h"
+#include "engine/settings.h"
 
 #include <errno.h>
 #include <string.h>
@@ -82,22 +84,40 @@ static bool between(void *ctx, struct queue_walk *w)
 {
     struct clerk *k = ctx;
     clerk_breathe(k);
-    if (w->from.config != k->engine->config &&
-        queue_walk_configure(w, k->engine->config, k->engine->router) != 0) {
-        return false;
-    }
+    const struct settings *settings = settings_of(k->engine);
+    queue_walk_configure(w, settings->config, settings->router);
     return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed);
+}
+
+static bool is_suspended(void *ctx, const struct slice facts[static SELECTOR_COUNT],
+                         usec_t received)
+{
+    const struct clerk *k = ctx;
+    const struct order_facts f = {
+        .tenant = facts[SELECTOR_TENANT],
+        .campaign = facts[SELECTOR_CAMPAIGN],
+        .domain = facts[SELECTOR_DOMAIN],
+        .destination = facts[SELECTOR_DESTINATION],
+        .transport = facts[SELECTOR_TRANSPORT],
+        .sources = facts[SELECTOR_SOURCE],
+        .received = received,
+    };
+    struct order_verdict verdict;
+    order_book_judge(k->engine->orders, &f, clock_wall(), &verdict);
+    return verdict.kind == ORDER_SUSPEND;
 }
 
 void clerk_source(struct clerk *k, struct queue_source *ret)
 {
+    const struct settings *settings = settings_of(k->engine);
     clerk_read_active(k);
     *ret = (struct queue_source){
         .reader = k->reader,
-        .config = k->engine->config,
-        .router = k->engine->router,
+        .config = settings->config,
+        .router = settings->router,
         .active = k->active,
         .active_count = k->active_count,
+        .is_suspended = order_book_is_empty(k->engine->orders) ? NULL : is_suspended,
         .between = between,
         .ctx = k,
     };

@@ -101,8 +101,9 @@ static int put_messages(struct clerk *k, struct api_call *c, const struct queue_
     struct queue_source from;
     struct queue_walk w;
     bool is_at_end = false;
+    int err = 0;
     clerk_source(k, &from);
-    int err = queue_walk_begin(&w, &from, filter, after, false);
+    queue_walk_begin(&w, &from, filter, after, false);
     while (err == 0 && api_count(c) < limit && !api_is_long(c)) {
         if (!queue_walk_next(&w)) {
             is_at_end = true;
@@ -136,13 +137,20 @@ void message_report_list(struct clerk *k, struct api_call *c)
     queue_filter_fini(&filter);
 }
 
-static enum queue_state state_of(struct clerk *k, const struct spool_envelope *e)
+/* As a list would show it; its reader is not open. */
+static enum queue_state state_of(struct clerk *k, uint64_t id)
 {
-    struct spool_retry retry;
-    return clerk_is_active(k, e->id)                                               ? QUEUE_ACTIVE
-           : e->not_before > clock_wall()                                          ? QUEUE_SCHEDULED
-           : spool_read_retry(k->reader, e->id, &retry) == 0 && retry.attempts > 0 ? QUEUE_DEFERRED
-                                                                                   : QUEUE_INCOMING;
+    static const struct queue_filter any;
+    struct queue_source from;
+    struct queue_walk w;
+    clerk_source(k, &from);
+    enum queue_state state = QUEUE_INCOMING;
+    queue_walk_begin(&w, &from, &any, id - 1, false);
+    if (queue_walk_next(&w) && w.message.envelope.id == id && queue_walk_fits(&w)) {
+        state = w.state;
+    }
+    queue_walk_end(&w);
+    return state;
 }
 
 /* --- one message -------------------------------------------------------------------------------
@@ -211,7 +219,6 @@ void message_report_show(struct clerk *k, struct api_call *c)
     struct spool_envelope e;
     struct slice body, text;
     uint64_t id, limit, after = 0;
-    const struct config *config = settings_of(k->engine)->config;
     if (!parse_id(api_argument(c), &id)) {
         api_error(c, 400, "usage", "not the id of a message: 16 hex digits");
         return;
@@ -220,17 +227,17 @@ void message_report_show(struct clerk *k, struct api_call *c)
         !api_param_number(c, "after", 0, UINT32_MAX - 1, 0, &after)) {
         return;
     }
-    clerk_read_active(k);
+    enum queue_state state = state_of(k, id);
     if (!clerk_begin(k, c)) {
         return;
     }
     int err = spool_read_message(k->reader, id, &e, &body);
-    json_t *o = err == 0 ? message_object(k, &e, state_of(k, &e)) : NULL;
+    json_t *o = err == 0 ? message_object(k, &e, state) : NULL;
     if (o != NULL) {
         const struct message m = {.envelope = e};
         uint32_t first = api_param(c, "after", &text) ? (uint32_t)after + 1 : 0;
         json_t *list = recipient_list(k, &e, first, limit);
-        api_set_time(o, "expires", message_expires(&m, config));
+        api_set_time(o, "expires", message_expires(&m, settings_of(k->engine)->config));
         api_set_text(o, "peer_name", e.peer_name);
         api_set_text(o, "peer_address", e.peer_address);
         api_set_text(o, "protocol", e.protocol);

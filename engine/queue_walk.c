@@ -2,7 +2,6 @@
  * dry runs of orders; changes nothing and knows nothing of groups or answers. */
 #include "engine/queue_walk.h"
 
-#include "base/buf.h"
 #include "base/error.h"
 #include "engine/config.h"
 #include "engine/router.h"
@@ -19,7 +18,6 @@ enum {
     FAST_USEC = 2,    /* until so little shows that asking is in vain */
     OPEN_TRIES = 200, /* of a spool that the writer has for a moment */
     OPEN_PAUSE = 10000, /* usec between two of them */
-    POOL_NAMES_MAX = 1024,
 };
 
 static const char *const states[QUEUE_STATE_COUNT] = {"incoming", "active", "deferred", "scheduled",
@@ -79,58 +77,6 @@ bool queue_filter_eq(const struct queue_filter *a, const struct queue_filter *b)
            a->created_before == b->created_before;
 }
 
-/* --- the configuration ---------------------------------------------------------------------------
- */
-
-static void free_pools(struct queue_walk *w)
-{
-    for (size_t i = 0; i < w->pool_count; i++) {
-        free(w->pools[i]);
-    }
-    free(w->pools);
-    w->pools = NULL;
-    w->pool_count = 0;
-}
-
-/* NULL: out of memory */
-static char *pool_names(const struct config_transport *t)
-{
-    struct buf names;
-    size_t len;
-    buf_init(&names, 0);
-    for (size_t i = 0; t->pool != NULL && i < t->pool->source_names.count; i++) {
-        if (names.len + strlen(t->pool->source_names.items[i]) >= POOL_NAMES_MAX) {
-            break;
-        }
-        if (i > 0) {
-            buf_append_char(&names, ',');
-        }
-        buf_append_str(&names, t->pool->source_names.items[i]);
-    }
-    buf_append_char(&names, '\0');
-    return buf_detach(&names, &len);
-}
-
-int queue_walk_configure(struct queue_walk *w, const struct config *config,
-                         const struct router *router)
-{
-    free_pools(w);
-    w->from.config = config;
-    w->from.router = router;
-    w->pools = calloc(config->transport_count + 1, sizeof(*w->pools));
-    if (w->pools == NULL) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < config->transport_count; i++) {
-        w->pools[i] = pool_names(&config->transports[i]);
-        if (w->pools[i] == NULL) {
-            return -ENOMEM;
-        }
-        w->pool_count++;
-    }
-    return 0;
-}
-
 /* --- pages of messages ---------------------------------------------------------------------------
  */
 
@@ -141,14 +87,20 @@ static bool is_about_routes(const struct queue_filter *f)
            f->selector.value[SELECTOR_SOURCE] != NULL;
 }
 
-int queue_walk_begin(struct queue_walk *w, const struct queue_source *from,
-                     const struct queue_filter *filter, uint64_t after, bool has_routes)
+void queue_walk_begin(struct queue_walk *w, const struct queue_source *from,
+                      const struct queue_filter *filter, uint64_t after, bool has_routes)
 {
     *w = (struct queue_walk){.from = *from, .filter = filter, .after = after, .now = clock_wall()};
     w->needs_route = has_routes || is_about_routes(filter) || from->is_suspended != NULL;
     w->sees_recipients = is_about_routes(filter) || filter->recipient != NULL ||
                          filter->selector.value[SELECTOR_DOMAIN] != NULL || filter->states != 0;
-    return queue_walk_configure(w, from->config, from->router);
+}
+
+void queue_walk_configure(struct queue_walk *w, const struct config *config,
+                          const struct router *router)
+{
+    w->from.config = config;
+    w->from.router = router;
 }
 
 static void close_page(struct queue_walk *w)
@@ -261,7 +213,6 @@ bool queue_walk_next(struct queue_walk *w)
 void queue_walk_end(struct queue_walk *w)
 {
     close_page(w);
-    free_pools(w);
 }
 
 /* --- recipients ----------------------------------------------------------------------------------
@@ -308,7 +259,8 @@ static void find_facts(struct queue_walk *w)
     if (w->needs_route && router_route(w->from.router, domain, &route)) {
         r->facts[SELECTOR_DESTINATION] = route.nexthop;
         r->facts[SELECTOR_TRANSPORT] = slice_of(w->from.config->transports[route.transport].name);
-        r->facts[SELECTOR_SOURCE] = slice_of(w->pools[route.transport]);
+        r->facts[SELECTOR_SOURCE] =
+            config_transport_sources(&w->from.config->transports[route.transport]);
     }
 }
 
@@ -323,8 +275,9 @@ static enum queue_state message_state(const struct queue_walk *w)
 
 static enum queue_state recipient_state(const struct queue_walk *w)
 {
-    bool is_suspended = !w->is_active && w->from.is_suspended != NULL &&
-                        w->from.is_suspended(w->from.ctx, w->recipient.facts);
+    bool is_suspended =
+        !w->is_active && w->from.is_suspended != NULL &&
+        w->from.is_suspended(w->from.ctx, w->recipient.facts, w->message.envelope.created);
     return is_suspended ? QUEUE_SUSPENDED : message_state(w);
 }
 

@@ -54,8 +54,10 @@ struct queue_source {
     const struct router *router; /* of the same snapshot */
     const uint64_t *active;      /* ids that schedulers hold, sorted */
     size_t active_count;
-    /* Whether an order suspends such a recipient; NULL: there are none. */
-    bool (*is_suspended)(void *ctx, const struct slice facts[static SELECTOR_COUNT]);
+    /* Whether an order suspends a recipient of a message received then (wall); NULL: there are
+     * none. */
+    bool (*is_suspended)(void *ctx, const struct slice facts[static SELECTOR_COUNT],
+                         usec_t received);
     /* Between pages: let others run, and queue_walk_configure when the snapshot is another one now.
      * false: stop. NULL: nothing to do. */
     bool (*between)(void *ctx, struct queue_walk *w);
@@ -81,9 +83,6 @@ struct queue_walk {
     bool needs_route;     /* destination, transport and source are wanted */
     bool sees_recipients; /* the filter is about recipients */
 
-    char **pools; /* [config's transports] names of the sources each uses, "a,b"; heap */
-    size_t pool_count;
-
     struct spool_walk spool;
     bool is_open;       /* a view of the spool is */
     uint32_t page_left; /* messages until the view is renewed */
@@ -104,9 +103,9 @@ struct queue_walk {
 };
 
 /* filter: lives as long as the walk. after: 0, or the message behind which to begin. has_routes:
- * the caller wants all facts of recipients. errors: -ENOMEM */
-MUST_USE int queue_walk_begin(struct queue_walk *w, const struct queue_source *from,
-                              const struct queue_filter *filter, uint64_t after, bool has_routes);
+ * the caller wants all facts of recipients. */
+void queue_walk_begin(struct queue_walk *w, const struct queue_source *from,
+                      const struct queue_filter *filter, uint64_t after, bool has_routes);
 /* The next message that fits as far as can be said without its recipients; false at the end, see
  * w->error. Its recipients come by queue_walk_recipient. */
 MUST_USE bool queue_walk_next(struct queue_walk *w);
@@ -119,8 +118,8 @@ MUST_USE bool queue_walk_fits(struct queue_walk *w);
 /* Closes the view. */
 void queue_walk_end(struct queue_walk *w);
 
-/* From `between` only: the configuration is another one now. errors: -ENOMEM */
-MUST_USE int queue_walk_configure(struct queue_walk *w, const struct config *config,
-                                  const struct router *router);
+/* From `between` only: the configuration in force now. */
+void queue_walk_configure(struct queue_walk *w, const struct config *config,
+                          const struct router *router);
 
 #endif

@@ -254,7 +254,8 @@ static void test_filter_copy(void **state)
     queue_filter_fini(&f);
 }
 
-static bool suspends_globex(void *ctx, const struct slice facts[static SELECTOR_COUNT])
+static bool suspends_globex(void *ctx, const struct slice facts[static SELECTOR_COUNT],
+                            usec_t received)
 {
     return slice_eq(facts[SELECTOR_TENANT], SLICE("globex")) &&
            slice_eq(facts[SELECTOR_TRANSPORT], SLICE("slow"));
@@ -278,7 +279,7 @@ static void test_messages(void **state)
     struct queue_filter f = with("domain", "two.example");
     struct queue_walk w;
     fill();
-    assert_int_equal(queue_walk_begin(&w, &from, &f, 1, false), 0);
+    queue_walk_begin(&w, &from, &f, 1, false);
     uint64_t found = 0;
     while (queue_walk_next(&w)) {
         if (queue_walk_fits(&w)) {
@@ -293,7 +294,7 @@ static void test_messages(void **state)
 
 static bool stop_at_second(void *ctx, struct queue_walk *w)
 {
-    assert_int_equal(queue_walk_configure(w, config, router), 0);
+    queue_walk_configure(w, config, router);
     return ++*(int *)ctx < 2;
 }
 
