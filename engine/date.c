@@ -1,5 +1,5 @@
 /* The calendar without the C library, whose gmtime and snprintf cost as much as the rest of a
- * message's line together. */
+ * message's line together, and whose strptime depends on the locale. */
 #include "engine/date.h"
 
 #include <assert.h>
@@ -47,4 +47,113 @@ void date_format(usec_t wall, char ret[DATE_BYTES])
     date_digits(ret + 17, d.hour, 2);
     date_digits(ret + 20, d.minute, 2);
     date_digits(ret + 23, d.second, 2);
+}
+
+/* --- reading -----------------------------------------------------------------------------------
+ */
+
+/* Takes `count` digits off the text. */
+static bool take_digits(struct slice *text, size_t count, unsigned *ret)
+{
+    unsigned value = 0;
+    if (text->len < count) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (text->data[i] < '0' || text->data[i] > '9') {
+            return false;
+        }
+        value = value * 10 + (unsigned)(text->data[i] - '0');
+    }
+    *text = slice_from(*text, count);
+    *ret = value;
+    return true;
+}
+
+/* Takes one byte off the text that is one of `any`; '\0' when it is not. */
+static char take_one_of(struct slice *text, const char *any)
+{
+    if (text->len == 0 || text->data[0] == '\0' || strchr(any, text->data[0]) == NULL) {
+        return '\0';
+    }
+    char c = text->data[0];
+    *text = slice_from(*text, 1);
+    return c;
+}
+
+static bool take_fraction(struct slice *text, usec_t *ret)
+{
+    usec_t unit = USEC_PER_SEC;
+    size_t digits = 0;
+    *ret = 0;
+    if (take_one_of(text, ".") == '\0') {
+        return true;
+    }
+    for (; text->len > 0 && text->data[0] >= '0' && text->data[0] <= '9'; digits++) {
+        unit /= 10;
+        *ret += unit * (text->data[0] - '0');
+        *text = slice_from(*text, 1);
+    }
+    return digits > 0;
+}
+
+/* Seconds east of Greenwich; all that is left of the text must be this. */
+static bool take_offset(struct slice *text, int64_t *ret)
+{
+    unsigned hours, minutes;
+    char sign = take_one_of(text, "Zz+-");
+    *ret = 0;
+    if (sign == 'Z' || sign == 'z') {
+        return text->len == 0;
+    }
+    if (sign == '\0' || !take_digits(text, 2, &hours) || take_one_of(text, ":") == '\0' ||
+        !take_digits(text, 2, &minutes) || hours > 23 || minutes > 59) {
+        return false;
+    }
+    *ret = (int64_t)(hours * 3600 + minutes * 60) * (sign == '-' ? -1 : 1);
+    return text->len == 0;
+}
+
+static bool is_day(const struct date *d)
+{
+    static const uint8_t lengths[12] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool is_leap = d->year % 4 == 0 && (d->year % 100 != 0 || d->year % 400 == 0);
+    return d->month >= 1 && d->month <= 12 && d->day >= 1 && d->day <= lengths[d->month - 1] &&
+           (d->month != 2 || d->day < 29 || is_leap);
+}
+
+/* Days since 1970, the inverse of date_split. */
+static int64_t days_of(const struct date *d)
+{
+    unsigned year = d->month > 2 ? d->year : d->year - 1; /* callers have years from 1970 on */
+    unsigned since_march = d->month > 2 ? d->month - 3 : d->month + 9;
+    unsigned year_of_era = year % 400;
+    unsigned day_of_year = (153 * since_march + 2) / 5 + d->day - 1;
+    unsigned day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    return (int64_t)(year / 400) * 146097 + day_of_era - 719468;
+}
+
+bool date_parse(struct slice text, usec_t *ret)
+{
+    struct date d = {0};
+    usec_t fraction;
+    int64_t offset;
+    if (!take_digits(&text, 4, &d.year) || take_one_of(&text, "-") == '\0' ||
+        !take_digits(&text, 2, &d.month) || take_one_of(&text, "-") == '\0' ||
+        !take_digits(&text, 2, &d.day) || take_one_of(&text, "Tt ") == '\0' ||
+        !take_digits(&text, 2, &d.hour) || take_one_of(&text, ":") == '\0' ||
+        !take_digits(&text, 2, &d.minute) || take_one_of(&text, ":") == '\0' ||
+        !take_digits(&text, 2, &d.second) || !take_fraction(&text, &fraction) ||
+        !take_offset(&text, &offset)) {
+        return false;
+    }
+    if (d.year < 1970 || !is_day(&d) || d.hour > 23 || d.minute > 59 || d.second > 60) {
+        return false;
+    }
+    int64_t seconds = days_of(&d) * 86400 + d.hour * 3600 + d.minute * 60 + d.second - offset;
+    if (seconds < 0) {
+        return false;
+    }
+    *ret = (usec_t)seconds * USEC_PER_SEC + fraction;
+    return true;
 }

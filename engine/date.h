@@ -2,7 +2,11 @@
 #ifndef ENGINE_DATE_H
 #define ENGINE_DATE_H
 
+#include "base/attr.h"
 #include "base/clock.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
 
 #define DATE_BYTES 40
 
@@ -27,5 +31,9 @@ static inline void date_digits(char *at, unsigned value, int count)
 }
 /* "Sat, 21 Nov 2026 09:08:42 +0000" (RFC 5322 3.3, in UTC). Any thread. */
 void date_format(usec_t wall, char ret[DATE_BYTES]);
+/* Read a time of RFC 3339: "2026-11-21T09:08:42.123456Z", "2026-11-21T10:08:42+01:00"; "t", "z" and
+ * a space between date and time are accepted, a leap second is the one after it, digits beyond
+ * microseconds are dropped. false: it is none, or before 1970. Any thread. */
+MUST_USE bool date_parse(struct slice text, usec_t *ret);
 
 #endif
