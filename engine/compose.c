@@ -285,28 +285,16 @@ static void take_recipients(struct composer *c)
 /* --- whose and when ----------------------------------------------------------------------------
  */
 
-bool compose_is_label(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] <= 32 || text.data[i] > 126) {
-            return false;
-        }
-    }
-    return text.len > 0 && text.len <= COMPOSE_LABEL_MAX;
-}
-
-static void take_label(struct composer *c, const char *key, char ret[COMPOSE_LABEL_MAX + 1])
+static void take_label(struct composer *c, const char *key, struct label *ret)
 {
     struct slice text;
     if (!compose_text(c, c->message, "", key, &text) || text.len == 0) {
         return;
     }
-    if (!compose_is_label(text)) {
+    label_set(ret, text);
+    if (ret->len == 0) {
         compose_wrong(c, "is not 1 to 64 printable ASCII characters without space", "%s", key);
-        return;
     }
-    memcpy(ret, text.data, text.len);
-    ret[text.len] = '\0';
 }
 
 static bool seconds_to_usec(double seconds, usec_t *ret)
@@ -432,8 +420,8 @@ int compose_message(const struct compose_options *options, const json_t *message
     compose_known_members(&c, message, "", known);
     take_sender(&c);
     take_recipients(&c);
-    take_label(&c, "tenant", ret->tenant);
-    take_label(&c, "campaign", ret->campaign);
+    take_label(&c, "tenant", &ret->tenant);
+    take_label(&c, "campaign", &ret->campaign);
     take_times(&c);
     int err = compose_content(&c, raw);
     if (err != 0 || ret->packed.failed || ret->content.failed) {

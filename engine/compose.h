@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/slice.h"
+#include "engine/label.h"
 #include "net/smtp_address.h"
 
 #include <jansson.h>
@@ -17,8 +18,6 @@
 #include <stdint.h>
 
 #define COMPOSE_MISTAKES_MAX   20
-#define COMPOSE_LABEL_MAX      64 /* bytes of a tenant's or campaign's name */
-#define COMPOSE_RAW_LINE_MAX   998
 #define COMPOSE_WHERE_BYTES    160
 #define COMPOSE_SCHEDULE_AHEAD (366LL * 86400 * USEC_PER_SEC)
 
@@ -49,9 +48,9 @@ struct composition {
     struct smtp_address sender; /* len 0: the null sender */
     struct buf packed;          /* recipients: 16-bit big-endian length and address, each */
     uint32_t recipient_count;
-    struct buf content;                                                  /* complete, CRLF */
-    char tenant[COMPOSE_LABEL_MAX + 1], campaign[COMPOSE_LABEL_MAX + 1]; /* "": none */
-    usec_t not_before;                                                   /* wall; 0: at once */
+    struct buf content; /* complete, CRLF */
+    struct label tenant, campaign;
+    usec_t not_before;              /* wall; 0: at once */
     usec_t expires;                 /* wall; 0: as configured */
     bool has_8bit, has_leading_dot; /* of content */
     bool needs_utf8;                /* an address is not ASCII: SMTPUTF8 */
@@ -75,8 +74,5 @@ MUST_USE int compose_message(const struct compose_options *options, const json_t
 /* A message with what the defaults say where it says nothing; of "headers" field by field. A new
  * reference; NULL when out of memory. */
 MUST_USE json_t *compose_merge(const json_t *defaults, const json_t *message);
-
-/* A tenant's or campaign's name: 1 to COMPOSE_LABEL_MAX bytes of printable ASCII without space. */
-MUST_USE bool compose_is_label(struct slice text);
 
 #endif
