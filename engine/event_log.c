@@ -202,6 +202,9 @@ static size_t line_room(const struct event *event)
         &event->egress_source,
         &event->delivery_protocol,
         &event->reception_protocol,
+        &event->source_transport,
+        &event->tenant,
+        &event->campaign,
         &event->nodeid,
         &event->session_id,
         &event->tls_cipher,
@@ -245,6 +248,9 @@ static char *put_line(char *at, const struct event *event)
     at = put_string(at, SLICE(",\"egress_source\":"), event->egress_source);
     at = put_string(at, SLICE(",\"delivery_protocol\":"), event->delivery_protocol);
     at = put_string(at, SLICE(",\"reception_protocol\":"), event->reception_protocol);
+    at = put_string(at, SLICE(",\"source_transport\":"), event->source_transport);
+    at = put_string(at, SLICE(",\"tenant\":"), event->tenant);
+    at = put_string(at, SLICE(",\"campaign\":"), event->campaign);
     at = put_string(at, SLICE(",\"nodeid\":"), event->nodeid);
     at = put_string(at, SLICE(",\"session_id\":"), event->session_id);
     at = put_string(at, SLICE(",\"tls_cipher\":"), event->tls_cipher);

@@ -63,7 +63,9 @@ struct event {
     usec_t event_time;     /* usec, wall */
     uint32_t num_attempts; /* not on a Reception */
     struct slice egress_source;
-    struct slice delivery_protocol, reception_protocol; /* "ESMTP", ... */
+    struct slice delivery_protocol, reception_protocol; /* "ESMTP", ..., "HTTP" */
+    struct slice source_transport;                      /* "http": injected */
+    struct slice tenant, campaign;                      /* whose mail it is */
     struct slice nodeid;
     struct slice session_id;
     struct slice tls_cipher, tls_protocol_version;

@@ -232,6 +232,9 @@ void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
         .created = e->created,
         .event_time = now,
         .reception_protocol = e->protocol,
+        .source_transport = slice_eq(e->protocol, SLICE("HTTP")) ? SLICE("http") : SLICE(""),
+        .tenant = e->tenant,
+        .campaign = e->campaign,
     };
     event_format(log, &event);
 }
@@ -310,6 +313,8 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .tls_verdict = r->tls_verdict,
         .is_tls_resumed = r->is_tls_resumed,
         .is_ambiguous = r->is_ambiguous && to->kind == RESULT_DEFERRED,
+        .tenant = m->envelope.tenant,
+        .campaign = m->envelope.campaign,
         .stamps = &stamps,
         .delay_resolution = 2,
     };
@@ -340,6 +345,8 @@ static void log_expired(struct buf *log, const struct message *m, const struct r
                 .created = m->envelope.created,
                 .event_time = now,
                 .num_attempts = m->retry.attempts + 1,
+                .tenant = m->envelope.tenant,
+                .campaign = m->envelope.campaign,
             };
             event_format(log, &event);
         }
