@@ -89,6 +89,8 @@ struct config_listener {
     int smtpd_connection_limit;              /* of this listener, all clients together */
     int smtpd_client_connection_count_limit; /* of one client address; 0 = none */
     int line_length_limit;                   /* bytes of a command line */
+    char *tenant;                            /* of all its mail; NULL: none */
+    char *tenant_header, *campaign_header;   /* fields that name them; NULL: none */
 };
 
 struct config_dns {

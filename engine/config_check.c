@@ -4,6 +4,7 @@
 #include "dns/nexthop.h"
 #include "engine/config_load.h"
 #include "engine/config_value.h"
+#include "engine/label.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -130,11 +131,35 @@ static void check_listener_tls(struct config_loader *l, const struct config_list
     }
 }
 
+static void check_labels(struct config_loader *l, const struct config_listener *listener,
+                         size_t index)
+{
+    const struct {
+        const char *key, *value;
+    } fields[] = {{"tenant_header", listener->tenant_header},
+                  {"campaign_header", listener->campaign_header}};
+    if (listener->tenant != NULL && !label_is_valid(slice_of(listener->tenant))) {
+        config_complain(l, config_place_of(l, CONFIG_SECTION_LISTENER, index, "tenant"), "tenant",
+                        "\"%s\" is no tenant's name; write printable ASCII without spaces",
+                        listener->tenant);
+    }
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        if (fields[i].value != NULL && !label_is_field_name(slice_of(fields[i].value))) {
+            config_complain(l, config_place_of(l, CONFIG_SECTION_LISTENER, index, fields[i].key),
+                            fields[i].key,
+                            "\"%s\" is not the name of a header field; write it without colon and "
+                            "spaces, such as X-Tenant",
+                            fields[i].value);
+        }
+    }
+}
+
 static void check_listener(struct config_loader *l, struct config *c, size_t index)
 {
     struct config_listener *listener = &c->listeners[index];
     struct config_place place = config_place_of(l, CONFIG_SECTION_LISTENER, index, NULL);
     check_listener_tls(l, listener, index);
+    check_labels(l, listener, index);
     if (config_address_parse(slice_of(listener->name), 0, &listener->bind) < 0) {
         config_complain(l, place, "listener",
                         "\"%.80s\" is not a numeric address with port; write ADDR:PORT, such as "

@@ -3,6 +3,7 @@
 #include "engine/config_option.h"
 
 #include "engine/config.h"
+#include "engine/label.h"
 #include "net/socks5.h"
 
 #include <limits.h>
@@ -210,6 +211,16 @@ const struct config_option config_options[] = {
         "limit."),
     INT("line_length_limit", LISTENER(line_length_limit), "2048", 512, 65536,
         "Bytes of a command line; a longer one is an error. Lines of a message are not limited."),
+    TEXT("tenant", LISTENER(tenant), NULL, "the authenticated user", LABEL_MAX,
+         "Whose mail comes in here: the tenant of messages that do not say it in `tenant_header`. "
+         "Printable ASCII without spaces."),
+    TEXT("tenant_header", LISTENER(tenant_header), NULL, "none", LABEL_FIELD_MAX,
+         "Name of a header field, `X-Tenant` say, whose value is the tenant of the message. A "
+         "value of more than 64 bytes, or with anything but printable ASCII without spaces, is "
+         "ignored and counted. It goes before `tenant` and before the authenticated user: set it "
+         "where clients may say whose mail it is. The field stays in the message."),
+    TEXT("campaign_header", LISTENER(campaign_header), NULL, "none", LABEL_FIELD_MAX,
+         "The same for the campaign that a message belongs to."),
     /* --- dns --- */
     LIST("servers", DNS(servers), CONFIG_TYPE_ADDRESSES, "/etc/resolv.conf",
          "Name servers, `ADDR` or `ADDR:PORT`: `{\"127.0.0.1:5300\", \"[::1]:53\"}`."),

@@ -73,6 +73,7 @@ struct engine {
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
+    _Atomic uint64_t odd_labels; /* values of tenant_header, campaign_header that were ignored */
     _Atomic uint64_t active_messages;
     _Atomic bool has_backlog;            /* new mail waits in the spool: no other may pass it */
     _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */

@@ -163,11 +163,15 @@ static void take_chunk(struct inbound *c)
 
 static void take_message(struct inbound *c)
 {
-    usec_t warn_after = settings_of(c->worker->engine)->config->delay_warning_time;
+    struct engine *e = c->worker->engine;
+    usec_t warn_after = settings_of(e)->config->delay_warning_time;
     if (reception_complete(&c->reception, &c->smtp, warn_after) != 0) {
         drop_reception(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Out of memory", c->worker->now);
         return;
+    }
+    if (c->reception.odd_labels > 0) {
+        atomic_fetch_add_explicit(&e->odd_labels, c->reception.odd_labels, memory_order_relaxed);
     }
     send_part(c, LETTER_STORE);
 }
@@ -530,7 +534,7 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     c->ready.run = run_ready;
     list_init(&c->ready.link);
     list_init(&c->paused);
-    reception_init(&c->reception);
+    reception_init(&c->reception, rules->config);
     buf_init(&c->input, 0);
     stream_init(&c->stream, fd);
     smtp_server_init(&c->smtp, &rules->smtp, &who, w->now);

@@ -1,5 +1,6 @@
 #include "engine/reception.h"
 
+#include "engine/config.h"
 #include "engine/date.h"
 #include "engine/message.h"
 #include "net/smtp_server.h"
@@ -8,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-void reception_init(struct reception *r)
+void reception_init(struct reception *r, const struct config_listener *config)
 {
-    *r = (struct reception){0};
+    *r = (struct reception){.config = config};
     buf_init(&r->body, SPOOL_CHUNK_BYTES);
     buf_init(&r->spill, 0);
 }
@@ -31,6 +32,8 @@ int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *conn
     r->intake->envelope.id = id;
     r->intake->worker = worker;
     r->intake->connection = connection;
+    r->tenant.len = r->campaign.len = 0;
+    r->odd_labels = 0;
     return 0;
 }
 
@@ -100,8 +103,25 @@ static void hand_over_body(struct reception *r)
     r->body.limit = SPOOL_CHUNK_BYTES;
 }
 
+static void read_label(struct reception *r, const char *name, struct label *ret)
+{
+    if (name != NULL && !label_find(buf_slice(&r->body), slice_of(name), ret)) {
+        r->odd_labels++;
+    }
+}
+
+/* The first chunk holds the header, as far as labels are looked for. */
+static void read_labels(struct reception *r)
+{
+    if (r->config != NULL && r->intake->chunk == 0) {
+        read_label(r, r->config->tenant_header, &r->tenant);
+        read_label(r, r->config->campaign_header, &r->campaign);
+    }
+}
+
 void reception_cut(struct reception *r)
 {
+    read_labels(r);
     hand_over_body(r);
     r->intake->puts_body = true;
 }
@@ -123,6 +143,17 @@ static const char *protocol_name(const struct smtp_server *s)
                                          : "SMTP";
 }
 
+/* The header says whose mail it is, else the listener, else who logged in. */
+static void settle_tenant(struct reception *r, struct slice user)
+{
+    if (r->tenant.len == 0 && r->config != NULL && r->config->tenant != NULL) {
+        label_set(&r->tenant, slice_of(r->config->tenant));
+    }
+    if (r->tenant.len == 0) {
+        label_set(&r->tenant, user);
+    }
+}
+
 int reception_complete(struct reception *r, const struct smtp_server *core, usec_t warn_after)
 {
     struct intake *in = r->intake;
@@ -133,10 +164,12 @@ int reception_complete(struct reception *r, const struct smtp_server *core, usec
     size_t helo = strlen(core->helo), peer = strlen(core->peer);
     const char *protocol = protocol_name(core);
 
+    read_labels(r);
+    settle_tenant(r, user);
     hand_over_body(r);
     /* Reserved as a whole: the slices point into it. */
-    if (buf_reserve(&in->strings, sender.len + helo + peer + strlen(protocol) + user.len + 1) ==
-        NULL) {
+    if (buf_reserve(&in->strings, sender.len + helo + peer + strlen(protocol) + user.len +
+                                      r->tenant.len + r->campaign.len + 1) == NULL) {
         return -ENOMEM;
     }
     e->sender = keep_string(&in->strings, sender.data, sender.len);
@@ -144,6 +177,8 @@ int reception_complete(struct reception *r, const struct smtp_server *core, usec
     e->peer_address = keep_string(&in->strings, core->peer, peer);
     e->protocol = keep_string(&in->strings, protocol, strlen(protocol));
     e->auth_user = keep_string(&in->strings, user.data, user.len);
+    e->tenant = keep_string(&in->strings, r->tenant.text, r->tenant.len);
+    e->campaign = keep_string(&in->strings, r->campaign.text, r->campaign.len);
     e->flags = (facts->has_8bit ? SPOOL_FLAG_8BIT : 0) | (core->is_smtputf8 ? SPOOL_FLAG_UTF8 : 0) |
                (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0);
     e->warn_at = warn_after > 0 && sender.len > 0 ? e->created + warn_after : 0;

@@ -8,10 +8,12 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "engine/intake.h"
+#include "engine/label.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct config_listener;
 struct smtp_server;
 
 struct reception {
@@ -19,9 +21,16 @@ struct reception {
     struct buf spill; /* recipients of the next batch while one is being staged */
     uint32_t spill_count;
     struct intake *intake; /* NULL: no transaction, or a failed one whose content is dropped */
+
+    /* set at creation */
+    const struct config_listener *config; /* whose mail it is; NULL: local sessions */
+
+    /* of the transaction, from its header */
+    struct label tenant, campaign;
+    uint32_t odd_labels; /* values that were ignored */
 };
 
-void reception_init(struct reception *r);
+void reception_init(struct reception *r, const struct config_listener *config);
 /* The intake must be gone (reception_drop) or with the spool writer. */
 void reception_fini(struct reception *r);
 
