@@ -22,6 +22,7 @@
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
 #include "engine/sts_fetcher.h"
+#include "engine/tally.h"
 #include "engine/worker.h"
 
 #include <errno.h>
@@ -239,10 +240,11 @@ static int build_threads(struct engine *e)
         e->sched_count = (uint32_t)c->transport_count;
     }
     set_bound(e);
+    e->tally = tally_new(c);
     e->dns_cache = dns_setup_cache(e);
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
-    if (e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL) {
+    if (e->tally == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL) {
         return -ENOMEM;
     }
     int err = auth_new(e, &e->auth);
@@ -375,6 +377,7 @@ static void free_all(struct engine *e)
     dns_cache_free(e->dns_cache);
     rcu_leave();
     rcu_drain();
+    tally_free(e->tally);
     settings_put(e->settings);
     order_book_free(e->orders);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {

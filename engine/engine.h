@@ -27,6 +27,7 @@ struct order_book;
 struct sched_thread;
 struct spool_store;
 struct sts_fetcher;
+struct tally;
 struct spool_writer;
 struct settings;
 struct worker;
@@ -46,6 +47,7 @@ struct engine {
     struct dns_cache *dns_cache;
     struct event_log *events; /* written by the spool writer only */
     struct spool_writer *writer;
+    struct tally *tally; /* counted by the spool writer; see tally.h */
     struct activator *activator;
     struct sched_thread **scheds; /* scheduler threads */
     uint32_t sched_count;

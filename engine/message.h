@@ -63,6 +63,7 @@ struct message {
     bool is_settled;      /* the transaction being written ends this activation */
     bool is_expiry_logged;
     bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
+    uint16_t tenant_row;   /* tally_tenant; 0: not looked up */
     struct list journaled; /* linked while the journal has it and the tables do not */
     usec_t journaled_at;   /* monotonic */
     bool is_untold;        /* journaled: the activator does not have it */

@@ -214,6 +214,7 @@ static void describe_session(struct result *out, const struct request *r,
 {
     const struct delivery *d = r->delivery;
     out->destination = result_keep(out, d->destination);
+    out->transport = d->transport;
     out->dispatched = d->dispatched;
     out->connected = r->connected;
     out->has_dispatch = true;
@@ -277,6 +278,7 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
         out->done = clock_wall();
         out->has_dispatch = true;
         out->dispatched = d->dispatched;
+        out->transport = d->transport;
         out->destination = result_keep(out, d->destination);
         for (uint32_t i = 0; i < count; i++) {
             result_add(out, indexes[i], RESULT_DEFERRED, 0, status, slice_of(text));

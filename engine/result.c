@@ -22,6 +22,7 @@ struct result *result_new(struct message *message, uint32_t capacity)
         return NULL;
     }
     r->message = message;
+    r->transport = RESULT_NO_TRANSPORT;
     r->capacity = capacity;
     return r;
 }

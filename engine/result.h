@@ -12,6 +12,8 @@
 struct message;
 struct outbox;
 
+#define RESULT_NO_TRANSPORT UINT16_MAX /* nothing routes to the recipients */
+
 enum result_kind {
     RESULT_DELIVERED,
     RESULT_DEFERRED,
@@ -38,6 +40,7 @@ struct result {
     struct slice tls_protocol, tls_cipher, tls_verdict; /* static */
     struct slice source; /* name of the egress source, or ""; in `text` */
     bool is_tls_resumed;
+    uint16_t transport; /* index in the configuration, or RESULT_NO_TRANSPORT */
     uint16_t port;
     uint32_t connection_use;            /* 1 on a fresh connection */
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */
@@ -62,7 +65,7 @@ struct result_block {
     char bytes[];
 };
 
-/* Room for `capacity` recipients. NULL when out of memory. */
+/* Room for `capacity` recipients, of no transport yet. NULL when out of memory. */
 struct result *result_new(struct message *message, uint32_t capacity);
 void result_free(struct result *r);        /* accepts NULL */
 void result_free_all(struct result *list); /* linked by next */

@@ -230,6 +230,7 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
 {
     struct result *r = result_new(s->message, s->count);
     if (r != NULL) {
+        r->transport = s->transport;
         r->done = clock_wall();
     }
     for (uint32_t i = 0; r != NULL && i < s->count; i++) {
@@ -394,13 +395,15 @@ static void resolve(struct sched_thread *t, struct core *c, const struct sched_a
 }
 
 /* Recipients that are given up without an attempt. */
-static void give_up(struct sched_thread *t, const struct sched_action *a, enum result_kind kind)
+static void give_up(struct sched_thread *t, const struct core *c, const struct sched_action *a,
+                    enum result_kind kind)
 {
     struct result *r = result_new(a->handle, a->index_count);
     if (r == NULL) {
         result_send(&t->to_writer, NULL, a->handle, a->index_count, RESULT_WAS_LOADED);
         return;
     }
+    r->transport = c->transport;
     r->done = clock_wall();
     if (a->destination != NULL) {
         r->destination = result_keep(r, sched_destination_name(a->destination));
@@ -449,11 +452,11 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         if (a->is_withdrawn) {
             withdrawal_result(t->engine, &t->to_writer, c->transport, a);
         } else {
-            give_up(t, a, RESULT_DEFERRED);
+            give_up(t, c, a, RESULT_DEFERRED);
         }
         break;
     case SCHED_BOUNCE:
-        give_up(t, a, RESULT_FAILED);
+        give_up(t, c, a, RESULT_FAILED);
         break;
     case SCHED_FINISHED:
         message_put(a->handle);

@@ -12,6 +12,7 @@
 #include "engine/result.h"
 #include "engine/retry.h"
 #include "engine/settings.h"
+#include "engine/tally.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -129,6 +130,25 @@ static void count(struct engine *e, const struct result *r)
     }
 }
 
+static uint64_t count_undelivered(const struct result *r)
+{
+    uint64_t count = 0;
+    for (; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            count +=
+                r->recipients[i].kind == RESULT_DEFERRED || r->recipients[i].kind == RESULT_PARKED;
+        }
+    }
+    return count;
+}
+
+static void count_expired(struct engine *e, struct message *m)
+{
+    uint64_t expired = count_undelivered(m->fresh) + count_undelivered(m->kept);
+    atomic_fetch_add_explicit(&e->expired, expired, memory_order_relaxed);
+    tally_expired(e->tally, m, expired);
+}
+
 /* One line a recipient, once, however often the transaction is repeated. A recipient that was not
  * tried has none. */
 static void log_results(struct settle *s, struct message *m)
@@ -139,6 +159,7 @@ static void log_results(struct settle *s, struct message *m)
         }
         r->is_logged = true;
         count(s->engine, r);
+        tally_result(s->engine->tally, m, r);
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_PARKED) {
                 notice_log_result(s->log, m, r, &r->recipients[i]);
@@ -270,6 +291,7 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     }
     if (is_expired && !m->is_expiry_logged) {
         m->is_expiry_logged = true;
+        count_expired(s->engine, m);
         notice_log_expiration(s->log, m, now);
     }
     if (has_failed || is_expired) {

@@ -23,6 +23,7 @@
 #include "engine/result.h"
 #include "engine/settle.h"
 #include "engine/spool_store.h"
+#include "engine/tally.h"
 #include "engine/upkeep.h"
 #include "engine/worker.h"
 
@@ -283,6 +284,17 @@ static int write_journal(struct spool_writer *w)
 /* --- after the commit --------------------------------------------------------------------------
  */
 
+static void count_reception(struct spool_writer *w, const struct intake *in)
+{
+    struct tally *t = w->engine->tally;
+    uint16_t tenant = tally_tenant(t, &in->envelope);
+    tally_received(t, tenant, &in->envelope);
+    if (in->message != NULL) {
+        in->message->tenant_row = tenant;
+    }
+    atomic_fetch_add_explicit(&w->engine->received, 1, memory_order_relaxed);
+}
+
 static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
@@ -366,7 +378,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal)
     for (uint32_t i = 0; i < w->part_count; i++) {
         if (w->parts[i]->is_last && w->parts[i]->error == 0) {
             notice_log_reception(&w->log, w->parts[i], now);
-            atomic_fetch_add_explicit(&w->engine->received, 1, memory_order_relaxed);
+            count_reception(w, w->parts[i]);
         }
     }
     if (write_log(w) != 0) {

@@ -10,6 +10,7 @@
 #include "engine/result.h"
 #include "engine/settings.h"
 #include "engine/settle.h"
+#include "engine/tally.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
@@ -54,6 +55,8 @@ static int set_up(void **state)
     buf_init(&lines, 0);
     settings.config = &config;
     engine->settings = &settings;
+    engine->tally = tally_new(&config);
+    assert_non_null(engine->tally);
     settle_init(&settle, engine, reader, &lines);
     journaled_init(&journaled);
     settled = 0;
@@ -72,6 +75,7 @@ static int tear_down(void **state)
     buf_fini(&lines);
     spool_reader_free(reader);
     spool_store_close(store);
+    tally_free(engine->tally);
     free(engine);
     (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
     return system(command);

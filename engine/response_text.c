@@ -1,0 +1,235 @@
+/* Makes a template of a reply, word by word. Called by the responses' table on the spool writer;
+ * must not read beyond the text, and takes time in proportion to it. */
+#include "engine/response_text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    TEXT_MAX = 1024,   /* bytes of a reply that are looked at */
+    QUOTED_MAX = 300,  /* bytes between two quotes */
+    IPV6_MAX = 64,     /* bytes of an address with its zone and all */
+    CODE_MAX = 8,      /* bytes of a code like TSS04, */
+    CODE_DIGITS = 4,   /* and digits at its end */
+    RANDOM_LEAST = 24, /* letters in both cases from which on a token is no word */
+};
+
+struct writer {
+    char *out;
+    size_t len;
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+static bool is_lower(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_hex(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+static bool is_blank(char c)
+{
+    return (unsigned char)c <= ' ' || c == 127;
+}
+
+/* What a word of letters is made of; bytes beyond ASCII are taken for letters. */
+static bool is_alnum(char c)
+{
+    return is_digit(c) || is_upper(c) || is_lower(c) || (unsigned char)c > 127;
+}
+
+static bool is_token(char c)
+{
+    return is_alnum(c) || c == '.' || c == '-' || c == '_' || c == '+' || c == '~' || c == '%';
+}
+
+static bool is_one_of(char c, struct slice set)
+{
+    return slice_find(set, c) < set.len;
+}
+
+static void put(struct writer *w, char c)
+{
+    if (w->len < RESPONSE_TEXT_MAX) {
+        w->out[w->len++] = c;
+    }
+}
+
+/* Stars that a separator joins are one: 12:34:56. */
+static void put_star(struct writer *w)
+{
+    const struct slice joins = SLICE(":./-=+_#");
+    if (w->len >= 2 && w->out[w->len - 2] == '*' && is_one_of(w->out[w->len - 1], joins)) {
+        w->len--;
+    }
+    if (w->len == 0 || w->out[w->len - 1] != '*') {
+        put(w, '*');
+    }
+}
+
+/* --- kinds of words ----------------------------------------------------------------------------
+ */
+
+/* White space and what encloses words. */
+static bool is_between(char c)
+{
+    return is_blank(c) || is_one_of(c, SLICE("<>()[]{}\",;"));
+}
+
+/* Length of a mail address that the text begins with; 0: none. Only at the start of a word, so that
+ * no byte is looked at again and again. */
+static size_t address_length(struct slice s, char before)
+{
+    struct slice word = slice_to(s, 0);
+    while (is_between(before) && word.len < s.len && !is_between(s.data[word.len])) {
+        word.len++;
+    }
+    while (word.len > 0 && is_one_of(word.data[word.len - 1], SLICE(".:'!?"))) {
+        word.len--;
+    }
+    size_t at = slice_find(word, '@');
+    return at > 0 && at + 1 < word.len ? word.len : 0;
+}
+
+/* Length of an IPv6 address; 0: none. */
+static size_t ipv6_length(struct slice s)
+{
+    size_t len = 0, colons = 0;
+    s = slice_to(s, s.len < IPV6_MAX ? s.len : IPV6_MAX);
+    while (len < s.len && (is_hex(s.data[len]) || s.data[len] == ':' || s.data[len] == '.')) {
+        colons += s.data[len++] == ':';
+    }
+    while (len > 0 && (s.data[len - 1] == '.' ||
+                       (s.data[len - 1] == ':' && len >= 2 && s.data[len - 2] != ':'))) {
+        len--; /* of the sentence */
+    }
+    bool is_cut = len < s.len && is_alnum(s.data[len]);
+    return colons >= 2 && len >= 3 && !is_cut ? len : 0;
+}
+
+/* Length of what stands in quotes, with both of them; 0: nothing does. */
+static size_t quoted_length(struct slice s, char before)
+{
+    char quote = s.data[0];
+    if (quote != '"' && (quote != '\'' || is_alnum(before))) {
+        return 0;
+    }
+    for (size_t i = 1; i < s.len && i <= QUOTED_MAX; i++) {
+        if (s.data[i] == quote && (quote == '"' || i + 1 == s.len || !is_alnum(s.data[i + 1]))) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* Capitals and then a few digits: a receiver's name for a reason. */
+static bool is_code(struct slice s)
+{
+    size_t letters = 0;
+    while (letters < s.len && is_upper(s.data[letters])) {
+        letters++;
+    }
+    for (size_t i = letters; i < s.len; i++) {
+        if (!is_digit(s.data[i])) {
+            return false;
+        }
+    }
+    return letters > 0 && s.len <= CODE_MAX && s.len - letters <= CODE_DIGITS;
+}
+
+/* Whether the token differs from one delivery to the next. */
+static bool is_variable(struct slice s)
+{
+    bool has_digit = false, has_upper = false, has_lower = false, has_other = false;
+    for (size_t i = 0; i < s.len; i++) {
+        has_digit |= is_digit(s.data[i]);
+        has_upper |= is_upper(s.data[i]);
+        has_lower |= is_lower(s.data[i]);
+        has_other |= !is_alnum(s.data[i]);
+    }
+    if (has_digit) {
+        return !is_code(s);
+    }
+    return s.len >= RANDOM_LEAST && has_upper && has_lower && !has_other;
+}
+
+/* --- the text ----------------------------------------------------------------------------------
+ */
+
+/* Writes what the text begins with; returns its bytes. */
+static size_t put_word(struct writer *w, struct slice s, char before)
+{
+    size_t len = address_length(s, before);
+    if (len == 0) {
+        len = ipv6_length(s);
+    }
+    if (len > 0) {
+        put_star(w);
+        return len;
+    }
+    while (len < s.len && is_token(s.data[len])) {
+        len++;
+    }
+    struct slice token = slice_to(s, len);
+    while (token.len > 0 && !is_alnum(token.data[token.len - 1])) {
+        token.len--;
+    }
+    if (is_variable(token)) {
+        put_star(w);
+    } else {
+        for (size_t i = 0; i < token.len; i++) {
+            put(w, token.data[i]);
+        }
+    }
+    for (size_t i = token.len; i < len; i++) {
+        put(w, s.data[i]); /* a full stop behind it */
+    }
+    return len;
+}
+
+size_t response_text_template(struct slice text, char ret[RESPONSE_TEXT_MAX])
+{
+    struct writer w = {ret, 0};
+    struct slice rest = slice_to(text, text.len < TEXT_MAX ? text.len : TEXT_MAX);
+    char before = ' ';
+    while (rest.len > 0 && w.len < RESPONSE_TEXT_MAX) {
+        char c = rest.data[0];
+        size_t len = 1, quoted = quoted_length(rest, before);
+        if (quoted > 0) {
+            len = quoted;
+            put(&w, c);
+            put(&w, '*');
+            put(&w, c);
+        } else if (is_blank(c)) {
+            if (w.len > 0 && w.out[w.len - 1] != ' ') {
+                put(&w, ' ');
+            }
+        } else if (is_token(c) || c == ':') {
+            len = put_word(&w, rest, before);
+            if (len == 0) { /* a colon alone */
+                put(&w, c);
+                len = 1;
+            }
+        } else {
+            put(&w, c);
+        }
+        before = rest.data[len - 1];
+        rest = slice_from(rest, len);
+    }
+    while (w.len > 0 && w.out[w.len - 1] == ' ') {
+        w.len--;
+    }
+    return w.len;
+}
