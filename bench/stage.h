@@ -30,6 +30,8 @@ MUST_USE bool stage_receive(const struct stage_message *m, uint64_t messages);
 MUST_USE bool stage_record(const struct stage_message *m, uint64_t messages);
 /* The two lines of the event log: Reception and Delivery. */
 MUST_USE bool stage_log(const struct stage_message *m, uint64_t messages);
+/* The counters: a reception of one of 20 tenants, and its delivery. */
+MUST_USE bool stage_tally(const struct stage_message *m, uint64_t messages);
 /* The scheduler core, all mail to one destination: submit, pull, report. */
 MUST_USE bool stage_schedule(const struct stage_message *m, uint64_t messages);
 /* The same with 50 destinations in turn. */

@@ -22,7 +22,7 @@ import sys
 
 FEW, MANY = 500, 1500  # the scheduler's queue is full from 200 on
 GROWTH_MAX = 0.05
-STAGES = ('receive', 'record', 'log', 'schedule', 'schedule-50', 'deliver')
+STAGES = ('receive', 'record', 'log', 'tally', 'schedule', 'schedule-50', 'deliver')
 BASELINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'baseline.json')
 
 # All of the environment: its size moves the stack.
