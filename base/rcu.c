@@ -247,6 +247,15 @@ void rcu_drain(void)
     }
 }
 
+uint64_t rcu_backlog(void)
+{
+    int failed = pthread_mutex_lock(&reclaim.lock);
+    uint64_t released = reclaim.released_count;
+    failed |= pthread_mutex_unlock(&reclaim.lock);
+    assert(failed == 0);
+    return atomic_load_explicit(&reclaim.retired_count, memory_order_relaxed) - released;
+}
+
 void rcu_start(void)
 {
     assert(!reclaim.is_running);

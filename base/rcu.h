@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Load a pointer that another thread publishes with rcu_publish. Thread: online reader; asserted
  * under a sanitizer and with the build option rcu_debug. The writer of *pp reads it plainly. */
@@ -38,6 +39,8 @@ bool rcu_is_online(void);
 void rcu_retire(struct rcu_retired *self, void (*release)(struct rcu_retired *self));
 /* Wait for a grace period. Thread: registered or not, never a loop that others wait for. */
 void rcu_wait(void);
+/* Objects that were retired and are not released yet. Any thread. */
+uint64_t rcu_backlog(void);
 /* Wait until every retired object is released; at shutdown, after all loops have left. */
 void rcu_drain(void);
 /* Start and stop of the reclaim thread, once per process; all signals are blocked in it. */

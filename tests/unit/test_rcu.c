@@ -110,6 +110,7 @@ static void readers_never_see_a_released_node(void **state)
     }
     remove_last();
     rcu_drain();
+    assert_int_equal(rcu_backlog(), 0);
     assert_int_equal(atomic_load(&nodes_alive), 0);
 }
 
