@@ -18,6 +18,7 @@
 #include "engine/mailbox.h"
 #include "engine/order_book.h"
 #include "engine/sched_thread.h"
+#include "engine/series.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
@@ -269,6 +270,9 @@ static int build_threads(struct engine *e)
         err = spool_writer_new(e, &e->writer);
     }
     if (err == 0) {
+        err = series_new(e, &e->series);
+    }
+    if (err == 0) {
         err = clerk_new(e, "clerk", &e->clerks[0]);
     }
     if (err == 0) {
@@ -302,6 +306,9 @@ static int start_threads(struct engine *e)
     }
     for (int i = 0; err == 0 && i < 2; i++) {
         err = clerk_start(e->clerks[i]);
+    }
+    if (err == 0) {
+        err = series_start(e->series);
     }
     if (err == 0) {
         err = http_start(e->http);
@@ -343,6 +350,7 @@ static void stop_threads(struct engine *e)
     clerk_stop(e->clerks[0]);
     clerk_stop(e->clerks[1]);
     http_stop(e->http);
+    series_stop(e->series);
     for (uint32_t i = 0; i < e->worker_count; i++) {
         worker_stop(e->workers[i]);
     }
@@ -364,6 +372,7 @@ static void free_all(struct engine *e)
     http_free(e->http);
     clerk_free(e->clerks[0]);
     clerk_free(e->clerks[1]);
+    series_free(e->series);
     for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
         sched_thread_free(e->scheds[i]);
     }

@@ -25,6 +25,7 @@ struct listener;
 struct message;
 struct order_book;
 struct sched_thread;
+struct series;
 struct spool_store;
 struct sts_fetcher;
 struct tally;
@@ -47,6 +48,7 @@ struct engine {
     struct dns_cache *dns_cache;
     struct event_log *events; /* written by the spool writer only */
     struct spool_writer *writer;
+    struct series *series;
     struct tally *tally; /* counted by the spool writer; see tally.h */
     struct activator *activator;
     struct sched_thread **scheds; /* scheduler threads */

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/history.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/thread.h"
@@ -29,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024 };
+enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024, CHANGES_KEPT = 4096 };
 
 static const usec_t reports_patience = 5 * USEC_PER_MSEC;
 
@@ -49,6 +50,7 @@ struct sched_thread {
     struct thread thread;
     struct core *cores;
     uint32_t core_count;
+    struct history *changes; /* written by the owner, read by anybody */
     _Atomic bool is_stopping;
 
     /* owner thread only */
@@ -137,7 +139,8 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     t->index = index;
     dispatch_init(&t->dispatch, engine);
     t->cores = calloc(transports, sizeof(*t->cores));
-    int err = t->cores == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
+    t->changes = history_new(CHANGES_KEPT, sizeof(struct sched_thread_change));
+    int err = t->cores == NULL || t->changes == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
     for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
         err = core_init(t, &t->cores[t->core_count++], i);
     }
@@ -191,6 +194,7 @@ void sched_thread_free(struct sched_thread *t)
         free(t->cores[i].workers);
     }
     free(t->cores);
+    history_free(t->changes);
     dispatch_fini(&t->dispatch);
     outbox_fini(&t->to_writer);
     outbox_fini(&t->to_activator);
@@ -210,6 +214,11 @@ struct mailbox *sched_thread_box(struct sched_thread *t)
 const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport)
 {
     return t->cores[transport / t->engine->sched_count].sched;
+}
+
+const struct history *sched_thread_changes(const struct sched_thread *t)
+{
+    return t->changes;
 }
 
 uint32_t sched_thread_in_flight(const struct sched_thread *t)
@@ -481,10 +490,23 @@ static void log_feedback(struct core *c)
     }
 }
 
+/* What happened to windows since the last pass. */
+static void note_changes(struct sched_thread *t, struct core *c)
+{
+    struct sched_thread_change note = {.transport = c->transport};
+    usec_t offset = 0;
+    while (sched_change_next(c->sched, &note.change)) {
+        offset = offset == 0 ? clock_wall() - t->now : offset;
+        note.time = note.change.time + offset;
+        history_put(t->changes, &note);
+    }
+}
+
 static void pull(struct sched_thread *t, struct core *c)
 {
     struct sched_action action;
     log_feedback(c);
+    note_changes(t, c);
     c->has_more = false;
     for (int i = 0;; i++) {
         bool may_select = engine_may_dispatch(t->engine);

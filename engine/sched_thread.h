@@ -6,11 +6,12 @@
 
 #include "base/attr.h"
 #include "engine/mailbox.h"
+#include "sched/sched.h"
 
 #include <stdint.h>
 
 struct engine;
-struct sched;
+struct history;
 struct sched_thread;
 
 /* Thread `index` of engine->sched_count owns the transports t with t % sched_count == index.
@@ -24,6 +25,14 @@ void sched_thread_free(struct sched_thread *t);
 
 /* The core of a transport, for the reading functions of sched.h. Any thread, online under RCU. */
 const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport);
+/* The window of a destination changed, as a record of the history below. */
+struct sched_thread_change {
+    usec_t time; /* wall */
+    uint64_t transport;
+    struct sched_change change; /* its own time is monotonic */
+};
+/* The newest 4,096 of them, of all transports of the thread (base/history.h). Any thread. */
+const struct history *sched_thread_changes(const struct sched_thread *t);
 /* Entries handed to workers and not yet reported, all transports. Any thread. */
 uint32_t sched_thread_in_flight(const struct sched_thread *t);
 
