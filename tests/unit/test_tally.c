@@ -103,6 +103,21 @@ static void kinds_are_apart(void **state)
     rcu_leave();
 }
 
+static void parked_ones_are_not_counted(void **state)
+{
+    recipients[1].kind = RESULT_PARKED;
+    recipients[2].kind = RESULT_DROPPED;
+    tally_result(tally, &message, &result);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_DELIVERED), 1);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_DROPPED), 1);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_DEFERRED), 0);
+    rcu_join();
+    struct response_view v;
+    uint32_t cursor = 0;
+    assert_false(responses_next(tally->responses, &cursor, &v));
+    rcu_leave();
+}
+
 static void what_nobody_tried_has_no_source(void **state)
 {
     result.transport = RESULT_NO_TRANSPORT;
@@ -149,6 +164,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reception_is_its_tenants, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_delivery_moves_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(kinds_are_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(parked_ones_are_not_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_nobody_tried_has_no_source, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bounds_are_inclusive, set_up, tear_down),
     };
