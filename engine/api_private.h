@@ -31,6 +31,8 @@ struct api_call {
     struct list link; /* in its list of running calls */
     struct MHD_Connection *connection;
     enum api_stage stage;
+    uint64_t held_bytes;    /* of the body, counted in the http thread's sum */
+    uint64_t skipped_bytes; /* of a body that is not wanted */
 
     /* the request; constant once its body is complete */
     const struct api_route *route; /* NULL: none was found */
@@ -46,7 +48,8 @@ struct api_call {
     /* the answer; whoever has the call */
     int status; /* 0: none yet */
     const char *content_type;
-    const char *allow; /* of 405 and OPTIONS, or NULL */
+    const char *allow;  /* of 405 and OPTIONS, or NULL */
+    const char *policy; /* Content-Security-Policy of a page, or NULL */
     struct buf out;
     uint64_t count;
     bool is_kept;

@@ -6,6 +6,7 @@
 #include "engine/destination_report.h"
 #include "engine/host_report.h"
 #include "engine/message_report.h"
+#include "engine/page.h"
 #include "engine/status_report.h"
 
 #define PARAMS(...)                                                                                \
@@ -65,6 +66,12 @@ const struct api_route api_routes[] = {
      .place = API_FAST,
      .run = destination_report_sources,
      .summary = "egress sources and the pools they are in"},
+    {.method = "GET",
+     .path = "/",
+     .place = API_INLINE,
+     .run = page_show,
+     .summary = "a page for browsers",
+     .is_open = true},
     {.method = "GET",
      .path = "/healthz",
      .place = API_INLINE,

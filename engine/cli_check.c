@@ -47,6 +47,12 @@ static void check_files(struct findings *f, const struct config *c)
         check_file(f, "listener", l->name, "tls_key", l->tls_key);
         check_file(f, "listener", l->name, "users", l->users);
     }
+    for (size_t i = 0; i < c->http_door_count; i++) {
+        const struct config_http *h = &c->http_doors[i];
+        check_file(f, "http", h->name, "tokens_file", h->tokens_file);
+        check_file(f, "http", h->name, "tls_certificate", h->tls_certificate);
+        check_file(f, "http", h->name, "tls_key", h->tls_key);
+    }
     for (size_t i = 0; i < c->egress_source_count; i++) {
         const struct config_egress_source *s = &c->egress_sources[i];
         check_file(f, "source", s->name, "socks5_password_file", s->socks5_password_file);

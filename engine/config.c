@@ -28,6 +28,10 @@ void config_free(struct config *c)
         free(c->listeners[i].name);
         clear_section(CONFIG_SECTION_LISTENER, &c->listeners[i]);
     }
+    for (size_t i = 0; i < c->http_door_count; i++) {
+        free(c->http_doors[i].name);
+        clear_section(CONFIG_SECTION_HTTP, &c->http_doors[i]);
+    }
     for (size_t i = 0; i < c->egress_source_count; i++) {
         free(c->egress_sources[i].name);
         clear_section(CONFIG_SECTION_SOURCE, &c->egress_sources[i]);
@@ -47,6 +51,7 @@ void config_free(struct config *c)
         clear_section(CONFIG_SECTION_ROUTE, &c->routes[i]);
     }
     free(c->listeners);
+    free(c->http_doors);
     free(c->egress_sources);
     free(c->egress_pools);
     free(c->transports);

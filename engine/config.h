@@ -93,6 +93,17 @@ struct config_listener {
     char *tenant_header, *campaign_header;   /* fields that name them; NULL: none */
 };
 
+/* One `http "ADDR:PORT" {}`. */
+struct config_http {
+    char *name; /* the title as written */
+    struct config_address bind;
+    char *tokens_file;               /* NULL: no token is asked for */
+    char *tls_certificate, *tls_key; /* files; both or neither NULL: no TLS */
+    int connection_limit;
+    uint64_t request_size_limit; /* bytes of a body */
+    usec_t timeout;              /* silence of the client, and the head of a request */
+};
+
 struct config_dns {
     struct config_addresses servers; /* none: resolv.conf */
     usec_t timeout;                  /* a try */
@@ -205,6 +216,8 @@ struct config {
 
     struct config_listener *listeners;
     size_t listener_count;
+    struct config_http *http_doors;
+    size_t http_door_count;
     struct config_egress_source *egress_sources;
     size_t egress_source_count;
     struct config_egress_pool *egress_pools;

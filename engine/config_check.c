@@ -552,6 +552,7 @@ int config_check(struct config_loader *l, struct config *c)
     for (size_t i = 0; i < c->listener_count; i++) {
         check_listener(l, c, i);
     }
+    config_check_http(l, c);
     err = err < 0 ? err : config_check_egress(l, c);
     for (size_t i = 0; i < c->transport_count && err == 0; i++) {
         err = check_transport(l, c, i);

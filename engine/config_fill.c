@@ -120,6 +120,7 @@ struct array {
 
 static const struct array arrays[] = {
     ARRAY(CONFIG_SECTION_LISTENER, listeners, listener_count, name),
+    ARRAY(CONFIG_SECTION_HTTP, http_doors, http_door_count, name),
     ARRAY(CONFIG_SECTION_SOURCE, egress_sources, egress_source_count, name),
     ARRAY(CONFIG_SECTION_POOL, egress_pools, egress_pool_count, name),
     ARRAY(CONFIG_SECTION_TRANSPORT, transports, transport_count, name),

@@ -30,6 +30,9 @@ void config_check_name(struct config_loader *l, enum config_section section, siz
 /* The part of config_check about sources and pools; before transports. errors: -ENOMEM */
 MUST_USE int config_check_egress(struct config_loader *l, struct config *c);
 
+/* The part of config_check about http sections; after listeners. */
+void config_check_http(struct config_loader *l, struct config *c);
+
 /* Complete what follows from other options or from the system, and check every rule that needs
  * more than one option. errors: -ENOMEM; complaints are no error here */
 MUST_USE int config_check(struct config_loader *l, struct config *c);

@@ -29,8 +29,15 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
                                   "One JSON line for each reception, delivery, transient failure, "
                                   "bounce and expiry."},
     [CONFIG_SECTION_CONTROL] = {"control", NULL, "struct config",
-                                "The socket over which `sluice queue` and `sluice send` reach the "
-                                "daemon."},
+                                "The socket over which the commands reach the daemon: HTTP, and "
+                                "SMTP for `sluice send`."},
+    [CONFIG_SECTION_HTTP] =
+        {"http", "ADDR:PORT", "struct config_http",
+         "A TCP socket with the operators' interface: the same requests as over the control "
+         "socket, "
+         "a page for browsers at `/`, and `/healthz` and `/readyz` for those who watch. The title "
+         "is a numeric address and port: `\"127.0.0.1:8025\"`. Off loopback everybody who asks "
+         "needs a token."},
     [CONFIG_SECTION_SOURCE] =
         {"source", "NAME", "struct config_egress_source",
          "An identity under which mail leaves: an address of this machine, or a proxy, and the "
@@ -68,6 +75,7 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
 #define SPOOL(field)     CONFIG_SECTION_SPOOL, offsetof(struct config, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
+#define HTTP(field)      CONFIG_SECTION_HTTP, offsetof(struct config_http, field)
 #define DNS(field)       CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
 #define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
@@ -179,8 +187,26 @@ const struct config_option config_options[] = {
         "File of the event log, opened again on SIGHUP. `none`: no event log."),
     ROW("path", CONFIG_SECTION_CONTROL, offsetof(struct config, control_path), CONFIG_TYPE_TEXT,
         NULL, "SPOOL/control", 1, 107, 0, NULL,
-        "Path of the Unix socket, mode 0660. Whoever may connect may send mail and read the "
-        "queue."),
+        "Path of the Unix socket, mode 0660. Whoever may connect may send mail, read the queue "
+        "and give orders."),
+    /* --- http --- */
+    TEXT(
+        "tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,
+        "File of lines `NAME:TOKEN`, or `NAME:` and the SHA-256 of a token in 64 hex digits, for "
+        "nobody else to read (mode 0600); `#` begins a comment. It is read at start, before the "
+        "daemon becomes `user`. Requests then need `Authorization: Bearer TOKEN`, except those for "
+        "`/healthz` and `/readyz`. It must be set where the address is not a loopback address."),
+    TEXT("tls_certificate", HTTP(tls_certificate), NULL, "no TLS", 4000,
+         "PEM file with the certificate and its chain; the door then takes HTTPS only."),
+    TEXT("tls_key", HTTP(tls_key), NULL, "none", 4000,
+         "PEM file with the certificate's key, read before the daemon becomes `user`."),
+    INT("connection_limit", HTTP(connection_limit), "200", 1, 10000,
+        "Open connections; further clients are disconnected at once."),
+    SIZE("request_size_limit", HTTP(request_size_limit), "32M", 1024,
+         "Largest body of a request; a larger one is answered with 413."),
+    TIME("timeout", HTTP(timeout), "30s", 1, 3600,
+         "A client that is silent for so long, or takes longer for the head of a request, is "
+         "disconnected. Ten times as long may a whole body take, or the reading of an answer."),
     /* --- listener --- */
     LIST("relay_from", LISTENER(relay_from), CONFIG_TYPE_NETWORKS, "{}",
          "Networks whose hosts may send to any domain without AUTH: `{\"127.0.0.0/8\", \"::1\"}`."),

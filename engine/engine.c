@@ -232,6 +232,15 @@ static int make_settings(struct engine *e)
     return err == 0 ? EX_OK : err == -ENOMEM ? EX_OSERR : EX_CONFIG;
 }
 
+static int open_http(struct engine *e)
+{
+    int err = http_new(e, &e->http);
+    return err == 0            ? EX_OK
+           : err == -ENOMEM    ? EX_OSERR
+           : err == ERR_SYNTAX ? EX_CONFIG
+                               : EX_UNAVAILABLE;
+}
+
 static int build_threads(struct engine *e)
 {
     const struct config *c = e->config;
@@ -279,7 +288,7 @@ static int build_threads(struct engine *e)
         err = clerk_new(e, "slow clerk", &e->clerks[1]);
     }
     if (err == 0) {
-        err = http_new(e, &e->http);
+        err = http_open_control(e->http);
     }
     return err;
 }
@@ -443,6 +452,9 @@ static int open_all(struct engine *e)
     int code = open_listeners(e);
     if (code == EX_OK) {
         code = make_settings(e);
+    }
+    if (code == EX_OK) {
+        code = open_http(e);
     }
     if (code == EX_OK) {
         code = become_user(e->config);

@@ -21,6 +21,8 @@ enum {
     LAST_RUNS = 10, /* of a daemon that stops, so that answers leave */
 };
 
+#define LOOK_PERIOD USEC_PER_SEC /* at the deadlines of connections */
+
 struct mailbox *http_box(struct http *h)
 {
     return &h->box;
@@ -80,6 +82,7 @@ static usec_t sleep_time(struct http *h, bool is_flushed)
 {
     usec_t now = clock_mono();
     usec_t wake = http_door_wake_at(h);
+    wake = !list_is_empty(&h->connections) && h->look_at < wake ? h->look_at : wake;
     if (!is_flushed && now + 10 * USEC_PER_MSEC < wake) {
         wake = now + 10 * USEC_PER_MSEC;
     }
@@ -139,6 +142,10 @@ static void run(void *arg)
         waker_clear(&h->box.waker);
         take_letters(h);
         http_door_expire(h);
+        if (h->now >= h->look_at) {
+            http_exchange_expire(h);
+            h->look_at = h->now + LOOK_PERIOD;
+        }
         run_daemons(h);
         wait_for_events(h, sleep_time(h, flush_outboxes(h)));
     }
@@ -160,16 +167,13 @@ int http_new(struct engine *engine, struct http **ret)
     h->poller.epfd = -1;
     list_init(&h->running);
     list_init(&h->arrivals);
+    list_init(&h->connections);
     int err = mailbox_init_polled(&h->box, BOX_LETTERS);
     err = err != 0 ? err : poller_init(&h->poller, EVENTS_PER_PASS);
-    h->to_workers = calloc(engine->worker_count, sizeof(*h->to_workers));
-    h->doors = calloc(1, sizeof(*h->doors));
-    if (err == 0 && (h->to_workers == NULL || h->doors == NULL)) {
-        err = -ENOMEM;
-    }
-    if (err == 0) {
-        h->door_count = 1;
-        err = http_door_open_control(h, &h->doors[0]);
+    h->doors = calloc(engine->config->http_door_count + 1, sizeof(*h->doors));
+    err = err == 0 && h->doors == NULL ? -ENOMEM : err;
+    for (size_t i = 0; err == 0 && i < engine->config->http_door_count; i++) {
+        err = http_door_open(h, &engine->config->http_doors[i], &h->doors[h->door_count++]);
     }
     if (err != 0) {
         http_free(h);
@@ -179,8 +183,17 @@ int http_new(struct engine *engine, struct http **ret)
     return 0;
 }
 
+int http_open_control(struct http *h)
+{
+    return http_door_open_control(h, &h->doors[h->door_count++]);
+}
+
 int http_start(struct http *h)
 {
+    h->to_workers = calloc(h->engine->worker_count, sizeof(*h->to_workers));
+    if (h->to_workers == NULL) {
+        return -ENOMEM;
+    }
     int err = poller_watch(&h->poller, &h->box_watch, h->box.waker.fd, POLLER_READ, on_box);
     for (size_t i = 0; err == 0 && i < h->door_count; i++) {
         err = http_door_watch(&h->doors[i]);

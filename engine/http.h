@@ -1,6 +1,7 @@
 /* The http thread: the doors of the operators' interface (api.h) and every connection to them. The
  * control socket is one door: whoever may open it is trusted. A connection there whose first bytes
- * are "SMTP" is a mail session instead, and goes to a worker.
+ * are "SMTP" is a mail session instead, and goes to a worker. Each `http` section is another: there
+ * tokens decide, and what a browser says of the page that asks (http_guard.h).
  *
  * It runs one libmicrohttpd daemon a door on its own epoll loop, none of their threads; handlers of
  * inline routes on itself, and sends other calls to the clerks (clerk.h). It never waits for disk,
@@ -15,8 +16,11 @@ struct engine;
 struct http;
 struct mailbox;
 
-/* Binds the control socket. errors: -errno, logged with its path */
+/* Bind the sockets of the http sections and read their tokens, certificates and keys, as whoever
+ * started the daemon. errors: -errno, ERR_SYNTAX (a file); logged */
 MUST_USE int http_new(struct engine *engine, struct http **ret);
+/* Bind the control socket, as the user that the daemon is from now on. errors: -errno, logged */
+MUST_USE int http_open_control(struct http *h);
 /* Workers and clerks exist. */
 MUST_USE int http_start(struct http *h);
 /* The clerks have ended. Calls without an answer get 503. */

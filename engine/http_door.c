@@ -4,10 +4,12 @@
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/http_guard.h"
 #include "engine/http_private.h"
 #include "net/listen.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,12 +18,15 @@
 #include <unistd.h>
 
 #define ARRIVAL_PATIENCE (10 * USEC_PER_SEC) /* for the first bytes */
+#define CONTROL_TIMEOUT  (60 * USEC_PER_SEC)
 #define ACCEPT_REST      (500 * USEC_PER_MSEC)
 
 enum {
     ACCEPTS_PER_PASS = 64,
     CONTROL_CAPACITY = 500, /* connections */
-    CONTROL_BODY_MAX = 256 * 1024 * 1024,
+    CONTROL_BODY_MAX = 128 * 1024 * 1024,
+    PEM_MAX = 1024 * 1024,
+    BACKLOG = 256,
 };
 
 /* A connection to the control socket of which too little is known. */
@@ -216,7 +221,7 @@ static int bind_control(const char *path, int *ret)
         return -errno;
     }
     mode_t mask = umask(0117);
-    int fd = listen_open((const struct sockaddr *)&address, sizeof(address), 256, false);
+    int fd = listen_open((const struct sockaddr *)&address, sizeof(address), BACKLOG, false);
     (void)umask(mask);
     if (fd < 0) {
         return fd;
@@ -233,6 +238,7 @@ int http_door_open_control(struct http *h, struct http_door *ret)
                               .is_control = true,
                               .capacity = CONTROL_CAPACITY,
                               .body_max = CONTROL_BODY_MAX,
+                              .timeout = CONTROL_TIMEOUT,
                               .fd = -1};
     int err = bind_control(path, &ret->fd);
     if (err != 0) {
@@ -240,6 +246,84 @@ int http_door_open_control(struct http *h, struct http_door *ret)
         return err;
     }
     return http_exchange_open(ret);
+}
+
+/* A whole file, NUL-terminated, or NULL with errno set. */
+static char *read_pem(const char *path)
+{
+    FILE *in = fopen(path, "re");
+    char *text = in == NULL ? NULL : malloc(PEM_MAX + 1);
+    if (text != NULL) {
+        size_t len = fread(text, 1, PEM_MAX, in);
+        text[len] = '\0';
+        if (len == 0 || ferror(in) != 0) {
+            errno = len == 0 ? ENODATA : errno;
+            free(text);
+            text = NULL;
+        }
+    }
+    if (in != NULL) {
+        int err = errno;
+        (void)fclose(in); /* only read */
+        errno = err;
+    }
+    return text;
+}
+
+static int load_pem(const struct http_door *d, const char *option, const char *path, char **ret)
+{
+    if (path != NULL) {
+        *ret = read_pem(path);
+        if (*ret == NULL) {
+            int err = -errno;
+            log_error("http \"%s\": %s %s: %s", d->name, option, path, err_str(err));
+            return err;
+        }
+    }
+    return 0;
+}
+
+static int load_files(struct http_door *d, const struct config_http *config)
+{
+    char text[512];
+    int err = load_pem(d, "tls_certificate", config->tls_certificate, &d->certificate);
+    err = err != 0 ? err : load_pem(d, "tls_key", config->tls_key, &d->key);
+    if (err == 0 && config->tokens_file != NULL) {
+        err = http_tokens_load(config->tokens_file, &d->tokens, text);
+        if (err != 0) {
+            log_error("http \"%s\": %s", d->name, text);
+        }
+    }
+    return err;
+}
+
+int http_door_open(struct http *h, const struct config_http *config, struct http_door *ret)
+{
+    *ret = (struct http_door){.http = h,
+                              .name = config->name,
+                              .capacity = (unsigned)config->connection_limit,
+                              .body_max = config->request_size_limit,
+                              .timeout = config->timeout,
+                              .fd = -1};
+    int err = load_files(ret, config);
+    if (err != 0) {
+        return err;
+    }
+    int fd = listen_open((const struct sockaddr *)&config->bind.address, config->bind.len, BACKLOG,
+                         false);
+    if (fd < 0) {
+        log_error("http \"%s\": cannot listen: %s", ret->name, err_str(fd));
+        return fd;
+    }
+    ret->fd = fd;
+    err = http_exchange_open(ret);
+    if (err != 0) {
+        log_error("http \"%s\": cannot start: %s", ret->name,
+                  ret->key != NULL ? "is the certificate one of this key?" : err_str(err));
+        return err;
+    }
+    log_info("listening on http%s://%s", ret->key != NULL ? "s" : "", ret->name);
+    return 0;
 }
 
 int http_door_watch(struct http_door *d)
@@ -275,4 +359,12 @@ void http_door_close(struct http_door *d)
         }
         d->fd = -1;
     }
+    http_tokens_free(d->tokens);
+    free(d->certificate);
+    if (d->key != NULL) {
+        explicit_bzero(d->key, strlen(d->key));
+    }
+    free(d->key);
+    d->tokens = NULL;
+    d->certificate = d->key = NULL;
 }

@@ -3,19 +3,41 @@
  * door allows. */
 #include "base/log.h"
 #include "engine/api_private.h"
+#include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/http_guard.h"
 #include "engine/http_private.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum {
-    IDLE_SECONDS = 30,
     HEADER_BYTES = 32 * 1024, /* a connection's memory for headers, its answer's included */
+    PATIENCE = 10,            /* timeouts for a body, and for taking an answer */
+    SHORT_BYTES = 64 * 1024,  /* a body that is read although it is not wanted */
 };
+
+#define BODIES_MAX_BYTES (512ULL * 1024 * 1024) /* of all requests together */
+
+static struct http_connection *connection_of(const struct api_call *c)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info->socket_context;
+}
+
+/* timeouts: of the door; 0: none */
+static void set_deadline(const struct api_call *c, unsigned timeouts)
+{
+    struct http_connection *n = connection_of(c);
+    if (n != NULL) {
+        n->deadline =
+            timeouts == 0 ? USEC_NEVER : n->door->http->now + (usec_t)timeouts * n->door->timeout;
+    }
+}
 
 /* --- answers -----------------------------------------------------------------------------------
  */
@@ -31,8 +53,12 @@ static bool add_headers(struct MHD_Response *r, const struct api_call *c)
     return (c->content_type == NULL || add_header(r, "Content-Type", c->content_type)) &&
            (c->allow == NULL || add_header(r, "Allow", c->allow)) &&
            (c->status != 401 || add_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"")) &&
+           (c->policy == NULL || add_header(r, "Content-Security-Policy", c->policy)) &&
            add_header(r, "Cache-Control", "no-store") &&
-           add_header(r, "X-Content-Type-Options", "nosniff");
+           add_header(r, "X-Content-Type-Options", "nosniff") &&
+           add_header(r, "X-Frame-Options", "DENY") &&
+           add_header(r, "Referrer-Policy", "no-referrer") &&
+           add_header(r, "Cross-Origin-Resource-Policy", "same-origin");
 }
 
 /* MHD_NO closes the connection. */
@@ -52,6 +78,7 @@ static enum MHD_Result reply(struct api_call *c)
     }
     MHD_destroy_response(r);
     c->stage = API_STAGE_ANSWERED;
+    set_deadline(c, PATIENCE);
     return queued;
 }
 
@@ -75,22 +102,70 @@ static void take_type(struct api_call *c)
     }
 }
 
+static bool has_body(const struct api_call *c)
+{
+    const char *length = header_of(c, "Content-Length");
+    return header_of(c, "Transfer-Encoding") != NULL ||
+           (length != NULL && length[strspn(length, "0")] != '\0');
+}
+
 static void check_length(struct api_call *c, const struct http_door *d)
 {
     const char *text = header_of(c, "Content-Length");
     if (text != NULL && strtoull(text, NULL, 10) > d->body_max) { /* its syntax is checked */
         api_error(c, 413, "large", "the body is larger than %llu bytes",
                   (unsigned long long)d->body_max);
+    } else if (strcmp(c->route->method, "POST") != 0 && has_body(c)) {
+        api_error(c, 400, "usage", "%s takes no body", c->route->method);
     }
 }
 
 /* A browser sends forms without asking anybody; what it sends with these types it asks for. */
 static void check_type(struct api_call *c)
 {
-    if (strcmp(c->route->method, "POST") == 0 && strcmp(c->type, "application/json") != 0 &&
+    if (has_body(c) && strcmp(c->route->method, "POST") == 0 &&
+        strcmp(c->type, "application/json") != 0 &&
         !(c->route->takes_message && strcmp(c->type, "message/rfc822") == 0)) {
         api_error(c, 415, "usage", "Content-Type must be application/json%s",
                   c->route->takes_message ? " or message/rfc822" : "");
+    }
+}
+
+/* What follows is read in any case: an answer before it would end the connection, and may get lost
+ * when the client is still sending. */
+static bool is_short(const struct api_call *c)
+{
+    const char *length = header_of(c, "Content-Length");
+    return header_of(c, "Transfer-Encoding") == NULL &&
+           (length == NULL || strtoull(length, NULL, 10) <= SHORT_BYTES);
+}
+
+/* What a browser says when another site's page, or another site's name, brought it here. */
+static bool is_own_page(struct api_call *c, const struct http_door *d)
+{
+    const char *host = header_of(c, "Host"), *origin = header_of(c, "Origin");
+    if (host != NULL && !http_guard_host(slice_of(host), d->http->engine->config->hostname)) {
+        api_error(c, 403, "forbidden",
+                  "the Host header must be an IP address, localhost or the daemon's hostname");
+        return false;
+    }
+    if (origin != NULL &&
+        !http_guard_origin(slice_of(origin), slice_of(host == NULL ? "" : host))) {
+        api_error(c, 403, "forbidden", "the request comes from a page of another origin");
+        return false;
+    }
+    return true;
+}
+
+static void check_token(struct api_call *c, const struct http_door *d)
+{
+    bool is_open = c->route != NULL && c->route->is_open;
+    const char *name = http_tokens_check(d->tokens, header_of(c, "Authorization"));
+    if (name != NULL) {
+        (void)snprintf(c->who, sizeof(c->who), "%s", name);
+    } else if (!is_open) {
+        c->allow = NULL;
+        api_error(c, 401, "token", "a valid token is needed: Authorization: Bearer TOKEN");
     }
 }
 
@@ -98,9 +173,16 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
 {
     c->stage = API_STAGE_BODY;
     c->in.limit = d->body_max;
+    set_deadline(c, PATIENCE);
     (void)snprintf(c->who, sizeof(c->who), "%s", d->is_control ? "local" : "loopback");
+    if (!d->is_control && !is_own_page(c, d)) {
+        return;
+    }
     if (!api_is_answered(c)) {
         api_call_route(c, method, api_routes, api_route_count);
+    }
+    if (d->tokens != NULL) {
+        check_token(c, d);
     }
     if (!api_is_answered(c)) {
         take_type(c);
@@ -111,22 +193,46 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
     }
 }
 
+/* false: so much of memory is needed for all bodies together that no more is taken. */
+static bool has_room(struct http *h, struct api_call *c, size_t len)
+{
+    if (h->held_bytes + len > BODIES_MAX_BYTES) {
+        return false;
+    }
+    h->held_bytes += len;
+    c->held_bytes += len;
+    return true;
+}
+
+static void drop_body(struct http *h, struct api_call *c)
+{
+    h->held_bytes -= c->held_bytes;
+    c->held_bytes = 0;
+    buf_fini(&c->in);
+}
+
 /* More of the body. MHD_NO when even what is too large does not end. */
 static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const char *data,
                                  size_t len)
 {
-    if (!api_is_answered(c)) {
+    if (api_is_answered(c)) {
+        /* An answer cannot begin before the body ended; some more is read to get that far. */
+        c->skipped_bytes += len;
+        return c->skipped_bytes > d->body_max ? MHD_NO : MHD_YES;
+    }
+    if (!has_room(d->http, c, len)) {
+        api_error(c, 429, "busy", "too many large requests at a time");
+    } else {
         buf_append(&c->in, data, len);
         if (c->in.failed) {
             api_error(c, 413, "large", "the body is larger than %llu bytes",
                       (unsigned long long)d->body_max);
-            buf_fini(&c->in);
         }
-        return MHD_YES;
     }
-    /* An answer cannot begin before the body ended; a little more is read to get that far. */
-    c->count += len;
-    return c->count > d->body_max ? MHD_NO : MHD_YES;
+    if (api_is_answered(c)) {
+        drop_body(d->http, c);
+    }
+    return MHD_YES;
 }
 
 /* The request is complete: answer, or suspend until the answer is there. */
@@ -145,6 +251,7 @@ static enum MHD_Result run(struct http *h, struct api_call *c)
         return reply(c);
     }
     c->stage = API_STAGE_RUNNING;
+    set_deadline(c, 0);
     list_push_back(&h->running, &c->link);
     MHD_suspend_connection(c->connection);
     if (c->route->place != API_INLINE) {
@@ -179,7 +286,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     switch (c->stage) {
     case API_STAGE_NEW:
         begin(d, c, method);
-        return api_is_answered(c) ? reply(c) : MHD_YES;
+        return api_is_answered(c) && !is_short(c) ? reply(c) : MHD_YES;
     case API_STAGE_BODY:
         if (*len > 0) {
             size_t taken = *len;
@@ -206,11 +313,52 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
 static void on_end(void *cls, struct MHD_Connection *connection, void **context,
                    enum MHD_RequestTerminationCode how)
 {
-    (void)cls;
-    (void)connection;
+    struct http_door *d = cls;
+    struct api_call *c = *context;
     (void)how; /* a suspended one does not end: no handler has the call */
-    api_call_free(*context);
+    if (c != NULL) {
+        c->connection = connection;
+        set_deadline(c, 1); /* for the head of the next one */
+        drop_body(d->http, c);
+        api_call_free(c);
+    }
     *context = NULL;
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct http_door *d = cls;
+    struct http_connection *n = *context;
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (n != NULL) {
+            list_remove(&n->link);
+            free(n);
+        }
+        *context = NULL;
+        return;
+    }
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    n = calloc(1, sizeof(*n));
+    if (n != NULL) { /* else it has libmicrohttpd's timeout only */
+        n->door = d;
+        n->fd = (int)info->connect_fd;
+        n->deadline = d->http->now + d->timeout;
+        list_push_back(&d->http->connections, &n->link);
+    }
+    *context = n;
+}
+
+void http_exchange_expire(struct http *h)
+{
+    list_foreach_safe(n, &h->connections, struct http_connection, link)
+    {
+        if (n->deadline <= h->now) {
+            (void)shutdown(n->fd, SHUT_RDWR); /* libmicrohttpd then finds it at its end */
+            n->deadline = USEC_NEVER;
+        }
+    }
 }
 
 static void on_log(void *cls, const char *fmt, va_list args)
@@ -224,12 +372,21 @@ static void on_log(void *cls, const char *fmt, va_list args)
 
 int http_exchange_open(struct http_door *d)
 {
+    unsigned flags =
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+    static char priorities[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+    struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, d->certificate},
+                                   {MHD_OPTION_HTTPS_MEM_KEY, 0, d->key},
+                                   {MHD_OPTION_HTTPS_PRIORITIES, 0, priorities},
+                                   {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    unsigned seconds = (unsigned)((d->timeout + USEC_PER_SEC - 1) / USEC_PER_SEC);
     d->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0,
-        NULL, NULL, on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_log, d,
-        MHD_OPTION_URI_LOG_CALLBACK, on_target, d, MHD_OPTION_NOTIFY_COMPLETED, on_end, d,
-        MHD_OPTION_CONNECTION_LIMIT, d->capacity, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
-    return d->daemon == NULL ? -ENOMEM : 0;
+        d->key != NULL ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_request, d,
+        MHD_OPTION_EXTERNAL_LOGGER, on_log, d, MHD_OPTION_URI_LOG_CALLBACK, on_target, d,
+        MHD_OPTION_NOTIFY_COMPLETED, on_end, d, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
+        MHD_OPTION_CONNECTION_LIMIT, d->capacity, MHD_OPTION_CONNECTION_TIMEOUT, seconds,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_ARRAY, d->key != NULL ? tls : none, MHD_OPTION_END);
+    return d->daemon == NULL ? -EINVAL : 0;
 }

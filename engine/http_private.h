@@ -12,6 +12,9 @@
 #include <microhttpd.h>
 #include <stdatomic.h>
 
+struct config_http;
+struct http_tokens;
+
 enum { HTTP_CLERKS = 2 }; /* fast, slow */
 
 /* Where connections come in. */
@@ -22,8 +25,11 @@ struct http_door {
     bool is_control;   /* trusted, and may turn to SMTP */
     unsigned capacity; /* connections */
     uint64_t body_max; /* bytes of a request's body */
+    usec_t timeout;    /* see config_http */
     int fd;            /* listening */
     struct MHD_Daemon *daemon;
+    struct http_tokens *tokens; /* NULL: none is asked for */
+    char *certificate, *key;    /* PEM; NULL: no TLS */
 
     /* http thread only */
     struct poller_watch listening, busy; /* the socket; the daemon's epoll set */
@@ -45,10 +51,13 @@ struct http {
     struct outbox *to_workers; /* [engine->worker_count] */
     uint32_t next_worker;
     struct outbox to_clerks[HTTP_CLERKS];
-    struct list running;  /* struct api_call, suspended */
-    struct list arrivals; /* struct arrival (http_door.c), oldest first */
+    struct list running;     /* struct api_call, suspended */
+    struct list connections; /* struct http_connection */
+    uint64_t held_bytes;     /* of bodies, of all requests together */
+    struct list arrivals;    /* struct arrival (http_door.c), oldest first */
     uint32_t arrival_count;
     usec_t now;
+    usec_t look_at;   /* when deadlines of connections are looked at next */
     usec_t accept_at; /* doors rest until then; USEC_NEVER: they do not */
 };
 
@@ -56,11 +65,14 @@ struct http {
  */
 
 MUST_USE int http_door_open_control(struct http *h, struct http_door *ret);
+/* errors: as http_new, logged */
+MUST_USE int http_door_open(struct http *h, const struct config_http *config,
+                            struct http_door *ret);
 /* Watch the socket and the daemon. Thread: http */
 MUST_USE int http_door_watch(struct http_door *d);
 /* No more connections, and all that there are end. */
 void http_door_close(struct http_door *d);
-/* Connections that said nothing yet for too long; doors that rested. */
+/* Connections that take too long; doors that rested. */
 void http_door_expire(struct http *h);
 /* When the next of them is due, or USEC_NEVER. */
 usec_t http_door_wake_at(const struct http *h);
@@ -68,7 +80,17 @@ usec_t http_door_wake_at(const struct http *h);
 /* --- exchanges ---------------------------------------------------------------------------------
  */
 
+/* A connection that libmicrohttpd has. */
+struct http_connection {
+    struct list link;
+    struct http_door *door;
+    int fd;
+    usec_t deadline; /* of what it is doing; USEC_NEVER: it waits for us */
+};
+
 MUST_USE int http_exchange_open(struct http_door *d);
+/* Disconnect those whose deadline passed. */
+void http_exchange_expire(struct http *h);
 /* Its connection goes on with the answer. */
 void http_exchange_resume(struct api_call *c);
 

@@ -41,13 +41,17 @@ class Sluice:
     transports {name: options}
     sources, pools  {name: options}
     routes     {pattern: (transport, nexthop or None[, {other options}])}
+    http       options of a door for HTTP at address:http_port; None: there is none
     """
 
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
-                 sources=None, pools=None, dns=None, env=None, address='127.0.0.1'):
+                 sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
+                 http=None):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
+        self.http = http
+        self.http_port = free_port(address) if http is not None else None
         self.spool = os.path.join(self.folder, 'spool')
         self.config_path = os.path.join(self.folder, 'sluice.conf')
         self.log_path = os.path.join(self.folder, 'log')
@@ -78,6 +82,8 @@ class Sluice:
         text += section('event_log', {'path': self.events_path})
         text += section('dns', self.dns)
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
+        if self.http is not None:
+            text += section(f'http "{self.address}:{self.http_port}"', self.http)
         for kind, items in (('source', self.sources), ('pool', self.pools)):
             for name, options in items.items():
                 text += section(f'{kind} "{name}"', options)
