@@ -1,0 +1,156 @@
+/* Tokens, and what a browser says of itself. */
+#include "base/error.h"
+#include "engine/http_guard.h"
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SECRET "0123456789abcdef"
+/* printf %s SECRET2 | sha256sum, SECRET2 = "another secret" */
+#define HASHED "2a38ea589ea53942aaadc5460a48cf8e43f1092108d181a371451050758aaf51"
+
+static int load(const char *content, mode_t mode, struct http_tokens **ret, char why[512])
+{
+    char path[] = "/tmp/test_http_guard.XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(fchmod(fd, mode), 0);
+    assert_int_equal(write(fd, content, strlen(content)), (ssize_t)strlen(content));
+    assert_int_equal(close(fd), 0);
+    int err = http_tokens_load(path, ret, why);
+    assert_int_equal(unlink(path), 0);
+    return err;
+}
+
+static void tokens(void **state)
+{
+    (void)state;
+    struct http_tokens *t = NULL;
+    char why[512];
+    assert_int_equal(load("# ours\n\n  anna : " SECRET "\r\nbot:" HASHED, 0600, &t, why), 0);
+    assert_string_equal(http_tokens_check(t, "Bearer " SECRET), "anna");
+    assert_string_equal(http_tokens_check(t, "bearer   " SECRET " "), "anna");
+    assert_string_equal(http_tokens_check(t, "Bearer another secret"), "bot");
+    assert_null(http_tokens_check(t, NULL));
+    assert_null(http_tokens_check(t, ""));
+    assert_null(http_tokens_check(t, "Bearer"));
+    assert_null(http_tokens_check(t, "Bearer "));
+    assert_null(http_tokens_check(t, "Bearer " HASHED)); /* the digest opens nothing */
+    assert_null(http_tokens_check(t, "Bearer " SECRET "0"));
+    assert_null(http_tokens_check(t, "Basic " SECRET));
+    assert_null(http_tokens_check(t, SECRET));
+    http_tokens_free(t);
+    http_tokens_free(NULL);
+}
+
+static void bad_files(void **state)
+{
+    (void)state;
+    char lines[20000] = "", line[700];
+    static const struct {
+        const char *content, *why;
+    } cases[] = {
+        {"", "it holds no token"},
+        {"# nothing\n", "it holds no token"},
+        {"anna\n", ":1: tokens_file: not NAME:TOKEN"},
+        {"\nanna:\n", ":2: tokens_file: not NAME:TOKEN"},
+        {":" SECRET, "not NAME:TOKEN"},
+        {"an na:" SECRET, "not NAME:TOKEN"},
+        {"anna:short", "less than 16 bytes"},
+        {"anna:0123456789 abcdef", "visible ASCII"},
+        {"anna:" SECRET "\xc3\xa9", "visible ASCII"},
+    };
+    struct http_tokens *t = NULL;
+    char why[512];
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(load(cases[i].content, 0600, &t, why), ERR_SYNTAX);
+        if (strstr(why, cases[i].why) == NULL) {
+            fail_msg("%s: %s", cases[i].content, why);
+        }
+    }
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\0';
+    (void)snprintf(lines, sizeof(lines), "anna:%s\n", line);
+    assert_int_equal(load(lines, 0600, &t, why), ERR_SYNTAX);
+    assert_non_null(strstr(why, "too long"));
+    assert_int_equal(load("anna:" SECRET, 0640, &t, why), ERR_SYNTAX);
+    assert_non_null(strstr(why, "others may read it"));
+    assert_int_equal(http_tokens_load("/nonexistent/tokens", &t, why), -ENOENT);
+    assert_non_null(strstr(why, "/nonexistent/tokens: tokens_file: cannot read"));
+    assert_null(t);
+}
+
+static void hosts(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"127.0.0.1",     "127.0.0.1:80", "[::1]",       "[::1]:8025",
+                                       "192.0.2.1:443", "localhost",    "LocalHost:1", "localhost.",
+                                       "mail.test:99",  "Mail.Test"};
+    static const char *const bad[] = {"",
+                                      "evil.test",
+                                      "127.0.0.1.evil.test",
+                                      "localhost.evil.test",
+                                      "[::1",
+                                      "::1",
+                                      "[::1]x",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:x",
+                                      "localhost:123456",
+                                      "[localhost]",
+                                      "a:b@127.0.0.1",
+                                      "mail.test@evil.test",
+                                      ".",
+                                      "[]",
+                                      "127.1"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        if (!http_guard_host(slice_of(good[i]), "mail.test")) {
+            fail_msg("%s", good[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        if (http_guard_host(slice_of(bad[i]), "mail.test")) {
+            fail_msg("%s", bad[i]);
+        }
+    }
+}
+
+static void origins(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *origin, *host;
+        bool is_ours;
+    } cases[] = {
+        {"http://127.0.0.1:8025", "127.0.0.1:8025", true},
+        {"https://Mail.test", "mail.test", true},
+        {"http://127.0.0.1:8025", "127.0.0.1:8026", false},
+        {"http://127.0.0.1", "127.0.0.1:8025", false},
+        {"http://evil.test", "127.0.0.1:8025", false},
+        {"null", "127.0.0.1", false},
+        {"", "127.0.0.1", false},
+        {"http://", "", false},
+        {"127.0.0.1", "127.0.0.1", false},
+        {"file://127.0.0.1", "127.0.0.1", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (http_guard_origin(slice_of(cases[i].origin), slice_of(cases[i].host)) !=
+            cases[i].is_ours) {
+            fail_msg("%s at %s", cases[i].origin, cases[i].host);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens),
+        cmocka_unit_test(bad_files),
+        cmocka_unit_test(hosts),
+        cmocka_unit_test(origins),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
