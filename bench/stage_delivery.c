@@ -1,8 +1,9 @@
 /* Delivery of one message: the client's core against a receiver that knows each byte that is due
  * and says what the script has for it. Called by sluice-instructions. Plays the shell as
- * engine/outbound_socket and engine/outflow do: commands and the small body are gathered, and all
- * of it is written before replies are read. */
+ * engine/outbound_socket, engine/outflow and engine/outbound_trace do: commands and the small body
+ * are gathered, all of it is written before replies are read, and the dialogue is recorded. */
 #include "bench/stage.h"
+#include "engine/flight_recorder.h"
 #include "net/smtp_client.h"
 #include "net/smtp_wire.h"
 
@@ -36,6 +37,10 @@ struct delivery {
     uint64_t received, expected; /* messages of this session */
     size_t at;                   /* bytes of the piece that came */
     struct buf replies;
+
+    struct flight_recorder *recorder;
+    struct flight *flight;
+    uint64_t traced; /* bytes of commands recorded */
 
     bool has_failed;
     usec_t now;
@@ -119,6 +124,16 @@ static bool write_pieces(struct delivery *d)
 /* --- the client --------------------------------------------------------------------------------
  */
 
+static void trace_commands(struct delivery *d)
+{
+    uint64_t end = d->core.out_taken + d->core.out.len;
+    if (d->traced < end) {
+        struct slice more = slice_from(buf_slice(&d->core.out), d->traced - d->core.out_taken);
+        d->traced = end;
+        flight_append(d->recorder, d->flight, DIALOGUE_SAID, more, d->now);
+    }
+}
+
 static void take_event(struct delivery *d, const struct smtp_client_event *e)
 {
     switch (e->kind) {
@@ -127,6 +142,8 @@ static void take_event(struct delivery *d, const struct smtp_client_event *e)
         break;
     case SMTP_CLIENT_WANT_BODY:
         d->has_body = !e->is_chunk;
+        trace_commands(d);
+        flight_body(d->recorder, d->flight, 1, d->message->content.len, d->now);
         break;
     case SMTP_CLIENT_RECIPIENT:
     case SMTP_CLIENT_REST:
@@ -208,6 +225,7 @@ static void write_out(struct delivery *d)
     for (;;) {
         struct slice more = slice_from(buf_slice(&d->core.out), commands);
         if (more.len > 0) {
+            trace_commands(d);
             buf_append_slice(&d->staged, more);
             commands += more.len;
         } else if (d->has_body && !d->has_failed) {
@@ -225,6 +243,7 @@ static void write_out(struct delivery *d)
 static void read_replies(struct delivery *d)
 {
     struct slice in = buf_slice(&d->replies);
+    flight_append(d->recorder, d->flight, DIALOGUE_HEARD, in, d->now);
     while (in.len > 0 && !d->is_closed && !d->has_failed) {
         smtp_client_input(&d->core, &in, d->now);
         drain(d);
@@ -238,6 +257,12 @@ static bool run_session(struct delivery *d, const struct smtp_client_config *con
                                           .address = SLICE("192.0.2.2"),
                                           .nexthop = slice_of(d->message->domain),
                                           .port = 25};
+    const struct flight_names names = {.destination = peer.nexthop,
+                                       .host = peer.host,
+                                       .address = peer.address,
+                                       .source = SLICE("")};
+    flight_begin(d->recorder, &d->flight, &names, 1, d->now);
+    d->traced = 0;
     d->left = d->expected = n;
     d->received = 0;
     d->piece = 0;
@@ -256,6 +281,7 @@ static bool run_session(struct delivery *d, const struct smtp_client_config *con
     if (d->received != n || d->piece != PIECES) {
         fail(d, "not all bytes of the session came");
     }
+    flight_end(d->recorder, d->flight);
     smtp_client_fini(&d->core);
     buf_clear(&d->replies); /* nobody waits for the answer to QUIT */
     return !d->has_failed;
@@ -270,12 +296,14 @@ bool stage_deliver(const struct stage_message *m, uint64_t messages)
     config.use_chunking = false;
     buf_init(&d.staged, 0);
     buf_init(&d.replies, 0);
-    bool is_good = write_pieces(&d);
+    d.recorder = flight_recorder_new(1 << 20, 1);
+    bool is_good = d.recorder != NULL && write_pieces(&d);
     for (uint64_t left = messages; is_good && left > 0;) {
         uint64_t n = left < STAGE_PER_CONNECTION ? left : STAGE_PER_CONNECTION;
         is_good = run_session(&d, &config, n);
         left -= n;
     }
+    flight_recorder_free(d.recorder);
     buf_fini(&d.text);
     buf_fini(&d.staged);
     buf_fini(&d.replies);

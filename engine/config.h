@@ -192,6 +192,7 @@ struct config {
     char *hostname;        /* myhostname */
     bool allow_loopback;
     usec_t shutdown_timeout;
+    uint64_t trace_memory; /* bytes; 0: nothing is recorded */
     uint64_t intake_memory; /* bytes received and not yet committed */
     int hopcount_limit;     /* Received headers */
 

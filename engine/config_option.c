@@ -124,6 +124,11 @@ const struct config_option config_options[] = {
     TIME("shutdown_timeout", GLOBAL(shutdown_timeout), "5s", 0, 3600,
          "How long a daemon that was told to stop waits for the final replies of deliveries in "
          "flight."),
+    SIZE("trace_memory", GLOBAL(trace_memory), "16M", 0,
+         "Memory for the dialogues of outbound sessions that `sluice trace` shows: those under way, "
+         "and of each destination the last four and the last two in which something failed. When "
+         "it is used up, destinations with many sessions lose their oldest first. Passwords are "
+         "never in it. 0: nothing is recorded."),
     SIZE("map_size", GLOBAL(spool.map_size), "1T", MEGA(16),
          "Address space of the spool's memory map, the most that the spool can hold. It costs "
          "neither memory nor disk in advance."),

@@ -79,6 +79,7 @@ struct engine {
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t odd_labels; /* values of tenant_header, campaign_header that were ignored */
     _Atomic uint64_t active_messages;
+    _Atomic uint64_t next_session;       /* number of an outbound session in a trace */
     _Atomic bool has_backlog;            /* new mail waits in the spool: no other may pass it */
     _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */
 };

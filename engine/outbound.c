@@ -44,6 +44,7 @@ static void tell_lost(struct worker *w, uint32_t transport, uint32_t connection)
 void outbound_free(struct outbound *c)
 {
     assert(!has_requests(c));
+    outbound_trace_end(c);
     outbound_close_socket(c);
     if (c->is_awaited) {
         tell_lost(c->worker, c->transport, c->connection);
@@ -199,6 +200,7 @@ static void send_all_again(struct outbound *c)
 static void site_failed(struct outbound *c, const struct outcome_verdict *v)
 {
     c->is_leaving = true;
+    outbound_trace_verdict(c, v);
     if (!list_is_empty(&c->waiting)) {
         struct request *r = list_first(&c->waiting, struct request, link);
         request_site_failed(r, v);
@@ -228,6 +230,7 @@ void outbound_connected(struct outbound *c)
         request_client_config(c->settings, c->transport, c->egress.slot, c->policy.client), &peer,
         c->worker->now);
     c->has_core = true;
+    c->traced = 0;
     c->state = OUTBOUND_TALKING;
 }
 
@@ -235,6 +238,7 @@ void outbound_unreachable(struct outbound *c, const char *why, bool is_own)
 {
     struct request *first = list_first(&c->waiting, struct request, link);
     c->is_leaving = true;
+    outbound_trace_unreachable(c, why);
     request_unreachable(first, &c->hosts->list[c->host], &c->egress, why, is_own);
     leave_server(c, first, !is_own);
     send_all_again(c);
@@ -343,6 +347,7 @@ static void decide(struct outbound *c, const struct smtp_client_event *e)
 {
     struct request *r = request_of(c, e->transaction, false);
     const struct outcome_verdict *v = e->verdict;
+    outbound_trace_verdict(c, v);
     /* What is lost with several in flight may be our pipelining: that host gets one at a time. */
     bool is_lost = v->scope == OUTCOME_SCOPE_SITE && v->code == 0;
     c->is_out_of_step = c->is_out_of_step || (is_lost && r->link.next != &c->started);
@@ -392,6 +397,13 @@ static bool closed(struct outbound *c, bool flush)
     return false;
 }
 
+static void begin_body(struct outbound *c, const struct smtp_client_event *e)
+{
+    const struct message *m = request_of(c, e->transaction, true)->delivery->message;
+    body_stream_begin(&c->flow.body, m, e->is_chunk);
+    outbound_trace_body(c, m);
+}
+
 /* returns false when the loop over events must end: c is gone, or has a new socket */
 static bool take_event(struct outbound *c, const struct smtp_client_event *e)
 {
@@ -403,8 +415,7 @@ static bool take_event(struct outbound *c, const struct smtp_client_event *e)
         ready_for_mail(c);
         return true;
     case SMTP_CLIENT_WANT_BODY:
-        body_stream_begin(&c->flow.body, request_of(c, e->transaction, true)->delivery->message,
-                          e->is_chunk);
+        begin_body(c, e);
         return true;
     case SMTP_CLIENT_STOP_BODY:
         body_stream_drop(&c->flow.body);
@@ -452,6 +463,7 @@ static bool rest(struct outbound *c)
     }
     if (!c->is_leaving) {
         c->state = OUTBOUND_IDLE;
+        outbound_trace_rest(c);
         return true;
     }
     smtp_client_quit(&c->smtp, c->worker->now);
@@ -584,6 +596,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     list_push_back(&c->waiting, &d->request->link);
     if (c->state == OUTBOUND_IDLE) {
         c->state = OUTBOUND_TALKING;
+        outbound_trace_resume(c);
     }
     worker_run_again(w, &c->ready); /* with others that arrive in this pass */
 }

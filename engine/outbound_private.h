@@ -1,5 +1,6 @@
-/* What the two files of an outbound connection share with each other; nobody else includes it.
- * outbound.c has its deliveries and its dialogue, outbound_socket.c its bytes.
+/* What the files of an outbound connection share with each other; nobody else includes it.
+ * outbound.c has its deliveries and its dialogue, outbound_socket.c its bytes, outbound_trace.c
+ * what is recorded of it.
  *
  * A connection object lives as long as the scheduler's connection slot holds a socket, or a
  * delivery wants one. It is in one of these states:
@@ -19,6 +20,7 @@
 #include "engine/config.h"
 #include "engine/egress.h"
 #include "engine/engine.h"
+#include "engine/flight_recorder.h"
 #include "engine/outbound.h"
 #include "engine/outflow.h"
 #include "engine/proxy_dialogue.h"
@@ -74,6 +76,9 @@ struct outbound {
     struct list started; /* requests with a transaction under way, in the order of their numbers */
     struct list waiting; /* requests that want one, in order */
     struct outflow flow;
+
+    struct flight *flight; /* what is recorded of it; NULL: nothing */
+    uint64_t traced;       /* bytes of commands recorded, of all the core ever queued */
 };
 
 static inline const struct config_smtp *outbound_settings(const struct outbound *c)
@@ -104,5 +109,25 @@ void outbound_unreachable(struct outbound *c, const char *why, bool is_own);
 /* The server is at the other end: the dialogue begins. */
 void outbound_connected(struct outbound *c);
 void outbound_free(struct outbound *c);
+
+/* --- outbound_trace.c ---
+ * All of these do nothing where nothing is recorded. */
+
+void outbound_trace_connect(struct outbound *c);   /* connect() is called; begins a session */
+void outbound_trace_connected(struct outbound *c); /* to the server, or its proxy */
+void outbound_trace_resume(struct outbound *c);    /* a delivery comes to an idle connection */
+void outbound_trace_rest(struct outbound *c);      /* it is idle */
+/* What of the core's commands is not recorded yet. Before each of them is written. */
+void outbound_trace_commands(struct outbound *c);
+/* The body that is due, behind the commands. */
+void outbound_trace_body(struct outbound *c, const struct message *m);
+void outbound_trace_heard(struct outbound *c, struct slice replies);
+/* The handshake ended. failure: why it, or what it proved, is not enough; NULL: it is */
+void outbound_trace_tls(struct outbound *c, const char *failure);
+void outbound_trace_verdict(struct outbound *c, const struct outcome_verdict *v);
+void outbound_trace_unreachable(struct outbound *c, const char *why);
+void outbound_trace_lost(struct outbound *c, int err); /* err as of read and write, or 0 */
+void outbound_trace_note(struct outbound *c, const char *what, const char *detail);
+void outbound_trace_end(struct outbound *c);
 
 #endif

@@ -50,6 +50,7 @@ int outbound_open(struct outbound *c)
     const struct dns_host *host = &c->hosts->list[c->host];
     memset(&c->tls, 0, sizeof(c->tls));
     c->is_ready = false;
+    outbound_trace_connect(c);
     int err = egress_connect(&c->egress, host, &c->stream);
     if (err == 0) {
         err = poller_add(&c->worker->poller, &c->watch, c->stream.fd, on_event);
@@ -73,6 +74,7 @@ static bool take_loss(struct outbound *c, int err)
         outbound_free(c); /* the core has closed already and would say nothing */
         return false;
     }
+    outbound_trace_lost(c, err);
     if (err == 0) {
         smtp_client_eof(&c->smtp, c->worker->now);
     } else {
@@ -85,6 +87,7 @@ static bool take_loss(struct outbound *c, int err)
 static bool take_input(struct outbound *c, size_t len)
 {
     struct slice in = slice_make(c->worker->input, len);
+    outbound_trace_heard(c, in);
     while (in.len > 0) {
         smtp_client_input(&c->smtp, &in, c->worker->now);
         if (!outbound_drain(c)) {
@@ -203,6 +206,7 @@ static enum written write_out(struct outbound *c)
             }
         }
         if (has_commands) {
+            outbound_trace_commands(c);
             if (outflow_add_commands(&c->flow, &c->smtp.out) != 0) {
                 return take_loss(c, -ENOMEM) ? WRITTEN_BLOCKED : WRITTEN_LOST;
             }
@@ -249,10 +253,11 @@ static void note_tls(struct outbound *c)
 
 /* TLS did not come about, or proved too little. Where that is allowed the next attempt at this
  * server, at once, goes without it. */
-static void tls_failed(struct outbound *c, struct slice why)
+static void tls_failed(struct outbound *c, const char *why)
 {
     c->wants_plain = c->is_tls_broken = tls_policy_may_fall_back(&c->policy);
-    smtp_client_tls_done(&c->smtp, false, why, c->worker->now);
+    outbound_trace_tls(c, why);
+    smtp_client_tls_done(&c->smtp, false, slice_of(why), c->worker->now);
 }
 
 /* The server agreed to TLS and gets a ClientHello; the core may hear of a failure. */
@@ -263,7 +268,7 @@ static void begin_tls(struct outbound *c)
         tls_policy_connection(c->settings, c->transport, &c->policy, first->delivery->nexthop,
                               c->hosts, c->host, c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
-        tls_failed(c, SLICE("cannot start TLS"));
+        tls_failed(c, "cannot start TLS");
         return;
     }
     c->state = OUTBOUND_HANDSHAKE;
@@ -274,14 +279,15 @@ static void tls_done(struct outbound *c, int err)
 {
     if (err != 0) {
         note_tls(c);
-        tls_failed(c, slice_of(c->stream.error));
+        tls_failed(c, c->stream.error);
         return;
     }
     stream_tls_facts(&c->stream, &c->tls);
     const char *why = tls_policy_judge(&c->policy, &c->tls);
     if (why != NULL) {
-        tls_failed(c, slice_of(why));
+        tls_failed(c, why);
     } else {
+        outbound_trace_tls(c, NULL);
         smtp_client_tls_done(&c->smtp, true, SLICE(""), c->worker->now);
     }
 }
@@ -300,6 +306,7 @@ static bool step_connect(struct outbound *c)
         outbound_connect_failed(c, err);
         return false;
     }
+    outbound_trace_connected(c);
     if (egress_proxy(&c->egress) == NULL) {
         outbound_connected(c);
         return true;
@@ -322,6 +329,7 @@ static bool step_proxy(struct outbound *c)
                              !proxy_dialogue_blames_target(c->proxy));
     } else if (progress == PROXY_DONE) {
         proxy_dialogue_end(&c->proxy);
+        outbound_trace_note(c, "the proxy connected to the server", "");
         outbound_connected(c);
     }
     return progress == PROXY_DONE;
@@ -410,6 +418,7 @@ void outbound_on_timeout(struct timeout *t, usec_t now)
         if (c->state == OUTBOUND_HANDSHAKE) {
             note_tls(c);
         }
+        outbound_trace_note(c, "timed out", "");
         smtp_client_timeout(&c->smtp, now > c->worker->now ? now : c->worker->now);
         if (outbound_drain(c)) {
             outbound_run(c);

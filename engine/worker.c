@@ -12,6 +12,7 @@
 #include "engine/dns_setup.h"
 #include "engine/egress.h"
 #include "engine/engine.h"
+#include "engine/flight_recorder.h"
 #include "engine/inbound.h"
 #include "engine/outbound.h"
 #include "engine/resolution.h"
@@ -333,6 +334,11 @@ int worker_new(struct engine *engine, uint32_t index, struct worker **ret)
     if (err == 0) {
         err = init_dns(w);
     }
+    if (err == 0 && engine->config->trace_memory > 0) {
+        w->recorder = flight_recorder_new(engine->config->trace_memory / engine->worker_count,
+                                          hash_random_seed());
+        err = w->recorder == NULL ? -ENOMEM : 0;
+    }
     if (err != 0) {
         worker_free(w);
         return err;
@@ -404,6 +410,7 @@ void worker_free(struct worker *w)
     spool_reader_free(w->reader);
     tls_session_cache_free(w->sessions);
     egress_free(w->egress);
+    flight_recorder_free(w->recorder);
     for (uint32_t i = 0; w->to_scheds != NULL && i < w->engine->sched_count; i++) {
         outbox_fini(&w->to_scheds[i]);
     }

@@ -21,6 +21,7 @@
 
 struct egress;
 struct engine;
+struct flight_recorder;
 struct inbound;
 struct listener_watch;
 struct outbound;
@@ -60,12 +61,13 @@ struct worker {
     struct listener_watch *listeners; /* [config->listener_count] */
     struct list inbounds;
     struct list outbounds;
-    struct egress *egress;          /* turns of the sources; NULL before the first connection */
-    uint64_t egress_of;             /* serial of the settings whose pools those are */
-    struct list ready;              /* links of connections that go on without an event */
-    struct list paused;             /* inbound: intake_memory is used up */
-    struct outbound ***connections; /* [transport][connection] */
-    char *input;                    /* WORKER_READ_BYTES, for one read at a time */
+    struct egress *egress;            /* turns of the sources; NULL before the first connection */
+    uint64_t egress_of;               /* serial of the settings whose pools those are */
+    struct flight_recorder *recorder; /* NULL: trace_memory is 0 */
+    struct list ready;                /* links of connections that go on without an event */
+    struct list paused;               /* inbound: intake_memory is used up */
+    struct outbound ***connections;   /* [transport][connection] */
+    char *input;                      /* WORKER_READ_BYTES, for one read at a time */
     usec_t accept_at; /* listeners rest until then for lack of descriptors; or never */
     bool was_draining;
 
