@@ -8,6 +8,7 @@
 #include "engine/message_report.h"
 #include "engine/page.h"
 #include "engine/status_report.h"
+#include "engine/trace_report.h"
 
 #define PARAMS(...)                                                                                \
     (const char *const[])                                                                          \
@@ -72,6 +73,12 @@ const struct api_route api_routes[] = {
      .run = page_show,
      .summary = "a page for browsers",
      .is_open = true},
+    {.method = "GET",
+     .path = "/v1/trace",
+     .place = API_FAST,
+     .run = trace_report_list,
+     .params = PARAMS("destination", "transport", "after", "limit", "failed"),
+     .summary = "what recent sessions with a destination said and heard"},
     {.method = "GET",
      .path = "/healthz",
      .place = API_INLINE,

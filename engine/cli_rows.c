@@ -128,6 +128,23 @@ const struct cli_row cli_rows[] = {
      .operands = "",
      .summary = "the egress sources and the pools they are in",
      .help = ""},
+    {.name = "trace",
+     .run = cli_trace,
+     .operands = "DESTINATION",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"follow", 'f', CLI_FLAG, NULL, "go on with what is said from now on"},
+                        {"last", 0, CLI_NUMBER, "N", "so many sessions (default 4, at most 200)"},
+                        {"failed", 0, CLI_FLAG, NULL, "only those in which something failed"},
+                        {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"}),
+     .summary = "what the last sessions with a destination said and heard",
+     .help =
+         "Sessions under way and those that are over, of each destination the last four and "
+         "the last two\n"
+         "in which something failed; passwords are masked. > is what we said, < what the server "
+         "said,\n"
+         "- what else happened, with the seconds since the connect.\n"},
     {.name = "version",
      .run = cli_version,
      .operands = "",

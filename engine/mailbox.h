@@ -53,6 +53,7 @@ enum letter_kind {
     LETTER_ADOPT,         /* number: descriptor of a trusted local SMTP session */
     LETTER_AUTHENTICATED, /* struct auth_request */
     LETTER_STS_ANSWER,    /* struct sts_question */
+    LETTER_TRACE,         /* struct trace_question, with a reference */
     /* to a clerk, and back to the http thread */
     LETTER_CALL,   /* struct api_call */
     LETTER_ANSWER, /* struct api_call, answered */

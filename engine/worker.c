@@ -20,6 +20,7 @@
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
 #include "engine/sts_fetcher.h"
+#include "engine/trace_question.h"
 #include "net/tls_session_cache.h"
 
 #include <assert.h>
@@ -116,6 +117,9 @@ static void take_letter(struct worker *w, const struct letter *letter)
         break;
     case LETTER_STS_ANSWER:
         resolution_take_policy(w, letter->body);
+        break;
+    case LETTER_TRACE:
+        trace_question_answer(letter->body, w);
         break;
     default:
         assert(false && "unknown letter to a worker");
@@ -231,6 +235,8 @@ static void drop_letter(const struct letter *letter)
         free(letter->body);
     } else if (letter->kind == LETTER_STS_ANSWER) {
         sts_question_free(letter->body);
+    } else if (letter->kind == LETTER_TRACE) {
+        trace_question_drop(letter->body);
     }
 }
 
