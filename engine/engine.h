@@ -78,6 +78,7 @@ struct engine {
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t odd_labels; /* values of tenant_header, campaign_header that were ignored */
+    _Atomic uint64_t refused; /* intake, for want of space, memory or a working spool */
     _Atomic uint64_t active_messages;
     _Atomic uint64_t next_session;       /* number of an outbound session in a trace */
     _Atomic bool has_backlog;            /* new mail waits in the spool: no other may pass it */

@@ -99,16 +99,23 @@ static void end_session(struct inbound *c)
 /* --- events of the core ------------------------------------------------------------------------
  */
 
+static void count_refusal(struct inbound *c)
+{
+    atomic_fetch_add_explicit(&c->worker->engine->refused, 1, memory_order_relaxed);
+}
+
 static void accept_envelope(struct inbound *c)
 {
     struct engine *e = c->worker->engine;
     uint32_t gate = engine_gate(e);
     usec_t now = c->worker->now;
     if ((gate & ENGINE_GATE_LOW_SPACE) != 0) {
+        count_refusal(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Insufficient system storage", now);
         return;
     }
     if ((gate & ENGINE_GATE_BROKEN) != 0) {
+        count_refusal(c);
         smtp_server_answer(&c->smtp, 452, "4.3.0", "Queue not available, try again later", now);
         return;
     }
@@ -123,6 +130,7 @@ static void accept_envelope(struct inbound *c)
         waker_kick(&spool_writer_box(e->writer)->waker);
     }
     if (!is_reserved || reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
+        count_refusal(c);
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
     }
@@ -144,6 +152,7 @@ static void take_recipients(struct inbound *c)
 {
     bool is_full;
     if (reception_add_recipients(&c->reception, &c->smtp, &is_full) != 0) {
+        count_refusal(c);
         smtp_server_fail(&c->smtp, 452, "4.3.1", "Out of memory");
         drop_reception(c);
     } else if (is_full) {
@@ -167,6 +176,7 @@ static void take_message(struct inbound *c)
     usec_t warn_after = settings_of(e)->config->delay_warning_time;
     if (reception_complete(&c->reception, &c->smtp, warn_after) != 0) {
         drop_reception(c);
+        count_refusal(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Out of memory", c->worker->now);
         return;
     }
@@ -435,6 +445,7 @@ static void answer_error(struct inbound *c, int err, bool is_message)
     int code = is_full ? 452 : 451;
     const char *status = is_full ? "4.3.1" : "4.3.0";
     const char *text = is_full ? "Insufficient system storage" : "Queue file write error";
+    count_refusal(c);
     if (is_message) {
         smtp_server_answer(&c->smtp, code, status, text, c->worker->now);
     } else {

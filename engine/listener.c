@@ -106,8 +106,8 @@ static _Atomic uint16_t *bucket(struct listener *l, const struct sockaddr *peer)
     return &l->clients[hash % LISTENER_CLIENT_BUCKETS];
 }
 
-enum listener_admission listener_admit(struct listener *l, const struct listener_rules *rules,
-                                       const struct sockaddr *peer)
+static enum listener_admission admit(struct listener *l, const struct listener_rules *rules,
+                                     const struct sockaddr *peer)
 {
     const struct config_listener *limits = rules->config;
     if (limits == NULL) {
@@ -128,6 +128,15 @@ enum listener_admission listener_admit(struct listener *l, const struct listener
         return LISTENER_CLIENT_FULL;
     }
     return LISTENER_ADMITTED;
+}
+
+enum listener_admission listener_admit(struct listener *l, const struct listener_rules *rules,
+                                       const struct sockaddr *peer)
+{
+    enum listener_admission admission = admit(l, rules, peer);
+    _Atomic uint64_t *counter = admission == LISTENER_ADMITTED ? &l->admitted : &l->refused;
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    return admission;
 }
 
 void listener_release(struct listener *l, const struct sockaddr *peer)

@@ -151,6 +151,11 @@ static inline struct slice spool_slice(const MDB_val *val)
 /* Forget what the reader holds of the environment. Its thread, or the writer while suspended. */
 void spool_reader_detach(struct spool_reader *r);
 
+/* Bytes that can still be written: free pages inside the file, and what it can grow by. Any thread
+ * that may use the environment. */
+uint64_t spool_bytes_left(const struct spool_store *s, const MDB_envinfo *info,
+                          const MDB_stat *stat, uint64_t used_pages);
+
 /* Pages in use by tables, of the newest commit. Writer. errors: as spool_error */
 MUST_USE int spool_tables_pages(const struct spool_store *s, MDB_txn *txn, uint64_t *ret_pages);
 

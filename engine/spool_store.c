@@ -469,11 +469,25 @@ static int stat_begin(struct spool_store *s)
     return spool_error(rc);
 }
 
-uint64_t spool_store_free_bytes(struct spool_store *s)
+uint64_t spool_bytes_left(const struct spool_store *s, const MDB_envinfo *info,
+                          const MDB_stat *stat, uint64_t used_pages)
 {
     struct statvfs disk;
+    if (fstatvfs(s->folder_fd, &disk) != 0) {
+        return 0;
+    }
+    uint64_t pages = info->me_last_pgno + 1;
+    uint64_t extent = pages * stat->ms_psize;
+    uint64_t map_left = info->me_mapsize > extent ? info->me_mapsize - extent : 0;
+    uint64_t disk_left = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t inside = pages > used_pages ? (pages - used_pages) * stat->ms_psize : 0;
+    return inside + (disk_left < map_left ? disk_left : map_left);
+}
+
+uint64_t spool_store_free_bytes(struct spool_store *s)
+{
     uint64_t used_pages;
-    if (fstatvfs(s->folder_fd, &disk) != 0 || stat_begin(s) != 0) {
+    if (stat_begin(s) != 0) {
         return 0;
     }
     MDB_envinfo info;
@@ -486,15 +500,7 @@ uint64_t spool_store_free_bytes(struct spool_store *s)
         r = spool_error(mdb_env_stat(s->env, &stat));
     }
     mdb_txn_reset(s->stat_txn);
-    if (r != 0) {
-        return 0;
-    }
-    uint64_t pages = info.me_last_pgno + 1;
-    uint64_t extent = pages * stat.ms_psize;
-    uint64_t map_left = info.me_mapsize > extent ? info.me_mapsize - extent : 0;
-    uint64_t disk_left = (uint64_t)disk.f_bavail * disk.f_frsize;
-    uint64_t inside = pages > used_pages ? (pages - used_pages) * stat.ms_psize : 0;
-    return inside + (disk_left < map_left ? disk_left : map_left);
+    return r == 0 ? spool_bytes_left(s, &info, &stat, used_pages) : 0;
 }
 
 void spool_store_drop_ballast(struct spool_store *s)

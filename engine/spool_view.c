@@ -404,6 +404,7 @@ int spool_read_counts(struct spool_reader *r, struct spool_counts *ret)
     }
     counts.used_bytes = pages * stat.ms_psize;
     counts.map_bytes = info.me_mapsize;
+    counts.free_bytes = spool_bytes_left(r->store, &info, &stat, pages);
     *ret = counts;
     return 0;
 }
