@@ -6,8 +6,11 @@
 #include "engine/destination_report.h"
 #include "engine/host_report.h"
 #include "engine/message_report.h"
+#include "engine/metrics.h"
 #include "engine/page.h"
+#include "engine/series_report.h"
 #include "engine/status_report.h"
+#include "engine/tally_report.h"
 #include "engine/trace_report.h"
 
 #define PARAMS(...)                                                                                \
@@ -79,6 +82,34 @@ const struct api_route api_routes[] = {
      .run = trace_report_list,
      .params = PARAMS("destination", "transport", "after", "limit", "failed"),
      .summary = "what recent sessions with a destination said and heard"},
+    {.method = "GET",
+     .path = "/v1/tenants",
+     .place = API_FAST,
+     .run = tally_report_tenants,
+     .summary = "what became of whose mail since the start"},
+    {.method = "GET",
+     .path = "/v1/responses",
+     .place = API_FAST,
+     .run = tally_report_responses,
+     .params = PARAMS("limit"),
+     .summary = "replies that deferred or refused mail, by what they say"},
+    {.method = "GET",
+     .path = "/v1/series",
+     .place = API_FAST,
+     .run = series_report_points,
+     .params = PARAMS("span"),
+     .summary = "totals of each second of the last hour"},
+    {.method = "GET",
+     .path = "/v1/windows",
+     .place = API_FAST,
+     .run = series_report_windows,
+     .params = PARAMS("destination", "transport"),
+     .summary = "how a destination's window moved, and why"},
+    {.method = "GET",
+     .path = "/metrics",
+     .place = API_FAST,
+     .run = metrics_show,
+     .summary = "counters and gauges in Prometheus' text format"},
     {.method = "GET",
      .path = "/healthz",
      .place = API_INLINE,

@@ -145,6 +145,18 @@ const struct cli_row cli_rows[] = {
          "in which something failed; passwords are masked. > is what we said, < what the server "
          "said,\n"
          "- what else happened, with the seconds since the connect.\n"},
+    {.name = "tenants",
+     .run = cli_tenants,
+     .operands = "",
+     .summary = "what became of whose mail since the start",
+     .help = "Mail of no tenant stands as -; tenants that found no room as other.\n"},
+    {.name = "responses",
+     .run = cli_responses,
+     .operands = "",
+     .options = OPTIONS({"limit", 0, CLI_NUMBER, "N", "so many at most (default 50, at most 500)"}),
+     .summary = "the replies that deferred or refused mail, the most frequent first",
+     .help =
+         "Replies that differ in numbers, addresses, ids and quoted text only count together.\n"},
     {.name = "version",
      .run = cli_version,
      .operands = "",

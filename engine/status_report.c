@@ -8,6 +8,7 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/sched_thread.h"
+#include "engine/series_report.h"
 #include "engine/spool_store.h"
 #include "sched/sched.h"
 
@@ -92,6 +93,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
         set_counter(o, "failed", &e->failed);
         set_counter(o, "expired", &e->expired);
         set_counter(o, "ambiguous", &e->ambiguous);
+        (void)json_object_set_new(o, "rates", series_report_rates(e)); /* or it is left out */
     }
     api_object(c, 200, o);
 }

@@ -1,0 +1,47 @@
+"""The operators' interface as an HTTP client sees it, through the control socket."""
+import http.client
+import json
+import os
+import socket
+
+from support.wait import PATIENCE
+
+
+class Connection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__('localhost', timeout=PATIENCE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(self.path)
+
+
+class Answer:
+    def __init__(self, response):
+        self.status = response.status
+        self.type = response.getheader('Content-Type')
+        self.body = response.read()
+
+    @property
+    def object(self):
+        return json.loads(self.body)
+
+    @property
+    def list(self):
+        """The objects of a list that was not cut."""
+        *items, end = [json.loads(line) for line in self.body.splitlines()]
+        assert end['end'] is True and end['count'] == len(items)
+        return items
+
+
+def get(daemon, path, status=200):
+    connection = Connection(os.path.join(daemon.spool, 'control'))
+    try:
+        connection.request('GET', path)
+        answer = Answer(connection.getresponse())
+    finally:
+        connection.close()
+    assert answer.status == status, (answer.status, answer.body[:500])
+    return answer
