@@ -12,6 +12,7 @@
 #include "engine/status_report.h"
 #include "engine/tally_report.h"
 #include "engine/trace_report.h"
+#include "engine/why_report.h"
 
 #define PARAMS(...)                                                                                \
     (const char *const[])                                                                          \
@@ -48,6 +49,12 @@ const struct api_route api_routes[] = {
      .run = message_report_show,
      .params = PARAMS("limit", "after"),
      .summary = "one message with its recipients"},
+    {.method = "GET",
+     .path = "/v1/why",
+     .place = API_SLOW,
+     .run = why_report_show,
+     .params = PARAMS("message", "destination", "tenant"),
+     .summary = "what holds a message, a destination or a tenant back"},
     {.method = "GET",
      .path = "/v1/destinations",
      .place = API_FAST,

@@ -41,6 +41,7 @@ cli_command cli_messages, cli_message;                                /* cli_mes
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
 cli_command cli_counts;                                               /* cli_counts.c */
 cli_command cli_tenants, cli_responses;                               /* cli_tally.c */
+cli_command cli_why;                                                  /* cli_why.c */
 cli_command cli_status;                                               /* cli_status.c */
 cli_command cli_trace;                                                /* cli_trace.c */
 

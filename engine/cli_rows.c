@@ -101,6 +101,19 @@ const struct cli_row cli_rows[] = {
      .operand_kind = CLI_ID,
      .summary = "one message with all its recipients",
      .help = ""},
+    {.name = "why",
+     .run = cli_why,
+     .operands = "ID|DESTINATION|TENANT",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"destination", 'd', CLI_FLAG, NULL, "it is the name of a destination"},
+                        {"tenant", 't', CLI_FLAG, NULL, "it is the name of a tenant"}),
+     .summary = "what holds a message, a destination or a tenant back",
+     .help = "Says what keeps the mail, because of what, by which option, and when that changes.\n"
+             "16 hex digits are the id of a message, a name with a dot or a bracket is a "
+             "destination,\n"
+             "another one a tenant.\n"},
     {.name = "destinations",
      .run = cli_destinations,
      .operands = "[TEXT]",
