@@ -26,8 +26,8 @@ static void tables(void **state)
     cli_table_note(&t, "451 \xe2\x80\xae later\n");
     cli_table_print(&t, out);
     assert_int_equal(fclose(out), 0);
-    assert_string_equal(text, "NAME      COUNT  WHY\n"
-                              "caf\xc3\xa9    1234567  \n"
+    assert_string_equal(text, "NAME       COUNT  WHY\n"
+                              "caf\xc3\xa9     1234567  \n"
                               "a?[2Jb?        5  because\n"
                               "    451 ? later?\n");
     free(text);
