@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-static void print_usage(FILE *out)
+void cli_print_usage(FILE *out)
 {
     (void)fprintf(out, "usage: sluice COMMAND [-c FILE] [--json] [--help] ...\n\n");
     for (size_t i = 0; i < cli_row_count; i++) {
@@ -21,7 +21,7 @@ static void print_usage(FILE *out)
                   CONFIG_DEFAULT_PATH);
 }
 
-static void print_help(const struct cli_row *row, FILE *out)
+void cli_print_help(const struct cli_row *row, FILE *out)
 {
     (void)fprintf(out, "usage: sluice %s [-c FILE] [--json]%s%s%s\n\n", row->name,
                   row->options != NULL ? " [OPTION...]" : "", row->operands[0] != '\0' ? " " : "",
@@ -109,7 +109,7 @@ int cli_main(struct cli *cli, int argc, char **argv)
         if (globals.wants_version) {
             return flushed(cli, run_row(cli, cli_row_find("version"), 0, argv));
         }
-        print_usage(cli->out);
+        cli_print_usage(cli->out);
         return flushed(cli, EX_OK);
     }
     const struct cli_row *row = argc < 2 ? NULL : cli_row_find(argv[1]);
@@ -117,11 +117,11 @@ int cli_main(struct cli *cli, int argc, char **argv)
         if (argc >= 2) {
             (void)fprintf(cli->err, "sluice: there is no command \"%s\"\n", argv[1]);
         }
-        print_usage(cli->err);
+        cli_print_usage(cli->err);
         return EX_USAGE;
     }
     if (globals.wants_help) {
-        print_help(row, cli->out);
+        cli_print_help(row, cli->out);
         return flushed(cli, EX_OK);
     }
     return flushed(cli, run_row(cli, row, argc - 2, argv + 2));

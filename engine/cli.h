@@ -49,6 +49,13 @@ struct buf;
 /* Add the parameters of the options that say which mail is meant; the row has all of them. */
 void cli_filter(struct buf *url, const struct cli_args *args);
 
+cli_command cli_completion; /* cli_completion.c */
+cli_command cli_help;       /* cli_manual.c */
+
+/* All commands; one with its options. */
+void cli_print_usage(FILE *out);
+void cli_print_help(const struct cli_row *row, FILE *out);
+
 /* Load cli->config_path with complaints on cli->err. errors: the exit code (EX_CONFIG, EX_NOINPUT);
  * 0 when *ret is set */
 MUST_USE int cli_config(const struct cli *cli, struct config **ret);

@@ -150,10 +150,52 @@ static void dispatch(void **state)
     expect("messages @ more", EX_USAGE, "", "\"more\" is not understood");
     expect("destinations @ --state asleep", EX_USAGE, "", "\"asleep\" is not ready|dead");
     expect("destinations --help", EX_OK, "  --state ready|dead|suspended|resolving\n", "");
+    expect("help", EX_OK, "usage: sluice COMMAND", "");
+    expect("help messages", EX_OK, "  --limit N ", "");
+    expect("help nothing", EX_USAGE, "", "there is no command \"nothing\"");
+    expect("completion fish", EX_USAGE, "", "\"fish\" is not bash|zsh");
+    expect("completion zsh", EX_OK, "#compdef sluice\n", "");
     expect("send @", EX_USAGE, "", "no recipients");
     expect("send @ -Q a@b", EX_USAGE, "", "-Q: is not understood");
     expect("send @ -f", EX_USAGE, "", "-f: needs a value");
     expect("send @ a@b", EX_TEMPFAIL, "", "the daemon is not running");
+}
+
+/* Help, completion and manual have everything of the table, and the table makes sense. */
+static void one_table(void **state)
+{
+    (void)state;
+    struct ran man, bash;
+    char text[100];
+    run(&man, "help --man", "");
+    run(&bash, "completion bash", "");
+    for (size_t i = 0; i < cli_row_count; i++) {
+        const struct cli_row *row = &cli_rows[i];
+        assert_non_null(row->summary);
+        assert_non_null(row->operands);
+        assert_non_null(row->help);
+        assert_true(row->is_raw || (row->operands[0] == '\0') == (row->operands_max == 0));
+        (void)snprintf(text, sizeof(text), ".SS sluice %s", row->name);
+        assert_non_null(strstr(man.out, text));
+        (void)snprintf(text, sizeof(text), "    %s:*) words=", row->name);
+        assert_non_null(strstr(bash.out, text));
+        size_t count = 0;
+        for (const struct cli_option *o = row->options; o != NULL && o->name != NULL; o++) {
+            assert_true(o->letter != 0 || o->name[0] != '\0');
+            assert_true((o->kind == CLI_FLAG) == (o->value == NULL));
+            assert_non_null(o->help);
+            for (const struct cli_option *p = row->options; p != o; p++) {
+                assert_true(o->letter == 0 || o->letter != p->letter);
+                assert_true(o->name[0] == '\0' || strcmp(o->name, p->name) != 0);
+            }
+            count++;
+        }
+        assert_true(count < CLI_OPTIONS_MAX);
+    }
+    free(man.out);
+    free(man.err);
+    free(bash.out);
+    free(bash.err);
 }
 
 static void send_a_message(void **state)
@@ -325,10 +367,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dispatch),
-        cmocka_unit_test(send_a_message),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(answers),
+        cmocka_unit_test(dispatch), cmocka_unit_test(one_table), cmocka_unit_test(send_a_message),
+        cmocka_unit_test(refusals), cmocka_unit_test(answers),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
