@@ -20,6 +20,7 @@ void api_call_free(struct api_call *c)
     if (c != NULL) {
         list_remove(&c->link);
         json_decref(c->body);
+        json_decref(c->kept);
         buf_fini(&c->in);
         buf_fini(&c->out);
         free(c->target);

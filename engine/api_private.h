@@ -53,6 +53,10 @@ struct api_call {
     struct buf out;
     uint64_t count;
     bool is_kept;
+
+    /* between clerks (clerk_pass_on) */
+    api_handler *next; /* instead of the route's */
+    json_t *kept;      /* owned */
 };
 
 /* target   as it stands in the request line: path, '?', query; copied

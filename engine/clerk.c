@@ -2,7 +2,9 @@
  * its life and by the handlers for reading. Must not know what the routes mean. */
 #include "engine/clerk.h"
 
+#include "base/clock.h"
 #include "base/rcu.h"
+#include "engine/activator.h"
 #include "engine/api_private.h"
 #include "engine/census.h"
 #include "engine/config.h"
@@ -95,19 +97,61 @@ void clerk_breathe(struct clerk *k)
 /* --- the thread --------------------------------------------------------------------------------
  */
 
+void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_t *kept)
+{
+    if (kept != c->kept) {
+        json_decref(c->kept);
+    }
+    c->kept = kept;
+    c->next = next;
+    k->has_passed_on = true;
+    outbox_put(&k->to_other, LETTER_CALL, c, 0);
+}
+
+json_t *clerk_kept(const struct api_call *c)
+{
+    return c->kept;
+}
+
 static void serve(struct clerk *k, struct api_call *c)
 {
     rcu_awake();
-    c->route->run(k, c);
-    if (!api_is_answered(c)) {
-        api_error(c, 503, "unavailable", "%s gave no answer", c->route->path);
-    }
+    k->has_passed_on = false;
+    (c->next != NULL ? c->next : c->route->run)(k, c);
     rcu_sleep();
     free(k->active);
     k->active = NULL;
     k->active_count = 0;
+    if (k->has_passed_on) {
+        return;
+    }
+    if (!api_is_answered(c)) {
+        api_error(c, 503, "unavailable", "%s gave no answer", c->route->path);
+    }
     outbox_put(&k->to_http, LETTER_ANSWER, c, 0);
     (void)outbox_flush(&k->to_http); /* the http thread's ring holds more than it has calls */
+}
+
+/* false: some ring is full, and what did not fit waits here */
+static bool flush_outboxes(struct clerk *k)
+{
+    bool is_done = outbox_flush(&k->to_other);
+    is_done = outbox_flush(&k->to_activator) && is_done;
+    for (uint32_t i = 0; i < k->engine->sched_count; i++) {
+        is_done = outbox_flush(&k->to_scheds[i]) && is_done;
+    }
+    return is_done;
+}
+
+static usec_t tidy(struct clerk *k)
+{
+    if (k->tidy == NULL) {
+        return USEC_NEVER;
+    }
+    rcu_awake();
+    usec_t again = k->tidy(k);
+    rcu_sleep();
+    return again;
 }
 
 static void run(void *arg)
@@ -118,10 +162,15 @@ static void run(void *arg)
     while (!atomic_load(&k->is_stopping)) {
         while (!atomic_load(&k->is_stopping) && mailbox_take(&k->box, &letter)) {
             serve(k, letter.body);
+            (void)flush_outboxes(k); /* again below */
+        }
+        usec_t deadline = tidy(k);
+        if (!flush_outboxes(k)) {
+            deadline = clock_mono() + 10 * USEC_PER_MSEC;
         }
         waker_prepare(&k->box.waker);
         if (ring_count(k->box.ring) == 0 && !atomic_load(&k->is_stopping)) {
-            waker_wait(&k->box.waker, USEC_NEVER);
+            waker_wait(&k->box.waker, deadline);
         }
         waker_finish(&k->box.waker);
     }
@@ -158,7 +207,17 @@ struct mailbox *clerk_box(struct clerk *k)
 
 int clerk_start(struct clerk *k)
 {
-    outbox_init(&k->to_http, http_box(k->engine->http));
+    struct engine *e = k->engine;
+    k->to_scheds = calloc(e->sched_count, sizeof(*k->to_scheds));
+    if (k->to_scheds == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        outbox_init(&k->to_scheds[i], sched_thread_box(e->scheds[i]));
+    }
+    outbox_init(&k->to_http, http_box(e->http));
+    outbox_init(&k->to_other, clerk_box(e->clerks[e->clerks[0] == k ? 1 : 0]));
+    outbox_init(&k->to_activator, activator_box(e->activator));
     return thread_start(&k->thread, k->name, run, k);
 }
 
@@ -174,6 +233,12 @@ void clerk_free(struct clerk *k)
     if (k != NULL) {
         mailbox_fini(&k->box); /* calls in it belong to the http thread, which has ended them */
         outbox_fini(&k->to_http);
+        outbox_fini(&k->to_other);
+        outbox_fini(&k->to_activator);
+        for (uint32_t i = 0; k->to_scheds != NULL && i < k->engine->sched_count; i++) {
+            outbox_fini(&k->to_scheds[i]);
+        }
+        free(k->to_scheds);
         spool_reader_free(k->reader);
         free(k->active);
         census_memo_free(k->census);

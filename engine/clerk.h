@@ -14,6 +14,7 @@
 #include "engine/api.h"
 #include "engine/mailbox.h"
 
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,10 +31,15 @@ struct clerk {
     struct mailbox box;
     _Atomic bool is_stopping;
     const char *name;
+    /* Before the thread starts; NULL: nothing. What it does on its thread beside calls, online for
+     * RCU; returns when it wants to be asked again, monotonic. */
+    usec_t (*tidy)(struct clerk *k);
 
     /* clerk thread only */
-    struct outbox to_http;
-    uint64_t *active; /* ids that schedulers hold, sorted; for one call */
+    struct outbox to_http, to_other, to_activator;
+    struct outbox *to_scheds; /* [engine->sched_count] */
+    bool has_passed_on;       /* the call it was serving is the other clerk's now */
+    uint64_t *active;         /* ids that schedulers hold, sorted; for one call */
     size_t active_count;
     struct census_memo *census; /* the last counts; NULL: none yet */
 };
@@ -59,5 +65,12 @@ void clerk_breathe(struct clerk *k);
 /* Which messages schedulers hold, asked anew. */
 void clerk_read_active(struct clerk *k);
 MUST_USE bool clerk_is_active(const struct clerk *k, uint64_t id);
+/* The other clerk goes on with the call, by `next`; the handler is done with it. For what needs the
+ * spool walked and something changed: each is done by the clerk whose business it is.
+ *
+ * kept     what clerk_kept gives to `next`; takes the reference; may be NULL */
+void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_t *kept);
+/* Owned by the call. */
+json_t *clerk_kept(const struct api_call *c);
 
 #endif
