@@ -7,6 +7,7 @@
 #include "engine/host_report.h"
 #include "engine/message_report.h"
 #include "engine/metrics.h"
+#include "engine/order_report.h"
 #include "engine/page.h"
 #include "engine/series_report.h"
 #include "engine/status_report.h"
@@ -67,6 +68,27 @@ const struct api_route api_routes[] = {
      .run = host_report_list,
      .params = PARAMS("match"),
      .summary = "addresses that deliveries went to"},
+    {.method = "GET",
+     .path = "/v1/orders",
+     .place = API_FAST,
+     .run = order_report_list,
+     .summary = "standing orders in force"},
+    {.method = "POST",
+     .path = "/v1/orders",
+     .place = API_FAST,
+     .run = order_report_give,
+     .summary = "suspend, bounce or drop the mail that selectors name"},
+    {.method = "DELETE",
+     .path = "/v1/orders/:id",
+     .place = API_FAST,
+     .run = order_report_lift,
+     .params = PARAMS("reason"),
+     .summary = "end an order"},
+    {.method = "POST",
+     .path = "/v1/flush",
+     .place = API_FAST,
+     .run = order_report_flush,
+     .summary = "try deferred mail and dead destinations now"},
     {.method = "GET",
      .path = "/v1/transports",
      .place = API_FAST,

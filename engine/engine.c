@@ -17,6 +17,7 @@
 #include "engine/listener.h"
 #include "engine/mailbox.h"
 #include "engine/order_book.h"
+#include "engine/order_report.h"
 #include "engine/sched_thread.h"
 #include "engine/series.h"
 #include "engine/settings.h"
@@ -285,6 +286,7 @@ static int build_threads(struct engine *e)
         err = clerk_new(e, "clerk", &e->clerks[0]);
     }
     if (err == 0) {
+        e->clerks[0]->tidy = order_report_tidy;
         err = clerk_new(e, "slow clerk", &e->clerks[1]);
     }
     if (err == 0) {

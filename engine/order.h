@@ -23,6 +23,10 @@ enum order_kind {
 #define ORDER_REASON_MAX 500 /* bytes */
 #define ORDER_BY_MAX     255
 
+/* How long an order may work that is for what is queued now (is_once): the sweep that it starts has
+ * so much time to reach everything. */
+#define ORDER_ONCE_SPAN (10 * 60 * USEC_PER_SEC)
+
 struct order {
     uint64_t id; /* 1, 2, ..; never used again; 0: not in a book */
     enum order_kind kind;

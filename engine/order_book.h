@@ -24,10 +24,6 @@
 
 struct order_book;
 
-/* How long an order may work that is for what is queued now (struct order, is_once): the sweep that
- * it starts has so much time to reach everything. */
-#define ORDER_ONCE_SPAN (10 * 60 * USEC_PER_SEC)
-
 /* What is known of the mail to be judged; empty where it has none. */
 struct order_facts {
     struct slice tenant, campaign;
