@@ -42,6 +42,7 @@ cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_des
 cli_command cli_counts;                                               /* cli_counts.c */
 cli_command cli_tenants, cli_responses;                               /* cli_tally.c */
 cli_command cli_why;                                                  /* cli_why.c */
+cli_command cli_order, cli_resume, cli_orders, cli_flush;             /* cli_orders.c */
 cli_command cli_status;                                               /* cli_status.c */
 cli_command cli_trace;                                                /* cli_trace.c */
 

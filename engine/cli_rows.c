@@ -34,6 +34,32 @@
         "older", 0, CLI_SPAN, "SPAN", "only what came longer ago"                                  \
     }
 
+/* Which mail; as in the counts. */
+#define OPTION_SELECTORS                                                                           \
+    {"tenant", 0, CLI_TEXT, "GLOB", "mail of this tenant"},                                        \
+        {"campaign", 0, CLI_TEXT, "GLOB", "mail of this campaign"},                                \
+        {"domain", 0, CLI_TEXT, "GLOB", "to recipients in this domain"},                           \
+        {"destination", 0, CLI_TEXT, "GLOB", "for this destination (nexthop)"},                    \
+        {"transport", 0, CLI_TEXT, "GLOB", "by this transport"},                                   \
+    {                                                                                              \
+        "source", 0, CLI_TEXT, "GLOB", "from this egress source"                                   \
+    }
+#define OPTION_DRY_RUN                                                                             \
+    {                                                                                              \
+        "dry-run", 'n', CLI_FLAG, NULL, "only say what would happen"                               \
+    }
+#define OPTION_YES                                                                                 \
+    {                                                                                              \
+        "yes", 0, CLI_FLAG, NULL, "do not ask"                                                     \
+    }
+#define OPTION_FOR                                                                                 \
+    {                                                                                              \
+        "for", 0, CLI_SPAN, "SPAN", "how long; 0: what is queued now"                              \
+    }
+#define OPTION_ORDER                                                                               \
+    {"all", 0, CLI_FLAG, NULL, "all mail"},                                                        \
+        {"reason", 0, CLI_TEXT, "TEXT", "why; everybody who looks sees it"}, OPTION_DRY_RUN
+
 const struct cli_row cli_rows[] = {
     {.name = "run",
      .run = cli_run,
@@ -188,6 +214,53 @@ const struct cli_row cli_rows[] = {
      .options = OPTIONS({"man", 0, CLI_FLAG, NULL, "print the manual page sluice(1)"}),
      .summary = "explain a command, or list all",
      .help = ""},
+    {.name = "orders",
+     .run = cli_orders,
+     .operands = "",
+     .summary = "the standing orders in force",
+     .help = "What was suspended, bounced or dropped with the commands of these names, and is "
+             "still.\n"},
+    {.name = "suspend",
+     .run = cli_order,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_ORDER,
+                        {"for", 0, CLI_SPAN, "SPAN", "how long (default 1h)"}),
+     .summary = "hold mail back for a time",
+     .help = "Mail that the options name is taken in and kept, and not delivered until the order "
+             "ends.\n"
+             "All options must fit; * in a value stands for anything. --source alone closes a "
+             "source: its\n"
+             "mail goes out from the others of its pool, or waits when there are none.\n"},
+    {.name = "bounce",
+     .run = cli_order,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_ORDER, OPTION_YES, OPTION_FOR),
+     .summary = "return mail to its senders",
+     .help =
+         "Queued mail that the options name, and what comes while the order stands, is given up "
+         "with a\n"
+         "notice to its sender. Shows first how much that is; see sluice suspend for options.\n"},
+    {.name = "drop",
+     .run = cli_order,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_ORDER, OPTION_YES, OPTION_FOR),
+     .summary = "throw mail away without a notice",
+     .help = "As sluice bounce, but nobody is told; the event log has a line of each recipient.\n"},
+    {.name = "resume",
+     .run = cli_resume,
+     .operands = "[ID]",
+     .operands_max = 1,
+     .operand_kind = CLI_NUMBER,
+     .options = OPTIONS(OPTION_SELECTORS, {"all", 0, CLI_FLAG, NULL, "every order"},
+                        {"reason", 0, CLI_TEXT, "TEXT", "why, for the log"}, OPTION_DRY_RUN),
+     .summary = "end a standing order",
+     .help = "The one with this ID, or those that were given with exactly these selectors.\n"},
+    {.name = "flush",
+     .run = cli_flush,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_DRY_RUN),
+     .summary = "try deferred mail and dead destinations now",
+     .help = "All of it, or the mail that the options name.\n"},
     {.name = "version",
      .run = cli_version,
      .operands = "",
