@@ -213,6 +213,11 @@ void api_raw(struct api_call *c, int status, const char *content_type, struct sl
     finish(c, status, content_type);
 }
 
+void api_retry_after(struct api_call *c, unsigned seconds)
+{
+    c->retry_after = seconds;
+}
+
 bool api_is_answered(const struct api_call *c)
 {
     return c->status != 0;

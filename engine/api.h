@@ -83,6 +83,8 @@ void api_object(struct api_call *c, int status, json_t *object); /* takes the re
  *          "wrong" 422, "busy" 429, "unavailable" 503 */
 void api_error(struct api_call *c, int status, const char *code, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
+/* With an error: when to try again, in seconds (Retry-After). */
+void api_retry_after(struct api_call *c, unsigned seconds);
 /* The bytes are copied. content_type: a literal */
 void api_raw(struct api_call *c, int status, const char *content_type, struct slice bytes);
 /* An answer came together. */

@@ -48,8 +48,9 @@ struct api_call {
     /* the answer; whoever has the call */
     int status; /* 0: none yet */
     const char *content_type;
-    const char *allow;  /* of 405 and OPTIONS, or NULL */
-    const char *policy; /* Content-Security-Policy of a page, or NULL */
+    const char *allow;    /* of 405 and OPTIONS, or NULL */
+    const char *policy;   /* Content-Security-Policy of a page, or NULL */
+    unsigned retry_after; /* seconds; 0: not said */
     struct buf out;
     uint64_t count;
     bool is_kept;

@@ -47,6 +47,13 @@ static bool add_header(struct MHD_Response *r, const char *name, const char *val
     return MHD_add_response_header(r, name, value) == MHD_YES;
 }
 
+static bool add_retry_after(struct MHD_Response *r, unsigned seconds)
+{
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%u", seconds); /* it fits */
+    return add_header(r, "Retry-After", text);
+}
+
 /* No cache and no other site's page gets to see what is told here. */
 static bool add_headers(struct MHD_Response *r, const struct api_call *c)
 {
@@ -54,6 +61,7 @@ static bool add_headers(struct MHD_Response *r, const struct api_call *c)
            (c->allow == NULL || add_header(r, "Allow", c->allow)) &&
            (c->status != 401 || add_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"")) &&
            (c->policy == NULL || add_header(r, "Content-Security-Policy", c->policy)) &&
+           (c->retry_after == 0 || add_retry_after(r, c->retry_after)) &&
            add_header(r, "Cache-Control", "no-store") &&
            add_header(r, "X-Content-Type-Options", "nosniff") &&
            add_header(r, "X-Frame-Options", "DENY") &&
