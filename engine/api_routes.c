@@ -5,6 +5,7 @@
 #include "engine/counts_report.h"
 #include "engine/destination_report.h"
 #include "engine/host_report.h"
+#include "engine/inject.h"
 #include "engine/message_report.h"
 #include "engine/metrics.h"
 #include "engine/order_report.h"
@@ -99,6 +100,13 @@ const struct api_route api_routes[] = {
      .place = API_FAST,
      .run = destination_report_sources,
      .summary = "egress sources and the pools they are in"},
+    {.method = "POST",
+     .path = "/v1/inject",
+     .place = API_INLINE,
+     .run = inject_post,
+     .params = inject_params,
+     .summary = "take over messages: 202 with their ids when they are stored",
+     .takes_message = true},
     {.method = "GET",
      .path = "/",
      .place = API_INLINE,

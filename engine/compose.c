@@ -1,6 +1,7 @@
 /* Owns the envelope side of an injected message: who, to whom, for whom, when. Called by inject.c;
  * the content is compose_content.c's. Every member comes from a stranger and is checked. */
 #include "base/error.h"
+#include "engine/api.h"
 #include "engine/compose_private.h"
 #include "engine/date.h"
 #include "engine/mime_field.h"
@@ -9,8 +10,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-
-enum { SPAN_DIGITS_MAX = 8 }; /* of days, in microseconds, in 64 bits */
 
 void composition_init(struct composition *c)
 {
@@ -306,27 +305,6 @@ static bool seconds_to_usec(double seconds, usec_t *ret)
     return true;
 }
 
-/* "90s", "15m", "2h", "5d" or a number of seconds, also as text. */
-static bool parse_span(struct slice text, usec_t *ret)
-{
-    static const char units[] = "smhd";
-    static const usec_t lengths[] = {1, 60, 3600, 86400};
-    uint64_t value = 0;
-    size_t at = 0;
-    while (at < text.len && at < SPAN_DIGITS_MAX && text.data[at] >= '0' && text.data[at] <= '9') {
-        value = value * 10 + (uint64_t)(text.data[at++] - '0');
-    }
-    if (at == 0 || text.len - at > 1) {
-        return false;
-    }
-    const char *unit = at == text.len ? units : memchr(units, text.data[at], sizeof(units) - 1);
-    if (unit == NULL) {
-        return false;
-    }
-    *ret = (usec_t)value * lengths[unit - units] * USEC_PER_SEC;
-    return true;
-}
-
 /* All digits: seconds since 1970, as a query parameter has them. */
 static bool parse_moment(struct slice text, usec_t *ret)
 {
@@ -352,7 +330,7 @@ static bool take_time(struct composer *c, const char *key, bool is_span, usec_t 
     if (json_is_number(value)) {
         is_right = seconds_to_usec(json_number_value(value), ret);
     } else if (json_is_string(value)) {
-        is_right = is_span ? parse_span(compose_string(value), ret)
+        is_right = is_span ? api_span_parse(compose_string(value), ret)
                            : parse_moment(compose_string(value), ret);
     }
     if (!is_right) {

@@ -192,9 +192,10 @@ struct config {
     char *hostname;        /* myhostname */
     bool allow_loopback;
     usec_t shutdown_timeout;
-    uint64_t trace_memory; /* bytes; 0: nothing is recorded */
-    uint64_t intake_memory; /* bytes received and not yet committed */
-    int hopcount_limit;     /* Received headers */
+    uint64_t trace_memory;      /* bytes; 0: nothing is recorded */
+    uint64_t intake_memory;     /* bytes received and not yet committed */
+    int hopcount_limit;         /* Received headers */
+    uint64_t inject_size_limit; /* bytes of an injected message; 0 = none */
 
     int message_active_limit; /* messages in memory, all transports */
     int message_recipient_limit;

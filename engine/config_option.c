@@ -148,6 +148,9 @@ const struct config_option config_options[] = {
          "pauses."),
     INT("hopcount_limit", GLOBAL(hopcount_limit), "50", 1, INT_MAX,
         "A message with more Received headers than this is refused as a loop."),
+    SIZE("inject_size_limit", GLOBAL(inject_size_limit), "50M", 0,
+         "Largest message, as it goes out, that POST /v1/inject takes. 0: no limit but that of the "
+         "request."),
     INT("message_active_limit", GLOBAL(message_active_limit), "20000", 1, INT_MAX,
         "Messages that schedulers hold in memory, all transports together; the others wait in the "
         "spool."),

@@ -14,6 +14,7 @@
 #include "engine/config.h"
 #include "engine/dns_setup.h"
 #include "engine/http.h"
+#include "engine/inject.h"
 #include "engine/listener.h"
 #include "engine/mailbox.h"
 #include "engine/order_book.h"
@@ -292,6 +293,9 @@ static int build_threads(struct engine *e)
     if (err == 0) {
         err = http_open_control(e->http);
     }
+    if (err == 0) {
+        err = injector_new(e, e->http, &e->injector);
+    }
     return err;
 }
 
@@ -322,6 +326,7 @@ static int start_threads(struct engine *e)
         err = series_start(e->series);
     }
     if (err == 0) {
+        injector_start(e->injector);
         err = http_start(e->http);
     }
     return err;
@@ -332,7 +337,7 @@ static int start_threads(struct engine *e)
 
 static bool is_quiet(const struct engine *e)
 {
-    uint32_t busy = 0;
+    uint32_t busy = atomic_load_explicit(&e->injections, memory_order_relaxed);
     for (uint32_t i = 0; i < e->sched_count; i++) {
         busy += sched_thread_in_flight(e->scheds[i]);
     }
@@ -381,6 +386,7 @@ static void free_all(struct engine *e)
     rcu_join();
     rcu_drain(); /* messages whose content is being taken away */
     http_free(e->http);
+    injector_free(e->injector);
     clerk_free(e->clerks[0]);
     clerk_free(e->clerks[1]);
     series_free(e->series);

@@ -21,6 +21,7 @@ struct config;
 struct dns_cache;
 struct event_log;
 struct http;
+struct injector;
 struct listener;
 struct message;
 struct order_book;
@@ -59,8 +60,9 @@ struct engine {
     struct sts_fetcher *sts;         /* NULL: no destination is at level mta-sts */
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */
-    struct clerk *clerks[2];     /* of fast routes, of slow ones */
+    struct clerk *clerks[2];         /* of fast routes, of slow ones */
     struct http *http;
+    struct injector *injector;
     usec_t started;           /* wall */
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
     uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
@@ -78,7 +80,8 @@ struct engine {
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t odd_labels; /* values of tenant_header, campaign_header that were ignored */
-    _Atomic uint64_t refused; /* intake, for want of space, memory or a working spool */
+    _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
+    _Atomic uint32_t injections; /* requests to inject mail that await their commits */
     _Atomic uint64_t active_messages;
     _Atomic uint64_t next_session;       /* number of an outbound session in a trace */
     _Atomic bool has_backlog;            /* new mail waits in the spool: no other may pass it */

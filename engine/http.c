@@ -9,6 +9,8 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/http_private.h"
+#include "engine/inject.h"
+#include "engine/intake.h"
 #include "engine/worker.h"
 
 #include <assert.h>
@@ -39,6 +41,10 @@ static void take_letter(struct http *h, const struct letter *letter)
     switch (letter->kind) {
     case LETTER_ANSWER:
         http_answer(h, letter->body);
+        break;
+    case LETTER_STORED:
+    case LETTER_STAGED:
+        injector_stored(h->engine->injector, letter->body);
         break;
     default:
         assert(false && "unknown letter to the http thread");
@@ -75,7 +81,7 @@ static bool flush_outboxes(struct http *h)
     for (int i = 0; i < HTTP_CLERKS; i++) {
         is_done = outbox_flush(&h->to_clerks[i]) && is_done;
     }
-    return is_done;
+    return injector_flush(h->engine->injector) && is_done;
 }
 
 static usec_t sleep_time(struct http *h, bool is_flushed)
@@ -230,6 +236,12 @@ void http_free(struct http *h)
     }
     for (int i = 0; i < HTTP_CLERKS; i++) {
         outbox_fini(&h->to_clerks[i]);
+    }
+    struct letter letter;
+    while (h->box.ring != NULL && mailbox_take(&h->box, &letter)) {
+        if (letter.kind == LETTER_STORED || letter.kind == LETTER_STAGED) {
+            intake_free(letter.body); /* a call belongs to its connection */
+        }
     }
     poller_fini(&h->poller);
     mailbox_fini(&h->box);

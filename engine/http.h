@@ -27,7 +27,8 @@ MUST_USE int http_start(struct http *h);
 void http_stop(struct http *h);
 void http_free(struct http *h); /* accepts NULL; removes the socket */
 
-/* LETTER_ANSWER (struct api_call) and whatever inline handlers wait for. Any thread sends. */
+/* LETTER_ANSWER (struct api_call) and what inline handlers wait for: injections for LETTER_STAGED
+ * and LETTER_STORED. Any thread sends. */
 struct mailbox *http_box(struct http *h);
 /* A call that an inline handler kept (api_keep) is answered now. Thread: http */
 void http_answer(struct http *h, struct api_call *c);

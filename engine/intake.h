@@ -1,7 +1,7 @@
-/* One reception on its way into the spool. Passed by ownership: the worker that receives fills it
- * and sends it to the spool writer (LETTER_STAGE for a part of a large message, LETTER_STORE for
- * the last one); the writer sends it back when the part is committed or refused, so at most one of
- * them is under way for a connection. */
+/* One reception on its way into the spool. Passed by ownership: the worker that receives (for
+ * injected mail the http thread) fills it and sends it to the spool writer (LETTER_STAGE for a part
+ * of a large message, LETTER_STORE for the last one); the writer sends it back when the part is
+ * committed or refused, so at most one of them is under way for a message. */
 #ifndef ENGINE_INTAKE_H
 #define ENGINE_INTAKE_H
 
@@ -29,7 +29,7 @@ struct intake {
     struct message *message; /* in memory for activation at once; NULL when too large */
 
     /* where the answer goes */
-    uint16_t worker;
+    uint16_t worker;  /* engine.worker_count: the http thread */
     void *connection; /* the receiving side, not looked into; kept alive until the answer */
 
     /* filled by the writer */

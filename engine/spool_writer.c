@@ -16,6 +16,7 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/event_log.h"
+#include "engine/http.h"
 #include "engine/intake.h"
 #include "engine/journaled.h"
 #include "engine/message.h"
@@ -54,7 +55,7 @@ struct spool_writer {
 
     /* writer thread only */
     struct outbox to_activator;
-    struct outbox *to_workers; /* [engine->worker_count] */
+    struct outbox *to_workers; /* [engine->worker_count + 1], the last: the http thread */
     struct settle settle;
     struct journaled journaled;
     struct spool_reader *reader;
@@ -128,7 +129,7 @@ void spool_writer_free(struct spool_writer *w)
     journaled_fini(&w->journaled);
     spool_reader_free(w->reader);
     if (w->to_workers != NULL) {
-        for (uint32_t i = 0; i < w->engine->worker_count; i++) {
+        for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
             outbox_fini(&w->to_workers[i]);
         }
     }
@@ -593,7 +594,7 @@ static void pass(struct spool_writer *w)
     watch_space(w);
     sync_log(w);
     (void)outbox_flush(&w->to_activator); /* what does not fit goes with the next flush */
-    for (uint32_t i = 0; i < w->engine->worker_count; i++) {
+    for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
         (void)outbox_flush(&w->to_workers[i]);
     }
 }
@@ -603,7 +604,7 @@ static bool has_waiting_letters(const struct spool_writer *w)
     if (w->to_activator.count > 0) {
         return true;
     }
-    for (uint32_t i = 0; i < w->engine->worker_count; i++) {
+    for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
         if (w->to_workers[i].count > 0) {
             return true;
         }
@@ -675,13 +676,14 @@ static void run(void *arg)
 int spool_writer_start(struct spool_writer *w)
 {
     struct engine *e = w->engine;
-    w->to_workers = calloc(e->worker_count, sizeof(*w->to_workers));
+    w->to_workers = calloc(e->worker_count + 1, sizeof(*w->to_workers));
     if (w->to_workers == NULL) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < e->worker_count; i++) {
         outbox_init(&w->to_workers[i], worker_box(e->workers[i]));
     }
+    outbox_init(&w->to_workers[e->worker_count], http_box(e->http));
     outbox_init(&w->to_activator, activator_box(e->activator));
     return thread_start(&w->thread, "spool-writer", run, w);
 }
