@@ -94,6 +94,30 @@ const struct cli_row cli_rows[] = {
          "69 the\n"
          "message was refused, 75 try again later, 77 not allowed to use the control socket.\n",
      .is_raw = true},
+    {.name = "inject",
+     .run = cli_inject,
+     .operands = "[FILE]",
+     .operands_max = 1,
+     .operand_kind = CLI_FILE,
+     .options = OPTIONS(
+         {"tenant", 0, CLI_TEXT, "NAME", "whose mail it is, whatever the messages say"},
+         {"campaign", 0, CLI_TEXT, "NAME", "what it belongs to, likewise"},
+         {"at", 0, CLI_TEXT, "TIME", "not before 2030-01-31T12:00:00Z, or seconds since 1970"},
+         {"expires", 0, CLI_TEXT, "WHEN", "given up then: a time as above, or after 90s, 2h, 5d"},
+         {"from", 0, CLI_TEXT, "SENDER", "with --to: the envelope sender"},
+         {"to", 0, CLI_TEXT, "LIST", "the input is one finished message for these recipients"}),
+     .summary = "queue messages given as JSON",
+     .help =
+         "Reads FILE, or standard input, and prints the id of each message when it is stored: "
+         "one\n"
+         "message {\"from\", \"recipients\", \"headers\", \"text\", ...}, or {\"messages\": "
+         "[...],\n"
+         "\"defaults\": {...}} with at most 1000. All messages are checked before one is taken; "
+         "every\n"
+         "mistake is printed with its place.\n"
+         "Exit codes: 64 a mistake in the messages, 69 no daemon, or it takes no mail, 75 try "
+         "again\n"
+         "later.\n"},
     {.name = "status",
      .run = cli_status,
      .operands = "",
