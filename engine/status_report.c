@@ -94,6 +94,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
         set_counter(o, "expired", &e->expired);
         set_counter(o, "ambiguous", &e->ambiguous);
         (void)json_object_set_new(o, "rates", series_report_rates(e)); /* or it is left out */
+        set_counter(o, "odd_labels", &e->odd_labels);
     }
     api_object(c, 200, o);
 }
