@@ -82,6 +82,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
         api_set_number(o, "messages", spool.messages);
         api_set_number(o, "incoming", spool.incoming);
         api_set_number(o, "deferred", spool.deferred);
+        api_set_number(o, "held", spool.held);
         api_set_number(o, "quarantined", spool.quarantined);
         set_counter(o, "active", &e->active_messages);
         set_scheduler_totals(e, o);
