@@ -430,6 +430,11 @@ static bool is_open(struct injector *j, struct api_call *c)
     struct engine *e = j->engine;
     uint32_t gate = engine_gate(e);
     uint64_t bytes = atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) + j->held;
+    bool is_full =
+        j->running_count >= RUNNING_MAX || bytes >= settings_of(e)->config->intake_memory;
+    if (gate != ENGINE_GATE_OPEN || is_full) {
+        atomic_fetch_add_explicit(&e->refused, 1, memory_order_relaxed);
+    }
     if (gate != ENGINE_GATE_OPEN) {
         api_retry_after(c, RETRY_CLOSED);
         api_error(c, 503, "unavailable", "%s",
@@ -438,7 +443,7 @@ static bool is_open(struct injector *j, struct api_call *c)
                                                      : "insufficient system storage");
         return false;
     }
-    if (j->running_count >= RUNNING_MAX || bytes >= settings_of(e)->config->intake_memory) {
+    if (is_full) {
         api_retry_after(c, RETRY_BUSY);
         api_error(c, 429, "busy", "%s",
                   j->running_count >= RUNNING_MAX ? "too many injections are under way"
