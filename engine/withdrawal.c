@@ -109,6 +109,7 @@ void withdrawal_revive(struct sched *core, const struct selector *wanted, usec_t
         sched_flush(core, now);
         return;
     }
+    sched_flush_hosts(core, now); /* also those of destinations that are forgotten by now */
     while (sched_view_destinations(core, &cursor, &d)) {
         if (d.state == SCHED_DESTINATION_DEAD && selector_matches_word(wanted, word, d.name)) {
             (void)sched_revive(core, d.name, now);

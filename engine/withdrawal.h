@@ -22,7 +22,8 @@ void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t tran
                        const struct sched_action *a);
 /* Try dead destinations at once.
  *
- * wanted   by name, or by the domain that it is the name of; all when it names neither */
+ * wanted   by name, or by the domain that it is the name of; all when it names neither. All hosts
+ *          may be tried in any case */
 void withdrawal_revive(struct sched *core, const struct selector *wanted, usec_t now);
 
 #endif

@@ -328,6 +328,13 @@ void sched_flush(struct sched *s, usec_t now)
     }
 }
 
+void sched_flush_hosts(struct sched *s, usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    destdb_flush(s);
+}
+
 /* By name; with recipient limit 1 many have a nexthop in common, which no table leads to. */
 bool sched_revive(struct sched *s, struct slice destination, usec_t now)
 {

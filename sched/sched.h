@@ -238,6 +238,9 @@ void sched_connection_closed(struct sched *, uint32_t connection, usec_t now);
 usec_t sched_wake_at(const struct sched *);
 /* Revive every dead destination at once (flush). */
 void sched_flush(struct sched *, usec_t now);
+/* Every host may be tried at once; dead destinations stay so. A host's retry time outlives the
+ * destination that met it, and nobody knows then whose it was. */
+void sched_flush_hosts(struct sched *, usec_t now);
 /* Revive the dead destinations of that name or nexthop, and let their hosts be tried at once. False
  * when none was dead. */
 bool sched_revive(struct sched *, struct slice destination, usec_t now);

@@ -413,6 +413,10 @@ static void withdraw(struct driver *d, unsigned which, unsigned recipient)
 static void revive(struct driver *d, unsigned which, unsigned recipient)
 {
     const struct mail_message *m = mail_of(&d->mail, which);
+    if (which % 4 == 0) {
+        sched_flush_hosts(d->sched, d->now);
+        check(d);
+    }
     struct slice nexthop = recipient < m->count ? m->recipients[recipient].nexthop : SLICE("none");
     bool was_dead = sched_revive(d->sched, nexthop, d->now);
     check(d);

@@ -207,6 +207,31 @@ static void hosts_are_tried_at_once(void **state)
     bed_close(&b);
 }
 
+/* The destination is forgotten, its host is not. */
+static void hosts_of_the_forgotten(void **state)
+{
+    (void)state;
+    static struct bed b;
+    bed_init_essay(&b, 1);
+    b.config.initial_destination_concurrency = 1;
+    b.config.destination_concurrency_failed_cohort_limit = 1;
+    bed_open(&b);
+    bed_ask(&b, 'A', "a@aa", "x10");
+    assert_string_equal(bed_place(&b), "x0+");
+    bed_outcome(&b, 1, (struct sched_outcome){.feedback = SCHED_NEGATIVE, .server_failed = true});
+    assert_true(sched_revive(b.sched, SLICE("aa"), b.now));
+    assert_string_equal(bed_queue(&b, "aa"), "-");
+    bed_ask(&b, 'B', "b@aa", "x10");
+    assert_string_equal(bed_place(&b), "x0+");
+    bed_outcome(&b, 2, (struct sched_outcome){.feedback = SCHED_NEGATIVE, .server_failed = true});
+    assert_string_equal(bed_host(&b, 'x'), "retry 0 0 2");
+    sched_flush_hosts(b.sched, b.now);
+    assert_string_equal(bed_queue(&b, "aa"), "dead 0 0");
+    bed_ask(&b, 'C', "c@bb", "x10");
+    assert_string_equal(bed_place(&b), "x0+");
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +240,7 @@ int main(void)
         cmocka_unit_test(displaced_entries_stay), cmocka_unit_test(unread_recipients_are_asked_for),
         cmocka_unit_test(a_preempting_job_goes),  cmocka_unit_test(no_memory_for_the_reason),
         cmocka_unit_test(revival_by_name),        cmocka_unit_test(hosts_are_tried_at_once),
+        cmocka_unit_test(hosts_of_the_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
