@@ -229,20 +229,26 @@ static struct slice cut_front(struct dialogue *d, struct slice piece)
     return kept;
 }
 
-/* The beginning takes the whole lines that it has room for; returns the rest. */
-static struct slice fill_head(struct dialogue *d, enum dialogue_kind kind, struct slice piece,
-                              usec_t now)
+/* Memory for so many bytes of the beginning, as far as it may have them. */
+static void grow_head(struct dialogue *d, size_t want)
 {
     struct dialogue_part *p = &d->parts[HEAD];
-    size_t want = p->len + DIALOGUE_HEADER + piece.len;
     size_t capacity = p->capacity == 0 ? FIRST_BYTES : p->capacity;
     while (capacity < want && capacity < DIALOGUE_HEAD_BYTES) {
         capacity *= 2;
     }
     capacity = capacity < DIALOGUE_HEAD_BYTES ? capacity : DIALOGUE_HEAD_BYTES;
-    if (capacity > p->capacity && !resize(d, p, capacity)) {
-        return piece;
+    if (capacity > p->capacity) {
+        (void)resize(d, p, capacity); /* else there is room for less */
     }
+}
+
+/* The beginning takes the whole lines that it has room for; returns the rest. */
+static struct slice fill_head(struct dialogue *d, enum dialogue_kind kind, struct slice piece,
+                              usec_t now)
+{
+    struct dialogue_part *p = &d->parts[HEAD];
+    grow_head(d, p->len + DIALOGUE_HEADER + piece.len);
     size_t left = p->capacity - p->len;
     size_t room = left > DIALOGUE_HEADER ? left - DIALOGUE_HEADER : 0;
     size_t len = piece.len;
@@ -289,6 +295,9 @@ static struct slice go_on(struct dialogue *d, enum dialogue_kind kind, struct sl
     }
     size_t end = slice_find(piece, '\n');
     end += end < piece.len ? 1 : 0;
+    if (d->current == HEAD && p->len + end > p->capacity) {
+        grow_head(d, p->len + end);
+    }
     if (p->len + end <= p->capacity) {
         prolong(d, p, slice_to(piece, end));
     } else if (piece.data[end - 1] == '\n') {

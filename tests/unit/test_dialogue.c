@@ -101,6 +101,29 @@ static void lines_come_back_as_they_were(void **state)
     assert_int_equal(dialogue_line_count(&b->d), 11);
 }
 
+/* A line that comes byte by byte stays one, wherever memory has to grow. */
+static void a_line_in_bytes_is_one_line(void **state)
+{
+    struct bed *b = *state;
+    char line[100];
+    memset(line, 'x', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\0';
+    for (size_t from = 1; from < sizeof(line); from++) {
+        add(b, DIALOGUE_HEARD, line + from);
+        for (int i = 0; i < 15; i++) {
+            add(b, DIALOGUE_HEARD, &"secret-or-so"[i % 12]);
+        }
+        add(b, DIALOGUE_HEARD, "\r\n");
+        if (b->d.current != 0) {
+            break; /* from here on the end of a line may be lost, but no line is two */
+        }
+        assert_int_equal(dialogue_line_count(&b->d), from);
+        (void)read_all(b, &b->d);
+        assert_int_equal(b->lines, from);
+    }
+    assert_int_not_equal(b->d.current, 0);
+}
+
 static void times_count_from_the_beginning(void **state)
 {
     struct bed *b = *state;
@@ -274,6 +297,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lines_come_back_as_they_were, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_line_in_bytes_is_one_line, setup, teardown),
         cmocka_unit_test_setup_teardown(times_count_from_the_beginning, setup, teardown),
         cmocka_unit_test_setup_teardown(of_auth_only_the_mechanism_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(a_secret_that_is_repeated_is_masked, setup, teardown),
