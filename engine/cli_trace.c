@@ -161,8 +161,7 @@ static bool take_answer(struct follower *f, struct api_answer *a, long long *aft
     json_t *o = NULL;
     while ((o = api_answer_next(a)) != NULL) {
         if (f->cli->is_json) {
-            (void)json_dumpf(o, f->cli->out,
-                             JSON_COMPACT); /* as with the rest of standard output */
+            (void)json_dumpf(o, f->cli->out, JSON_COMPACT); /* the flush below tells */
             (void)fputc('\n', f->cli->out);
         } else {
             print_new(f, o);
@@ -204,11 +203,12 @@ static int follow(struct follower *f, const struct cli_args *args, const char *l
         struct buf url;
         struct api_answer a;
         make_url(&url, args, after == 0 ? limit : "100", after);
-        int code = url.failed ? EX_OSERR : api_client_call(f->cli, "GET", url.data, NULL, &a);
-        buf_fini(&url);
-        if (code == EX_OSERR) {
-            return code;
+        if (url.failed) {
+            buf_fini(&url);
+            return EX_OSERR;
         }
+        int code = api_client_call(f->cli, "GET", url.data, NULL, &a);
+        buf_fini(&url);
         bool is_busy = code == EX_UNAVAILABLE && after > 0 && ++tries < PATIENCE_TRIES;
         if (code != 0 && !is_busy) {
             code = api_client_complain(f->cli, "trace", &a, code);
