@@ -30,7 +30,9 @@ LOAD = (  # of each round; the names of its domains follow from its number
     ('e', ['--rate', '3', '--connections', '1', '--size', '300000'], 3),
 )
 REQUESTS = tuple(f'GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'.encode()
-                 for path in ('/v1/destinations', '/v1/status', '/v1/messages?limit=100')
+                 for path in ('/v1/destinations', '/v1/status', '/v1/messages?limit=100',
+                              '/v1/trace?destination=c100.test&limit=100',
+                              '/v1/trace?destination=d100.test&limit=100&after=1')
                  ) + (b'SMTP\r\n',)
 
 
