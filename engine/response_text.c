@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
     TEXT_MAX = 1024,   /* bytes of a reply that are looked at */
@@ -115,6 +116,9 @@ static size_t ipv6_length(struct slice s)
                        (s.data[len - 1] == ':' && len >= 2 && s.data[len - 2] != ':'))) {
         len--; /* of the sentence */
     }
+    if (len < 2 || (s.data[0] == ':' && s.data[1] != ':')) {
+        return 0; /* a port */
+    }
     bool is_cut = len < s.len && is_alnum(s.data[len]);
     return colons >= 2 && len >= 3 && !is_cut ? len : 0;
 }
@@ -165,6 +169,40 @@ static bool is_variable(struct slice s)
     return s.len >= RANDOM_LEAST && has_upper && has_lower && !has_other;
 }
 
+/* --- what stands in front
+ * -------------------------------------------------------------------------
+ */
+
+/* "host mx.example[192.0.2.1] said: ", as results have it. */
+static struct slice without_host(struct slice text)
+{
+    const struct slice head = SLICE("host "), said = SLICE(" said: ");
+    if (text.len < head.len || memcmp(text.data, head.data, head.len) != 0) {
+        return text;
+    }
+    size_t line = slice_find(text, '\n');
+    const char *at = memmem(text.data, line < text.len ? line : text.len, said.data, said.len);
+    return at == NULL ? text : slice_from(text, (size_t)(at - text.data) + said.len);
+}
+
+/* A word of digits and full stops with a space behind it: "452 ", "4.2.2 ". */
+static struct slice without_code(struct slice text)
+{
+    size_t len = 0;
+    while (len < text.len && (is_digit(text.data[len]) || (len > 0 && text.data[len] == '.'))) {
+        len++;
+    }
+    return len > 0 && len < text.len && text.data[len] == ' ' ? slice_from(text, len + 1) : text;
+}
+
+/* Code and enhanced status code of a reply. */
+static struct slice without_codes(struct slice text)
+{
+    bool is_reply = text.len > 4 && is_digit(text.data[0]) && is_digit(text.data[1]) &&
+                    is_digit(text.data[2]) && text.data[3] == ' ';
+    return is_reply ? without_code(slice_from(text, 4)) : text;
+}
+
 /* --- the text ----------------------------------------------------------------------------------
  */
 
@@ -186,7 +224,8 @@ static size_t put_word(struct writer *w, struct slice s, char before)
     while (token.len > 0 && !is_alnum(token.data[token.len - 1])) {
         token.len--;
     }
-    if (is_variable(token)) {
+    bool is_host = len < s.len && s.data[len] == '['; /* its address follows */
+    if (is_host || is_variable(token)) {
         put_star(w);
     } else {
         for (size_t i = 0; i < token.len; i++) {
@@ -204,6 +243,7 @@ size_t response_text_template(struct slice text, char ret[RESPONSE_TEXT_MAX])
     struct writer w = {ret, 0};
     struct slice rest = slice_to(text, text.len < TEXT_MAX ? text.len : TEXT_MAX);
     char before = ' ';
+    rest = without_codes(without_host(rest));
     while (rest.len > 0 && w.len < RESPONSE_TEXT_MAX) {
         char c = rest.data[0];
         size_t len = 1, quoted = quoted_length(rest, before);

@@ -52,6 +52,22 @@ static void tokens_are_stars(void **state)
     check("AbCdEfGhIjKlMnOpQrStUvWxYz end", "* end");
 }
 
+static void who_said_it_is_left_out(void **state)
+{
+    check("host mx.example.com[192.0.2.1] said: 450 4.2.2 Mailbox full (in reply to RCPT TO "
+          "command)",
+          "Mailbox full (in reply to RCPT TO command)");
+    check("550 5.1.1 no such user", "no such user");
+    check("550 no such user", "no such user");
+    check("host is said to be down", "host is said to be down");
+    check("connect to mx.example.com[2001:db8::1]:25: Connection refused",
+          "connect to *[*]:*: Connection refused");
+    check("lost connection with mx.example.com[192.0.2.1] while sending",
+          "lost connection with *[*] while sending");
+    check("421", "*");
+    check("300 messages is too much", "messages is too much");
+}
+
 static void codes_stay(void **state)
 {
     check("[TSS04] Messages deferred", "[TSS04] Messages deferred");
@@ -87,10 +103,10 @@ static void the_end_is_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_words_stay),    cmocka_unit_test(numbers_are_stars),
-        cmocka_unit_test(addresses_are_stars), cmocka_unit_test(tokens_are_stars),
-        cmocka_unit_test(codes_stay),          cmocka_unit_test(quoted_is_a_star),
-        cmocka_unit_test(the_end_is_cut),
+        cmocka_unit_test(plain_words_stay),        cmocka_unit_test(numbers_are_stars),
+        cmocka_unit_test(addresses_are_stars),     cmocka_unit_test(tokens_are_stars),
+        cmocka_unit_test(who_said_it_is_left_out), cmocka_unit_test(codes_stay),
+        cmocka_unit_test(quoted_is_a_star),        cmocka_unit_test(the_end_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
