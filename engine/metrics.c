@@ -78,6 +78,9 @@ static void put_totals(struct page *p)
         {"sluice_recipients_expired_total", "Recipients given up after their lifetime.",
          &e->expired},
         {"sluice_recipients_dropped_total", "Recipients that an order dropped.", &e->dropped},
+        {"sluice_labels_ignored_total",
+         "Values of tenant_header and campaign_header that are no names and were ignored.",
+         &e->odd_labels},
         {"sluice_attempts_ambiguous_total",
          "Attempts whose last reply was lost: the receiver may have the mail.", &e->ambiguous},
     };
