@@ -167,6 +167,7 @@ static void each_expired_recipient_is_logged(void **state)
     assert_int_equal(commit(created + 600 * USEC_PER_SEC), 1);
     assert_ptr_equal(settled, m);
     assert_int_equal(count_lines("Expiration"), 2);
+    assert_int_equal(atomic_load(&engine->expired), 2);
     struct spool_counts c = counts();
     assert_int_equal(c.deferred, 0);
     assert_int_equal(c.incoming, 1); /* the notice */
