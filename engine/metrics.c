@@ -12,8 +12,10 @@
 #include "engine/engine.h"
 #include "engine/exposition.h"
 #include "engine/listener.h"
+#include "engine/order_book.h"
 #include "engine/process.h"
 #include "engine/sched_thread.h"
+#include "engine/settings.h"
 #include "engine/spool_store.h"
 #include "engine/spool_writer.h"
 #include "engine/tally.h"
@@ -280,6 +282,34 @@ static void put_flow(struct page *p)
     }
 }
 
+/* --- orders --------------------------------------------------------------------------------------
+ */
+
+static void put_orders(struct page *p)
+{
+    const struct order_book *book = p->engine->orders;
+    const struct config *c = settings_of(p->engine)->config;
+    uint64_t counts[ORDER_KIND_COUNT] = {0}, after = 0;
+    usec_t now = clock_wall();
+    const struct order *o;
+    while ((o = order_book_next(book, after, NULL)) != NULL) {
+        counts[o->kind]++;
+        after = o->id;
+    }
+    exposition_family(&p->out, "sluice_orders", EXPOSITION_GAUGE, "Orders that stand, by kind.");
+    for (int i = ORDER_NONE + 1; i < ORDER_KIND_COUNT; i++) {
+        put(p, "sluice_orders", "order", slice_of(order_kind_text(i)), NULL, SLICE(""),
+            (double)counts[i]);
+    }
+    exposition_family(&p->out, "sluice_source_closed", EXPOSITION_GAUGE,
+                      "1: an order keeps new connections from this egress source.");
+    for (size_t i = 0; i < c->egress_source_count; i++) {
+        struct slice name = slice_of(c->egress_sources[i].name);
+        put(p, "sluice_source_closed", "source", name, NULL, SLICE(""),
+            order_book_bars_source(book, name, now) ? 1 : 0);
+    }
+}
+
 /* --- schedulers ----------------------------------------------------------------------------------
  */
 
@@ -392,6 +422,8 @@ static void put_mailboxes(struct page *p)
                       "Letters that wait for a thread.");
     put_depth(p, "spool-writer", 0, spool_writer_box(e->writer));
     put_depth(p, "activator", 0, activator_box(e->activator));
+    put_depth(p, "clerk", 0, clerk_box(e->clerks[0]));
+    put_depth(p, "clerk", 1, clerk_box(e->clerks[1]));
     for (uint32_t i = 0; i < e->sched_count; i++) {
         put_depth(p, "scheduler", i, sched_thread_box(e->scheds[i]));
     }
@@ -452,6 +484,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     put_spans(&p);
     put_spool(&p);
     put_flow(&p);
+    put_orders(&p);
     put_schedulers(&p);
     put_mailboxes(&p);
     put_listeners(&p);

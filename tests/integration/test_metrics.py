@@ -246,3 +246,14 @@ def test_alerts_name_what_is_shown(stage):
     assert len(rules) == len({r['alert'] for r in rules}) >= 6
     for rule in rules:
         assert rule['expr'] and rule['for'] and rule['annotations']['summary'], rule
+
+
+def test_orders_are_shown(stage):
+    daemon, _ = stage
+    assert exposition.value(metrics(daemon), 'sluice_source_closed', source='one') == 0
+    done = daemon.command('suspend', '--source', 'one', '--for', '1h', '--reason', 'listed')
+    assert done.returncode == 0, done.stderr
+    shown = metrics(daemon)
+    assert exposition.value(shown, 'sluice_source_closed', source='one') == 1
+    assert exposition.value(shown, 'sluice_orders', order='suspend') == 1
+    assert exposition.value(shown, 'sluice_orders', order='drop') == 0
