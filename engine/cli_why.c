@@ -48,9 +48,10 @@ static void print_link(FILE *out, const json_t *link, double now)
     const char *until = cli_when_text(json_object_get(link, "until"), now, when);
     (void)fprintf(out, "%*s", indent, "");
     cli_print_safe(out, cli_member_text(link, "what"));
-    (void)fprintf(out, "%s%s\n", until[0] == '\0' ? "" : ", ", until);
+    (void)fputc('\n', out);
     print_line(out, indent + 2, "because ", cli_member_text(link, "because"));
     print_limit(out, indent + 2, link);
+    print_line(out, indent + 2, "changes ", until);
     print_line(out, indent + 2, "", cli_member_text(link, "next"));
 }
 

@@ -43,25 +43,33 @@ static usec_t wall_of(usec_t mono)
     return clock_wall() + (mono - clock_mono());
 }
 
-/* The hosts of this transport that are not tried for now. A scheduler does not publish which of
- * them are this destination's. */
-static void put_hosts(const struct subject *s)
+/* The hosts that are not tried for now. A scheduler does not publish which of them a destination
+ * has: those of a name are all of the transport, those of an address literal itself. */
+static void put_hosts(const struct subject *s, struct slice name)
 {
+    bool is_literal = name.len > 0 && name.data[0] == '[';
     struct sched_host_view v;
     uint64_t cursor = 0;
     unsigned shown = 0;
     while (shown < HOSTS_SHOWN && sched_view_hosts(s->core, &cursor, &v)) {
-        char address[IP_TEXT_MAX];
+        char address[IP_TEXT_MAX], text[IP_TEXT_MAX + 16];
         struct ip ip;
         uint16_t port;
         if (v.state != SCHED_HOST_RETRY) {
             continue;
         }
         dispatch_read_server(v.key, v.key_len, &ip, &port);
-        json_t *link = why_link(s->w, s->level + 1, "host [%s]:%u failed %d times in a row",
-                                ip_text(&ip, address), port, v.failures);
-        limit_span(s, link, "minimal_backoff_time", s->config->sched.minimal_backoff_time);
+        (void)snprintf(text, sizeof(text), "[%s]:%u", ip_text(&ip, address), port);
+        if (is_literal && !slice_eq(slice_of(text), name)) {
+            continue;
+        }
+        json_t *link =
+            why_link(s->w, s->level + 1, "host %s of transport %s failed %d %s", text,
+                     s->config->name, v.failures, v.failures == 1 ? "time" : "times in a row");
+        why_span(s->w, link, CONFIG_SECTION_GLOBAL, 0, "minimal_backoff_time",
+                 s->config->sched.minimal_backoff_time);
         why_until(s->w, link, wall_of(v.retry_until));
+        why_next(link, "then it is tried again");
         shown++;
     }
 }
@@ -79,7 +87,7 @@ static void put_dead(const struct subject *s)
     link = why_link(s->w, s->level + 1, "so many windows full of failures make it dead");
     limit_number(s, link, "destination_concurrency_failed_cohort_limit",
                  c->destination_concurrency_failed_cohort_limit);
-    put_hosts(s);
+    put_hosts(s, s->d.name);
 }
 
 static void put_window(const struct subject *s)
@@ -90,7 +98,7 @@ static void put_window(const struct subject *s)
     json_t *link = why_link(s->w, s->level,
                             "the window of " SLICE_FMT " by %s is full: %d of %d connections busy",
                             SLICE_ARG(s->d.name), s->config->name, s->d.busy, s->d.window);
-    why_next(link, "the next delivery starts when one of %d on their way ends", s->d.in_flight);
+    why_next(link, "the next delivery starts when one of the %d in flight ends", s->d.in_flight);
     if (is_at_limit) {
         why_because(link, SLICE("it is as large as it may be"));
         limit_number(s, link, "destination_concurrency_limit", c->destination_concurrency_limit);
@@ -109,7 +117,6 @@ static void put_window(const struct subject *s)
 static void put_hold(const struct subject *s)
 {
     json_t *link = why_link(s->w, s->level, "transport %s is on hold", s->config->name);
-    why_because(link, slice_of(sched_why_text(SCHED_WHY_HOLD)));
     why_word(s->w, link, CONFIG_SECTION_TRANSPORT, s->transport, "hold", "yes");
     why_next(link, "nothing goes out by it until the configuration says otherwise");
 }
@@ -154,7 +161,7 @@ static void put_bar(const struct subject *s)
         limit_number(s, link, "max_message_concurrency", c->max_message_concurrency);
         break;
     case SCHED_WHY_HOST_RETRY:
-        put_hosts(s);
+        put_hosts(s, s->d.name);
         break;
     case SCHED_WHY_NOTHING:
     case SCHED_WHY_WINDOW:
@@ -190,22 +197,26 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
         .core = sched_thread_core(e->scheds[transport % e->sched_count], transport),
     };
     if (!sched_view_destination(s.core, name, &s.d)) {
+        if (name.len > 0 && name.data[0] == '[') {
+            s.level = level - 1;
+            put_hosts(&s, name); /* they are remembered when nothing waits for them */
+        }
         return false;
     }
     if (s.d.todo > 0 || s.d.in_flight > 0) {
         (void)why_link(w, level,
-                       SLICE_FMT " by %s: %d deliveries wait, %d are on their way over %d of %d "
-                                 "connections that it may use",
+                       SLICE_FMT " by %s: %d waiting, %d in flight, %d of %d connections of its "
+                                 "window busy",
                        SLICE_ARG(s.d.name), s.config->name, s.d.todo, s.d.in_flight, s.d.busy,
                        s.d.window);
         s.level = level + 1;
     }
-    if (s.d.state == SCHED_DESTINATION_DEAD) {
+    if (s.config->sched.hold) {
+        put_hold(&s);
+    } else if (s.d.state == SCHED_DESTINATION_DEAD) {
         put_dead(&s);
     } else if (s.d.why == SCHED_WHY_WINDOW) {
         put_window(&s);
-    } else if (s.d.why == SCHED_WHY_HOLD) {
-        put_hold(&s);
     } else if (s.d.why == SCHED_WHY_PROCESS_LIMIT) {
         put_process_limit(&s);
     } else if (s.d.why == SCHED_WHY_NOTHING) {

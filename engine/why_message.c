@@ -106,8 +106,7 @@ static void put_due(struct view *v)
     usec_t created = v->envelope->created;
     usec_t low = c->minimal_backoff_time, high = c->maximal_backoff_time;
     char span[WHY_SPAN_TEXT];
-    json_t *link = why_link(v->why, 0, "it was tried %u times; the next attempt is due %s",
-                            retry->attempts, retry->due > v->why->now ? "then" : "now");
+    json_t *link = why_link(v->why, 0, "attempt %u failed; the next one is due", retry->attempts);
     why_until(v->why, link, retry->due);
     if (low >= high || retry->due - low - created <= low) {
         why_because(link, SLICE("a young message waits the least time"));
@@ -179,9 +178,9 @@ static void put_active(struct view *v)
                 continue;
             }
             json_t *link = why_link(
-                v->why, 0, "the scheduler of %s has it: %u deliveries wait, %u are on their way",
+                v->why, 0, "the scheduler of %s has it: %u deliveries waiting, %u in flight",
                 v->why->config->transports[t].name, job.waiting, job.in_flight);
-            if (job.waiting > 0) {
+            if (job.waiting > 0 && job.why != SCHED_WHY_NOTHING) {
                 why_because(link, slice_of(sched_why_text(job.why)));
             }
         }
@@ -190,7 +189,7 @@ static void put_active(struct view *v)
 
 static void put_scheduled(struct view *v)
 {
-    json_t *link = why_link(v->why, 0, "its sender does not want it delivered before then");
+    json_t *link = why_link(v->why, 0, "its sender wants it delivered later");
     why_until(v->why, link, v->envelope->not_before);
 }
 
@@ -220,9 +219,8 @@ static void put_expiry(struct view *v)
 static void reason_text(const struct spool_reason *r, char *ret, size_t bytes)
 {
     int len = r->code != 0 ? snprintf(ret, bytes, "%u ", r->code) : 0;
-    (void)snprintf(ret + len, bytes - (size_t)len, SLICE_FMT " " SLICE_FMT "%s" SLICE_FMT,
-                   SLICE_ARG(r->status), SLICE_ARG(r->text),
-                   r->remote_mta.len > 0 ? ", said by " : "", SLICE_ARG(r->remote_mta));
+    (void)snprintf(ret + len, bytes - (size_t)len, SLICE_FMT " " SLICE_FMT, SLICE_ARG(r->status),
+                   SLICE_ARG(r->text));
 }
 
 static void put_group(struct view *v, const struct group *g)
@@ -234,8 +232,9 @@ static void put_group(struct view *v, const struct group *g)
                         g->count == 1 ? "recipient" : "recipients", g->destination,
                         v->why->config->transports[g->transport].name, queue_state_text(g->state));
     } else {
-        link = why_link(v->why, 0, "%llu recipients in %s: %s, and no route leads there any more",
-                        (unsigned long long)g->count, g->domain, queue_state_text(g->state));
+        link = why_link(v->why, 0, "%llu %s in %s: %s, and no route leads there any more",
+                        (unsigned long long)g->count, g->count == 1 ? "recipient" : "recipients",
+                        g->domain, queue_state_text(g->state));
     }
     if (g->has_reason &&
         spool_read_reason(v->walk.from.reader, v->envelope->id, g->newest, &reason) == 0) {

@@ -25,20 +25,20 @@ enum {
 /* --- counts --------------------------------------------------------------------------------------
  */
 
-static json_t *row_link(struct why *w, int level, const struct census_result *n,
-                        const struct census_row *row)
+static void put_row(struct why *w, const struct census_result *n, const struct census_row *row)
 {
     char age[WHY_SPAN_TEXT];
     struct slice destination = census_row_value(n, row, (enum census_word)SELECTOR_DESTINATION);
     struct slice transport = census_row_value(n, row, (enum census_word)SELECTOR_TRANSPORT);
-    return why_link(w, level,
-                    "%llu recipients of %llu messages%s" SLICE_FMT "%s" SLICE_FMT " are " SLICE_FMT
-                    "; the oldest came %s ago",
-                    (unsigned long long)row->recipients, (unsigned long long)row->messages,
-                    destination.len > 0 ? " for " : "", SLICE_ARG(destination),
-                    transport.len > 0 ? " by " : "", SLICE_ARG(transport),
-                    SLICE_ARG(census_row_value(n, row, CENSUS_STATE)),
-                    why_span_text(w->now - row->oldest, age));
+    (void)why_link(
+        w, 0,
+        "%llu %s%s" SLICE_FMT "%s" SLICE_FMT ": " SLICE_FMT
+        " (in %llu %s, the oldest received %s ago)",
+        (unsigned long long)row->recipients, row->recipients == 1 ? "recipient" : "recipients",
+        destination.len > 0 ? " for " : " without a route", SLICE_ARG(destination),
+        transport.len > 0 ? " by " : "", SLICE_ARG(transport),
+        SLICE_ARG(census_row_value(n, row, CENSUS_STATE)), (unsigned long long)row->messages,
+        row->messages == 1 ? "message" : "messages", why_span_text(w->now - row->oldest, age));
 }
 
 /* What is queued of it, by destination and state. What else can be said of the largest ones'
@@ -61,7 +61,7 @@ static int put_counts(struct why *w, const struct queue_filter *filter, bool has
         struct slice name = census_row_value(n, row, (enum census_word)SELECTOR_DESTINATION);
         size_t transport = config_transport_find(
             w->config, census_row_value(n, row, (enum census_word)SELECTOR_TRANSPORT));
-        (void)row_link(w, 0, n, row);
+        put_row(w, n, row);
         if (has_destinations && transport < w->config->transport_count) {
             (void)why_destination(w, 1, (uint32_t)transport, name);
         }
