@@ -5,8 +5,8 @@ import time
 import pytest
 
 from support.address import free_port
+from support.api import ask
 from support.client import message, submit
-from support.control import get
 from support.peer import Peer
 from support.wait import until
 
@@ -45,14 +45,14 @@ def stage(module_place):
     for recipient in ('x1@refuses.test', 'x2@refuses.test', 'user@absent.test'):
         daemon.wait_event('TransientFailure', recipient)
     until(lambda: stuck.held, 'a message on its way')
-    until(lambda: len(get(daemon, '/v1/messages', state='deferred')[1]) == 4 and
-          len(get(daemon, '/v1/messages', state='active')[1]) == 5,
-          lambda: f'three deferred and four active ones: {get(daemon, "/v1/messages")}')
+    until(lambda: len(ask(daemon, '/v1/messages', state='deferred')[1]) == 4 and
+          len(ask(daemon, '/v1/messages', state='active')[1]) == 5,
+          lambda: f'three deferred and four active ones: {ask(daemon, "/v1/messages")}')
     return daemon, {'refuses': refuses.nexthop, 'absent': absent, 'stuck': stuck.nexthop}
 
 
 def counts(daemon, by, **params):
-    status, lines = get(daemon, '/v1/counts', by=by, **params)
+    status, lines = ask(daemon, '/v1/counts', by=by, **params)
     assert status == 200, lines
     assert lines[-1]['end'] is True and lines[-1]['count'] == len(lines) - 1
     return lines[:-1]
@@ -85,18 +85,18 @@ def test_groups(stage):
 def test_whole(stage):
     """Without groups one row; the last line has the sums, and when it was counted."""
     daemon, _ = stage
-    status, [row, end] = get(daemon, '/v1/counts')
+    status, [row, end] = ask(daemon, '/v1/counts')
     assert status == 200
     assert (row['recipients'], row['messages']) == (9, 7)
     assert (end['recipients'], end['messages'], end['damaged'], end['more']) == (9, 7, 0, False)
     assert row['oldest'] <= end['as_of'] <= time.time()
     assert 0 <= end['took'] < 10
-    assert get(daemon, '/v1/counts')[1][1]['as_of'] == end['as_of']  # two seconds have not passed
+    assert ask(daemon, '/v1/counts')[1][1]['as_of'] == end['as_of']  # two seconds have not passed
 
 
 def test_limit(stage):
     daemon, _ = stage
-    _, lines = get(daemon, '/v1/counts', by='tenant', limit=1)
+    _, lines = ask(daemon, '/v1/counts', by='tenant', limit=1)
     assert [line.get('tenant') for line in lines] == ['acme', None]
     assert lines[-1]['more'] is True and lines[-1]['recipients'] == 9
 
@@ -118,19 +118,19 @@ FILTERS = [
 def test_filters(stage, asked, wanted):
     """Counts and lists agree."""
     daemon, _ = stage
-    rows = get(daemon, '/v1/counts', **asked)[1][:-1]
+    rows = ask(daemon, '/v1/counts', **asked)[1][:-1]
     assert [(r['recipients'], r['messages']) for r in rows] == ([wanted] if wanted else [])
-    status, lines = get(daemon, '/v1/messages', **asked)
+    status, lines = ask(daemon, '/v1/messages', **asked)
     assert status == 200
     assert len(lines) - 1 == (wanted[1] if wanted else 0)
 
 
 def test_pages_of_a_search(stage):
     daemon, _ = stage
-    _, whole = get(daemon, '/v1/messages', tenant='acme')
-    _, [first, end] = get(daemon, '/v1/messages', tenant='acme', limit=1)
+    _, whole = ask(daemon, '/v1/messages', tenant='acme')
+    _, [first, end] = ask(daemon, '/v1/messages', tenant='acme', limit=1)
     assert (first, end['more']) == (whole[0], True)
-    _, rest = get(daemon, '/v1/messages', tenant='acme', after=first['id'])
+    _, rest = ask(daemon, '/v1/messages', tenant='acme', after=first['id'])
     assert rest[:-1] == whole[1:-1] and rest[-1]['more'] is False
 
 
@@ -138,13 +138,14 @@ WRONG = [('/v1/counts', {'by': 'size'}), ('/v1/counts', {'by': 'tenant,,state'})
          ('/v1/counts', {'by': ''}),
          ('/v1/counts', {'state': 'lost'}), ('/v1/counts', {'older': 'yesterday'}),
          ('/v1/counts', {'tenant': ''}), ('/v1/messages', {'domain': 'x' * 256}),
-         ('/v1/messages', {'sender': 'x' * 600}), ('/v1/messages', {'after': 'zzz'}), ('/v1/counts', {'color': 'red'})]
+         ('/v1/messages', {'sender': 'x' * 600}),
+         ('/v1/messages', {'after': 'zzz'}), ('/v1/counts', {'color': 'red'})]
 
 
 @pytest.mark.parametrize('path, params', WRONG, ids=lambda v: str(v)[:40])
 def test_wrong_questions(stage, path, params):
     daemon, _ = stage
-    status, [answer] = get(daemon, path, **params)
+    status, [answer] = ask(daemon, path, **params)
     assert (status, answer['code']) == (400, 'usage')
     assert next(iter(params)) in answer['error']
 
@@ -168,12 +169,12 @@ def test_restart(place):
     """An empty queue, and a restart that keeps whose mail it is."""
     daemon = place.sluice(listener={'tenant': 'fixed'}, transports={'held': {'hold': True}},
                           routes={'*': ('held', None)})
-    assert get(daemon, '/v1/counts')[1][0]['end'] is True
+    assert ask(daemon, '/v1/counts')[1][0]['end'] is True
     submit(daemon, 'a@back.test', ['u@held.test'], message())
     wanted = [{'tenant': 'fixed', 'recipients': 1, 'messages': 1}]
 
     def seen():
-        rows = get(daemon, '/v1/counts', by='tenant', recipient='u@*')[1][:-1]
+        rows = ask(daemon, '/v1/counts', by='tenant', recipient='u@*')[1][:-1]
         return [{k: row[k] for k in ('tenant', 'recipients', 'messages')} for row in rows]
     until(lambda: seen() == wanted, lambda: f'{wanted}: {seen()}')
     assert daemon.stop() == 0

@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import socket
+import urllib.parse
 
 from support.wait import PATIENCE
 
@@ -45,3 +46,15 @@ def get(daemon, path, status=200):
         connection.close()
     assert answer.status == status, (answer.status, answer.body[:500])
     return answer
+
+
+def ask(daemon, path, **params):
+    """(status, the JSON objects of all lines of the answer)"""
+    query = '?' + urllib.parse.urlencode(params) if params else ''
+    connection = Connection(os.path.join(daemon.spool, 'control'))
+    try:
+        connection.request('GET', path + query)
+        answer = Answer(connection.getresponse())
+    finally:
+        connection.close()
+    return answer.status, [json.loads(line) for line in answer.body.splitlines()]
