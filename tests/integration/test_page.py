@@ -11,7 +11,6 @@ from support.address import free_port
 from support.browser import DESK, PHONE, open_browser
 from support.wait import until
 
-
 SCREENSHOTS = os.environ.get('SLUICE_SCREENSHOTS')  # a folder for those of docs/
 
 
