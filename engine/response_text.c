@@ -20,45 +20,50 @@ struct writer {
     size_t len;
 };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+/* What a byte may be; a table, as every byte is asked about several times. */
+enum {
+    DIGIT = 1,
+    UPPER = 2,
+    LOWER = 4,
+    HEX = 8,
+    HIGH = 16,      /* beyond ASCII: taken for a letter */
+    INNER = 32,     /* stands in tokens beside letters and digits */
+    BLANK = 64,     /* control bytes too */
+    ENCLOSER = 128, /* ends a word */
+    ALNUM = DIGIT | UPPER | LOWER | HIGH,
+};
 
-static bool is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
-}
+static const uint8_t classes[256] = {
+    [0 ... ' '] = BLANK,
+    [127] = BLANK,
+    ['0' ... '9'] = DIGIT | HEX,
+    ['A' ... 'F'] = UPPER | HEX,
+    ['G' ... 'Z'] = UPPER,
+    ['a' ... 'f'] = LOWER | HEX,
+    ['g' ... 'z'] = LOWER,
+    ['.'] = INNER,
+    ['-'] = INNER,
+    ['_'] = INNER,
+    ['+'] = INNER,
+    ['~'] = INNER,
+    ['%'] = INNER,
+    ['<'] = ENCLOSER,
+    ['>'] = ENCLOSER,
+    ['('] = ENCLOSER,
+    [')'] = ENCLOSER,
+    ['['] = ENCLOSER,
+    [']'] = ENCLOSER,
+    ['{'] = ENCLOSER,
+    ['}'] = ENCLOSER,
+    ['"'] = ENCLOSER,
+    [','] = ENCLOSER,
+    [';'] = ENCLOSER,
+    [128 ... 255] = HIGH,
+};
 
-static bool is_lower(char c)
+static bool is(char c, unsigned what)
 {
-    return c >= 'a' && c <= 'z';
-}
-
-static bool is_hex(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-static bool is_blank(char c)
-{
-    return (unsigned char)c <= ' ' || c == 127;
-}
-
-/* What a word of letters is made of; bytes beyond ASCII are taken for letters. */
-static bool is_alnum(char c)
-{
-    return is_digit(c) || is_upper(c) || is_lower(c) || (unsigned char)c > 127;
-}
-
-static bool is_token(char c)
-{
-    return is_alnum(c) || c == '.' || c == '-' || c == '_' || c == '+' || c == '~' || c == '%';
-}
-
-static bool is_one_of(char c, struct slice set)
-{
-    return slice_find(set, c) < set.len;
+    return (classes[(unsigned char)c] & what) != 0;
 }
 
 static void put(struct writer *w, char c)
@@ -68,11 +73,27 @@ static void put(struct writer *w, char c)
     }
 }
 
+static bool is_join(char c)
+{
+    switch (c) {
+    case ':':
+    case '.':
+    case '/':
+    case '-':
+    case '=':
+    case '+':
+    case '_':
+    case '#':
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Stars that a separator joins are one: 12:34:56. */
 static void put_star(struct writer *w)
 {
-    const struct slice joins = SLICE(":./-=+_#");
-    if (w->len >= 2 && w->out[w->len - 2] == '*' && is_one_of(w->out[w->len - 1], joins)) {
+    if (w->len >= 2 && w->out[w->len - 2] == '*' && is_join(w->out[w->len - 1])) {
         w->len--;
     }
     if (w->len == 0 || w->out[w->len - 1] != '*') {
@@ -83,10 +104,10 @@ static void put_star(struct writer *w)
 /* --- kinds of words ----------------------------------------------------------------------------
  */
 
-/* White space and what encloses words. */
-static bool is_between(char c)
+/* What stands behind the last word of a sentence. */
+static bool is_end(char c)
 {
-    return is_blank(c) || is_one_of(c, SLICE("<>()[]{}\",;"));
+    return c == '.' || c == ':' || c == '\'' || c == '!' || c == '?';
 }
 
 /* Length of a mail address that the text begins with; 0: none. Only at the start of a word, so that
@@ -94,10 +115,11 @@ static bool is_between(char c)
 static size_t address_length(struct slice s, char before)
 {
     struct slice word = slice_to(s, 0);
-    while (is_between(before) && word.len < s.len && !is_between(s.data[word.len])) {
+    while (is(before, BLANK | ENCLOSER) && word.len < s.len &&
+           !is(s.data[word.len], BLANK | ENCLOSER)) {
         word.len++;
     }
-    while (word.len > 0 && is_one_of(word.data[word.len - 1], SLICE(".:'!?"))) {
+    while (word.len > 0 && is_end(word.data[word.len - 1])) {
         word.len--;
     }
     size_t at = slice_find(word, '@');
@@ -109,7 +131,7 @@ static size_t ipv6_length(struct slice s)
 {
     size_t len = 0, colons = 0;
     s = slice_to(s, s.len < IPV6_MAX ? s.len : IPV6_MAX);
-    while (len < s.len && (is_hex(s.data[len]) || s.data[len] == ':' || s.data[len] == '.')) {
+    while (len < s.len && (is(s.data[len], HEX) || s.data[len] == ':' || s.data[len] == '.')) {
         colons += s.data[len++] == ':';
     }
     while (len > 0 && (s.data[len - 1] == '.' ||
@@ -119,7 +141,7 @@ static size_t ipv6_length(struct slice s)
     if (len < 2 || (s.data[0] == ':' && s.data[1] != ':')) {
         return 0; /* a port */
     }
-    bool is_cut = len < s.len && is_alnum(s.data[len]);
+    bool is_cut = len < s.len && is(s.data[len], ALNUM);
     return colons >= 2 && len >= 3 && !is_cut ? len : 0;
 }
 
@@ -127,11 +149,11 @@ static size_t ipv6_length(struct slice s)
 static size_t quoted_length(struct slice s, char before)
 {
     char quote = s.data[0];
-    if (quote != '"' && (quote != '\'' || is_alnum(before))) {
+    if (quote != '"' && (quote != '\'' || is(before, ALNUM))) {
         return 0;
     }
     for (size_t i = 1; i < s.len && i <= QUOTED_MAX; i++) {
-        if (s.data[i] == quote && (quote == '"' || i + 1 == s.len || !is_alnum(s.data[i + 1]))) {
+        if (s.data[i] == quote && (quote == '"' || i + 1 == s.len || !is(s.data[i + 1], ALNUM))) {
             return i + 1;
         }
     }
@@ -142,11 +164,11 @@ static size_t quoted_length(struct slice s, char before)
 static bool is_code(struct slice s)
 {
     size_t letters = 0;
-    while (letters < s.len && is_upper(s.data[letters])) {
+    while (letters < s.len && is(s.data[letters], UPPER)) {
         letters++;
     }
     for (size_t i = letters; i < s.len; i++) {
-        if (!is_digit(s.data[i])) {
+        if (!is(s.data[i], DIGIT)) {
             return false;
         }
     }
@@ -156,17 +178,14 @@ static bool is_code(struct slice s)
 /* Whether the token differs from one delivery to the next. */
 static bool is_variable(struct slice s)
 {
-    bool has_digit = false, has_upper = false, has_lower = false, has_other = false;
+    unsigned found = 0;
     for (size_t i = 0; i < s.len; i++) {
-        has_digit |= is_digit(s.data[i]);
-        has_upper |= is_upper(s.data[i]);
-        has_lower |= is_lower(s.data[i]);
-        has_other |= !is_alnum(s.data[i]);
+        found |= classes[(unsigned char)s.data[i]];
     }
-    if (has_digit) {
+    if ((found & DIGIT) != 0) {
         return !is_code(s);
     }
-    return s.len >= RANDOM_LEAST && has_upper && has_lower && !has_other;
+    return s.len >= RANDOM_LEAST && (found & ~HEX) == (UPPER | LOWER);
 }
 
 /* --- what stands in front
@@ -189,7 +208,7 @@ static struct slice without_host(struct slice text)
 static struct slice without_code(struct slice text)
 {
     size_t len = 0;
-    while (len < text.len && (is_digit(text.data[len]) || (len > 0 && text.data[len] == '.'))) {
+    while (len < text.len && (is(text.data[len], DIGIT) || (len > 0 && text.data[len] == '.'))) {
         len++;
     }
     return len > 0 && len < text.len && text.data[len] == ' ' ? slice_from(text, len + 1) : text;
@@ -198,8 +217,8 @@ static struct slice without_code(struct slice text)
 /* Code and enhanced status code of a reply. */
 static struct slice without_codes(struct slice text)
 {
-    bool is_reply = text.len > 4 && is_digit(text.data[0]) && is_digit(text.data[1]) &&
-                    is_digit(text.data[2]) && text.data[3] == ' ';
+    bool is_reply = text.len > 4 && is(text.data[0], DIGIT) && is(text.data[1], DIGIT) &&
+                    is(text.data[2], DIGIT) && text.data[3] == ' ';
     return is_reply ? without_code(slice_from(text, 4)) : text;
 }
 
@@ -217,11 +236,11 @@ static size_t put_word(struct writer *w, struct slice s, char before)
         put_star(w);
         return len;
     }
-    while (len < s.len && is_token(s.data[len])) {
+    while (len < s.len && is(s.data[len], ALNUM | INNER)) {
         len++;
     }
     struct slice token = slice_to(s, len);
-    while (token.len > 0 && !is_alnum(token.data[token.len - 1])) {
+    while (token.len > 0 && !is(token.data[token.len - 1], ALNUM)) {
         token.len--;
     }
     bool is_host = len < s.len && s.data[len] == '['; /* its address follows */
@@ -252,11 +271,11 @@ size_t response_text_template(struct slice text, char ret[RESPONSE_TEXT_MAX])
             put(&w, c);
             put(&w, '*');
             put(&w, c);
-        } else if (is_blank(c)) {
+        } else if (is(c, BLANK)) {
             if (w.len > 0 && w.out[w.len - 1] != ' ') {
                 put(&w, ' ');
             }
-        } else if (is_token(c) || c == ':') {
+        } else if (is(c, ALNUM | INNER) || c == ':') {
             len = put_word(&w, rest, before);
             if (len == 0) { /* a colon alone */
                 put(&w, c);

@@ -151,9 +151,12 @@ def test_responses(stage):
     later, never, silent = found
     behind = ' (in reply to RCPT TO command)'
     assert later['text'] == '<*>: mailbox of * is full, try in * s [TSS04]' + behind
-    assert later['example'].endswith(f': {DEFERRED.format("later@good.test", 15)}{behind}')
+    assert later['example'] in {f'host 127.0.0.1[127.0.0.1] said: {DEFERRED.format(*a)}{behind}'
+                                for a in (('later@good.test', 15), ('laterx@good.test', 16),
+                                          ('laterxx@good.test', 17))}
     assert (later['code'], later['status'], later['kind']) == (452, '4.2.2', 'deferred')
-    assert later['destinations'] == [receiver.nexthop] and later['tenants'] == ['t0', 't1', 't2']
+    assert later['destinations'] == [receiver.nexthop]
+    assert sorted(later['tenants']) == ['t0', 't1', 't2']
     assert time.time() - 60 < later['first'] <= later['last'] <= time.time()
     assert never['text'] == f'User "*" unknown (id *){behind}' and never['kind'] == 'failed'
     assert never['tenants'] == ['acme']
