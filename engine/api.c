@@ -4,10 +4,12 @@
 
 #include "engine/api_private.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define JSON_DUMP  (JSON_COMPACT | JSON_REAL_PRECISION(16)) /* microseconds of this century */
 #define TYPE_JSON  "application/json"
@@ -45,6 +47,13 @@ bool api_param(const struct api_call *c, const char *name, struct slice *ret)
         }
     }
     return false;
+}
+
+bool api_is_deserted(const struct api_call *c)
+{
+    char next;
+    ssize_t got = c->peer < 0 ? 1 : recv(c->peer, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 static bool parse_number(struct slice s, uint64_t *ret)

@@ -68,6 +68,10 @@ const char *api_content_type(const struct api_call *c);
 /* Who asks: "local" (control socket), "loopback", or the name of a token. */
 const char *api_who(const struct api_call *c);
 
+/* Nobody waits for the answer: the client has closed its end. A system call; for long walks,
+ * between pages. */
+MUST_USE bool api_is_deserted(const struct api_call *c);
+
 /* --- the answer --------------------------------------------------------------------------------
  */
 

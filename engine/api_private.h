@@ -44,6 +44,7 @@ struct api_call {
     json_t *body;
     char type[64]; /* Content-Type */
     char who[API_NAME_MAX + 1];
+    int peer; /* the connection's socket, open as long as the call; -1: not known */
 
     /* the answer; whoever has the call */
     int status; /* 0: none yet */

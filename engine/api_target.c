@@ -76,6 +76,7 @@ struct api_call *api_call_new(const char *target)
         return NULL;
     }
     list_init(&c->link);
+    c->peer = -1;
     buf_init(&c->in, 0);
     buf_init(&c->out, API_ANSWER_MAX_BYTES);
     c->path = c->argument = SLICE("");

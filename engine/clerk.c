@@ -117,7 +117,9 @@ static void serve(struct clerk *k, struct api_call *c)
 {
     rcu_awake();
     k->has_passed_on = false;
+    k->call = c;
     (c->next != NULL ? c->next : c->route->run)(k, c);
+    k->call = NULL;
     rcu_sleep();
     free(k->active);
     k->active = NULL;

@@ -38,6 +38,7 @@ struct clerk {
     /* clerk thread only */
     struct outbox to_http, to_other, to_activator;
     struct outbox *to_scheds; /* [engine->sched_count] */
+    struct api_call *call;    /* being served; NULL between calls */
     bool has_passed_on;       /* the call it was serving is the other clerk's now */
     uint64_t *active;         /* ids that schedulers hold, sorted; for one call */
     size_t active_count;

@@ -86,7 +86,8 @@ static bool between(void *ctx, struct queue_walk *w)
     clerk_breathe(k);
     const struct settings *settings = settings_of(k->engine);
     queue_walk_configure(w, settings->config, settings->router);
-    return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed);
+    return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed) &&
+           (k->call == NULL || !api_is_deserted(k->call));
 }
 
 static bool is_suspended(void *ctx, const struct slice facts[static SELECTOR_COUNT],
@@ -126,7 +127,7 @@ void clerk_source(struct clerk *k, struct queue_source *ret)
 void clerk_walk_error(struct api_call *c, int err)
 {
     api_error(c, 503, "unavailable", "%s",
-              err == -ECANCELED  ? "the daemon stops"
+              err == -ECANCELED  ? "the daemon stops, or nobody waits for the answer"
               : err == ERR_AGAIN ? "the spool is being reopened"
                                  : err_str(err));
 }

@@ -243,6 +243,14 @@ static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const 
     return MHD_YES;
 }
 
+/* While a connection is suspended nobody reads it, but its socket can be looked at. */
+static int socket_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info == NULL ? -1 : info->connect_fd;
+}
+
 /* The request is complete: answer, or suspend until the answer is there. */
 static enum MHD_Result run(struct http *h, struct api_call *c)
 {
@@ -259,6 +267,7 @@ static enum MHD_Result run(struct http *h, struct api_call *c)
         return reply(c);
     }
     c->stage = API_STAGE_RUNNING;
+    c->peer = socket_of(c->connection);
     set_deadline(c, 0);
     list_push_back(&h->running, &c->link);
     MHD_suspend_connection(c->connection);

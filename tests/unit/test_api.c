@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static void no_handler(struct clerk *k, struct api_call *c)
 {
@@ -258,13 +260,32 @@ static void too_long(void **state)
     api_call_free(NULL);
 }
 
+static void deserted(void **state)
+{
+    (void)state;
+    int ends[2];
+    struct api_call *c = call("GET", "/v1/things");
+    assert_false(api_is_deserted(c)); /* not known */
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    c->peer = ends[0];
+    assert_false(api_is_deserted(c));
+    assert_int_equal(write(ends[1], "G", 1), 1); /* the next request */
+    assert_false(api_is_deserted(c));
+    char next;
+    assert_int_equal(read(ends[0], &next, 1), 1);
+    (void)close(ends[1]);
+    assert_true(api_is_deserted(c));
+    (void)close(ends[0]);
+    api_call_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(targets),  cmocka_unit_test(bad_targets),
         cmocka_unit_test(options),  cmocka_unit_test(numbers_and_spans),
         cmocka_unit_test(bodies),   cmocka_unit_test(lists_and_objects),
-        cmocka_unit_test(too_long),
+        cmocka_unit_test(too_long), cmocka_unit_test(deserted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
