@@ -42,7 +42,7 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
         return;
     }
     if (ret->kind == SCHED_DELIVER) {
-        struct connection *c = &s->connections[e->connection];
+        struct connection *c = connection_at(s, e->connection);
         list_push_back(&c->entries, &e->place.link);
         ret->entry = e;
         ret->connection = e->connection;
@@ -97,7 +97,7 @@ bool action_take(struct sched *s, struct sched_action *ret)
         break;
     case SCHED_CLOSE: {
         const struct connection *c = container_of(p, struct connection, close);
-        ret->connection = connection_number(s, c);
+        ret->connection = c->number;
         ret->end_is_awaited = c->is_ending;
         break;
     }

@@ -156,7 +156,7 @@ static int check_servers(const struct sched *s, const struct sched_destination *
 
 static int check_host(const struct sched *s, const struct destdb_host *h, struct sched_fault *ret)
 {
-    int connections = 0, busy = 0, in_flight = 0, live = 0;
+    int connections = 0, busy = 0, in_flight = 0, live = 0, in_use = 0;
     uint32_t references = 0;
     int wanted = 0;
     uint64_t last = UINT64_MAX;
@@ -166,6 +166,7 @@ static int check_host(const struct sched *s, const struct destdb_host *h, struct
         last = c->serial;
         connections++;
         busy += c->state == CONNECTION_BUSY;
+        in_use += !c->is_closing && !c->is_retired;
         live += c->is_live;
         in_flight += c->in_flight;
     }
@@ -178,7 +179,7 @@ static int check_host(const struct sched *s, const struct destdb_host *h, struct
     HOLD_TRUE(h->connections == connections && h->busy == busy && h->live == live);
     HOLD_TRUE(h->in_flight == in_flight && h->references == references);
     int limit = s->config.host_concurrency_limit;
-    HOLD_TRUE(limit == 0 || connections <= limit);
+    HOLD_TRUE(limit == 0 || in_use <= limit);
     HOLD_TRUE(h->is_full == (limit > 0 && busy >= limit));
     HOLD_TRUE(h->wanted == wanted && h->is_useful == (!h->is_full && wanted > 0));
     HOLD_TRUE(tree_node_is_linked(&h->in_queue) == (!h->is_full && !tree_is_empty(&h->queue)));
@@ -408,14 +409,14 @@ static int check_connection(const struct sched *s, const struct connection *c, s
 {
     const struct sched_entry *undelivered = s->undelivered;
     int in_flight = 0;
-    if (undelivered != NULL && undelivered->connection == connection_number(s, c)) {
+    if (undelivered != NULL && undelivered->connection == c->number) {
         HOLD_TRUE(undelivered->place.kind == SCHED_DELIVER);
         t->recipients_in_flight += undelivered->count;
         in_flight++;
     }
     list_foreach(e, &c->entries, const struct sched_entry, place.link)
     {
-        HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == connection_number(s, c));
+        HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == c->number);
         HOLD_TRUE(e->place.kind == SCHED_NONE);
         HOLD_TRUE(entry_destination(e) == c->destination);
         t->recipients_in_flight += e->count;
@@ -428,21 +429,23 @@ static int check_connection(const struct sched *s, const struct connection *c, s
     HOLD_TRUE(c->in_flight == in_flight);
     HOLD_TRUE((c->state == CONNECTION_BUSY) == (in_flight > 0 || c->is_ending));
     HOLD_TRUE(!c->is_ending || (s->config.awaits_end && c->is_closing));
-    HOLD_TRUE(in_flight <= s->config.pipeline_depth);
+    HOLD_TRUE(in_flight <= s->depth_max);
     HOLD_TRUE(tree_node_is_linked(&c->in_placement) ==
               (c->state == CONNECTION_IDLE || connection_has_room(s, c)));
     int limit = s->config.connection_reuse_limit;
-    HOLD_TRUE(!is_open || limit == 0 || c->carried <= limit);
+    HOLD_TRUE(!is_open || limit == 0 || c->carried <= limit || c->is_retired || c->is_closing);
     HOLD_TRUE(c->state != CONNECTION_IDLE || (!c->is_closing && !c->is_retired && c->is_live));
     return 0;
 }
 
 static int check_connections(const struct sched *s, struct tally *t, struct sched_fault *ret)
 {
-    uint64_t idle = 0, busy = 0;
+    uint64_t idle = 0, busy = 0, in_use = 0;
     size_t listed = 0;
-    for (int i = 0; i < s->config.process_limit; i++) {
-        const struct connection *c = &s->connections[i];
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        const struct connection *c = connection_at(s, i);
+        HOLD_TRUE(c->number == i);
+        in_use += c->state != CONNECTION_FREE && !c->is_closing && !c->is_retired;
         idle += c->state == CONNECTION_IDLE;
         busy += c->state == CONNECTION_BUSY;
         int err = check_connection(s, c, t, ret);
@@ -465,7 +468,8 @@ static int check_connections(const struct sched *s, struct tally *t, struct sche
         last = c->idle_since;
         listed++;
     }
-    HOLD_TRUE(listed + busy == (size_t)s->config.process_limit);
+    HOLD_TRUE(listed + busy == s->connection_count);
+    HOLD_TRUE(in_use <= (uint64_t)s->config.process_limit);
     HOLD_TRUE(s->shared.idle == idle && s->shared.connections == idle + busy);
     list_foreach(e, &s->destinations, const struct sched_destination, all)
     {
@@ -490,7 +494,7 @@ static int check_counts(const struct sched *s, const struct tally *t, struct sch
     HOLD_TRUE(s->shared.jobs == t->jobs && s->by_id.count == t->jobs);
     HOLD_TRUE(s->shared.recipients_in_core == t->recipients);
     HOLD_TRUE(s->rcpt_unused + t->slots == s->config.recipient_limit);
-    HOLD_TRUE(s->rcpt_unused >= -s->config.extra_recipient_limit);
+    HOLD_TRUE(s->rcpt_unused >= -s->overdraft_max);
     HOLD_TRUE(s->shared.pool_unused == s->rcpt_unused);
     return 0;
 }

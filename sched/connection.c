@@ -17,16 +17,20 @@ static uint64_t order_key(const struct tree_node *n)
     return container_of(n, const struct connection, in_placement)->order;
 }
 
-int connection_init_all(struct sched *s)
+int connection_grow(struct sched *s, uint32_t count)
 {
-    size_t count = (size_t)s->config.process_limit;
-    s->connections = s->host.alloc(s->host.ctx, count * sizeof(struct connection));
-    if (s->connections == NULL) {
-        return -ENOMEM;
+    for (uint32_t i = 0; i * CONNECTION_BLOCK < count; i++) {
+        if (s->connections[i] == NULL) {
+            s->connections[i] =
+                s->host.alloc(s->host.ctx, CONNECTION_BLOCK * sizeof(struct connection));
+        }
+        if (s->connections[i] == NULL) {
+            return -ENOMEM;
+        }
     }
-    for (size_t i = 0; i < count; i++) {
-        struct connection *c = &s->connections[i];
-        *c = (struct connection){.state = CONNECTION_FREE};
+    for (; s->connection_count < count; s->connection_count++) {
+        struct connection *c = connection_at(s, s->connection_count);
+        *c = (struct connection){.state = CONNECTION_FREE, .number = s->connection_count};
         list_init(&c->in_age);
         list_init(&c->in_destination);
         list_init(&c->in_host);
@@ -40,15 +44,10 @@ int connection_init_all(struct sched *s)
 
 void connection_fini_all(struct sched *s)
 {
-    if (s->connections != NULL) {
-        s->host.release(s->host.ctx, s->connections);
-        s->connections = NULL;
+    for (uint32_t i = 0; i < CONNECTION_BLOCKS && s->connections[i] != NULL; i++) {
+        s->host.release(s->host.ctx, s->connections[i]);
+        s->connections[i] = NULL;
     }
-}
-
-uint32_t connection_number(const struct sched *s, const struct connection *c)
-{
-    return (uint32_t)(c - s->connections);
 }
 
 bool connection_has_slot(const struct sched *s)
@@ -221,7 +220,7 @@ struct connection *connection_open(struct sched *s, struct sched_destination *d,
     if (h != NULL && limit > 0 && h->connections >= limit) {
         make_room_at(s, h);
     }
-    if (list_is_empty(&s->free_connections)) {
+    if (s->shared.connections >= (uint64_t)s->config.process_limit) {
         make_room(s);
     }
     struct connection *c = list_first(&s->free_connections, struct connection, in_transport);
@@ -278,7 +277,7 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
     if (c->host != NULL) {
         shared_add(&c->host->in_flight, 1);
     }
-    e->connection = connection_number(s, c);
+    e->connection = c->number;
     if (s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit) {
         c->is_retired = true;
     }
@@ -372,7 +371,7 @@ static void learn(struct sched *s, struct connection *c, const struct sched_outc
 void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o,
                        int window)
 {
-    struct connection *c = &s->connections[e->connection];
+    struct connection *c = connection_at(s, e->connection);
     assert(c->state == CONNECTION_BUSY && c->in_flight > 0);
     list_remove(&e->place.link);
     e->connection = ENTRY_NO_CONNECTION;
@@ -392,8 +391,8 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
 
 void connection_lose(struct sched *s, uint32_t number)
 {
-    assert(number < (uint32_t)s->config.process_limit);
-    struct connection *c = &s->connections[number];
+    assert(number < s->connection_count);
+    struct connection *c = connection_at(s, number);
     struct sched_destination *d = c->destination;
     bool was_ending = c->is_ending;
     c->is_ending = false;
@@ -488,5 +487,73 @@ void connection_expire(struct sched *s)
         list_remove(&c->in_age);
         connection_retire(s, c);
         destination_settle(s, d);
+    }
+}
+
+/* --- another config ------------------------------------------------------------------------------
+ */
+
+static bool is_used_up(const struct sched *s, const struct connection *c)
+{
+    return s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit;
+}
+
+/* What may still be given an entry. */
+static bool is_in_use(const struct connection *c)
+{
+    return c->state != CONNECTION_FREE && !c->is_closing && !c->is_retired;
+}
+
+/* The excess of the transport: idle ones first, then the oldest. */
+static void fit_process_limit(struct sched *s)
+{
+    uint64_t limit = (uint64_t)s->config.process_limit, in_use = 0;
+    while (s->shared.connections > limit && !list_is_empty(&s->idle_connections)) {
+        make_room(s);
+    }
+    list_foreach(c, &s->open_connections, struct connection, in_age)
+    {
+        in_use += is_in_use(c);
+    }
+    list_foreach(c, &s->open_connections, struct connection, in_age)
+    {
+        if (in_use <= limit) {
+            break;
+        }
+        if (is_in_use(c)) {
+            connection_retire(s, c);
+            in_use--;
+        }
+    }
+}
+
+void connection_fit_host(struct sched *s, struct destdb_host *h)
+{
+    int limit = s->config.host_concurrency_limit, in_use = 0;
+    list_foreach(c, &h->open, struct connection, in_host)
+    {
+        in_use += is_in_use(c);
+    }
+    for (int state = CONNECTION_IDLE; limit > 0 && state <= CONNECTION_BUSY; state++) {
+        list_foreach_safe(c, &h->open, struct connection, in_host)
+        {
+            if (in_use > limit && is_in_use(c) && (int)c->state == state) {
+                connection_retire(s, c);
+                in_use--;
+            }
+        }
+    }
+}
+
+void connection_refit_all(struct sched *s)
+{
+    fit_process_limit(s);
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        struct connection *c = connection_at(s, i);
+        if (is_in_use(c) && is_used_up(s, c)) {
+            connection_retire(s, c);
+        } else if (c->state != CONNECTION_FREE) {
+            file(s, c);
+        }
     }
 }

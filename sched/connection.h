@@ -25,6 +25,7 @@ struct connection {
     struct list entries; /* sched_entry.place: what it carries, but for sched.undelivered */
     usec_t opened, idle_since;
     uint64_t serial; /* order of opening */
+    uint32_t number; /* set at creation */
     uint32_t server; /* index of its host in the hosts it was opened with */
     int in_flight;   /* entries */
     int carried;     /* entries, ever */
@@ -41,7 +42,8 @@ struct connection {
     bool is_ending;   /* its end is awaited: BUSY until then, even without entries */
 };
 
-MUST_USE int connection_init_all(struct sched *s); /* errors: -ENOMEM */
+/* Slots up to this number exist from now on. errors: -ENOMEM, nothing changed */
+MUST_USE int connection_grow(struct sched *s, uint32_t count);
 void connection_fini_all(struct sched *s);
 /* Some slot is free, or idle and can be closed. */
 bool connection_has_slot(const struct sched *s);
@@ -72,7 +74,9 @@ void connection_drain(struct sched *s, struct sched_destination *d);
 /* End those idle for too long or too old; the time at which the next one will be, or USEC_NEVER. */
 void connection_expire(struct sched *s);
 usec_t connection_wake_at(const struct sched *s);
-uint32_t connection_number(const struct sched *s, const struct connection *c);
+/* The config changed: those beyond its limits are closed when idle, else take nothing more. */
+void connection_refit_all(struct sched *s);
+void connection_fit_host(struct sched *s, struct destdb_host *h);
 /* Entries that it may carry at once; can take one more now (for sched_check). */
 int connection_depth(const struct sched *s, const struct connection *c);
 bool connection_has_room(const struct sched *s, const struct connection *c);

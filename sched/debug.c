@@ -9,7 +9,7 @@
 
 int debug_init(struct sched *s)
 {
-    if (!s->config.feedback_debug) {
+    if (s->debug.records != NULL) {
         return 0;
     }
     s->debug.records = s->host.alloc(s->host.ctx, DEBUG_RECORDS * sizeof(struct sched_debug));
@@ -20,7 +20,7 @@ void debug_fini(struct sched *s)
 {
     if (s->debug.records != NULL) {
         s->host.release(s->host.ctx, s->debug.records);
-        s->debug.records = NULL;
+        s->debug = (struct debug){0};
     }
 }
 
@@ -34,7 +34,7 @@ void debug_record(struct sched *s, const struct sched_destination *d, bool is_po
     *r = (struct sched_debug){
         .is_positive = is_positive,
         .limit = s->rule.limit,
-        .window = d->window,
+        .window = d->window > 0 ? d->window : 0,
         .success = d->feedback.success,
         .failure = d->feedback.failure,
         .fail_cohorts = d->feedback.fail_cohorts,

@@ -11,7 +11,7 @@ struct debug {
     uint64_t written, read;
 };
 
-MUST_USE int debug_init(struct sched *s); /* errors: -ENOMEM */
+MUST_USE int debug_init(struct sched *s); /* keep records from now on; errors: -ENOMEM */
 void debug_fini(struct sched *s);
 void debug_record(struct sched *s, const struct sched_destination *d, bool is_positive);
 

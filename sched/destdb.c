@@ -131,6 +131,17 @@ static void recount_full(struct sched *s, struct destdb_host *h)
     }
 }
 
+void destdb_refit(struct sched *s)
+{
+    uint64_t cursor = 0;
+    struct table_node *node;
+    while ((node = table_next(&s->destdb.by_key, &cursor)) != NULL) {
+        struct destdb_host *h = container_of(node, struct destdb_host, node);
+        connection_fit_host(s, h);
+        recount_full(s, h);
+    }
+}
+
 static void leave_stale(struct sched *s, struct destdb_host *h)
 {
     if (list_is_linked(&h->in_stale)) {
@@ -200,7 +211,13 @@ void destdb_failed(struct sched *s, struct destdb_host *h, int window)
     bool was_waiting = destdb_host_is_waiting(h);
     list_remove(&h->in_retry);
     shared_set(&h->retry_until, s->now + c->minimal_backoff_time);
-    list_push_back(&s->destdb.retry, &h->in_retry);
+    /* At the end, unless minimal_backoff_time has become shorter. */
+    struct list *at = s->destdb.retry.prev;
+    while (at != &s->destdb.retry &&
+           container_of(at, struct destdb_host, in_retry)->retry_until > h->retry_until) {
+        at = at->prev;
+    }
+    list_insert_after(at, &h->in_retry);
     shared_set(&h->is_waiting, true);
     if (!was_waiting) {
         tell_users(s, h);

@@ -90,6 +90,8 @@ void destdb_succeeded(struct sched *s, struct destdb_host *h, bool is_first);
 /* Time passed: hosts may be tried again, old records are forgotten. */
 void destdb_tick(struct sched *s);
 usec_t destdb_wake_at(const struct sched *s);
+/* host_concurrency_limit changed; no destination is filed at its hosts (host_queue_leave). */
+void destdb_refit(struct sched *s);
 void destdb_flush(struct sched *s);                        /* every host may be tried at once */
 void destdb_retry(struct sched *s, struct destdb_host *h); /* this one */
 

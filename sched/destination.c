@@ -3,6 +3,7 @@
 #include "sched/destination.h"
 
 #include "base/hash.h"
+#include "sched/host_queue.h"
 #include "sched/parking.h"
 #include "sched/transport.h"
 
@@ -231,7 +232,9 @@ void destination_revive(struct sched *s, struct sched_destination *d)
     reason_put(s, d->reason);
     d->reason = NULL;
     d->feedback = (struct feedback){0};
-    set_window(s, d, d->busy > 0 ? d->busy : s->rule.initial, SCHED_CHANGE_REVIVED, NULL);
+    int window = d->busy > 0 ? d->busy : s->rule.initial;
+    window = s->rule.limit > 0 && window > s->rule.limit ? s->rule.limit : window;
+    set_window(s, d, window, SCHED_CHANGE_REVIVED, NULL);
     shared_sub(&s->shared.dead, 1);
     arm(s, d, USEC_NEVER);
 }
@@ -435,5 +438,31 @@ void destination_resolved(struct sched *s, struct sched_destination *d,
         break;
     }
     d->is_pinned = false;
+    destination_settle(s, d);
+}
+
+/* --- another config ------------------------------------------------------------------------------
+ */
+
+void destination_refit(struct sched *s, struct sched_destination *d)
+{
+    bool is_wide = d->window > 0 && s->rule.limit > 0 && d->window > s->rule.limit;
+    set_window(s, d, is_wide ? s->rule.limit : d->window, SCHED_CHANGE_LIMIT, NULL);
+    host_queue_update(s, d);
+    destination_reconsider(s, d);
+}
+
+void destination_forget_hosts(struct sched *s, struct sched_destination *d)
+{
+    bool was_pinned = d->is_pinned;
+    d->is_pinned = true;
+    drop_hosts(s, d);
+    d->hosts_expire = s->now;
+    shared_set(&d->lacks_hosts, s->config.must_resolve);
+    server_set(s, d, NULL, 0);
+    if (!is_empty(d)) {
+        destination_want_hosts(s, d);
+    }
+    d->is_pinned = was_pinned;
     destination_settle(s, d);
 }

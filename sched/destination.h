@@ -116,6 +116,11 @@ void destination_reconsider(struct sched *s, struct sched_destination *d);
 void destination_want_hosts(struct sched *s, struct sched_destination *d);
 /* A connection is about to be opened: ask again when the hosts are out of date. */
 void destination_refresh_hosts(struct sched *s, struct sched_destination *d);
+/* The config changed: its window shrinks to the limit, and what follows from config is found anew.
+ */
+void destination_refit(struct sched *s, struct sched_destination *d);
+/* As if it had never been resolved; asks when there is mail. It may be gone afterwards. */
+void destination_forget_hosts(struct sched *s, struct sched_destination *d);
 void destination_resolved(struct sched *s, struct sched_destination *d,
                           const struct sched_hosts_result *r);
 

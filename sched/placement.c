@@ -129,7 +129,7 @@ void placement_place(struct sched *s, struct sched_entry *e)
 bool placement_is_last(const struct sched *s, const struct sched_entry *e)
 {
     uint16_t group;
-    const struct connection *c = &s->connections[e->connection];
+    const struct connection *c = connection_at(s, e->connection);
     return !server_group(entry_destination(e),
                          e->tried | server_mask(entry_destination(e), c->host), &group);
 }
@@ -181,9 +181,13 @@ static void exhaust(struct sched *s, struct sched_entry *e)
 static bool take(struct sched *s, struct sched_destination *d, struct sched_entry *e)
 {
     uint16_t group;
-    if (destination_is_dead(d) || d->lacks_hosts || !server_group(d, e->tried, &group)) {
+    if (destination_is_dead(d) || (d->lacks_hosts && !d->is_resolving) ||
+        !server_group(d, e->tried, &group)) {
         exhaust(s, e);
         return true;
+    }
+    if (d->lacks_hosts) {
+        return false; /* they were forgotten (sched_forget_hosts): others come */
     }
     struct connection *c = d->window > 0 ? find(s, d, group, e->tried) : NULL;
     if (c == NULL) {

@@ -30,6 +30,9 @@ void recipient_pool_grant(struct sched *s, struct job *j)
 void recipient_pool_grant_preempting(struct sched *s, struct job *j)
 {
     int slots = (s->config.extra_recipient_limit + s->rcpt_unused + 1) / 2;
+    if (slots <= 0) {
+        return; /* the pool has shrunk: sched_reconfigure */
+    }
     j->rcpt_limit += slots;
     set_unused(s, s->rcpt_unused - slots);
 }
@@ -85,4 +88,12 @@ uint32_t recipient_pool_wanted(const struct sched *s, const struct job *j)
     int64_t wanted = spare(s, j);
     assert(wanted > 0);
     return wanted > BATCH_LIMIT ? BATCH_LIMIT : (uint32_t)wanted;
+}
+
+void recipient_pool_resize(struct sched *s, int change)
+{
+    set_unused(s, s->rcpt_unused + change);
+    if (s->next_unread != NULL) {
+        recipient_pool_grant(s, s->next_unread);
+    }
 }

@@ -9,38 +9,13 @@
 #include "sched/parking.h"
 #include "sched/placement.h"
 #include "sched/preempt.h"
+#include "sched/reconfigure.h"
 #include "sched/selection.h"
 #include "sched/transport.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-
-static void set_config(struct sched *s, const struct sched_config *config)
-{
-    s->config = *config;
-    struct sched_config *c = &s->config;
-    assert(c->initial_destination_concurrency >= 1 && c->destination_concurrency_limit >= 0);
-    assert(c->process_limit >= 1 && c->process_limit <= UINT16_MAX);
-    assert(c->message_recipient_minimum >= 1 && c->recipient_refill_limit >= 1);
-    if (c->destination_rate_delay > 0) {
-        c->destination_concurrency_limit = 1;
-    }
-    if (c->destination_concurrency_limit != 0 &&
-        c->destination_concurrency_limit < c->initial_destination_concurrency) {
-        c->initial_destination_concurrency = c->destination_concurrency_limit;
-    }
-    s->rule = (struct feedback_rule){
-        .rule = c->concurrency_feedback_rule,
-        .positive = c->destination_concurrency_positive_feedback,
-        .negative = c->destination_concurrency_negative_feedback,
-        .initial = c->initial_destination_concurrency,
-        .limit = c->destination_concurrency_limit,
-        .cohort_limit = c->destination_concurrency_failed_cohort_limit,
-    };
-    s->loan_factor = 100 - c->delivery_slot_discount;
-    s->hold = c->hold;
-}
 
 struct sched *sched_new(const struct sched_config *config, const struct sched_host *host,
                         void (*release_hosts)(void *ctx, void *hosts), usec_t now)
@@ -53,7 +28,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     s->host = *host;
     s->release_hosts = release_hosts;
     s->now = now;
-    set_config(s, config);
+    reconfigure_set(s, config);
     s->tag = 1;
     s->rcpt_unused = config->recipient_limit;
     s->shared.pool_unused = config->recipient_limit;
@@ -76,8 +51,9 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
     if (destdb_init(s) != 0 || table_init(&s->by_name, &s->host) != 0 ||
-        table_init(&s->by_id, &s->host) != 0 || connection_init_all(s) != 0 || debug_init(s) != 0 ||
-        change_init(s) != 0) {
+        table_init(&s->by_id, &s->host) != 0 ||
+        connection_grow(s, (uint32_t)config->process_limit) != 0 ||
+        (config->feedback_debug && debug_init(s) != 0) || change_init(s) != 0) {
         sched_free(s);
         return NULL;
     }
@@ -189,10 +165,10 @@ static bool may_select(struct sched *s)
 {
     bool has_slot = connection_has_slot(s);
     int open = s->with_work[OPEN_NOW] + s->with_work[OPEN_SLOT] + s->useful_hosts;
-    if (s->hold || (!has_slot && s->with_work[OPEN_NOW] == 0)) {
+    if (s->hold) {
         return false;
     }
-    if (open == 0 && !s->config.unasked_selection) {
+    if ((!has_slot && s->with_work[OPEN_NOW] == 0) || (open == 0 && !s->config.unasked_selection)) {
         transport_rate_cancel(s);
         return false;
     }
@@ -253,7 +229,7 @@ static void set_aside(struct sched *s, struct sched_entry *e, const struct sched
 {
     struct sched_destination *d = entry_destination(e);
     if (o->server_tried) {
-        e->tried |= server_mask(d, s->connections[e->connection].host);
+        e->tried |= server_mask(d, connection_at(s, e->connection)->host);
     }
     connection_report(s, e, o, d->window);
     placement_displace(s, e);
@@ -378,6 +354,33 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
         if (d->waiting > 0) {
             destination_want_hosts(s, d);
         }
+    }
+}
+
+int sched_reconfigure(struct sched *s, const struct sched_config *config, usec_t now)
+{
+    transport_enter(s, now);
+    int err = connection_grow(s, (uint32_t)config->process_limit);
+    if (err == 0 && config->feedback_debug) {
+        err = debug_init(s);
+    }
+    if (err != 0) {
+        return err;
+    }
+    reconfigure(s, config);
+    if (!config->feedback_debug) {
+        debug_fini(s);
+    }
+    return 0;
+}
+
+void sched_forget_hosts(struct sched *s, usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    list_foreach_safe(d, &s->destinations, struct sched_destination, all)
+    {
+        destination_forget_hosts(s, d);
     }
 }
 

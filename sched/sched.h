@@ -137,7 +137,8 @@ struct sched_action {
     struct sched_entry *entry;             /* DELIVER, EXHAUSTED: valid until its report */
     struct sched_destination *destination; /* DELIVER, RESOLVE: valid until report, resolved; also
                                             * DEFER, BOUNCE, EXHAUSTED */
-    uint32_t connection;                   /* DELIVER, CLOSE: 0 .. process_limit - 1 */
+    uint32_t connection;                   /* DELIVER, CLOSE: below the greatest process_limit so
+                                            * far */
     bool end_is_awaited;                   /* CLOSE: sched_connection_closed must follow */
     bool connection_is_new;                /* DELIVER: open one; otherwise reuse what is there */
     void *hosts;                           /* DELIVER: as given to sched_resolved; means nothing
@@ -253,6 +254,16 @@ bool sched_revive(struct sched *, struct slice destination, usec_t now);
 void sched_withdraw(struct sched *, uint64_t message_id, struct slice destination,
                     const struct sched_reason *reason, usec_t now);
 void sched_set_hold(struct sched *, bool hold, usec_t now);
+/* Go on by another config. Windows above the new limit shrink to it; connections beyond the new
+ * limits are closed when idle, and otherwise take no further entry; entries, queues and pools stay.
+ * must_resolve, awaits_end, unasked_selection and hash_seed stay as they were.
+ *
+ * errors  -ENOMEM, nothing changed */
+MUST_USE int sched_reconfigure(struct sched *, const struct sched_config *, usec_t now);
+/* What was found out about hosts does not hold any more: destinations with mail ask again before
+ * anything else of them goes out, and every connection that has a named host takes no further
+ * entry. */
+void sched_forget_hosts(struct sched *, usec_t now);
 /* Entries handed out and not yet reported. */
 uint32_t sched_in_flight(const struct sched *);
 
@@ -272,7 +283,7 @@ enum sched_change_cause {
     SCHED_CHANGE_DEAD,      /* feedback, a failed resolution, or no host that may be tried */
     SCHED_CHANGE_REVIVED,   /* by its timer, a success or a flush */
     SCHED_CHANGE_FORGOTTEN, /* nothing is left of it: as new */
-    SCHED_CHANGE_LIMIT,     /* its rate delay begins (to 0) or is over */
+    SCHED_CHANGE_LIMIT,     /* its rate delay begins (to 0) or is over; another config's limit */
     SCHED_CHANGE_COUNT
 };
 /* The window of a destination changed. */

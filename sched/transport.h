@@ -21,6 +21,10 @@
 /* Recipients read at once, whatever the pools allow: bounds the time of one call (4.2). */
 #define BATCH_LIMIT 5000
 
+/* Connections never move: there are lists through them. */
+#define CONNECTION_BLOCK  256
+#define CONNECTION_BLOCKS (65536 / CONNECTION_BLOCK)
+
 enum rate_state { RATE_FREE, RATE_WAITING, RATE_BUSY };
 
 /* How far the examination of a job had come when it asked for recipients (6.4). */
@@ -83,7 +87,8 @@ struct sched {
     void *held_hosts;                /* of the above; released at the next call */
     struct reason spare_reason;      /* when there is no memory for a better one */
 
-    struct connection *connections;
+    struct connection *connections[CONNECTION_BLOCKS]; /* see connection_at; NULL: not needed yet */
+    uint32_t connection_count;                         /* the greatest process_limit so far */
     struct list free_connections;
     struct list idle_connections; /* longest idle first */
     struct list open_connections; /* all but those found too old, oldest first */
@@ -94,10 +99,21 @@ struct sched {
     enum rate_state rate;
     usec_t rate_until;
     bool hold; /* any thread, relaxed */
+    /* Of config, for any thread, relaxed. */
+    int process_limit;
+    usec_t transport_rate_delay;
+    /* What was allowed by an earlier config and may still be there; for sched_check. */
+    int depth_max;         /* entries on one connection */
+    int64_t overdraft_max; /* rcpt_unused is not less than -overdraft_max */
 
     /* Any thread, relaxed; the owner writes. */
     struct sched_counters shared;
 };
+
+static inline struct connection *connection_at(const struct sched *s, uint32_t number)
+{
+    return &s->connections[number / CONNECTION_BLOCK][number % CONNECTION_BLOCK];
+}
 
 /* Start of every public call that may change something: time moves, what fell due happens. */
 void transport_enter(struct sched *s, usec_t now);

@@ -47,11 +47,11 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
     if (v->window <= v->busy) {
         return SCHED_WHY_WINDOW;
     }
-    if (s->config.transport_rate_delay > 0) {
+    if (shared_get(&s->transport_rate_delay) > 0) {
         return SCHED_WHY_TRANSPORT_RATE_DELAY;
     }
     if (shared_get(&s->shared.connections) >=
-        (uint64_t)s->config.process_limit + shared_get(&s->shared.idle)) {
+        (uint64_t)shared_get(&s->process_limit) + shared_get(&s->shared.idle)) {
         return SCHED_WHY_PROCESS_LIMIT;
     }
     return bar;

@@ -55,7 +55,9 @@ static void open_connection(struct flight_model *m, const struct sched_action *a
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         open += m->connections[i].is_open && m->connections[i].host == c->host;
     }
-    REQUIRE(m->config.host_concurrency_limit == 0 || open <= m->config.host_concurrency_limit);
+    /* Those that a smaller limit left are busy, and take nothing more. */
+    REQUIRE(m->is_delayed || m->config.host_concurrency_limit == 0 ||
+            open <= m->config.host_concurrency_limit || m->was_reconfigured);
     struct sched_host_view v;
     REQUIRE(find_view(m, c->host, &v));
     REQUIRE(m->is_delayed || v.connections == open);
@@ -85,7 +87,7 @@ static struct flight *flight_of(struct flight_model *m, const struct sched_entry
 struct flight *flight_deliver(struct flight_model *m, const struct sched_action *a, usec_t now,
                               bool *ret_is_back)
 {
-    REQUIRE(a->connection < (uint32_t)m->config.process_limit);
+    REQUIRE(a->connection < m->process_limit_max);
     struct flight_connection *c = &m->connections[a->connection];
     if (a->connection_is_new) {
         open_connection(m, a, now);
@@ -117,7 +119,7 @@ struct flight *flight_deliver(struct flight_model *m, const struct sched_action 
         depth = 1;
     }
     REQUIRE(c->in_flight <= depth || (m->is_delayed && c->in_flight == 1));
-    REQUIRE(m->config.connection_reuse_limit == 0 ||
+    REQUIRE(m->is_delayed || m->config.connection_reuse_limit == 0 ||
             c->carried <= m->config.connection_reuse_limit);
     return f;
 }

@@ -39,6 +39,8 @@ struct flight {
 struct flight_model {
     struct sched_config config;
     struct sched *sched;
+    uint32_t process_limit_max; /* of all configs so far */
+    bool was_reconfigured;
     struct flight_connection connections[CONNECTIONS];
     struct flight flights[FLIGHTS];
     usec_t out_of_step[HOSTS + 1]; /* when it was last; 0 never */

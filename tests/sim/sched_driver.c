@@ -62,6 +62,8 @@ static unsigned take(struct driver *d, unsigned below)
     return choices_take(&d->choices, below);
 }
 
+static void act(struct driver *d, const struct sched_action *a);
+
 static void check_candidate(struct driver *d)
 {
     struct sched *s = d->sched;
@@ -123,6 +125,33 @@ static void configure(struct driver *d)
     c->max_message_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
     c->scale_max_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
     c->awaits_end = take(d, 2) == 0;
+}
+
+/* Another config, with memory for it or not. Entries keep their size, and what was decided before
+ * is seen by the model before. */
+static void reconfigure(struct driver *d)
+{
+    const struct sched_config old = d->config;
+    struct sched_action a;
+    while (sched_pull_pending(d->sched, &a, d->now)) {
+        act(d, &a);
+    }
+    configure(d);
+    d->config.destination_recipient_limit = old.destination_recipient_limit;
+    d->config.must_resolve = old.must_resolve;
+    d->config.awaits_end = old.awaits_end;
+    d->config.unasked_selection = old.unasked_selection;
+    d->config.hold = d->sched->hold;
+    d->fail_after = take(d, 8) == 0 ? 0 : -1;
+    if (sched_reconfigure(d->sched, &d->config, d->now) != 0) {
+        d->config = old;
+    }
+    d->fail_after = -1;
+    d->flights.config = d->config;
+    d->flights.was_reconfigured = true;
+    if (d->flights.process_limit_max < (uint32_t)d->config.process_limit) {
+        d->flights.process_limit_max = (uint32_t)d->config.process_limit;
+    }
 }
 
 static void submit(struct driver *d)
@@ -353,7 +382,7 @@ static void answer(struct driver *d, unsigned which)
 
 static void lose(struct driver *d, unsigned which)
 {
-    if (which >= (unsigned)d->config.process_limit) {
+    if (which >= d->flights.process_limit_max) {
         return;
     }
     /* The core may know already, and its CLOSE may be waiting; the model follows the actions. */
@@ -424,6 +453,20 @@ static void revive(struct driver *d, unsigned which, unsigned recipient)
     REQUIRE(!sched_revive(d->sched, nexthop, d->now));
 }
 
+static void forget_hosts(struct driver *d)
+{
+    pull_pending(d);
+    if (!d->config.must_resolve) {
+        return;
+    }
+    const struct flight_hosts none = {0};
+    list_foreach(known, &d->sched->destinations, struct sched_destination, all)
+    {
+        flight_resolved(&d->flights, known, &none);
+    }
+    sched_forget_hosts(d->sched, d->now);
+}
+
 static void answer_reads(struct driver *d)
 {
     for (uint64_t id = 0; id < d->mail.next_id; id++) {
@@ -466,7 +509,13 @@ static void step(struct driver *d)
         answer_reads(d);
         break;
     default:
-        switch (take(d, 8)) {
+        switch (take(d, 10)) {
+        case 8:
+            reconfigure(d);
+            break;
+        case 9:
+            forget_hosts(d);
+            break;
         case 0:
             sched_flush(d->sched, d->now);
             break;
@@ -518,11 +567,13 @@ static void drain(struct driver *d)
         }
         answer_reads(d);
         answer(d, 0);
-        (void)report(d, round); /* there may be none */
-        (void)end_all(d);       /* there may be none */
+        bool is_carried = report(d, round);
+        (void)end_all(d); /* there may be none */
         check(d);
         usec_t wake = sched_wake_at(d->sched);
-        if (d->flights.count == 0 && d->questions == NULL && wake != USEC_NEVER && wake > d->now) {
+        /* What is in flight may have come back, and wait for the end of a rate delay that began
+         * under way. */
+        if (!is_carried && d->questions == NULL && wake != USEC_NEVER && wake > d->now) {
             d->now = wake;
         }
     }
@@ -563,7 +614,7 @@ static void walk(const struct driver *d)
     REQUIRE(destinations == c.destinations && jobs == c.jobs && waiting == c.entries_waiting);
 }
 
-/* Only what is in flight is waited for: actions are left, and the answers to questions. */
+/* Only what is in flight is waited for: actions are left, and answers to questions. */
 static void abandon(struct driver *d)
 {
     struct sched_action a;
@@ -572,6 +623,8 @@ static void abandon(struct driver *d)
             check(d);
         } else if (sched_pull_pending(d->sched, &a, d->now)) {
             act(d, &a);
+        } else if (d->questions != NULL) {
+            answer(d, 0); /* entries that came back wait for hosts that were forgotten */
         } else if (!end_all(d)) {
             d->now = sched_wake_at(d->sched);
             REQUIRE(d->now != USEC_NEVER);
@@ -595,6 +648,7 @@ static void start(struct driver *d)
     d->sched = sched_new(&d->config, &host, release_hosts, 0);
     REQUIRE(d->sched != NULL);
     d->flights.config = d->config;
+    d->flights.process_limit_max = (uint32_t)d->config.process_limit;
     d->flights.sched = d->sched;
 }
 

@@ -10,8 +10,8 @@ static bool is_busy(const struct connection *c)
 static int count_busy(const struct sched *s)
 {
     int busy = 0;
-    for (int i = 0; i < s->config.process_limit; i++) {
-        busy += is_busy(&s->connections[i]);
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        busy += is_busy(connection_at(s, i));
     }
     return busy;
 }
@@ -94,9 +94,13 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
                                      uint64_t tried)
 {
     uint16_t group;
-    if (d->window == WINDOW_DEAD || (s->config.must_resolve && d->hosts == NULL) ||
+    bool lacks_hosts = s->config.must_resolve && d->hosts == NULL;
+    if (d->window == WINDOW_DEAD || (lacks_hosts && !d->is_resolving) ||
         !find_group(s, d, tried, &group)) {
         return ORACLE_NOTHING;
+    }
+    if (lacks_hosts) {
+        return ORACLE_LATER;
     }
     if (d->window < 0) {
         return ORACLE_LATER;

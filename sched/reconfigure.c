@@ -1,0 +1,109 @@
+/* A config that changes under messages, destinations and connections: what was derived from the old
+ * one is taken down, the values change, and everything is derived anew. Takes a step for each
+ * object, once for each reload. Holds no rule: each noun refits its own. */
+#include "sched/reconfigure.h"
+
+#include "sched/candidate.h"
+#include "sched/host_queue.h"
+#include "sched/parking.h"
+#include "sched/preempt.h"
+#include "sched/recipient_pool.h"
+#include "sched/transport.h"
+
+#include <assert.h>
+
+void reconfigure_set(struct sched *s, const struct sched_config *config)
+{
+    s->config = *config;
+    struct sched_config *c = &s->config;
+    assert(c->initial_destination_concurrency >= 1 && c->destination_concurrency_limit >= 0);
+    assert(c->process_limit >= 1 && c->process_limit <= UINT16_MAX);
+    assert(c->message_recipient_minimum >= 1 && c->recipient_refill_limit >= 1);
+    if (c->destination_rate_delay > 0) {
+        c->destination_concurrency_limit = 1;
+    }
+    if (c->destination_concurrency_limit != 0 &&
+        c->destination_concurrency_limit < c->initial_destination_concurrency) {
+        c->initial_destination_concurrency = c->destination_concurrency_limit;
+    }
+    s->rule = (struct feedback_rule){
+        .rule = c->concurrency_feedback_rule,
+        .positive = c->destination_concurrency_positive_feedback,
+        .negative = c->destination_concurrency_negative_feedback,
+        .initial = c->initial_destination_concurrency,
+        .limit = c->destination_concurrency_limit,
+        .cohort_limit = c->destination_concurrency_failed_cohort_limit,
+    };
+    s->loan_factor = 100 - c->delivery_slot_discount;
+    shared_set(&s->hold, c->hold);
+    shared_set(&s->process_limit, c->process_limit);
+    shared_set(&s->transport_rate_delay, c->transport_rate_delay);
+    if (s->depth_max < c->pipeline_depth) {
+        s->depth_max = c->pipeline_depth;
+    }
+    if (s->overdraft_max < c->extra_recipient_limit) {
+        s->overdraft_max = c->extra_recipient_limit;
+    }
+}
+
+static void take_down(struct sched *s)
+{
+    list_foreach(d, &s->destinations, struct sched_destination, all)
+    {
+        host_queue_leave(s, d);
+    }
+    list_foreach(j, &s->schedule, struct job, in_schedule)
+    {
+        candidate_withdraw(s, j);
+    }
+    s->adrift = NULL;
+}
+
+static void change(struct sched *s, const struct sched_config *config)
+{
+    const struct sched_config old = s->config;
+    int64_t pool = (int64_t)config->recipient_limit - old.recipient_limit;
+    reconfigure_set(s, config);
+    s->config.must_resolve = old.must_resolve;
+    s->config.awaits_end = old.awaits_end;
+    s->config.unasked_selection = old.unasked_selection;
+    s->config.hash_seed = old.hash_seed;
+    s->overdraft_max += pool < 0 ? -pool : 0;
+    recipient_pool_resize(s, (int)pool);
+    if (s->rate == RATE_WAITING) {
+        s->rate = RATE_FREE; /* it begins again, with the delay as it is now */
+    }
+}
+
+static void derive(struct sched *s)
+{
+    destdb_refit(s);
+    connection_refit_all(s);
+    list_foreach(d, &s->destinations, struct sched_destination, all)
+    {
+        destination_refit(s, d);
+        if (d->waiting > 0) {
+            destination_want_hosts(s, d); /* on hold nobody asked */
+        }
+    }
+    list_foreach(j, &s->schedule, struct job, in_schedule)
+    {
+        candidate_file(s, j);
+    }
+    job_unblock_all(s);
+    list_foreach(j, &s->schedule, struct job, in_schedule)
+    {
+        parking_review(s, j); /* it may read now */
+    }
+    list_foreach_safe(d, &s->destinations, struct sched_destination, all)
+    {
+        destination_settle(s, d); /* it may have been there for a connection only */
+    }
+}
+
+void reconfigure(struct sched *s, const struct sched_config *config)
+{
+    take_down(s);
+    change(s, config);
+    derive(s);
+}

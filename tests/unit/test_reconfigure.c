@@ -1,0 +1,169 @@
+/* Configs that change while entries are in flight; that nothing else breaks is shown by the random
+ * operations of tests/sim. */
+#include "tests/unit/sched_bed.h"
+
+#include <errno.h>
+
+static void check(struct bed *b)
+{
+    struct sched_fault fault;
+    if (sched_check(b->sched, &fault) != 0) {
+        fail_msg("%s", fault.text);
+    }
+}
+
+static void change(struct bed *b)
+{
+    assert_int_equal(sched_reconfigure(b->sched, &b->config, b->now), 0);
+    check(b);
+}
+
+static unsigned select_all(struct bed *b)
+{
+    unsigned count = 0;
+    while (strcmp(bed_select(b), "none") != 0) {
+        count++;
+    }
+    return count;
+}
+
+static void open_with(struct bed *b, int process_limit)
+{
+    bed_init(b);
+    b->config.process_limit = process_limit;
+    b->config.delivery_slot_cost = 0;
+    bed_open(b);
+}
+
+static void more_connections_come_at_once(void **state)
+{
+    static struct bed b;
+    open_with(&b, 2);
+    bed_spread(&b, 'A', 700);
+    assert_int_equal(select_all(&b), 2);
+    b.config.process_limit = 600; /* more than two blocks of them */
+    change(&b);
+    assert_int_equal(select_all(&b), 598);
+    assert_int_equal(b.deliveries[600].connection, 599);
+    bed_close(&b);
+}
+
+static void fewer_connections_come_as_entries_end(void **state)
+{
+    static struct bed b;
+    open_with(&b, 5);
+    bed_spread(&b, 'A', 30);
+    assert_int_equal(select_all(&b), 5);
+    b.config.process_limit = 2;
+    change(&b);
+    for (unsigned i = 1; i <= 3; i++) {
+        bed_report(&b, i, BED_OK);
+        assert_int_equal(select_all(&b), 0);
+    }
+    bed_report(&b, 4, BED_OK);
+    assert_int_equal(select_all(&b), 1);
+    bed_close(&b);
+}
+
+static void idle_connections_make_way(void **state)
+{
+    static struct bed b;
+    struct sched_counters counters;
+    open_with(&b, 4);
+    bed_spread(&b, 'A', 4);
+    assert_int_equal(select_all(&b), 4);
+    for (unsigned i = 1; i <= 4; i++) {
+        bed_report_open(&b, i);
+    }
+    b.config.process_limit = 1;
+    change(&b);
+    assert_int_equal(select_all(&b), 0); /* takes the closes */
+    sched_view_counters(b.sched, &counters);
+    assert_int_equal(counters.connections, 1);
+    bed_close(&b);
+}
+
+static void a_window_shrinks_and_grows(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    bed_fix_window(&b, 5);
+    bed_open(&b);
+    bed_message(&b, 'A', BED_TEN);
+    b.config.destination_recipient_limit = 1;
+    bed_message(&b, 'B', "a@bb");
+    assert_string_equal(bed_queue(&b, "bb"), "5 0 1");
+    b.config.initial_destination_concurrency = b.config.destination_concurrency_limit = 2;
+    change(&b);
+    assert_string_equal(bed_queue(&b, "bb"), "2 0 1");
+    b.config.destination_concurrency_limit = 0;
+    change(&b);
+    assert_string_equal(bed_queue(&b, "bb"), "2 0 1"); /* by feedback from now on */
+    bed_close(&b);
+}
+
+static void a_hold_begins_and_ends(void **state)
+{
+    static struct bed b;
+    open_with(&b, 5);
+    b.config.hold = true;
+    change(&b);
+    bed_message(&b, 'A', "a@aa");
+    assert_string_equal(bed_select(&b), "none");
+    b.config.hold = false;
+    change(&b);
+    assert_string_equal(bed_select(&b), "A aa a@aa");
+    bed_close(&b);
+}
+
+static void without_memory_all_stays(void **state)
+{
+    static struct bed b;
+    open_with(&b, 2);
+    bed_spread(&b, 'A', 700);
+    assert_int_equal(select_all(&b), 2);
+    b.config.process_limit = 600;
+    b.fail_after = 1;
+    assert_int_equal(sched_reconfigure(b.sched, &b.config, b.now), -ENOMEM);
+    b.fail_after = -1;
+    check(&b);
+    assert_int_equal(select_all(&b), 0);
+    change(&b);
+    assert_int_equal(select_all(&b), 598);
+    bed_close(&b);
+}
+
+/* What was found out before does not count any more: hosts are asked for again, and a connection
+ * that is open takes no further entry. */
+static void hosts_are_forgotten(void **state)
+{
+    static struct bed b;
+    bed_init_essay(&b, 1);
+    bed_fix_window(&b, 1);
+    bed_start(&b, "x10");
+    assert_string_equal(bed_place(&b), "x0+");
+    (void)bed_log(&b);
+    sched_forget_hosts(b.sched, b.now);
+    check(&b);
+    assert_string_equal(bed_place(&b), "none");
+    assert_string_equal(bed_log(&b), "resolve aa");
+    bed_report_open(&b, b.delivered);
+    assert_string_equal(bed_place(&b), "none");
+    bed_servers(&b, b.asked_count - 1, "y10");
+    assert_string_equal(bed_place(&b), "y0+");
+    bed_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_connections_come_at_once),
+        cmocka_unit_test(fewer_connections_come_as_entries_end),
+        cmocka_unit_test(idle_connections_make_way),
+        cmocka_unit_test(a_window_shrinks_and_grows),
+        cmocka_unit_test(a_hold_begins_and_ends),
+        cmocka_unit_test(without_memory_all_stays),
+        cmocka_unit_test(hosts_are_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
