@@ -6,6 +6,7 @@
 #include "engine/config_fill.h"
 
 #include "engine/config_origin.h"
+#include "engine/config_section.h"
 #include "engine/config_value.h"
 
 #include <errno.h>
@@ -104,47 +105,18 @@ static int fill_section(cfg_t *root, enum config_section section, size_t index, 
     return err;
 }
 
-/* Sections that may stand several times: each kind is an array of structs in struct config. */
-struct array {
-    enum config_section section;
-    size_t item_bytes, title; /* offset of the title in an item */
-    size_t items, count;      /* offsets in struct config */
-};
-
-#define ARRAY(section, field, number, title)                                                       \
-    {                                                                                              \
-        section, sizeof(*((struct config *)0)->field),                                             \
-            offsetof(__typeof__(*((struct config *)0)->field), title),                             \
-            offsetof(struct config, field), offsetof(struct config, number)                        \
-    }
-
-static const struct array arrays[] = {
-    ARRAY(CONFIG_SECTION_LISTENER, listeners, listener_count, name),
-    ARRAY(CONFIG_SECTION_HTTP, http_doors, http_door_count, name),
-    ARRAY(CONFIG_SECTION_SOURCE, egress_sources, egress_source_count, name),
-    ARRAY(CONFIG_SECTION_POOL, egress_pools, egress_pool_count, name),
-    ARRAY(CONFIG_SECTION_TRANSPORT, transports, transport_count, name),
-    ARRAY(CONFIG_SECTION_ROUTE, routes, route_count, pattern),
-};
-
-static int fill_array(cfg_t *root, const struct array *a, struct config *c)
+/* A kind that may stand several times; config_free finds what is half filled. */
+static int fill_array(cfg_t *root, enum config_section section, struct config *c)
 {
-    size_t count = cfg_size(root, config_sections[a->section].name);
-    if (count == 0) {
-        return 0;
-    }
-    char *items = calloc(count, a->item_bytes);
-    if (items == NULL) {
-        return -ENOMEM;
-    }
-    memcpy((char *)c + a->items, &items, sizeof(items));
-    memcpy((char *)c + a->count, &count, sizeof(count)); /* config_free finds what is half filled */
-    int err = config_origins_reserve(c->origins, a->section, count);
+    size_t count = cfg_size(root, config_sections[section].name);
+    int err = config_section_make(c, section, count);
+    err = err < 0 ? err : config_origins_reserve(c->origins, section, count);
     for (size_t i = 0; i < count && err == 0; i++) {
-        char *item = items + i * a->item_bytes;
-        char *title = strdup(cfg_title(section_at(root, a->section, i)));
-        memcpy(item + a->title, &title, sizeof(title));
-        err = title == NULL ? -ENOMEM : fill_section(root, a->section, i, item, c->origins);
+        char *title = strdup(cfg_title(section_at(root, section, i)));
+        config_section_set_title(c, section, i, title);
+        err = title == NULL
+                  ? -ENOMEM
+                  : fill_section(root, section, i, config_section_at(c, section, i), c->origins);
     }
     return err;
 }
@@ -158,16 +130,13 @@ static int fill_single(cfg_t *root, enum config_section section, void *base,
 
 int config_fill(cfg_t *root, struct config *c)
 {
-    static const enum config_section single[] = {CONFIG_SECTION_GLOBAL, CONFIG_SECTION_SPOOL,
-                                                 CONFIG_SECTION_EVENT_LOG, CONFIG_SECTION_CONTROL};
     c->origins = config_origins_new();
     int err = c->origins == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < sizeof(single) / sizeof(single[0]) && err == 0; i++) {
-        err = fill_single(root, single[i], c, c->origins);
-    }
-    err = err < 0 ? err : fill_single(root, CONFIG_SECTION_DNS, &c->dns, c->origins);
-    for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]) && err == 0; i++) {
-        err = fill_array(root, &arrays[i], c);
+    for (int i = 0; i < CONFIG_SECTION_COUNT && err == 0; i++) {
+        enum config_section section = (enum config_section)i;
+        err = config_sections[i].title != NULL
+                  ? fill_array(root, section, c)
+                  : fill_single(root, section, config_section_at(c, section, 0), c->origins);
     }
     return err;
 }

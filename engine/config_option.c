@@ -44,12 +44,14 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "name "
          "in EHLO. A source with only one of `address` and `address6` reaches hosts of that family "
          "only; with neither it reaches both, and the system chooses the address. The event log "
-         "names it in `egress_source`."},
+         "names it in `egress_source`.",
+         true},
     [CONFIG_SECTION_POOL] =
         {"pool", "NAME", "struct config_egress_pool",
          "Sources among which each new connection of a transport chooses, in turn and by weight. "
          "The turn is each worker's own, and apart for IPv4 and IPv6: `sources = {\"a\", \"b\"}` "
-         "with `weights = {3, 1}` gives a a b a, a a b a."},
+         "with `weights = {3, 1}` gives a a b a, a a b a.",
+         true},
     [CONFIG_SECTION_TRANSPORT] =
         {"transport", "NAME", "struct config_transport",
          "A way to deliver, with its own scheduler: destinations, windows, connections and limits. "
@@ -62,7 +64,8 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "Which transport and nexthop serve a recipient's domain. The pattern is a domain "
          "(`\"example.com\"`), all subdomains of a domain (`\".example.com\"`) or everything "
          "(`\"*\"`). The exact domain goes before the longest matching subdomain pattern, and that "
-         "before `\"*\"`. A recipient without a route is refused with `550 5.1.2`."},
+         "before `\"*\"`. A recipient without a route is refused with `550 5.1.2`.",
+         true},
 };
 
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
@@ -72,11 +75,16 @@ static const char *const route_tls_choices[] = {"none", "may",     "encrypt",   
                                                 "dane", "mta-sts", "transport", NULL};
 static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 
+/* What only a restart changes. */
+#define AT_START     0x100
+#define START(field) CONFIG_SECTION_GLOBAL | AT_START, offsetof(struct config, field)
+#define SPOOL(field) CONFIG_SECTION_SPOOL | AT_START, offsetof(struct config, field)
+#define DNS(field)   CONFIG_SECTION_DNS | AT_START, offsetof(struct config_dns, field)
+#define SMTP_START(field)                                                                          \
+    CONFIG_SECTION_TRANSPORT | AT_START, offsetof(struct config_transport, smtp.field)
 #define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
-#define SPOOL(field)     CONFIG_SECTION_SPOOL, offsetof(struct config, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
-#define HTTP(field)      CONFIG_SECTION_HTTP, offsetof(struct config_http, field)
-#define DNS(field)       CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
+#define HTTP(field)      CONFIG_SECTION_HTTP | AT_START, offsetof(struct config_http, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
 #define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
 #define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
@@ -88,7 +96,8 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define ROW(...) ROW_(__VA_ARGS__)
 #define ROW_(n, s, o, t, d, dd, lo, hi, u, c, text)                                                \
     {                                                                                              \
-        .name = (n), .section = (s), .type = (t), .offset = (o), .initial = (d),                   \
+        .name = (n), .section = (enum config_section)((s) & ~AT_START),                            \
+        .needs_restart = ((s)&AT_START) != 0, .type = (t), .offset = (o), .initial = (d),          \
         .initial_doc = (dd), .min = (lo), .max = (hi), .unit = (u), .choices = (c), .doc = (text)  \
     }
 #define INT(n, at, d, lo, hi, text)  ROW(n, at, CONFIG_TYPE_INT, d, NULL, lo, hi, 0, NULL, text)
@@ -106,40 +115,40 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 
 const struct config_option config_options[] = {
     /* --- global --- */
-    INT("workers", GLOBAL(workers), "0", 0, 256,
+    INT("workers", START(workers), "0", 0, 256,
         "Worker threads; each has an event loop with its own connections. 0: one for each core."),
-    INT("scheduler_threads", GLOBAL(scheduler_threads), "0", 0, 256,
+    INT("scheduler_threads", START(scheduler_threads), "0", 0, 256,
         "Threads for schedulers; transports beyond this number share threads. 0: four for each "
         "core."),
-    TEXT("user", GLOBAL(user), NULL, "stay who started it", 64,
+    TEXT("user", START(user), NULL, "stay who started it", 64,
          "The account that the daemon becomes after it has opened its listeners. Started as root "
          "without it, the daemon warns."),
     TEXT("hostname", GLOBAL(hostname), NULL, "the system's host name", 255,
          "The name of this host: in greetings, in EHLO, in Received headers and in bounces "
          "(Postfix: `myhostname`)."),
-    BOOL("allow_loopback", GLOBAL(allow_loopback), "no",
+    BOOL("allow_loopback", START(allow_loopback), "no",
          "Deliver to hosts that MX records place on loopback addresses. Otherwise that is a mail "
          "loop and bounces. The same holds for a recipient at an address literal. A nexthop in "
          "brackets may always be on loopback."),
     TIME("shutdown_timeout", GLOBAL(shutdown_timeout), "5s", 0, 3600,
          "How long a daemon that was told to stop waits for the final replies of deliveries in "
          "flight."),
-    SIZE("trace_memory", GLOBAL(trace_memory), "16M", 0,
-         "Memory for the dialogues of outbound sessions that `sluice trace` shows: those under way, "
-         "and of each destination the last four and the last two in which something failed. When "
-         "it is used up, destinations with many sessions lose their oldest first. Passwords are "
-         "never in it. 0: nothing is recorded."),
-    SIZE("map_size", GLOBAL(spool.map_size), "1T", MEGA(16),
+    SIZE(
+        "trace_memory", START(trace_memory), "16M", 0,
+        "Memory for the dialogues of outbound sessions that `sluice trace` shows: those under way, "
+        "and of each destination the last four and the last two in which something failed. When "
+        "it is used up, destinations with many sessions lose their oldest first. Passwords are "
+        "never in it. 0: nothing is recorded."),
+    SIZE("map_size", START(spool.map_size), "1T", MEGA(16),
          "Address space of the spool's memory map, the most that the spool can hold. It costs "
          "neither memory nor disk in advance."),
-    SIZE("spool_reserve", GLOBAL(spool.reserve), "256M", 0,
+    SIZE("spool_reserve", START(spool.reserve), "256M", 0,
          "Below this much free space, in the map or on the disk, new mail is answered with 452; "
          "queued mail goes on draining."),
-    SIZE("spool_ballast", GLOBAL(spool.ballast), "64M", 0,
+    SIZE("spool_ballast", START(spool.ballast), "64M", 0,
          "Size of a file in the spool that is given up when something else fills the disk, so that "
          "results can still be stored. 0: none."),
-    ROW("spool_journal", GLOBAL(spool.journal), CONFIG_TYPE_SIZE, "16M", NULL, 0, MEGA(256), 0,
-        NULL,
+    ROW("spool_journal", START(spool.journal), CONFIG_TYPE_SIZE, "16M", NULL, 0, MEGA(256), 0, NULL,
         "Size of a file in the spool that new mail is written to first, with one sync for all that "
         "waits; what is delivered soon never reaches the tables. 0: none; new mail goes to the "
         "tables at once, which costs more."),
@@ -190,11 +199,11 @@ const struct config_option config_options[] = {
     TEXT("path", SPOOL(spool.path), "/var/spool/sluice", NULL, 4000,
          "Directory of the spool. It is created, for its owner only, when it does not exist. One "
          "daemon at a time uses it."),
-    ROW("path", CONFIG_SECTION_EVENT_LOG, offsetof(struct config, event_log_path), CONFIG_TYPE_TEXT,
-        NULL, "SPOOL/events.jsonl", 1, 4000, 0, NULL,
+    ROW("path", CONFIG_SECTION_EVENT_LOG | AT_START, offsetof(struct config, event_log_path),
+        CONFIG_TYPE_TEXT, NULL, "SPOOL/events.jsonl", 1, 4000, 0, NULL,
         "File of the event log, opened again on SIGHUP. `none`: no event log."),
-    ROW("path", CONFIG_SECTION_CONTROL, offsetof(struct config, control_path), CONFIG_TYPE_TEXT,
-        NULL, "SPOOL/control", 1, 107, 0, NULL,
+    ROW("path", CONFIG_SECTION_CONTROL | AT_START, offsetof(struct config, control_path),
+        CONFIG_TYPE_TEXT, NULL, "SPOOL/control", 1, 107, 0, NULL,
         "Path of the Unix socket, mode 0660. Whoever may connect may send mail, read the queue "
         "and give orders."),
     /* --- http --- */
@@ -429,7 +438,7 @@ const struct config_option config_options[] = {
          TIME_MAX, "A connection older than this takes no further delivery."),
     INT("smtp_connection_reuse_count_limit", SMTP(smtp_connection_reuse_count_limit), "0", 0,
         INT_MAX, "Deliveries on one connection. 0: no limit."),
-    CHOICE("inet_protocols", SMTP(inet_protocols), "all", protocol_choices,
+    CHOICE("inet_protocols", SMTP_START(inet_protocols), "all", protocol_choices,
            "Which addresses of a host are used."),
     /* --- route --- */
     TEXT("transport", ROUTE(transport_name), NULL, "must be set", 64,

@@ -53,6 +53,7 @@ struct config_option {
     char unit;                  /* TIME: 's', 'h' or 'd' */
     const char *const *choices; /* CHOICE: NULL-terminated */
     const char *doc;            /* Markdown, one paragraph */
+    bool needs_restart;         /* a reload leaves it as it was */
 };
 
 struct config_section_info {
@@ -60,6 +61,7 @@ struct config_section_info {
     const char *title; /* what its title is, or NULL: the section has none and stands once */
     const char *of;    /* the struct its rows fill */
     const char *doc;
+    bool is_live; /* with a title: a reload may bring others, and take some away */
 };
 
 extern const struct config_option config_options[];

@@ -75,6 +75,21 @@ void config_origins_set(struct config_origins *o, enum config_section section, s
     g->places[index * g->width + (option == NULL ? 0 : column_of(option))] = place;
 }
 
+int config_origins_order(struct config_origins *o, enum config_section section, const size_t *order)
+{
+    struct grid *g = &o->grids[section];
+    struct config_place *places = calloc(g->count * g->width + 1, sizeof(*places));
+    if (places == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < g->count; i++) {
+        memcpy(&places[i * g->width], &g->places[order[i] * g->width], g->width * sizeof(*places));
+    }
+    free(g->places);
+    g->places = places;
+    return 0;
+}
+
 int config_origins_add_file(struct config_origins *o, const char *name)
 {
     char **files = realloc(o->files, (o->file_count + 1) * sizeof(*files));

@@ -55,7 +55,8 @@ static void print_option(FILE *out, const struct config_option *o)
     } else {
         (void)fprintf(out, "; default: `%s`*\n\n", o->initial);
     }
-    (void)fprintf(out, "%s\n\n", o->doc);
+    (void)fprintf(out, "%s%s\n\n", o->doc,
+                  o->needs_restart ? " A change of it needs a restart." : "");
 }
 
 static void print_section(FILE *out, enum config_section section)

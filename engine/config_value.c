@@ -448,6 +448,58 @@ int config_value_set(const struct config_option *o, const char *const *items, si
     return set_number(o, items[0], field);
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* Texts by what they say, everything else byte by byte: it is written from zeroed memory. */
+static bool is_same_list(const struct config_option *o, const void *a, const void *b)
+{
+    struct any_list x, y;
+    memcpy(&x, a, sizeof(x));
+    memcpy(&y, b, sizeof(y));
+    if (x.count != y.count) {
+        return false;
+    }
+    for (size_t i = 0; i < x.count && o->type == CONFIG_TYPE_TEXTS; i++) {
+        if (strcmp(((char **)x.items)[i], ((char **)y.items)[i]) != 0) {
+            return false;
+        }
+    }
+    return o->type == CONFIG_TYPE_TEXTS || x.count == 0 ||
+           memcmp(x.items, y.items, x.count * item_bytes(o->type)) == 0;
+}
+
+bool config_value_equal(const struct config_option *o, const void *a, const void *b)
+{
+    switch (o->type) {
+    case CONFIG_TYPE_TEXT:
+    case CONFIG_TYPE_FEEDBACK:
+        return is_same_text(*(char *const *)a, *(char *const *)b);
+    case CONFIG_TYPE_BOOL:
+        return *(const bool *)a == *(const bool *)b;
+    case CONFIG_TYPE_INT:
+    case CONFIG_TYPE_CHOICE:
+        return memcmp(a, b, sizeof(int)) == 0;
+    case CONFIG_TYPE_TIME:
+    case CONFIG_TYPE_SIZE:
+        return memcmp(a, b, sizeof(uint64_t)) == 0;
+    case CONFIG_TYPE_IP:
+        return ip_eq(a, b);
+    case CONFIG_TYPE_ADDRESS:
+        return ((const struct config_address *)a)->len == ((const struct config_address *)b)->len &&
+               memcmp(a, b, ((const struct config_address *)a)->len) == 0;
+    case CONFIG_TYPE_TEXTS:
+    case CONFIG_TYPE_NUMBERS:
+    case CONFIG_TYPE_NETWORKS:
+    case CONFIG_TYPE_ADDRESSES:
+    case CONFIG_TYPE_COUNT:
+    default:
+        return is_same_list(o, a, b);
+    }
+}
+
 void config_value_clear(const struct config_option *o, void *field)
 {
     struct any_list list;

@@ -23,6 +23,8 @@ MUST_USE int config_value_check(const struct config_option *o, const char *text,
  * errors   -ENOMEM */
 MUST_USE int config_value_set(const struct config_option *o, const char *const *items, size_t count,
                               void *field);
+/* Two values of the same option. */
+MUST_USE bool config_value_equal(const struct config_option *o, const void *a, const void *b);
 /* Free what the field owns and zero it. */
 void config_value_clear(const struct config_option *o, void *field);
 

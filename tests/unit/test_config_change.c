@@ -1,0 +1,134 @@
+#include "base/error.h"
+#include "engine/config_change.h"
+#include "engine/config_option.h"
+#include "engine/config_origin.h"
+#include "tests/unit/config_sample.h"
+
+#define FIRST                                                                                      \
+    "workers = 2\nspool { path = \"/s\" }\n"                                                       \
+    "dns { servers = {\"127.0.0.1\", \"[::1]:5300\"} }\n"                                          \
+    "listener \"127.0.0.1:1\" { relay_from = {\"127.0.0.0/8\"} }\n"                                \
+    "source \"x\" { helo_name = x.example }\npool \"p\" { sources = {x} }\n"                       \
+    "transport a {}\ntransport b { source_pool = p }\nroute \"*\" { transport = a }\n"
+
+static char told[8192];
+
+static void tell(void *ctx, const char *option, const char *at, const char *why)
+{
+    size_t len = strlen(told);
+    (void)ctx;
+    (void)snprintf(told + len, sizeof(told) - len, "%s %s: %s\n", at, option, why);
+}
+
+static struct config *load(const char *text)
+{
+    static struct sample s;
+    sample_load(&s, text);
+    if (s.config == NULL) {
+        fail_msg("%s", s.said);
+    }
+    return s.config;
+}
+
+static void expect_list(const char *text, const char *expected)
+{
+    struct config *started = load(FIRST), *fresh = load(text);
+    const struct config_change_sink sink = {.tell = tell};
+    told[0] = '\0';
+    config_change_list(started, fresh, &sink);
+    assert_string_equal(told, expected);
+    config_free(fresh);
+    config_free(started);
+}
+
+static void what_needs_a_restart(void **state)
+{
+    (void)state;
+    expect_list(FIRST, "");
+    expect_list(FIRST "hostname = other.example\nprocess_limit = 7\nroute x.y { transport = b }\n"
+                      "source \"y\" {}\npool \"q\" { sources = {y, x} }\n",
+                "");
+    expect_list("workers = 3\nspool { path = \"/t\" }\ntransport c {}\ntransport b {\n"
+                "inet_protocols = ipv6 }\ntransport a {}\nlistener \"127.0.0.1:2\" {}\n"
+                "dns { servers = {\"127.0.0.1\"} }\nevent_log { path = none }\n"
+                "control { path = \"/s/control\" }\nroute \"*\" { transport = a }\n",
+                "f:1 workers: needs a restart\n"
+                "f:2 spool.path: needs a restart\n"
+                "f:7 listener 127.0.0.1:2: it is new and needs a restart\n"
+                "f:4 listener 127.0.0.1:1: it is gone, and stays until a restart\n"
+                "f:8 dns.servers: needs a restart\n"
+                "f:9 event_log.path: needs a restart\n"
+                "f:3 transport c: it is new and needs a restart\n"
+                "f:5 transport b.inet_protocols: needs a restart\n");
+}
+
+static void transports_keep_their_order(void **state)
+{
+    (void)state;
+    char why[CONFIG_CHANGE_TEXT_MAX], at[CONFIG_ORIGIN_BYTES];
+    struct config *started = load(FIRST);
+    struct config *fresh = load("transport c {}\ntransport b { process_limit = 3 }\n"
+                                "transport a {}\nroute \"*\" { transport = b }\n");
+    assert_int_equal(config_change_arrange(started, fresh, why), 0);
+    assert_string_equal(fresh->transports[0].name, "a");
+    assert_string_equal(fresh->transports[1].name, "b");
+    assert_string_equal(fresh->transports[2].name, "c");
+    assert_int_equal(fresh->routes[0].transport, 1);
+    assert_true(config_origin(fresh, CONFIG_SECTION_TRANSPORT, 1, "process_limit", at));
+    assert_string_equal(at, "f:2");
+    assert_true(config_origin(fresh, CONFIG_SECTION_TRANSPORT, 2, NULL, at));
+    assert_string_equal(at, "f:1");
+    config_free(fresh);
+    fresh = load("transport a {}\nroute \"*\" { transport = a }\n");
+    assert_int_equal(config_change_arrange(started, fresh, why), ERR_SYNTAX);
+    assert_non_null(strstr(why, "transport \"b\" is gone"));
+    config_free(fresh);
+    fresh = load("transport a {}\ntransport b {}\ntransport c {}\nroute \"*\" {\n transport = c }");
+    assert_int_equal(config_change_arrange(started, fresh, why), ERR_SYNTAX);
+    assert_non_null(strstr(why, "f:5: transport: \"c\" is new"));
+    config_free(fresh);
+    config_free(started);
+}
+
+static void ways_of_connecting(void **state)
+{
+    static const struct {
+        const char *text;
+        bool a, b; /* the same way */
+    } rows[] = {
+        {FIRST, true, true},
+        {FIRST "process_limit = 3 destination_concurrency_limit = 1\n", true, true},
+        {FIRST "smtp_mail_timeout = 5s\n", false, false},
+        {FIRST "hostname = other.example\n", false, false},
+        {FIRST "route x.y { transport = a }\n", true, true},
+        {FIRST "route x.y { transport = a smtp_tls_security_level = verify }\n", false, true},
+        {"source \"x\" { helo_name = z.example }\npool \"p\" { sources = {x} }\n"
+         "transport a {}\ntransport b { source_pool = p }\nroute \"*\" { transport = a }\n",
+         true, false},
+        {"source \"x\" { helo_name = x.example }\npool \"p\" { sources = {x} weights = {2} }\n"
+         "transport a {}\ntransport b { source_pool = p }\nroute \"*\" { transport = a }\n",
+         true, false},
+        {"transport a {}\ntransport b {}\nroute \"*\" { transport = a }\n", true, false},
+    };
+    (void)state;
+    struct config *started = load(FIRST);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct config *fresh = load(rows[i].text);
+        if (config_change_is_same_way(started, fresh, 0) != rows[i].a ||
+            config_change_is_same_way(started, fresh, 1) != rows[i].b) {
+            fail_msg("row %zu", i);
+        }
+        config_free(fresh);
+    }
+    config_free(started);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_needs_a_restart),
+        cmocka_unit_test(transports_keep_their_order),
+        cmocka_unit_test(ways_of_connecting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
