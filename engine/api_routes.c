@@ -10,6 +10,7 @@
 #include "engine/metrics.h"
 #include "engine/order_report.h"
 #include "engine/page.h"
+#include "engine/reload.h"
 #include "engine/series_report.h"
 #include "engine/status_report.h"
 #include "engine/tally_report.h"
@@ -119,6 +120,11 @@ const struct api_route api_routes[] = {
      .run = trace_report_list,
      .params = PARAMS("destination", "transport", "after", "limit", "failed"),
      .summary = "what recent sessions with a destination said and heard"},
+    {.method = "POST",
+     .path = "/v1/reload",
+     .place = API_FAST,
+     .run = reload_run,
+     .summary = "read the configuration again; waits until it is in force or refused"},
     {.method = "GET",
      .path = "/v1/tenants",
      .place = API_FAST,

@@ -65,9 +65,16 @@ const struct cli_row cli_rows[] = {
      .run = cli_run,
      .operands = "",
      .summary = "run the daemon in the foreground",
-     .help = "Reads the configuration and relays mail until SIGTERM or SIGINT. SIGHUP opens the "
-             "event log\n"
-             "again.\n"},
+     .help = "Reads the configuration and relays mail until SIGTERM or SIGINT. SIGHUP does what "
+             "`sluice reload`\n"
+             "does, and opens the event log again.\n"},
+    {.name = "reload",
+     .run = cli_reload,
+     .operands = "",
+     .summary = "have the daemon read its configuration again",
+     .help = "All or nothing: with a mistake in the file the old configuration stays, the mistakes "
+             "are printed\n"
+             "and the exit code is 78. What needs a restart is printed, and left as it was.\n"},
     {.name = "check",
      .run = cli_check,
      .operands = "",

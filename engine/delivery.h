@@ -27,6 +27,7 @@ struct delivery {
     uint32_t connection;     /* the scheduler's connection slot */
     uint32_t server;         /* index in hosts; with connection_is_new */
     uint32_t server_notes;   /* DELIVERY_NOTE_ bits of that server */
+    uint32_t generation;     /* settings.generations of the transport: hosts were found by those */
     bool connection_is_new;
     bool is_last_server;      /* no other one is left */
     bool is_exhausted;        /* no server at all is left: finish it; there is no connection */
@@ -56,6 +57,7 @@ struct resolution {
     struct sched_destination *destination; /* valid until sched_resolved */
     uint16_t transport;
     char nexthop[300];
+    uint32_t generation; /* of the settings by which it was begun; set by the worker */
 
     /* set by the worker */
     struct list link;              /* among those it is resolving */

@@ -98,8 +98,8 @@ static void hand_out(struct dispatch *p, struct delivery *d, uint16_t worker)
     outbox_put(&p->to_workers[worker], LETTER_DELIVER, d, 0);
 }
 
-bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint16_t *workers,
-                      const struct sched_action *a)
+bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
+                      uint16_t *workers, const struct sched_action *a)
 {
     struct delivery *d = take_displaced(p, a->entry);
     if (d == NULL) {
@@ -111,6 +111,7 @@ bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint16_t *workers,
     dns_hosts_put(d->hosts);
     d->hosts = dns_hosts_get(a->hosts);
     d->connection = a->connection;
+    d->generation = generation;
     d->connection_is_new = a->connection_is_new;
     d->server = a->server;
     d->server_notes = a->server_notes;
@@ -189,6 +190,13 @@ void dispatch_free_delivery(struct delivery *d)
 /* --- hosts -------------------------------------------------------------------------------------
  */
 
+/* One destination always asks the same worker, whose resolver then joins equal questions. */
+static void send_question(struct dispatch *p, struct resolution *r)
+{
+    uint64_t worker = hash_bytes(r->nexthop, strlen(r->nexthop), 0) % p->engine->worker_count;
+    outbox_put(&p->to_workers[worker], LETTER_RESOLVE, r, 0);
+}
+
 bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched_action *a)
 {
     struct slice nexthop = sched_destination_nexthop(a->destination);
@@ -200,10 +208,15 @@ bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched
     r->destination = a->destination;
     r->transport = transport;
     memcpy(r->nexthop, nexthop.data, nexthop.len);
-    /* One destination always asks the same worker, whose resolver then joins equal questions. */
-    uint64_t worker = hash_bytes(nexthop.data, nexthop.len, 0) % p->engine->worker_count;
-    outbox_put(&p->to_workers[worker], LETTER_RESOLVE, r, 0);
+    send_question(p, r);
     return true;
+}
+
+void dispatch_resolve_again(struct dispatch *p, struct resolution *r)
+{
+    dns_hosts_put(r->hosts);
+    r->hosts = NULL;
+    send_question(p, r);
 }
 
 uint32_t dispatch_list_servers(const struct resolution *r, struct sched_server *ret)

@@ -35,10 +35,13 @@ bool dispatch_flush(struct dispatch *p); /* as outbox_flush */
 
 /* SCHED_DELIVER of a core: hand the entry to the worker that holds the connection.
  *
+ * generation  of the settings that the core goes by
  * workers  [process_limit] of the core; the slot of a new connection is written
  * returns  false: out of memory, report the entry as deferred */
-MUST_USE bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint16_t *workers,
-                               const struct sched_action *a);
+MUST_USE bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
+                               uint16_t *workers, const struct sched_action *a);
+/* Ask once more: what was found out does not hold any more. */
+void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
 /* SCHED_EXHAUSTED: a worker puts together what became of its recipients, and reports. */
 void dispatch_exhausted(struct dispatch *p, const struct sched_action *a);
 /* SCHED_CLOSE */

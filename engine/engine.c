@@ -41,10 +41,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Results that may wait for their commit beside the entries in flight, in recipients: some hundred
- * commits of headroom, so that the bound never slows a healthy spool. */
-enum { RESULTS_HEADROOM = 2000 };
-
 /* --- shared state ------------------------------------------------------------------------------
  */
 
@@ -72,7 +68,8 @@ void engine_gate_clear(struct engine *e, enum engine_gate bit)
 
 bool engine_may_dispatch(const struct engine *e)
 {
-    return atomic_load_explicit(&e->undurable, memory_order_relaxed) < e->dispatch_limit &&
+    return atomic_load_explicit(&e->undurable, memory_order_relaxed) <
+               atomic_load_explicit(&e->dispatch_limit, memory_order_relaxed) &&
            (engine_gate(e) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
 }
 
@@ -81,14 +78,27 @@ void engine_dispatched(struct engine *e, uint32_t recipients)
     atomic_fetch_add_explicit(&e->undurable, recipients, memory_order_relaxed);
 }
 
+static void wake_schedulers(const struct engine *e)
+{
+    for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
+        waker_kick(&sched_thread_box(e->scheds[i])->waker);
+    }
+}
+
 void engine_durable(struct engine *e, uint64_t recipients)
 {
     uint64_t before = atomic_fetch_sub_explicit(&e->undurable, recipients, memory_order_relaxed);
-    if (before >= e->dispatch_limit && before - recipients < e->dispatch_limit) {
-        for (uint32_t i = 0; i < e->sched_count; i++) {
-            waker_kick(&sched_thread_box(e->scheds[i])->waker);
-        }
+    uint64_t limit = atomic_load_explicit(&e->dispatch_limit, memory_order_relaxed);
+    if (before >= limit && before - recipients < limit) {
+        wake_schedulers(e);
     }
+}
+
+void engine_set_dispatch_limit(struct engine *e, uint64_t recipients)
+{
+    /* The kick comes after it: see nap in sched_thread.c. */
+    atomic_store_explicit(&e->dispatch_limit, recipients, memory_order_relaxed);
+    wake_schedulers(e);
 }
 
 void engine_wake_all(struct engine *e)
@@ -100,23 +110,6 @@ void engine_wake_all(struct engine *e)
         waker_kick(&worker_box(e->workers[i])->waker);
     }
     waker_kick(&activator_box(e->activator)->waker);
-}
-
-/* What can be in flight at once decides what a crash can repeat. */
-static void set_bound(struct engine *e)
-{
-    uint64_t in_flight = 0, largest = 0;
-    for (size_t i = 0; i < e->config->transport_count; i++) {
-        const struct sched_config *s = &e->config->transports[i].sched;
-        uint64_t entry = s->destination_recipient_limit > 0
-                             ? (uint64_t)s->destination_recipient_limit
-                             : (uint64_t)e->config->message_recipient_limit;
-        in_flight += (uint64_t)s->process_limit * entry;
-        largest = entry > largest ? entry : largest;
-    }
-    e->dispatch_limit = in_flight + RESULTS_HEADROOM;
-    /* Each scheduler thread may pass the limit by the entry it hands out. */
-    e->duplicate_bound = e->dispatch_limit + largest * e->sched_count;
 }
 
 /* --- start -------------------------------------------------------------------------------------
@@ -227,7 +220,7 @@ static int open_event_log(struct engine *e)
 static int make_settings(struct engine *e)
 {
     char why[SETTINGS_TEXT_MAX];
-    int err = settings_new(e, e->config, &e->settings, why);
+    int err = settings_new(e, e->config, NULL, &e->settings, why);
     if (err != 0) {
         log_error("%s", why);
     }
@@ -251,7 +244,7 @@ static int build_threads(struct engine *e)
     if (e->sched_count > c->transport_count) {
         e->sched_count = (uint32_t)c->transport_count;
     }
-    set_bound(e);
+    engine_set_dispatch_limit(e, e->settings->dispatch_limit);
     e->tally = tally_new(c);
     e->dns_cache = dns_setup_cache(e);
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
@@ -260,7 +253,7 @@ static int build_threads(struct engine *e)
         return -ENOMEM;
     }
     int err = auth_new(e, &e->auth);
-    if (err == 0 && config_has_tls_level(c, CONFIG_TLS_MTA_STS)) {
+    if (err == 0) {
         err = sts_fetcher_new(e, &e->sts);
     }
     if (err == 0) {
@@ -296,6 +289,9 @@ static int build_threads(struct engine *e)
     if (err == 0) {
         err = injector_new(e, e->http, &e->injector);
     }
+    if (err == 0) {
+        err = reloader_init(&e->reloader, e);
+    }
     return err;
 }
 
@@ -313,7 +309,7 @@ static int start_threads(struct engine *e)
     if (err == 0) {
         err = auth_start(e->auth);
     }
-    if (err == 0 && e->sts != NULL) {
+    if (err == 0) {
         err = sts_fetcher_start(e->sts);
     }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
@@ -374,9 +370,7 @@ static void stop_threads(struct engine *e)
         sched_thread_stop(e->scheds[i]);
     }
     auth_stop(e->auth);
-    if (e->sts != NULL) {
-        sts_fetcher_stop(e->sts);
-    }
+    sts_fetcher_stop(e->sts);
     activator_stop(e->activator);
     spool_writer_stop(e->writer);
 }
@@ -405,6 +399,7 @@ static void free_all(struct engine *e)
     rcu_drain();
     tally_free(e->tally);
     settings_put(e->settings);
+    reloader_fini(&e->reloader);
     order_book_free(e->orders);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
@@ -435,24 +430,24 @@ static void block_signals(sigset_t *ret_waited)
     (void)sigaddset(ret_waited, SIGTERM);
     (void)sigaddset(ret_waited, SIGINT);
     (void)sigaddset(ret_waited, SIGHUP);
+    (void)sigaddset(ret_waited, RELOAD_SIGNAL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
 static void wait_for_end(struct engine *e, const sigset_t *waited)
 {
-    struct outbox to_writer;
-    outbox_init(&to_writer, spool_writer_box(e->writer));
     for (;;) {
         int signal_number = sigwaitinfo(waited, NULL);
         if (signal_number == SIGTERM || signal_number == SIGINT) {
             break;
         }
         if (signal_number == SIGHUP) {
-            outbox_put(&to_writer, LETTER_ROTATE, NULL, 0);
-            (void)outbox_flush(&to_writer); /* a full ring takes it with the next signal */
+            reloader_hang_up(&e->reloader);
+        } else if (signal_number == RELOAD_SIGNAL) {
+            reloader_answer(&e->reloader);
         }
     }
-    outbox_fini(&to_writer);
+    reloader_close(&e->reloader);
 }
 
 static int open_all(struct engine *e)

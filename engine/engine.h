@@ -9,6 +9,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "engine/event_log.h"
+#include "engine/reload.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,24 +58,24 @@ struct engine {
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
-    struct sts_fetcher *sts;         /* NULL: no destination is at level mta-sts */
+    struct sts_fetcher *sts;
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */
     struct clerk *clerks[2];         /* of fast routes, of slow ones */
     struct http *http;
     struct injector *injector;
-    usec_t started;           /* wall */
-    uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
-    uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
+    usec_t started; /* wall */
 
     /* any thread, by settings_of; main publishes */
     struct settings *settings;
+    struct reloader reloader; /* see there */
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;
     _Atomic uint64_t id_limit; /* ids below are reserved on disk */
     _Alignas(
         CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
+    _Atomic uint64_t dispatch_limit;            /* recipients; see engine_may_dispatch */
     _Alignas(CACHE_LINE) _Atomic uint32_t gate; /* bits of enum engine_gate */
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
     /* for counters */
@@ -114,6 +115,10 @@ MUST_USE bool engine_may_dispatch(const struct engine *e);
 void engine_dispatched(struct engine *e, uint32_t recipients);
 /* The writer's side: results became durable; wakes scheduler threads that waited. */
 void engine_durable(struct engine *e, uint64_t recipients);
+
+/* The settings' limit, once the bound that follows from it is durable. Main at start, then the
+ * spool writer. */
+void engine_set_dispatch_limit(struct engine *e, uint64_t recipients);
 
 /* Wake every thread that holds a spool reader or dispatches. */
 void engine_wake_all(struct engine *e);

@@ -44,6 +44,7 @@ enum letter_kind {
                       * the peer closed, or one whose end was promised or asked for */
     LETTER_REVIVE,   /* struct sweep: its selector names dead destinations to be tried at once */
     LETTER_ORDERS,   /* standing orders have changed */
+    LETTER_SETTINGS, /* struct settings, a reference: go on by these */
     /* to a worker */
     LETTER_STORED,        /* struct intake: committed, or refused with its error */
     LETTER_STAGED,        /* struct intake: staged, or refused with its error */

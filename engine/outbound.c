@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* To flush QUIT, and for the server to close where that is awaited. */
 static const usec_t leaving_time = 5 * USEC_PER_SEC;
@@ -27,9 +28,32 @@ static bool has_requests(const struct outbound *c)
     return !list_is_empty(&c->started) || !list_is_empty(&c->waiting);
 }
 
+/* NULL: there is none. */
+static struct outbound *connection_of(const struct worker *w, uint32_t transport, uint32_t number)
+{
+    const struct worker_connections *t = &w->connections[transport];
+    return number < t->count ? t->slots[number] : NULL;
+}
+
+/* A place of that number. false: out of memory */
+static bool make_room(struct worker_connections *t, uint32_t number)
+{
+    if (number < t->count) {
+        return true;
+    }
+    uint32_t count = number + 1 > 2 * t->count ? number + 1 : 2 * t->count;
+    struct outbound **grown = realloc(t->slots, count * sizeof(*grown));
+    if (grown == NULL) {
+        return false;
+    }
+    memset(grown + t->count, 0, (count - t->count) * sizeof(*grown));
+    *t = (struct worker_connections){grown, count};
+    return true;
+}
+
 static void leave_table(struct outbound *c)
 {
-    struct outbound **slot = &c->worker->connections[c->transport][c->connection];
+    struct outbound **slot = &c->worker->connections[c->transport].slots[c->connection];
     if (*slot == c) {
         *slot = NULL;
     }
@@ -77,7 +101,8 @@ static void lose_idle(struct outbound *c)
 
 static struct outbound *new_connection(struct worker *w, const struct delivery *d)
 {
-    struct outbound *c = calloc(1, sizeof(*c));
+    struct outbound *c =
+        make_room(&w->connections[d->transport], d->connection) ? calloc(1, sizeof(*c)) : NULL;
     if (c == NULL) {
         return NULL;
     }
@@ -100,7 +125,7 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
     (void)ip_text(&c->hosts->list[c->host].ip, c->address);
     list_push_back(&w->outbounds, &c->all);
     atomic_fetch_add_explicit(&w->outbound_count, 1, memory_order_relaxed);
-    w->connections[c->transport][c->connection] = c;
+    w->connections[c->transport].slots[c->connection] = c;
     return c;
 }
 
@@ -544,7 +569,7 @@ static int take_turns(struct worker *w, const struct settings *s)
 
 static void open_for(struct worker *w, struct delivery *d)
 {
-    struct outbound *stale = w->connections[d->transport][d->connection];
+    struct outbound *stale = connection_of(w, d->transport, d->connection);
     if (stale != NULL) {
         outbound_free(stale); /* the scheduler asked for this close, or knows of the loss */
     }
@@ -581,11 +606,15 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         finish(w, d->request, &(const struct request_session){.host = NULL});
         return;
     }
+    if (d->connection_is_new && d->generation < settings_of(w->engine)->generations[d->transport]) {
+        return_unbegun(w, d); /* its hosts were found for other sources or TLS levels */
+        return;
+    }
     if (d->connection_is_new) {
         open_for(w, d);
         return;
     }
-    struct outbound *c = w->connections[d->transport][d->connection];
+    struct outbound *c = connection_of(w, d->transport, d->connection);
     if (c == NULL || !may_be_reused(c)) {
         /* It may be idle, and nobody asks again. */
         outbound_close(w, d->transport, d->connection, false);
@@ -603,7 +632,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
 
 void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, bool is_awaited)
 {
-    struct outbound *c = w->connections[transport][connection];
+    struct outbound *c = connection_of(w, transport, connection);
     if (c == NULL) {
         if (is_awaited) {
             tell_lost(w, transport,
@@ -628,9 +657,8 @@ int outbound_start(struct worker *w)
         return -ENOMEM;
     }
     for (size_t i = 0; i < config->transport_count; i++) {
-        int limit = config->transports[i].sched.process_limit;
-        w->connections[i] = calloc((size_t)limit, sizeof(struct outbound *));
-        if (w->connections[i] == NULL) {
+        uint32_t limit = (uint32_t)config->transports[i].sched.process_limit;
+        if (!make_room(&w->connections[i], limit - 1)) {
             return -ENOMEM;
         }
     }
@@ -663,7 +691,7 @@ void outbound_close_all(struct worker *w)
         outbound_free(c);
     }
     for (size_t i = 0; w->connections != NULL && i < w->engine->config->transport_count; i++) {
-        free(w->connections[i]);
+        free(w->connections[i].slots);
     }
     free(w->connections);
     w->connections = NULL;

@@ -198,6 +198,7 @@ void resolution_start(struct worker *w, struct resolution *r)
         .dane = level == CONFIG_TLS_DANE,
         .txt_label = level == CONFIG_TLS_MTA_STS ? MTA_STS_LABEL : NULL,
     };
+    r->generation = settings_of(w->engine)->generations[r->transport];
     list_init(&r->link);
     list_push_back(&w->resolving, &r->link);
     if (resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, &wants, r,

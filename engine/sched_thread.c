@@ -37,9 +37,11 @@ static const usec_t reports_patience = 5 * USEC_PER_MSEC;
 struct core {
     struct sched *sched;
     uint16_t transport;
-    uint16_t *workers; /* [process_limit] which worker holds the connection */
-    bool has_more;     /* the pass ended before sched_pull said false */
-    uint32_t unread;   /* messages with recipients that are still in the spool */
+    uint32_t generation;   /* of the settings that it goes by: settings.generations */
+    uint16_t *workers;     /* [worker_count] which worker holds the connection */
+    uint32_t worker_count; /* the greatest process_limit so far */
+    bool has_more;         /* the pass ended before sched_pull said false */
+    uint32_t unread;       /* messages with recipients that are still in the spool */
 };
 
 struct sched_thread {
@@ -110,20 +112,28 @@ static void release_hosts(void *ctx, void *hosts)
 /* --- creation ----------------------------------------------------------------------------------
  */
 
+static struct sched_config core_config(const struct settings *s, uint32_t transport)
+{
+    struct sched_config config = s->config->transports[transport].sched;
+    if (config.destination_recipient_limit == 0) {
+        /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
+        config.destination_recipient_limit = s->config->message_recipient_limit;
+    }
+    return config;
+}
+
 static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
 {
-    const struct config *from = t->engine->settings->config;
-    struct sched_config config = from->transports[transport].sched;
+    const struct settings *s = t->engine->settings; /* no thread runs yet */
+    struct sched_config config = core_config(s, transport);
     const struct sched_host host = {
         .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
     config.hash_seed = hash_random_seed();
     config.must_resolve = config.awaits_end = true;
-    if (config.destination_recipient_limit == 0) {
-        /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
-        config.destination_recipient_limit = from->message_recipient_limit;
-    }
     c->transport = (uint16_t)transport;
-    c->workers = calloc((size_t)config.process_limit, sizeof(*c->workers));
+    c->generation = s->generations[transport];
+    c->worker_count = (uint32_t)config.process_limit;
+    c->workers = calloc(c->worker_count, sizeof(*c->workers));
     c->sched = sched_new(&config, &host, release_hosts, clock_mono());
     return c->workers == NULL || c->sched == NULL ? -ENOMEM : 0;
 }
@@ -311,6 +321,10 @@ static void take_report(struct sched_thread *t, struct delivery *d)
 
 static void take_resolution(struct sched_thread *t, struct resolution *r)
 {
+    if (r->generation < core_of(t, r->transport)->generation) {
+        dispatch_resolve_again(&t->dispatch, r); /* sources or TLS levels are others now */
+        return;
+    }
     struct sched_server servers[SCHED_SERVERS_MAX];
     struct sched_hosts_result result = {
         .destination = r->destination,
@@ -337,6 +351,39 @@ static void take_loss(struct sched_thread *t, uint64_t number)
     }
 }
 
+/* errors: -ENOMEM, nothing changed */
+static int reconfigure(struct sched_thread *t, struct core *c, const struct settings *s)
+{
+    const struct sched_config config = core_config(s, c->transport);
+    uint32_t count = (uint32_t)config.process_limit;
+    if (count > c->worker_count) {
+        uint16_t *grown = realloc(c->workers, count * sizeof(*grown));
+        if (grown == NULL) {
+            return -ENOMEM;
+        }
+        memset(grown + c->worker_count, 0, (count - c->worker_count) * sizeof(*grown));
+        c->workers = grown;
+        c->worker_count = count;
+    }
+    return sched_reconfigure(c->sched, &config, t->now);
+}
+
+static void take_settings(struct sched_thread *t, struct settings *s)
+{
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        struct core *c = &t->cores[i];
+        if (reconfigure(t, c, s) != 0) {
+            log_error("transport %s: out of memory: its limits stay as they were",
+                      s->config->transports[c->transport].name);
+        }
+        if (c->generation != s->generations[c->transport]) {
+            c->generation = s->generations[c->transport];
+            sched_forget_hosts(c->sched, t->now);
+        }
+    }
+    settings_put(s);
+}
+
 static void take_letter(struct sched_thread *t, const struct letter *letter)
 {
     switch (letter->kind) {
@@ -348,6 +395,9 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
         break;
     case LETTER_REPORT:
         take_report(t, letter->body);
+        break;
+    case LETTER_SETTINGS:
+        take_settings(t, letter->body);
         break;
     case LETTER_RESOLVED:
         take_resolution(t, letter->body);
@@ -378,7 +428,7 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    if (dispatch_deliver(&t->dispatch, c->transport, c->workers, a)) {
+    if (dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a)) {
         return;
     }
     uint32_t recipients;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/config.h"
+#include "engine/config_change.h"
 #include "engine/request.h"
 #include "engine/router.h"
 #include "engine/tls_policy.h"
@@ -12,10 +13,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static_assert(SETTINGS_TEXT_MAX >= PASSWORD_TEXT_MAX &&
                   SETTINGS_TEXT_MAX >= LISTENER_RULES_TEXT_MAX,
               "all complaints fit");
+
+/* Results that may wait for their commit beside the entries in flight, in recipients: some hundred
+ * commits of headroom, so that the bound never slows a healthy spool. */
+enum { RESULTS_HEADROOM = 2000 };
 
 static void settings_free(struct settings *s)
 {
@@ -23,12 +29,18 @@ static void settings_free(struct settings *s)
     passwords_free(s->config, &s->passwords);
     tls_policy_close_clients(s);
     for (size_t i = 0; s->listeners != NULL && i <= s->listener_count; i++) {
-        listener_rules_fini(&s->listeners[i]);
+        listener_rules_fini(&s->listeners[i].own);
+        settings_put(s->listeners[i].owner);
     }
     free(s->listeners);
+    free(s->generations);
     router_free(s->router);
+    config_free(s->owned);
     free(s);
 }
+
+/* --- listeners ---------------------------------------------------------------------------------
+ */
 
 /* Recipients are refused in the dialogue rather than bounced, by the routes of the moment. */
 static bool has_route(const void *engine, struct slice domain)
@@ -37,23 +49,94 @@ static bool has_route(const void *engine, struct slice domain)
     return router_route(settings_of(engine)->router, domain, &route);
 }
 
-static int make_listeners(struct settings *s, const struct engine *engine, char *ret_text)
+static int make_listener(struct settings *s, const struct engine *engine, struct settings *before,
+                         size_t index, char *ret_text)
 {
     const struct config *c = s->config;
-    s->listener_count = c->listener_count;
+    struct settings_listener *l = &s->listeners[index];
+    const struct config_listener *section = NULL;
+    for (size_t i = 0; i < c->listener_count && index < s->listener_count; i++) {
+        if (strcmp(c->listeners[i].name, engine->config->listeners[index].name) == 0) {
+            section = &c->listeners[i];
+        }
+    }
+    if (section == NULL && index < s->listener_count) {
+        const struct settings_listener *last = &before->listeners[index];
+        l->owner = settings_get(last->owner != NULL ? last->owner : before);
+        l->rules = last->rules;
+        return 0;
+    }
+    int err = listener_rules_init(&l->own, c, section, ret_text);
+    l->own.smtp.has_route = has_route;
+    l->own.smtp.routes = engine;
+    l->rules = &l->own;
+    return err;
+}
+
+static int make_listeners(struct settings *s, const struct engine *engine, struct settings *before,
+                          char *ret_text)
+{
+    s->listener_count = engine->config->listener_count;
     s->listeners = calloc(s->listener_count + 1, sizeof(*s->listeners));
     int err = s->listeners == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i <= s->listener_count && err == 0; i++) {
-        const struct config_listener *section = i < c->listener_count ? &c->listeners[i] : NULL;
-        err = listener_rules_init(&s->listeners[i], c, section, ret_text);
-        s->listeners[i].smtp.has_route = has_route;
-        s->listeners[i].smtp.routes = engine;
+        err = make_listener(s, engine, before, i, ret_text);
     }
     return err;
 }
 
-int settings_new(const struct engine *engine, const struct config *config, struct settings **ret,
-                 char ret_text[static SETTINGS_TEXT_MAX])
+/* --- transports --------------------------------------------------------------------------------
+ */
+
+static bool has_same_passwords(const struct settings *a, const struct settings *b, size_t transport)
+{
+    const struct config_egress_pool *x = a->config->transports[transport].pool;
+    const struct config_egress_pool *y = b->config->transports[transport].pool;
+    bool is_same = slice_eq(a->passwords.transports[transport], b->passwords.transports[transport]);
+    for (size_t i = 0; is_same && x != NULL && i < x->source_names.count; i++) {
+        is_same = slice_eq(a->passwords.sources[x->sources[i] - a->config->egress_sources],
+                           b->passwords.sources[y->sources[i] - b->config->egress_sources]);
+    }
+    return is_same;
+}
+
+static int count_generations(struct settings *s, const struct engine *engine,
+                             const struct settings *before)
+{
+    s->transport_count = engine->config->transport_count;
+    s->generations = calloc(s->transport_count + 1, sizeof(*s->generations));
+    for (size_t i = 0; s->generations != NULL && i < s->transport_count; i++) {
+        bool is_same = before != NULL && config_change_is_same_way(before->config, s->config, i) &&
+                       has_same_passwords(before, s, i);
+        s->generations[i] = before == NULL ? 1 : before->generations[i] + !is_same;
+    }
+    return s->generations == NULL ? -ENOMEM : 0;
+}
+
+/* What can be in flight at once decides what a crash can repeat. */
+static void set_bound(struct settings *s, const struct engine *engine)
+{
+    const struct config *started = engine->config;
+    uint64_t in_flight = 0, largest = 0, threads = (uint64_t)started->scheduler_threads;
+    for (size_t i = 0; i < s->transport_count; i++) {
+        const struct sched_config *t = &s->config->transports[i].sched;
+        uint64_t entry = t->destination_recipient_limit > 0
+                             ? (uint64_t)t->destination_recipient_limit
+                             : (uint64_t)s->config->message_recipient_limit;
+        in_flight += (uint64_t)t->process_limit * entry;
+        largest = entry > largest ? entry : largest;
+    }
+    threads = threads < started->transport_count ? threads : started->transport_count;
+    s->dispatch_limit = in_flight + RESULTS_HEADROOM;
+    /* Each scheduler thread may pass the limit by the entry it hands out. */
+    s->duplicate_bound = s->dispatch_limit + largest * threads;
+}
+
+/* --- all of it ---------------------------------------------------------------------------------
+ */
+
+int settings_new(const struct engine *engine, const struct config *config, struct settings *before,
+                 struct settings **ret, char ret_text[static SETTINGS_TEXT_MAX])
 {
     struct settings *s = calloc(1, sizeof(*s));
     (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "out of memory");
@@ -61,21 +144,23 @@ int settings_new(const struct engine *engine, const struct config *config, struc
         return -ENOMEM;
     }
     s->config = config;
-    s->serial = 1;
+    s->serial = before == NULL ? 1 : before->serial + 1;
     atomic_init(&s->references, 1);
     s->router = router_new(config);
     int err = s->router == NULL ? -ENOMEM : 0;
-    err = err != 0 ? err : make_listeners(s, engine, ret_text);
+    err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
     err = err != 0 ? err : tls_policy_open_clients(s, ret_text);
     err = err != 0 ? err : passwords_load(config, &s->passwords, ret_text);
     if (err == 0) {
         (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "out of memory");
         err = request_configs_init(s);
     }
+    err = err != 0 ? err : count_generations(s, engine, before);
     if (err != 0) {
         settings_free(s);
         return err;
     }
+    set_bound(s, engine);
     *ret = s;
     return 0;
 }

@@ -30,16 +30,28 @@ struct tls_client;
 
 #define SETTINGS_TEXT_MAX 600
 
+/* What one listener says to its sessions. */
+struct settings_listener {
+    const struct listener_rules *rules;
+    struct listener_rules own; /* what `rules` points to, unless there is an owner */
+    struct settings *owner; /* own reference: its section is gone, and these are its last rules */
+};
+
 struct settings {
     /* set at creation */
     const struct config *config;
-    uint64_t serial; /* 1 at the start, then one more with each reload */
+    struct config *owned; /* the same, when it goes with the settings; else NULL */
+    uint64_t serial;      /* 1 at the start, then one more with each reload */
     struct router *router;
     struct passwords passwords;
     struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
     struct smtp_client_config **client_configs; /* see request_client_config */
-    struct listener_rules *listeners; /* [listener_count + 1], the last for local sessions */
-    size_t listener_count;
+    struct settings_listener *listeners; /* [listener_count + 1], the last for local sessions */
+    size_t listener_count;               /* the engine's */
+    size_t transport_count;              /* the engine's; config may have more behind them */
+    uint32_t *generations;    /* [transport_count]; one more when it connects in another way */
+    uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
+    uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
 
     /* any thread, atomic */
     _Atomic uint32_t references;
@@ -49,11 +61,14 @@ struct settings {
 /* Make everything that a configuration leads to; reads the files that it names.
  *
  * engine   whose settings they will be: recipients are routed by engine.settings at any time
- * config   outlives the settings
+ * config   outlives the settings, or is given to them afterwards (owned); transports stand in the
+ *          order of engine.config
+ * before   those in force, or NULL at the start
  * ret      the caller holds the one reference
  * errors   -errno, ERR_TLS, ERR_SYNTAX, ERR_LIMIT: ret_text says what and why */
 MUST_USE int settings_new(const struct engine *engine, const struct config *config,
-                          struct settings **ret, char ret_text[static SETTINGS_TEXT_MAX]);
+                          struct settings *before, struct settings **ret,
+                          char ret_text[static SETTINGS_TEXT_MAX]);
 struct settings *settings_get(struct settings *s); /* returns s */
 void settings_put(struct settings *s);             /* accepts NULL; any thread */
 
@@ -67,7 +82,7 @@ static inline struct settings *settings_of(const struct engine *e)
  * socket. Valid as long as s. */
 static inline const struct listener_rules *settings_listener(const struct settings *s, size_t index)
 {
-    return &s->listeners[index];
+    return s->listeners[index].rules;
 }
 
 #endif

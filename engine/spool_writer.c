@@ -529,9 +529,9 @@ static enum commit next_commit(struct spool_writer *w)
 {
     usec_t now = clock_mono();
     bool is_stopping = atomic_load(&w->is_stopping);
-    bool is_urgent =
-        is_stopping || atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
-                           w->engine->dispatch_limit / 2;
+    bool is_urgent = is_stopping ||
+                     atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
+                         atomic_load_explicit(&w->engine->dispatch_limit, memory_order_relaxed) / 2;
     w->plain_due = results_due(&w->settle.plain, w->plain_due, now, plain_patience);
     w->touched_due =
         results_due(&w->settle.touched, w->touched_due, now,

@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/mailbox.h"
 #include "engine/message.h"
+#include "engine/settings.h"
 #include "engine/spool_store.h"
 
 #include <stdatomic.h>
@@ -35,14 +36,16 @@ int upkeep_init(struct upkeep *u, struct engine *engine)
 {
     uint64_t first = spool_store_first_id(engine->store);
     struct spool_txn *txn = NULL;
-    *u = (struct upkeep){.engine = engine, .reserved_ids = first + ID_BLOCK};
+    *u = (struct upkeep){.engine = engine,
+                         .reserved_ids = first + ID_BLOCK,
+                         .bound = engine->settings->duplicate_bound};
     int err = spool_begin(engine->store, &txn);
     if (err != 0) {
         return err;
     }
     err = spool_reserve_ids(txn, u->reserved_ids);
     if (err == 0) {
-        err = spool_store_bound(txn, engine->duplicate_bound);
+        err = spool_store_bound(txn, u->bound);
     }
     if (err != 0) {
         spool_abort(txn);
@@ -102,9 +105,16 @@ static bool needs_ids(const struct upkeep *u)
            u->reserved_ids;
 }
 
+/* A reload has changed what can be in flight. */
+static bool needs_bound(const struct upkeep *u)
+{
+    return settings_of(u->engine)->duplicate_bound != u->bound;
+}
+
 bool upkeep_is_due(const struct upkeep *u)
 {
-    return u->discard_count > 0 || u->damaged_count > 0 || u->park_count > 0 || needs_ids(u);
+    return u->discard_count > 0 || u->damaged_count > 0 || u->park_count > 0 || needs_ids(u) ||
+           needs_bound(u);
 }
 
 int upkeep_put(struct upkeep *u, struct spool_txn *txn)
@@ -125,6 +135,13 @@ int upkeep_put(struct upkeep *u, struct spool_txn *txn)
         u->reserving_ids = next + ID_BLOCK;
         err = spool_reserve_ids(txn, u->reserving_ids);
     }
+    u->binding = 0;
+    if (err == 0 && needs_bound(u)) {
+        const struct settings *s = settings_of(u->engine);
+        u->binding = s->duplicate_bound;
+        u->binding_limit = s->dispatch_limit;
+        err = spool_store_bound(txn, u->binding);
+    }
     return err;
 }
 
@@ -133,6 +150,10 @@ void upkeep_committed(struct upkeep *u, struct outbox *to_activator)
     if (u->reserving_ids != 0) {
         u->reserved_ids = u->reserving_ids;
         atomic_store_explicit(&u->engine->id_limit, u->reserved_ids, memory_order_release);
+    }
+    if (u->binding != 0) {
+        u->bound = u->binding;
+        engine_set_dispatch_limit(u->engine, u->binding_limit);
     }
     for (uint32_t i = 0; i < u->damaged_count; i++) {
         char id[MESSAGE_ID_TEXT];

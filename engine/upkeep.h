@@ -23,8 +23,10 @@ struct upkeep {
     uint32_t damaged_count, damaged_capacity;
     struct upkeep_park *parks;
     uint32_t park_count, park_capacity;
-    uint64_t reserved_ids;  /* as committed */
-    uint64_t reserving_ids; /* in the transaction under way; 0: nothing */
+    uint64_t reserved_ids;           /* as committed */
+    uint64_t reserving_ids;          /* in the transaction under way; 0: nothing */
+    uint64_t bound;                  /* on what a crash can repeat, as committed */
+    uint64_t binding, binding_limit; /* likewise, with settings.dispatch_limit */
 };
 
 /* Makes the first commit: ids that no earlier run handed out, and the bound that a crash is held

@@ -370,9 +370,7 @@ int worker_start(struct worker *w)
     }
     outbox_init(&w->to_writer, spool_writer_box(e->writer));
     outbox_init(&w->to_auth, auth_box(e->auth));
-    if (e->sts != NULL) {
-        outbox_init(&w->to_sts, sts_fetcher_box(e->sts));
-    }
+    outbox_init(&w->to_sts, sts_fetcher_box(e->sts));
     /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
     int err = poller_add(&w->poller, &w->box_watch, w->box.waker.fd, on_box);
     if (err == 0) {

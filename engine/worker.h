@@ -31,6 +31,12 @@ struct tls_session_cache;
 
 #define WORKER_READ_BYTES 65536
 
+/* Of one transport, by the scheduler's number; grows with process_limit. */
+struct worker_connections {
+    struct outbound **slots; /* [count], NULL where there is none */
+    uint32_t count;
+};
+
 struct worker_dns_watch; /* descriptors of the resolver */
 
 struct worker {
@@ -49,7 +55,7 @@ struct worker {
     usec_t now; /* monotonic, of this pass */
     struct outbox to_writer;
     struct outbox to_auth;
-    struct outbox to_sts;     /* unused without engine->sts */
+    struct outbox to_sts;
     struct outbox *to_scheds; /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;
@@ -66,8 +72,8 @@ struct worker {
     struct flight_recorder *recorder; /* NULL: trace_memory is 0 */
     struct list ready;                /* links of connections that go on without an event */
     struct list paused;               /* inbound: intake_memory is used up */
-    struct outbound ***connections;   /* [transport][connection] */
-    char *input;                      /* WORKER_READ_BYTES, for one read at a time */
+    struct worker_connections *connections; /* [transport] */
+    char *input;                            /* WORKER_READ_BYTES, for one read at a time */
     usec_t accept_at; /* listeners rest until then for lack of descriptors; or never */
     bool was_draining;
 

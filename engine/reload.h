@@ -1,0 +1,68 @@
+/* A reload: the configuration file is read again, and settings made of it replace those in force.
+ * Done by the main thread, when SIGHUP comes or somebody asks; all or nothing: with a mistake in
+ * the file, or a file that it names which cannot be read, the old settings stay.
+ *
+ * What only a restart can change is left out and listed. Sessions and connections that are open go
+ * on by the settings with which they began; where the way in which a transport connects has changed
+ * (config_change_is_same_way), its scheduler has hosts looked up again and gives no further mail to
+ * the connections that are open. Mail that a scheduler holds keeps its route.
+ *
+ * Concurrency: a question is published in an atomic pointer, of which there is one, and the main
+ * thread woken by a signal; who asks sleeps until it is answered. */
+#ifndef ENGINE_RELOAD_H
+#define ENGINE_RELOAD_H
+
+#include "base/attr.h"
+#include "engine/api.h"
+#include "engine/mailbox.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct engine;
+
+/* Wakes the main thread for a question. */
+#define RELOAD_SIGNAL SIGUSR1
+
+struct reload_result {
+    bool is_done;     /* other settings are in force */
+    json_t *errors;   /* texts */
+    json_t *warnings; /* texts */
+    json_t *restart;  /* objects: option, at, why */
+    uint64_t serial;  /* of the settings in force afterwards */
+};
+
+struct reload_question;
+
+struct reloader {
+    /* set at creation */
+    struct engine *engine;
+    pthread_t main;
+
+    /* main only */
+    struct outbox to_writer;
+    struct outbox *to_scheds; /* [engine->sched_count] */
+
+    /* any thread, atomic: who waits for an answer, or NULL; after the end, a mark */
+    struct reload_question *_Atomic asked;
+};
+
+/* Main, when all threads exist. errors: -ENOMEM */
+MUST_USE int reloader_init(struct reloader *r, struct engine *engine);
+void reloader_fini(struct reloader *r); /* accepts a zeroed one */
+/* SIGHUP: reload, and open the event log again. Main. */
+void reloader_hang_up(struct reloader *r);
+/* RELOAD_SIGNAL: answer who asked. Main. */
+void reloader_answer(struct reloader *r);
+/* No question is answered from now on. Main, before it waits for any thread. */
+void reloader_close(struct reloader *r);
+
+/* POST /v1/reload
+ *   200  reloaded true, file, serial, warnings [TEXT], restart [{option, at, why}]
+ *   422  error, code, complaints [TEXT], warnings [TEXT]: the old configuration stays in force */
+api_handler reload_run;
+
+#endif

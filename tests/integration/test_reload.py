@@ -1,0 +1,379 @@
+"""Another configuration while mail flows: what changes at once, what stays, and that a mistake
+changes nothing."""
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import threading
+
+import pytest
+
+from support.certificate import make_certificate
+from support.client import Client, message, submit
+from support.daemon import status_of
+from support.wait import until
+
+SENDER = 'sender@sender.test'
+
+
+class Control(http.client.HTTPConnection):
+    """The control socket."""
+
+    def __init__(self, daemon):
+        super().__init__('localhost', timeout=20)
+        self.path = os.path.join(daemon.spool, 'control')
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def reload(daemon, status=200):
+    """POST /v1/reload with the configuration as it is written now; the answer."""
+    daemon.write_config()
+    control = Control(daemon)
+    control.request('POST', '/v1/reload')
+    response = control.getresponse()
+    answer = json.loads(response.read())
+    control.close()
+    assert response.status == status, answer
+    assert answer.get('reloaded', False) == (status == 200)
+    return answer
+
+
+def options_of(answer):
+    return [item['option'] for item in answer['restart']]
+
+
+def test_routes(place):
+    first, second = place.receiver(), place.receiver()
+    daemon = place.sluice(routes={'a.test': ('smtp', first.nexthop)})
+    submit(daemon, SENDER, ['x@a.test'], message())
+    first.wait(1)
+    with Client(daemon) as client:
+        client.ehlo()
+        client.say(f'MAIL FROM:<{SENDER}>', 250)
+        client.say('RCPT TO:<x@b.test>', 550)
+        daemon.routes = {'b.test': ('smtp', second.nexthop), 'a.test': ('smtp', second.nexthop)}
+        assert reload(daemon)['serial'] == 2
+        # A session that is open routes by what is in force.
+        client.say('RCPT TO:<x@b.test>', 250)
+        client.data(message())
+    submit(daemon, SENDER, ['y@a.test'], message())
+    second.wait(2)
+    assert len(first.messages) == 1
+    daemon.routes = {'b.test': ('smtp', second.nexthop)}
+    reload(daemon)
+    with Client(daemon) as client:
+        client.ehlo()
+        client.say(f'MAIL FROM:<{SENDER}>', 250)
+        assert client.say('RCPT TO:<y@a.test>').code == 550
+    assert daemon.stop() == 0
+
+
+def test_deferred_mail_goes_by_the_new_route(place):
+    refuses = place.receiver(answers=lambda verb, *_: '451 4.0.0 later' if verb == 'RCPT' else None)
+    takes = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', refuses.nexthop)})
+    submit(daemon, SENDER, ['x@a.test'], message())
+    daemon.wait_event('TransientFailure', 'x@a.test')
+    daemon.routes = {'*': ('smtp', takes.nexthop)}
+    reload(daemon)
+    takes.wait(1)
+
+
+def test_hang_up_reloads_and_opens_the_log_again(place):
+    first, second = place.receiver(), place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', first.nexthop)})
+    daemon.routes = {'*': ('smtp', second.nexthop)}
+    daemon.write_config()
+    os.rename(daemon.events_path, daemon.events_path + '.1')
+    daemon.signal(signal.SIGHUP)
+    daemon.wait_log(' is in force')
+    until(lambda: os.path.exists(daemon.events_path), 'a new event log')
+    submit(daemon, SENDER, ['x@a.test'], message())
+    second.wait(1)
+    assert first.messages == []
+
+
+def test_mistakes_change_nothing(place):
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
+    daemon.options['process_limit'] = 0
+    daemon.routes['b.test'] = ('nowhere', None)
+    answer = reload(daemon, status=422)
+    assert answer['code'] == 'wrong' and len(answer['complaints']) == 2
+    assert any('process_limit: 0 is out of range' in text for text in answer['complaints'])
+    assert any('there is no transport "nowhere"' in text for text in answer['complaints'])
+    done = daemon.command('reload')
+    assert done.returncode == 78 and b'process_limit: 0 is out of range' in done.stderr
+    daemon.options['process_limit'] = 5
+    del daemon.routes['b.test']
+    daemon.listener['users'] = '/nonexistent'
+    daemon.listener['tls_certificate'], daemon.listener['tls_key'] = '/nonexistent', '/nonexistent'
+    daemon.write_config()
+    done = daemon.command('reload')  # right as far as its command can tell
+    assert done.returncode == 78 and b'/nonexistent' in done.stderr, done
+    submit(daemon, SENDER, ['x@b.test'], message())
+    receiver.wait(1)
+    # Nor does a file that is not there.
+    os.rename(daemon.config_path, daemon.config_path + '.away')
+    os.kill(daemon.process.pid, signal.SIGHUP)
+    daemon.wait_log('the old configuration stays in force')
+    submit(daemon, SENDER, ['y@b.test'], message())
+    receiver.wait(2)
+
+
+def test_what_needs_a_restart(place):
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {}, 'other': {}})
+    daemon.options.update(workers=3, queue_run_delay='2s')
+    # In another order, one more, and an option that is set at start.
+    daemon.transports = {'new': {}, 'other': {}, 'smtp': {'inet_protocols': 'ipv4'}}
+    answer = reload(daemon)
+    assert options_of(answer) == ['workers', 'transport smtp.inet_protocols', 'transport new']
+    assert answer['restart'][0]['at'].startswith(daemon.config_path + ':')
+    assert answer['restart'][0]['why'] == 'needs a restart'
+    submit(daemon, SENDER, ['x@a.test'], message())
+    receiver.wait(1)
+    # Mail may be queued for a transport; and there is no way yet by a new one.
+    daemon.transports = {'smtp': {}}
+    [text] = reload(daemon, status=422)['complaints']
+    assert 'transport "other" is gone' in text
+    daemon.transports = {'new': {}, 'other': {}, 'smtp': {}}
+    daemon.routes['b.test'] = ('new', receiver.nexthop)
+    [text] = reload(daemon, status=422)['complaints']
+    assert '"new" is new and needs a restart' in text
+    submit(daemon, SENDER, ['x@b.test'], message())
+    receiver.wait(2)
+    assert daemon.stop() == 0
+
+
+def test_limits_of_a_transport(place):
+    gate = threading.Event()
+    busy = set()
+
+    def answers(verb, _, session):
+        if verb == 'MAIL':
+            busy.add(session)
+            gate.wait(20)
+        return None
+    receiver = place.receiver(answers=answers)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'process_limit': 2, 'pipeline_depth': 1,
+                                               'destination_concurrency_limit': 2}})
+    for n in range(30):
+        submit(daemon, SENDER, [f'x{n}@a.test'], message())
+    until(lambda: len(busy) == 2, 'two sessions')
+    daemon.transports['smtp'] = {'process_limit': 300, 'pipeline_depth': 1, 'hold': True}
+    reload(daemon)
+    daemon.transports['smtp'] = {'process_limit': 300, 'pipeline_depth': 1,
+                                 'initial_destination_concurrency': 12}
+    daemon.routes = {'*': ('smtp', receiver.nexthop), 'b.test': ('smtp', receiver.nexthop)}
+    reload(daemon)
+    gate.set()
+    receiver.wait(30)
+    daemon.wait_empty()
+    assert len({r for m in receiver.messages for r in m.recipients}) == len(receiver.messages) == 30
+    assert daemon.stop() == 0
+
+
+def test_options_of_a_listener(place):
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
+    with Client(daemon) as before:
+        before.ehlo()
+        daemon.listener.update(relay_from=['192.0.2.0/24'], message_size_limit='1M',
+                               smtpd_client_connection_count_limit=2)
+        reload(daemon)
+        with Client(daemon) as client:
+            assert 'SIZE 1048576' in client.ehlo().text
+            client.say(f'MAIL FROM:<{SENDER}>', 250)
+            assert client.say('RCPT TO:<x@a.test>').code in (550, 554)
+            with Client(daemon, greet=False) as third:
+                third.expect(421)
+        # A session that was there goes on by what it began with.
+        before.mail(SENDER, ['x@a.test'])
+        before.data(message())
+    receiver.wait(1)
+
+
+def certificate_of(daemon):
+    with Client(daemon) as client:
+        client.ehlo()
+        client.starttls()
+        return client.sock.getpeercert(binary_form=True)
+
+
+def test_certificates_and_users(place):
+    folder = place.subfolder('tls')
+    cert, key = make_certificate(folder, 'one.test')
+    users = os.path.join(folder, 'users')
+    with open(users, 'w', encoding='ascii') as file:
+        file.write('')
+    daemon = place.sluice(listener={'tls_certificate': cert, 'tls_key': key, 'users': users})
+    first = certificate_of(daemon)
+    with Client(daemon) as client:
+        client.ehlo()
+        make_certificate(folder, 'two.test')
+        reload(daemon)
+        client.starttls()  # of a session that began before
+        assert client.sock.getpeercert(binary_form=True) == first
+    second = certificate_of(daemon)
+    assert second != first
+    assert ssl.DER_cert_to_PEM_cert(second) in open(cert, encoding='ascii').read()
+    # One that cannot be read: the old one stays.
+    with open(key, 'w', encoding='ascii') as file:
+        file.write('no key')
+    [text] = reload(daemon, status=422)['complaints']
+    assert text.startswith(f'listener "{daemon.address}:{daemon.port}": ')
+    assert certificate_of(daemon) == second
+    make_certificate(folder, 'three.test')
+    with open(users, 'w', encoding='ascii') as file:
+        file.write('somebody:plain text\n')
+    [text] = reload(daemon, status=422)['complaints']
+    assert 'users: not NAME:HASH' in text
+    assert certificate_of(daemon) == second
+
+
+def test_passwords(place):
+    said = []
+
+    def answers(verb, argument, _):
+        if verb == 'AUTH':
+            said.append(argument)
+            return '235 2.7.0 in'
+        return None
+    receiver = place.receiver(answers=answers, extensions=('AUTH PLAIN', '8BITMIME'))
+    path = os.path.join(place.subfolder('secret'), 'password')
+
+    def write(text):
+        with open(path, 'w', encoding='ascii') as file:
+            file.write(text)
+    write('first')
+    daemon = place.sluice(
+        routes={'*': ('smtp', receiver.nexthop)},
+        transports={'smtp': {'smtp_auth_user': 'u', 'smtp_auth_password_file': path,
+                             'smtp_auth_requires_tls': False,
+                             'smtp_connection_cache_time_limit': '60s'}})
+    submit(daemon, SENDER, ['x@a.test'], message())
+    receiver.wait(1)
+    done = daemon.command('reload')
+    assert done.returncode == 0 and done.stdout.endswith(b' is in force\n') and not said[1:]
+    # Another password means another connection, though the first one is open and idle.
+    write('second')
+    reload(daemon)
+    submit(daemon, SENDER, ['y@a.test'], message())
+    receiver.wait(2)
+    assert len(set(said)) == 2
+    # Nothing changed: the connection is used again.
+    reload(daemon)
+    submit(daemon, SENDER, ['z@a.test'], message())
+    receiver.wait(3)
+    assert len(said) == 2
+    os.unlink(path)
+    [text] = reload(daemon, status=422)['complaints']
+    assert 'smtp_auth_password_file' in text and path in text
+    submit(daemon, SENDER, ['v@a.test'], message())
+    receiver.wait(4)
+
+
+def test_tls_level(place):
+    """A level that rises holds for the next message, whatever connection is open."""
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'smtp_connection_cache_time_limit': '60s'}})
+    submit(daemon, SENDER, ['x@a.test'], message())
+    receiver.wait(1)
+    daemon.routes = {'*': ('smtp', receiver.nexthop, {'smtp_tls_security_level': 'encrypt'})}
+    reload(daemon)
+    submit(daemon, SENDER, ['y@a.test'], message())
+    event = daemon.wait_event('TransientFailure', 'y@a.test')
+    assert status_of(event) == '4.7.4'
+    daemon.routes = {'*': ('smtp', receiver.nexthop)}
+    reload(daemon)
+    receiver.wait(2)
+
+
+def test_sources(place):
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          sources={'a': {'address': '127.0.0.2'}},
+                          pools={'p': {'sources': ['a']}},
+                          transports={'smtp': {'source_pool': 'p'}})
+
+    def send(name):
+        count = len(receiver.messages) + 1
+        submit(daemon, SENDER, [f'{name}@a.test'], message())
+        received = receiver.wait(count)[-1]
+        return received.peer, daemon.wait_event('Delivery', f'{name}@a.test')['egress_source']
+    assert send('one') == ('127.0.0.2', 'a')
+    daemon.sources = {'b': {'address': '127.0.0.3'}, 'a': {'address': '127.0.0.2'}}
+    daemon.pools = {'q': {'sources': ['a']}, 'p': {'sources': ['b', 'a'], 'weights': [1, 0]}}
+    assert options_of(reload(daemon)) == []
+    assert send('two') == ('127.0.0.3', 'b')
+    daemon.transports = {'smtp': {}}
+    daemon.sources = daemon.pools = {}
+    reload(daemon)
+    submit(daemon, SENDER, ['three@a.test'], message())
+    assert receiver.wait(3)[-1].peer == '127.0.0.1'
+
+
+@pytest.mark.parametrize('how', ['command', 'signal'])
+def test_fifty_reloads_under_load(place, how):
+    """Nothing is lost, nothing comes twice; a sanitizer build says what leaks."""
+    receiver = place.receiver()
+    nexthop = receiver.nexthop
+    daemon = place.sluice(routes={'*': ('smtp', nexthop)},
+                          options={'message_active_limit': 100, 'message_recipient_limit': 100},
+                          sources={'a': {'address': '127.0.0.2'}, 'b': {'address': '127.0.0.3'}},
+                          pools={'p': {'sources': ['a', 'b']}},
+                          transports={'smtp': {}, 'other': {}})
+    stop = threading.Event()
+    sent = []
+
+    def load(number):
+        with Client(daemon) as client:
+            client.ehlo()
+            while not stop.is_set():
+                recipients = [f'r{number}.{len(sent)}.{n}@d{n % 5}.test' for n in range(3)]
+                client.mail(SENDER, recipients)
+                client.data(message())
+                sent.extend(recipients)
+    threads = [threading.Thread(target=load, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for n in range(50):
+            daemon.transports = {
+                'other': {'process_limit': 3 + n},
+                'smtp': {'process_limit': 1 + 37 * n % 300, 'pipeline_depth': 1 + n % 7,
+                         'destination_concurrency_limit': n % 5,
+                         'destination_recipient_limit': 1 + n % 3, 'hold': n % 10 == 3,
+                         'host_concurrency_limit': n % 4, 'delivery_slot_cost': n % 6,
+                         'recipient_limit': 10 + n, 'max_message_concurrency': n % 3,
+                         **({'source_pool': 'p'} if n % 2 else {})}}
+            daemon.routes = {'*': (('smtp', 'other')[n % 2], nexthop),
+                             f'd{n % 5}.test': ('smtp', nexthop,
+                                                {'smtp_tls_security_level': ('may', 'none')[n % 2]})}
+            if how == 'command':
+                reload(daemon)
+            else:
+                daemon.write_config()
+                daemon.signal(signal.SIGHUP)
+                until(lambda: daemon.log().count(' is in force') > n, 'a reload')
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    daemon.transports = {'other': {}, 'smtp': {}}
+    daemon.routes = {'*': ('smtp', nexthop)}
+    reload(daemon)
+    daemon.wait_empty(60)
+    arrived = [r for m in receiver.messages for r in m.recipients]
+    assert sorted(arrived) == sorted(sent) and len(sent) > 100
+    assert daemon.stop() == 0
