@@ -18,6 +18,22 @@ static void print_gates(FILE *out, const json_t *gates)
     }
 }
 
+static double real_of(const json_t *o, const char *name)
+{
+    return json_number_value(json_object_get(o, name)); /* 0 when it is absent */
+}
+
+static void print_rates(FILE *out, const json_t *rates)
+{
+    if (rates != NULL) {
+        (void)fprintf(out,
+                      "a second, over the last 10: received %.1f, delivered %.1f, deferred %.1f, "
+                      "failed %.1f\n",
+                      real_of(rates, "received"), real_of(rates, "delivered"),
+                      real_of(rates, "deferred"), real_of(rates, "failed"));
+    }
+}
+
 static void print_status(void *ctx, const json_t *o)
 {
     FILE *out = ctx;
@@ -42,6 +58,7 @@ static void print_status(void *ctx, const json_t *o)
                   number_of(o, "entries_waiting"), number_of(o, "entries_in_flight"),
                   number_of(o, "recipients_in_core"), number_of(o, "used_bytes") >> 20,
                   number_of(o, "map_bytes") >> 20);
+    print_rates(out, json_object_get(o, "rates"));
 }
 
 int cli_status(const struct cli *cli, const struct cli_args *args)

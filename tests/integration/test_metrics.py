@@ -191,6 +191,7 @@ def test_series(stage):
     send(daemon, ['user@good.test'])
     until(lambda: points()[-1]['delivered'] == 2, 'a point with the second delivery')
     assert rates()['delivered'] > 0 and rates()['failed'] == 0
+    assert b'a second, over the last 10: received ' in daemon.command('status').stdout
 
 
 def test_windows(stage):
