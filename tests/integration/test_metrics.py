@@ -261,3 +261,24 @@ def test_orders_are_shown(stage):
     assert exposition.value(shown, 'sluice_source_closed', source='one') == 1
     assert exposition.value(shown, 'sluice_orders', order='suspend') == 1
     assert exposition.value(shown, 'sluice_orders', order='drop') == 0
+
+
+def test_the_busiest_destinations_are_watched(place):
+    """64 of them; one that has much more to do takes the place of one that has not."""
+    count = 70
+    daemon = place.sluice(options={'defer_transports': ['smtp']})
+    names = [f'd{n}.test' for n in range(count)]
+    submit(daemon, 'a@back.test', [f'user@{name}' for name in names], message())
+
+    def watched():
+        return {name for name in names
+                if get(daemon, f'/v1/windows?destination={name}').object['is_watched']}
+    until(lambda: daemon.totals()['destinations'] == count, 'all destinations')
+    until(lambda: len(watched()) == 64, lambda: f'64 watched ones: {len(watched())}')
+    left_out = (set(names) - watched()).pop()
+    for _ in range(5):
+        submit(daemon, 'a@back.test', [f'user@{left_out}'], message())
+    until(lambda: left_out in watched(), f'{left_out} among the watched')
+    assert len(watched()) == 64
+    [sample, *_] = get(daemon, f'/v1/windows?destination={left_out}').object['samples']
+    assert sample['todo'] >= 1 and sample['in_flight'] == sample['busy'] == 0
