@@ -146,7 +146,7 @@ static void what_is_old_gives_way(void **state)
     for (int i = 0; i < 1000; i++) {
         count("once a flood", "x", start);
     }
-    usec_t later = start + 11 * 3600 * USEC_PER_SEC;
+    usec_t later = start + 11 * 3600LL * USEC_PER_SEC;
     for (unsigned i = 1; i < RESPONSES_MAX; i++) {
         count_nth(i, later);
     }

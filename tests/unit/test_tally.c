@@ -143,8 +143,8 @@ static void bounds_are_inclusive(void **state)
         {USEC_PER_MSEC, USEC_PER_MSEC},
         {USEC_PER_MSEC + 1, 2 * USEC_PER_MSEC},
         {USEC_PER_SEC, USEC_PER_SEC},
-        {7 * 86400 * USEC_PER_SEC, 7 * 86400 * USEC_PER_SEC},
-        {7 * 86400 * USEC_PER_SEC + 1, USEC_NEVER},
+        {7 * 86400LL * USEC_PER_SEC, 7 * 86400LL * USEC_PER_SEC},
+        {7 * 86400LL * USEC_PER_SEC + 1, USEC_NEVER},
     };
     result.transport = 0;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
