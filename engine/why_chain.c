@@ -42,6 +42,7 @@ json_t *why_answer(struct why *w)
     return o;
 }
 
+PRINTF_LIKE(3, 0)
 static void set_formatted(json_t *o, const char *key, const char *format, va_list args)
 {
     char text[TEXT_BYTES];
