@@ -10,9 +10,9 @@
 
 enum {
     HEAD,
-    FIRST_BYTES = 512, /* of the beginning; most sessions need no more than twice that */
-    TICK_BITS = 7,     /* a tick is 128 microseconds */
-    HALVES = 32,       /* a body is written as half bytes */
+    FIRST_BYTES = 1024, /* of the beginning; most sessions need no more */
+    TICK_BITS = 7,      /* a tick is 128 microseconds */
+    HALVES = 32,        /* a body is written as half bytes */
 };
 
 /* In front of each piece: eight bytes with their highest bit set, seven bits in each. */
