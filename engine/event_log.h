@@ -1,8 +1,9 @@
 /* The event log: one JSON line for each reception and each recipient's attempt.
  *
  * event_format is pure and may run on any thread; struct event_log is the file, owned by one
- * thread (the log thread): append whole batches, sync each second, reopen on rotation. Field names
- * follow KumoMTA's log records where the meaning is equal; `delay` and `delays` are Postfix's. */
+ * thread (the log thread): append whole batches, sync each second, begin a new segment when one is
+ * full, reopen when somebody else moved it away. Lines go out by event_cursor.h. Field names follow
+ * KumoMTA's log records where the meaning is equal; `delay` and `delays` are Postfix's. */
 #ifndef ENGINE_EVENT_LOG_H
 #define ENGINE_EVENT_LOG_H
 
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 #include "base/slice.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -94,12 +96,34 @@ struct event_log {
     bool has_unsynced; /* bytes since the last successful sync */
     bool is_torn;      /* the last line lacks its end */
     uint64_t bytes;    /* written since open */
+
+    /* segments, see event_log_segment; 0 and false without them */
+    uint64_t number;       /* of the segment being written */
+    uint64_t size;         /* bytes of the file */
+    uint64_t rotate_size;  /* bytes; 0: never */
+    uint64_t rotate_at;    /* bytes; moves on when a rotation fails */
+    unsigned rotate_keep;  /* closed segments; 0: all */
+    bool needs_head;       /* the file is empty yet */
+    bool must_sync_folder; /* a name in it is new */
+
+    /* any thread, atomic */
+    _Atomic uint64_t written; /* bytes of all segments since open; who polls for new lines looks
+                               * here before it asks the system */
+    _Atomic uint64_t needed;  /* number of the oldest segment that somebody still reads */
 };
 
 /* Open for appending, created with mode 0640. A line that an earlier crash cut off is ended first;
  * zeros that a power cut left at the end are cut off.
  * errors: -errno; the log is closed */
 MUST_USE int event_log_open(struct event_log *log, const char *path);
+/* From now on the file is one of numbered segments (event_segment.h): each begins with a line that
+ * names it; one that has rotate_size bytes becomes PATH.NUMBER when the next batch comes; of those
+ * the oldest beyond rotate_keep are removed, unless `needed` holds them, and beyond twice as many
+ * in any case. Without effect where the log is no regular file.
+ *
+ * log      just opened
+ * errors   -errno: the folder cannot be read; the log stays as it was */
+MUST_USE int event_log_segment(struct event_log *log, uint64_t rotate_size, unsigned rotate_keep);
 /* Write all of data, which ends with a newline. After an error nothing or a part is written; the
  * caller keeps the batch and may try again: the remains of a part are taken back where the file
  * allows it, else ended with a newline.
