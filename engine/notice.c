@@ -269,8 +269,14 @@ static struct slice format_site(const struct result *r, char text[SITE_MAX])
     return slice_make(text, (size_t)(at - text));
 }
 
-void notice_log_result(struct buf *log, const struct message *m, const struct result *r,
-                       const struct result_recipient *to)
+static struct slice transport_name(const struct config *config, uint16_t transport)
+{
+    return transport < config->transport_count ? slice_of(config->transports[transport].name)
+                                               : SLICE("");
+}
+
+void notice_log_result(struct buf *log, const struct config *config, const struct message *m,
+                       const struct result *r, const struct result_recipient *to)
 {
     static const enum event_type types[RESULT_KIND_COUNT] = {
         [RESULT_DELIVERED] = EVENT_DELIVERY,
@@ -294,6 +300,7 @@ void notice_log_result(struct buf *log, const struct message *m, const struct re
         .sender = m->envelope.sender,
         .recipient = message_address(m, to->index),
         .queue = r->destination,
+        .transport = transport_name(config, r->transport),
         .site = format_site(r, site),
         .size = m->envelope.size_bytes,
         .response = {.code = to->code,

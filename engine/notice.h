@@ -36,8 +36,8 @@ MUST_USE int notice_new(const struct config *config, struct spool_reader *reader
 MUST_USE int notice_put(struct spool_txn *txn, struct intake *in);
 
 void notice_log_reception(struct buf *log, const struct intake *in, usec_t now);
-void notice_log_result(struct buf *log, const struct message *m, const struct result *r,
-                       const struct result_recipient *to);
+void notice_log_result(struct buf *log, const struct config *config, const struct message *m,
+                       const struct result *r, const struct result_recipient *to);
 void notice_log_expiration(struct buf *log, const struct message *m, usec_t now);
 
 #endif

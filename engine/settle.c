@@ -162,7 +162,7 @@ static void log_results(struct settle *s, struct message *m)
         tally_result(s->engine->tally, m, r);
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_PARKED) {
-                notice_log_result(s->log, m, r, &r->recipients[i]);
+                notice_log_result(s->log, settings_of(s->engine)->config, m, r, &r->recipients[i]);
             }
         }
     }
