@@ -24,6 +24,14 @@ void config_free(struct config *c)
     if (c == NULL) {
         return;
     }
+    for (size_t i = 0; i < c->webhook_count; i++) {
+        free(c->webhooks[i].url);
+        clear_section(CONFIG_SECTION_WEBHOOK, &c->webhooks[i]);
+    }
+    for (size_t i = 0; i < c->csv_count; i++) {
+        free(c->csvs[i].path);
+        clear_section(CONFIG_SECTION_CSV, &c->csvs[i]);
+    }
     for (size_t i = 0; i < c->listener_count; i++) {
         free(c->listeners[i].name);
         clear_section(CONFIG_SECTION_LISTENER, &c->listeners[i]);
@@ -50,6 +58,8 @@ void config_free(struct config *c)
         free(c->routes[i].pattern);
         clear_section(CONFIG_SECTION_ROUTE, &c->routes[i]);
     }
+    free(c->webhooks);
+    free(c->csvs);
     free(c->listeners);
     free(c->http_doors);
     free(c->egress_sources);

@@ -182,6 +182,30 @@ struct config_route {
 
 struct config_origins;
 
+enum config_webhook_format { CONFIG_WEBHOOK_NDJSON, CONFIG_WEBHOOK_ARRAY };
+
+/* One `webhook "URL" {}`. */
+struct config_webhook {
+    char *url;
+    struct config_texts types; /* of events; none: all */
+    enum config_webhook_format format;
+    int batch_size;              /* lines */
+    usec_t batch_wait;           /* of the first line of a batch for others */
+    struct config_texts headers; /* "NAME: VALUE" */
+    char *secret_file;           /* NULL: no signature */
+    usec_t timeout;              /* of one request */
+    char *tls_ca_file;           /* NULL: the system's store */
+};
+
+/* One `csv "PATH" {}`. */
+struct config_csv {
+    char *path;
+    struct config_texts types;   /* of events; none: all */
+    struct config_texts columns; /* names that account_column_find knows; none: all */
+    uint64_t rotate_size;        /* bytes; 0: never */
+    int rotate_keep;             /* files; 0: all */
+};
+
 struct config {
     char *path;                     /* the file it came from */
     struct config_origins *origins; /* config_origin.h */
@@ -213,9 +237,15 @@ struct config {
     struct config_spool spool;
     struct config_dns dns;
     char *event_log_path;                 /* never NULL; "none": no event log */
+    uint64_t event_log_rotate_size;       /* bytes; 0: never */
+    int event_log_rotate_keep;            /* closed segments; 0: all */
     char *control_path;                   /* never NULL */
     struct config_texts defer_transports; /* their `hold` is set already */
 
+    struct config_webhook *webhooks;
+    size_t webhook_count;
+    struct config_csv *csvs;
+    size_t csv_count;
     struct config_listener *listeners;
     size_t listener_count;
     struct config_http *http_doors;

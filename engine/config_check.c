@@ -553,6 +553,9 @@ int config_check(struct config_loader *l, struct config *c)
         check_listener(l, c, i);
     }
     config_check_http(l, c);
+    if (err == 0) {
+        config_check_feed(l, c);
+    }
     err = err < 0 ? err : config_check_egress(l, c);
     for (size_t i = 0; i < c->transport_count && err == 0; i++) {
         err = check_transport(l, c, i);

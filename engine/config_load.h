@@ -32,6 +32,8 @@ MUST_USE int config_check_egress(struct config_loader *l, struct config *c);
 
 /* The part of config_check about http sections; after listeners. */
 void config_check_http(struct config_loader *l, struct config *c);
+/* The part of config_check about webhooks and CSV files. */
+void config_check_feed(struct config_loader *l, struct config *c);
 
 /* Complete what follows from other options or from the system, and check every rule that needs
  * more than one option. errors: -ENOMEM; complaints are no error here */

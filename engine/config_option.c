@@ -38,6 +38,22 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "a page for browsers at `/`, and `/healthz` and `/readyz` for those who watch. The title "
          "is a numeric address and port: `\"127.0.0.1:8025\"`. Off loopback everybody who asks "
          "needs a token."},
+    [CONFIG_SECTION_WEBHOOK] =
+        {"webhook", "URL", "struct config_webhook",
+         "Events posted to a web server, in batches, in order, each at least once. A batch that is "
+         "not answered with 2xx in time is sent again, after 1 second, then twice as long each "
+         "time up to 5 minutes; redirects are not followed. Mail never waits for it: the event log "
+         "is what it reads from, and where it stands is kept in `feed/` of the spool. What the "
+         "event log has removed meanwhile (see `rotate_keep`) is lost to it, with a warning. The "
+         "header `X-Sluice-Cursor` says up to where the batch reaches; a repeated batch begins "
+         "where the last one accepted ended. A new section begins with the events from then on."},
+    [CONFIG_SECTION_CSV] =
+        {"csv", "PATH", "struct config_csv",
+         "A file of comma-separated values in the manner of PowerMTA's accounting file, with a "
+         "line of column names: one row for each event, quoted as in RFC 4180. `type` is `r` for a "
+         "reception, `d` for a delivery, `t` for a transient failure and `b` for all that "
+         "failed for good. Each line of the event log becomes one row, also over a crash. When "
+         "somebody moves the file away, a new one begins."},
     [CONFIG_SECTION_SOURCE] =
         {"source", "NAME", "struct config_egress_source",
          "An identity under which mail leaves: an address of this machine, or a proxy, and the "
@@ -68,6 +84,7 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          true},
 };
 
+static const char *const webhook_choices[] = {"ndjson", "array", NULL};
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
 static const char *const tls_choices[] = {"none", "may",     "encrypt", "verify",
                                           "dane", "mta-sts", NULL};
@@ -83,6 +100,8 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define SMTP_START(field)                                                                          \
     CONFIG_SECTION_TRANSPORT | AT_START, offsetof(struct config_transport, smtp.field)
 #define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
+#define WEBHOOK(field)   CONFIG_SECTION_WEBHOOK | AT_START, offsetof(struct config_webhook, field)
+#define CSV(field)       CONFIG_SECTION_CSV | AT_START, offsetof(struct config_csv, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
 #define HTTP(field)      CONFIG_SECTION_HTTP | AT_START, offsetof(struct config_http, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
@@ -201,7 +220,18 @@ const struct config_option config_options[] = {
          "daemon at a time uses it."),
     ROW("path", CONFIG_SECTION_EVENT_LOG | AT_START, offsetof(struct config, event_log_path),
         CONFIG_TYPE_TEXT, NULL, "SPOOL/events.jsonl", 1, 4000, 0, NULL,
-        "File of the event log, opened again on SIGHUP. `none`: no event log."),
+        "File of the event log, opened again on SIGHUP. Its first line numbers the segment: "
+        "`{\"type\":\"Segment\",\"number\":N,...}`. `none`: no event log."),
+    ROW("rotate_size", CONFIG_SECTION_EVENT_LOG | AT_START,
+        offsetof(struct config, event_log_rotate_size), CONFIG_TYPE_SIZE, "256M", NULL, 0,
+        SIZE_MAX_BYTES, 0, NULL,
+        "At this size the file becomes `PATH.N`, N the number of the segment, and a new one "
+        "begins. 0: never; somebody else moves it away and sends SIGHUP."),
+    ROW("rotate_keep", CONFIG_SECTION_EVENT_LOG | AT_START,
+        offsetof(struct config, event_log_rotate_keep), CONFIG_TYPE_INT, "20", NULL, 0, 1000000, 0,
+        NULL,
+        "How many files `PATH.N` are kept; of more the oldest are removed when one is added. Those "
+        "that a `webhook` or `csv` has not read yet stay, up to twice as many. 0: all are kept."),
     ROW("path", CONFIG_SECTION_CONTROL | AT_START, offsetof(struct config, control_path),
         CONFIG_TYPE_TEXT, NULL, "SPOOL/control", 1, 107, 0, NULL,
         "Path of the Unix socket, mode 0660. Whoever may connect may send mail, read the queue "
@@ -224,6 +254,39 @@ const struct config_option config_options[] = {
     TIME("timeout", HTTP(timeout), "30s", 1, 3600,
          "A client that is silent for so long, or takes longer for the head of a request, is "
          "disconnected. Ten times as long may a whole body take, or the reading of an answer."),
+    /* --- webhook --- */
+    LIST("types", WEBHOOK(types), CONFIG_TYPE_TEXTS, "all",
+         "Types of events to post: `Reception`, `Delivery`, `TransientFailure`, `Bounce`, "
+         "`Expiration`, `AdminBounce`, `AdminDrop`."),
+    CHOICE("format", WEBHOOK(format), "ndjson", webhook_choices,
+           "`ndjson`: the lines of the event log as they are, `application/x-ndjson`. `array`: the "
+           "same objects in a JSON array, `application/json`."),
+    INT("batch_size", WEBHOOK(batch_size), "500", 1, 10000, "The most events of one request."),
+    TIME("batch_wait", WEBHOOK(batch_wait), "1s", 0, 3600,
+         "How long the first event of a batch waits for others."),
+    LIST("headers", WEBHOOK(headers), CONFIG_TYPE_TEXTS, "{}",
+         "Header fields added to each request: `{\"Authorization: Bearer TOKEN\"}`."),
+    TEXT("secret_file", WEBHOOK(secret_file), NULL, "no signature", 4000,
+         "File whose first line is a secret shared with the receiver, read at start. Requests then "
+         "have the header `X-Sluice-Signature: sha256=HEX`: HMAC-SHA256 of the body."),
+    TIME("timeout", WEBHOOK(timeout), "30s", 1, 3600, "How long one request may take."),
+    TEXT("tls_ca_file", WEBHOOK(tls_ca_file), NULL, "the system's store", 4000,
+         "PEM file of the authorities that an https server's certificate is verified with. It is "
+         "always verified."),
+    /* --- csv --- */
+    LIST("types", CSV(types), CONFIG_TYPE_TEXTS, "all",
+         "Types of events that become rows, as in `webhook`."),
+    LIST("columns", CSV(columns), CONFIG_TYPE_TEXTS, "all",
+         "Columns and their order: `type`, `timeLogged`, `timeQueued`, `orig`, `rcpt`, `orcpt`, "
+         "`dsnAction`, `dsnStatus`, `dsnDiag`, `dsnMta`, `bounceCat`, `srcType`, `srcMta`, "
+         "`dlvType`, `dlvSourceIp`, `dlvDestinationIp`, `dlvEsmtpAvailable`, `dlvSize`, `vmta` "
+         "(the source), `jobId` (the campaign), `envId`, `queue` (domain/source), `vmtaPool`, "
+         "`msgId`, `tenant`, `attempts`, `delay`. `orcpt`, `envId` and `dlvEsmtpAvailable` are "
+         "always empty. Times are in UTC."),
+    SIZE("rotate_size", CSV(rotate_size), "256M", 0,
+         "At this size the file becomes `PATH.N`, with N rising, and a new one begins. 0: never."),
+    INT("rotate_keep", CSV(rotate_keep), "0", 0, 1000000,
+        "How many files `PATH.N` are kept; of more the oldest are removed. 0: all are kept."),
     /* --- listener --- */
     LIST("relay_from", LISTENER(relay_from), CONFIG_TYPE_NETWORKS, "{}",
          "Networks whose hosts may send to any domain without AUTH: `{\"127.0.0.0/8\", \"::1\"}`."),

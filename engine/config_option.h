@@ -35,6 +35,8 @@ enum config_section {
     CONFIG_SECTION_EVENT_LOG,
     CONFIG_SECTION_CONTROL,
     CONFIG_SECTION_HTTP,
+    CONFIG_SECTION_WEBHOOK,
+    CONFIG_SECTION_CSV,
     CONFIG_SECTION_SOURCE,
     CONFIG_SECTION_POOL,
     CONFIG_SECTION_TRANSPORT, /* rows are also accepted at top level, as defaults */

@@ -21,6 +21,8 @@ struct array {
     }
 
 static const struct array arrays[CONFIG_SECTION_COUNT] = {
+    [CONFIG_SECTION_WEBHOOK] = ARRAY(webhooks, webhook_count, url),
+    [CONFIG_SECTION_CSV] = ARRAY(csvs, csv_count, path),
     [CONFIG_SECTION_LISTENER] = ARRAY(listeners, listener_count, name),
     [CONFIG_SECTION_HTTP] = ARRAY(http_doors, http_door_count, name),
     [CONFIG_SECTION_SOURCE] = ARRAY(egress_sources, egress_source_count, name),

@@ -13,6 +13,7 @@
 #include "engine/clerk.h"
 #include "engine/config.h"
 #include "engine/dns_setup.h"
+#include "engine/event_feed.h"
 #include "engine/http.h"
 #include "engine/inject.h"
 #include "engine/listener.h"
@@ -214,6 +215,12 @@ static int open_event_log(struct engine *e)
         e->events = NULL;
         return EX_CANTCREAT;
     }
+    err = event_log_segment(e->events, e->config->event_log_rotate_size,
+                            (unsigned)e->config->event_log_rotate_keep);
+    if (err != 0) {
+        log_warning("event log %s: its folder cannot be read: %s; it grows as one file",
+                    e->config->event_log_path, err_str(err));
+    }
     return EX_OK;
 }
 
@@ -277,6 +284,9 @@ static int build_threads(struct engine *e)
         err = series_new(e, &e->series);
     }
     if (err == 0) {
+        err = event_feed_new(e, &e->feed);
+    }
+    if (err == 0) {
         err = clerk_new(e, "clerk", &e->clerks[0]);
     }
     if (err == 0) {
@@ -300,6 +310,9 @@ static int build_threads(struct engine *e)
 static int start_threads(struct engine *e)
 {
     int err = spool_writer_start(e->writer);
+    if (err == 0 && e->feed != NULL) {
+        err = event_feed_start(e->feed);
+    }
     if (err == 0) {
         err = activator_start(e->activator);
     }
@@ -373,6 +386,9 @@ static void stop_threads(struct engine *e)
     sts_fetcher_stop(e->sts);
     activator_stop(e->activator);
     spool_writer_stop(e->writer);
+    if (e->feed != NULL) {
+        event_feed_stop(e->feed);
+    }
 }
 
 static void free_all(struct engine *e)
@@ -394,6 +410,7 @@ static void free_all(struct engine *e)
     activator_free(e->activator);
     auth_free(e->auth);
     sts_fetcher_free(e->sts);
+    event_feed_free(e->feed);
     dns_cache_free(e->dns_cache);
     rcu_leave();
     rcu_drain();

@@ -20,6 +20,7 @@ struct auth;
 struct clerk;
 struct config;
 struct dns_cache;
+struct event_feed;
 struct event_log;
 struct http;
 struct injector;
@@ -49,6 +50,7 @@ struct engine {
     struct order_book *orders; /* order_book.h says who changes it */
     struct dns_cache *dns_cache;
     struct event_log *events; /* written by the spool writer only */
+    struct event_feed *feed;  /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
     struct tally *tally; /* counted by the spool writer; see tally.h */

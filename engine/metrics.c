@@ -10,6 +10,7 @@
 #include "engine/clerk.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/event_feed.h"
 #include "engine/exposition.h"
 #include "engine/listener.h"
 #include "engine/order_book.h"
@@ -453,6 +454,68 @@ static void put_listeners(struct page *p)
     }
 }
 
+struct consumer_page {
+    struct page *page;
+    const char *name;
+    double (*value)(const struct event_feed_report *r);
+};
+
+static double consumer_bytes(const struct event_feed_report *r)
+{
+    return (double)r->behind_bytes;
+}
+
+static double consumer_age(const struct event_feed_report *r)
+{
+    return (double)r->behind / (double)USEC_PER_SEC;
+}
+
+static double consumer_events(const struct event_feed_report *r)
+{
+    return (double)r->events;
+}
+
+static double consumer_failures(const struct event_feed_report *r)
+{
+    return (double)r->failures;
+}
+
+static double consumer_gaps(const struct event_feed_report *r)
+{
+    return (double)r->gaps;
+}
+
+static void put_consumer(void *ctx, const struct event_feed_report *r)
+{
+    const struct consumer_page *c = ctx;
+    put(c->page, c->name, "kind", slice_of(r->kind), "consumer", slice_of(r->name), c->value(r));
+}
+
+static void put_consumers(struct page *p)
+{
+    static const struct {
+        const char *name, *help;
+        enum exposition_kind kind;
+        double (*value)(const struct event_feed_report *r);
+    } rows[] = {
+        {"sluice_event_consumer_behind_bytes", "Bytes of the event log that it has not done.",
+         EXPOSITION_GAUGE, consumer_bytes},
+        {"sluice_event_consumer_behind_seconds",
+         "Age of the oldest event it has read and not done.", EXPOSITION_GAUGE, consumer_age},
+        {"sluice_event_consumer_events_total", "Events it has done.", EXPOSITION_COUNTER,
+         consumer_events},
+        {"sluice_event_consumer_failures_total", "Tries that failed, and were or will be repeated.",
+         EXPOSITION_COUNTER, consumer_failures},
+        {"sluice_event_consumer_gaps_total", "How often events were removed before it read them.",
+         EXPOSITION_COUNTER, consumer_gaps},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct consumer_page c = {p, rows[i].name, rows[i].value};
+        exposition_family(&p->out, rows[i].name, rows[i].kind, rows[i].help);
+        event_feed_look(p->engine->feed, put_consumer, &c);
+    }
+}
+
 static void put_process(struct page *p)
 {
     struct process_figures f;
@@ -488,6 +551,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     put_schedulers(&p);
     put_mailboxes(&p);
     put_listeners(&p);
+    put_consumers(&p);
     put_process(&p);
     if (p.out.failed) {
         api_error(c, 503, "unavailable", "out of memory");

@@ -52,7 +52,7 @@ static void complain(const struct place *p, int err, char ret_text[static PASSWO
     } else {
         (void)snprintf(why, sizeof(why), "%s", err_str(err));
     }
-    (void)snprintf(ret_text, PASSWORD_TEXT_MAX, "%s \"%s\": %s %.300s: %s", p->section, p->name,
+    (void)snprintf(ret_text, PASSWORD_TEXT_MAX, "%s \"%.100s\": %s %.300s: %s", p->section, p->name,
                    p->option, p->path, why);
 }
 
@@ -85,8 +85,9 @@ int passwords_load(const struct config *config, struct passwords *ret,
     struct passwords p = {
         .sources = calloc(config->egress_source_count + 1, sizeof(*p.sources)),
         .transports = calloc(config->transport_count + 1, sizeof(*p.transports)),
+        .webhooks = calloc(config->webhook_count + 1, sizeof(*p.webhooks)),
     };
-    int err = p.sources == NULL || p.transports == NULL ? -ENOMEM : 0;
+    int err = p.sources == NULL || p.transports == NULL || p.webhooks == NULL ? -ENOMEM : 0;
     if (err != 0) {
         (void)snprintf(ret_text, PASSWORD_TEXT_MAX, "out of memory");
     }
@@ -101,6 +102,11 @@ int passwords_load(const struct config *config, struct passwords *ret,
         const struct place place = {"transport", t->name, "smtp_auth_password_file",
                                     t->smtp.smtp_auth_password_file, PASSWORD_MAX};
         err = load(&place, &p.transports[i], ret_text);
+    }
+    for (size_t i = 0; i < config->webhook_count && err == 0; i++) {
+        const struct config_webhook *w = &config->webhooks[i];
+        const struct place place = {"webhook", w->url, "secret_file", w->secret_file, PASSWORD_MAX};
+        err = load(&place, &p.webhooks[i], ret_text);
     }
     if (err != 0) {
         passwords_free(config, &p);
@@ -126,5 +132,6 @@ void passwords_free(const struct config *config, struct passwords *p)
 {
     wipe(p->sources, config->egress_source_count);
     wipe(p->transports, config->transport_count);
-    *p = (struct passwords){NULL, NULL};
+    wipe(p->webhooks, config->webhook_count);
+    *p = (struct passwords){NULL, NULL, NULL};
 }

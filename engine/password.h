@@ -1,4 +1,5 @@
-/* Passwords towards others: of sources at their SOCKS proxies, of transports at their smart hosts.
+/* Passwords towards others: of sources at their SOCKS proxies, of transports at their smart hosts,
+ * and the secrets that webhooks sign with.
  * Read once at start, while the files may be read; immutable afterwards, for any thread; wiped at
  * the end, and never printed. */
 #ifndef ENGINE_PASSWORD_H
@@ -17,6 +18,7 @@ struct config;
 struct passwords {
     struct slice *sources;    /* [config->egress_source_count] */
     struct slice *transports; /* [config->transport_count] */
+    struct slice *webhooks;   /* [config->webhook_count]; secrets for signatures */
 };
 
 /* The first line of each password file.

@@ -65,7 +65,7 @@ def test_rotation(relay):
     assert not daemon.of(recipient='one@x.test')
     with open(moved, encoding='utf-8') as old:
         lines = [json.loads(line) for line in old]
-    assert [e['type'] for e in lines] == ['Reception', 'Delivery']
+    assert [e['type'] for e in lines] == ['Segment', 'Reception', 'Delivery']
     assert daemon.stop() == 0
 
 

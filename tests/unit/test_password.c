@@ -45,7 +45,7 @@ static void first_line(void **state)
     for (size_t i = 0; i < 2 * sizeof(contents) / sizeof(contents[0]); i++) {
         bool is_login = i % 2 == 1;
         struct config *config;
-        struct passwords passwords = {NULL, NULL};
+        struct passwords passwords = {NULL, NULL, NULL};
         char why[PASSWORD_TEXT_MAX];
         assert_int_equal(
             load(is_login ? LOGIN : SOCKS, slice_of(contents[i / 2]), &config, &passwords, why), 0);
@@ -61,7 +61,7 @@ static void first_line(void **state)
 static void check(const char *start, struct slice content, int err, const char *said)
 {
     struct config *config;
-    struct passwords passwords = {NULL, NULL};
+    struct passwords passwords = {NULL, NULL, NULL};
     char why[PASSWORD_TEXT_MAX] = "";
     assert_int_equal(load(start, content, &config, &passwords, why), err);
     assert_non_null(strstr(why, said));

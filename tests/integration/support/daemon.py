@@ -40,13 +40,16 @@ class Sluice:
     listener   options of the one listener
     transports {name: options}
     sources, pools  {name: options}
+    event_log  options beside its path
+    webhooks, csvs  {URL or path: options}
     routes     {pattern: (transport, nexthop or None[, {other options}])}
     http       options of a door for HTTP at address:http_port; None: there is none
     """
 
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
                  sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
-                 http=None):
+                 http=None, event_log=None,
+                 webhooks=None, csvs=None):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
@@ -69,6 +72,7 @@ class Sluice:
         self.listener = {'relay_from': ['127.0.0.0/8'], **(listener or {})}
         self.transports = transports or {'smtp': {}}
         self.sources, self.pools = sources or {}, pools or {}
+        self.event_log, self.webhooks, self.csvs = event_log or {}, webhooks or {}, csvs or {}
         self.routes = routes or {'*': ('smtp', None)}
         # Nothing may leave the machine: without a server of its own a test resolves nothing.
         self.dns = {'servers': ['127.0.0.1:9'], 'timeout': '1s', 'tries': 1, **(dns or {})}
@@ -79,7 +83,11 @@ class Sluice:
     def config_text(self):
         text = ''.join(f'{key} = {quoted(value)}\n' for key, value in self.options.items())
         text += section('spool', {'path': self.spool})
-        text += section('event_log', {'path': self.events_path})
+        text += section('event_log', {'path': self.events_path, **self.event_log})
+        for url, options in self.webhooks.items():
+            text += section(f'webhook "{url}"', options)
+        for path, options in self.csvs.items():
+            text += section(f'csv "{path}"', options)
         text += section('dns', self.dns)
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         if self.http is not None:
@@ -179,6 +187,8 @@ class Sluice:
     def _take_line(self, line):
         try:
             event = json.loads(line)
+            if event['type'] == 'Segment':
+                return
             self._events.append(event)
             self._by_recipient.setdefault(event.get('recipient'), []).append(event)
         except ValueError:
