@@ -4,6 +4,7 @@
 #include "engine/clerk_walk.h"
 #include "engine/counts_report.h"
 #include "engine/destination_report.h"
+#include "engine/event_report.h"
 #include "engine/host_report.h"
 #include "engine/inject.h"
 #include "engine/message_report.h"
@@ -153,6 +154,17 @@ const struct api_route api_routes[] = {
      .place = API_FAST,
      .run = metrics_show,
      .summary = "counters and gauges in Prometheus' text format"},
+    {.method = "GET",
+     .path = "/v1/events",
+     .place = API_FAST,
+     .run = event_report_list,
+     .params = PARAMS("after", "limit", "type"),
+     .summary = "lines of the event log from a cursor on"},
+    {.method = "GET",
+     .path = "/v1/events/consumers",
+     .place = API_FAST,
+     .run = event_report_consumers,
+     .summary = "who reads the event log, and how far behind"},
     {.method = "GET",
      .path = "/healthz",
      .place = API_INLINE,

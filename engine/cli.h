@@ -44,6 +44,7 @@ cli_command cli_counts;                                               /* cli_cou
 cli_command cli_tenants, cli_responses;                               /* cli_tally.c */
 cli_command cli_why;                                                  /* cli_why.c */
 cli_command cli_order, cli_resume, cli_orders, cli_flush;             /* cli_orders.c */
+cli_command cli_events;                                               /* cli_events.c */
 cli_command cli_inject;                                               /* cli_inject.c */
 cli_command cli_status;                                               /* cli_status.c */
 cli_command cli_trace;                                                /* cli_trace.c */

@@ -292,6 +292,23 @@ const struct cli_row cli_rows[] = {
      .options = OPTIONS(OPTION_SELECTORS, OPTION_DRY_RUN),
      .summary = "try deferred mail and dead destinations now",
      .help = "All of it, or the mail that the options name.\n"},
+    {.name = "events",
+     .run = cli_events,
+     .operands = "[consumers]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS(
+         {"follow", 'f', CLI_FLAG, NULL, "wait for more; without --after from now on"},
+         {"type", 0, CLI_TEXT, "TYPES",
+          "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop, "
+          "with commas"},
+         {"after", 0, CLI_TEXT, "CURSOR", "from there on; start: from the oldest"},
+         {"limit", 0, CLI_NUMBER, "N", "so many at most"}),
+     .summary = "what happened to mail, from the event log",
+     .help = "Without options all that the event log still has. With --json the lines as they are "
+             "there.\n"
+             "`sluice events consumers`: the webhooks and files that read it, and how far behind "
+             "they are.\n"},
     {.name = "version",
      .run = cli_version,
      .operands = "",
