@@ -96,7 +96,7 @@ static int take_option(const struct cli_option *options, int argc, char **argv, 
     }
     const char *wanted = misfit(o, value);
     if (wanted != NULL) {
-        (void)snprintf(ret_text, 200, "%.50s: \"%.60s\" is not %.80s", argument, value, wanted);
+        (void)snprintf(ret_text, 200, "%.50s: \"%.60s\" is not %.70s", argument, value, wanted);
         return ERR_SYNTAX;
     }
     if (ret->values[o - options] != NULL) {
