@@ -71,6 +71,13 @@ struct activator {
     usec_t pause_until; /* monotonic: the spool could not be read */
     uint64_t next_held; /* wall: the first held message is due; UINT64_MAX: none */
     struct sweeper sweeper;
+    /* What was judged before orders were lifted may reach the held class behind the sweep that
+     * looks for it there. It is looked for again once it has settled. */
+    usec_t reviewed;   /* wall: when orders were lifted last */
+    uint32_t unloaded; /* given to the writer without having been loaded */
+    uint32_t
+        stale_unloaded; /* of these, not settled and given before `reviewed`; they come first */
+    bool needs_review;
 };
 
 static size_t id_slot(const struct id_set *s, uint64_t id)
@@ -249,6 +256,7 @@ static int report_damage(struct activator *a, const struct spool_position *posit
         return -ENOMEM;
     }
     *damaged = *position;
+    a->unloaded++;
     set_active(a, a->active + 1);
     outbox_put(&a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
     return 0;
@@ -264,6 +272,7 @@ static int park(struct activator *a, const struct spool_position *position, usec
         return -ENOMEM;
     }
     *parked = *position;
+    a->unloaded++;
     set_active(a, a->active + 1);
     outbox_put(&a->activation.to_writer, LETTER_PARK, parked, (uint64_t)until);
     return 0;
@@ -522,6 +531,7 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
 
 static void forget(struct activator *a, struct message *m)
 {
+    a->needs_review = a->needs_review || (m->held_until != 0 && m->activated <= a->reviewed);
     list_remove(&m->active);
     id_set_remove(&a->held, m->envelope.id);
     message_put(m);
@@ -535,6 +545,9 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
     set_active(a, a->active - 1);
     if (m == NULL) {
         id_set_remove(&a->held, id);
+        a->unloaded--;
+        a->needs_review = a->needs_review || a->stale_unloaded > 0;
+        a->stale_unloaded -= a->stale_unloaded > 0;
     } else if (message_is_last(m)) {
         forget(a, m);
     } else {
@@ -569,6 +582,37 @@ static void add_read(struct activator *a, struct read_request *request)
     a->reads[a->read_count++] = request;
 }
 
+static void take_sweep(struct activator *a, struct sweep *s)
+{
+    if (s->kind == SWEEP_REVIEW) {
+        a->reviewed = clock_wall();
+        a->stale_unloaded = a->unloaded;
+    }
+    sweeper_add(&a->sweeper, s);
+}
+
+/* All of the held mail: this is rare, and the selectors of what was lifted are gone. */
+static void review_again(struct activator *a)
+{
+    static const struct selector everything;
+    if (!a->needs_review) {
+        return;
+    }
+    struct sweep *s = sweep_new(SWEEP_REVIEW, &everything);
+    if (s != NULL) {
+        sweeper_add(&a->sweeper, s);
+        a->needs_review = false;
+    }
+}
+
+/* In the wake of what was submitted before, which no other thread's letter could follow. */
+static void pass_on_orders(struct activator *a)
+{
+    for (uint32_t i = 0; i < a->engine->sched_count; i++) {
+        outbox_put(&a->activation.to_scheds[i], LETTER_ORDERS, NULL, 0);
+    }
+}
+
 static void take_letter(struct activator *a, const struct letter *letter)
 {
     switch (letter->kind) {
@@ -585,7 +629,10 @@ static void take_letter(struct activator *a, const struct letter *letter)
         a->next_held = letter->number < a->next_held ? letter->number : a->next_held;
         break;
     case LETTER_SWEEP:
-        sweeper_add(&a->sweeper, letter->body);
+        take_sweep(a, letter->body);
+        break;
+    case LETTER_ORDERS:
+        pass_on_orders(a);
         break;
     default:
         assert(false && "unknown letter to the activator");
@@ -644,6 +691,7 @@ static void run(void *arg)
             take_letter(a, &letter);
         }
         forget_lingering(a);
+        review_again(a);
         import(a);
         bool is_flushed = flush_outboxes(a);
         rcu_pass();

@@ -43,7 +43,7 @@ enum letter_kind {
     LETTER_LOST,     /* number: transport << 48 | worker << 32 | connection, an idle one that
                       * the peer closed, or one whose end was promised or asked for */
     LETTER_REVIVE,   /* struct sweep: its selector names dead destinations to be tried at once */
-    LETTER_ORDERS,   /* standing orders have changed */
+    LETTER_ORDERS,   /* standing orders have changed; by way of the activator */
     LETTER_SETTINGS, /* struct settings, a reference: go on by these */
     /* to a worker */
     LETTER_STORED,        /* struct intake: committed, or refused with its error */

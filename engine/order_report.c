@@ -35,11 +35,10 @@ static void send_sweep(struct clerk *k, enum sweep_kind kind, const struct selec
     outbox_put(&k->to_activator, LETTER_SWEEP, s, 0);
 }
 
+/* By way of the activator: what it has given them before it heard of the order comes first. */
 static void tell_schedulers(struct clerk *k)
 {
-    for (uint32_t i = 0; i < k->engine->sched_count; i++) {
-        outbox_put(&k->to_scheds[i], LETTER_ORDERS, NULL, 0);
-    }
+    outbox_put(&k->to_activator, LETTER_ORDERS, NULL, 0);
 }
 
 static void revive(struct clerk *k, const struct selector *selector)

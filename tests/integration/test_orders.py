@@ -373,3 +373,47 @@ def test_list_for_people(place):
     assert 'all mail' in second and 'once' in second
     assert 'by local: suspend tenant=acme domain=*.test for 7200 s: too many complaints' in \
         daemon.log()
+
+
+# --- a crowd ---------------------------------------------------------------------------------------
+
+
+def test_flapping_orders_lose_nothing(place):
+    """Orders come and go while mail flows from several tenants to several destinations: in the end
+    every recipient has exactly one delivery."""
+    receivers = [place.receiver() for _ in range(3)]
+    daemon = relay(place, receivers[0], routes={f'd{n}.test': ('smtp', receiver.nexthop)
+                                                for n, receiver in enumerate(receivers)})
+    wanted, done = [], threading.Event()
+
+    def flap():
+        tests = [('--tenant', 't1'), ('--destination', receivers[1].nexthop), ('--domain', 'd2.*'),
+                 ('--tenant', 't*', '--transport', 'smtp')]
+        while not done.is_set():
+            for selectors in tests:
+                order = give(daemon, 'suspend', *selectors, '--for', '1h')
+                run(daemon, 'flush', *selectors[:2])
+                run(daemon, 'resume', order['id'])
+
+    def feed(tenant):
+        for n in range(150):
+            names = [f'{tenant}-{n}-{d}@d{d}.test' for d in range(3)]
+            send(daemon, tenant, *names)
+            wanted.extend(names)
+    flapper = threading.Thread(target=flap)
+    feeders = [threading.Thread(target=feed, args=(f't{n}',)) for n in range(3)]
+    for thread in (flapper, *feeders):
+        thread.start()
+    for thread in feeders:
+        thread.join()
+    done.set()
+    flapper.join()
+    assert daemon.query('orders') == []
+    daemon.wait_empty()
+    assert len(wanted) == 3 * 150 * 3
+    arrived = sorted(name for receiver in receivers for m in receiver.messages
+                     for name in m.recipients)
+    assert arrived == sorted(wanted)
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+    assert daemon.totals()['active'] == 0
+    assert daemon.stop() == 0
