@@ -552,11 +552,9 @@ static void note_changes(struct sched_thread *t, struct core *c)
     }
 }
 
-static void pull(struct sched_thread *t, struct core *c)
+static void pull_actions(struct sched_thread *t, struct core *c)
 {
     struct sched_action action;
-    log_feedback(c);
-    note_changes(t, c);
     c->has_more = false;
     for (int i = 0;; i++) {
         bool may_select = engine_may_dispatch(t->engine);
@@ -573,6 +571,13 @@ static void pull(struct sched_thread *t, struct core *c)
             return;
         }
     }
+}
+
+static void pull(struct sched_thread *t, struct core *c)
+{
+    log_feedback(c);
+    pull_actions(t, c);
+    note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }
 
 /* --- the thread --------------------------------------------------------------------------------
