@@ -2,6 +2,7 @@
  * nothing. */
 #include "engine/why_destination.h"
 
+#include "base/history.h"
 #include "dns/ip.h"
 #include "engine/clerk.h"
 #include "engine/config.h"
@@ -74,12 +75,45 @@ static void put_hosts(const struct subject *s, struct slice name)
     }
 }
 
+/* The newest change of its window for this cause; false when the history has none any more. */
+static bool last_change(const struct subject *s, enum sched_change_cause cause,
+                        struct sched_thread_change *ret)
+{
+    const struct engine *e = s->w->clerk->engine;
+    const struct history *h = sched_thread_changes(e->scheds[s->transport % e->sched_count]);
+    uint64_t begin = history_begin(h);
+    struct slice name = s->d.name; /* the core cuts long ones */
+    size_t most = sizeof(ret->change.name) - 1;
+    name = slice_to(name, name.len < most ? name.len : most);
+    for (uint64_t i = history_end(h); i > begin; i--) {
+        if (history_get(h, i - 1, ret) && ret->transport == s->transport &&
+            ret->change.cause == cause && slice_eq(slice_of(ret->change.name), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "TEXT, 3m ago"; without such a change the text that is given. */
+static void because_change(const struct subject *s, json_t *link, enum sched_change_cause cause,
+                           const char *otherwise)
+{
+    struct sched_thread_change change;
+    char text[sizeof(change.change.text) + WHY_SPAN_TEXT + 32], age[WHY_SPAN_TEXT];
+    if (last_change(s, cause, &change) && change.change.text[0] != '\0') {
+        (void)snprintf(text, sizeof(text), "%s (%s ago)", change.change.text,
+                       why_span_text(s->w->now - change.time, age));
+        otherwise = text;
+    }
+    why_because(link, slice_of(otherwise));
+}
+
 static void put_dead(const struct subject *s)
 {
     const struct sched_config *c = &s->config->sched;
     json_t *link =
         why_link(s->w, s->level, SLICE_FMT " by %s is dead", SLICE_ARG(s->d.name), s->config->name);
-    why_because(link, slice_of(sched_why_text(s->d.why)));
+    because_change(s, link, SCHED_CHANGE_DEAD, sched_why_text(s->d.why));
     why_span(s->w, link, CONFIG_SECTION_GLOBAL, 0, "minimal_backoff_time", c->minimal_backoff_time);
     why_until(s->w, link, wall_of(s->d.state_until));
     why_next(link, "then it is tried again with a window of %d; its mail is deferred meanwhile",
@@ -103,7 +137,7 @@ static void put_window(const struct subject *s)
         why_because(link, SLICE("it is as large as it may be"));
         limit_number(s, link, "destination_concurrency_limit", c->destination_concurrency_limit);
     } else {
-        why_because(link, SLICE("feedback has not made it larger yet"));
+        because_change(s, link, SCHED_CHANGE_NEGATIVE, "feedback has not made it larger yet");
         why_word(s->w, link, CONFIG_SECTION_TRANSPORT, s->transport,
                  "destination_concurrency_positive_feedback", s->config->positive_feedback);
         link = why_link(s->w, s->level + 1, "a window begins with");

@@ -255,10 +255,14 @@ def test_dead_destination(place):
         net.send('a.test')
         until(lambda: net.daemon.of('TransientFailure', 'user@a.test'), 'a failure')
     until(lambda: ask(net.daemon, '/v1/destinations', state='dead')[1][:-1], 'a dead destination')
+    # The record of the change comes after the change.
+    until(lambda: 'ago)' in why(net.daemon, destination='a.test')['chain'][0].get('because', ''),
+          'the cause')
     answer = why(net.daemon, destination='a.test')
     dead = answer['chain'][0]
     assert dead['what'] == 'a.test by smtp is dead'
     assert (dead['limit'], dead['value']) == ('minimal_backoff_time', '5m')
+    assert dead['because'].startswith('connections to every host of a.test failed lately (')
     assert 200 < dead['until'] - time.time() <= 301
     assert link(answer, 'destination_concurrency_failed_cohort_limit')['value'] == 1
     assert any(w.startswith('host [') for w in whats(answer))
