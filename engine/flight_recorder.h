@@ -113,7 +113,7 @@ void flight_read(struct flight_recorder *r, uint16_t transport, struct slice des
 void flight_reading_init(struct flight_reading *r, size_t budget);
 void flight_reading_fini(struct flight_reading *r); /* accepts a zeroed one */
 
-/* Bytes in use, for tests. */
+/* Bytes of the budget that are in use. */
 size_t flight_recorder_bytes(const struct flight_recorder *r);
 
 #endif

@@ -94,6 +94,7 @@ void trace_question_answer(struct trace_question *q, struct worker *w)
     struct trace_answer *a = &q->answers[w->index];
     struct slice destination = slice_of(q->destination);
     a->now = w->now;
+    a->used = w->recorder == NULL ? 0 : flight_recorder_bytes(w->recorder);
     for (uint16_t t = q->first_transport; w->recorder != NULL && t < q->end_transport; t++) {
         flight_read(w->recorder, t, destination, &q->filter, w->now, &a->reading);
     }

@@ -22,7 +22,8 @@ struct worker;
 
 struct trace_answer {
     struct flight_reading reading;
-    usec_t now; /* monotonic, of the pass: everything before it is in the answer */
+    usec_t now;  /* monotonic, of the pass: everything before it is in the answer */
+    size_t used; /* bytes of the worker's share of trace_memory */
 };
 
 struct trace_question {

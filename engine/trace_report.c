@@ -153,7 +153,7 @@ static int compare(const void *a, const void *b)
 static void answer(const struct engine *e, struct api_call *c, const struct trace_question *q)
 {
     size_t count = 0, filled = 0;
-    uint64_t missed_sessions = 0, missed_lines = 0;
+    uint64_t missed_sessions = 0, missed_lines = 0, used = 0;
     usec_t next = USEC_NEVER;
     bool has_more = false;
     for (uint32_t i = 0; i < q->worker_count; i++) {
@@ -162,6 +162,7 @@ static void answer(const struct engine *e, struct api_call *c, const struct trac
         has_more = has_more || a->reading.has_more;
         missed_sessions += a->reading.missed_sessions;
         missed_lines += a->reading.missed_lines;
+        used += a->used;
         next = a->now < next ? a->now : next;
     }
     const struct flight **flights = calloc(count + 1, sizeof(*flights));
@@ -185,6 +186,7 @@ static void answer(const struct engine *e, struct api_call *c, const struct trac
     api_set_number(end, "next", (uint64_t)next);
     api_set_number(end, "missed_sessions", missed_sessions);
     api_set_number(end, "missed_lines", missed_lines);
+    api_set_number(end, "used_bytes", used);
     api_end_with(c, has_more || first > 0, end);
 }
 
