@@ -36,7 +36,7 @@ void dialogue_fini(struct dialogue *d)
     *d->budget += dialogue_bytes(d);
     for (int i = 0; i < 3; i++) {
         free(d->parts[i].bytes);
-        d->parts[i] = (struct dialogue_part){NULL};
+        d->parts[i] = (struct dialogue_part){.bytes = NULL};
     }
 }
 
