@@ -486,7 +486,7 @@ uint64_t spool_bytes_left(const struct spool_store *s, const MDB_envinfo *info,
 
 uint64_t spool_store_free_bytes(struct spool_store *s)
 {
-    uint64_t used_pages;
+    uint64_t used_pages = 0;
     if (stat_begin(s) != 0) {
         return 0;
     }
