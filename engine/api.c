@@ -144,6 +144,11 @@ const char *api_who(const struct api_call *c)
     return c->who;
 }
 
+const char *api_address(const struct api_call *c)
+{
+    return c->address;
+}
+
 /* --- the answer --------------------------------------------------------------------------------
  */
 

@@ -67,6 +67,8 @@ struct slice api_bytes(const struct api_call *c);
 const char *api_content_type(const struct api_call *c);
 /* Who asks: "local" (control socket), "loopback", or the name of a token. */
 const char *api_who(const struct api_call *c);
+/* The address it comes from, as text; "" for the control socket. */
+const char *api_address(const struct api_call *c);
 
 /* Nobody waits for the answer: the client has closed its end. A system call; for long walks,
  * between pages. */

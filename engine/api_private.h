@@ -9,7 +9,8 @@
 enum {
     API_PARAMS_MAX = 32,
     API_ANSWER_MAX_BYTES = 64 * 1024 * 1024,
-    API_NAME_MAX = 64, /* of a token */
+    API_NAME_MAX = 64,    /* of a token */
+    API_ADDRESS_MAX = 46, /* an address as text, with NUL */
 };
 
 enum api_stage {
@@ -44,6 +45,7 @@ struct api_call {
     json_t *body;
     char type[64]; /* Content-Type */
     char who[API_NAME_MAX + 1];
+    char address[API_ADDRESS_MAX];
     int peer; /* the connection's socket, open as long as the call; -1: not known */
 
     /* the answer; whoever has the call */

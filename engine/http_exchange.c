@@ -8,7 +8,10 @@
 #include "engine/http_guard.h"
 #include "engine/http_private.h"
 
+#include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,12 +180,30 @@ static void check_token(struct api_call *c, const struct http_door *d)
     }
 }
 
+static void take_address(struct api_call *c)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *peer = info == NULL ? NULL : info->client_addr;
+    const void *address = NULL;
+    static_assert(API_ADDRESS_MAX >= INET6_ADDRSTRLEN, "an address fits");
+    if (peer != NULL && peer->sa_family == AF_INET) {
+        address = &((const struct sockaddr_in *)(const void *)peer)->sin_addr;
+    } else if (peer != NULL && peer->sa_family == AF_INET6) {
+        address = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
+    }
+    if (address != NULL) {
+        (void)inet_ntop(peer->sa_family, address, c->address, API_ADDRESS_MAX); /* it fits */
+    }
+}
+
 static void begin(struct http_door *d, struct api_call *c, const char *method)
 {
     c->stage = API_STAGE_BODY;
     c->in.limit = d->body_max;
     set_deadline(c, PATIENCE);
     (void)snprintf(c->who, sizeof(c->who), "%s", d->is_control ? "local" : "loopback");
+    take_address(c);
     if (!d->is_control && !is_own_page(c, d)) {
         return;
     }
@@ -226,7 +247,7 @@ static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const 
     if (api_is_answered(c)) {
         /* An answer cannot begin before the body ended; some more is read to get that far. */
         c->skipped_bytes += len;
-        return c->skipped_bytes > d->body_max ? MHD_NO : MHD_YES;
+        return c->skipped_bytes > d->body_max + SHORT_BYTES ? MHD_NO : MHD_YES;
     }
     if (!has_room(d->http, c, len)) {
         api_error(c, 429, "busy", "too many large requests at a time");

@@ -218,9 +218,11 @@ static struct slice keep(struct buf *strings, struct slice text)
 }
 
 /* The envelope, into an intake that is filled part by part. errors: -ENOMEM */
-static int open_intake(struct injected *m, struct slice who, usec_t now)
+static int open_intake(struct injected *m, usec_t now)
 {
     struct injector *j = m->injection->injector;
+    struct slice who = slice_of(api_who(m->injection->call));
+    struct slice peer = slice_of(api_address(m->injection->call));
     const struct config *config = settings_of(j->engine)->config;
     const struct composition *c = &m->composition;
     struct slice sender = smtp_address_slice(&c->sender), protocol = SLICE("HTTP");
@@ -229,8 +231,8 @@ static int open_intake(struct injected *m, struct slice who, usec_t now)
     usec_t lifetime =
         sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime;
     struct intake *in = m->intake = intake_new();
-    if (in == NULL || buf_reserve(&in->strings, sender.len + who.len + protocol.len + tenant.len +
-                                                    campaign.len + 1) == NULL) {
+    if (in == NULL || buf_reserve(&in->strings, sender.len + who.len + peer.len + protocol.len +
+                                                    tenant.len + campaign.len + 1) == NULL) {
         return -ENOMEM;
     }
     in->worker = (uint16_t)j->engine->worker_count; /* the answer comes to the http thread */
@@ -247,7 +249,7 @@ static int open_intake(struct injected *m, struct slice who, usec_t now)
                        : 0,
         .sender = keep(&in->strings, sender),
         .peer_name = keep(&in->strings, who),
-        .peer_address = SLICE(""),
+        .peer_address = keep(&in->strings, peer),
         .protocol = keep(&in->strings, protocol),
         .auth_user = SLICE(""),
         .tenant = keep(&in->strings, tenant),
@@ -466,10 +468,10 @@ static bool has_ids(struct injector *j, const struct injection *n)
     return false;
 }
 
-static bool open_intakes(struct injection *n, struct slice who, usec_t now)
+static bool open_intakes(struct injection *n, usec_t now)
 {
     for (size_t i = 0; i < n->count; i++) {
-        if (open_intake(&n->messages[i], who, now) != 0) {
+        if (open_intake(&n->messages[i], now) != 0) {
             for (size_t k = 0; k <= i; k++) {
                 intake_free(n->messages[k].intake);
                 n->messages[k].intake = NULL;
@@ -512,8 +514,7 @@ void inject_post(struct clerk *k, struct api_call *c)
     struct injection *n = injection_new(j, c, request.count);
     if (n == NULL) {
         api_error(c, 503, "unavailable", "out of memory");
-    } else if (compose_all(n, &request, now) && has_ids(j, n) &&
-               open_intakes(n, slice_of(api_who(c)), now)) {
+    } else if (compose_all(n, &request, now) && has_ids(j, n) && open_intakes(n, now)) {
         begin(n);
         n = NULL;
     }

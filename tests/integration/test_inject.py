@@ -291,6 +291,31 @@ def test_lifetime_of_scheduled_mail_counts_from_its_time(holding):
     assert stored(holding, not_before=later)['expires'] == later + 5 * 86400
 
 
+def test_token_is_the_tenant(place):
+    folder = place.subfolder('tokens')
+    with open(f'{folder}/tokens', 'w', encoding='utf-8') as tokens:
+        tokens.write('shop:0123456789abcdef0123456789abcdef\n')
+    os.chmod(f'{folder}/tokens', 0o600)
+    daemon = place.sluice(transports={'smtp': {'hold': True}},
+                          http={'tokens_file': f'{folder}/tokens', 'request_size_limit': '10K'})
+
+    def over_tcp(body, **headers):
+        connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+        try:
+            return post(daemon, body, connection=connection, headers=headers)
+        finally:
+            connection.close()
+    over_tcp(simple()).expect(401)
+    over_tcp(simple(), Authorization='Bearer 0123456789abcdef0123456789abcdee').expect(401)
+    good = {'Authorization': 'Bearer 0123456789abcdef0123456789abcdef'}
+    for members, tenant in (({}, 'shop'), ({'tenant': 'acme'}, 'acme')):
+        [ident] = over_tcp(simple(**members), **good).expect(202)['ids']
+        event = daemon.wait_event('Reception', id=ident)
+        assert event['tenant'] == tenant
+        assert event['peer_address'] == {'name': 'shop', 'addr': '127.0.0.1'}
+    over_tcp(simple(text='x' * 20000), **good).expect(413)
+
+
 # --- durability, limits ------------------------------------------------------------------------
 
 

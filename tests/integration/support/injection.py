@@ -37,13 +37,13 @@ class Connection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def post(daemon, body, query='', content_type='application/json', connection=None):
+def post(daemon, body, query='', content_type='application/json', connection=None, headers=()):
     """body: what JSON is made of, or bytes"""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     use = connection or Connection(daemon)
     try:
         try:
-            use.request('POST', f'/v1/inject{query}', data, {'Content-Type': content_type})
+            use.request('POST', f'/v1/inject{query}', data, {'Content-Type': content_type, **dict(headers)})
         except BrokenPipeError:
             pass  # refused without the body
         response = use.getresponse()
