@@ -273,7 +273,8 @@ static int add_consumers(struct event_feed *f, struct engine *engine)
 {
     const struct config *config = engine->config;
     const struct event_consumer_place at = {f->folder, f->log};
-    const struct slice *secrets = settings_of(engine)->passwords.webhooks; /* of the same file */
+    /* Those of the start: nothing is replaced before the first thread runs. */
+    const struct slice *secrets = engine->settings->passwords.webhooks;
     struct event_consumer *c = NULL;
     int err = 0;
     for (size_t i = 0; i < config->webhook_count && err == 0; i++) {
