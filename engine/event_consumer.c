@@ -85,6 +85,28 @@ void event_consumer_save(struct event_consumer *c, usec_t now)
     c->saved = now;
 }
 
+/* That a consumer has begun must not be forgotten: it would begin again, with what comes later. */
+static void sync_folder(const char *folder)
+{
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd); /* a folder that cannot be synced has what it has */
+        (void)close(fd);
+    }
+}
+
+/* A power cut may take the last second of the log and leave a place behind its end; what is written
+ * there from now on is new. errors: -errno of the log's folder */
+static int clamp_place(struct event_consumer *c)
+{
+    struct event_position end;
+    int err = event_position_end(c->log->path, &end);
+    if (err == 0 && end.segment == c->acked.segment && end.offset < c->acked.offset) {
+        c->acked = end;
+    }
+    return err;
+}
+
 static void publish(struct event_consumer *c)
 {
     atomic_store_explicit(&c->segment, c->acked.segment, memory_order_relaxed);
@@ -109,7 +131,13 @@ int event_consumer_init(struct event_consumer *c, const struct event_consumer_pl
     if (err == -ENOENT) {
         err = event_position_end(at->log->path, &c->acked);
         event_consumer_save(c, 0);
-    } else if (err != 0) {
+        char parent[4400];
+        (void)snprintf(parent, sizeof(parent), "%.4300s/..", at->folder); /* it may be new */
+        sync_folder(at->folder);
+        sync_folder(parent);
+    } else if (err == 0) {
+        err = clamp_place(c);
+    } else {
         log_warning("%s %s: %s: %s; it begins with the oldest events there are", c->kind, title,
                     c->place, err_str(err));
         c->acked = (struct event_position){0, 0};

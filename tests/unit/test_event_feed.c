@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LINES_MAX = 4096 };
 
@@ -159,6 +160,32 @@ static void a_restart_goes_on(void **state)
     end(f);
 }
 
+/* As after a power cut: lines that were handed on are no longer in the log. */
+static void a_log_that_lost_its_end_goes_on(void **state)
+{
+    static struct taken t;
+    struct event_feed *f = begin();
+    atomic_store(&t.count, 0);
+    assert_int_equal(event_feed_subscribe(f, "one", take, &t), 0);
+    assert_int_equal(event_feed_start(f), 0);
+    put(0, 5);
+    uint64_t kept = event_log.size;
+    put(5, 10);
+    wait_for(&t, 10);
+    end(f);
+    assert_int_equal(event_log_close(&event_log), 0);
+    assert_int_equal(truncate(path, (off_t)kept), 0);
+    assert_int_equal(event_log_open(&event_log, path), 0);
+    assert_int_equal(event_log_segment(&event_log, 0, 0), 0);
+    f = begin();
+    assert_int_equal(event_feed_subscribe(f, "one", take, &t), 0);
+    put(20, 60);
+    assert_int_equal(event_feed_start(f), 0);
+    wait_for(&t, 50);
+    check(&t, 10, 20, 60);
+    end(f);
+}
+
 static void what_is_refused_comes_again(void **state)
 {
     static struct taken t;
@@ -240,9 +267,9 @@ static int leave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_line_comes_in_order),   TEST(a_restart_goes_on),
-        TEST(what_is_refused_comes_again), TEST(reports_say_how_far_behind),
-        TEST(names_are_checked),
+        TEST(every_line_comes_in_order),       TEST(a_restart_goes_on),
+        TEST(a_log_that_lost_its_end_goes_on), TEST(what_is_refused_comes_again),
+        TEST(reports_say_how_far_behind),      TEST(names_are_checked),
     };
     return cmocka_run_group_tests(tests, join, leave);
 }
