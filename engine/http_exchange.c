@@ -25,21 +25,20 @@ enum {
 
 #define BODIES_MAX_BYTES (512ULL * 1024 * 1024) /* of all requests together */
 
-static struct http_connection *connection_of(const struct api_call *c)
+/* NULL: there was no memory for one, and no request is taken. */
+static struct http_connection *connection_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info->socket_context;
 }
 
 /* timeouts: of the door; 0: none */
 static void set_deadline(const struct api_call *c, unsigned timeouts)
 {
-    struct http_connection *n = connection_of(c);
-    if (n != NULL) {
-        n->deadline =
-            timeouts == 0 ? USEC_NEVER : n->door->http->now + (usec_t)timeouts * n->door->timeout;
-    }
+    struct http_connection *n = connection_of(c->connection);
+    n->deadline =
+        timeouts == 0 ? USEC_NEVER : n->door->http->now + (usec_t)timeouts * n->door->timeout;
 }
 
 /* --- answers -----------------------------------------------------------------------------------
@@ -320,7 +319,6 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     if (c == NULL) {
         return MHD_NO; /* out of memory */
     }
-    c->connection = connection;
     switch (c->stage) {
     case API_STAGE_NEW:
         begin(d, c, method);
@@ -340,29 +338,45 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     return MHD_NO;
 }
 
+static void end_call(struct http_connection *n)
+{
+    if (n->call != NULL) {
+        drop_body(n->door->http, n->call);
+        api_call_free(n->call);
+        n->call = NULL;
+    }
+}
+
 /* The request line was read: the call begins. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
+    struct http_connection *n = connection_of(connection);
     (void)cls;
-    (void)connection;
-    return api_call_new(target);
+    if (n == NULL) {
+        return NULL;
+    }
+    end_call(n);
+    n->call = api_call_new(target);
+    if (n->call != NULL) {
+        n->call->connection = connection;
+    }
+    return n->call;
 }
 
 static void on_end(void *cls, struct MHD_Connection *connection, void **context,
                    enum MHD_RequestTerminationCode how)
 {
-    struct http_door *d = cls;
-    struct api_call *c = *context;
+    struct http_connection *n = connection_of(connection);
+    (void)cls;
     (void)how; /* a suspended one does not end: no handler has the call */
-    if (c != NULL) {
-        c->connection = connection;
-        set_deadline(c, 1); /* for the head of the next one */
-        drop_body(d->http, c);
-        api_call_free(c);
+    if (*context != NULL) {
+        set_deadline(*context, 1); /* for the head of the next one */
+        end_call(n);
     }
     *context = NULL;
 }
 
+/* A request that libmicrohttpd gives up before it told us of it ends without on_end. */
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode what)
 {
@@ -370,6 +384,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     struct http_connection *n = *context;
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (n != NULL) {
+            end_call(n);
             list_remove(&n->link);
             free(n);
         }
@@ -379,7 +394,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     n = calloc(1, sizeof(*n));
-    if (n != NULL) { /* else it has libmicrohttpd's timeout only */
+    if (n != NULL) {
         n->door = d;
         n->fd = (int)info->connect_fd;
         n->deadline = d->http->now + d->timeout;

@@ -85,7 +85,8 @@ struct http_connection {
     struct list link;
     struct http_door *door;
     int fd;
-    usec_t deadline; /* of what it is doing; USEC_NEVER: it waits for us */
+    usec_t deadline;       /* of what it is doing; USEC_NEVER: it waits for us */
+    struct api_call *call; /* its request; NULL: none has begun */
 };
 
 MUST_USE int http_exchange_open(struct http_door *d);

@@ -88,6 +88,7 @@ def daemon(module_place):
     until(lambda: daemon.totals()['messages'] == 3, '3 messages')
     yield daemon
     assert daemon.is_alive(), daemon.log()
+    assert daemon.stop() == 0, daemon.log()
 
 
 # --- routes over both doors --------------------------------------------------------------------------
@@ -428,7 +429,7 @@ def hasty(module_place):
     daemon = module_place.sluice(http={'request_size_limit': '64K', 'timeout': '2s'})
     yield daemon
     assert daemon.is_alive(), daemon.log()
-    assert daemon.stop() == 0
+    assert daemon.stop() == 0, daemon.log()
 
 
 @pytest.mark.parametrize('name', MALFORMED)
@@ -616,4 +617,4 @@ def test_stop_with_clients(place):
             sock.sendall(get('/v1/messages')[:n * 5])
             stack.enter_context(open_control(daemon)).sendall(b'SM' if n % 2 else b'GET /')
         assert once(tcp(daemon), 'GET', '/readyz')[0] == 200
-        assert daemon.stop() == 0
+        assert daemon.stop() == 0, daemon.log()
