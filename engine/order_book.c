@@ -268,9 +268,14 @@ size_t order_book_expire(struct order_book *b, usec_t now_wall)
 /* --- judging -----------------------------------------------------------------------------------
  */
 
+uint32_t order_book_size(const struct order_book *b)
+{
+    return atomic_load_explicit(&b->count, memory_order_relaxed);
+}
+
 bool order_book_is_empty(const struct order_book *b)
 {
-    return atomic_load_explicit(&b->count, memory_order_relaxed) == 0;
+    return order_book_size(b) == 0;
 }
 
 bool order_book_has_source_orders(const struct order_book *b)

@@ -67,6 +67,7 @@ size_t order_book_expire(struct order_book *b, usec_t now_wall);
 
 /* The cheap question before the others; one relaxed load, needs no RCU. */
 bool order_book_is_empty(const struct order_book *b);
+uint32_t order_book_size(const struct order_book *b); /* likewise */
 /* What is to become of some mail: the harshest of the orders that apply, among equals the one that
  * lasts longest. */
 void order_book_judge(const struct order_book *b, const struct order_facts *facts, usec_t now_wall,

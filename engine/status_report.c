@@ -7,6 +7,7 @@
 #include "engine/clerk.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/order_book.h"
 #include "engine/sched_thread.h"
 #include "engine/series_report.h"
 #include "engine/spool_store.h"
@@ -94,6 +95,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
         set_counter(o, "failed", &e->failed);
         set_counter(o, "expired", &e->expired);
         set_counter(o, "ambiguous", &e->ambiguous);
+        api_set_number(o, "orders", order_book_size(e->orders));
         (void)json_object_set_new(o, "rates", series_report_rates(e)); /* or it is left out */
         set_counter(o, "odd_labels", &e->odd_labels);
     }

@@ -10,6 +10,7 @@
  *   recipients_in_core, entries_waiting, entries_in_flight, connections, idle, destinations, dead
  *   used_bytes, map_bytes       of the spool
  *   received, delivered, deferrals, failed, expired, ambiguous   recipients since start
+ *   orders       standing orders in force
  *   rates        received, delivered, deferred, failed: a second, over the last 10
  *   gates        texts: "low space", "broken", "stopping" */
 api_handler status_report_show;

@@ -91,6 +91,7 @@ def test_suspended_tenant(place):
     assert len(receiver.messages) == 10
     assert not daemon.of('TransientFailure')
     [shown] = daemon.query('orders')
+    assert daemon.totals()['orders'] == 1
     assert shown['id'] == order['id'] and shown['matched'] >= 10
     assert 'tenant=acme' in run(daemon, 'resume', order['id'])
     for n in range(1, 20, 2):
