@@ -67,7 +67,8 @@ struct slice census_row_value(const struct census_result *c, const struct census
 
 /* --- for handlers (census_run.c) --- */
 
-/* Count for a clerk. Equal questions within CENSUS_KEPT get the same answer.
+/* Count for a clerk. Equal questions within CENSUS_KEPT, or within three times as long as the count
+ * took, get the same answer: who asks again and again costs a quarter of a core at most.
  *
  * ret      the clerk's, until its next census_run
  * errors   as census_take; -ECANCELED: the daemon stops */

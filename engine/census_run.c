@@ -57,7 +57,8 @@ int census_run(struct clerk *k, const struct census_query *query, const struct c
         census_memo_free(m);
         return err;
     }
-    m->kept_until = clock_mono() + CENSUS_KEPT;
+    usec_t kept = 3 * m->result->took > CENSUS_KEPT ? 3 * m->result->took : CENSUS_KEPT;
+    m->kept_until = clock_mono() + kept;
     k->census = m;
     *ret = m->result;
     return 0;
