@@ -281,7 +281,8 @@ static int scan_cursor(struct spool_reader *r, enum spool_class class, MDB_curso
 {
     int rc = 0;
     if (r->scan[class] == NULL) {
-        rc = mdb_cursor_open(r->txn, r->store->dbi[spool_queue_table(class)], &r->scan[class]);
+        rc = mdb_cursor_open(r->txn, r->store->dbi[spool_queue_table((uint8_t) class)],
+                             &r->scan[class]);
         if (rc != 0) {
             r->scan[class] = NULL;
         }
