@@ -46,10 +46,10 @@ const char *census_age_text(usec_t age)
         usec_t below;
         const char *text;
     } steps[] = {
-        {60 * USEC_PER_SEC, "<1m"},          {300 * USEC_PER_SEC, "1m-5m"},
-        {900 * USEC_PER_SEC, "5m-15m"},      {3600 * USEC_PER_SEC, "15m-1h"},
-        {14400 * USEC_PER_SEC, "1h-4h"},     {86400 * USEC_PER_SEC, "4h-1d"},
-        {3 * 86400 * USEC_PER_SEC, "1d-3d"},
+        {60 * USEC_PER_SEC, "<1m"},       {300 * USEC_PER_SEC, "1m-5m"},
+        {900 * USEC_PER_SEC, "5m-15m"},   {3600 * USEC_PER_SEC, "15m-1h"},
+        {14400 * USEC_PER_SEC, "1h-4h"},  {86400 * USEC_PER_SEC, "4h-1d"},
+        {259200 * USEC_PER_SEC, "1d-3d"},
     };
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         if (age < steps[i].below) {

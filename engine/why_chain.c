@@ -42,12 +42,10 @@ json_t *why_answer(struct why *w)
     return o;
 }
 
-PRINTF_LIKE(3, 0)
-static void set_formatted(json_t *o, const char *key, const char *format, va_list args)
+/* len: what vsnprintf said */
+static void set_formatted(json_t *o, const char *key, const char text[static TEXT_BYTES], int len)
 {
-    char text[TEXT_BYTES];
-    int len = vsnprintf(text, sizeof(text), format, args);
-    size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
+    size_t shown = len < 0 ? 0 : len < TEXT_BYTES ? (size_t)len : TEXT_BYTES - 1;
     api_set_text(o, key, slice_make(text, shown));
 }
 
@@ -57,9 +55,10 @@ json_t *why_link(struct why *w, int level, const char *what, ...)
     if (o == NULL || json_array_append_new(w->chain, o) != 0) {
         return NULL;
     }
+    char text[TEXT_BYTES];
     va_list args;
     va_start(args, what);
-    set_formatted(o, "what", what, args);
+    set_formatted(o, "what", text, vsnprintf(text, sizeof(text), what, args));
     va_end(args);
     api_set_number(o, "level", (uint64_t)level);
     return o;
@@ -72,12 +71,13 @@ void why_because(json_t *link, struct slice text)
     }
 }
 
-void why_next(json_t *link, const char *text, ...)
+void why_next(json_t *link, const char *what, ...)
 {
     if (link != NULL) {
+        char text[TEXT_BYTES];
         va_list args;
-        va_start(args, text);
-        set_formatted(link, "next", text, args);
+        va_start(args, what);
+        set_formatted(link, "next", text, vsnprintf(text, sizeof(text), what, args));
         va_end(args);
     }
 }

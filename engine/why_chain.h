@@ -41,7 +41,7 @@ json_t *why_answer(struct why *w);
  * functions below accept. */
 json_t *why_link(struct why *w, int level, const char *what, ...) PRINTF_LIKE(3, 4);
 void why_because(json_t *link, struct slice text);
-void why_next(json_t *link, const char *text, ...) PRINTF_LIKE(2, 3);
+void why_next(json_t *link, const char *what, ...) PRINTF_LIKE(2, 3);
 /* A time at which it ends (wall); earlier ones become next_change. */
 void why_until(struct why *w, json_t *link, usec_t until);
 /* The option that makes the limit, where it is set, and its value there. */
