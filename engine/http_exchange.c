@@ -414,7 +414,7 @@ void http_exchange_expire(struct http *h)
     }
 }
 
-static void on_log(void *cls, const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void on_log(void *cls, const char *fmt, va_list args)
 {
     char text[300];
     const struct http_door *d = cls;
