@@ -15,10 +15,18 @@
 #define LINE_LIMIT (64 + 4 * TEXT_LIMIT)
 
 static enum log_level limit = LOG_LEVEL_INFO; /* written before the first thread, then constant */
+static void (*sink)(void *ctx, const char *line); /* likewise */
+static void *sink_ctx;
 
 void log_set_level(enum log_level level)
 {
     limit = level;
+}
+
+void log_set_sink(void (*to)(void *ctx, const char *line), void *ctx)
+{
+    sink = to;
+    sink_ctx = ctx;
 }
 
 static const char *level_name(enum log_level level)
@@ -98,6 +106,12 @@ void log_line(enum log_level level, const char *fmt, ...)
     size_t len = write_prefix(line, 64, level);
     for (size_t i = 0; i < used; i++) {
         len += escape(line + len, (unsigned char)text[i]);
+    }
+    if (sink != NULL) {
+        line[len] = '\0';
+        sink(sink_ctx, line);
+        errno = saved_errno;
+        return;
     }
     line[len++] = '\n';
     ssize_t wrote;

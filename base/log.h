@@ -9,6 +9,9 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 
 /* Lines above this level are not formatted; set once, before the first thread. */
 void log_set_level(enum log_level level);
+/* Lines go there instead of to standard error, without their newline; any thread calls it. NULL: to
+ * standard error again. While no other thread logs. */
+void log_set_sink(void (*sink)(void *ctx, const char *line), void *ctx);
 void log_line(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #define log_error(...)   log_line(LOG_LEVEL_ERROR, __VA_ARGS__)

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "engine/api.h"
+#include "engine/inner_call.h"
 
 enum {
     API_PARAMS_MAX = 32,
@@ -30,7 +31,7 @@ struct MHD_Connection;
 struct api_call {
     /* http thread only */
     struct list link; /* in its list of running calls */
-    struct MHD_Connection *connection;
+    struct MHD_Connection *connection; /* NULL: it comes from inside (inner_call.h) */
     enum api_stage stage;
     uint64_t held_bytes;    /* of the body, counted in the http thread's sum */
     uint64_t skipped_bytes; /* of a body that is not wanted */
@@ -57,6 +58,11 @@ struct api_call {
     struct buf out;
     uint64_t count;
     bool is_kept;
+
+    /* of a call from inside; constant */
+    const char *method;
+    inner_call_answer *inner_answer;
+    void *inner_ctx;
 
     /* between clerks (clerk_pass_on) */
     api_handler *next; /* instead of the route's */

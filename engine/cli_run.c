@@ -10,7 +10,7 @@ int cli_run(const struct cli *cli, const struct cli_args *args)
     (void)args; /* it takes none */
     int code = cli_config(cli, &config);
     if (code == 0) {
-        code = engine_run(config);
+        code = engine_run(config, NULL);
     }
     config_free(config);
     return code;

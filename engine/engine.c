@@ -438,16 +438,20 @@ static void free_all(struct engine *e)
 /* --- main --------------------------------------------------------------------------------------
  */
 
-static void block_signals(sigset_t *ret_waited)
+static void block_signals(const struct engine_host *host, sigset_t *ret_waited)
 {
     sigset_t all;
     (void)sigfillset(&all); /* these cannot fail with valid arguments */
     (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
     (void)sigemptyset(ret_waited);
+    (void)sigaddset(ret_waited, RELOAD_SIGNAL);
+    if (host != NULL) {
+        (void)sigaddset(ret_waited, ENGINE_STOP_SIGNAL);
+        return;
+    }
     (void)sigaddset(ret_waited, SIGTERM);
     (void)sigaddset(ret_waited, SIGINT);
     (void)sigaddset(ret_waited, SIGHUP);
-    (void)sigaddset(ret_waited, RELOAD_SIGNAL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
@@ -455,7 +459,8 @@ static void wait_for_end(struct engine *e, const sigset_t *waited)
 {
     for (;;) {
         int signal_number = sigwaitinfo(waited, NULL);
-        if (signal_number == SIGTERM || signal_number == SIGINT) {
+        if (signal_number == SIGTERM || signal_number == SIGINT ||
+            signal_number == ENGINE_STOP_SIGNAL) {
             break;
         }
         if (signal_number == SIGHUP) {
@@ -498,7 +503,7 @@ static int open_all(struct engine *e)
     return code;
 }
 
-int engine_run(const struct config *config)
+int engine_run(const struct config *config, const struct engine_host *host)
 {
     struct engine *e =
         aligned_alloc(CACHE_LINE, (sizeof(*e) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
@@ -509,17 +514,23 @@ int engine_run(const struct config *config)
     memset(e, 0, sizeof(*e));
     e->config = config;
     e->started = clock_wall();
-    block_signals(&waited);
+    block_signals(host, &waited);
     raise_descriptor_limit();
     rcu_start();
     int code = open_all(e);
     if (code == EX_OK) {
+        if (host != NULL) {
+            host->built(host->ctx, e);
+        }
         int err = start_threads(e);
         if (err != 0) {
             log_error("cannot start a thread: %s", err_str(err));
             _exit(EX_OSERR);
         }
         log_info("sluice %s is running", SLUICE_VERSION);
+        if (host != NULL) {
+            host->running(host->ctx, e);
+        }
         wait_for_end(e, &waited);
         log_info("stopping");
         stop_threads(e);

@@ -91,12 +91,24 @@ struct engine {
     _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */
 };
 
+/* A program that embeds the engine. */
+struct engine_host {
+    void (*built)(void *ctx, struct engine *e);   /* everything is there, no thread runs yet */
+    void (*running)(void *ctx, struct engine *e); /* all threads run */
+    void *ctx;
+};
+
+/* Ends an embedded engine, sent to the thread that runs it. */
+#define ENGINE_STOP_SIGNAL SIGUSR2
+
 /* Run the engine until SIGTERM or SIGINT.
  *
- * thread   main; blocks all signals before the first thread
- * returns  exit code of sysexits.h: 0 after an orderly stop, 73/75/78 with a message on standard
- *          error when it could not start */
-int engine_run(const struct config *config);
+ * host     NULL: the daemon. Else signals of the process are left alone, and it runs until
+ *          ENGINE_STOP_SIGNAL
+ * thread   main, or the host's for it; blocks all signals before the first thread
+ * returns  exit code of sysexits.h: 0 after an orderly stop, 73/75/78 with a message in the log
+ *          when it could not start */
+int engine_run(const struct config *config, const struct engine_host *host);
 
 /* A message id that was never used and never will be again. Any thread.
  * The caller refuses the mail when the id is not below id_limit (the writer reserves far ahead). */

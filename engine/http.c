@@ -42,6 +42,9 @@ static void take_letter(struct http *h, const struct letter *letter)
     case LETTER_ANSWER:
         http_answer(h, letter->body);
         break;
+    case LETTER_INNER:
+        inner_call_begin(h, letter->body);
+        break;
     case LETTER_STORED:
     case LETTER_STAGED:
         injector_stored(h->engine->injector, letter->body);
@@ -241,6 +244,9 @@ void http_free(struct http *h)
     while (h->box.ring != NULL && mailbox_take(&h->box, &letter)) {
         if (letter.kind == LETTER_STORED || letter.kind == LETTER_STAGED) {
             intake_free(letter.body); /* a call belongs to its connection */
+        } else if (letter.kind == LETTER_INNER) {
+            api_error(letter.body, 503, "unavailable", "the engine has stopped");
+            inner_call_end(letter.body);
         }
     }
     poller_fini(&h->poller);

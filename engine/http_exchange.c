@@ -271,8 +271,7 @@ static int socket_of(struct MHD_Connection *connection)
     return info == NULL ? -1 : info->connect_fd;
 }
 
-/* The request is complete: answer, or suspend until the answer is there. */
-static enum MHD_Result run(struct http *h, struct api_call *c)
+bool http_exchange_run(struct http *h, struct api_call *c)
 {
     if (!api_is_answered(c)) {
         api_call_take_body(c);
@@ -284,25 +283,38 @@ static enum MHD_Result run(struct http *h, struct api_call *c)
         }
     }
     if (api_is_answered(c)) {
-        return reply(c);
+        return true;
     }
     c->stage = API_STAGE_RUNNING;
-    c->peer = socket_of(c->connection);
-    set_deadline(c, 0);
     list_push_back(&h->running, &c->link);
-    MHD_suspend_connection(c->connection);
     if (c->route->place != API_INLINE) {
         struct outbox *o = &h->to_clerks[c->route->place == API_SLOW ? 1 : 0];
         outbox_put(o, LETTER_CALL, c, 0);
         (void)outbox_flush(o); /* what does not fit goes with the next pass */
     }
+    return false;
+}
+
+/* Answer, or suspend until the answer is there. */
+static enum MHD_Result run(struct http *h, struct api_call *c)
+{
+    c->peer = socket_of(c->connection);
+    if (http_exchange_run(h, c)) {
+        return reply(c);
+    }
+    set_deadline(c, 0);
+    MHD_suspend_connection(c->connection);
     return MHD_YES;
 }
 
 void http_exchange_resume(struct api_call *c)
 {
     list_remove(&c->link);
-    MHD_resume_connection(c->connection);
+    if (c->connection == NULL) {
+        inner_call_end(c);
+    } else {
+        MHD_resume_connection(c->connection);
+    }
 }
 
 /* --- callbacks ---------------------------------------------------------------------------------

@@ -92,7 +92,9 @@ struct http_connection {
 MUST_USE int http_exchange_open(struct http_door *d);
 /* Disconnect those whose deadline passed. */
 void http_exchange_expire(struct http *h);
-/* Its connection goes on with the answer. */
+/* Its connection goes on with the answer, or who made it inside is told. */
 void http_exchange_resume(struct api_call *c);
+/* The request is complete: have its handler run, here or on a clerk. true: it is answered already */
+MUST_USE bool http_exchange_run(struct http *h, struct api_call *c);
 
 #endif
