@@ -14,6 +14,7 @@
 
 #include <confuse.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -320,25 +321,9 @@ static int parse_source(cfg_t *cfg, size_t source)
     return result;
 }
 
-/* include("FILE"), relative to the including file's folder. */
-static int on_include(cfg_t *cfg, cfg_opt_t *opt, int argc, const char **argv)
+static int include_file(cfg_t *cfg, const char *path)
 {
     struct config_loader *l = loading;
-    char path[4096];
-    if (argc != 1 || argv[0][0] == '\0') {
-        config_complain(l, place_here(cfg), "include",
-                        "it takes one file; write include(\"FILE\")");
-        return 1;
-    }
-    const char *slash = argv[0][0] == '/' ? NULL : strrchr(l->sources[l->current].name, '/');
-    int folder = slash == NULL ? 0 : (int)(slash - l->sources[l->current].name) + 1;
-    int len = snprintf(path, sizeof(path), "%.*s%s", folder, l->sources[l->current].name, argv[0]);
-    if (len >= (int)sizeof(path) || l->include_depth == MAX_INCLUDE_DEPTH) {
-        config_complain(l, place_here(cfg), "include",
-                        "files include each other too deeply; nest %d levels at most",
-                        MAX_INCLUDE_DEPTH);
-        return 1;
-    }
     size_t source = 0;
     int err = add_source(l, path, &source);
     if (err < 0) {
@@ -350,6 +335,66 @@ static int on_include(cfg_t *cfg, cfg_opt_t *opt, int argc, const char **argv)
     int result = parse_source(cfg, source);
     l->include_depth--;
     return result == CFG_SUCCESS ? 0 : 1;
+}
+
+/* All files that match, in the order of their names; none is right as well. */
+static int include_all(cfg_t *cfg, const char *pattern)
+{
+    glob_t found;
+    int result = 0, err = glob(pattern, 0, NULL, &found);
+    if (err == GLOB_NOMATCH) {
+        return 0;
+    }
+    if (err != 0) {
+        loading->out_of_memory = loading->out_of_memory || err == GLOB_NOSPACE;
+        config_complain(loading, place_here(cfg), "include",
+                        "%s: cannot be searched; name a folder that can be read", pattern);
+        return 0;
+    }
+    for (size_t i = 0; i < found.gl_pathc && result == 0; i++) {
+        result = include_file(cfg, found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return result;
+}
+
+/* The folder of the including file in front of a relative name; what glob would take for a pattern
+ * there is escaped. returns false when it is too long */
+static bool included_path(const char *from, const char *name, bool is_pattern, char *ret,
+                          size_t ret_bytes)
+{
+    const char *slash = name[0] == '/' ? NULL : strrchr(from, '/');
+    const char *end = slash == NULL ? from : slash + 1;
+    size_t len = 0;
+    for (const char *p = from; p < end && len + 2 < ret_bytes; p++) {
+        if (is_pattern && strchr("*?[]\\", *p) != NULL) {
+            ret[len++] = '\\';
+        }
+        ret[len++] = *p;
+    }
+    int rest = snprintf(ret + len, ret_bytes - len, "%s", name);
+    return rest >= 0 && len + (size_t)rest < ret_bytes;
+}
+
+/* include("FILE") or include("PATTERN"), relative to the including file's folder. */
+static int on_include(cfg_t *cfg, cfg_opt_t *opt, int argc, const char **argv)
+{
+    struct config_loader *l = loading;
+    char path[4096];
+    if (argc != 1 || argv[0][0] == '\0') {
+        config_complain(l, place_here(cfg), "include",
+                        "it takes one file; write include(\"FILE\")");
+        return 1;
+    }
+    bool is_pattern = strpbrk(argv[0], "*?[") != NULL;
+    if (!included_path(l->sources[l->current].name, argv[0], is_pattern, path, sizeof(path)) ||
+        l->include_depth == MAX_INCLUDE_DEPTH) {
+        config_complain(l, place_here(cfg), "include",
+                        "files include each other too deeply; nest %d levels at most",
+                        MAX_INCLUDE_DEPTH);
+        return 1;
+    }
+    return is_pattern ? include_all(cfg, path) : include_file(cfg, path);
 }
 
 /* --- libconfuse's view of the table ------------------------------------------------------------

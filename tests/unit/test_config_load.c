@@ -360,6 +360,37 @@ static void files_and_includes(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* In the order of names; a folder may be called like a pattern, and none matching is right. */
+static void included_patterns(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_[c]onfig.XXXXXX", path[4][64];
+    static const char *const names[] = {"main", "20.conf", "10.conf", "30.other"};
+    struct sample s = {.config = NULL};
+    struct config_sink sink = {.complain = sample_complain, .ctx = &s};
+    assert_non_null(mkdtemp(folder));
+    for (size_t i = 0; i < 4; i++) {
+        (void)snprintf(path[i], sizeof(path[i]), "%s/%s", folder, names[i]);
+    }
+    write_file(path[0],
+               "include(\"*.conf\")\ninclude(\"*.none\")\nroute \"*\" { transport = a }\n");
+    write_file(path[1], "transport b {}\n");
+    write_file(path[2], "transport a {}\n");
+    write_file(path[3], "wrong\n");
+    assert_int_equal(config_load(path[0], &sink, &s.config), 0);
+    assert_int_equal(s.config->transport_count, 2);
+    assert_string_equal(s.config->transports[0].name, "a");
+    config_free(s.config);
+    write_file(path[1], "transport b { foo = 1 }\n");
+    s.said[0] = '\0';
+    assert_int_equal(config_load(path[0], &sink, &s.config), ERR_SYNTAX);
+    assert_non_null(strstr(s.said, "20.conf:1: foo: "));
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(unlink(path[i]), 0);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void quoting_and_comments(void **state)
 {
     (void)state;
@@ -386,6 +417,7 @@ int main(void)
         cmocka_unit_test(how_safely_passwords_are_sent),
         cmocka_unit_test(sources_and_pools),
         cmocka_unit_test(files_and_includes),
+        cmocka_unit_test(included_patterns),
         cmocka_unit_test(quoting_and_comments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
