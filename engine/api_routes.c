@@ -2,6 +2,7 @@
  * and the path to docs/openapi.yaml, which a test compares with this file. */
 #include "engine/api_private.h"
 #include "engine/clerk_walk.h"
+#include "engine/config_report.h"
 #include "engine/counts_report.h"
 #include "engine/destination_report.h"
 #include "engine/event_report.h"
@@ -121,6 +122,11 @@ const struct api_route api_routes[] = {
      .run = trace_report_list,
      .params = PARAMS("destination", "transport", "after", "limit", "failed"),
      .summary = "what recent sessions with a destination said and heard"},
+    {.method = "GET",
+     .path = "/v1/config",
+     .place = API_FAST,
+     .run = config_report_list,
+     .summary = "every option in force, and where it was set"},
     {.method = "POST",
      .path = "/v1/reload",
      .place = API_FAST,

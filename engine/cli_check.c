@@ -1,5 +1,7 @@
 /* `sluice check`: is the configuration right, and can the files that it names be read. */
 #include "engine/cli.h"
+#include "engine/cli_explain.h"
+#include "engine/config_lint.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -11,6 +13,7 @@ struct findings {
     const struct cli *cli;
     json_t *list; /* --json: what would be printed */
     int errors;
+    bool explains; /* --explain */
 };
 
 static void add_finding(void *ctx, bool is_warning, const char *line)
@@ -72,6 +75,10 @@ static int check(struct findings *f)
     int err = config_load(f->cli->config_path, &sink, &config);
     if (err == 0) {
         check_files(f, config);
+        config_lint(config, &sink);
+        if (f->explains) {
+            cli_explain_all(f->cli, config);
+        }
     }
     config_free(config);
     return err == 0 ? EX_OK : f->errors > 0 && err < 0 && err > -1000 ? EX_NOINPUT : EX_CONFIG;
@@ -79,7 +86,7 @@ static int check(struct findings *f)
 
 int cli_check(const struct cli *cli, const struct cli_args *args)
 {
-    struct findings f = {.cli = cli};
+    struct findings f = {.cli = cli, .explains = cli_has(args, "explain") && !cli->is_json};
     if (cli_has(args, "reference")) {
         config_reference_print(cli->out);
         return EX_OK;

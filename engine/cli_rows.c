@@ -68,6 +68,16 @@ const struct cli_row cli_rows[] = {
      .help = "Reads the configuration and relays mail until SIGTERM or SIGINT. SIGHUP does what "
              "`sluice reload`\n"
              "does, and opens the event log again.\n"},
+    {.name = "explain",
+     .run = cli_explain,
+     .operands = "DOMAIN",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .summary = "say which route mail for a domain takes, by which options, and where they are set",
+     .help = "Reads the configuration only. DOMAIN may also be an address, or a nexthop that a "
+             "route names.\n"
+             "Exit code 68: no route leads there.\n"},
     {.name = "reload",
      .run = cli_reload,
      .operands = "",
@@ -78,8 +88,10 @@ const struct cli_row cli_rows[] = {
     {.name = "check",
      .run = cli_check,
      .operands = "",
-     .options = OPTIONS({"reference", 0, CLI_FLAG, NULL,
-                         "print the configuration reference (docs/configuration.md)"}),
+     .options = OPTIONS(
+         {"reference", 0, CLI_FLAG, NULL,
+          "print the configuration reference (docs/configuration.md)"},
+         {"explain", 0, CLI_FLAG, NULL, "print every option with its value and where it was set"}),
      .summary = "say whether the configuration is right",
      .help = "Prints every mistake as FILE:LINE: key: what is wrong; what would be right, and "
              "exits with 78\n"

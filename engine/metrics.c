@@ -259,10 +259,10 @@ static void put_flow(struct page *p)
         {"sluice_undurable_recipients", "Recipients dispatched whose result is not durable.",
          counter(&e->undurable)},
         {"sluice_undurable_recipients_limit", "At so many dispatch waits for the spool.",
-         e->dispatch_limit},
+         counter(&e->dispatch_limit)},
         {"sluice_intake_bytes", "Bytes received and not yet durable.", counter(&e->intake_bytes)},
         {"sluice_intake_limit_bytes", "At so many receptions wait: intake_memory.",
-         e->config->intake_memory},
+         settings_of(e)->config->intake_memory},
         {"sluice_rcu_retired_objects", "Objects that wait for a grace period to be freed.",
          rcu_backlog()},
     };

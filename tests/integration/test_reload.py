@@ -202,6 +202,66 @@ def test_options_of_a_listener(place):
     receiver.wait(1)
 
 
+def config_of(daemon):
+    """GET /v1/config: {(section, title, option): object}"""
+    control = Control(daemon)
+    control.request('GET', '/v1/config')
+    *lines, end = [json.loads(line) for line in control.getresponse().read().splitlines()]
+    control.close()
+    assert end['end'] and end['count'] == len(lines) and not end['more']
+    return {(o['section'], o.get('title'), o['option']): o for o in lines}
+
+
+def test_the_running_configuration(place):
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'process_limit': 7}, 'other': {}})
+    before = config_of(daemon)
+    limit = before['transport', 'smtp', 'process_limit']
+    assert limit['value'] == '7' and not limit['needs_restart']
+    path, line = limit['at'].rsplit(':', 1)
+    assert path == daemon.config_path
+    with open(path, encoding='ascii') as file:
+        assert 'process_limit = 7' in file.read().splitlines()[int(line) - 1]
+    assert before['', None, 'workers']['needs_restart']
+    assert before['transport', 'other', 'process_limit']['at'] == 'default'
+    daemon.options['workers'] = 3
+    daemon.transports['smtp'] = {'process_limit': 9}
+    daemon.transports['new'] = {}
+    daemon.sources = {'s': {'helo_name': 's.test'}}
+    reload(daemon)
+    after = config_of(daemon)
+    assert after['transport', 'smtp', 'process_limit']['value'] == '9'
+    assert after['', None, 'workers'] == before['', None, 'workers']
+    assert ('transport', 'new', 'process_limit') not in after
+    assert after['source', 's', 'helo_name']['value'] == 's.test'
+
+
+def test_explain(place):
+    daemon = place.sluice(start=False, transports={'smtp': {'process_limit': 7}, 'other': {}},
+                          routes={'*': ('smtp', None), 'a.test': ('other', '[mx.a.test]:26', {
+                              'smtp_tls_security_level': 'verify'})})
+    done = daemon.command('explain', 'Somebody@B.test', '--json')
+    assert done.returncode == 0
+    answer = json.loads(done.stdout)
+    assert answer['route']['pattern'] == '*' and answer['destination'] == 'b.test'
+    assert answer['transport']['name'] == 'smtp'
+    [limit] = [o for o in answer['transport']['options'] if o['option'] == 'process_limit']
+    assert limit['value'] == '7' and limit['at'].startswith(daemon.config_path)
+    for what in ('a.test', '[mx.a.test]:26'):
+        answer = json.loads(daemon.command('explain', what, '--json').stdout)
+        assert answer['transport']['name'] == 'other'
+        assert answer['tls_level']['value'] == 'verify'
+        assert answer['tls_level']['at'].startswith(daemon.config_path)
+    text = daemon.command('explain', 'b.test').stdout
+    assert b'process_limit' in text and b'TLS level may (default)' in text
+    everything = daemon.command('check', '--explain')
+    assert everything.returncode == 0 and b'queue_run_delay' in everything.stdout
+    del daemon.routes['*']
+    daemon.write_config()
+    assert daemon.command('explain', 'b.test').returncode == 68
+
+
 def certificate_of(daemon):
     with Client(daemon) as client:
         client.ehlo()
