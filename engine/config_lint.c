@@ -275,6 +275,7 @@ static void check_files(struct lint *l)
         {CONFIG_SECTION_LISTENER, "users"},
         {CONFIG_SECTION_HTTP, "tls_key"},
         {CONFIG_SECTION_HTTP, "tokens_file"},
+        {CONFIG_SECTION_WEBHOOK, "secret_file"},
         {CONFIG_SECTION_SOURCE, "socks5_password_file"},
         {CONFIG_SECTION_TRANSPORT, "smtp_auth_password_file"},
         {CONFIG_SECTION_TRANSPORT, "smtp_tls_key_file"},

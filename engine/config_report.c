@@ -1,5 +1,5 @@
 /* Shows the settings in force, and of what only a restart changes those of the start. Called on a
- * clerk's thread; passwords are never in a configuration, only the names of their files. */
+ * clerk's thread; of passwords only the names of their files are known. */
 #include "engine/config_report.h"
 
 #include "base/buf.h"
@@ -13,6 +13,12 @@
 
 #include <string.h>
 
+/* The only option whose value may itself be a secret; all others are in files of their own. */
+static bool is_secret(const struct config_option *o)
+{
+    return o->section == CONFIG_SECTION_WEBHOOK && strcmp(o->name, "headers") == 0;
+}
+
 static void put_option(struct api_call *c, const struct config *from, const struct config_option *o,
                        size_t index)
 {
@@ -21,7 +27,11 @@ static void put_option(struct api_call *c, const struct config *from, const stru
     struct buf text;
     json_t *object = json_object();
     buf_init(&text, 0);
-    config_text_value(o, config_section_value(from, o, index), &text);
+    if (is_secret(o)) {
+        buf_append_str(&text, "(not shown)");
+    } else {
+        config_text_value(o, config_section_value(from, o, index), &text);
+    }
     api_set_text(object, "section", slice_of(config_sections[o->section].name));
     if (title != NULL) {
         api_set_text(object, "title", slice_of(title));
