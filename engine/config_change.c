@@ -74,7 +74,7 @@ void config_change_list(const struct config *started, const struct config *fresh
         enum config_section section = (enum config_section)s;
         if (config_sections[s].title == NULL) {
             list_options(started, 0, fresh, 0, section, sink);
-        } else if (!config_sections[s].is_live) {
+        } else if (!config_section_is_live(section)) {
             list_titled(started, fresh, section, sink);
         }
     }

@@ -60,14 +60,12 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "name "
          "in EHLO. A source with only one of `address` and `address6` reaches hosts of that family "
          "only; with neither it reaches both, and the system chooses the address. The event log "
-         "names it in `egress_source`.",
-         true},
+         "names it in `egress_source`."},
     [CONFIG_SECTION_POOL] =
         {"pool", "NAME", "struct config_egress_pool",
          "Sources among which each new connection of a transport chooses, in turn and by weight. "
          "The turn is each worker's own, and apart for IPv4 and IPv6: `sources = {\"a\", \"b\"}` "
-         "with `weights = {3, 1}` gives a a b a, a a b a.",
-         true},
+         "with `weights = {3, 1}` gives a a b a, a a b a."},
     [CONFIG_SECTION_TRANSPORT] =
         {"transport", "NAME", "struct config_transport",
          "A way to deliver, with its own scheduler: destinations, windows, connections and limits. "
@@ -80,8 +78,7 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "Which transport and nexthop serve a recipient's domain. The pattern is a domain "
          "(`\"example.com\"`), all subdomains of a domain (`\".example.com\"`) or everything "
          "(`\"*\"`). The exact domain goes before the longest matching subdomain pattern, and that "
-         "before `\"*\"`. A recipient without a route is refused with `550 5.1.2`.",
-         true},
+         "before `\"*\"`. A recipient without a route is refused with `550 5.1.2`."},
 };
 
 static const char *const webhook_choices[] = {"ndjson", "array", NULL};

@@ -63,7 +63,6 @@ struct config_section_info {
     const char *title; /* what its title is, or NULL: the section has none and stands once */
     const char *of;    /* the struct its rows fill */
     const char *doc;
-    bool is_live; /* with a title: a reload may bring others, and take some away */
 };
 
 extern const struct config_option config_options[];

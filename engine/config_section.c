@@ -31,6 +31,12 @@ static const struct array arrays[CONFIG_SECTION_COUNT] = {
     [CONFIG_SECTION_ROUTE] = ARRAY(routes, route_count, pattern),
 };
 
+bool config_section_is_live(enum config_section section)
+{
+    return section == CONFIG_SECTION_SOURCE || section == CONFIG_SECTION_POOL ||
+           section == CONFIG_SECTION_ROUTE;
+}
+
 size_t config_section_count(const struct config *c, enum config_section section)
 {
     size_t count = 1;

@@ -6,8 +6,11 @@
 #include "engine/config.h"
 #include "engine/config_option.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
+/* With a title, and a reload may bring others and take some away. */
+bool config_section_is_live(enum config_section section);
 /* Sections of this kind; 1 where it stands once. */
 size_t config_section_count(const struct config *c, enum config_section section);
 /* What config_option.offset counts from. index: below the count */
