@@ -63,7 +63,7 @@ struct destdb_host *destdb_obtain(struct sched *s, const struct sched_server *se
 {
     assert(server->key_len <= SCHED_SERVER_KEY_MAX);
     const struct host_key key = {server->key, server->key_len};
-    uint64_t hash = hash_bytes(key.bytes, key.len, s->config.hash_seed);
+    uint64_t hash = hash_bytes(key.bytes, key.len, s->hash_seed);
     struct table_node *node = table_find(&s->destdb.by_key, hash, key_matches, &key);
     struct destdb_host *h;
     if (node != NULL) {

@@ -20,7 +20,7 @@ static bool name_matches(const struct table_node *node, const void *key)
 
 uint64_t destination_hash(const struct sched *s, struct slice name)
 {
-    return hash_bytes(name.data, name.len, s->config.hash_seed);
+    return hash_bytes(name.data, name.len, s->hash_seed);
 }
 
 struct sched_destination *destination_find(const struct sched *s, struct slice name)

@@ -16,7 +16,7 @@
 uint64_t job_hash(const struct sched *s, uint64_t id)
 {
     const uint64_t mask = UINT64_MAX >> 3;
-    uint64_t group = (id >> 3) ^ (s->config.hash_seed & mask);
+    uint64_t group = (id >> 3) ^ (s->hash_seed & mask);
     group ^= group >> 31;
     group = (group * UINT64_C(0x9fb21c651e98df25)) & mask;
     group ^= group >> 28;

@@ -67,7 +67,6 @@ static void change(struct sched *s, const struct sched_config *config)
     s->config.must_resolve = old.must_resolve;
     s->config.awaits_end = old.awaits_end;
     s->config.unasked_selection = old.unasked_selection;
-    s->config.hash_seed = old.hash_seed;
     s->overdraft_max += pool < 0 ? -pool : 0;
     recipient_pool_resize(s, (int)pool);
     if (s->rate == RATE_WAITING) {

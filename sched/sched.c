@@ -45,7 +45,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     list_init(&s->free_connections);
     list_init(&s->idle_connections);
     list_init(&s->open_connections);
-    s->random = config->hash_seed;
+    s->random = s->hash_seed = config->hash_seed;
     s->spare_reason = (struct reason){
         .references = 1,
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};

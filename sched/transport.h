@@ -36,6 +36,7 @@ enum selection_stage {
 
 struct sched {
     struct sched_config config; /* with the cross-rules of 1.3 applied */
+    uint64_t hash_seed;         /* set at creation, any thread */
     struct sched_host host;
     void (*release_hosts)(void *ctx, void *hosts);
     struct feedback_rule rule;
