@@ -4,6 +4,7 @@
 #include "engine/cli.h"
 #include "engine/cli_table.h"
 
+#include <string.h>
 #include <sysexits.h>
 
 #define text_of   cli_member_text
@@ -26,6 +27,7 @@ static int list(const struct cli *cli, const char *command, struct buf *url,
 static void add_destination(void *ctx, const json_t *o)
 {
     struct cli_table *t = ctx;
+    const json_t *error = json_object_get(o, "last_error");
     char when[CLI_WHEN_TEXT];
     cli_table_text(t, text_of(o, "transport"));
     cli_table_text(t, text_of(o, "destination"));
@@ -38,8 +40,13 @@ static void add_destination(void *ctx, const json_t *o)
     cli_table_number(t, number_of(o, "idle"));
     cli_table_number(t, number_of(o, "delivered"));
     cli_table_number(t, number_of(o, "deferred"));
-    cli_table_cell(t, "%s %s", text_of(o, "why"),
-                   cli_when_text(json_object_get(o, "until"), cli_now(), when));
+    const char *order = text_of(o, "order");
+    cli_table_cell(t, "%s %s%s%s", text_of(o, "why"),
+                   cli_when_text(json_object_get(o, "until"), cli_now(), when),
+                   order[0] == '\0' ? "" : ", order ", order);
+    if (strcmp(text_of(o, "state"), "dead") == 0 && error != NULL) {
+        cli_table_note(t, text_of(error, "text"));
+    }
 }
 
 int cli_destinations(const struct cli *cli, const struct cli_args *args)
@@ -56,6 +63,8 @@ int cli_destinations(const struct cli *cli, const struct cli_args *args)
     api_client_query(&url, "match", args->argc > 0 ? args->argv[0] : NULL);
     api_client_query(&url, "state", cli_value(args, "state"));
     api_client_query(&url, "transport", cli_value(args, "transport"));
+    api_client_query(&url, "sort", cli_value(args, "sort"));
+    api_client_query(&url, "limit", cli_value(args, "limit"));
     return list(cli, "destinations", &url, columns, add_destination,
                 args->argc > 0 ? "no such destination is known" : "no destination is known");
 }

@@ -3,17 +3,23 @@
 #include "engine/destination_report.h"
 
 #include "dns/ip.h"
+#include "engine/change_index.h"
 #include "engine/clerk.h"
 #include "engine/config.h"
+#include "engine/destination_rank.h"
 #include "engine/engine.h"
+#include "engine/order_book.h"
 #include "engine/sched_thread.h"
 #include "engine/settings.h"
 #include "sched/sched.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct filter {
-    struct slice match, state, transport; /* "": all */
+    struct slice match, transport; /* "": all */
+    bool has_state[SCHED_DESTINATION_STATE_COUNT];
 };
 
 static const char *const states[SCHED_DESTINATION_STATE_COUNT] = {"ready", "dead", "suspended",
@@ -27,66 +33,163 @@ static bool contains(struct slice text, struct slice part)
 
 static bool fits(const struct filter *f, const struct sched_destination_view *d)
 {
-    return contains(d->name, f->match) &&
-           (f->state.len == 0 || slice_eq(f->state, slice_of(states[d->state])));
+    return f->has_state[d->state] && contains(d->name, f->match);
 }
 
-static json_t *destination_object(const char *transport, const struct sched_destination_view *d)
+/* A standing order that is about all mail for the destination. */
+static void set_order(json_t *o, const struct engine *e, const struct destination_row *row)
 {
-    json_t *o =
-        json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
-                  transport, "destination", api_text(d->name), "state", states[d->state], "why",
-                  sched_why_text(d->why), "window", d->window, "busy", d->busy, "in_flight",
-                  d->in_flight, "todo", d->todo, "connections", d->connections, "idle", d->idle,
-                  "delivered", (json_int_t)d->delivered, "deferred", (json_int_t)d->deferred);
-    if (o != NULL &&
-        (d->state == SCHED_DESTINATION_DEAD || d->state == SCHED_DESTINATION_SUSPENDED)) {
+    const struct config_transport *t = &e->config->transports[row->transport];
+    struct order_facts facts = {.destination = row->view.name,
+                                .transport = slice_of(t->name),
+                                .sources = config_transport_sources(t)};
+    struct order_verdict verdict;
+    char id[24];
+    if (order_book_is_empty(e->orders)) {
+        return;
+    }
+    facts.tenant = facts.campaign = facts.domain = SLICE("");
+    order_book_judge(e->orders, &facts, clock_wall(), &verdict);
+    if (verdict.kind != ORDER_NONE) {
+        (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)verdict.id);
+        api_set_text(o, "order", slice_of(id));
+    }
+}
+
+static void set_last_error(json_t *o, const struct change_index *changes,
+                           const struct destination_row *row)
+{
+    struct sched_thread_change change;
+    if (change_index_find(changes, row->transport, row->view.name, &change)) {
+        json_t *error = json_pack("{s:o, s:o}", "time", api_time(change.time), "text",
+                                  api_text(slice_of(change.change.text)));
+        (void)json_object_set_new(o, "last_error", error); /* out of memory leaves it out */
+    }
+}
+
+static json_t *destination_object(const struct engine *e, const struct change_index *changes,
+                                  const struct destination_row *row)
+{
+    const struct sched_destination_view *d = &row->view;
+    json_t *o = json_pack(
+        "{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
+        e->config->transports[row->transport].name, "destination", api_text(d->name), "state",
+        states[d->state], "why", sched_why_text(d->why), "window", d->window, "busy", d->busy,
+        "in_flight", d->in_flight, "todo", d->todo, "connections", d->connections, "idle", d->idle,
+        "delivered", (json_int_t)d->delivered, "deferred", (json_int_t)d->deferred);
+    if (o == NULL) {
+        return NULL;
+    }
+    if (d->state == SCHED_DESTINATION_DEAD || d->state == SCHED_DESTINATION_SUSPENDED) {
         api_set_time(o, "until", clock_wall() + (d->state_until - clock_mono()));
     }
+    set_order(o, e, row);
+    set_last_error(o, changes, row);
     return o;
 }
 
-static void put_destinations(const struct engine *e, struct api_call *c, uint32_t transport,
-                             const struct filter *f)
+static void rank_transport(const struct engine *e, uint32_t transport, const struct filter *f,
+                           struct destination_rank *rank)
 {
     const struct sched *s = sched_thread_core(e->scheds[transport % e->sched_count], transport);
-    const char *name = e->config->transports[transport].name;
     struct sched_destination_view d;
     uint64_t cursor = 0;
-    if (f->transport.len > 0 && !slice_eq(f->transport, slice_of(name))) {
+    if (f->transport.len > 0 &&
+        !slice_eq(f->transport, slice_of(e->config->transports[transport].name))) {
         return;
     }
-    while (!api_is_long(c) && sched_view_destinations(s, &cursor, &d)) {
+    while (!destination_rank_is_full(rank) && sched_view_destinations(s, &cursor, &d)) {
         if (fits(f, &d)) {
-            api_put(c, destination_object(name, &d));
+            destination_rank_add(rank, transport, &d);
         }
     }
 }
 
-static bool is_state(struct slice text)
+static void put_rows(struct clerk *k, struct api_call *c, const struct destination_rank *rank)
 {
-    bool is_known = false;
-    for (int i = 0; i < SCHED_DESTINATION_STATE_COUNT; i++) {
-        is_known = is_known || slice_eq(text, slice_of(states[i]));
+    const struct engine *e = k->engine;
+    size_t i = 0;
+    struct change_index *changes = calloc(e->sched_count, sizeof(*changes));
+    if (changes == NULL || rank->has_failed) {
+        free(changes);
+        api_error(c, 503, "unavailable", "out of memory");
+        return;
     }
-    return is_known;
+    for (uint32_t t = 0; t < e->sched_count; t++) {
+        change_index_init(&changes[t], sched_thread_changes(e->scheds[t]));
+    }
+    for (; i < rank->count && !api_is_long(c); i++) {
+        const struct destination_row *row = &rank->rows[i];
+        api_put(c, destination_object(e, &changes[row->transport % e->sched_count], row));
+    }
+    for (uint32_t t = 0; t < e->sched_count; t++) {
+        change_index_fini(&changes[t]);
+    }
+    free(changes);
+    api_end(c, rank->has_more || i < rank->count);
+}
+
+/* "dead,suspended"; without one all. */
+static bool take_states(struct api_call *c, struct filter *f)
+{
+    struct slice rest;
+    bool is_any = !api_param(c, "state", &rest);
+    for (int i = 0; i < SCHED_DESTINATION_STATE_COUNT; i++) {
+        f->has_state[i] = is_any;
+    }
+    while (!is_any) {
+        size_t end = slice_find(rest, ',');
+        int i = 0;
+        while (i < SCHED_DESTINATION_STATE_COUNT &&
+               !slice_eq(slice_to(rest, end), slice_of(states[i]))) {
+            i++;
+        }
+        if (i == SCHED_DESTINATION_STATE_COUNT) {
+            api_error(c, 400, "usage", "state: some of ready, dead, suspended, resolving");
+            return false;
+        }
+        f->has_state[i] = true;
+        if (end == rest.len) {
+            return true;
+        }
+        rest = slice_from(rest, end + 1);
+    }
+    return true;
+}
+
+static bool take_order(struct api_call *c, enum destination_order *ret)
+{
+    struct slice word;
+    *ret = DESTINATION_ORDER_NONE;
+    if (api_param(c, "sort", &word)) {
+        *ret = destination_order_find(word);
+    }
+    if (*ret == DESTINATION_ORDER_COUNT) {
+        api_error(c, 400, "usage", "sort: one of name, load, delivered, deferred");
+    }
+    return *ret != DESTINATION_ORDER_COUNT;
 }
 
 void destination_report_list(struct clerk *k, struct api_call *c)
 {
     const struct engine *e = k->engine;
-    struct filter f = {SLICE(""), SLICE(""), SLICE("")};
+    struct filter f = {.match = SLICE(""), .transport = SLICE("")};
+    enum destination_order order;
+    struct destination_rank rank;
+    uint64_t limit;
     (void)api_param(c, "match", &f.match); /* what is not there stays "" */
     (void)api_param(c, "transport", &f.transport);
-    if (api_param(c, "state", &f.state) && !is_state(f.state)) {
-        api_error(c, 400, "usage", "state: one of ready, dead, suspended, resolving");
+    if (!take_states(c, &f) || !take_order(c, &order) || !api_param_limit(c, &limit)) {
         return;
     }
+    destination_rank_init(&rank, order, limit);
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
-        put_destinations(e, c, t, &f);
+        rank_transport(e, t, &f, &rank);
         clerk_breathe(k);
     }
-    api_end(c, api_is_long(c));
+    destination_rank_finish(&rank);
+    put_rows(k, c, &rank);
+    destination_rank_fini(&rank);
 }
 
 /* --- transports --------------------------------------------------------------------------------

@@ -12,7 +12,11 @@
  *   in_flight, todo             entries: on connections, waiting
  *   connections, idle           open, of which idle
  *   delivered, deferred         entries since start
- * Query: match, a part of the name; state; transport. */
+ *   order?       id of a standing order for all mail to it
+ *   last_error?  {"time", "text"} of the last failure that made its window smaller or it dead, as
+ *                long as the scheduler's history has it
+ * Query: match, a part of the name; state, one or some with commas; transport; limit; sort, one of
+ * name, load (in_flight + todo), delivered, deferred: then the best `limit` of all. */
 api_handler destination_report_list;
 
 /* One object a transport: transport, hold, process_limit, source_pool?, destinations, dead,

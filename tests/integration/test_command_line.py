@@ -245,6 +245,13 @@ def test_destinations_and_status(held):
     assert [d['destination'] for d in held.query('destinations', 'd1')] == ['d1.test']
     assert held.query('destinations', '--state', 'dead') == []
     assert len(held.query('destinations', '--transport', 'smtp')) == 3
+    names = [d['destination'] for d in held.query('destinations', '--sort', 'name', '--limit', '2')]
+    assert names == ['d0.test', 'd1.test']
+    loads = [d['todo'] for d in held.query('destinations', '--sort', 'load')]
+    assert len(loads) == 3 and loads == sorted(loads, reverse=True)
+    few = held.command('destinations', '--limit', '1')
+    assert few.returncode == 0 and len(few.stdout.splitlines()) == 2 and b'more' in few.stderr
+    assert held.command('destinations', '--sort', 'size').returncode == 64
     assert 'd1.test' in held.command('destinations').stdout.decode()
     assert 'messages 3:' in held.command('status').stdout.decode()
 

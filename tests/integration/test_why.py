@@ -258,6 +258,16 @@ def test_dead_destination(place):
     # The record of the change comes after the change.
     until(lambda: 'ago)' in why(net.daemon, destination='a.test')['chain'][0].get('because', ''),
           'the cause')
+    one, end = ask(net.daemon, '/v1/destinations', state='dead,suspended', sort='load', limit=1)[1]
+    assert end['more'] is False and 'order' not in one
+    assert one['last_error']['text'] == 'connections to every host of a.test failed lately'
+    assert one['last_error']['time'] == pytest.approx(time.time(), abs=60)
+    net.daemon.command('suspend', '--destination', 'A.*', '--reason', 'x')
+    assert ask(net.daemon, '/v1/destinations', match='a.t')[1][0]['order'] == '1'
+    net.daemon.command('resume', '1')
+    assert 'order' not in ask(net.daemon, '/v1/destinations')[1][0]
+    assert ask(net.daemon, '/v1/destinations', state='dead,')[0] == 400
+    assert ask(net.daemon, '/v1/destinations', sort='size')[0] == 400
     answer = why(net.daemon, destination='a.test')
     dead = answer['chain'][0]
     assert dead['what'] == 'a.test by smtp is dead'
