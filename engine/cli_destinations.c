@@ -41,7 +41,8 @@ static void add_destination(void *ctx, const json_t *o)
     cli_table_number(t, number_of(o, "delivered"));
     cli_table_number(t, number_of(o, "deferred"));
     const char *order = text_of(o, "order");
-    cli_table_cell(t, "%s %s%s%s", text_of(o, "why"),
+    cli_table_cell(t, "%s%s%s%s%s", text_of(o, "why"),
+                   json_object_get(o, "until") == NULL ? "" : ", again ",
                    cli_when_text(json_object_get(o, "until"), cli_now(), when),
                    order[0] == '\0' ? "" : ", order ", order);
     if (strcmp(text_of(o, "state"), "dead") == 0 && error != NULL) {

@@ -71,6 +71,15 @@ static void print_word(FILE *out, const char *before, const char *text)
     }
 }
 
+/* Contents that are a receiver's reply as it was said begin with its code. */
+static void print_response(FILE *out, long long code, const char *content)
+{
+    if (code != 0 && strtoll(content, NULL, 10) != code) {
+        (void)fprintf(out, " %lld", code);
+    }
+    print_word(out, " ", content);
+}
+
 /* "2026-11-22 10:16:27 Bounce 00aa: me@a.test to you@b.test at mx[192.0.2.1]:25: 550 no" */
 static void print_event(FILE *out, const json_t *o)
 {
@@ -86,10 +95,7 @@ static void print_event(FILE *out, const json_t *o)
     print_word(out, " at ", text_of(o, "site"));
     if (response != NULL) {
         (void)fputs(":", out);
-        if (number_of(response, "code") != 0) {
-            (void)fprintf(out, " %lld", number_of(response, "code"));
-        }
-        print_word(out, " ", text_of(response, "content"));
+        print_response(out, number_of(response, "code"), text_of(response, "content"));
     }
     (void)fputc('\n', out);
 }

@@ -24,6 +24,7 @@ static void add_message(void *ctx, const json_t *o)
     cli_table_number(t, number_of(o, "pending"));
     cli_table_text(t, text_of(o, "state"));
     cli_table_text(t, cli_when_text(json_object_get(o, "due"), now, when));
+    cli_table_text(t, text_of(o, "tenant"));
     cli_table_cell(t, "<%s>", text_of(o, "sender"));
     if (text_of(o, "last_reply")[0] != '\0') {
         cli_table_note(t, text_of(o, "last_reply"));
@@ -33,8 +34,9 @@ static void add_message(void *ctx, const json_t *o)
 int cli_messages(const struct cli *cli, const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
-        {"ID", false},     {"AGE", true},    {"SIZE", true}, {"RCPTS", true},
-        {"PENDING", true}, {"STATE", false}, {"DUE", false}, {"SENDER, LAST REPLY", false},
+        {"ID", false},   {"AGE", true},     {"SIZE", true},
+        {"RCPTS", true}, {"PENDING", true}, {"STATE", false},
+        {"DUE", false},  {"TENANT", false}, {"SENDER, LAST REPLY", false},
         {NULL, false},
     };
     struct cli_table t;
@@ -100,6 +102,18 @@ static void print_reception(FILE *out, const json_t *o)
     }
 }
 
+static void print_labels(FILE *out, const json_t *o)
+{
+    if (text_of(o, "tenant")[0] != '\0') {
+        (void)fputs("\ntenant      ", out);
+        cli_print_safe(out, text_of(o, "tenant"));
+    }
+    if (text_of(o, "campaign")[0] != '\0') {
+        (void)fputs("\ncampaign    ", out);
+        cli_print_safe(out, text_of(o, "campaign"));
+    }
+}
+
 static void print_head(FILE *out, const json_t *o, double now)
 {
     char created[CLI_WHEN_TEXT], due[CLI_WHEN_TEXT], expires[CLI_WHEN_TEXT];
@@ -108,6 +122,7 @@ static void print_head(FILE *out, const json_t *o, double now)
     (void)fprintf(out, ">\nsize        %lld bytes\nreceived    %s", number_of(o, "size"),
                   cli_when_text(json_object_get(o, "created"), now, created));
     print_reception(out, o);
+    print_labels(out, o);
     (void)fprintf(out, "\nstate       %s %s\nattempts    %lld\nexpires     %s\n",
                   text_of(o, "state"), cli_when_text(json_object_get(o, "due"), now, due),
                   number_of(o, "attempts"),

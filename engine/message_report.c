@@ -61,11 +61,19 @@ static json_t *message_object(struct clerk *k, const struct spool_envelope *e,
     api_set_text(o, "id", slice_of(id));
     api_set_time(o, "created", e->created);
     api_set_text(o, "sender", e->sender);
+    if (e->tenant.len > 0) {
+        api_set_text(o, "tenant", e->tenant);
+    }
+    if (e->campaign.len > 0) {
+        api_set_text(o, "campaign", e->campaign);
+    }
     api_set_number(o, "size", e->size_bytes);
     api_set_number(o, "recipients", e->recipient_count);
     api_set_number(o, "pending", count.pending);
     api_set_text(o, "state", slice_of(queue_state_text(state)));
-    if (retry.attempts > 0) {
+    if (state == QUEUE_SCHEDULED && e->not_before > retry.due) {
+        api_set_time(o, "due", e->not_before);
+    } else if (retry.attempts > 0) {
         api_set_time(o, "due", retry.due);
     }
     api_set_number(o, "attempts", retry.attempts);
