@@ -105,7 +105,14 @@ static void print_manual(FILE *out)
                 ".SH FILES\n"
                 ".TP\n"
                 ".I " CONFIG_DEFAULT_PATH "\n"
-                "The configuration; \\fBsluice check \\-\\-reference\\fR explains every option.\n",
+                "The configuration; \\fBsluice check \\-\\-reference\\fR explains every option.\n"
+                ".TP\n"
+                ".I /var/spool/sluice\n"
+                "The spool, unless the configuration says otherwise, with the control socket and "
+                "\\fIorders.json\\fR in it.\n"
+                ".SH SEE ALSO\n"
+                "docs/operating.md and docs/daily\\-tasks.md of the source; docs/openapi.yaml for "
+                "the same over HTTP.\n",
                 out);
 }
 

@@ -268,3 +268,27 @@ def test_queue_is_empty(relay):
     done = daemon.command('messages')
     assert done.returncode == 0 and b'nothing is queued' in done.stdout
     assert daemon.query('messages') == []
+
+
+def test_manual_page_is_well_formed(tmp_path):
+    page = tmp_path / 'sluice.1'
+    page.write_bytes(run('help', '--man').stdout)
+    done = subprocess.run(['groff', '-man', '-Tascii', '-ww', str(page)], capture_output=True,
+                          timeout=20, check=False)
+    assert done.returncode == 0 and done.stderr == b'' and b'sluice' in done.stdout
+
+
+def test_bash_completes(tmp_path):
+    """As bash does it: commands, then the options of one."""
+    script = tmp_path / 'sluice'
+    script.write_bytes(run('completion', 'bash').stdout)
+    asks = ('source "$1"; COMP_WORDS=("${@:2}"); COMP_CWORD=$(($# - 2)); _sluice; '
+            'echo "${COMPREPLY[@]}"')
+
+    def complete(*words):
+        done = subprocess.run(['bash', '-c', asks, 'bash', str(script), *words],
+                              capture_output=True, timeout=20, check=True)
+        return done.stdout.decode().split()
+    assert complete('sluice', 'susp') == ['suspend']
+    assert '--tenant' in complete('sluice', 'suspend', '--te')
+    assert complete('sluice', 'destinations', '--state', 'de') == ['dead']
