@@ -3,144 +3,315 @@ prints on a relay with live traffic, and the same over HTTP.
 
 usage: SLUICE_BUILD=build/release python3 tests/integration/daily_tasks.py > docs/daily-tasks.md
 
-Everything runs on loopback and ends by itself. test_daily_tasks.py runs every task.
+Everything runs on loopback and ends by itself. test_daily_tasks.py runs every task, and holds what
+the page promises.
 """
+import dataclasses
+import datetime
 import os
 import re
+import shlex
+import socket
+import subprocess
 import sys
+import textwrap
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from conftest import end_place, make_place  # noqa: E402
 from support import injection  # noqa: E402
 from support.address import free_port  # noqa: E402
+from support.daemon import PROGRAM  # noqa: E402
+from support.dns_server import DnsServer  # noqa: E402
 from support.wait import until  # noqa: E402
 
 HEAD = '''# The daily tasks
 
-Each task has one command, and the same words over HTTP; what is shown was printed by a relay with live traffic.
-`--json` gives every answer as JSON, one object a line. Made with
-`SLUICE_BUILD=build/release python3 tests/integration/daily_tasks.py > docs/daily-tasks.md`; long answers are cut (`...`).
+Each task has one command, and the same words over HTTP. What is shown below the table was printed by a relay that sends
+for two tenants to five providers: two are well, `busy.example` wants less, `strict.example` knows nobody, `gone.example`
+does not answer. `--json` gives every answer as JSON, one object a line.
+
+HTTP goes to the control socket (`curl --unix-socket /run/sluice/control http://localhost/v1/status`) or to an `http`
+section of the configuration (`curl -H "Authorization: Bearer TOKEN" https://relay.example:8025/v1/status`); every path is
+in [openapi.yaml](openapi.yaml).
+
+Made with `SLUICE_BUILD=build/release python3 tests/integration/daily_tasks.py > docs/daily-tasks.md`; long answers are
+cut (`...`).
 '''
 
-LINES_MAX = 14
+LINES_MAX = 16
+WIDTH_MAX = 150
+HTTP_PORT = '8025'  # in what is shown
+CONFIG = '/etc/sluice/sluice.conf'
+ACCOUNTING = '/var/log/sluice/accounting.csv'
+
+DOMAINS = ('mail.example', 'post.example', 'busy.example', 'strict.example', 'gone.example')
+SLOW_DOWN = '421 4.7.28 too much mail from your address, slow down'
+
+CAMPAIGN = '''{"defaults": {"from": "news@acme.example", "headers": {"Subject": "Summer"},
+              "text": "Everything is half off.", "expires_in": "12h"},
+ "messages": [{"recipients": ["ann@mail.example"]}, {"recipients": ["bob@post.example"]}]}
+'''
 
 
-def answers(text):
-    return lambda verb, argument, session: text if verb == 'RCPT' else None
+def answers_busy(verb, argument, session):
+    """Takes a few messages, and then no more for now."""
+    return SLOW_DOWN if verb == 'MAIL' and len(session.receiver.messages) >= 12 else None
+
+
+def answers_strict(verb, argument, session):
+    return '550 5.1.1 no such user' if verb == 'RCPT' else None
+
+
+def can_bind(port):
+    with socket.socket() as probe:
+        try:
+            probe.bind(('127.0.0.11', port))
+        except OSError:
+            return False
+    return True
 
 
 class Scene:
-    """Five providers: two are well, one is busy, one refuses, one is gone; three tenants; two sources."""
+    """A relay with a queue: five providers, two tenants, two sources. port: of the providers"""
 
-    def __init__(self, place):
+    def __init__(self, place, port):
         self.place = place
-        self.well = [place.receiver(), place.receiver()]
-        busy = place.receiver(answers=answers('451 4.7.1 too many connections from 192.0.2.7, slow down'))
-        strict = place.receiver(answers=answers('550 5.1.1 no such user'))
-        ports = {'mail.example': self.well[0].port, 'post.example': self.well[1].port,
-                 'busy.example': busy.port, 'strict.example': strict.port, 'gone.example': free_port()}
+        self.dns = place.keep(DnsServer())
+        self.port = port
+        for number, (domain, answers) in enumerate(zip(DOMAINS, (None, None, answers_busy, answers_strict))):
+            place.receiver(address=f'127.0.0.{11 + number}', port=port, answers=answers)
+            self.zone(domain, number)
+        self.zone('gone.example', 4)
+        self.dns.zone['acme.example'] = [('MX', (10, 'mx.mail.example'))]
+        self.csv = os.path.join(place.folder, 'accounting.csv')
         self.daemon = place.sluice(
-            http={}, options={'allow_loopback': True, 'minimal_backoff_time': '5m',
-                              'maximal_backoff_time': '1h', 'queue_run_delay': '1m'},
+            http={}, dns={'servers': [self.dns.name]}, csvs={self.csv: {}},
+            options={'hostname': 'relay.example', 'allow_loopback': True,
+                     'minimal_backoff_time': '5m', 'maximal_backoff_time': '1h', 'queue_run_delay': '1m'},
             sources={'mta1': {'address': '127.0.0.1'}, 'mta2': {'address': '127.0.0.2'}},
             pools={'bulk': {'sources': ['mta1', 'mta2']}},
-            transports={'smtp': {'source_pool': 'bulk', 'destination_concurrency_limit': 20}},
-            routes={domain: ('smtp', f'[127.0.0.1]:{port}') for domain, port in ports.items()})
-        self.names = {f'[127.0.0.1]:{port}': domain for domain, port in ports.items()}
-        self.ports = ports
+            transports={'smtp': {'source_pool': 'bulk', 'smtp_tcp_port': port,
+                                 'destination_concurrency_limit': 20}})
         self.fill()
+        self.values = self.find_values()
+
+    def zone(self, domain, number):
+        self.dns.zone[domain] = [('MX', (10, f'mx.{domain}'))]
+        self.dns.zone[f'mx.{domain}'] = [('A', f'127.0.0.{11 + number}')]
 
     def fill(self):
         messages = []
-        for number in range(120):
-            domain = list(self.ports)[number % 5]
+        for number in range(200):
+            domain = DOMAINS[number % len(DOMAINS)]
             messages.append({
                 'from': 'news@acme.example', 'recipients': [f'user{number}@{domain}'],
                 'headers': {'Subject': 'Spring'}, 'text': 'Everything is half off.\n',
                 'tenant': 'globex' if number % 4 == 0 else 'acme', 'campaign': 'spring'})
-        self.ids = injection.post(self.daemon, {'messages': messages}).expect(202)['ids']
-        self.daemon.wait_events('Delivery', count=48)
-        until(lambda: self.daemon.totals()['active'] == 0, lambda: 'nothing active')
-        # One that waits, for the tasks about a message.
-        self.one = next(m['id'] for m in self.daemon.query('messages', '--domain', 'busy.example')
-                        if 'id' in m)
+        injection.post(self.daemon, {'messages': messages}).expect(202)
+        until(lambda: self.daemon.totals()['incoming'] + self.daemon.totals()['active'] == 0,
+              lambda: f'all were tried: {self.daemon.totals()}')
+        # The first answer of a kind is remembered for a moment: the counts.
+        until(lambda: self.rows('counts', '--by', 'state')[0]['state'] == 'deferred',
+              lambda: 'the counts show it')
+
+    def rows(self, *args):
+        return [row for row in self.daemon.query(*args) if not row.get('end')]
+
+    def find_values(self):
+        """What stands for the words in capitals of commands and paths."""
+        waiting = self.rows('messages', '--domain', 'busy.example', '--limit', '1')
+        tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+        return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv,
+                'TOMORROW': tomorrow.strftime('%Y-%m-%dT08:00:00Z')}
+
+    def order(self):
+        """The order that was given last."""
+        self.values['ORDER'] = self.rows('orders')[-1]['id']
+
+    def write_campaign(self):
+        with open(os.path.join(self.daemon.folder, 'summer.json'), 'w', encoding='ascii') as file:
+            file.write(CAMPAIGN)
+
+    def lower_limit(self):
+        self.daemon.transports['smtp']['destination_concurrency_limit'] = 5
+        self.daemon.write_config()
+
+    def fill_in(self, text):
+        return re.sub(r'\b(MESSAGE|ORDER|CSV|TOMORROW)\b', lambda word: self.values[word[0]], text)
+
+    def run(self, command):
+        """A line of the page: sluice, or another program. returns (exit code, what it printed)"""
+        words = shlex.split(self.fill_in(command).replace(f':{HTTP_PORT}/', f':{self.daemon.http_port}/'))
+        if words[0] == 'sluice':
+            words = [PROGRAM, words[1], '-c', self.daemon.config_path, *words[2:]]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
+                              cwd=self.daemon.folder)
+        return done.returncode, (done.stdout + done.stderr).decode()
+
+    def shown(self, text):
+        """As a reader's own relay would print it, and not too much of it."""
+        text = text.replace(self.daemon.config_path, CONFIG)
+        lines = [line if len(line) <= WIDTH_MAX else line[:WIDTH_MAX - 3] + '...'
+                 for line in map(str.rstrip, text.splitlines())]
+        return '\n'.join(lines[:LINES_MAX] + ['...'] if len(lines) > LINES_MAX else lines)
 
 
-def task(question, *commands, http):
-    return question, commands, http
+@dataclasses.dataclass
+class Task:
+    """commands: [(command, words that its output has[, what is done afterwards])]; the first one
+    stands in the table. http: requests, with bodies where they matter."""
+    question: str
+    commands: list
+    http: list
+    note: str = ''
+    before: object = None
+
+    @property
+    def anchor(self):
+        words = re.sub(r'[^a-z0-9 _-]', '', self.question.lower())
+        return words.replace(' ', '-')
 
 
-def tasks(scene):
-    busy = f'[127.0.0.1]:{scene.ports["busy.example"]}'
-    gone = f'[127.0.0.1]:{scene.ports["gone.example"]}'
-    return [
-        task('Is anything on fire?', ['status'], ['destinations', '--state', 'dead'],
-             http='GET /v1/status, GET /v1/destinations?state=dead'),
-        task('What is queued: whose, and in which state?', ['counts', '--by', 'tenant,state'],
-             ['counts', '--by', 'age'], http='GET /v1/counts?by=tenant,state'),
-        task('For whom?', ['counts', '--by', 'domain,destination'], http='GET /v1/counts?by=domain,destination'),
-        task('Why does mail for a destination wait?', ['why', busy], http='GET /v1/why?destination=NAME'),
-        task('What do receivers say?', ['responses'], http='GET /v1/responses'),
-        task('Where is this message?', ['messages', '--recipient', f'*@busy.example', '--limit', '3'],
-             ['message', scene.one], ['why', scene.one],
-             http='GET /v1/messages?recipient=, GET /v1/messages/ID, GET /v1/why?message=ID'),
-        task('What was said in the last session?', ['trace', gone, '--last', '1'], ['trace', busy, '--last', '1', '--failed'],
-             http='GET /v1/trace?destination=NAME'),
-        task('A tenant sends spam, or its key was stolen: how much would stop, stop it, and what is stopped?',
-             ['suspend', '--tenant', 'acme', '--for', '2h', '--reason', 'abuse report T-123', '--dry-run'],
-             ['suspend', '--tenant', 'acme', '--for', '2h', '--reason', 'abuse report T-123'],
-             ['orders'], ['why', '-t', 'acme'], http='POST /v1/orders {"order": "suspend", ...}, GET /v1/orders'),
-        task('It may go on.', ['resume', '1', '--reason', 'the key was changed'], http='DELETE /v1/orders/ID'),
-        task('A campaign was a mistake: give what is queued of it back.',
-             ['bounce', '--tenant', 'acme', '--campaign', 'spring', '--domain', 'busy.example', '--for', '0',
-              '--reason', 'sent by mistake', '--yes'], http='POST /v1/orders {"order": "bounce", ...}'),
-        task('Mail that nobody may see any more: remove it without a word.',
-             ['drop', '--tenant', 'globex', '--domain', 'busy.example', '--for', '0', '--reason', 'legal, L-7', '--yes'],
-             http='POST /v1/orders {"order": "drop", ...}'),
-        task('A source address is on a list: no new connections from it.',
-             ['suspend', '--source', 'mta1', '--for', '1d', '--reason', 'listed'], ['sources'],
-             http='POST /v1/orders {"order": "suspend", "source": "mta1", ...}, GET /v1/sources'),
-        task('A receiver is back: try its mail now.', ['flush', '--destination', gone], http='POST /v1/flush'),
-        task('What will apply to a domain, and from which line of the configuration?', ['explain', 'busy.example'],
-             http='GET /v1/config'),
-        task('A provider wants less: change the file, check it, put it in force.', ['check'], ['reload'],
-             http='POST /v1/reload'),
-        task('Was it delivered?', ['events', '--after', 'start', '--type', 'Delivery', '--limit', '1'],
-             http='GET /v1/events?after=start&type=Delivery'),
-        task('Whose mail went how?', ['tenants'], http='GET /v1/tenants'),
-        task('All figures for the monitoring.', http='GET /metrics, GET /healthz, GET /readyz'),
-    ]
+TASKS = [
+    Task('Is anything on fire?',
+         [('sluice status', ['messages', 'delivered', 'a second']),
+          ('sluice destinations --state dead', ['gone.example', 'failed'])],
+         ['GET /v1/status', 'GET /v1/destinations?state=dead', 'GET /'],
+         'In a browser the page of an `http` section (`/`) shows the same, with figures of the last hour.'),
+    Task('What is queued: whose, where to, how old?',
+         [('sluice counts --by tenant,state', ['acme', 'globex', 'deferred']),
+          ('sluice counts --by domain,age --state deferred', ['busy.example', '<1m'])],
+         ['GET /v1/counts?by=tenant,state', 'GET /v1/counts?by=domain,age&state=deferred'],
+         'Group by any of tenant, campaign, domain, destination, transport, source, state and age.'),
+    Task('Why does mail for a destination wait?',
+         [('sluice why busy.example', ['busy.example', 'slow down'])],
+         ['GET /v1/why?destination=busy.example']),
+    Task('What do receivers say?',
+         [('sluice responses', ['slow down', 'no such user', 'Connection refused'])],
+         ['GET /v1/responses?limit=50'],
+         'What varies in a reply is `*`, so that equal ones count together.'),
+    Task('Where is this message?',
+         [('sluice messages --recipient "*@busy.example" --limit 2', ['deferred', 'news@acme.example']),
+          ('sluice message MESSAGE', ['busy.example', 'attempts']),
+          ('sluice why MESSAGE', ['next one is due', 'minimal_backoff_time'])],
+         ['GET /v1/messages?recipient=*@busy.example&limit=2', 'GET /v1/messages/MESSAGE',
+          'GET /v1/why?message=MESSAGE']),
+    Task('What was said in the last sessions?',
+         [('sluice trace busy.example --last 1 --failed', ['> MAIL FROM', '421 4.7.28']),
+          ('sluice trace gone.example --last 1', ['Connection refused'])],
+         ['GET /v1/trace?destination=busy.example&limit=1&failed=1'],
+         '`-f` goes on with what is said from now on.'),
+    Task('A tenant sends spam, or its key was stolen',
+         [('sluice suspend --tenant acme --for 2h --reason "abuse report T-123" --dry-run',
+           ['would suspend', 'recipients']),
+          ('sluice suspend --tenant acme --for 2h --reason "abuse report T-123"', ['order', '2h00m'], Scene.order),
+          ('sluice orders', ['suspend', 'tenant=acme', 'abuse report T-123']),
+          ('sluice why --tenant acme', ['suspend', 'resume']),
+          ('sluice resume ORDER --reason "the key was changed"', ['ended'])],
+         ['POST /v1/orders {"order": "suspend", "tenant": "acme", "for": "2h", "reason": "abuse report T-123"}',
+          'GET /v1/orders', 'GET /v1/why?tenant=acme', 'DELETE /v1/orders/ORDER?reason=the+key+was+changed'],
+         'New mail is taken in and kept as well; what is in flight finishes.'),
+    Task('A source address is on a block list',
+         [('sluice suspend --source mta1 --for 1d --reason "listed, D-9"', ['order', 'source=mta1'], Scene.order),
+          ('sluice sources', ['mta1', 'bulk']),
+          ('sluice resume ORDER --reason "off the list"', ['ended'])],
+         ['POST /v1/orders {"order": "suspend", "source": "mta1", "for": "1d", "reason": "listed, D-9"}',
+          'GET /v1/sources'],
+         'No new connection is made from it; its mail goes out from the others of its pool.'),
+    Task('A provider says slow down',
+         [('sluice suspend --destination busy.example --for 15m --reason "asked to wait"', ['order'], Scene.order),
+          ('sluice resume ORDER', ['ended']),
+          ('sluice check', []),
+          ('sluice reload', ['force'])],
+         ['POST /v1/orders {"order": "suspend", "destination": "busy.example", "for": "15m"}', 'POST /v1/reload',
+          'GET /v1/windows?destination=busy.example'],
+         'For now: an order. For good: a lower limit in the configuration (here `destination_concurrency_limit = 5` '
+         'of the transport), checked and put in force without a restart. Windows shrink by themselves when a '
+         'provider refuses connections; `/v1/windows` and the page say when and why.', Scene.lower_limit),
+    Task('A receiver is back: try its mail now',
+         [('sluice flush --domain gone.example --dry-run', ['recipients']),
+          ('sluice flush --domain gone.example', ['now'])],
+         ['POST /v1/flush {"domain": "gone.example"}']),
+    Task('Was it delivered?',
+         [('sluice events --after start --type Delivery --limit 2', ['Delivery', '250 2.0.0']),
+          ('sluice events --json --after start --type Delivery --limit 1', ['"egress_source"', '"response"'])],
+         ['GET /v1/events?after=start&type=Delivery&limit=2'],
+         '`-f` waits for more. Programs read on from the cursor of the last line, or get events posted by a '
+         '`webhook` section.'),
+    Task('A campaign for tomorrow, and a look at it',
+         [('sluice inject summer.json --tenant acme --campaign summer --at TOMORROW', ['0']),
+          ('sluice counts --by campaign,state', ['summer', 'scheduled']),
+          ('sluice messages --campaign summer', ['scheduled'])],
+         ['POST /v1/inject?campaign=summer&not_before=TOMORROW {"defaults": {}, "messages": []}',
+          'GET /v1/counts?by=campaign,state', 'GET /v1/messages?campaign=summer'],
+         '`summer.json` has `"expires_in": "12h"`: what is not delivered by then goes back.', Scene.write_campaign),
+    Task('A campaign was a mistake: give it back',
+         [('sluice bounce --campaign summer --for 0 --reason "wrong price" --dry-run', ['would bounce']),
+          ('sluice bounce --campaign summer --for 0 --reason "wrong price" --yes', ['order', 'campaign=summer'])],
+         ['POST /v1/orders {"order": "bounce", "campaign": "summer", "reason": "wrong price"}'],
+         '`--for 0` is what is queued now, scheduled mail too; with `--for 2h` also what comes in that time. Each sender gets a notice.'),
+    Task('Mail that nobody may see any more: drop it',
+         [('sluice drop --tenant globex --domain busy.example --for 0 --reason "legal, L-7" --yes', ['order', 'globex'])],
+         ['POST /v1/orders {"order": "drop", "tenant": "globex", "domain": "busy.example", "reason": "legal, L-7"}'],
+         'No notice; the event log has a line for each recipient.'),
+    Task('Whose mail went how, for the report?',
+         [('sluice tenants', ['acme', 'globex']),
+          ('head -n 3 CSV', ['type,timeLogged', 'acme'])],
+         ['GET /v1/tenants'],
+         'Since the start of the daemon. A `csv` section keeps an accounting file in PowerMTA\'s manner.'),
+    Task('Figures for the monitoring, and health',
+         [(f'curl -s http://127.0.0.1:{HTTP_PORT}/metrics', ['sluice_recipients_delivered_total']),
+          (f'curl -s http://127.0.0.1:{HTTP_PORT}/readyz', ['ready'])],
+         ['GET /metrics', 'GET /healthz', 'GET /readyz'],
+         'Rules for alerts: [alerts.yml](alerts.yml).'),
+]
 
 
-def shown(scene, text):
-    """Names as a reader would have them, and not too many lines."""
-    text = text.replace(scene.place.folder, '').replace(scene.daemon.config_path, '/etc/sluice/sluice.conf')
-    text = re.sub(r'/sluice\d+/sluice\.conf', '/etc/sluice/sluice.conf', text)
-    lines = [line.rstrip()[:150] for line in text.splitlines()]
-    if len(lines) > LINES_MAX:
-        lines = lines[:LINES_MAX] + ['...']
-    return '\n'.join(lines)
+def perform(scene, task):
+    """The task as Markdown. Fails when a command does, or does not say what it should."""
+    text = f'\n## {task.question}\n\n'
+    if task.note:
+        text += textwrap.fill(task.note, 118, break_long_words=False, break_on_hyphens=False) + '\n\n'
+    if task.before is not None:
+        task.before(scene)
+    for command, promised, *after in task.commands:
+        code, said = scene.run(command)
+        assert code == 0, (command, code, said)
+        missing = [word for word in promised if word not in said]
+        assert not missing, (command, missing, said)
+        line = f'$ {scene.fill_in(command).replace(scene.csv, ACCOUNTING)}'
+        text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said)])) + '\n```\n\n'
+        for step in after:
+            step(scene)
+    return text + 'Over HTTP:\n\n```\n' + ''.join(f'{shown_request(r)}\n' for r in task.http) + '```\n'
 
 
-def perform(scene, question, commands, http):
-    """The task as Markdown."""
-    text = f'\n## {question}\n\n'
-    for command in commands:
-        done = scene.daemon.command(*command)
-        assert done.returncode in (0, 1), (command, done.returncode, done.stderr.decode())
-        words = ' '.join(f'"{word}"' if ' ' in word or '*' in word or '[' in word else word for word in command)
-        text += f'```\n$ sluice {words}\n{shown(scene, (done.stdout + done.stderr).decode())}\n```\n\n'
-    return text + f'HTTP: `{http}`\n'
+def shown_request(request):
+    return re.sub(r'\b(MESSAGE|ORDER)\b', 'ID', request)
+
+
+def paths(task):
+    """["GET /v1/messages/{id}"], each once."""
+    bare = [request.split(' {')[0].split('?')[0] for request in task.http]
+    return list(dict.fromkeys(re.sub(r'\b(MESSAGE|ORDER)\b', '{id}', path) for path in bare))
+
+
+def table():
+    lines = ['', '| task | command | HTTP |', '|---|---|---|']
+    for task in TASKS:
+        command = task.commands[0][0].split(' --reason')[0].replace(' --dry-run', '')
+        lines.append(f'| [{task.question}](#{task.anchor}) | `{command}` | '
+                     + ', '.join(f'`{path}`' for path in paths(task)) + ' |')
+    return '\n'.join(lines) + '\n'
 
 
 def main():
     place = make_place()
     try:
-        scene = Scene(place)
-        print(HEAD, end='')
-        for item in tasks(scene):
-            print(perform(scene, *item), end='')
+        scene = Scene(place, 25 if can_bind(25) else free_port())
+        sections = [perform(scene, task) for task in TASKS]
+        print(HEAD + table() + ''.join(sections), end='')
     finally:
         end_place(place, False)
 
