@@ -229,6 +229,9 @@ TASKS = [
          'For now: an order. For good: a lower limit in the configuration (here `destination_concurrency_limit = 5` '
          'of the transport), checked and put in force without a restart. Windows shrink by themselves when a '
          'provider refuses connections; `/v1/windows` and the page say when and why.', Scene.lower_limit),
+    Task('What applies to a domain, and from which line?',
+         [('sluice explain busy.example', ['destination_concurrency_limit', 'sluice.conf:'])],
+         ['GET /v1/config']),
     Task('A receiver is back: try its mail now',
          [('sluice flush --domain gone.example --dry-run', ['recipients']),
           ('sluice flush --domain gone.example', ['now'])],
