@@ -30,10 +30,10 @@ struct MHD_Connection;
 
 struct api_call {
     /* http thread only */
-    struct list link; /* in its list of running calls */
+    struct list link;                  /* in its list of running calls */
     struct MHD_Connection *connection; /* NULL: it comes from inside (inner_call.h) */
     enum api_stage stage;
-    uint64_t held_bytes;    /* of the body, counted in the http thread's sum */
+    uint64_t held_bytes;    /* of body or answer, counted in the http thread's sum */
     uint64_t skipped_bytes; /* of a body that is not wanted */
 
     /* the request; constant once its body is complete */
@@ -80,8 +80,12 @@ void api_call_free(struct api_call *c); /* accepts NULL */
  * routes   count of them */
 void api_call_route(struct api_call *c, const char *method, const struct api_route *routes,
                     size_t count);
-/* The body is complete: parse it, or answer 400. */
+/* Bytes that its body may have, where the door takes `most`. */
+uint64_t api_call_body_max(const struct api_call *c, uint64_t most);
+/* The body is complete: parse it, or answer 400 or 413. */
 void api_call_take_body(struct api_call *c);
+/* Nobody looks at the body any more. */
+void api_call_forget_body(struct api_call *c);
 
 /* The table (api_routes.c). */
 extern const struct api_route api_routes[];

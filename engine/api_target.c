@@ -172,19 +172,3 @@ void api_call_route(struct api_call *c, const char *method, const struct api_rou
         api_error(c, 405, "method", "this path takes %s", c->allow);
     }
 }
-
-void api_call_take_body(struct api_call *c)
-{
-    json_error_t error;
-    if (strcmp(c->route->method, "POST") != 0 || c->in.len == 0 ||
-        (c->route->takes_message && strcmp(c->type, "message/rfc822") == 0)) {
-        return;
-    }
-    c->body = json_loadb(c->in.data, c->in.len, JSON_REJECT_DUPLICATES, &error);
-    if (c->body == NULL) {
-        api_error(c, 400, "usage", "the body is no JSON: %s (line %d, column %d)", error.text,
-                  error.line, error.column);
-    } else if (!json_is_object(c->body)) {
-        api_error(c, 400, "usage", "the body is no JSON object");
-    }
-}

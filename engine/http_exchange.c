@@ -20,10 +20,11 @@
 enum {
     HEADER_BYTES = 32 * 1024, /* a connection's memory for headers, its answer's included */
     PATIENCE = 10,            /* timeouts for a body, and for taking an answer */
-    SHORT_BYTES = 64 * 1024,  /* a body that is read although it is not wanted */
+    SHORT_BYTES = 64 * 1024,  /* a body that is read although it is not wanted; an answer that is
+                               * given whoever else takes up memory */
 };
 
-#define BODIES_MAX_BYTES (512ULL * 1024 * 1024) /* of all requests together */
+#define BODIES_MAX_BYTES (512ULL * 1024 * 1024) /* of all requests and answers together */
 
 /* NULL: there was no memory for one, and no request is taken. */
 static struct http_connection *connection_of(struct MHD_Connection *connection)
@@ -39,6 +40,27 @@ static void set_deadline(const struct api_call *c, unsigned timeouts)
     struct http_connection *n = connection_of(c->connection);
     n->deadline =
         timeouts == 0 ? USEC_NEVER : n->door->http->now + (usec_t)timeouts * n->door->timeout;
+}
+
+/* --- memory ------------------------------------------------------------------------------------
+ */
+
+/* false: so much of memory is needed for all bodies and answers together that no more is taken. */
+static bool has_room(struct http *h, struct api_call *c, size_t len)
+{
+    if (h->held_bytes + len > BODIES_MAX_BYTES) {
+        return false;
+    }
+    h->held_bytes += len;
+    c->held_bytes += len;
+    return true;
+}
+
+static void drop_body(struct http *h, struct api_call *c)
+{
+    h->held_bytes -= c->held_bytes;
+    c->held_bytes = 0;
+    api_call_forget_body(c);
 }
 
 /* --- answers -----------------------------------------------------------------------------------
@@ -74,7 +96,13 @@ static bool add_headers(struct MHD_Response *r, const struct api_call *c)
 /* MHD_NO closes the connection. */
 static enum MHD_Result reply(struct api_call *c)
 {
+    struct http *h = connection_of(c->connection)->door->http;
     size_t len = 0;
+    drop_body(h, c);
+    if (c->out.len > SHORT_BYTES && !has_room(h, c, c->out.len)) {
+        api_retry_after(c, 1);
+        api_error(c, 429, "busy", "too many large answers at a time");
+    }
     char *bytes = buf_detach(&c->out, &len);
     struct MHD_Response *r = MHD_create_response_from_buffer(
         len, bytes, bytes == NULL ? MHD_RESPMEM_PERSISTENT : MHD_RESPMEM_MUST_FREE);
@@ -122,9 +150,10 @@ static bool has_body(const struct api_call *c)
 static void check_length(struct api_call *c, const struct http_door *d)
 {
     const char *text = header_of(c, "Content-Length");
-    if (text != NULL && strtoull(text, NULL, 10) > d->body_max) { /* its syntax is checked */
+    c->in.limit = api_call_body_max(c, d->body_max);
+    if (text != NULL && strtoull(text, NULL, 10) > c->in.limit) { /* its syntax is checked */
         api_error(c, 413, "large", "the body is larger than %llu bytes",
-                  (unsigned long long)d->body_max);
+                  (unsigned long long)c->in.limit);
     } else if (strcmp(c->route->method, "POST") != 0 && has_body(c)) {
         api_error(c, 400, "usage", "%s takes no body", c->route->method);
     }
@@ -199,7 +228,6 @@ static void take_address(struct api_call *c)
 static void begin(struct http_door *d, struct api_call *c, const char *method)
 {
     c->stage = API_STAGE_BODY;
-    c->in.limit = d->body_max;
     set_deadline(c, PATIENCE);
     (void)snprintf(c->who, sizeof(c->who), "%s", d->is_control ? "local" : "loopback");
     take_address(c);
@@ -221,24 +249,6 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
     }
 }
 
-/* false: so much of memory is needed for all bodies together that no more is taken. */
-static bool has_room(struct http *h, struct api_call *c, size_t len)
-{
-    if (h->held_bytes + len > BODIES_MAX_BYTES) {
-        return false;
-    }
-    h->held_bytes += len;
-    c->held_bytes += len;
-    return true;
-}
-
-static void drop_body(struct http *h, struct api_call *c)
-{
-    h->held_bytes -= c->held_bytes;
-    c->held_bytes = 0;
-    buf_fini(&c->in);
-}
-
 /* More of the body. MHD_NO when even what is too large does not end. */
 static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const char *data,
                                  size_t len)
@@ -254,7 +264,7 @@ static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const 
         buf_append(&c->in, data, len);
         if (c->in.failed) {
             api_error(c, 413, "large", "the body is larger than %llu bytes",
-                      (unsigned long long)d->body_max);
+                      (unsigned long long)c->in.limit);
         }
     }
     if (api_is_answered(c)) {

@@ -53,7 +53,7 @@ struct http {
     struct outbox to_clerks[HTTP_CLERKS];
     struct list running;     /* struct api_call, suspended */
     struct list connections; /* struct http_connection */
-    uint64_t held_bytes;     /* of bodies, of all requests together */
+    uint64_t held_bytes;     /* of bodies and long answers, all together */
     struct list arrivals;    /* struct arrival (http_door.c), oldest first */
     uint32_t arrival_count;
     usec_t now;
@@ -94,7 +94,8 @@ MUST_USE int http_exchange_open(struct http_door *d);
 void http_exchange_expire(struct http *h);
 /* Its connection goes on with the answer, or who made it inside is told. */
 void http_exchange_resume(struct api_call *c);
-/* The request is complete: have its handler run, here or on a clerk. true: it is answered already */
+/* The request is complete: have its handler run, here or on a clerk. true: it is answered already
+ */
 MUST_USE bool http_exchange_run(struct http *h, struct api_call *c);
 
 #endif

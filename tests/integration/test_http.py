@@ -452,6 +452,19 @@ def test_there_are_enough_malformed_ones():
 
 # --- clients that mean harm --------------------------------------------------------------------------
 
+def test_body_that_unfolds(place):
+    """Two bytes of JSON can take three hundred of memory, and the thread that unfolds them serves nobody."""
+    daemon = place.sluice(http={}, transports={'smtp': {'hold': True}})
+    before = daemon.peak_memory()
+    for item in (b'{}', b'[]', b'""', b'0', b'{"":0}'):
+        body = b'{"recipients":[' + (item + b',') * (30_000_000 // (len(item) + 1)) + b'0]}'
+        status, _, answer = once(tcp(daemon), 'POST', '/v1/inject', body, Content_Type='application/json')
+        assert status == 413 and b'objects and arrays' in answer
+    assert daemon.peak_memory() - before < 100_000_000
+    status, _, answer = once(tcp(daemon), 'POST', '/v1/flush', b' ' * 65537, Content_Type='application/json')
+    assert status == 413 and b'65536' in answer
+
+
 def test_slow_head_and_body(place):
     daemon = place.sluice(http={'timeout': '1s'})
     with socket.create_connection((daemon.address, daemon.http_port)) as silent, \

@@ -190,6 +190,46 @@ static void bodies(void **state)
     }
 }
 
+/* {"a":[X,X,...]} with so many X and a comma behind each; the status of the call. */
+static int unfolded(const char *item, size_t count)
+{
+    struct buf text;
+    buf_init(&text, 0);
+    buf_append_str(&text, "{\"a\":[");
+    for (size_t i = 0; i < count; i++) {
+        buf_append_str(&text, item);
+        buf_append_char(&text, ',');
+    }
+    buf_append_str(&text, "0]}");
+    buf_append_char(&text, '\0');
+    assert_false(text.failed);
+    struct api_call *c = posted("/v1/mail", "application/json", text.data);
+    int status = c->status;
+    api_call_forget_body(c);
+    assert_null(api_body(c));
+    api_call_free(c);
+    buf_fini(&text);
+    return status;
+}
+
+static void bodies_that_unfold(void **state)
+{
+    (void)state;
+    assert_int_equal(unfolded("[]", 249000), 0);
+    assert_int_equal(unfolded("[]", 250000), 413);
+    assert_int_equal(unfolded("{}", 250000), 413);
+    assert_int_equal(unfolded("1", 1000000), 0);
+    assert_int_equal(unfolded("1", 1000001), 413);
+    assert_int_equal(unfolded("\"[[,,{{\\\",\\\\\"", 250000), 0); /* all of it is text */
+    struct api_call *c = call("POST", "/v1/things");
+    assert_int_equal(api_call_body_max(c, 1 << 20), 65536);
+    assert_int_equal(api_call_body_max(c, 1024), 1024);
+    api_call_free(c);
+    c = call("POST", "/v1/mail");
+    assert_int_equal(api_call_body_max(c, 1 << 20), 1 << 20);
+    api_call_free(c);
+}
+
 static void said(struct api_call *c, int status, const char *type, const char *text)
 {
     assert_true(api_is_answered(c));
@@ -282,10 +322,15 @@ static void deserted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(targets),  cmocka_unit_test(bad_targets),
-        cmocka_unit_test(options),  cmocka_unit_test(numbers_and_spans),
-        cmocka_unit_test(bodies),   cmocka_unit_test(lists_and_objects),
-        cmocka_unit_test(too_long), cmocka_unit_test(deserted),
+        cmocka_unit_test(targets),
+        cmocka_unit_test(bad_targets),
+        cmocka_unit_test(options),
+        cmocka_unit_test(numbers_and_spans),
+        cmocka_unit_test(bodies),
+        cmocka_unit_test(lists_and_objects),
+        cmocka_unit_test(too_long),
+        cmocka_unit_test(deserted),
+        cmocka_unit_test(bodies_that_unfold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
