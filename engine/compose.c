@@ -140,9 +140,16 @@ static bool has_field(const json_t *headers, const char *name)
     return false;
 }
 
-/* Fields of `own`, and those of `headers` beside them. NULL when out of memory. */
+/* Fields of `own`, and those of `headers` beside them. Of two where one is refused for its size
+ * anyway that one alone, as each name is compared with each. NULL when out of memory. */
 static json_t *merge_headers(json_t *headers, json_t *own)
 {
+    if (json_object_size(own) > COMPOSE_FIELDS_MAX) {
+        return json_incref(own);
+    }
+    if (json_object_size(headers) > COMPOSE_FIELDS_MAX) {
+        return json_incref(headers);
+    }
     json_t *both = json_copy(own);
     json_t *value;
     const char *key;

@@ -19,6 +19,7 @@
 
 #define COMPOSE_MISTAKES_MAX   20
 #define COMPOSE_WHERE_BYTES    160
+#define COMPOSE_FIELDS_MAX     200 /* names in "headers" */
 #define COMPOSE_SCHEDULE_AHEAD (366LL * 86400 * USEC_PER_SEC)
 
 /* What is wrong with a request, each with its place in the JSON. */

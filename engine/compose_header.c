@@ -327,6 +327,10 @@ void compose_write_headers(struct composer *c)
         compose_wrong(c, "is no object", "headers");
         return;
     }
+    if (json_object_size(headers) > COMPOSE_FIELDS_MAX) {
+        compose_wrong(c, "has more than 200 fields", "headers");
+        return;
+    }
     if (count_fields(headers, "from") == 0) {
         compose_write_from(c);
     }

@@ -397,6 +397,41 @@ static void defaults_are_merged(void **state)
     }
 }
 
+/* "headers" of so many names. */
+static json_t *with_fields(const char *name, int count)
+{
+    char key[32];
+    json_t *headers = json_object();
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(key, sizeof(key), "%s%d", name, i);
+        assert_int_equal(json_object_set_new(headers, key, json_string("v")), 0);
+    }
+    return json_pack("{s:s, s:[s], s:s, s:o}", "from", "s@a.example", "recipients", "r@b.example",
+                     "text", "", "headers", headers);
+}
+
+static void fields_are_limited(void **state)
+{
+    static const struct {
+        int own, common;
+        bool is_right;
+    } cases[] = {{200, 0, true},  {201, 0, false}, {100, 100, true},     {101, 100, false},
+                 {201, 1, false}, {1, 201, false}, {20000, 20000, false}}; /* none is compared with
+                                                                              all others */
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct made m;
+        json_t *own = with_fields("X-", cases[i].own);
+        json_t *common = with_fields("Y-", cases[i].common);
+        make_json(&m, compose_merge(common, own), (struct slice){0});
+        assert_int_equal(m.mistakes.count, cases[i].is_right ? 0 : 1);
+        assert_true(cases[i].is_right || strcmp(m.mistakes.list[0].where, "headers") == 0);
+        unmake(&m);
+        json_decref(own);
+        json_decref(common);
+    }
+}
+
 static void many_mistakes_are_counted(void **state)
 {
     struct made m;
@@ -425,6 +460,7 @@ int main(void)
         cmocka_unit_test(finished_text),
         cmocka_unit_test(size_is_limited),
         cmocka_unit_test(defaults_are_merged),
+        cmocka_unit_test(fields_are_limited),
         cmocka_unit_test(many_mistakes_are_counted),
     };
     return cmocka_run_group_tests_name("compose", tests, NULL, NULL);
