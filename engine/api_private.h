@@ -55,6 +55,7 @@ struct api_call {
     const char *allow;    /* of 405 and OPTIONS, or NULL */
     const char *policy;   /* Content-Security-Policy of a page, or NULL */
     unsigned retry_after; /* seconds; 0: not said */
+    bool closes;          /* the connection, behind the answer */
     struct buf out;
     uint64_t count;
     bool is_kept;

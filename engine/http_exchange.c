@@ -86,6 +86,7 @@ static bool add_headers(struct MHD_Response *r, const struct api_call *c)
            (c->status != 401 || add_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"")) &&
            (c->policy == NULL || add_header(r, "Content-Security-Policy", c->policy)) &&
            (c->retry_after == 0 || add_retry_after(r, c->retry_after)) &&
+           (!c->closes || add_header(r, "Connection", "close")) &&
            add_header(r, "Cache-Control", "no-store") &&
            add_header(r, "X-Content-Type-Options", "nosniff") &&
            add_header(r, "X-Frame-Options", "DENY") &&
@@ -156,6 +157,45 @@ static void check_length(struct api_call *c, const struct http_door *d)
                   (unsigned long long)c->in.limit);
     } else if (strcmp(c->route->method, "POST") != 0 && has_body(c)) {
         api_error(c, 400, "usage", "%s takes no body", c->route->method);
+    }
+}
+
+/* What says where a request ends, and what could be taken for that by somebody before us. */
+struct framing {
+    unsigned headers;  /* that say it: Content-Length, Transfer-Encoding */
+    const char *wrong; /* NULL: nothing */
+};
+
+static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                      const char *value)
+{
+    struct framing *f = cls;
+    struct slice text = slice_of(name == NULL ? "" : name);
+    bool is_coding = slice_ieq(text, SLICE("Transfer-Encoding")), is_name = text.len > 0;
+    (void)kind;
+    for (size_t i = 0; i < text.len; i++) {
+        is_name = is_name && text.data[i] > ' ' && text.data[i] <= '~';
+    }
+    f->headers += is_coding || slice_ieq(text, SLICE("Content-Length")) ? 1 : 0;
+    if (!is_name) { /* "Content-Length :" is another name to us, maybe not to others */
+        f->wrong = "the name of a header is empty or has other characters than visible ASCII";
+    } else if (is_coding && (value == NULL || !slice_ieq(slice_of(value), SLICE("chunked")))) {
+        f->wrong = "Transfer-Encoding can be chunked only";
+    } else if (f->headers > 1) {
+        f->wrong = "more than one header says how long the body is";
+    }
+    return MHD_YES;
+}
+
+/* A proxy that took its end elsewhere would let one client's body be another's request (RFC 9112
+ * 11.2): then nothing more is read. */
+static void check_framing(struct api_call *c)
+{
+    struct framing f = {0};
+    (void)MHD_get_connection_values(c->connection, MHD_HEADER_KIND, look_at_header, &f);
+    if (f.wrong != NULL) {
+        c->closes = true;
+        api_error(c, 400, "usage", "%s", f.wrong);
     }
 }
 
@@ -231,6 +271,10 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
     set_deadline(c, PATIENCE);
     (void)snprintf(c->who, sizeof(c->who), "%s", d->is_control ? "local" : "loopback");
     take_address(c);
+    check_framing(c);
+    if (c->closes) {
+        return;
+    }
     if (!d->is_control && !is_own_page(c, d)) {
         return;
     }
@@ -344,7 +388,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     switch (c->stage) {
     case API_STAGE_NEW:
         begin(d, c, method);
-        return api_is_answered(c) && !is_short(c) ? reply(c) : MHD_YES;
+        return api_is_answered(c) && (c->closes || !is_short(c)) ? reply(c) : MHD_YES;
     case API_STAGE_BODY:
         if (*len > 0) {
             size_t taken = *len;
