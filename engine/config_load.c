@@ -190,7 +190,8 @@ static int on_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
         complain_unknown(cfg, opt->name);
         return 0;
     }
-    if (opt->def.number != 0 && !config_option_is_list(o)) {
+    /* Each item of a list comes here; the first one of a new list is alone in it. */
+    if (opt->def.number != 0 && (!config_option_is_list(o) || cfg_opt_size(opt) <= 1)) {
         config_complain(loading, place_here(cfg), o->name,
                         "it was already set in line %ld; keep one of them", opt->def.number);
     }
@@ -306,6 +307,10 @@ static int parse_source(cfg_t *cfg, size_t source)
                         is_quote
                             ? "this quote is never closed; write the same quote where the text ends"
                             : "this brace is never closed; write } where its section or list ends");
+    }
+    if (s->open_comment > 0) {
+        config_complain(loading, (struct config_place){source, s->open_comment}, "syntax",
+                        "this comment is never closed; write */ where it ends");
     }
     int outer_line = cfg->line;
     FILE *f = fmemopen(s->text, s->len, "r");

@@ -48,6 +48,15 @@ static size_t skip_comment(const char *text, size_t len, size_t at)
     return end != NULL ? (size_t)(end - text) : len;
 }
 
+static unsigned line_of(const char *text, size_t at)
+{
+    unsigned line = 1;
+    for (size_t i = 0; i < at; i++) {
+        line += text[i] == '\n' ? 1 : 0;
+    }
+    return line;
+}
+
 static void blank_comments(struct config_source *s)
 {
     for (size_t at = 0; at < s->len;) {
@@ -55,6 +64,9 @@ static void blank_comments(struct config_source *s)
             at = skip_string(s->text, s->len, at);
         } else if (starts_comment(s->text, s->len, at)) {
             size_t end = skip_comment(s->text, s->len, at);
+            if (end == s->len) { /* the text ends with a newline, which ends all others */
+                s->open_comment = line_of(s->text, at);
+            }
             blank(s->text, at, end);
             at = end;
         } else {
@@ -112,7 +124,7 @@ void config_source_fini(struct config_source *s)
 {
     free(s->name);
     free(s->text);
-    *s = (struct config_source){NULL, NULL, 0};
+    *s = (struct config_source){.name = NULL};
 }
 
 /* A token as the parser's lexer cuts it: a string, a word, or one of { } ( ) = , +. */

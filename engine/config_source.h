@@ -14,9 +14,10 @@
 #define CONFIG_SOURCE_MAX_BYTES (64u * 1024 * 1024)
 
 struct config_source {
-    char *name; /* for complaints */
-    char *text; /* NUL-terminated, ends with a newline */
-    size_t len; /* bytes before the NUL */
+    char *name;            /* for complaints */
+    char *text;            /* NUL-terminated, ends with a newline */
+    size_t len;            /* bytes before the NUL */
+    unsigned open_comment; /* line of a comment that never ends; 0: none */
 };
 
 /* errors   -errno of the file; ERR_LIMIT; ERR_SYNTAX when it has a NUL byte */

@@ -69,6 +69,8 @@ static const struct mistake mistakes[] = {
     {"listener \"127.0.0.1:1\" {}\nlistener \"127.0.0.1:1\" {}", "f:2: 127.0.0.1:1: a section"},
     {ROUTED "route \"A.b\" { transport = smtp }\nroute \"a.B.\" { transport = smtp }",
      "f:3: route: there is a route \"a.b\" already; keep one"},
+    {"dns { servers = {127.0.0.1, 127.0.0.2}\n servers = {127.0.0.3} }",
+     "f:2: servers: it was already set in line 1; keep one of them"},
     {"workers = 1\nworkers = 2", "f:2: workers: it was already set in line 1; keep one of them"},
     /* references */
     {ROUTED "route a.b {\n transport = smpt }",
@@ -165,6 +167,7 @@ static const struct mistake mistakes[] = {
     {"listener { }", "f:1: syntax: missing title for section 'listener'; write"},
     {"\nuser = \"abc\n\n", "f:2: syntax: this quote is never closed; write"},
     {"user = 'abc\n", "f:1: syntax: this quote is never closed; write"},
+    {"\n/* x\n\n", "f:2: syntax: this comment is never closed; write */"},
     {"user =", "f:2: syntax: premature end of file; complete"},
     {"include(\"/nonexistent/x\")",
      "f:1: include: /nonexistent/x: No such file or directory; name"},
