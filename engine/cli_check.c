@@ -2,6 +2,8 @@
 #include "engine/cli.h"
 #include "engine/cli_explain.h"
 #include "engine/config_lint.h"
+#include "engine/config_option.h"
+#include "engine/config_origin.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -29,42 +31,58 @@ static void add_finding(void *ctx, bool is_warning, const char *line)
     (void)json_array_append_new(f->list, item); /* NULL, out of memory: the list is short */
 }
 
-static void check_file(struct findings *f, const char *owner, const char *name, const char *option,
-                       const char *path)
+/* The index-th section of this kind names a file. */
+static void check_file(struct findings *f, const struct config *c, enum config_section section,
+                       size_t index, const char *option, const char *path)
 {
-    char line[4400];
+    char at[CONFIG_ORIGIN_BYTES], line[2 * CONFIG_ORIGIN_BYTES];
     if (path == NULL || access(path, R_OK) == 0) {
         return;
     }
+    int error = errno;
+    (void)config_origin(c, section, index, option, at); /* "default" cannot be */
     (void)snprintf(line, sizeof(line),
-                   "%s: %s \"%s\": %s: warning: %s: %s; name a file that the daemon can read",
-                   f->cli->config_path, owner, name, option, path, strerror(errno));
+                   "%s: %s: warning: %s: %s; name a file that the daemon can "
+                   "read",
+                   at, option, path, strerror(error));
     add_finding(f, true, line);
+}
+
+static void check_transport(struct findings *f, const struct config *c, size_t i)
+{
+    const struct config_transport *t = &c->transports[i];
+    const enum config_section section = CONFIG_SECTION_TRANSPORT;
+    check_file(f, c, section, i, "smtp_auth_password_file", t->smtp.smtp_auth_password_file);
+    check_file(f, c, section, i, "smtp_tls_CAfile", t->smtp.smtp_tls_CAfile);
+    check_file(f, c, section, i, "smtp_tls_cert_file", t->smtp.smtp_tls_cert_file);
+    check_file(f, c, section, i, "smtp_tls_key_file", t->smtp.smtp_tls_key_file);
 }
 
 static void check_files(struct findings *f, const struct config *c)
 {
     for (size_t i = 0; i < c->listener_count; i++) {
         const struct config_listener *l = &c->listeners[i];
-        check_file(f, "listener", l->name, "tls_certificate", l->tls_certificate);
-        check_file(f, "listener", l->name, "tls_key", l->tls_key);
-        check_file(f, "listener", l->name, "users", l->users);
+        check_file(f, c, CONFIG_SECTION_LISTENER, i, "tls_certificate", l->tls_certificate);
+        check_file(f, c, CONFIG_SECTION_LISTENER, i, "tls_key", l->tls_key);
+        check_file(f, c, CONFIG_SECTION_LISTENER, i, "users", l->users);
     }
     for (size_t i = 0; i < c->http_door_count; i++) {
         const struct config_http *h = &c->http_doors[i];
-        check_file(f, "http", h->name, "tokens_file", h->tokens_file);
-        check_file(f, "http", h->name, "tls_certificate", h->tls_certificate);
-        check_file(f, "http", h->name, "tls_key", h->tls_key);
+        check_file(f, c, CONFIG_SECTION_HTTP, i, "tokens_file", h->tokens_file);
+        check_file(f, c, CONFIG_SECTION_HTTP, i, "tls_certificate", h->tls_certificate);
+        check_file(f, c, CONFIG_SECTION_HTTP, i, "tls_key", h->tls_key);
+    }
+    for (size_t i = 0; i < c->webhook_count; i++) {
+        const struct config_webhook *w = &c->webhooks[i];
+        check_file(f, c, CONFIG_SECTION_WEBHOOK, i, "secret_file", w->secret_file);
+        check_file(f, c, CONFIG_SECTION_WEBHOOK, i, "tls_ca_file", w->tls_ca_file);
     }
     for (size_t i = 0; i < c->egress_source_count; i++) {
-        const struct config_egress_source *s = &c->egress_sources[i];
-        check_file(f, "source", s->name, "socks5_password_file", s->socks5_password_file);
+        check_file(f, c, CONFIG_SECTION_SOURCE, i, "socks5_password_file",
+                   c->egress_sources[i].socks5_password_file);
     }
     for (size_t i = 0; i < c->transport_count; i++) {
-        const struct config_transport *t = &c->transports[i];
-        check_file(f, "transport", t->name, "smtp_tls_CAfile", t->smtp.smtp_tls_CAfile);
-        check_file(f, "transport", t->name, "smtp_tls_cert_file", t->smtp.smtp_tls_cert_file);
-        check_file(f, "transport", t->name, "smtp_tls_key_file", t->smtp.smtp_tls_key_file);
+        check_transport(f, c, i);
     }
 }
 
