@@ -294,7 +294,7 @@ static int load_files(struct http_door *d, const struct config_http *config)
             log_error("http \"%s\": %s", d->name, text);
         }
     }
-    return err;
+    return err == 0 || err == -ENOMEM ? err : ERR_SYNTAX; /* the configuration is wrong */
 }
 
 int http_door_open(struct http *h, const struct config_http *config, struct http_door *ret)
