@@ -3,8 +3,8 @@
 #include "engine/api_client.h"
 
 #include "base/error.h"
+#include "engine/api_client_private.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     return a->body.failed ? 0 : size * count; /* 0 ends the transfer */
 }
 
-static bool set_options(CURL *curl, const char *socket_path, const char *method, const char *url,
+bool api_client_prepare(CURL *curl, const char *socket_path, const char *method, const char *url,
                         struct curl_slist *headers, struct slice body, struct api_answer *a)
 {
     bool is_good = curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK &&
@@ -99,6 +99,23 @@ static int judge_status(struct api_answer *a)
     }
 }
 
+int api_client_judge(CURL *curl, CURLcode result, const char *socket_path, struct api_answer *a)
+{
+    long status = 0;
+    if (result == CURLE_OK) {
+        result = curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    }
+    a->error[0] = '\0';
+    a->status = (int)status;
+    return result != CURLE_OK ? judge_failure(curl, result, socket_path, a) : judge_status(a);
+}
+
+void api_client_init_answer(struct api_answer *a)
+{
+    *a = (struct api_answer){.status = 0};
+    buf_init(&a->body, ANSWER_MAX_BYTES);
+}
+
 static int transfer(const char *socket_path, const char *method, const char *path,
                     const char *content_type, struct slice body, struct api_answer *a)
 {
@@ -106,7 +123,6 @@ static int transfer(const char *socket_path, const char *method, const char *pat
     char type[100];
     CURL *curl = curl_easy_init();
     int code = EX_OSERR;
-    long status = 0;
     buf_init(&url, 0);
     buf_printf(&url, "http://localhost%s", path);
     buf_append_char(&url, '\0');
@@ -114,14 +130,8 @@ static int transfer(const char *socket_path, const char *method, const char *pat
     struct curl_slist *headers = curl_slist_append(NULL, type);
     (void)snprintf(a->error, sizeof(a->error), "out of memory");
     if (curl != NULL && !url.failed && headers != NULL &&
-        set_options(curl, socket_path, method, url.data, headers, body, a)) {
-        CURLcode result = curl_easy_perform(curl);
-        if (result == CURLE_OK) {
-            result = curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-        }
-        a->error[0] = '\0';
-        a->status = (int)status;
-        code = result != CURLE_OK ? judge_failure(curl, result, socket_path, a) : judge_status(a);
+        api_client_prepare(curl, socket_path, method, url.data, headers, body, a)) {
+        code = api_client_judge(curl, curl_easy_perform(curl), socket_path, a);
     }
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
@@ -133,8 +143,7 @@ int api_client_send(const struct cli *cli, const char *method, const char *path_
                     const char *content_type, struct slice body, struct api_answer *ret)
 {
     struct config *config = NULL;
-    *ret = (struct api_answer){.status = 0};
-    buf_init(&ret->body, ANSWER_MAX_BYTES);
+    api_client_init_answer(ret);
     int code = cli_config(cli, &config);
     if (code == 0) {
         code = transfer(config->control_path, method, path_and_query, content_type, body, ret);

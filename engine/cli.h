@@ -7,6 +7,7 @@
 #include "engine/cli_options.h"
 #include "engine/config.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -53,6 +54,13 @@ cli_command cli_trace;                                                /* cli_tra
 struct buf;
 /* Add the parameters of the options that say which mail is meant; the row has all of them. */
 void cli_filter(struct buf *url, const struct cli_args *args);
+
+cli_command cli_top; /* cli_top.c */
+
+/* What these commands print of one object; ctx: a FILE. */
+void cli_why_print(void *ctx, const json_t *o);
+void cli_trace_print(void *ctx, const json_t *o);
+void cli_status_print(void *ctx, const json_t *o);
 
 cli_command cli_completion; /* cli_completion.c */
 cli_command cli_help;       /* cli_manual.c */

@@ -142,6 +142,23 @@ const struct cli_row cli_rows[] = {
      .operands = "",
      .summary = "totals: messages, connections, space",
      .help = ""},
+    {.name = "top",
+     .run = cli_top,
+     .operands = "",
+     .options = OPTIONS({"once", 0, CLI_FLAG, NULL, "print everything once, as text"},
+                        {"interval", 'i', CLI_SPAN, "SPAN",
+                         "ask so often (default 2s); never faster than the daemon answers"}),
+     .summary = "what is going on, live",
+     .help = "Rates, destinations with their windows, the queue by destination, tenant and age, "
+             "tenants,\n"
+             "responses and standing orders; red is what is dead or suspended. Keys: 1 to 6 or Tab "
+             "switch the\n"
+             "view, arrows select, Enter tells why mail is held back, t shows the last session, s "
+             "sorts, r\n"
+             "reverses, / filters, d shows only what is held back, p pauses, + and - set how often "
+             "it asks,\n"
+             "h explains all, q quits. Without a terminal, or with --json, it prints everything "
+             "once.\n"},
     {.name = "messages",
      .run = cli_messages,
      .operands = "",

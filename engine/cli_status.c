@@ -34,7 +34,7 @@ static void print_rates(FILE *out, const json_t *rates)
     }
 }
 
-static void print_status(void *ctx, const json_t *o)
+void cli_status_print(void *ctx, const json_t *o)
 {
     FILE *out = ctx;
     char started[CLI_WHEN_TEXT];
@@ -64,5 +64,5 @@ static void print_status(void *ctx, const json_t *o)
 int cli_status(const struct cli *cli, const struct cli_args *args)
 {
     (void)args; /* it takes none */
-    return api_client_show(cli, "status", "/v1/status", print_status, cli->out);
+    return api_client_show(cli, "status", "/v1/status", cli_status_print, cli->out);
 }

@@ -14,9 +14,7 @@ static const char CELL = 'c', NOTE = 'n';
 /* --- pieces ------------------------------------------------------------------------------------
  */
 
-/* What a terminal would obey, at the start of valid UTF-8; its bytes, or 0: what stands there is
- * harmless. */
-static size_t dangerous_length(const unsigned char *p)
+size_t cli_danger_length(const unsigned char *p)
 {
     if (p[0] < 0x20 || p[0] == 0x7f) {
         return 1;
@@ -37,7 +35,7 @@ static size_t dangerous_length(const unsigned char *p)
 void cli_print_safe(FILE *out, const char *text)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p != '\0';) {
-        size_t len = dangerous_length(p);
+        size_t len = cli_danger_length(p);
         (void)fputc(len > 0 ? '?' : *p, out);
         p += len > 0 ? len : 1;
     }
@@ -48,7 +46,7 @@ static size_t width_of(const char *text)
 {
     size_t width = 0;
     for (const unsigned char *p = (const unsigned char *)text; *p != '\0';) {
-        size_t len = dangerous_length(p);
+        size_t len = cli_danger_length(p);
         width += len > 0 || (*p & 0xc0) != 0x80 ? 1 : 0;
         p += len > 0 ? len : 1;
     }

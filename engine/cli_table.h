@@ -46,6 +46,8 @@ void cli_table_print(const struct cli_table *t, FILE *out);
 /* UTF-8 without control characters and without marks that turn the direction of text: '?' instead.
  */
 void cli_print_safe(FILE *out, const char *text);
+/* How many bytes at the start of valid UTF-8 a terminal must not get as they are; 0: none. */
+size_t cli_danger_length(const unsigned char *p);
 /* Seconds as the largest two units that matter: 45s, 3m20s, 5h02m, 3d04h. returns ret */
 const char *cli_span_text(double seconds, char ret[CLI_SPAN_TEXT]);
 /* Of a point in time: "in 3m20s", "45s ago"; "" when it is NULL or no number. now: seconds */

@@ -84,7 +84,7 @@ static void print_line(FILE *out, const json_t *line)
     (void)fputc('\n', out);
 }
 
-static void print_session(void *ctx, const json_t *o)
+void cli_trace_print(void *ctx, const json_t *o)
 {
     FILE *out = ctx;
     const json_t *lines = json_object_get(o, "lines");
@@ -245,7 +245,7 @@ int cli_trace(const struct cli *cli, const struct cli_args *args)
     struct buf url;
     make_url(&url, args, limit, 0);
     int code = url.failed ? EX_OSERR
-                          : api_client_list(cli, "trace", url.data, print_session, cli->out,
+                          : api_client_list(cli, "trace", url.data, cli_trace_print, cli->out,
                                             "no session with that destination is recorded");
     buf_fini(&url);
     return code;

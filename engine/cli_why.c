@@ -69,19 +69,19 @@ static void print_about(FILE *out, const json_t *about)
     }
 }
 
-static void print_why(void *ctx, const json_t *o)
+void cli_why_print(void *ctx, const json_t *o)
 {
-    const struct cli *cli = ctx;
+    FILE *out = ctx;
     char when[CLI_WHEN_TEXT];
     const json_t *chain = json_object_get(o, "chain");
     const json_t *next = json_object_get(o, "next_change");
     double now = cli_now();
-    print_about(cli->out, json_object_get(o, "about"));
+    print_about(out, json_object_get(o, "about"));
     for (size_t i = 0; i < json_array_size(chain); i++) {
-        print_link(cli->out, json_array_get(chain, i), now);
+        print_link(out, json_array_get(chain, i), now);
     }
     if (next != NULL) {
-        (void)fprintf(cli->out, "next change %s\n", cli_when_text(next, now, when));
+        (void)fprintf(out, "next change %s\n", cli_when_text(next, now, when));
     }
 }
 
@@ -107,8 +107,8 @@ int cli_why(const struct cli *cli, const struct cli_args *args)
     buf_init(&url, 0);
     api_client_url(&url, "/v1/why", "");
     api_client_query(&url, kind_of(args), args->argv[0]);
-    struct cli copy = *cli;
-    int code = url.failed ? EX_OSERR : api_client_show(cli, "why", url.data, print_why, &copy);
+    int code =
+        url.failed ? EX_OSERR : api_client_show(cli, "why", url.data, cli_why_print, cli->out);
     buf_fini(&url);
     return code;
 }
