@@ -224,7 +224,7 @@ TASKS = [
           ('sluice resume ORDER', ['ended']),
           ('sluice check', []),
           ('sluice reload', ['force'])],
-         ['POST /v1/orders {"order": "suspend", "destination": "busy.example", "for": "15m"}', 'POST /v1/reload',
+         ['POST /v1/orders {"order": "suspend", "destination": "busy.example", "for": "15m", "reason": "asked to wait"}', 'POST /v1/reload',
           'GET /v1/windows?destination=busy.example'],
          'For now: an order. For good: a lower limit in the configuration (here `destination_concurrency_limit = 5` '
          'of the transport), checked and put in force without a restart. Windows shrink by themselves when a '

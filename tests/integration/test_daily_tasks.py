@@ -1,5 +1,6 @@
 """The page of daily tasks: every command works and says what the task is about, every request
 exists, and the page in the tree is about these tasks."""
+import json
 import os
 import urllib.request
 
@@ -51,3 +52,16 @@ def test_questions_are_answered_over_http(scene, task):
             url = f'http://127.0.0.1:{scene.daemon.http_port}{scene.fill_in(path)}'
             with urllib.request.urlopen(url, timeout=20) as answer:
                 assert answer.status == 200 and answer.read(), request
+
+
+@pytest.mark.parametrize('task', daily_tasks.TASKS, ids=lambda task: task.anchor)
+def test_orders_are_understood_over_http(scene, task):
+    """Bodies of orders and flushes, as they stand there but for being dry runs."""
+    for request in task.http:
+        method, path, body = (request.split(' ', 2) + [''])[:3]
+        if method == 'POST' and path in ('/v1/orders', '/v1/flush'):
+            data = json.dumps({**json.loads(body), 'dry_run': True}).encode()
+            url = f'http://127.0.0.1:{scene.daemon.http_port}{path}'
+            ask = urllib.request.Request(url, data, {'Content-Type': 'application/json'})
+            with urllib.request.urlopen(ask, timeout=20) as answer:
+                assert answer.status == 200 and 'would_match' in json.load(answer), request
