@@ -83,8 +83,10 @@ static void fail_unrouted(struct activation *a, struct message *m, uint32_t coun
     result_send(&a->to_writer, r, m, count, RESULT_WAS_LOADED);
 }
 
+/* settings: those that the routes are of */
 static void submit_whole(struct activation *a, struct message *m, uint32_t transport,
-                         uint32_t count, const struct route_result *routes)
+                         uint32_t count, struct settings *settings,
+                         const struct route_result *routes)
 {
     struct submission *s = submission_new(m, transport, count);
     if (s == NULL) {
@@ -96,7 +98,7 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
         if (routes[i].route != NULL && routes[i].transport == transport) {
             s->recipients[s->count++] = (struct sched_recipient){
                 .address = message_address(m, i), .nexthop = routes[i].nexthop, .index = i};
-            keep_settings(s, settings_of(a->engine), &routes[i]);
+            keep_settings(s, settings, &routes[i]);
         }
     }
     submit(a, s, LETTER_SUBMIT);
@@ -106,6 +108,8 @@ int activation_fresh(struct activation *a, struct message *m)
 {
     uint32_t total = m->envelope.recipient_count;
     uint32_t transports = (uint32_t)a->engine->config->transport_count;
+    /* Once: a reload may publish others at any moment, and these routes belong to this one. */
+    struct settings *settings = settings_of(a->engine);
     struct route_result *routes = calloc(total, sizeof(*routes));
     uint32_t *counts = calloc(transports + 1, sizeof(*counts));
     if (routes == NULL || counts == NULL) {
@@ -121,7 +125,7 @@ int activation_fresh(struct activation *a, struct message *m)
     aside_init(&aside, a->engine, &a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
         struct slice domain = router_domain(message_address(m, i));
-        bool is_routed = router_route(settings_of(a->engine)->router, domain, &routes[i]);
+        bool is_routed = router_route(settings->router, domain, &routes[i]);
         if (!is_routed) {
             routes[i] = (struct route_result){0};
         } else if (aside_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
@@ -135,7 +139,7 @@ int activation_fresh(struct activation *a, struct message *m)
     aside_flush(&aside);
     for (uint32_t t = 0; t < transports; t++) {
         if (counts[t] > 0) {
-            submit_whole(a, m, t, counts[t], routes);
+            submit_whole(a, m, t, counts[t], settings, routes);
         }
     }
     if (counts[transports] > 0) {
