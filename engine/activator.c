@@ -66,10 +66,11 @@ struct activator {
     struct spool_position incoming; /* last one taken or passed over */
     struct spool_position scan;     /* last deferred one looked at */
     struct ahead ahead[SPOOL_CLASS_COUNT];
-    uint64_t scan_time; /* wall: due at or before this (plus a second) */
-    usec_t next_scan;   /* monotonic */
-    usec_t pause_until; /* monotonic: the spool could not be read */
-    uint64_t next_held; /* wall: the first held message is due; UINT64_MAX: none */
+    uint64_t scan_time;            /* wall: due at or before this (plus a second) */
+    usec_t next_scan;              /* monotonic */
+    usec_t pause_until;            /* monotonic: the spool could not be read */
+    struct spool_position held_at; /* last held one looked at: those before it are active */
+    uint64_t next_held; /* wall: the first held message behind it is due; UINT64_MAX: none */
     struct sweeper sweeper;
     /* What was judged before orders were lifted may reach the held class behind the sweep that
      * looks for it there. It is looked for again once it has settled. */
@@ -157,6 +158,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     set_backlog(a, true); /* whatever an earlier run left */
     a->incoming.class = SPOOL_INCOMING;
     a->scan.class = SPOOL_DEFERRED;
+    a->held_at.class = SPOOL_HELD;
     sweeper_init(&a->sweeper); /* next_held is 0: what an earlier run left is looked at */
     a->held = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
     int err = a->held.ids == NULL ? -ENOMEM : mailbox_init(&a->box, 1 << 16);
@@ -408,29 +410,35 @@ static bool has_held(const struct activator *a)
     return a->next_held != UINT64_MAX && (uint64_t)clock_wall() >= a->next_held;
 }
 
-/* Held messages whose time has come. One that is still settling comes again in a moment. */
+/* There is a held message with this time that nobody has looked at. */
+static void wake_held(struct activator *a, uint64_t time)
+{
+    a->next_held = time < a->next_held ? time : a->next_held;
+    if (time <= a->held_at.time) {
+        a->held_at = (struct spool_position){.class = SPOOL_HELD, .time = time};
+    }
+}
+
+/* Held messages whose time has come. An active one stays where it is until it settles, and is told
+ * of again if it is held then: it must not stand in the way of those behind it. */
 static void take_held(struct activator *a)
 {
-    struct spool_position next = {.class = SPOOL_HELD};
+    struct spool_position next;
     uint64_t now = (uint64_t)clock_wall();
-    if (!has_held(a)) {
-        return;
-    }
-    a->next_held = UINT64_MAX;
-    for (int i = 0; spool_scan(a->reader, SPOOL_HELD, &next, &next) == 0; i++) {
-        bool is_due = next.time <= now;
-        if (!is_due || i >= ACTIVATIONS_PER_PASS || !has_room(a)) {
-            a->next_held = next.time < a->next_held ? next.time : a->next_held;
+    for (int i = 0; i < ACTIVATIONS_PER_PASS && has_held(a) && has_room(a); i++) {
+        int err = spool_scan(a->reader, SPOOL_HELD, &a->held_at, &next);
+        if (err == ERR_MISSING || (err == 0 && next.time > now)) {
+            a->next_held = err == 0 ? next.time : UINT64_MAX;
             return;
         }
-        int err = id_set_has(&a->held, next.id) ? -EBUSY : load_and_activate(a, &next);
-        if (err == -EBUSY) {
-            a->next_held = now + 20 * USEC_PER_MSEC;
-        } else if (err != 0) {
-            a->next_held = now;
+        if (err == 0 && !id_set_has(&a->held, next.id)) {
+            err = load_and_activate(a, &next);
+        }
+        if (err != 0) {
             pause_import(a, err);
             return;
         }
+        a->held_at = next;
     }
 }
 
@@ -531,9 +539,12 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
 
 static void forget(struct activator *a, struct message *m)
 {
-    a->needs_review = a->needs_review || (m->held_until != 0 && m->activated <= a->reviewed);
     list_remove(&m->active);
     id_set_remove(&a->held, m->envelope.id);
+    if (m->held_until != 0) {
+        a->needs_review = a->needs_review || m->activated <= a->reviewed;
+        wake_held(a, (uint64_t)m->held_until);
+    }
     message_put(m);
 }
 
@@ -626,7 +637,7 @@ static void take_letter(struct activator *a, const struct letter *letter)
         add_read(a, letter->body);
         break;
     case LETTER_HELD:
-        a->next_held = letter->number < a->next_held ? letter->number : a->next_held;
+        wake_held(a, letter->number);
         break;
     case LETTER_SWEEP:
         take_sweep(a, letter->body);

@@ -300,9 +300,6 @@ static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
     journaled_drop(&w->journaled, m);
-    if (m->held_until != 0) {
-        outbox_put(&w->to_activator, LETTER_HELD, NULL, (uint64_t)m->held_until);
-    }
     outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
 

@@ -163,8 +163,8 @@ void upkeep_committed(struct upkeep *u, struct outbox *to_activator)
         free(u->damaged[i]);
     }
     for (uint32_t i = 0; i < u->park_count; i++) {
-        outbox_put(to_activator, LETTER_HELD, NULL, u->parks[i].to.time);
         outbox_put(to_activator, LETTER_SETTLED, NULL, u->parks[i].to.id);
+        outbox_put(to_activator, LETTER_HELD, NULL, u->parks[i].to.time); /* it is free by now */
     }
     u->damaged_count = 0;
     u->discard_count = 0;
