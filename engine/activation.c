@@ -497,7 +497,9 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
 {
     struct spool_envelope e;
     usec_t until;
-    if (order_book_is_empty(a->engine->orders) || read_envelope(a, position, &e) != 0 ||
+    /* Without orders only a sweep brings mail before its time, and only out of this class. */
+    bool is_possible = !order_book_is_empty(a->engine->orders) || position->class == SPOOL_HELD;
+    if (!is_possible || read_envelope(a, position, &e) != 0 ||
         !aside_suspends(a->engine, &e, &until)) {
         return false;
     }

@@ -13,11 +13,28 @@
 
 enum { GATHERED = 64 }; /* recipients a result */
 
+/* What keeps mail that its sender wants later, and that a sweep for an order has brought here. */
+static struct order_verdict early(const struct spool_envelope *envelope)
+{
+    return (struct order_verdict){.kind = ORDER_SUSPEND,
+                                  .until = envelope->not_before,
+                                  .reason = "its sender wants it later"};
+}
+
+/* The orders would let it go before its time. */
+static bool is_before(const struct order_verdict *v, usec_t not_before)
+{
+    return v->kind == ORDER_NONE || (v->kind == ORDER_SUSPEND && v->until < not_before);
+}
+
 bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, struct slice domain,
                  struct slice nexthop, size_t transport, struct order_verdict *ret)
 {
+    usec_t now = envelope->not_before == 0 ? 0 : clock_wall();
+    bool is_early = envelope->not_before > now;
     if (order_book_is_empty(e->orders)) {
-        return false;
+        *ret = early(envelope);
+        return is_early;
     }
     const struct config_transport *t = &settings_of(e)->config->transports[transport];
     const struct order_facts facts = {
@@ -30,24 +47,29 @@ bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, 
         .received = envelope->created,
     };
     order_book_judge(e->orders, &facts, clock_wall(), ret);
+    if (is_early && is_before(ret, envelope->not_before)) {
+        *ret = early(envelope);
+    }
     return ret->kind != ORDER_NONE;
 }
 
 bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
                     usec_t *ret_until)
 {
-    if (order_book_is_empty(e->orders)) {
-        return false;
-    }
-    struct order_verdict verdict;
+    usec_t now = clock_wall();
+    struct order_verdict verdict = {.kind = ORDER_NONE};
     struct order_facts facts = {
         .tenant = envelope->tenant, .campaign = envelope->campaign, .received = envelope->created};
-    usec_t now = clock_wall();
-    if (order_book_may_concern(e->orders, &facts, ORDER_BOUNCE, now)) {
-        return false;
+    if (!order_book_is_empty(e->orders)) {
+        if (order_book_may_concern(e->orders, &facts, ORDER_BOUNCE, now)) {
+            return false;
+        }
+        facts.domain = facts.destination = facts.transport = facts.sources = SLICE("");
+        order_book_judge(e->orders, &facts, now, &verdict);
     }
-    facts.domain = facts.destination = facts.transport = facts.sources = SLICE("");
-    order_book_judge(e->orders, &facts, now, &verdict);
+    if (envelope->not_before > now && is_before(&verdict, envelope->not_before)) {
+        verdict = early(envelope);
+    }
     *ret_until = verdict.until;
     return verdict.kind == ORDER_SUSPEND;
 }
@@ -106,8 +128,9 @@ void aside_take(struct aside *s, uint32_t index, const struct order_verdict *v)
         return;
     }
     char text[400];
-    int len = snprintf(text, sizeof(text), "%s: %s (order %llu)", what[v->kind], v->reason,
-                       (unsigned long long)v->id);
+    int len = v->id == 0 ? snprintf(text, sizeof(text), "%s: %s", what[v->kind], v->reason)
+                         : snprintf(text, sizeof(text), "%s: %s (order %llu)", what[v->kind],
+                                    v->reason, (unsigned long long)v->id);
     size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
     result_add(r, index, s->kind, 0, v->kind == ORDER_SUSPEND ? "4.7.0" : "5.7.1",
                slice_make(text, shown));

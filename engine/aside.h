@@ -1,5 +1,6 @@
 /* Recipients that a standing order keeps from delivery, on their way to the spool writer: suspended
  * ones wait in the queue, bounced ones go back to their sender, dropped ones go without a word.
+ * Mail whose sender wants it later counts as suspended until then, whoever woke it.
  *
  * Used where recipients are about to be handed to a scheduler (activator) and where they come back
  * from one unsent (scheduler threads); one at a time, inside one pass. */
@@ -20,7 +21,8 @@ struct message;
 struct outbox;
 struct spool_envelope;
 
-/* What the orders say about one recipient. false, and cheap, when none is about it.
+/* What the orders say about one recipient. false, and cheap, when none is about it and its time has
+ * come.
  *
  * domain      of the recipient
  * nexthop     where its route leads
@@ -30,8 +32,9 @@ MUST_USE bool aside_judge(const struct engine *e, const struct spool_envelope *e
                           struct slice domain, struct slice nexthop, size_t transport,
                           struct order_verdict *ret);
 
-/* Whether orders suspend all of a message, whatever its recipients. false, and cheap, when there
- * are none; false also when some recipient may meet a harsher order.
+/* Whether all of a message is suspended, whatever its recipients, by orders or as it is not wanted
+ * yet. false, and cheap, when there are no orders; false also when some recipient may meet a
+ * harsher one.
  *
  * ret_until   wall: when that ends */
 MUST_USE bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,

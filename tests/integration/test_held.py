@@ -3,12 +3,46 @@ order lets it go, and nothing keeps it longer, whatever happens meanwhile."""
 import time
 
 from support.injection import post
-from test_orders import Gate, relay
+from test_orders import Gate, give, relay, run, send, states, wait_states
+
+HOUR = 3600
 
 
 def schedule(daemon, tenant, *recipients, at):
     return post(daemon, {'from': 'a@a.test', 'recipients': recipients, 'text': 'x\n', 'tenant': tenant,
                          'not_before': at}).expect(202)
+
+
+def test_an_order_does_not_hurry_scheduled_mail(place):
+    """Some of its recipients are dropped at once; the others have their time still, also when the
+    order is lifted and when the daemon starts anew."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver)
+    schedule(daemon, 'acme', 'a@x.test', 'b@y.test', at=time.time() + HOUR)
+    give(daemon, 'suspend', '--tenant', 'acme', '--for', '2s')
+    order = give(daemon, 'drop', '--domain', 'x.test', '--for', '1h', '--yes')
+    daemon.wait_event('AdminDrop', 'a@x.test')
+    wait_states(daemon, scheduled=1)
+    daemon.wait_log('order 1 is over')
+    run(daemon, 'resume', order['id'])
+    daemon.kill()
+    daemon.start()
+    send(daemon, 'acme', 'c@y.test')
+    daemon.wait_event('Delivery', 'c@y.test')
+    assert states(daemon) == {'scheduled': 1}
+    assert not receiver.to('b@y.test')
+
+
+def test_scheduled_mail_comes_at_its_time_after_an_order(place):
+    receiver = place.receiver()
+    daemon = relay(place, receiver)
+    begin = time.time() + 3
+    schedule(daemon, 'acme', 'a@x.test', 'b@y.test', at=begin)
+    give(daemon, 'drop', '--domain', 'x.test', '--for', '1h', '--yes')
+    daemon.wait_event('AdminDrop', 'a@x.test')
+    daemon.wait_event('Delivery', 'b@y.test')
+    assert time.time() >= begin
+    daemon.wait_empty()
 
 
 def test_slow_mail_does_not_keep_other_held_mail(place):
