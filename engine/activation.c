@@ -553,3 +553,14 @@ bool activation_matches(struct activation *a, const struct spool_position *posit
     }
     return is_whole;
 }
+
+bool activation_may_end(struct activation *a, const struct spool_position *position)
+{
+    struct spool_envelope e;
+    if (order_book_is_empty(a->engine->orders) || read_envelope(a, position, &e) != 0) {
+        return false;
+    }
+    const struct order_facts facts = {
+        .tenant = e.tenant, .campaign = e.campaign, .received = e.created};
+    return order_book_may_concern(a->engine->orders, &facts, ORDER_BOUNCE, clock_wall());
+}

@@ -46,6 +46,8 @@ MUST_USE bool activation_suspended(struct activation *a, const struct spool_posi
  * ret_not_before   set when the message could be read */
 MUST_USE bool activation_matches(struct activation *a, const struct spool_position *position,
                                  const struct selector *wanted, usec_t *ret_not_before);
+/* Whether some order in force may end recipients of a message that is not active. */
+MUST_USE bool activation_may_end(struct activation *a, const struct spool_position *position);
 
 /* A scheduler's pool has room for more recipients of a message (SCHED_READ). */
 struct read_request {

@@ -72,12 +72,12 @@ struct activator {
     struct spool_position held_at; /* last held one looked at: those before it are active */
     uint64_t next_held; /* wall: the first held message behind it is due; UINT64_MAX: none */
     struct sweeper sweeper;
-    /* What was judged before orders were lifted may reach the held class behind the sweep that
-     * looks for it there. It is looked for again once it has settled. */
-    usec_t reviewed;   /* wall: when orders were lifted last */
-    uint32_t unloaded; /* given to the writer without having been loaded */
-    uint32_t
-        stale_unloaded; /* of these, not settled and given before `reviewed`; they come first */
+    /* What was judged before orders were given or lifted may reach the held class behind the sweep
+     * that looks for it there. It is looked for again once it has settled. */
+    uint32_t changes;        /* of orders: heard of so far */
+    uint32_t unloaded;       /* given to the writer without having been loaded */
+    uint32_t stale_unloaded; /* of these, not settled and given before the last change; they come
+                                first */
     bool needs_review;
 };
 
@@ -230,6 +230,7 @@ static void set_active(struct activator *a, uint32_t active)
 
 static void count_active(struct activator *a, struct message *m)
 {
+    m->changes = a->changes;
     list_push_back(&a->messages, &m->active);
     set_active(a, a->active + 1);
 }
@@ -454,6 +455,7 @@ static void take_swept(struct activator *a)
         }
         int err = load_and_activate(a, &next);
         if (err != 0) {
+            sweeper_give_back(&a->sweeper, &next);
             pause_import(a, err);
         }
     }
@@ -542,7 +544,7 @@ static void forget(struct activator *a, struct message *m)
     list_remove(&m->active);
     id_set_remove(&a->held, m->envelope.id);
     if (m->held_until != 0) {
-        a->needs_review = a->needs_review || m->activated <= a->reviewed;
+        a->needs_review = a->needs_review || m->changes != a->changes;
         wake_held(a, (uint64_t)m->held_until);
     }
     message_put(m);
@@ -557,7 +559,7 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
     if (m == NULL) {
         id_set_remove(&a->held, id);
         a->unloaded--;
-        a->needs_review = a->needs_review || a->stale_unloaded > 0;
+        a->needs_review = a->needs_review || a->stale_unloaded == 1;
         a->stale_unloaded -= a->stale_unloaded > 0;
     } else if (message_is_last(m)) {
         forget(a, m);
@@ -595,18 +597,19 @@ static void add_read(struct activator *a, struct read_request *request)
 
 static void take_sweep(struct activator *a, struct sweep *s)
 {
-    if (s->kind == SWEEP_REVIEW) {
-        a->reviewed = clock_wall();
+    if (s->kind != SWEEP_FLUSH) {
+        a->changes++;
         a->stale_unloaded = a->unloaded;
     }
     sweeper_add(&a->sweeper, s);
 }
 
-/* All of the held mail: this is rare, and the selectors of what was lifted are gone. */
+/* All of the held mail: this is rare, and the selectors of what was lifted are gone. Behind other
+ * sweeps, so that what settles meanwhile needs no further one. */
 static void review_again(struct activator *a)
 {
     static const struct selector everything;
-    if (!a->needs_review) {
+    if (!a->needs_review || sweeper_is_busy(&a->sweeper)) {
         return;
     }
     struct sweep *s = sweep_new(SWEEP_REVIEW, &everything);

@@ -53,7 +53,8 @@ struct message {
     /* activator only */
     struct message_part *parts; /* [transports], NULL when nothing is unread */
     struct settings *settings;  /* by whose routes it is read; own reference, NULL when all is */
-    struct list active;         /* from activation until nobody else holds it */
+    uint32_t changes;   /* of orders, that the activator had heard of when it became active */
+    struct list active; /* from activation until nobody else holds it */
 
     /* spool writer only */
     uint32_t pending;     /* recipients without a result */

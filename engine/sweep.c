@@ -147,12 +147,38 @@ static bool remember(struct sweeper *s, uint64_t id)
 static bool is_wanted(struct sweeper *s, struct activation *a, const struct spool_position *p)
 {
     usec_t not_before = 0;
-    return activation_matches(a, p, &s->first->selector, &not_before) &&
-           (s->first->kind == SWEEP_APPLY || not_before <= clock_wall()) && remember(s, p->id);
+    if (!activation_matches(a, p, &s->first->selector, &not_before)) {
+        return false;
+    }
+    /* The order may be lifted or over by now: then it is no reason to try anything. */
+    bool is_timely =
+        s->first->kind == SWEEP_APPLY ? activation_may_end(a, p) : not_before <= clock_wall();
+    return is_timely && remember(s, p->id);
+}
+
+/* What was given back, if it is there still. */
+static bool take_again(struct sweeper *s, struct activation *a, struct spool_position *ret)
+{
+    const struct spool_position wanted = s->again;
+    const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1};
+    if (wanted.id == 0) {
+        return false;
+    }
+    s->again.id = 0;
+    return spool_scan(a->reader, (enum spool_class)wanted.class, &before, ret) == 0 &&
+           ret->time == wanted.time && ret->id == wanted.id;
+}
+
+void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
+{
+    s->again = *position;
 }
 
 bool sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct spool_position *ret)
 {
+    if (take_again(s, a, ret)) {
+        return true;
+    }
     while (s->first != NULL && *budget > 0) {
         uint8_t class = walks[s->first->kind][s->walk];
         if (class == SPOOL_CLASS_COUNT) {

@@ -17,7 +17,7 @@ struct activation;
 enum sweep_kind {
     SWEEP_REVIEW, /* held mail whose own time has come: an order ended, or changed */
     SWEEP_FLUSH,  /* deferred mail: tried now, not when it is due */
-    SWEEP_APPLY,  /* all mail, scheduled too: an order is to end it */
+    SWEEP_APPLY,  /* all mail, scheduled too, as long as some order may end it */
 };
 
 struct sweep {
@@ -36,6 +36,7 @@ struct sweeper {
     struct spool_position at; /* last one looked at */
     uint64_t *taken;          /* ids that this sweep found: what fails comes back behind `at` */
     size_t taken_count, taken_capacity;
+    struct spool_position again; /* given back; id 0: none */
 };
 
 void sweeper_init(struct sweeper *s);
@@ -54,5 +55,7 @@ static inline bool sweeper_is_busy(const struct sweeper *s)
  * returns  false when the budget is used up or no sweep is left */
 MUST_USE bool sweeper_next(struct sweeper *s, struct activation *a, int *budget,
                            struct spool_position *ret);
+/* That one could not be made active for now: it is the next one again. */
+void sweeper_give_back(struct sweeper *s, const struct spool_position *position);
 
 #endif

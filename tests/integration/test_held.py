@@ -3,7 +3,8 @@ order lets it go, and nothing keeps it longer, whatever happens meanwhile."""
 import time
 
 from support.injection import post
-from test_orders import Gate, give, relay, run, send, states, wait_states
+from support.wait import PATIENCE
+from test_orders import LATER, Busy, Gate, give, relay, run, send, states, wait_states
 
 HOUR = 3600
 
@@ -60,3 +61,28 @@ def test_slow_mail_does_not_keep_other_held_mail(place):
     gate.opened.set()
     daemon.wait_empty()
     assert len(slow.messages) == 300
+
+
+def test_an_order_that_is_lifted_ends_nothing(place):
+    """Mail is to be dropped and is not, before the daemon has come to it: what waits goes on
+    waiting."""
+    busy, gate = Busy(), Gate()
+    far, slow = place.receiver(answers=busy), place.receiver(answers=gate)
+    daemon = relay(place, far, options={**LATER, 'message_active_limit': 1},
+                   routes={'slow.test': ('smtp', slow.nexthop), '*': ('smtp', far.nexthop)})
+    for n in range(5):
+        send(daemon, 'acme', f'r{n}@x.test')
+        daemon.wait_event('TransientFailure', f'r{n}@x.test')
+    schedule(daemon, 'acme', 'later@x.test', at=time.time() + HOUR)
+    wait_states(daemon, deferred=5, scheduled=1)
+    send(daemon, 'other', 'first@slow.test')
+    assert gate.entered.wait(PATIENCE)
+    busy.on = False
+    order = give(daemon, 'drop', '--tenant', 'acme', '--for', '1h', '--yes')
+    run(daemon, 'resume', order['id'])
+    gate.opened.set()
+    daemon.wait_event('Delivery', 'first@slow.test')
+    send(daemon, 'acme', 'fence@slow.test')
+    daemon.wait_event('Delivery', 'fence@slow.test')
+    assert states(daemon) == {'deferred': 5, 'scheduled': 1}
+    assert not far.messages and not daemon.of('AdminDrop')
