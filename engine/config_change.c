@@ -22,9 +22,9 @@ static void tell(const struct config_change_sink *sink, const struct config *c,
                  const char *why)
 {
     char name[NAME_MAX_BYTES], at[CONFIG_ORIGIN_BYTES];
-    const char *title = config_section_title(c, section, index);
-    (void)snprintf(name, sizeof(name), "%s%s%.300s%s%s", config_sections[section].name,
-                   title == NULL ? "" : " ", title == NULL ? "" : title,
+    struct slice title = config_section_shown(section, config_section_title(c, section, index));
+    (void)snprintf(name, sizeof(name), "%s%s%.*s%s%s", config_sections[section].name,
+                   title.len == 0 ? "" : " ", (int)(title.len < 300 ? title.len : 300), title.data,
                    o == NULL || section == CONFIG_SECTION_GLOBAL ? "" : ".",
                    o == NULL ? "" : o->name);
     (void)config_origin(c, section, index, o == NULL ? NULL : o->name, at); /* or "default" */

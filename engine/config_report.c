@@ -34,7 +34,7 @@ static void put_option(struct api_call *c, const struct config *from, const stru
     }
     api_set_text(object, "section", slice_of(config_sections[o->section].name));
     if (title != NULL) {
-        api_set_text(object, "title", slice_of(title));
+        api_set_text(object, "title", config_section_shown(o->section, title));
     }
     api_set_text(object, "option", slice_of(o->name));
     api_set_text(object, "value", text.len > 0 ? buf_slice(&text) : SLICE(""));

@@ -71,6 +71,14 @@ const char *config_section_title(const struct config *c, enum config_section sec
     return title;
 }
 
+struct slice config_section_shown(enum config_section section, const char *title)
+{
+    struct slice all = slice_of(title == NULL ? "" : title);
+    const char *end = section == CONFIG_SECTION_WEBHOOK ? strstr(all.data, "://") : NULL;
+    return end == NULL ? all
+                       : slice_to(all, (size_t)(end - all.data) + 3 + strcspn(end + 3, "/?#"));
+}
+
 size_t config_section_find_title(const struct config *c, enum config_section section,
                                  const char *title)
 {

@@ -3,6 +3,7 @@
 #ifndef ENGINE_CONFIG_SECTION_H
 #define ENGINE_CONFIG_SECTION_H
 
+#include "base/slice.h"
 #include "engine/config.h"
 #include "engine/config_option.h"
 
@@ -17,6 +18,9 @@ size_t config_section_count(const struct config *c, enum config_section section)
 void *config_section_at(const struct config *c, enum config_section section, size_t index);
 /* NULL for kinds without one. */
 const char *config_section_title(const struct config *c, enum config_section section, size_t index);
+/* As much of a title as anybody may see: of a webhook its scheme, host and port, as path and query
+ * are at times all that a sender is known by. "" for NULL */
+struct slice config_section_shown(enum config_section section, const char *title);
 /* The section with that title, or the count. */
 size_t config_section_find_title(const struct config *c, enum config_section section,
                                  const char *title);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "engine/config.h"
+#include "engine/config_section.h"
 #include "net/socks5.h"
 
 #include <errno.h>
@@ -13,7 +14,9 @@
 
 /* A password of the configuration: where it stands, and how long it may be. */
 struct place {
-    const char *section, *name, *option, *path;
+    const char *section;
+    struct slice name; /* as much as may be shown */
+    const char *option, *path;
     size_t max; /* at most PASSWORD_MAX */
 };
 
@@ -52,8 +55,9 @@ static void complain(const struct place *p, int err, char ret_text[static PASSWO
     } else {
         (void)snprintf(why, sizeof(why), "%s", err_str(err));
     }
-    (void)snprintf(ret_text, PASSWORD_TEXT_MAX, "%s \"%.100s\": %s %.300s: %s", p->section, p->name,
-                   p->option, p->path, why);
+    (void)snprintf(ret_text, PASSWORD_TEXT_MAX, "%s \"%.*s\": %s %.300s: %s", p->section,
+                   (int)(p->name.len < 100 ? p->name.len : 100), p->name.data, p->option, p->path,
+                   why);
 }
 
 static int load(const struct place *p, struct slice *ret, char ret_text[static PASSWORD_TEXT_MAX])
@@ -93,19 +97,20 @@ int passwords_load(const struct config *config, struct passwords *ret,
     }
     for (size_t i = 0; i < config->egress_source_count && err == 0; i++) {
         const struct config_egress_source *s = &config->egress_sources[i];
-        const struct place place = {"source", s->name, "socks5_password_file",
+        const struct place place = {"source", slice_of(s->name), "socks5_password_file",
                                     s->socks5_password_file, SOCKS5_LOGIN_MAX};
         err = load(&place, &p.sources[i], ret_text);
     }
     for (size_t i = 0; i < config->transport_count && err == 0; i++) {
         const struct config_transport *t = &config->transports[i];
-        const struct place place = {"transport", t->name, "smtp_auth_password_file",
+        const struct place place = {"transport", slice_of(t->name), "smtp_auth_password_file",
                                     t->smtp.smtp_auth_password_file, PASSWORD_MAX};
         err = load(&place, &p.transports[i], ret_text);
     }
     for (size_t i = 0; i < config->webhook_count && err == 0; i++) {
         const struct config_webhook *w = &config->webhooks[i];
-        const struct place place = {"webhook", w->url, "secret_file", w->secret_file, PASSWORD_MAX};
+        const struct place place = {"webhook", config_section_shown(CONFIG_SECTION_WEBHOOK, w->url),
+                                    "secret_file", w->secret_file, PASSWORD_MAX};
         err = load(&place, &p.webhooks[i], ret_text);
     }
     if (err != 0) {

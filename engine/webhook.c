@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "engine/config.h"
+#include "engine/config_section.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
@@ -259,7 +260,8 @@ static bool make_headers(struct webhook *w, const struct config_webhook *config)
 static void name_of(const char *url, char ret_title[static 256],
                     char ret_name[static EVENT_CONSUMER_NAME_MAX])
 {
-    (void)snprintf(ret_title, 256, "%.*s", (int)strcspn(url, "?#"), url);
+    struct slice shown = config_section_shown(CONFIG_SECTION_WEBHOOK, url);
+    (void)snprintf(ret_title, 256, SLICE_FMT, SLICE_ARG(shown)); /* cut: only shown */
     const char *host = strstr(ret_title, "://");
     int len =
         snprintf(ret_name, EVENT_CONSUMER_NAME_MAX, "webhook-%.60s", host == NULL ? "" : host + 3);

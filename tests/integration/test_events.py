@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from support import api
 from support.certificates import Authority
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
@@ -98,9 +99,13 @@ def test_webhook(place, hook):
         assert request.headers['X-Sluice-Cursor'].startswith('1:')
     [consumer] = daemon_consumers(daemon)
     assert consumer['kind'] == 'webhook' and consumer['behind_bytes'] == 0
-    assert 'secret' not in consumer['title'] and 'secret' not in consumer['name']
+    assert consumer['title'] == f'http://127.0.0.1:{hook.port}'
+    for path in ('/v1/events/consumers', '/v1/config', '/metrics'):
+        answer = api.get(daemon, path).body
+        assert b'127.0.0.1' in answer
+        assert b'hook/secret' not in answer and b'key=secret' not in answer and b'Bearer abc' not in answer
     assert daemon.stop() == 0
-    assert 'key=secret' not in daemon.log()
+    assert 'hook/secret' not in daemon.log() and 'key=secret' not in daemon.log()
 
 
 def daemon_consumers(daemon):

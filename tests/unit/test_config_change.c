@@ -60,6 +60,8 @@ static void what_needs_a_restart(void **state)
                 "f:9 event_log.path: needs a restart\n"
                 "f:3 transport c: it is new and needs a restart\n"
                 "f:5 transport b.inet_protocols: needs a restart\n");
+    expect_list(FIRST "webhook \"https://chat.example:8/T0/secret?key=secret\" {}\n",
+                "f:10 webhook https://chat.example:8: it is new and needs a restart\n");
 }
 
 static void transports_keep_their_order(void **state)

@@ -92,7 +92,7 @@ class WebReceiver:
 
     @property
     def url(self):
-        return f'{"https" if self.tls else "http"}://127.0.0.1:{self.port}/hook?key=secret'
+        return f'{"https" if self.tls else "http"}://127.0.0.1:{self.port}/hook/secret/?key=secret'
 
     def events(self):
         """Of what was accepted, in order of acceptance."""
