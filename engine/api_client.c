@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/api_client_private.h"
+#include "engine/cli_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -169,7 +170,9 @@ int api_client_complain(const struct cli *cli, const char *command, const struct
                         int code)
 {
     if (code != 0 && a->error[0] != '\0') {
-        (void)fprintf(cli->err, "sluice %s: %s\n", command, a->error);
+        (void)fprintf(cli->err, "sluice %s: ", command);
+        cli_print_safe(cli->err, a->error); /* it may repeat what strangers wrote */
+        (void)fputc('\n', cli->err);
     }
     return code;
 }

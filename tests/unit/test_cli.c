@@ -302,10 +302,11 @@ static void answers(void **state)
                                         LINES("{\"end\":true,\"count\":0,\"more\":false}\n")};
     static const char *const cut[] = {"<GET /v1/messages", LINES(MESSAGE "}\n")};
     static const char *const junk[] = {"<GET /v1/messages", LINES("hello\n")};
-    static const char *const missing[] = {"<GET /v1/messages/a1?limit=10000 HTTP/1.1\r\n",
-                                          ">HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n"
-                                          "{\"error\":\"no message a1\",\"code\":\"missing\"}\n",
-                                          NULL};
+    static const char *const missing[] = {
+        "<GET /v1/messages/a1?limit=10000 HTTP/1.1\r\n",
+        ">HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n"
+        "{\"error\":\"no message a1\\u001b[2J\",\"code\":\"missing\"}\n",
+        NULL};
     static const char *const show[] = {
         "<GET /v1/messages/a1?limit=10000 ",
         OBJECT(MESSAGE ",\"list\":[{\"recipient\":\"r@y\",\"index\":0,\"state\":\"deferred\","
@@ -331,7 +332,7 @@ static void answers(void **state)
     ask(empty, "messages @ --json", EX_OK, "", "");
     ask(cut, "messages @", EX_IOERR, "a1", "cut off");
     ask(junk, "messages @", EX_PROTOCOL, "", "not understood");
-    ask(missing, "message @ a1", EX_NOINPUT, "", "no message a1");
+    ask(missing, "message @ a1", EX_NOINPUT, "", "no message a1?[2J\n");
     ask(show, "message @ a1", EX_OK, "deferred  r@y  via smtp, y\n", "");
     ask(show, "message @ a1", EX_OK, "ago: 451 4.3.0 later from mx.y", "");
     ask(status, "status @", EX_OK, "messages 7: incoming 1, active 0, deferred 6", "");
