@@ -73,6 +73,12 @@ static bool is_visible(struct slice s)
     return true;
 }
 
+/* What the doors say of those without a token: nobody else may go by these names. */
+static bool is_reserved(struct slice name)
+{
+    return slice_ieq(name, SLICE("local")) || slice_ieq(name, SLICE("loopback"));
+}
+
 /* returns what is wrong with the line, or NULL */
 static const char *parse_token(struct slice line, struct token *ret)
 {
@@ -81,6 +87,9 @@ static const char *parse_token(struct slice line, struct token *ret)
     struct slice secret = colon < line.len ? slice_trim(slice_from(line, colon + 1)) : SLICE("");
     if (!is_name(name) || secret.len == 0) {
         return "not NAME:TOKEN; a name has 1 to 64 letters, digits, - _ .";
+    }
+    if (is_reserved(name)) {
+        return "local and loopback are the names of those without a token; write another";
     }
     if (!from_hex(secret, ret->digest)) {
         if (secret.len < HTTP_TOKEN_MIN || !is_visible(secret)) {

@@ -60,6 +60,8 @@ static void bad_files(void **state)
         {"\nanna:\n", ":2: tokens_file: not NAME:TOKEN"},
         {":" SECRET, "not NAME:TOKEN"},
         {"an na:" SECRET, "not NAME:TOKEN"},
+        {"local:" SECRET, "write another"},
+        {"Loopback:" SECRET, "write another"},
         {"anna:short", "less than 16 bytes"},
         {"anna:0123456789 abcdef", "visible ASCII"},
         {"anna:" SECRET "\xc3\xa9", "visible ASCII"},
