@@ -285,15 +285,8 @@ static int load_pem(const struct http_door *d, const char *option, const char *p
 
 static int load_files(struct http_door *d, const struct config_http *config)
 {
-    char text[512];
     int err = load_pem(d, "tls_certificate", config->tls_certificate, &d->certificate);
     err = err != 0 ? err : load_pem(d, "tls_key", config->tls_key, &d->key);
-    if (err == 0 && config->tokens_file != NULL) {
-        err = http_tokens_load(config->tokens_file, &d->tokens, text);
-        if (err != 0) {
-            log_error("http \"%s\": %s", d->name, text);
-        }
-    }
     return err == 0 || err == -ENOMEM ? err : ERR_SYNTAX; /* the configuration is wrong */
 }
 
@@ -359,12 +352,10 @@ void http_door_close(struct http_door *d)
         }
         d->fd = -1;
     }
-    http_tokens_free(d->tokens);
     free(d->certificate);
     if (d->key != NULL) {
         explicit_bzero(d->key, strlen(d->key));
     }
     free(d->key);
-    d->tokens = NULL;
     d->certificate = d->key = NULL;
 }

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/http_guard.h"
 #include "engine/http_private.h"
+#include "engine/settings.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -236,10 +237,16 @@ static bool is_own_page(struct api_call *c, const struct http_door *d)
     return true;
 }
 
-static void check_token(struct api_call *c, const struct http_door *d)
+/* Those in force, NULL where none are asked for; for this pass. */
+static const struct http_tokens *tokens_of(const struct http_door *d)
+{
+    return d->is_control ? NULL : settings_of(d->http->engine)->tokens[d - d->http->doors];
+}
+
+static void check_token(struct api_call *c, const struct http_tokens *tokens)
 {
     bool is_open = c->route != NULL && c->route->is_open;
-    const char *name = http_tokens_check(d->tokens, header_of(c, "Authorization"));
+    const char *name = http_tokens_check(tokens, header_of(c, "Authorization"));
     if (name != NULL) {
         (void)snprintf(c->who, sizeof(c->who), "%s", name);
     } else if (!is_open) {
@@ -281,8 +288,9 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
     if (!api_is_answered(c)) {
         api_call_route(c, method, api_routes, api_route_count);
     }
-    if (d->tokens != NULL) {
-        check_token(c, d);
+    const struct http_tokens *tokens = tokens_of(d);
+    if (tokens != NULL) {
+        check_token(c, tokens);
     }
     if (!api_is_answered(c)) {
         take_type(c);

@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 
 struct config_http;
-struct http_tokens;
 
 enum { HTTP_CLERKS = 2 }; /* fast, slow */
 
@@ -28,8 +27,7 @@ struct http_door {
     usec_t timeout;    /* see config_http */
     int fd;            /* listening */
     struct MHD_Daemon *daemon;
-    struct http_tokens *tokens; /* NULL: none is asked for */
-    char *certificate, *key;    /* PEM; NULL: no TLS */
+    char *certificate, *key; /* PEM; NULL: no TLS */
 
     /* http thread only */
     struct poller_watch listening, busy; /* the socket; the daemon's epoll set */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/config.h"
 #include "engine/config_change.h"
+#include "engine/http_guard.h"
 #include "engine/request.h"
 #include "engine/router.h"
 #include "engine/tls_policy.h"
@@ -32,6 +33,10 @@ static void settings_free(struct settings *s)
         listener_rules_fini(&s->listeners[i].own);
         settings_put(s->listeners[i].owner);
     }
+    for (size_t i = 0; s->tokens != NULL && i < s->door_count; i++) {
+        http_tokens_free(s->tokens[i]);
+    }
+    free(s->tokens);
     free(s->listeners);
     free(s->generations);
     router_free(s->router);
@@ -81,6 +86,25 @@ static int make_listeners(struct settings *s, const struct engine *engine, struc
     int err = s->listeners == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i <= s->listener_count && err == 0; i++) {
         err = make_listener(s, engine, before, i, ret_text);
+    }
+    return err;
+}
+
+/* Who may ask over HTTP: the files of the start, as they are now. */
+static int load_tokens(struct settings *s, const struct engine *engine, char *ret_text)
+{
+    char why[512];
+    s->door_count = engine->config->http_door_count;
+    s->tokens = calloc(s->door_count + 1, sizeof(struct http_tokens *));
+    int err = s->tokens == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < s->door_count && err == 0; i++) {
+        const struct config_http *door = &engine->config->http_doors[i];
+        if (door->tokens_file != NULL) {
+            err = http_tokens_load(door->tokens_file, &s->tokens[i], why);
+        }
+        if (err != 0) {
+            (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "http \"%.60s\": %s", door->name, why);
+        }
     }
     return err;
 }
@@ -149,6 +173,7 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     s->router = router_new(config);
     int err = s->router == NULL ? -ENOMEM : 0;
     err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
+    err = err != 0 ? err : load_tokens(s, engine, ret_text);
     err = err != 0 ? err : tls_policy_open_clients(s, ret_text);
     err = err != 0 ? err : passwords_load(config, &s->passwords, ret_text);
     if (err == 0) {

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct config;
+struct http_tokens;
 struct router;
 struct smtp_client_config;
 struct tls_client;
@@ -48,7 +49,9 @@ struct settings {
     struct smtp_client_config **client_configs; /* see request_client_config */
     struct settings_listener *listeners; /* [listener_count + 1], the last for local sessions */
     size_t listener_count;               /* the engine's */
-    size_t transport_count;              /* the engine's; config may have more behind them */
+    struct http_tokens **tokens;         /* [engine's http doors], NULL where none are asked for */
+    size_t door_count;
+    size_t transport_count;   /* the engine's; config may have more behind them */
     uint32_t *generations;    /* [transport_count]; one more when it connects in another way */
     uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
     uint64_t duplicate_bound; /* most deliveries that a crash can repeat */

@@ -437,3 +437,30 @@ def test_fifty_reloads_under_load(place, how):
     arrived = [r for m in receiver.messages for r in m.recipients]
     assert sorted(arrived) == sorted(sent) and len(sent) > 100
     assert daemon.stop() == 0
+
+
+def test_tokens_are_read_again(place):
+    path = os.path.join(place.folder, 'tokens')
+
+    def write(text):
+        with open(path, 'w', encoding='ascii', opener=lambda p, f: os.open(p, f, 0o600)) as tokens:
+            tokens.write(text)
+
+    def ask(token):
+        connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+        connection.request('GET', '/v1/status', headers={'Authorization': f'Bearer {token}'})
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    write('anna:an-old-token-of-hers\n')
+    daemon = place.sluice(http={'tokens_file': path})
+    assert ask('an-old-token-of-hers') == 200
+    write('anna:a-new-token-of-hers\nben:another-one-of-his\n')
+    assert ask('a-new-token-of-hers') == 401
+    reload(daemon)
+    assert ask('an-old-token-of-hers') == 401
+    assert ask('a-new-token-of-hers') == 200 and ask('another-one-of-his') == 200
+    write('anna\n')
+    assert 'tokens:1' in reload(daemon, 422)['complaints'][0]
+    assert ask('a-new-token-of-hers') == 200
