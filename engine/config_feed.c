@@ -141,11 +141,21 @@ static void check_columns(struct config_loader *l, const struct config_csv *csv,
     }
 }
 
+static bool has_control(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void check_path(struct config_loader *l, const struct config *c, size_t index)
 {
     const char *path = c->csvs[index].path;
     size_t len = strlen(path);
-    if (len == 0 || len > 4000 || path[len - 1] == '/') {
+    if (len == 0 || len > 4000 || path[len - 1] == '/' || has_control(path)) {
         config_complain(l, place(l, CONFIG_SECTION_CSV, index, NULL), "csv",
                         "\"%.80s\" is not a path of a file; write csv \"/PATH/FILE\" { }", path);
     } else if (strcmp(path, c->event_log_path) == 0) {
