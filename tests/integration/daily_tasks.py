@@ -224,8 +224,8 @@ TASKS = [
           ('sluice resume ORDER', ['ended']),
           ('sluice check', []),
           ('sluice reload', ['force'])],
-         ['POST /v1/orders {"order": "suspend", "destination": "busy.example", "for": "15m", "reason": "asked to wait"}', 'POST /v1/reload',
-          'GET /v1/windows?destination=busy.example'],
+         ['POST /v1/orders {"order": "suspend", "destination": "busy.example", "for": "15m", "reason": "asked to wait"}',
+          'POST /v1/reload', 'GET /v1/windows?destination=busy.example'],
          'For now: an order. For good: a lower limit in the configuration (here `destination_concurrency_limit = 5` '
          'of the transport), checked and put in force without a restart. Windows shrink by themselves when a '
          'provider refuses connections; `/v1/windows` and the page say when and why.', Scene.lower_limit),
@@ -253,7 +253,8 @@ TASKS = [
          [('sluice bounce --campaign summer --for 0 --reason "wrong price" --dry-run', ['would bounce']),
           ('sluice bounce --campaign summer --for 0 --reason "wrong price" --yes', ['order', 'campaign=summer'])],
          ['POST /v1/orders {"order": "bounce", "campaign": "summer", "for": "0", "reason": "wrong price"}'],
-         '`--for 0` is what is queued now, scheduled mail too; with `--for 2h` also what comes in that time. Each sender gets a notice.'),
+         '`--for 0` is what is queued now, scheduled mail too; with `--for 2h` also what comes in that time. '
+         'Each sender gets a notice.'),
     Task('Mail that nobody may see any more: drop it',
          [('sluice drop --tenant globex --domain busy.example --for 0 --reason "legal, L-7" --yes', ['order', 'globex'])],
          ['POST /v1/orders {"order": "drop", "tenant": "globex", "domain": "busy.example", "for": "0", "reason": "L-7"}'],
