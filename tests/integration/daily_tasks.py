@@ -149,12 +149,12 @@ class Scene:
                               cwd=self.daemon.folder)
         return done.returncode, (done.stdout + done.stderr).decode()
 
-    def shown(self, text):
+    def shown(self, text, lines_max=LINES_MAX):
         """As a reader's own relay would print it, and not too much of it."""
         text = text.replace(self.daemon.config_path, CONFIG)
         lines = [line if len(line) <= WIDTH_MAX else line[:WIDTH_MAX - 3] + '...'
                  for line in map(str.rstrip, text.splitlines())]
-        return '\n'.join(lines[:LINES_MAX] + ['...'] if len(lines) > LINES_MAX else lines)
+        return '\n'.join(lines[:lines_max] + ['...'] if len(lines) > lines_max else lines)
 
 
 @dataclasses.dataclass
@@ -175,10 +175,12 @@ class Task:
 
 TASKS = [
     Task('Is anything on fire?',
-         [('sluice status', ['messages', 'delivered', 'a second']),
+         [('sluice top --once', ['messages', 'a second', 'gone.example', 'acme', 'responses', 'orders']),
           ('sluice destinations --state dead', ['gone.example', 'failed'])],
          ['GET /v1/status', 'GET /v1/destinations?state=dead', 'GET /'],
-         'In a browser the page of an `http` section (`/`) shows the same, with figures of the last hour.'),
+         '`sluice top` in a terminal goes on, with what is dead or suspended in red, and says why by a key; `sluice '
+         'status` has the totals alone. In a browser the page of an '
+         '`http` section (`/`) shows the same, with figures of the last hour.'),
     Task('What is queued: whose, where to, how old?',
          [('sluice counts --by tenant,state', ['acme', 'globex', 'deferred']),
           ('sluice counts --by domain,age --state deferred', ['busy.example', '<1m'])],
@@ -285,7 +287,7 @@ def perform(scene, task):
         missing = [word for word in promised if word not in said]
         assert not missing, (command, missing, said)
         line = f'$ {scene.fill_in(command).replace(scene.csv, ACCOUNTING)}'
-        text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said)])) + '\n```\n\n'
+        text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said, 60 if ' top' in command else LINES_MAX)])) + '\n```\n\n'
         for step in after:
             step(scene)
     return text + 'Over HTTP:\n\n```\n' + ''.join(f'{shown_request(r)}\n' for r in task.http) + '```\n'
@@ -304,7 +306,7 @@ def paths(task):
 def table():
     lines = ['', '| task | command | HTTP |', '|---|---|---|']
     for task in TASKS:
-        command = task.commands[0][0].split(' --reason')[0].replace(' --dry-run', '')
+        command = task.commands[0][0].split(' --reason')[0].replace(' --dry-run', '').replace(' --once', '')
         lines.append(f'| [{task.question}](#{task.anchor}) | `{command}` | '
                      + ', '.join(f'`{path}`' for path in paths(task)) + ' |')
     return '\n'.join(lines) + '\n'
