@@ -36,6 +36,7 @@ dns {{ servers = {{"127.0.0.1:{dns_port}"}} }}
 event_log {{ path = "{folder}/events.jsonl" }}
 transport smtp {{ smtp_tcp_port = {sink_port} }}
 route "*" {{ transport = "smtp" }}
+http "127.0.0.1:{http_port}" {{ }}     # the page, injection, metrics
 '''
 
 
@@ -50,9 +51,10 @@ class Stage:
         self.processes = processes
         self.build = args.build
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix='sluice-quickstart.'))
-        self.port, self.sink_port, self.dns_port = (
+        self.port, self.sink_port, self.dns_port, self.http_port = (
             int(os.environ.get(name, default))
-            for name, default in (('PORT', 2525), ('SINK_PORT', 2626), ('DNS_PORT', 5300)))
+            for name, default in (('PORT', 2525), ('SINK_PORT', 2626), ('DNS_PORT', 5300),
+                                  ('HTTP_PORT', 8025)))
         self.config = self.folder / 'sluice.conf'
         self.events = self.folder / 'events.jsonl'
         self.sluice = str(args.build / 'engine/sluice')
@@ -273,8 +275,10 @@ def serve(stage):
   swaks --server 127.0.0.1:{stage.port} --from me@example.test --to you@d1.test
   printf 'Subject: hello\\n\\nhello\\n' | {stage.sluice} send -c {stage.config} -f me@example.test you@d2.test
   {stage.build}/bench/sluice-source --to 127.0.0.1:{stage.port} --messages 10000 --connections 20 --domains d%d.test:50
-  {stage.sluice} queue counts -c {stage.config}
+  {stage.sluice} top -c {stage.config}
+  {stage.sluice} why d2.test -c {stage.config}
 
+   in a browser    http://127.0.0.1:{stage.http_port}/
    received mail   {stage.folder}/received/
    events          {stage.events}
    configuration   {stage.config}

@@ -8,7 +8,7 @@ first       the engine is started twice, the file of the spool out of the page c
 restarted   started again with the receivers holding their greetings until as many messages are
             active as may be
 drained     the greetings come, and the whole queue is delivered. Meanwhile a few new messages a
-            second are offered, and `sluice queue counts` is asked once a second
+            second are offered, and `sluice status` is asked once a second
 idle        the same offers when all of it is delivered: what they take anyway
 
 Memory is RssAnon: what is queued, restarted, at most while it is drained, and when it is empty."""
