@@ -105,7 +105,9 @@ def test_the_page_shows_what_happens(scene, browse):
     shows(browser, 'tenants', 'acme', 'globex', 'initech')
     shows(browser, 'orders', 'suspend', 'tenant initech', 'complaints, T-123')
     shows(browser, 'queue', f'[127.0.0.1]:{scene.ports["gone.example"]}')
+    shows(browser, 'queue-tenant', 'acme', 'globex')
     shows(browser, 'age', '<1m', '>3d')
+    shows(browser, 'tiles', 'standing orders')
     until(lambda: len(browser.find_elements(By.CSS_SELECTOR, '#flow polyline')) == 4,
           lambda: 'four lines of throughput')
     assert complaints(browser) == []
