@@ -7,27 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char help_text[] =
-    "1 destinations   2 queue, again: by tenant   3 ages   4 tenants\n"
-    "5 responses      6 orders                    Tab, Shift-Tab: the next, the one before\n"
-    "\n"
-    "up, down, PgUp, PgDn, Home, End   select a row\n"
-    "Enter   look into it: what holds the destination or tenant back, the whole response or order\n"
-    "t       what the last session with the destination said and heard\n"
-    "Esc     back; also clears the filter\n"
-    "\n"
-    "s       sort by the next column, at last as the daemon does\n"
-    "r       the other way round\n"
-    "/       show only what has the text that is typed, until Enter; of destinations in the name\n"
-    "d       destinations: only those that are dead, suspended or held back\n"
-    "p       pause, and go on\n"
-    "+ -     ask less often, more often\n"
-    "h ?     this help\n"
-    "q       quit\n"
-    "\n"
-    "Red: dead or suspended, or closed by an order. WINDOW: connections that carry mail / that "
-    "may.\n"
-    "Figures of mail that is done count from the daemon's start; rates are those of 10 seconds.\n";
+static const char help_text[] = "1 destinations   2 queue, again: by tenant   3 ages\n"
+                                "4 tenants        5 responses                 6 orders\n"
+                                "Tab, Shift-Tab   the next view, the one before\n"
+                                "\n"
+                                "arrows, PgUp, PgDn, Home, End   select a row\n"
+                                "Enter   look into it: what holds the destination or tenant\n"
+                                "        back, the whole response or order\n"
+                                "t       what the last session with it said and heard\n"
+                                "Esc     back; also clears the filter\n"
+                                "\n"
+                                "s       sort by the next column, at last as the daemon does\n"
+                                "r       the other way round\n"
+                                "/       show only what has the text that is typed; of\n"
+                                "        destinations in the name\n"
+                                "d       destinations: only those that are dead, suspended\n"
+                                "        or held back\n"
+                                "p       pause, and go on\n"
+                                "+ -     ask less often, more often\n"
+                                "h ?     this help\n"
+                                "q       quit\n"
+                                "\n"
+                                "Red: dead or suspended, or closed by an order.\n"
+                                "WINDOW: connections that carry mail / that may.\n"
+                                "What is done is counted from the daemon's start; rates are\n"
+                                "those of 10 seconds.\n";
 
 void top_detail_init(struct top_detail *d)
 {
@@ -130,6 +134,9 @@ const char *top_detail_why(struct top_detail *d, const struct top_model *m)
     const json_t *row = top_model_selected(m);
     const char *about = m->view == TOP_QUEUE ? m->is_by_tenant ? "tenant" : "destination"
                                              : top_view_row(m->view)->about;
+    if (m->view == TOP_AGES) {
+        return "There is nothing to look into.";
+    }
     if (row == NULL) {
         return "No row is selected.";
     }
@@ -138,9 +145,6 @@ const char *top_detail_why(struct top_detail *d, const struct top_model *m)
                   m->view == TOP_ORDERS ? cli_member_text(row, "id") : "");
         describe(d, row, m->now);
         return NULL;
-    }
-    if (about[0] == '\0') {
-        return "There is nothing to look into.";
     }
     const char *name = cli_member_text(row, m->view == TOP_QUEUE ? "name" : about);
     if (name[0] == '\0') {

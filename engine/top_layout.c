@@ -67,6 +67,11 @@ static size_t next(const unsigned char *p, wchar_t *ret, int *ret_width)
 int top_layout_take(const char **text, int width, bool has_lines, wchar_t *ret)
 {
     const unsigned char *p = (const unsigned char *)*text;
+    struct {
+        const unsigned char *p;
+        int used;
+        size_t count;
+    } word = {NULL, 0, 0}; /* where the last one begins */
     int used = 0;
     size_t count = 0;
     assert(width <= TOP_WIDTH_MAX);
@@ -79,6 +84,11 @@ int top_layout_take(const char **text, int width, bool has_lines, wchar_t *ret)
         }
         size_t len = next(p, &c, &columns);
         if (used + columns > width) {
+            if (has_lines && word.p != NULL && word.used * 2 > width) {
+                p = word.p;
+                used = word.used;
+                count = word.count;
+            }
             break;
         }
         if (columns > 0) { /* what has no width could be stacked without end */
@@ -86,6 +96,11 @@ int top_layout_take(const char **text, int width, bool has_lines, wchar_t *ret)
         }
         used += columns;
         p += len;
+        if (c == L' ') {
+            word.p = p;
+            word.used = used;
+            word.count = count;
+        }
     }
     ret[count] = L'\0';
     *text = (const char *)p;

@@ -17,7 +17,8 @@
  *
  * text      in/out, UTF-8; afterwards what did not fit
  * width     at most TOP_WIDTH_MAX
- * has_lines ends at a line feed, which is taken; else that is a character as others
+ * has_lines lines are made: ends at a line feed, which is taken, or behind the last space that is
+ *           not too far from the end; else a line feed is a character as others
  * ret       [TOP_WIDTH_MAX + 1], ends with a 0
  * returns   columns that it takes */
 int top_layout_take(const char **text, int width, bool has_lines, wchar_t *ret);

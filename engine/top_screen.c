@@ -228,10 +228,11 @@ static void draw_queue(const json_t *s)
         {"destinations", "destinations", TOP_PLAIN},
         {"quarantined", "quarantined", TOP_ALARM},
     };
+    const char *gap = columns() >= 76 ? "  " : " ";
     int at = 0;
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]) && s != NULL; i++) {
         long long n = cli_member_number(s, figures[i].member);
-        at = put_form(2, at, A_NORMAL, "%s%s ", i == 0 ? "" : "  ", figures[i].title);
+        at = put_form(2, at, A_NORMAL, "%s%s ", i == 0 ? "" : gap, figures[i].title);
         at = put_form(2, at, n > 0 ? tone_of(figures[i].tone) | A_BOLD : A_NORMAL, "%lld", n);
     }
 }

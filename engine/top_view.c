@@ -180,8 +180,7 @@ static void set_selectors(const json_t *row, char ret[TOP_CELL_TEXT])
 static void set_bar(double value, double most, char ret[TOP_CELL_TEXT])
 {
     double share = most > 0 && value > 0 ? value / most : 0;
-    int len = (int)(share * BAR_MAX + 0.999);
-    len = len > BAR_MAX ? BAR_MAX : len;
+    int len = share < 1 ? (int)(share * BAR_MAX + 0.999) : BAR_MAX;
     memset(ret, '#', (size_t)len);
     ret[len] = '\0';
 }

@@ -33,6 +33,7 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             env={**os.environ, 'TERM': 'linux', 'LC_ALL': 'C.UTF-8', **(env or {})})
         os.close(slave)
+        self.is_closing = threading.Event()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -40,12 +41,12 @@ class Terminal:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack('HHHH', lines, columns, 0, 0))
 
     def _read(self):
-        while True:
+        while not self.is_closing.is_set():
+            ready, _, _ = select.select([self.master], [], [], 0.1)
             try:
-                ready, _, _ = select.select([self.master], [], [], 0.2)
                 data = os.read(self.master, 65536) if ready else None
-            except (OSError, ValueError):
-                return
+            except OSError:
+                return  # the program has ended
             if data == b'':
                 return
             if data:
@@ -94,8 +95,15 @@ class Terminal:
         self.reader.join(1)  # what it printed last
         return code
 
+    def hang_up(self):
+        if self.master is not None:
+            self.is_closing.set()
+            self.reader.join()  # else it would read from what gets this number next
+            os.close(self.master)
+            self.master = None
+
     def close(self):
         if self.is_running():
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
-        os.close(self.master)
+        self.hang_up()
