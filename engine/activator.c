@@ -13,6 +13,7 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/order_book.h"
 #include "engine/sched_thread.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
@@ -79,6 +80,8 @@ struct activator {
     uint32_t stale_unloaded; /* of these, not settled and given before the last change; they come
                                 first */
     bool needs_review;
+    uint64_t noted_review;
+    uint64_t review; /* order_book_wanted_review of the newest sweep of that kind */
 };
 
 static size_t id_slot(const struct id_set *s, uint64_t id)
@@ -595,8 +598,11 @@ static void add_read(struct activator *a, struct read_request *request)
     a->reads[a->read_count++] = request;
 }
 
-static void take_sweep(struct activator *a, struct sweep *s)
+static void take_sweep(struct activator *a, struct sweep *s, uint64_t review)
 {
+    if (s->kind == SWEEP_REVIEW) {
+        a->review = review;
+    }
     if (s->kind != SWEEP_FLUSH) {
         a->changes++;
         a->stale_unloaded = a->unloaded;
@@ -616,6 +622,38 @@ static void review_again(struct activator *a)
     if (s != NULL) {
         sweeper_add(&a->sweeper, s);
         a->needs_review = false;
+    }
+}
+
+/* Nothing that was judged before the last change of orders can reach the held class any more. */
+static void note_review(struct activator *a)
+{
+    if (a->noted_review == a->review || sweeper_is_busy(&a->sweeper) || a->needs_review ||
+        a->stale_unloaded > 0 || !list_is_empty(&a->lingering)) {
+        return;
+    }
+    if (list_is_empty(&a->messages) ||
+        list_first(&a->messages, struct message, active)->changes == a->changes) {
+        order_book_reviewed(a->engine->orders, a->review);
+        a->noted_review = a->review;
+    }
+}
+
+/* What an earlier run may not have come to: held mail whose orders are gone, and mail that orders
+ * are to end. */
+static void sweep_at_start(struct activator *a)
+{
+    const struct order_book *book = a->engine->orders;
+    const struct order *o;
+    a->review = order_book_wanted_review(book);
+    a->needs_review = a->review != 0;
+    for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
+        struct sweep *s = o->kind == ORDER_SUSPEND ? NULL : sweep_new(SWEEP_APPLY, &o->selector);
+        if (s != NULL) {
+            sweeper_add(&a->sweeper, s);
+        } else if (o->kind != ORDER_SUSPEND) {
+            log_error("out of memory: mail in the queue meets an order when it is due");
+        }
     }
 }
 
@@ -643,7 +681,7 @@ static void take_letter(struct activator *a, const struct letter *letter)
         wake_held(a, letter->number);
         break;
     case LETTER_SWEEP:
-        take_sweep(a, letter->body);
+        take_sweep(a, letter->body, letter->number);
         break;
     case LETTER_ORDERS:
         pass_on_orders(a);
@@ -699,6 +737,7 @@ static void run(void *arg)
 {
     enum { LETTERS_PER_PASS = 4096 };
     struct activator *a = arg;
+    sweep_at_start(a);
     while (!atomic_load(&a->is_stopping)) {
         struct letter letter;
         for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&a->box, &letter); i++) {
@@ -707,6 +746,7 @@ static void run(void *arg)
         forget_lingering(a);
         review_again(a);
         import(a);
+        note_review(a);
         bool is_flushed = flush_outboxes(a);
         rcu_pass();
         nap(a, is_flushed);

@@ -34,7 +34,8 @@ enum letter_kind {
     LETTER_SETTLED, /* struct message or NULL, and number, its id: it is no longer active */
     LETTER_READ,    /* struct read_request */
     LETTER_HELD,    /* number: wall time; a message is held until then */
-    LETTER_SWEEP,   /* struct sweep: find mail that is not active and try it now */
+    LETTER_SWEEP,   /* struct sweep: find mail that is not active and try it now; number: see
+                     * order_book_wanted_review */
     /* to a scheduler */
     LETTER_SUBMIT,   /* struct submission: a message's first recipients */
     LETTER_MORE,     /* struct submission: what LETTER_READ asked for */

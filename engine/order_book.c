@@ -31,6 +31,9 @@ struct order_book {
     struct snapshot *snapshot; /* published by the owner; never NULL */
     /* any thread, relaxed: a reader that sees an old value judges as if it had come earlier */
     _Atomic uint32_t count, source_orders;
+    bool is_noted;             /* owner: the file says that all is reviewed */
+    _Atomic uint64_t wanted;   /* number of the review that is wanted: written by the owner */
+    _Atomic uint64_t reviewed; /* of the last one that was done: written by the activator */
 };
 
 static void release_record(struct rcu_retired *retired)
@@ -133,9 +136,12 @@ int order_book_open(const char *folder, usec_t now_wall, struct order_book **ret
     struct order_book *b = calloc(1, sizeof(*b));
     struct snapshot *s = snapshot_of(&file, now_wall);
     uint64_t next_id = file.next_id;
+    bool is_reviewed = file.is_reviewed;
     order_file_fini(&file);
     if (b != NULL) {
         b->next_id = next_id;
+        b->is_noted = is_reviewed;
+        atomic_init(&b->wanted, !is_reviewed);
         b->folder = strdup(folder);
     }
     if (s == NULL || b == NULL || b->folder == NULL) {
@@ -161,13 +167,24 @@ void order_book_free(struct order_book *b)
 /* --- changes -----------------------------------------------------------------------------------
  */
 
-static int write_file(const struct order_book *b, const struct snapshot *s, uint64_t next_id)
+/* is_reviewed: as far as is known; what this change needs is still to be done */
+static int write_file(struct order_book *b, const struct snapshot *s, uint64_t next_id,
+                      bool is_reviewed)
 {
     const struct order *orders[ORDER_COUNT_MAX];
     for (size_t i = 0; i < s->count; i++) {
         orders[i] = &s->records[i]->order;
     }
-    return order_file_write(b->folder, next_id, orders, s->count);
+    int err = order_file_write(b->folder, next_id, is_reviewed, orders, s->count);
+    b->is_noted = err == 0 && is_reviewed;
+    return err;
+}
+
+/* Relaxed: a review that ends now may be noted late. */
+static bool is_reviewed(const struct order_book *b)
+{
+    return atomic_load_explicit(&b->reviewed, memory_order_relaxed) ==
+           atomic_load_explicit(&b->wanted, memory_order_relaxed);
 }
 
 int order_book_add(struct order_book *b, struct order *o, uint64_t *ret_id)
@@ -186,7 +203,7 @@ int order_book_add(struct order_book *b, struct order *o, uint64_t *ret_id)
     r->order.id = b->next_id;
     s->records[old->count] = r;
     s->count = old->count + 1;
-    int err = write_file(b, s, b->next_id + 1);
+    int err = write_file(b, s, b->next_id + 1, is_reviewed(b));
     if (err != 0) {
         *o = r->order; /* back to the caller */
         o->id = 0;
@@ -205,8 +222,11 @@ static bool is_leaving(const struct order *o, uint64_t id, usec_t now_wall)
 }
 
 /* Without that id, and without those that are over. When only these go, a file that cannot be
- * written does no harm.  errors: -ENOMEM, -errno */
-static int remove_some(struct order_book *b, uint64_t id, usec_t now_wall)
+ * written does no harm.
+ *
+ * must_review   held mail may have waited for it
+ * errors        -ENOMEM, -errno */
+static int remove_some(struct order_book *b, uint64_t id, usec_t now_wall, bool must_review)
 {
     struct snapshot *old = b->snapshot, *s = snapshot_new(old->count);
     if (s == NULL) {
@@ -217,11 +237,12 @@ static int remove_some(struct order_book *b, uint64_t id, usec_t now_wall)
             s->records[s->count++] = old->records[i];
         }
     }
-    int err = write_file(b, s, b->next_id);
+    int err = write_file(b, s, b->next_id, !must_review && is_reviewed(b));
     if (err != 0 && id != 0) {
         free(s);
         return err;
     }
+    atomic_fetch_add_explicit(&b->wanted, must_review, memory_order_relaxed);
     (void)publish(b, s); /* old: retired below */
     for (size_t i = 0; i < old->count; i++) {
         struct record *r = old->records[i];
@@ -250,7 +271,10 @@ static struct record *find(const struct snapshot *s, uint64_t id)
 int order_book_remove(struct order_book *b, uint64_t id)
 {
     const struct record *r = find(b->snapshot, id);
-    return r == NULL || r->order.id != id || id == 0 ? ERR_MISSING : remove_some(b, id, INT64_MIN);
+    if (r == NULL || r->order.id != id || id == 0) {
+        return ERR_MISSING;
+    }
+    return remove_some(b, id, INT64_MIN, r->order.kind == ORDER_SUSPEND);
 }
 
 size_t order_book_expire(struct order_book *b, usec_t now_wall)
@@ -259,10 +283,25 @@ size_t order_book_expire(struct order_book *b, usec_t now_wall)
     for (size_t i = 0; i < b->snapshot->count; i++) {
         count += b->snapshot->records[i]->order.until <= now_wall;
     }
-    if (count > 0 && remove_some(b, 0, now_wall) != 0) {
+    if (count > 0 && remove_some(b, 0, now_wall, false) != 0) {
         return 0; /* next time; they have no effect meanwhile */
     }
     return count;
+}
+
+bool order_book_note_review(struct order_book *b)
+{
+    return !b->is_noted && (!is_reviewed(b) || write_file(b, b->snapshot, b->next_id, true) != 0);
+}
+
+uint64_t order_book_wanted_review(const struct order_book *b)
+{
+    return atomic_load_explicit(&b->wanted, memory_order_relaxed);
+}
+
+void order_book_reviewed(struct order_book *b, uint64_t number)
+{
+    atomic_store_explicit(&b->reviewed, number, memory_order_relaxed);
 }
 
 /* --- judging -----------------------------------------------------------------------------------

@@ -63,6 +63,19 @@ MUST_USE int order_book_remove(struct order_book *b, uint64_t id);
 /* Remove the orders that are over; returns how many. They had no effect any more. */
 size_t order_book_expire(struct order_book *b, usec_t now_wall);
 
+/* The file says that held mail must be reviewed at the next start, and that is so no longer: write
+ * it anew. Returns whether it still says so, or could not be written. */
+bool order_book_note_review(struct order_book *b);
+
+/* --- reviews ---
+ * Held mail is looked at again when an order was lifted. Until that is done the file says so, and
+ * the next start does it: mail must not wait for the end of an order that nobody knows any more. */
+
+/* The number of the review that is wanted: of the newest order lifted. 0: none was. Any thread. */
+uint64_t order_book_wanted_review(const struct order_book *b);
+/* Every message that was held when this number was read has been looked at. The activator. */
+void order_book_reviewed(struct order_book *b, uint64_t number);
+
 /* --- any thread, online under RCU --- */
 
 /* The cheap question before the others; one relaxed load, needs no RCU. */

@@ -106,6 +106,7 @@ static int take_all(const json_t *root, struct order_file *f, char text[ORDER_FI
         return ERR_SYNTAX;
     }
     f->next_id = (uint64_t)json_integer_value(next);
+    f->is_reviewed = json_is_true(json_object_get(root, "reviewed"));
     return take_orders(list, f, text);
 }
 
@@ -192,10 +193,11 @@ static json_t *order_json(const struct order *o)
 }
 
 /* The text of the file, heap; NULL: out of memory */
-static char *render(uint64_t next_id, const struct order *const *orders, size_t count)
+static char *render(uint64_t next_id, bool is_reviewed, const struct order *const *orders,
+                    size_t count)
 {
-    json_t *root =
-        json_pack("{s:i, s:I, s:[]}", "version", VERSION, "next_id", (json_int_t)next_id, "orders");
+    json_t *root = json_pack("{s:i, s:I, s:b, s:[]}", "version", VERSION, "next_id",
+                             (json_int_t)next_id, "reviewed", is_reviewed, "orders");
     json_t *list = json_object_get(root, "orders");
     bool is_complete = root != NULL;
     for (size_t i = 0; i < count && is_complete; i++) {
@@ -231,10 +233,10 @@ static int write_new(int folder, struct slice bytes)
     return err;
 }
 
-int order_file_write(const char *folder, uint64_t next_id, const struct order *const *orders,
-                     size_t count)
+int order_file_write(const char *folder, uint64_t next_id, bool is_reviewed,
+                     const struct order *const *orders, size_t count)
 {
-    char *text = render(next_id, orders, count);
+    char *text = render(next_id, is_reviewed, orders, count);
     if (text == NULL) {
         return -ENOMEM;
     }

@@ -14,11 +14,12 @@
 
 struct order_file {
     uint64_t next_id;
+    bool is_reviewed;     /* no held mail waits for an order that was lifted */
     struct order *orders; /* of read: heap, in ascending order of ids */
     size_t count;
 };
 
-/* ret is empty, with next_id 1, when there is no file.
+/* ret is empty, with next_id 1 and not reviewed, when there is no file.
  *
  * errors   ERR_SYNTAX, ERR_LIMIT, -errno, -ENOMEM; text names the file and what is wrong with it;
  *          *ret unchanged */
@@ -30,7 +31,7 @@ void order_file_fini(struct order_file *f); /* of what was read */
  *
  * orders   [count], in ascending order of ids
  * errors   -errno; the file is as before, or the new one */
-MUST_USE int order_file_write(const char *folder, uint64_t next_id,
+MUST_USE int order_file_write(const char *folder, uint64_t next_id, bool is_reviewed,
                               const struct order *const *orders, size_t count);
 
 #endif

@@ -19,6 +19,8 @@
 
 /* The clock may be set: an end is looked at again before long. */
 #define TIDY_MAX (60 * USEC_PER_SEC)
+/* How often it is asked whether mail was reviewed. */
+#define NOTE_INTERVAL (5 * USEC_PER_SEC)
 
 enum { DESCRIPTION_TEXT = 300 };
 
@@ -32,7 +34,7 @@ static void send_sweep(struct clerk *k, enum sweep_kind kind, const struct selec
         log_error("out of memory: mail in the queue meets changed orders when it is due");
         return;
     }
-    outbox_put(&k->to_activator, LETTER_SWEEP, s, 0);
+    outbox_put(&k->to_activator, LETTER_SWEEP, s, order_book_wanted_review(k->engine->orders));
 }
 
 /* By way of the activator: what it has given them before it heard of the order comes first. */
@@ -72,10 +74,12 @@ usec_t order_report_tidy(struct clerk *k)
     if (has_ended) {
         (void)order_book_expire(book, now); /* what could not be written has no effect anyway */
     }
-    if (first == USEC_NEVER) {
+    bool must_note = order_book_note_review(book);
+    if (first == USEC_NEVER && !must_note) {
         return USEC_NEVER;
     }
-    return clock_mono() + (first - now < TIDY_MAX ? first - now : TIDY_MAX);
+    usec_t wait = first == USEC_NEVER || first - now > TIDY_MAX ? TIDY_MAX : first - now;
+    return clock_mono() + (must_note && wait > NOTE_INTERVAL ? NOTE_INTERVAL : wait);
 }
 
 /* --- objects -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Held mail: scheduled by its sender or suspended by an order. Nothing but its time or the end of the
 order lets it go, and nothing keeps it longer, whatever happens meanwhile."""
+import os
 import time
 
 from support.injection import post
@@ -61,6 +62,61 @@ def test_slow_mail_does_not_keep_other_held_mail(place):
     gate.opened.set()
     daemon.wait_empty()
     assert len(slow.messages) == 300
+
+
+def test_resumed_mail_is_not_forgotten_by_a_kill(place):
+    """The order is lifted, and the daemon killed before it has come to the mail."""
+    gate = Gate()
+    receiver = place.receiver(answers=gate)
+    daemon = relay(place, receiver, options={'message_active_limit': 1})
+    order = give(daemon, 'suspend', '--tenant', 'acme', '--for', '300d')
+    for n in range(5):
+        send(daemon, 'acme', f'r{n}@x.test')
+    wait_states(daemon, suspended=5)
+    send(daemon, 'other', 'first@x.test')
+    assert gate.entered.wait(PATIENCE)
+    run(daemon, 'resume', order['id'])
+    daemon.kill()
+    gate.opened.set()
+    daemon.start()
+    for n in range(5):
+        daemon.wait_event('Delivery', f'r{n}@x.test')
+    daemon.wait_empty()
+
+
+def test_orders_may_be_removed_by_hand(place):
+    """As the daemon suggests when their file is damaged: their mail goes."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver)
+    give(daemon, 'suspend', '--tenant', 'acme', '--for', '300d')
+    send(daemon, 'acme', 'a@x.test')
+    wait_states(daemon, suspended=1)
+    assert daemon.stop() == 0
+    os.remove(os.path.join(daemon.spool, 'orders.json'))
+    daemon.start()
+    daemon.wait_event('Delivery', 'a@x.test')
+
+
+def test_what_is_to_end_ends_after_a_kill(place):
+    """Mail is to be dropped, and the daemon killed before it has come to it."""
+    busy, gate = Busy(), Gate()
+    far, slow = place.receiver(answers=busy), place.receiver(answers=gate)
+    daemon = relay(place, far, options={**LATER, 'message_active_limit': 1},
+                   routes={'slow.test': ('smtp', slow.nexthop), '*': ('smtp', far.nexthop)})
+    for n in range(5):
+        send(daemon, 'acme', f'r{n}@x.test')
+        daemon.wait_event('TransientFailure', f'r{n}@x.test')
+    wait_states(daemon, deferred=5)
+    send(daemon, 'other', 'first@slow.test')
+    assert gate.entered.wait(PATIENCE)
+    give(daemon, 'drop', '--tenant', 'acme', '--for', '1h', '--yes')
+    assert not daemon.of('AdminDrop')
+    daemon.kill()
+    gate.opened.set()
+    daemon.start()
+    daemon.wait_events('AdminDrop', count=5)
+    daemon.wait_event('Delivery', 'first@slow.test')
+    daemon.wait_empty()
 
 
 def test_an_order_that_is_lifted_ends_nothing(place):

@@ -365,7 +365,7 @@ static void not_without_end(void **state)
         orders[i].id = i + 1;
         all[i] = &orders[i];
     }
-    assert_int_equal(order_file_write(t.folder, f.next_id, all, ORDER_COUNT_MAX), 0);
+    assert_int_equal(order_file_write(t.folder, f.next_id, false, all, ORDER_COUNT_MAX), 0);
     reopen(&t);
     struct order o = make(ORDER_SUSPEND, "tenant", "acme", 60);
     assert_int_equal(order_book_add(t.book, &o, &id), ERR_LIMIT);
@@ -373,6 +373,42 @@ static void not_without_end(void **state)
     for (size_t i = 0; i < ORDER_COUNT_MAX; i++) {
         order_fini(&orders[i]);
     }
+    close_bench(&t);
+}
+
+/* The number of the review that the next start is to make; 0: none. */
+static uint64_t after_a_restart(struct bench *t)
+{
+    reopen(t);
+    return order_book_wanted_review(t->book);
+}
+
+static void reviews_outlast_a_restart(void **state)
+{
+    struct bench t;
+    (void)state;
+    open_bench(&t);
+    assert_int_equal(order_book_wanted_review(t.book), 1); /* nobody knows what was lifted */
+    assert_true(order_book_note_review(t.book));
+    order_book_reviewed(t.book, 1);
+    assert_false(order_book_note_review(t.book));
+    assert_int_equal(after_a_restart(&t), 0);
+
+    uint64_t first = add(&t, make(ORDER_SUSPEND, "tenant", "a", 60));
+    uint64_t second = add(&t, make(ORDER_BOUNCE, "tenant", "b", 60));
+    assert_int_equal(order_book_remove(t.book, second), 0); /* nothing was held for it */
+    assert_int_equal(after_a_restart(&t), 0);
+    assert_int_equal(order_book_remove(t.book, first), 0);
+    uint64_t wanted = order_book_wanted_review(t.book);
+    assert_int_equal(wanted, 1);
+    (void)add(&t, make(ORDER_SUSPEND, "tenant", "c", 60)); /* does not make it forget */
+    assert_true(order_book_note_review(t.book));
+    order_book_reviewed(t.book, wanted - 1); /* one that began before */
+    assert_true(order_book_note_review(t.book));
+    assert_int_equal(after_a_restart(&t), 1);
+    order_book_reviewed(t.book, 1);
+    assert_false(order_book_note_review(t.book));
+    assert_int_equal(after_a_restart(&t), 0);
     close_bench(&t);
 }
 
@@ -406,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_damaged_file),
         cmocka_unit_test(what_cannot_be_written_is_not_in_force),
         cmocka_unit_test(not_without_end),
+        cmocka_unit_test(reviews_outlast_a_restart),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
