@@ -234,12 +234,16 @@ const struct config_option config_options[] = {
         "Path of the Unix socket, mode 0660. Whoever may connect may send mail, read the queue "
         "and give orders."),
     /* --- http --- */
-    TEXT("tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,
-         "File of lines `NAME:TOKEN`, or `NAME:` and the SHA-256 of a token in 64 hex digits, for "
-         "nobody else to read (mode 0600); `#` begins a comment. It is read at start, before the "
-         "daemon becomes `user`, and again at each reload. Requests then need `Authorization: "
-         "Bearer TOKEN`, except those for "
-         "`/healthz` and `/readyz`. It must be set where the address is not a loopback address."),
+    TEXT(
+        "tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,
+        "File of lines `NAME:TOKEN`, or `NAME:` and the SHA-256 of a token in 64 hex digits, for "
+        "nobody else to read (mode 0600); `#` begins a comment. With `read` in front, `read "
+        "NAME:TOKEN`, a token is for GET only: it sees all, and changes and sends nothing. The "
+        "others may do all. It is read at start, before the daemon becomes `user`, and again at "
+        "each reload. Requests then "
+        "need `Authorization: Bearer TOKEN`, except those for `/`, `/healthz` and `/readyz`. It "
+        "must be set where the address is not a loopback address; on loopback without it all users "
+        "of the machine may do all."),
     TEXT("tls_certificate", HTTP(tls_certificate), NULL, "no TLS", 4000,
          "PEM file with the certificate and its chain; the door then takes HTTPS only."),
     TEXT("tls_key", HTTP(tls_key), NULL, "none", 4000,

@@ -246,9 +246,13 @@ static const struct http_tokens *tokens_of(const struct http_door *d)
 static void check_token(struct api_call *c, const struct http_tokens *tokens)
 {
     bool is_open = c->route != NULL && c->route->is_open;
-    const char *name = http_tokens_check(tokens, header_of(c, "Authorization"));
+    bool is_reader;
+    const char *name = http_tokens_check(tokens, header_of(c, "Authorization"), &is_reader);
     if (name != NULL) {
         (void)snprintf(c->who, sizeof(c->who), "%s", name);
+        if (is_reader && c->route != NULL && strcmp(c->route->method, "GET") != 0) {
+            api_error(c, 403, "forbidden", "this token may only look: GET");
+        }
     } else if (!is_open) {
         c->allow = NULL;
         api_error(c, 401, "token", "a valid token is needed: Authorization: Bearer TOKEN");

@@ -17,6 +17,7 @@ enum { DIGEST = 32, TOKENS_MAX = 1000, LINE_BYTES = 600 };
 
 struct token {
     char name[HTTP_TOKEN_NAME_MAX + 1];
+    bool is_reader; /* may only look */
     unsigned char digest[DIGEST];
 };
 
@@ -79,14 +80,31 @@ static bool is_reserved(struct slice name)
     return slice_ieq(name, SLICE("local")) || slice_ieq(name, SLICE("loopback"));
 }
 
+/* "read" and white space at its start are cut off. */
+static bool takes_read(struct slice *line)
+{
+    const struct slice word = SLICE("read");
+    if (line->len <= word.len || !slice_eq(slice_to(*line, word.len), word) ||
+        (line->data[word.len] != ' ' && line->data[word.len] != '\t')) {
+        return false;
+    }
+    struct slice rest = slice_trim(slice_from(*line, word.len));
+    if (rest.len > 0 && rest.data[0] == ':') {
+        return false; /* it is the name */
+    }
+    *line = rest;
+    return true;
+}
+
 /* returns what is wrong with the line, or NULL */
 static const char *parse_token(struct slice line, struct token *ret)
 {
+    ret->is_reader = takes_read(&line);
     size_t colon = slice_find(line, ':');
     struct slice name = slice_trim(slice_to(line, colon));
     struct slice secret = colon < line.len ? slice_trim(slice_from(line, colon + 1)) : SLICE("");
     if (!is_name(name) || secret.len == 0) {
-        return "not NAME:TOKEN; a name has 1 to 64 letters, digits, - _ .";
+        return "not NAME:TOKEN or read NAME:TOKEN; a name has 1 to 64 letters, digits, - _ .";
     }
     if (is_reserved(name)) {
         return "local and loopback are the names of those without a token; write another";
@@ -187,11 +205,13 @@ void http_tokens_free(struct http_tokens *t)
     }
 }
 
-const char *http_tokens_check(const struct http_tokens *t, const char *authorization)
+const char *http_tokens_check(const struct http_tokens *t, const char *authorization,
+                              bool *ret_is_reader)
 {
     static const char scheme[] = "Bearer ";
     unsigned char digest[DIGEST];
     const char *found = NULL;
+    *ret_is_reader = true;
     if (authorization == NULL || strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0 ||
         !digest_of(slice_trim(slice_of(authorization + sizeof(scheme) - 1)), digest)) {
         return NULL;
@@ -199,6 +219,7 @@ const char *http_tokens_check(const struct http_tokens *t, const char *authoriza
     for (size_t i = 0; i < t->count; i++) {
         if (CRYPTO_memcmp(digest, t->list[i].digest, DIGEST) == 0) {
             found = t->list[i].name; /* the others are compared all the same */
+            *ret_is_reader = t->list[i].is_reader;
         }
     }
     explicit_bzero(digest, sizeof(digest));

@@ -13,7 +13,8 @@
 
 struct http_tokens;
 
-/* Read a file of lines NAME:TOKEN or NAME:SHA256-HEX.
+/* Read a file of lines NAME:TOKEN or NAME:SHA256-HEX. With "read " in front the token may only
+ * look.
  *
  * ret_text  "FILE:LINE: what is wrong"
  * errors    -errno, ERR_SYNTAX (a line, or a file that others may read), ERR_LIMIT */
@@ -21,8 +22,12 @@ MUST_USE int http_tokens_load(const char *path, struct http_tokens **ret, char r
 void http_tokens_free(struct http_tokens *t); /* accepts NULL */
 
 /* The name of the token in an Authorization header ("Bearer TOKEN"), or NULL. Takes as long whether
- * one fits or not. authorization: NULL when there is none */
-const char *http_tokens_check(const struct http_tokens *t, const char *authorization);
+ * one fits or not.
+ *
+ * authorization  NULL when there is none
+ * ret_is_reader  it may only look */
+const char *http_tokens_check(const struct http_tokens *t, const char *authorization,
+                              bool *ret_is_reader);
 
 /* Whether a Host header names this machine rather than somebody's name for it: an IP literal,
  * localhost, or hostname; with or without port. Otherwise the browser believes that we are another

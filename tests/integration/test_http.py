@@ -18,6 +18,7 @@ from support.wait import PATIENCE, until
 
 SECRET = 'correct horse battery staple'.replace(' ', '-')
 HASHED = 'another-secret-of-somebody'
+READER = 'who-only-wants-to-know'
 
 
 # --- asking ----------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ def test_forms_of_others(daemon, kind):
 def guarded(place):
     path = os.path.join(place.folder, 'tokens')
     with open(path, 'w', encoding='ascii', opener=lambda p, f: os.open(p, f, 0o600)) as tokens:
-        tokens.write(f'# who may ask\nanna:{SECRET}\n'
+        tokens.write(f'# who may ask\nanna:{SECRET}\nread graphs:{READER}\n'
                      f'bot:{hashlib.sha256(HASHED.encode()).hexdigest()}\n')
     return place.sluice(http={'tokens_file': path}, address='127.0.0.1')
 
@@ -236,6 +237,20 @@ def test_tokens(guarded):
         assert once(tcp(guarded), 'GET', path)[0] == 200
     assert once(control(guarded), 'GET', '/v1/status')[0] == 200
     assert SECRET not in guarded.log()
+
+
+def test_token_that_may_only_look(guarded):
+    def asked(method, path, token=READER):
+        return once(tcp(guarded), method, path, '{}' if method == 'POST' else None,
+                    Authorization=f'Bearer {token}', Content_Type='application/json')[0]
+    for path in ('/v1/status', '/metrics', '/v1/messages', '/'):
+        assert asked('GET', path) == 200 and asked('HEAD', path) == 200
+    changing = [('POST', '/v1/inject'), ('POST', '/v1/orders'), ('POST', '/v1/flush'), ('POST', '/v1/reload'),
+                ('DELETE', '/v1/orders/1')]
+    for method, path in changing:
+        assert asked(method, path) == 403
+        assert asked(method, path, SECRET) not in (401, 403)
+    assert asked('POST', '/v1/nothing') == 404
 
 
 @pytest.mark.parametrize('mode, content, what', [

@@ -26,23 +26,57 @@ static int load(const char *content, mode_t mode, struct http_tokens **ret, char
     return err;
 }
 
+static const char *check(const struct http_tokens *t, const char *authorization)
+{
+    bool is_reader;
+    return http_tokens_check(t, authorization, &is_reader);
+}
+
+static void readers(void **state)
+{
+    (void)state;
+    struct http_tokens *t = NULL;
+    char why[512];
+    bool is_reader = false;
+    assert_int_equal(load("anna:" SECRET "\n read \t graph : " SECRET "1\nread:" SECRET
+                          "2\nread : " SECRET "3\nreader:" SECRET "4\n",
+                          0600, &t, why),
+                     0);
+    static const struct {
+        const char *authorization, *name;
+        bool is_reader;
+    } cases[] = {{"Bearer " SECRET, "anna", false},
+                 {"Bearer " SECRET "1", "graph", true},
+                 {"Bearer " SECRET "2", "read", false},
+                 {"Bearer " SECRET "3", "read", false},
+                 {"Bearer " SECRET "4", "reader", false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_string_equal(http_tokens_check(t, cases[i].authorization, &is_reader),
+                            cases[i].name);
+        assert_int_equal(is_reader, cases[i].is_reader);
+    }
+    http_tokens_free(t);
+    assert_int_equal(load("read local:" SECRET, 0600, &t, why), ERR_SYNTAX);
+    assert_int_equal(load("write anna:" SECRET, 0600, &t, why), ERR_SYNTAX);
+}
+
 static void tokens(void **state)
 {
     (void)state;
     struct http_tokens *t = NULL;
     char why[512];
     assert_int_equal(load("# ours\n\n  anna : " SECRET "\r\nbot:" HASHED, 0600, &t, why), 0);
-    assert_string_equal(http_tokens_check(t, "Bearer " SECRET), "anna");
-    assert_string_equal(http_tokens_check(t, "bearer   " SECRET " "), "anna");
-    assert_string_equal(http_tokens_check(t, "Bearer another secret"), "bot");
-    assert_null(http_tokens_check(t, NULL));
-    assert_null(http_tokens_check(t, ""));
-    assert_null(http_tokens_check(t, "Bearer"));
-    assert_null(http_tokens_check(t, "Bearer "));
-    assert_null(http_tokens_check(t, "Bearer " HASHED)); /* the digest opens nothing */
-    assert_null(http_tokens_check(t, "Bearer " SECRET "0"));
-    assert_null(http_tokens_check(t, "Basic " SECRET));
-    assert_null(http_tokens_check(t, SECRET));
+    assert_string_equal(check(t, "Bearer " SECRET), "anna");
+    assert_string_equal(check(t, "bearer   " SECRET " "), "anna");
+    assert_string_equal(check(t, "Bearer another secret"), "bot");
+    assert_null(check(t, NULL));
+    assert_null(check(t, ""));
+    assert_null(check(t, "Bearer"));
+    assert_null(check(t, "Bearer "));
+    assert_null(check(t, "Bearer " HASHED)); /* the digest opens nothing */
+    assert_null(check(t, "Bearer " SECRET "0"));
+    assert_null(check(t, "Basic " SECRET));
+    assert_null(check(t, SECRET));
     http_tokens_free(t);
     http_tokens_free(NULL);
 }
@@ -149,10 +183,8 @@ static void origins(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens),
-        cmocka_unit_test(bad_files),
-        cmocka_unit_test(hosts),
-        cmocka_unit_test(origins),
+        cmocka_unit_test(tokens), cmocka_unit_test(readers), cmocka_unit_test(bad_files),
+        cmocka_unit_test(hosts),  cmocka_unit_test(origins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
