@@ -140,6 +140,29 @@ def test_finished_text(shared):
     assert 'BODY=8BITMIME' in got.parameters
 
 
+@pytest.mark.parametrize('end', ['\r\n', '\n', '\r', '\n\r', '\r\r\n'])
+def test_no_second_message_in_one(shared, end):
+    """A line of one dot ends DATA; whatever ends it here, what follows is content."""
+    daemon, receiver = shared
+    inner = f'{end}.{end}MAIL FROM:<evil@a.test>{end}RCPT TO:<evil@a.test>{end}DATA{end}x: y{end}{end}evil{end}.{end}'
+    raw = f'Subject: outer\r\n\r\nfirst{inner}'
+    name = f'smuggled{end.encode().hex()}'
+    for number, members in enumerate(({'raw': raw}, {'raw_base64': base64.b64encode(raw.encode()).decode()},
+                                      {'text': inner}, {'html': inner})):
+        post(daemon, {'from': FROM, 'recipients': [f'{name}-{number}@a.test'], **members}).expect(202)
+        arrived(shared, f'{name}-{number}@a.test')
+        [got] = receiver.to(f'{name}-{number}@a.test')
+        assert b'evil' in got.content and b'\r' not in got.content.replace(b'\r\n', b'')
+        assert b'\n' not in got.content.replace(b'\r\n', b'')
+    assert receiver.to('evil@a.test') == []
+    for field in ('Subject', 'X-Any', 'From', 'List-Unsubscribe'):
+        post(daemon, simple(f'{name}@a.test', headers={field: f'<a@b.test>{end}Bcc: evil@a.test'})).expect(422)
+    post(daemon, simple(f'{name}@a.test', headers={f'X-A: b{end}Bcc': 'evil@a.test'})).expect(422)
+    post(daemon, {**simple(f'{name}@a.test'), 'from': f'a@b.test>{end}RCPT TO:<evil@a.test'}).expect(422)
+    post(daemon, simple(f'a{end}b@a.test')).expect(422)
+    post(daemon, simple({'address': f'{name}@a.test', 'name': f'a{end}Bcc: evil@a.test'})).expect(422)
+
+
 def test_message_as_body(shared):
     daemon, receiver = shared
     text = b'From: x@y.test\r\nDate: Mon, 1 Jan 2024 00:00:00 +0000\r\nMessage-ID: <a@y>\r\n\r\n\xff\r\n'
