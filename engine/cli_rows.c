@@ -68,6 +68,17 @@ const struct cli_row cli_rows[] = {
      .help = "Reads the configuration and relays mail until SIGTERM or SIGINT. SIGHUP does what "
              "`sluice reload`\n"
              "does, and opens the event log again.\n"},
+    {.name = "check",
+     .run = cli_check,
+     .operands = "",
+     .options = OPTIONS(
+         {"reference", 0, CLI_FLAG, NULL,
+          "print the configuration reference (docs/configuration.md)"},
+         {"explain", 0, CLI_FLAG, NULL, "print every option with its value and where it was set"}),
+     .summary = "say whether the configuration is right",
+     .help = "Prints every mistake as FILE:LINE: key: what is wrong; what would be right, and "
+             "exits with 78\n"
+             "when there is one.\n"},
     {.name = "explain",
      .run = cli_explain,
      .operands = "DOMAIN",
@@ -85,17 +96,6 @@ const struct cli_row cli_rows[] = {
      .help = "All or nothing: with a mistake in the file the old configuration stays, the mistakes "
              "are printed\n"
              "and the exit code is 78. What needs a restart is printed, and left as it was.\n"},
-    {.name = "check",
-     .run = cli_check,
-     .operands = "",
-     .options = OPTIONS(
-         {"reference", 0, CLI_FLAG, NULL,
-          "print the configuration reference (docs/configuration.md)"},
-         {"explain", 0, CLI_FLAG, NULL, "print every option with its value and where it was set"}),
-     .summary = "say whether the configuration is right",
-     .help = "Prints every mistake as FILE:LINE: key: what is wrong; what would be right, and "
-             "exits with 78\n"
-             "when there is one.\n"},
     {.name = "send",
      .run = cli_send,
      .operands = "[RECIPIENT...]",
@@ -159,15 +159,6 @@ const struct cli_row cli_rows[] = {
              "it asks,\n"
              "h explains all, q quits. Without a terminal, or with --json, it prints everything "
              "once.\n"},
-    {.name = "messages",
-     .run = cli_messages,
-     .operands = "",
-     .options = OPTIONS(OPTION_LIMIT, {"after", 0, CLI_ID, "ID", "those that came after ID"},
-                        OPTIONS_FILTER),
-     .summary = "the messages in the queue, in order of id",
-     .help = "In a GLOB * stands for any text. A message is shown when one of its recipients that "
-             "are not\n"
-             "done fits.\n"},
     {.name = "counts",
      .run = cli_counts,
      .operands = "",
@@ -179,6 +170,15 @@ const struct cli_row cli_rows[] = {
      .help = "Counts recipients that are not done, and the messages they belong to, by walking "
              "through the\n"
              "queue. In a GLOB * stands for any text. Without --by it is grouped by state.\n"},
+    {.name = "messages",
+     .run = cli_messages,
+     .operands = "",
+     .options = OPTIONS(OPTION_LIMIT, {"after", 0, CLI_ID, "ID", "those that came after ID"},
+                        OPTIONS_FILTER),
+     .summary = "the messages in the queue, in order of id",
+     .help = "In a GLOB * stands for any text. A message is shown when one of its recipients that "
+             "are not\n"
+             "done fits.\n"},
     {.name = "message",
      .run = cli_message,
      .operands = "ID",
@@ -200,6 +200,23 @@ const struct cli_row cli_rows[] = {
              "16 hex digits are the id of a message, a name with a dot or a bracket is a "
              "destination,\n"
              "another one a tenant.\n"},
+    {.name = "trace",
+     .run = cli_trace,
+     .operands = "DESTINATION",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"follow", 'f', CLI_FLAG, NULL, "go on with what is said from now on"},
+                        {"last", 0, CLI_NUMBER, "N", "so many sessions (default 4, at most 200)"},
+                        {"failed", 0, CLI_FLAG, NULL, "only those in which something failed"},
+                        {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"}),
+     .summary = "what the last sessions with a destination said and heard",
+     .help =
+         "Sessions under way and those that are over, of each destination the last four and "
+         "the last two\n"
+         "in which something failed; passwords are masked. > is what we said, < what the server "
+         "said,\n"
+         "- what else happened, with the seconds since the connect.\n"},
     {.name = "destinations",
      .run = cli_destinations,
      .operands = "[TEXT]",
@@ -231,23 +248,6 @@ const struct cli_row cli_rows[] = {
      .operands = "",
      .summary = "the egress sources and the pools they are in",
      .help = ""},
-    {.name = "trace",
-     .run = cli_trace,
-     .operands = "DESTINATION",
-     .operands_min = 1,
-     .operands_max = 1,
-     .operand_kind = CLI_TEXT,
-     .options = OPTIONS({"follow", 'f', CLI_FLAG, NULL, "go on with what is said from now on"},
-                        {"last", 0, CLI_NUMBER, "N", "so many sessions (default 4, at most 200)"},
-                        {"failed", 0, CLI_FLAG, NULL, "only those in which something failed"},
-                        {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"}),
-     .summary = "what the last sessions with a destination said and heard",
-     .help =
-         "Sessions under way and those that are over, of each destination the last four and "
-         "the last two\n"
-         "in which something failed; passwords are masked. > is what we said, < what the server "
-         "said,\n"
-         "- what else happened, with the seconds since the connect.\n"},
     {.name = "tenants",
      .run = cli_tenants,
      .operands = "",
@@ -260,24 +260,23 @@ const struct cli_row cli_rows[] = {
      .summary = "the replies that deferred or refused mail, the most frequent first",
      .help =
          "Replies that differ in numbers, addresses, ids and quoted text only count together.\n"},
-    {.name = "completion",
-     .run = cli_completion,
-     .operands = "bash|zsh",
-     .operands_min = 1,
-     .operands_max = 1,
-     .operand_kind = CLI_WORD,
-     .summary = "print a script that completes command lines",
-     .help = "For bash: source <(sluice completion bash). For zsh: sluice completion zsh > "
-             "FOLDER/_sluice,\n"
-             "where FOLDER is one of $fpath.\n"},
-    {.name = "help",
-     .run = cli_help,
-     .operands = "[COMMAND]",
+    {.name = "events",
+     .run = cli_events,
+     .operands = "[consumers]",
      .operands_max = 1,
      .operand_kind = CLI_TEXT,
-     .options = OPTIONS({"man", 0, CLI_FLAG, NULL, "print the manual page sluice(1)"}),
-     .summary = "explain a command, or list all",
-     .help = ""},
+     .options = OPTIONS(
+         {"follow", 'f', CLI_FLAG, NULL, "wait for more; without --after from now on"},
+         {"type", 0, CLI_TEXT, "TYPES",
+          "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop, "
+          "with commas"},
+         {"after", 0, CLI_TEXT, "CURSOR", "from there on; start: from the oldest"},
+         {"limit", 0, CLI_NUMBER, "N", "so many at most"}),
+     .summary = "what happened to mail, from the event log",
+     .help = "Without options all that the event log still has. With --json the lines as they are "
+             "there.\n"
+             "`sluice events consumers`: the webhooks and files that read it, and how far behind "
+             "they are.\n"},
     {.name = "orders",
      .run = cli_orders,
      .operands = "",
@@ -325,23 +324,24 @@ const struct cli_row cli_rows[] = {
      .options = OPTIONS(OPTION_SELECTORS, OPTION_DRY_RUN),
      .summary = "try deferred mail and dead destinations now",
      .help = "All of it, or the mail that the options name.\n"},
-    {.name = "events",
-     .run = cli_events,
-     .operands = "[consumers]",
+    {.name = "help",
+     .run = cli_help,
+     .operands = "[COMMAND]",
      .operands_max = 1,
      .operand_kind = CLI_TEXT,
-     .options = OPTIONS(
-         {"follow", 'f', CLI_FLAG, NULL, "wait for more; without --after from now on"},
-         {"type", 0, CLI_TEXT, "TYPES",
-          "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop, "
-          "with commas"},
-         {"after", 0, CLI_TEXT, "CURSOR", "from there on; start: from the oldest"},
-         {"limit", 0, CLI_NUMBER, "N", "so many at most"}),
-     .summary = "what happened to mail, from the event log",
-     .help = "Without options all that the event log still has. With --json the lines as they are "
-             "there.\n"
-             "`sluice events consumers`: the webhooks and files that read it, and how far behind "
-             "they are.\n"},
+     .options = OPTIONS({"man", 0, CLI_FLAG, NULL, "print the manual page sluice(1)"}),
+     .summary = "explain a command, or list all",
+     .help = ""},
+    {.name = "completion",
+     .run = cli_completion,
+     .operands = "bash|zsh",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_WORD,
+     .summary = "print a script that completes command lines",
+     .help = "For bash: source <(sluice completion bash). For zsh: sluice completion zsh > "
+             "FOLDER/_sluice,\n"
+             "where FOLDER is one of $fpath.\n"},
     {.name = "version",
      .run = cli_version,
      .operands = "",
