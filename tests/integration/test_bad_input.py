@@ -295,7 +295,7 @@ for name, target in {
         'an empty pattern': '/v1/counts?tenant=', 'why of nothing': '/v1/why', 'why of two things':
         '/v1/why?message=1&tenant=x', 'why of no id': '/v1/why?message=xyz', 'trace of nothing':
         '/v1/trace', 'trace of 2000 bytes': '/v1/trace?destination=' + 'x' * 2000, 'windows of nothing':
-        '/v1/windows', 'destinations in no state': '/v1/destinations?state=ready,dead',
+        '/v1/windows', 'destinations in no state': '/v1/destinations?state=ready,lost',
         'escapes that end too early': '/v1/hosts?match=%', 'an escape of a NUL': '/v1/hosts?match=a%00b',
         'an escape of DEL': '/v1/hosts?match=%7f', 'an escape in a name': '/v1/hosts?mat%zzch=1',
         'a parameter without name': '/v1/hosts?=x', 'a path with a tab': '/v1/%09',
