@@ -66,8 +66,10 @@ static void add_row(struct counts *c, const json_t *o)
 static void print_sums(const struct cli *cli, const json_t *end)
 {
     char when[CLI_WHEN_TEXT];
-    (void)fprintf(cli->out, "%lld recipients in %lld messages, counted %s in %.3f s\n",
-                  cli_member_number(end, "recipients"), cli_member_number(end, "messages"),
+    long long recipients = cli_member_number(end, "recipients");
+    long long messages = cli_member_number(end, "messages");
+    (void)fprintf(cli->out, "%lld recipient%s in %lld message%s, counted %s in %.3f s\n",
+                  recipients, recipients == 1 ? "" : "s", messages, messages == 1 ? "" : "s",
                   cli_when_text(json_object_get(end, "as_of"), cli_now(), when),
                   json_number_value(json_object_get(end, "took")));
     if (cli_member_number(end, "damaged") > 0) {

@@ -111,8 +111,9 @@ static void print_manual(FILE *out)
                 "The spool, unless the configuration says otherwise, with the control socket and "
                 "\\fIorders.json\\fR in it.\n"
                 ".SH SEE ALSO\n"
-                "docs/operating.md and docs/daily\\-tasks.md of the source; docs/openapi.yaml for "
-                "the same over HTTP.\n",
+                "\\fIoperating.md\\fR, \\fIdaily\\-tasks.md\\fR and, for the same over HTTP, "
+                "\\fIopenapi.yaml\\fR in\n"
+                "/usr/share/doc/sluice, or in docs/ of the source.\n",
                 out);
 }
 

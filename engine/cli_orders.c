@@ -99,8 +99,10 @@ static void print_match(FILE *out, const json_t *o)
 {
     const json_t *match = json_object_get(o, "would_match");
     if (match != NULL) {
-        (void)fprintf(out, ": %lld messages with %lld recipients",
-                      cli_member_number(match, "messages"), cli_member_number(match, "recipients"));
+        long long messages = cli_member_number(match, "messages");
+        long long recipients = cli_member_number(match, "recipients");
+        (void)fprintf(out, ": %lld message%s with %lld recipient%s", messages,
+                      messages == 1 ? "" : "s", recipients, recipients == 1 ? "" : "s");
     }
 }
 

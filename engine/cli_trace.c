@@ -244,9 +244,12 @@ int cli_trace(const struct cli *cli, const struct cli_args *args)
     }
     struct buf url;
     make_url(&url, args, limit, 0);
-    int code = url.failed ? EX_OSERR
-                          : api_client_list(cli, "trace", url.data, cli_trace_print, cli->out,
-                                            "no session with that destination is recorded");
+    int code = url.failed
+                   ? EX_OSERR
+                   : api_client_list(
+                         cli, "trace", url.data, cli_trace_print, cli->out,
+                         "no session with that destination is recorded; sluice explain DOMAIN says "
+                         "which one a domain's mail goes to");
     buf_fini(&url);
     return code;
 }

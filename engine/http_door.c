@@ -242,7 +242,8 @@ int http_door_open_control(struct http *h, struct http_door *ret)
                               .fd = -1};
     int err = bind_control(path, &ret->fd);
     if (err != 0) {
-        log_error("control socket %s: %s", path, err_str(err));
+        log_error("control socket %s: %s%s", path, err_str(err),
+                  err == -ENOENT ? "; make its folder, and give it to the user of the daemon" : "");
         return err;
     }
     return http_exchange_open(ret);

@@ -7,7 +7,10 @@
 #include "engine/clerk.h"
 #include "engine/clerk_walk.h"
 #include "engine/config.h"
+#include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/router.h"
+#include "engine/settings.h"
 #include "engine/why_chain.h"
 #include "engine/why_destination.h"
 #include "engine/why_message.h"
@@ -161,6 +164,22 @@ static int put_replies(struct why *w, const struct queue_filter *filter)
 /* --- what is asked for ---------------------------------------------------------------------------
  */
 
+/* Who asks for a domain may mean its mail, which a route sends elsewhere. */
+static void put_route(struct why *w, struct slice name)
+{
+    struct route_result route;
+    bool is_domain = slice_find(name, '[') == name.len && slice_find(name, ':') == name.len;
+    if (is_domain && router_route(settings_of(w->clerk->engine)->router, name, &route) &&
+        !slice_eq(route.nexthop, name)) {
+        json_t *link = why_link(w, 0,
+                                "mail for the domain " SLICE_FMT " goes to " SLICE_FMT
+                                ", which is another destination",
+                                SLICE_ARG(name), SLICE_ARG(route.nexthop));
+        why_next(link, "sluice why -d " SLICE_FMT " says what holds that back",
+                 SLICE_ARG(route.nexthop));
+    }
+}
+
 static int show_destination(struct why *w, struct slice name, const struct queue_filter *filter)
 {
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_DESTINATION] = name};
@@ -173,6 +192,7 @@ static int show_destination(struct why *w, struct slice name, const struct queue
     }
     if (!is_known) {
         (void)why_link(w, 0, "no scheduler has mail for it now");
+        put_route(w, name);
     }
     (void)why_orders(w, 0, facts);
     int err = put_counts(w, filter, false);

@@ -292,3 +292,12 @@ def test_bash_completes(tmp_path):
     assert complete('sluice', 'susp') == ['suspend']
     assert '--tenant' in complete('sluice', 'suspend', '--te')
     assert complete('sluice', 'destinations', '--state', 'de') == ['dead']
+
+
+def test_a_control_socket_without_its_folder(place):
+    daemon = place.sluice(start=False)
+    with open(daemon.config_path, 'a', encoding='utf-8') as config:
+        config.write(f'control {{ path = "{place.folder}/absent/control" }}\n')
+    done = daemon.command('run')
+    assert done.returncode == 71
+    assert b'absent/control' in done.stderr and b'make its folder' in done.stderr

@@ -223,7 +223,7 @@ def test_bounced_tenant(place):
         daemon.wait_event('TransientFailure', recipient)
     wait_states(daemon, deferred=2)
     text = run(daemon, 'bounce', '--tenant', 'acme', '--for', '1h', *WHY, code=64)
-    assert '1 messages with 2 recipients' in text and '--yes' in text
+    assert '1 message with 2 recipients' in text and '--yes' in text
     assert daemon.query('orders') == []
     wait_states(daemon, deferred=2)
     order = give(daemon, 'bounce', '--tenant', 'acme', '--for', '1h', '--yes')
@@ -302,7 +302,7 @@ def test_flush(place):
     daemon.wait_events('TransientFailure', count=2)
     wait_states(daemon, deferred=2)
     busy.on = False
-    assert '1 messages with 1 recipients' in run(daemon, 'flush', '--tenant', 'acme', '-n')
+    assert '1 message with 1 recipient' in run(daemon, 'flush', '--tenant', 'acme', '-n')
     run(daemon, 'flush', '--tenant', 'acme')
     daemon.wait_event('Delivery', 'a@x.test')
     wait_states(daemon, deferred=1)

@@ -276,3 +276,13 @@ def test_dead_destination(place):
     assert 200 < dead['until'] - time.time() <= 301
     assert link(answer, 'destination_concurrency_failed_cohort_limit')['value'] == 1
     assert any(w.startswith('host [') for w in whats(answer))
+
+
+def test_a_domain_that_is_delivered_elsewhere(stage):
+    """Who asks for a domain hears which destination its route leads to."""
+    daemon, nexthops = stage
+    answer = why(daemon, destination='held.test')
+    [link] = [one for one in answer['chain'] if 'goes to' in one['what']]
+    assert nexthops['held'] in link['what'] and f'sluice why -d {nexthops["held"]}' in link['next']
+    for other in ('nowhere.test', nexthops['held']):  # without a route; no domain
+        assert not any('goes to' in one['what'] for one in why(daemon, destination=other)['chain'])
