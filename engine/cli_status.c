@@ -43,21 +43,23 @@ void cli_status_print(void *ctx, const json_t *o)
     (void)fprintf(out, ", started %s\n",
                   cli_when_text(json_object_get(o, "started"), cli_now(), started));
     print_gates(out, json_object_get(o, "gates"));
-    (void)fprintf(out,
-                  "messages %lld: incoming %lld, active %lld, deferred %lld; quarantined %lld\n"
-                  "recipients since start: received %lld, delivered %lld, deferred %lld, "
-                  "failed %lld, expired %lld\n"
-                  "destinations %lld, dead %lld; connections %lld, idle %lld\n"
-                  "entries waiting %lld, in flight %lld; recipients in memory %lld\n"
-                  "spool %lld of %lld MB\n",
-                  number_of(o, "messages"), number_of(o, "incoming"), number_of(o, "active"),
-                  number_of(o, "deferred"), number_of(o, "quarantined"), number_of(o, "received"),
-                  number_of(o, "delivered"), number_of(o, "deferrals"), number_of(o, "failed"),
-                  number_of(o, "expired"), number_of(o, "destinations"), number_of(o, "dead"),
-                  number_of(o, "connections"), number_of(o, "idle"),
-                  number_of(o, "entries_waiting"), number_of(o, "entries_in_flight"),
-                  number_of(o, "recipients_in_core"), number_of(o, "used_bytes") >> 20,
-                  number_of(o, "map_bytes") >> 20);
+    (void)fprintf(
+        out,
+        "messages %lld: incoming %lld, active %lld, deferred %lld, held %lld; "
+        "quarantined %lld\n"
+        "recipients since start: received %lld, delivered %lld, deferred %lld, "
+        "failed %lld, expired %lld\n"
+        "destinations %lld, dead %lld; connections %lld, idle %lld; standing orders %lld\n"
+        "entries waiting %lld, in flight %lld; recipients in memory %lld\n"
+        "spool %lld of %lld MB\n",
+        number_of(o, "messages"), number_of(o, "incoming"), number_of(o, "active"),
+        number_of(o, "deferred"), number_of(o, "held"), number_of(o, "quarantined"),
+        number_of(o, "received"), number_of(o, "delivered"), number_of(o, "deferrals"),
+        number_of(o, "failed"), number_of(o, "expired"), number_of(o, "destinations"),
+        number_of(o, "dead"), number_of(o, "connections"), number_of(o, "idle"),
+        number_of(o, "orders"), number_of(o, "entries_waiting"), number_of(o, "entries_in_flight"),
+        number_of(o, "recipients_in_core"), number_of(o, "used_bytes") >> 20,
+        number_of(o, "map_bytes") >> 20);
     print_rates(out, json_object_get(o, "rates"));
 }
 

@@ -5,7 +5,7 @@
 #include "engine/api.h"
 
 /* One object: version, started, now, hostname,
- *   messages, incoming, deferred, quarantined   in the spool
+ *   messages, incoming, deferred, held, quarantined   in the spool
  *   active       messages that schedulers hold
  *   recipients_in_core, entries_waiting, entries_in_flight, connections, idle, destinations, dead
  *   used_bytes, map_bytes       of the spool
