@@ -262,7 +262,7 @@ int top_feed_timeout(const struct top_feed *f, usec_t now)
     if (f->is_wanted && !api_asker_is_busy(f->asker)) {
         return 0;
     }
-    if (f->is_paused || api_asker_is_busy(f->asker) || f->due > now + IDLE_MS * 1000) {
+    if (f->is_paused || api_asker_is_busy(f->asker) || f->due > now + (usec_t)IDLE_MS * 1000) {
         return IDLE_MS;
     }
     return f->due > now ? (int)((f->due - now) / 1000) + 1 : 0;

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#define TOP_INTERVAL_MIN (250 * 1000)
+#define TOP_INTERVAL_MIN (USEC_PER_SEC / 4)
 #define TOP_INTERVAL_MAX (600 * USEC_PER_SEC)
 
 struct top_feed {

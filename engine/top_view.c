@@ -199,7 +199,9 @@ const char *top_cell_text(const struct top_column *c, const json_t *row,
         set_name(text_of(row, c->member), row, ret);
         break;
     case TOP_NUMBER:
-        (void)add(ret, 0, value == NULL ? "" : "%lld", number_of(row, c->member));
+        if (value != NULL) {
+            (void)add(ret, 0, "%lld", number_of(row, c->member));
+        }
         break;
     case TOP_SINCE:
         if (json_is_number(value)) {
