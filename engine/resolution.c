@@ -192,13 +192,14 @@ void resolution_take_results(struct worker *w)
 
 void resolution_start(struct worker *w, struct resolution *r)
 {
+    /* First: what comes from settings that a reload publishes in between counts as outdated. */
+    r->generation = settings_of(w->engine)->generations[r->transport];
     const struct config_smtp *s = &settings_of(w->engine)->config->transports[r->transport].smtp;
     enum config_tls_level level = level_of(w, r);
     const struct resolver_wants wants = {
         .dane = level == CONFIG_TLS_DANE,
         .txt_label = level == CONFIG_TLS_MTA_STS ? MTA_STS_LABEL : NULL,
     };
-    r->generation = settings_of(w->engine)->generations[r->transport];
     list_init(&r->link);
     list_push_back(&w->resolving, &r->link);
     if (resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, &wants, r,
