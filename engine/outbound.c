@@ -99,7 +99,8 @@ static void lose_idle(struct outbound *c)
     outbound_free(c);
 }
 
-static struct outbound *new_connection(struct worker *w, const struct delivery *d)
+static struct outbound *new_connection(struct worker *w, const struct delivery *d,
+                                       struct settings *settings)
 {
     struct outbound *c =
         make_room(&w->connections[d->transport], d->connection) ? calloc(1, sizeof(*c)) : NULL;
@@ -119,7 +120,7 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
         free(c);
         return NULL;
     }
-    c->settings = settings_get(settings_of(w->engine));
+    c->settings = settings_get(settings);
     c->hosts = dns_hosts_get(d->hosts);
     c->host = d->server;
     (void)ip_text(&c->hosts->list[c->host].ip, c->address);
@@ -567,13 +568,14 @@ static int take_turns(struct worker *w, const struct settings *s)
     return err;
 }
 
-static void open_for(struct worker *w, struct delivery *d)
+/* settings: no newer ones than those that its hosts were found by */
+static void open_for(struct worker *w, struct delivery *d, struct settings *settings)
 {
     struct outbound *stale = connection_of(w, d->transport, d->connection);
     if (stale != NULL) {
         outbound_free(stale); /* the scheduler asked for this close, or knows of the loss */
     }
-    struct outbound *c = new_connection(w, d);
+    struct outbound *c = new_connection(w, d, settings);
     if (c == NULL) {
         refuse_delivery(w, d);
         return;
@@ -606,12 +608,13 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         finish(w, d->request, &(const struct request_session){.host = NULL});
         return;
     }
-    if (d->connection_is_new && d->generation < settings_of(w->engine)->generations[d->transport]) {
+    struct settings *settings = settings_of(w->engine);
+    if (d->connection_is_new && d->generation < settings->generations[d->transport]) {
         return_unbegun(w, d); /* its hosts were found for other sources or TLS levels */
         return;
     }
     if (d->connection_is_new) {
-        open_for(w, d);
+        open_for(w, d, settings);
         return;
     }
     struct outbound *c = connection_of(w, d->transport, d->connection);
