@@ -64,6 +64,7 @@ struct activator {
     uint64_t returned;              /* place of the last message that went back to wait its turn */
     bool is_scanning;               /* a deferred scan is under way */
     bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
+    bool prefers_woken;             /* likewise: held mail and sweeps, or the two queues */
     struct spool_position incoming; /* last one taken or passed over */
     struct spool_position scan;     /* last deferred one looked at */
     struct ahead ahead[SPOOL_CLASS_COUNT];
@@ -424,44 +425,49 @@ static void wake_held(struct activator *a, uint64_t time)
 }
 
 /* Held messages whose time has come. An active one stays where it is until it settles, and is told
- * of again if it is held then: it must not stand in the way of those behind it. */
-static void take_held(struct activator *a)
+ * of again if it is held then: it must not stand in the way of those behind it.
+ * returns true when one was taken */
+static bool take_held(struct activator *a, int *looks)
 {
     struct spool_position next;
-    uint64_t now = (uint64_t)clock_wall();
-    for (int i = 0; i < ACTIVATIONS_PER_PASS && has_held(a) && has_room(a); i++) {
+    while (has_held(a) && has_room(a) && --*looks >= 0) {
         int err = spool_scan(a->reader, SPOOL_HELD, &a->held_at, &next);
-        if (err == ERR_MISSING || (err == 0 && next.time > now)) {
+        if (err == ERR_MISSING || (err == 0 && next.time > (uint64_t)clock_wall())) {
             a->next_held = err == 0 ? next.time : UINT64_MAX;
-            return;
+            return false;
         }
-        if (err == 0 && !id_set_has(&a->held, next.id)) {
+        bool is_active = err == 0 && id_set_has(&a->held, next.id);
+        if (err == 0 && !is_active) {
             err = load_and_activate(a, &next);
         }
         if (err != 0) {
             pause_import(a, err);
-            return;
+            return false;
         }
         a->held_at = next;
+        if (!is_active) {
+            return true;
+        }
     }
+    return false;
 }
 
-/* Mail that a sweep finds comes before its time. */
-static void take_swept(struct activator *a)
+/* Mail that a sweep finds comes before its time. returns true when one was taken */
+static bool take_swept(struct activator *a, int *looks)
 {
-    enum { LOOKS_PER_PASS = 2000 };
     struct spool_position next;
-    int looks = LOOKS_PER_PASS;
-    while (has_room(a) && sweeper_next(&a->sweeper, &a->activation, &looks, &next)) {
+    while (has_room(a) && *looks > 0 && sweeper_next(&a->sweeper, &a->activation, looks, &next)) {
         if (id_set_has(&a->held, next.id)) {
             continue; /* active: who changed the orders told the schedulers as well */
         }
         int err = load_and_activate(a, &next);
-        if (err != 0) {
-            sweeper_give_back(&a->sweeper, &next);
-            pause_import(a, err);
+        if (err == 0) {
+            return true;
         }
+        sweeper_give_back(&a->sweeper, &next);
+        pause_import(a, err);
     }
+    return false;
 }
 
 static void start_scan(struct activator *a, uint64_t until)
@@ -475,8 +481,37 @@ static void start_scan(struct activator *a, uint64_t until)
 
 /* scheduler-semantics 8.1: try the scan whose turn it is, then the other; alternate while there is
  * room; with a full active queue new mail goes first. */
+static bool take_queued(struct activator *a)
+{
+    bool took_deferred = a->prefers_deferred && take_deferred(a);
+    bool took_incoming = !took_deferred && take_incoming(a);
+    if (!took_deferred && !took_incoming) {
+        took_deferred = take_deferred(a);
+    }
+    if (took_deferred || took_incoming) {
+        a->prefers_deferred = took_incoming;
+    }
+    return took_deferred || took_incoming;
+}
+
+/* Every second one is mail that was held, or that a sweep finds: there may be millions of these
+ * all at once, and neither they nor new mail must wait for the other's end. */
+static bool take_next(struct activator *a, int *looks)
+{
+    a->prefers_woken = !a->prefers_woken;
+    if (a->prefers_woken && (take_held(a, looks) || take_swept(a, looks))) {
+        return true;
+    }
+    if (!has_room(a)) {
+        return false; /* it pauses */
+    }
+    return take_queued(a) || (!a->prefers_woken && (take_held(a, looks) || take_swept(a, looks)));
+}
+
 static void import(struct activator *a)
 {
+    enum { LOOKS_PER_PASS = 2000 };
+    int looks = LOOKS_PER_PASS;
     if (clock_mono() >= a->next_scan && !a->is_scanning) {
         start_scan(a, (uint64_t)(clock_wall() + USEC_PER_SEC));
     }
@@ -490,18 +525,7 @@ static void import(struct activator *a)
         return;
     }
     answer_reads(a);
-    take_held(a);
-    take_swept(a);
-    for (int i = 0; i < ACTIVATIONS_PER_PASS && has_room(a); i++) {
-        bool took_deferred = a->prefers_deferred && take_deferred(a);
-        bool took_incoming = !took_deferred && take_incoming(a);
-        if (!took_deferred && !took_incoming) {
-            took_deferred = take_deferred(a);
-        }
-        if (!took_deferred && !took_incoming) {
-            break;
-        }
-        a->prefers_deferred = took_incoming;
+    for (int i = 0; i < ACTIVATIONS_PER_PASS && has_room(a) && take_next(a, &looks); i++) {
     }
     if (!has_room(a)) {
         a->prefers_deferred = false;

@@ -142,3 +142,21 @@ def test_an_order_that_is_lifted_ends_nothing(place):
     daemon.wait_event('Delivery', 'fence@slow.test')
     assert states(daemon) == {'deferred': 5, 'scheduled': 1}
     assert not far.messages and not daemon.of('AdminDrop')
+
+
+def test_new_mail_does_not_wait_for_all_that_is_resumed(place):
+    gate = Gate()
+    receiver = place.receiver(answers=gate)
+    daemon = relay(place, receiver, options={'message_active_limit': 1})
+    order = give(daemon, 'suspend', '--tenant', 'acme')
+    for n in range(40):
+        send(daemon, 'acme', f'r{n}@x.test')
+    wait_states(daemon, suspended=40)
+    send(daemon, 'other', 'first@x.test')
+    assert gate.entered.wait(PATIENCE)
+    send(daemon, 'other', 'second@x.test')
+    run(daemon, 'resume', order['id'])
+    gate.opened.set()
+    daemon.wait_empty()
+    order = [m.recipients[0] for m in receiver.messages]
+    assert len(order) == 42 and order.index('second@x.test') < 10, order
