@@ -105,10 +105,14 @@ static bool needs_ids(const struct upkeep *u)
            u->reserved_ids;
 }
 
-/* A reload has changed what can be in flight. */
+/* A reload has changed what can be in flight. When it is less, what is in flight by the old limits
+ * comes first: a crash could repeat it. */
 static bool needs_bound(const struct upkeep *u)
 {
-    return settings_of(u->engine)->duplicate_bound != u->bound;
+    const struct settings *s = settings_of(u->engine);
+    return s->duplicate_bound > u->bound ||
+           (s->duplicate_bound < u->bound &&
+            atomic_load_explicit(&u->engine->undurable, memory_order_relaxed) <= s->dispatch_limit);
 }
 
 bool upkeep_is_due(const struct upkeep *u)
