@@ -24,8 +24,8 @@ enum order_kind {
 #define ORDER_BY_MAX     255
 
 /* How long an order may work that is for what is queued now (is_once): the sweep that it starts has
- * so much time to reach everything. */
-#define ORDER_ONCE_SPAN (10 * 60 * USEC_PER_SEC)
+ * so much time to reach everything, and what was just being tried comes back for its retry. */
+#define ORDER_ONCE_SPAN (2 * 3600 * USEC_PER_SEC)
 
 struct order {
     uint64_t id; /* 1, 2, ..; never used again; 0: not in a book */
