@@ -339,6 +339,10 @@ static int socket_of(struct MHD_Connection *connection)
 
 bool http_exchange_run(struct http *h, struct api_call *c)
 {
+    if (!api_is_answered(c) && atomic_load(&h->is_stopping)) {
+        /* Nobody would answer it: a client sends the next request behind the last one. */
+        api_error(c, 503, "unavailable", "the daemon is stopping");
+    }
     if (!api_is_answered(c)) {
         api_call_take_body(c);
     }

@@ -635,6 +635,18 @@ def test_neither_mail_nor_http(daemon, start):
         assert status_of(answer) in (0, 400, 404, 405)
 
 
+def test_stop_with_requests_behind_others(place):
+    """Clients that send on without waiting have requests that nobody takes up any more."""
+    daemon = place.sluice(http={})
+    behind = b''.join(get(f'/v1/{word}') for word in ('status', 'counts', 'messages', 'destinations'))
+    with contextlib.ExitStack() as stack:
+        for _ in range(60):
+            sock = stack.enter_context(open_control(daemon))
+            sock.sendall(behind * 100)
+            assert sock.recv(1) == b'H'
+        assert daemon.stop() == 0, daemon.log()
+
+
 def test_stop_with_clients(place):
     """Open connections, idle and in the middle of a request, keep nobody from stopping."""
     daemon = place.sluice(http={})
