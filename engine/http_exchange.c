@@ -372,6 +372,9 @@ static enum MHD_Result run(struct http *h, struct api_call *c)
     if (http_exchange_run(h, c)) {
         return reply(c);
     }
+    if (c->route->place == API_INLINE) {
+        drop_body(h, c); /* what it kept of the body is its own */
+    }
     set_deadline(c, 0);
     MHD_suspend_connection(c->connection);
     return MHD_YES;
