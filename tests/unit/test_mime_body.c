@@ -118,14 +118,10 @@ static void attachments(void **state)
 
 static void what_is_no_base64(void **state)
 {
-    static const char *const wrong[] = {"a",
-                                        "aGF",
-                                        "aGF=aGFs",
-                                        "aG==aGFs",
-                                        "a!Fs",
-                                        "====",
-                                        "aGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFs"
-                                        "aGFsaGFsaGFsaGFsaGFsaG==aGFs"};
+    static const char long_wrong[] = "aGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFsaGFs"
+                                     "aGFsaGFsaGFsaGFsaGFsaG==aGFs";
+    static const char *const wrong[] = {"a",    "aGF",  "aGF=aGFs", "aG==aGFs",
+                                        "a!Fs", "====", long_wrong};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         const struct mime_part parts[] = {
             {.content_type = SLICE("a/b"), .content = SLICE("aGFs")},
