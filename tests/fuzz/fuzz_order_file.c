@@ -68,9 +68,10 @@ static void check_again(const struct order_file *f)
     for (size_t i = 0; i < f->count; i++) {
         orders[i] = &f->orders[i];
     }
-    require(order_file_write(folder, f->next_id, orders, f->count) == 0);
+    require(order_file_write(folder, f->next_id, f->is_reviewed, orders, f->count) == 0);
     require(order_file_read(folder, &again, text) == 0);
-    require(again.count == f->count && again.next_id == f->next_id);
+    require(again.count == f->count && again.next_id == f->next_id &&
+            again.is_reviewed == f->is_reviewed);
     for (size_t i = 0; i < f->count; i++) {
         require(again.orders[i].id == f->orders[i].id &&
                 again.orders[i].until == f->orders[i].until &&
