@@ -457,7 +457,7 @@ static void what_is_taken_back_comes_again(void **state)
     assert_int_equal(event_log_close(&log), 0);
 }
 
-enum { RACE_LINES = STRESS_ROUNDS(40000) };
+enum { RACE_LINES = STRESS_ROUNDS(8000) }; /* a rename and a sync each eight */
 
 static void *write_race(void *arg)
 {
