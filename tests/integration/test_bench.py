@@ -83,7 +83,43 @@ def test_every_workload_is_described_and_tried(place):
     done = subprocess.run(['/usr/bin/python3', ROOT / 'bench/sluice-bench', 'list'], text=True,
                           capture_output=True, check=True, timeout=60)
     listed = {line for line in done.stdout.splitlines() if line and not line.startswith(' ')}
-    assert listed >= {*SMALL, 'rtt', 'connections'}
+    assert listed >= {*SMALL, 'rtt', 'connections', 'injection'}
+
+
+def test_injection(place):
+    report = bench(place.folder, 'injection', '--pairs', '1', '--seconds', '1', '--rate', '50')
+    alone, beside = report['runs']
+    assert (alone['case'], beside['case']) == ('smtp', 'with http')
+    assert 'not_taken' not in alone['figures'] and beside['figures']['not_taken'] == 0
+    assert beside['figures']['answer_p99_ms'] >= beside['figures']['answer_p50_ms'] > 0
+    got = {one['name']: one['recipients'] for one in beside['destinations']}
+    assert got['d2.test'] == 50 and got['d1.test'] > 0
+    assert [one['what'] for one in report['targets']] == ['deliveries lost to injection, %',
+                                                          'injections not taken']
+    assert report['targets'][1]['is_met']
+
+
+def post_messages(port, *options):
+    done = subprocess.run([os.path.join(BUILD, 'bench/sluice-inject'), '--to', f'127.0.0.1:{port}',
+                           '--rate', '100', '--seconds', '1', *options],
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_http_source_counts(place):
+    daemon = place.sluice(transports={'smtp': {'hold': True}}, http={})
+    code, numbers = post_messages(daemon.http_port, '--size', '3000', '--connections', '3')
+    assert code == 0 and numbers['connects'] == 3
+    assert numbers['offered'] == numbers['accepted'] == numbers['answer']['count'] == 100
+    assert daemon.totals()['messages'] == 100
+    sizes = {event['size'] for event in daemon.of('Reception')}
+    assert all(2900 < size < 3100 for size in sizes), sizes
+    code, numbers = post_messages(daemon.http_port, '--domain', 'a..b')
+    assert code == 75 and (numbers['accepted'], numbers['refused']) == (0, 100)
+    assert 'recipients[0]' in numbers['last_problem']
+    daemon.kill()
+    code, numbers = post_messages(daemon.http_port)
+    assert code == 75 and numbers['failed'] == 100 and numbers['last_problem']
 
 
 def test_a_relay_of_somebody_else(place):
