@@ -545,8 +545,8 @@ static void give_back(struct activator *a, struct message *m)
 
 static void take_arrival(struct activator *a, struct message *m, uint64_t sequence)
 {
-    if (sequence <= a->incoming.time) {
-        /* the scan was faster than the letter */
+    if (sequence <= a->incoming.time || (m != NULL && id_set_has(&a->held, m->envelope.id))) {
+        /* The scan was faster than the letter, or a sweep: what settles is told of behind it. */
         if (m != NULL) {
             message_put(m);
         }
