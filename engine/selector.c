@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const words[SELECTOR_COUNT] = {
     [SELECTOR_TENANT] = "tenant",       [SELECTOR_CAMPAIGN] = "campaign",
@@ -88,10 +89,12 @@ int selector_set(struct selector *s, struct slice word, struct slice value)
     if (err != 0) {
         return err;
     }
-    char *copy = strndup(value.data, value.len);
+    char *copy = malloc(value.len + 1); /* strndup may want a NUL behind it */
     if (copy == NULL) {
         return -ENOMEM;
     }
+    memcpy(copy, value.data, value.len);
+    copy[value.len] = '\0';
     free(s->value[which]);
     s->value[which] = copy;
     return 0;

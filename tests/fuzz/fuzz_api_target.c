@@ -75,7 +75,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     struct slice text = slice_make((const char *)data + 1, size - 1);
-    char *target = strndup(text.data, text.len);
+    char *target = calloc(1, size); /* the method's byte is the NUL's */
+    if (target != NULL) {
+        memcpy(target, text.data, text.len);
+    }
     struct api_call *c = target == NULL ? NULL : api_call_new(target);
     if (c != NULL) {
         check_call(c, methods[data[0] % (sizeof(methods) / sizeof(methods[0]))]);
