@@ -120,7 +120,7 @@ class Scene:
 
     def find_values(self):
         """What stands for the words in capitals of commands and paths."""
-        waiting = self.rows('messages', '--domain', 'busy.example', '--limit', '1')
+        waiting = self.rows('messages', '--domain', 'busy.example', '--tenant', 'acme', '--limit', '1')
         tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
         return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv,
                 'TOMORROW': tomorrow.strftime('%Y-%m-%dT08:00:00Z')}
@@ -132,6 +132,13 @@ class Scene:
     def write_campaign(self):
         with open(os.path.join(self.daemon.folder, 'summer.json'), 'w', encoding='ascii') as file:
             file.write(CAMPAIGN)
+
+    def await_csv(self):
+        """It is written behind the event log, a moment later."""
+        def has_rows():
+            with open(self.csv, encoding='utf-8') as file:
+                return len(file.readlines()) > 3
+        until(has_rows, lambda: 'rows in the accounting file')
 
     def lower_limit(self):
         self.daemon.transports['smtp']['destination_concurrency_limit'] = 5
@@ -265,7 +272,8 @@ TASKS = [
          [('sluice tenants', ['acme', 'globex']),
           ('head -n 3 CSV', ['type,timeLogged', 'acme'])],
          ['GET /v1/tenants'],
-         'Since the start of the daemon. A `csv` section keeps an accounting file in PowerMTA\'s manner.'),
+         'Since the start of the daemon. A `csv` section keeps an accounting file in PowerMTA\'s manner.',
+         Scene.await_csv),
     Task('Figures for the monitoring, and health',
          [(f'curl -s http://127.0.0.1:{HTTP_PORT}/metrics', ['sluice_recipients_delivered_total']),
           (f'curl -s http://127.0.0.1:{HTTP_PORT}/readyz', ['ready'])],
