@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
-#include "engine/event_log.h"
+#include "engine/event.h"
 #include "engine/intake.h"
 #include "engine/json_line.h"
 #include "engine/message.h"

@@ -5,7 +5,6 @@
 #include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/engine.h"
-#include "engine/event_log.h"
 #include "engine/intake.h"
 #include "engine/message.h"
 #include "engine/notice.h"

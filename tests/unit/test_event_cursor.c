@@ -1,5 +1,6 @@
 /* Cursors over a log that is written, rotated, moved, cut off and filled with garbage meanwhile:
  * each line once, in order, never a torn one. */
+#include "base/buf.h"
 #include "base/error.h"
 #include "engine/event_cursor.h"
 #include "engine/event_line.h"
