@@ -270,9 +270,7 @@ static void put_way(struct buf *out, const struct entry *e, enum account_column 
     bool is_in = e->type == 'r';
     if (column == ACCOUNT_SRC_TYPE && is_in) {
         put_text(out, text_of(e->event, "reception_protocol")[0] != '\0' ? "smtp" : "");
-    } else if (column == ACCOUNT_SRC_MTA && is_in) {
-        put_peer(out, e);
-    } else if (column == ACCOUNT_DSN_MTA && !is_in) {
+    } else if (column == (is_in ? ACCOUNT_SRC_MTA : ACCOUNT_DSN_MTA)) {
         put_peer(out, e);
     } else if (column == ACCOUNT_DLV_TYPE && !is_in) {
         put_text(out, "smtp");

@@ -217,7 +217,9 @@ void api_error(struct api_call *c, int status, const char *code, const char *fmt
     va_end(args);
     size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
     for (size_t i = 0; i < shown; i++) { /* it may quote a request; it goes to terminals */
-        text[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
+            text[i] = '?';
+        }
     }
     json_t *said = api_text(slice_make(text, shown));
     api_object(c, status, json_pack("{s:o, s:s}", "error", said, "code", code));

@@ -2,6 +2,7 @@
  * configuration file alone; the running daemon's are GET /v1/config. */
 #include "engine/cli_explain.h"
 
+#include "base/slice.h"
 #include "engine/cli.h"
 #include "engine/cli_table.h"
 #include "engine/config_origin.h"
@@ -184,9 +185,7 @@ static int explain(const struct cli *cli, const struct config *c, char *what)
     if (router == NULL) {
         return EX_OSERR;
     }
-    for (char *p = what; *p != '\0'; p++) {
-        *p = *p >= 'A' && *p <= 'Z' ? (char)(*p - 'A' + 'a') : *p; /* as destinations are named */
-    }
+    slice_lower(slice_of(what), what); /* as destinations are named */
     int code = EX_OK;
     if (!find_way(c, router, what, &way)) {
         (void)fputs("sluice explain: no route leads to ", cli->err);

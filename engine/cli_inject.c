@@ -10,7 +10,7 @@
 #include <sysexits.h>
 
 enum { PIECE_BYTES = 65536 };
-#define BODY_MAX_BYTES (256u * 1024 * 1024) /* what the control socket takes */
+#define BODY_MAX_BYTES ((size_t)256 << 20) /* what the control socket takes */
 
 static int read_all(const struct cli *cli, FILE *from, const char *name, struct buf *out)
 {

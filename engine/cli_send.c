@@ -16,7 +16,7 @@
 
 #define SEND_TIMEOUT              (600 * USEC_PER_SEC)
 #define SEND_PIECE_BYTES          65536
-#define SEND_RECIPIENTS_MAX_BYTES (256u * 1024 * 1024)
+#define SEND_RECIPIENTS_MAX_BYTES ((size_t)256 << 20)
 
 struct send {
     const struct cli *cli;

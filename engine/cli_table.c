@@ -179,7 +179,7 @@ void cli_table_print(const struct cli_table *t, FILE *out)
             (void)fputc('\n', out);
         } else {
             print_cell(t, column, p + 1, out);
-            column = (column + 1) % t->column_count;
+            column = column + 1 < t->column_count ? column + 1 : 0;
         }
     }
 }

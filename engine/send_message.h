@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SEND_HEADER_MAX_BYTES (1024 * 1024)
+#define SEND_HEADER_MAX_BYTES ((size_t)1 << 20)
 
 struct send_options {
     struct slice sender;    /* "" = null sender */
