@@ -59,7 +59,7 @@ enum letter_kind {
     /* to a clerk, and back to the http thread */
     LETTER_CALL,   /* struct api_call */
     LETTER_ANSWER, /* struct api_call, answered */
-    LETTER_INNER, /* struct api_call from inside the process */
+    LETTER_INNER,  /* struct api_call from inside the process */
     /* to the thread that knows MTA-STS policies */
     LETTER_STS_QUESTION, /* struct sts_question */
 };
