@@ -12,6 +12,7 @@
 #include "engine/activation.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/id_set.h"
 #include "engine/message.h"
 #include "engine/order_book.h"
 #include "engine/sched_thread.h"
@@ -27,14 +28,7 @@
 
 enum {
     ACTIVATIONS_PER_PASS = 256,
-    IDS_START = 1024,
     AHEAD = 512, /* messages whose pages are asked for before they are read: 16 MB at most */
-};
-
-/* Open addressing, linear probing; 0 is no message id. */
-struct id_set {
-    uint64_t *ids;
-    size_t capacity, count;
 };
 
 /* How far the kernel was asked to read a queue ahead. */
@@ -85,58 +79,6 @@ struct activator {
     uint64_t review; /* order_book_wanted_review of the newest sweep of that kind */
 };
 
-static size_t id_slot(const struct id_set *s, uint64_t id)
-{
-    size_t at = (size_t)(id * 0x9E3779B97F4A7C15ull >> 32) & (s->capacity - 1);
-    while (s->ids[at] != 0 && s->ids[at] != id) {
-        at = (at + 1) & (s->capacity - 1);
-    }
-    return at;
-}
-
-static bool id_set_has(const struct id_set *s, uint64_t id)
-{
-    return s->ids[id_slot(s, id)] == id;
-}
-
-static bool id_set_add(struct id_set *s, uint64_t id)
-{
-    if ((s->count + 1) * 2 > s->capacity) {
-        struct id_set grown = {calloc(s->capacity * 2, sizeof(uint64_t)), s->capacity * 2, 0};
-        if (grown.ids == NULL) {
-            return false;
-        }
-        for (size_t i = 0; i < s->capacity; i++) {
-            if (s->ids[i] != 0) {
-                grown.ids[id_slot(&grown, s->ids[i])] = s->ids[i];
-                grown.count++;
-            }
-        }
-        free(s->ids);
-        *s = grown;
-    }
-    s->ids[id_slot(s, id)] = id;
-    s->count++;
-    return true;
-}
-
-static void id_set_remove(struct id_set *s, uint64_t id)
-{
-    size_t hole = id_slot(s, id);
-    if (s->ids[hole] != id) {
-        return;
-    }
-    s->ids[hole] = 0;
-    s->count--;
-    /* Entries behind the hole may have been pushed past it. */
-    for (size_t at = (hole + 1) & (s->capacity - 1); s->ids[at] != 0;
-         at = (at + 1) & (s->capacity - 1)) {
-        uint64_t moved = s->ids[at];
-        s->ids[at] = 0;
-        s->ids[id_slot(s, moved)] = moved;
-    }
-}
-
 static void set_backlog(struct activator *a, bool has_backlog)
 {
     a->has_backlog = has_backlog;
@@ -164,8 +106,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->scan.class = SPOOL_DEFERRED;
     a->held_at.class = SPOOL_HELD;
     sweeper_init(&a->sweeper); /* next_held is 0: what an earlier run left is looked at */
-    a->held = (struct id_set){calloc(IDS_START, sizeof(uint64_t)), IDS_START, 0};
-    int err = a->held.ids == NULL ? -ENOMEM : mailbox_init(&a->box, 1 << 16);
+    int err = mailbox_init(&a->box, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
@@ -219,7 +160,7 @@ void activator_free(struct activator *a)
     }
     free(a->reads);
     sweeper_fini(&a->sweeper);
-    free(a->held.ids);
+    id_set_fini(&a->held);
     free(a);
 }
 
@@ -510,7 +451,7 @@ static bool take_next(struct activator *a, int *looks)
 
 static void import(struct activator *a)
 {
-    enum { LOOKS_PER_PASS = 2000 };
+    enum { LOOKS_PER_PASS = 500 }; /* records that may be cold */
     int looks = LOOKS_PER_PASS;
     if (clock_mono() >= a->next_scan && !a->is_scanning) {
         start_scan(a, (uint64_t)(clock_wall() + USEC_PER_SEC));

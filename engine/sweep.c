@@ -49,7 +49,7 @@ void sweeper_fini(struct sweeper *s)
         sweep_free(s->first);
         s->first = next;
     }
-    free(s->taken);
+    id_set_fini(&s->taken);
     sweeper_init(s);
 }
 
@@ -61,10 +61,7 @@ static void begin_class(struct sweeper *s, uint8_t walk)
 
 static void begin(struct sweeper *s)
 {
-    s->taken_count = 0;
-    if (s->taken_capacity > 0) {
-        memset(s->taken, 0, s->taken_capacity * sizeof(*s->taken));
-    }
+    id_set_fini(&s->taken);
     begin_class(s, 0);
 }
 
@@ -89,56 +86,14 @@ static void end(struct sweeper *s)
         begin(s);
     } else {
         s->last = NULL;
-        free(s->taken);
-        s->taken = NULL;
-        s->taken_count = s->taken_capacity = 0;
+        id_set_fini(&s->taken);
     }
 }
 
-/* --- what was found ----------------------------------------------------------------------------
- *
- * Open addressing; 0 is no message id. */
-
-static size_t taken_slot(const struct sweeper *s, uint64_t id)
-{
-    size_t at = (size_t)(id * 0x9E3779B97F4A7C15ull >> 32) & (s->taken_capacity - 1);
-    while (s->taken[at] != 0 && s->taken[at] != id) {
-        at = (at + 1) & (s->taken_capacity - 1);
-    }
-    return at;
-}
-
-static bool grow_taken(struct sweeper *s)
-{
-    struct sweeper grown = *s;
-    grown.taken_capacity = s->taken_capacity == 0 ? 1024 : s->taken_capacity * 2;
-    grown.taken = calloc(grown.taken_capacity, sizeof(*grown.taken));
-    if (grown.taken == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < s->taken_capacity; i++) {
-        if (s->taken[i] != 0) {
-            grown.taken[taken_slot(&grown, s->taken[i])] = s->taken[i];
-        }
-    }
-    free(s->taken);
-    *s = grown;
-    return true;
-}
-
-/* false when it was there already, or cannot be remembered */
+/* false when it was found before, or cannot be remembered */
 static bool remember(struct sweeper *s, uint64_t id)
 {
-    if ((s->taken_count + 1) * 2 > s->taken_capacity && !grow_taken(s)) {
-        return false;
-    }
-    size_t slot = taken_slot(s, id);
-    if (s->taken[slot] == id) {
-        return false;
-    }
-    s->taken[slot] = id;
-    s->taken_count++;
-    return true;
+    return !id_set_has(&s->taken, id) && id_set_add(&s->taken, id);
 }
 
 /* --- the walk ----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #define ENGINE_SWEEP_H
 
 #include "base/attr.h"
+#include "engine/id_set.h"
 #include "engine/selector.h"
 #include "engine/spool_store.h"
 
@@ -32,10 +33,9 @@ void sweep_free(struct sweep *s); /* accepts NULL */
 
 struct sweeper {
     struct sweep *first, *last;
-    uint8_t walk;             /* which of its kind's classes is under way */
-    struct spool_position at; /* last one looked at */
-    uint64_t *taken;          /* ids that this sweep found: what fails comes back behind `at` */
-    size_t taken_count, taken_capacity;
+    uint8_t walk;                /* which of its kind's classes is under way */
+    struct spool_position at;    /* last one looked at */
+    struct id_set taken;         /* found by this sweep: what fails comes back behind `at` */
     struct spool_position again; /* given back; id 0: none */
 };
 
