@@ -2,6 +2,7 @@
 import json
 import os
 import threading
+import time
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -92,6 +93,7 @@ def complaints(browser):
 
 def shoot(browser, name):
     if SCREENSHOTS:
+        time.sleep(float(os.environ.get('SLUICE_SCREENSHOT_WAIT', 0)))  # for figures over time
         browser.save_screenshot(os.path.join(SCREENSHOTS, name))
 
 
