@@ -71,7 +71,13 @@ static void take_letters(struct http *h)
 static void run_daemons(struct http *h)
 {
     for (size_t i = 0; i < h->door_count; i++) {
-        (void)MHD_run(h->doors[i].daemon); /* MHD_NO: it is stopping, which it is not */
+        struct http_door *d = &h->doors[i];
+        MHD_UNSIGNED_LONG_LONG millis;
+        /* Each run costs system calls, also of a daemon that nobody uses. */
+        if (d->is_due || (MHD_get_timeout(d->daemon, &millis) == MHD_YES && millis == 0)) {
+            d->is_due = false;
+            (void)MHD_run(d->daemon); /* MHD_NO: it is stopping, which it is not */
+        }
     }
 }
 
@@ -134,6 +140,9 @@ static void end(struct http *h)
         http_exchange_resume(c);
     }
     for (int i = 0; i < LAST_RUNS; i++) {
+        for (size_t door = 0; door < h->door_count; door++) {
+            h->doors[door].is_due = true; /* nobody listens to the poller any more */
+        }
         run_daemons(h);
     }
     for (size_t i = 0; i < h->door_count; i++) {

@@ -53,6 +53,7 @@ static void hand_to_daemon(struct http_door *d, int fd, const struct sockaddr *p
     if (MHD_add_connection(d->daemon, fd, peer, len) != MHD_YES) {
         log_debug("%s: a connection is not served", d->name); /* it is closed */
     }
+    d->is_due = true;
 }
 
 static void arrival_end(struct http *h, struct arrival *a)
@@ -167,8 +168,8 @@ static void on_connection(struct poller_watch *watch, unsigned events)
 
 static void on_busy(struct poller_watch *watch, unsigned events)
 {
-    (void)watch; /* the pass runs every daemon */
-    (void)events;
+    (void)events; /* the daemon finds out */
+    container_of(watch, struct http_door, busy)->is_due = true;
 }
 
 void http_door_expire(struct http *h)

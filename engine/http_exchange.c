@@ -387,6 +387,10 @@ void http_exchange_resume(struct api_call *c)
         inner_call_end(c);
     } else {
         MHD_resume_connection(c->connection);
+        struct http_connection *n = connection_of(c->connection);
+        if (n != NULL) {
+            n->door->is_due = true;
+        }
     }
 }
 

@@ -31,6 +31,7 @@ struct http_door {
 
     /* http thread only */
     struct poller_watch listening, busy; /* the socket; the daemon's epoll set */
+    bool is_due;                         /* something has happened that the daemon must look at */
 };
 
 struct http {
