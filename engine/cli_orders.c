@@ -244,6 +244,9 @@ static bool is_meant(const struct cli_args *args, const struct selector *wanted,
 {
     struct selector s;
     const char *word;
+    if (args->argc > 0) {
+        return strcmp(cli_member_text(o, "id"), args->argv[0]) == 0;
+    }
     selector_init(&s);
     bool is =
         selector_from_json(&s, o, &word) == 0 && (cli_has(args, "all") || selector_eq(&s, wanted));
@@ -270,7 +273,9 @@ static int lift_all(const struct cli *cli, const struct cli_args *args, struct a
         json_decref(o);
     }
     if (code == 0 && count == 0) {
-        (void)fprintf(cli->err, "sluice resume: no order has these selectors; see sluice orders\n");
+        (void)fprintf(
+            cli->err,
+            "sluice resume: no order has this ID, or these selectors; see sluice orders\n");
         code = EX_NOINPUT;
     }
     return code;

@@ -93,6 +93,8 @@ def test_suspended_tenant(place):
     [shown] = daemon.query('orders')
     assert daemon.totals()['orders'] == 1
     assert shown['id'] == order['id'] and shown['matched'] >= 10
+    would = run(daemon, 'resume', order['id'], '--dry-run')
+    assert 'would end: ' in would and 'acme' in would
     assert 'tenant=acme' in run(daemon, 'resume', order['id'])
     for n in range(1, 20, 2):
         daemon.wait_event('Delivery', f'r{n}@x.test')
