@@ -10,6 +10,7 @@ import types
 import pytest
 
 from support.address import free_port
+from support.wait import until
 from support.daemon import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -109,9 +110,9 @@ def post_messages(port, *options):
 def test_the_http_source_counts(place):
     daemon = place.sluice(transports={'smtp': {'hold': True}}, http={})
     code, numbers = post_messages(daemon.http_port, '--size', '3000', '--connections', '3')
-    assert code == 0 and numbers['connects'] == 3
+    assert code == 0 and 1 <= numbers['connects'] <= 3  # as many as are needed
     assert numbers['offered'] == numbers['accepted'] == numbers['answer']['count'] == 100
-    assert daemon.totals()['messages'] == 100
+    until(lambda: daemon.totals()['messages'] == 100, lambda: f'100: {daemon.totals()}')
     sizes = {event['size'] for event in daemon.of('Reception')}
     assert all(2900 < size < 3100 for size in sizes), sizes
     code, numbers = post_messages(daemon.http_port, '--domain', 'a..b')
