@@ -301,6 +301,19 @@ int api_client_list(const struct cli *cli, const char *command, const char *path
     return code;
 }
 
+int api_client_table(const struct cli *cli, const char *command, struct buf *url,
+                     const struct cli_column *columns, void (*add)(void *ctx, const json_t *object),
+                     const char *nothing)
+{
+    struct cli_table t;
+    cli_table_init(&t, columns);
+    int code = url->failed ? EX_OSERR : api_client_list(cli, command, url->data, add, &t, nothing);
+    cli_table_print(&t, cli->out);
+    cli_table_fini(&t);
+    buf_fini(url);
+    return code;
+}
+
 int api_client_show(const struct cli *cli, const char *command, const char *path_and_query,
                     void (*print)(void *ctx, const json_t *object), void *ctx)
 {

@@ -10,6 +10,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+struct cli_column;
+
 struct api_answer {
     int status;      /* of HTTP; 0: no answer came */
     struct buf body; /* all of it */
@@ -59,6 +61,12 @@ json_t *api_answer_object(const struct api_answer *a);
 MUST_USE int api_client_list(const struct cli *cli, const char *command, const char *path_and_query,
                              void (*print)(void *ctx, const json_t *object), void *ctx,
                              const char *nothing);
+/* The same as a table, to which `add` adds the row of each object; ctx is the struct cli_table.
+ *
+ * url   freed; one that failed is out of memory */
+MUST_USE int api_client_table(const struct cli *cli, const char *command, struct buf *url,
+                              const struct cli_column *columns,
+                              void (*add)(void *ctx, const json_t *object), const char *nothing);
 /* GET one object; with --json it is printed as it is and `print` not called. */
 MUST_USE int api_client_show(const struct cli *cli, const char *command, const char *path_and_query,
                              void (*print)(void *ctx, const json_t *object), void *ctx);

@@ -10,20 +10,6 @@
 #define text_of   cli_member_text
 #define number_of cli_member_number
 
-/* GET url, which is freed, as a table. */
-static int list(const struct cli *cli, const char *command, struct buf *url,
-                const struct cli_column *columns, void (*add)(void *ctx, const json_t *object),
-                const char *nothing)
-{
-    struct cli_table t;
-    cli_table_init(&t, columns);
-    int code = url->failed ? EX_OSERR : api_client_list(cli, command, url->data, add, &t, nothing);
-    cli_table_print(&t, cli->out);
-    cli_table_fini(&t);
-    buf_fini(url);
-    return code;
-}
-
 static void add_destination(void *ctx, const json_t *o)
 {
     struct cli_table *t = ctx;
@@ -66,8 +52,9 @@ int cli_destinations(const struct cli *cli, const struct cli_args *args)
     api_client_query(&url, "transport", cli_value(args, "transport"));
     api_client_query(&url, "sort", cli_value(args, "sort"));
     api_client_query(&url, "limit", cli_value(args, "limit"));
-    return list(cli, "destinations", &url, columns, add_destination,
-                args->argc > 0 ? "no such destination is known" : "no destination is known");
+    return api_client_table(cli, "destinations", &url, columns, add_destination,
+                            args->argc > 0 ? "no such destination is known"
+                                           : "no destination is known");
 }
 
 static void add_host(void *ctx, const json_t *o)
@@ -107,8 +94,8 @@ int cli_hosts(const struct cli *cli, const struct cli_args *args)
     buf_init(&url, 0);
     api_client_url(&url, "/v1/hosts", "");
     api_client_query(&url, "match", args->argc > 0 ? args->argv[0] : NULL);
-    return list(cli, "hosts", &url, columns, add_host,
-                args->argc > 0 ? "no such host is known" : "no host is known");
+    return api_client_table(cli, "hosts", &url, columns, add_host,
+                            args->argc > 0 ? "no such host is known" : "no host is known");
 }
 
 static void add_transport(void *ctx, const json_t *o)
@@ -137,7 +124,7 @@ int cli_transports(const struct cli *cli, const struct cli_args *args)
     (void)args; /* it takes none */
     buf_init(&url, 0);
     api_client_url(&url, "/v1/transports", "");
-    return list(cli, "transports", &url, columns, add_transport, NULL);
+    return api_client_table(cli, "transports", &url, columns, add_transport, NULL);
 }
 
 static void add_source(void *ctx, const json_t *o)
@@ -171,5 +158,5 @@ int cli_sources(const struct cli *cli, const struct cli_args *args)
     (void)args; /* it takes none */
     buf_init(&url, 0);
     api_client_url(&url, "/v1/sources", "");
-    return list(cli, "sources", &url, columns, add_source, "no source is configured");
+    return api_client_table(cli, "sources", &url, columns, add_source, "no source is configured");
 }

@@ -40,13 +40,10 @@ static int list_consumers(const struct cli *cli)
         {"KIND", false},    {"CONSUMER", false}, {"BEHIND", true}, {"AGE", true}, {"EVENTS", true},
         {"FAILURES", true}, {"GAPS", true},      {"WHY", false},   {NULL, false},
     };
-    struct cli_table t;
-    cli_table_init(&t, columns);
-    int code = api_client_list(cli, "events", "/v1/events/consumers", add_consumer, &t,
-                               "nobody reads the events");
-    cli_table_print(&t, cli->out);
-    cli_table_fini(&t);
-    return code;
+    struct buf url;
+    buf_init(&url, 0);
+    api_client_url(&url, "/v1/events/consumers", "");
+    return api_client_table(cli, "events", &url, columns, add_consumer, "nobody reads the events");
 }
 
 /* --- events ------------------------------------------------------------------------------------

@@ -39,21 +39,13 @@ int cli_messages(const struct cli *cli, const struct cli_args *args)
         {"DUE", false},  {"TENANT", false}, {"SENDER, LAST REPLY", false},
         {NULL, false},
     };
-    struct cli_table t;
     struct buf url;
     buf_init(&url, 0);
     api_client_url(&url, "/v1/messages", "");
     api_client_query(&url, "limit", cli_value(args, "limit"));
     api_client_query(&url, "after", cli_value(args, "after"));
     cli_filter(&url, args);
-    cli_table_init(&t, columns);
-    int code = url.failed ? EX_OSERR
-                          : api_client_list(cli, "messages", url.data, add_message, &t,
-                                            "nothing is queued");
-    cli_table_print(&t, cli->out);
-    cli_table_fini(&t);
-    buf_fini(&url);
-    return code;
+    return api_client_table(cli, "messages", &url, columns, add_message, "nothing is queued");
 }
 
 /* --- message -----------------------------------------------------------------------------------

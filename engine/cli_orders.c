@@ -347,13 +347,11 @@ int cli_orders(const struct cli *cli, const struct cli_args *args)
         {"ID", true},      {"ORDER", false}, {"MAIL", false},   {"LEFT", true},
         {"MATCHED", true}, {"BY", false},    {"REASON", false}, {NULL, false},
     };
-    struct cli_table t;
+    struct buf url;
     (void)args; /* it takes none */
-    cli_table_init(&t, columns);
-    int code = api_client_list(cli, "orders", "/v1/orders", add_order, &t, "no orders");
-    cli_table_print(&t, cli->out);
-    cli_table_fini(&t);
-    return code;
+    buf_init(&url, 0);
+    api_client_url(&url, "/v1/orders", "");
+    return api_client_table(cli, "orders", &url, columns, add_order, "no orders");
 }
 
 /* --- flush ---------------------------------------------------------------------------------------

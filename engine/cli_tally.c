@@ -9,19 +9,6 @@
 #define text_of   cli_member_text
 #define number_of cli_member_number
 
-static int list(const struct cli *cli, const char *command, struct buf *url,
-                const struct cli_column *columns, void (*add)(void *ctx, const json_t *object),
-                const char *nothing)
-{
-    struct cli_table t;
-    cli_table_init(&t, columns);
-    int code = url->failed ? EX_OSERR : api_client_list(cli, command, url->data, add, &t, nothing);
-    cli_table_print(&t, cli->out);
-    cli_table_fini(&t);
-    buf_fini(url);
-    return code;
-}
-
 static void add_tenant(void *ctx, const json_t *o)
 {
     struct cli_table *t = ctx;
@@ -48,7 +35,8 @@ int cli_tenants(const struct cli *cli, const struct cli_args *args)
     (void)args; /* it takes none */
     buf_init(&url, 0);
     api_client_url(&url, "/v1/tenants", "");
-    return list(cli, "tenants", &url, columns, add_tenant, "no mail came in since the start");
+    return api_client_table(cli, "tenants", &url, columns, add_tenant,
+                            "no mail came in since the start");
 }
 
 /* "a.example, b.example" */
@@ -92,6 +80,6 @@ int cli_responses(const struct cli *cli, const struct cli_args *args)
     buf_init(&url, 0);
     api_client_url(&url, "/v1/responses", "");
     api_client_query(&url, "limit", cli_value(args, "limit"));
-    return list(cli, "responses", &url, columns, add_response,
-                "nothing was deferred or refused since the start");
+    return api_client_table(cli, "responses", &url, columns, add_response,
+                            "nothing was deferred or refused since the start");
 }

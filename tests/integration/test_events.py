@@ -3,10 +3,8 @@ import csv
 import glob
 import hashlib
 import hmac
-import http.client
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -14,6 +12,7 @@ import time
 import pytest
 
 from support import api
+from support.api import Connection
 from support.certificates import Authority
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
@@ -64,9 +63,7 @@ def send(daemon, count, prefix='r'):
 
 def get(daemon, path):
     """(status, lines as objects) of the control socket"""
-    connection = http.client.HTTPConnection('localhost')
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(os.path.join(daemon.spool, 'control'))
+    connection = Connection(daemon)
     connection.request('GET', path)
     response = connection.getresponse()
     body = response.read().decode()

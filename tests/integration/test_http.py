@@ -24,7 +24,7 @@ READER = 'who-only-wants-to-know'
 # --- asking ----------------------------------------------------------------------------------------
 
 def control(daemon):
-    return api.Connection(os.path.join(daemon.spool, 'control'))
+    return api.Connection(daemon)
 
 
 def tcp(daemon):

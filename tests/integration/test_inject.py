@@ -14,7 +14,8 @@ import pytest
 
 from support.certificate import make_certificate
 from support.client import Client, submit
-from support.injection import Connection, post
+from support.api import Connection
+from support.injection import post
 from support.tools import PRELOAD
 from support.wait import until
 

@@ -1,7 +1,6 @@
 """The page at /, in a real browser, over a relay with live traffic."""
 import json
 import os
-import threading
 import time
 
 import pytest
@@ -10,38 +9,10 @@ from selenium.webdriver.common.by import By
 from support import injection
 from support.address import free_port
 from support.browser import DESK, PHONE, open_browser
+from support.traffic import Traffic, refuse
 from support.wait import until
 
 SCREENSHOTS = os.environ.get('SLUICE_SCREENSHOTS')  # a folder for those of docs/
-
-
-def refuse(text):
-    """A receiver's answers that has this to say to each recipient."""
-    return lambda verb, argument, session: text if verb == 'RCPT' else None
-
-
-class Traffic(threading.Thread):
-    """Mail of two tenants to every domain, all the time."""
-
-    def __init__(self, daemon, domains):
-        super().__init__(daemon=True)
-        self.relay, self.domains, self.is_over = daemon, domains, threading.Event()
-        self.start()
-
-    def run(self):
-        count = 0
-        while not self.is_over.wait(0.05):
-            messages = [{'recipients': [f'user{count}@{domain}'], 'text': 'hello\n'}
-                        for domain in self.domains]
-            tenant = 'acme' if count % 3 else 'globex'
-            defaults = {'from': 'news@acme.test', 'tenant': tenant, 'campaign': 'spring',
-                        'headers': {'Subject': 'Spring'}}
-            injection.post(self.relay, {'defaults': defaults, 'messages': messages}).expect(202)
-            count += 1
-
-    def close(self):
-        self.is_over.set()
-        self.join()
 
 
 @pytest.fixture(scope='module')

@@ -4,12 +4,12 @@ import http.client
 import json
 import os
 import signal
-import socket
 import ssl
 import threading
 
 import pytest
 
+from support.api import Connection
 from support.certificate import make_certificate
 from support.client import Client, message, submit
 from support.daemon import status_of
@@ -18,23 +18,10 @@ from support.wait import until
 SENDER = 'sender@sender.test'
 
 
-class Control(http.client.HTTPConnection):
-    """The control socket."""
-
-    def __init__(self, daemon):
-        super().__init__('localhost', timeout=20)
-        self.path = os.path.join(daemon.spool, 'control')
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
 def reload(daemon, status=200):
     """POST /v1/reload with the configuration as it is written now; the answer."""
     daemon.write_config()
-    control = Control(daemon)
+    control = Connection(daemon)
     control.request('POST', '/v1/reload')
     response = control.getresponse()
     answer = json.loads(response.read())
@@ -204,7 +191,7 @@ def test_options_of_a_listener(place):
 
 def config_of(daemon):
     """GET /v1/config: {(section, title, option): object}"""
-    control = Control(daemon)
+    control = Connection(daemon)
     control.request('GET', '/v1/config')
     *lines, end = [json.loads(line) for line in control.getresponse().read().splitlines()]
     control.close()

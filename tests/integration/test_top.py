@@ -2,42 +2,14 @@
 away and comes back, and names that were made to harm terminals; and its snapshot."""
 import json
 import re
-import threading
 
 import pytest
 
 from support import injection
-from support.address import free_port
 from support.daemon import PROGRAM
 from support.terminal import Terminal
+from support.traffic import Traffic, refuse
 from support.wait import until
-
-
-def refuse(text):
-    return lambda verb, argument, session: text if verb == 'RCPT' else None
-
-
-class Traffic(threading.Thread):
-    """Mail of two tenants to every domain, all the time."""
-
-    def __init__(self, daemon, domains):
-        super().__init__(daemon=True)
-        self.relay, self.domains, self.is_over = daemon, domains, threading.Event()
-        self.start()
-
-    def run(self):
-        count = 0
-        while not self.is_over.wait(0.05):
-            messages = [{'recipients': [f'user{count}@{domain}'], 'text': 'hello\n'}
-                        for domain in self.domains]
-            defaults = {'from': 'news@acme.test', 'tenant': 'acme' if count % 3 else 'globex',
-                        'headers': {'Subject': 'Spring'}}
-            injection.post(self.relay, {'defaults': defaults, 'messages': messages}).expect(202)
-            count += 1
-
-    def close(self):
-        self.is_over.set()
-        self.join()
 
 
 class Scene:

@@ -9,9 +9,11 @@ from support.wait import PATIENCE
 
 
 class Connection(http.client.HTTPConnection):
-    def __init__(self, path):
+    """The daemon's control socket."""
+
+    def __init__(self, daemon):
         super().__init__('localhost', timeout=PATIENCE)
-        self.path = path
+        self.path = os.path.join(daemon.spool, 'control')
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
@@ -38,7 +40,7 @@ class Answer:
 
 
 def get(daemon, path, status=200):
-    connection = Connection(os.path.join(daemon.spool, 'control'))
+    connection = Connection(daemon)
     try:
         connection.request('GET', path)
         answer = Answer(connection.getresponse())
@@ -51,7 +53,7 @@ def get(daemon, path, status=200):
 def ask(daemon, path, **params):
     """(status, the JSON objects of all lines of the answer)"""
     query = '?' + urllib.parse.urlencode(params) if params else ''
-    connection = Connection(os.path.join(daemon.spool, 'control'))
+    connection = Connection(daemon)
     try:
         connection.request('GET', path + query)
         answer = Answer(connection.getresponse())

@@ -1,10 +1,7 @@
 """POST /v1/inject over the control socket."""
-import http.client
 import json
-import os
-import socket
 
-from support.wait import PATIENCE
+from support.api import Connection
 
 
 class Answer:
@@ -24,17 +21,6 @@ class Answer:
     def places(self):
         """Where the mistakes are."""
         return [mistake['where'] for mistake in self.expect(422)['mistakes']]
-
-
-class Connection(http.client.HTTPConnection):
-    def __init__(self, daemon):
-        super().__init__('localhost', timeout=PATIENCE)
-        self.path = os.path.join(daemon.spool, 'control')
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(self.path)
 
 
 def post(daemon, body, query='', content_type='application/json', connection=None, headers=()):
