@@ -10,9 +10,15 @@ enum {
     TEXT_MAX = 1024,   /* bytes of a reply that are looked at */
     QUOTED_MAX = 300,  /* bytes between two quotes */
     IPV6_MAX = 64,     /* bytes of an address with its zone and all */
-    CODE_MAX = 8,      /* bytes of a code like TSS04, */
-    CODE_DIGITS = 4,   /* and digits at its end */
-    RANDOM_LEAST = 24, /* letters in both cases from which on a token is no word */
+    CODE_MAX = 8,      /* bytes of a code like TSS04 or BL000001, */
+    CODE_DIGITS = 6,   /* and digits at its end */
+    CODE_LETTERS = 6,  /* of one in two parts, like RP-001 or LPN105_411, */
+    CODE_MIDDLE = 3,   /* digits in front of its separator, */
+    CODE_LAST = 4,     /* and behind it */
+    CODE_RULE = 5,     /* digits of a number behind a code, as in AUP#1260 */
+    RULE_LETTERS = 4,  /* and letters in front of them, as in AUP#In-1190 */
+    RANDOM_LEAST = 24, /* letters in both cases from which on a token is perhaps no word */
+    RANDOM_SHARE = 4,  /* and is none when more than one in so many is a capital */
 };
 
 struct writer {
@@ -160,19 +166,75 @@ static size_t quoted_length(struct slice s, char before)
     return 0;
 }
 
-/* Capitals and then a few digits: a receiver's name for a reason. */
+/* Bytes from `at` on that are of these classes. */
+static size_t span(struct slice s, size_t at, unsigned what)
+{
+    size_t len = 0;
+    while (at + len < s.len && is(s.data[at + len], what)) {
+        len++;
+    }
+    return len;
+}
+
+/* Capitals and then a few digits: a receiver's name for a reason, such as TSS04 or S77719. In two
+ * parts it is RP-001, OFR_506 or LPN105_411; only these are also written in small letters, and then
+ * with a low line, as hosts have names like mx-1. */
 static bool is_code(struct slice s)
 {
-    size_t letters = 0;
-    while (letters < s.len && is(s.data[letters], UPPER)) {
-        letters++;
+    size_t letters = span(s, 0, UPPER), lower = letters == 0 ? span(s, 0, LOWER) : 0;
+    size_t middle = span(s, letters + lower, DIGIT), at = letters + lower + middle;
+    if (at == s.len) {
+        return letters > 0 && s.len <= CODE_MAX && middle <= CODE_DIGITS;
     }
-    for (size_t i = letters; i < s.len; i++) {
-        if (!is(s.data[i], DIGIT)) {
+    char join = s.data[at];
+    size_t last = span(s, at + 1, DIGIT);
+    return letters + lower > 0 && letters + lower <= CODE_LETTERS && middle <= CODE_MIDDLE &&
+           (join == '_' || (join == '-' && lower == 0)) && last > 0 && last <= CODE_LAST &&
+           at + 1 + last == s.len;
+}
+
+/* 4.7.28; also with its reply code in front, 421-4.7.28, and as a range, 5.7.606-649. */
+static bool is_status(struct slice s)
+{
+    size_t at = span(s, 0, DIGIT) == 3 && s.len > 3 && s.data[3] == '-' ? 4 : 0;
+    if (span(s, at, DIGIT) != 1 || (s.data[at] != '2' && s.data[at] != '4' && s.data[at] != '5')) {
+        return false;
+    }
+    at++;
+    for (int part = 0; part < 2; part++) {
+        size_t digits = at < s.len && s.data[at] == '.' ? span(s, at + 1, DIGIT) : 0;
+        if (digits == 0 || digits > 3) {
             return false;
         }
+        at += 1 + digits;
     }
-    return letters > 0 && s.len <= CODE_MAX && s.len - letters <= CODE_DIGITS;
+    size_t range = at < s.len && s.data[at] == '-' ? span(s, at + 1, DIGIT) : 0;
+    return at == s.len || (range > 0 && range <= 3 && at + 1 + range == s.len);
+}
+
+/* Words with digits that are the same for everybody. */
+static bool is_name(struct slice s)
+{
+    static const char *const names[] = {"IPv4",    "IPv6",    "TLSv1",  "TLSv1.0",
+                                        "TLSv1.1", "TLSv1.2", "TLSv1.3"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (slice_eq(s, slice_of(names[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Letters in both cases without any order. Names like UnsolicitedRateLimitError are reasons. */
+static bool is_random(struct slice s)
+{
+    size_t upper = 0, lower = 0;
+    for (size_t i = 0; i < s.len; i++) {
+        upper += is(s.data[i], UPPER);
+        lower += is(s.data[i], LOWER);
+    }
+    return s.len >= RANDOM_LEAST && upper + lower == s.len && lower > 0 &&
+           upper * RANDOM_SHARE > s.len;
 }
 
 /* Whether the token differs from one delivery to the next. */
@@ -182,10 +244,35 @@ static bool is_variable(struct slice s)
     for (size_t i = 0; i < s.len; i++) {
         found |= classes[(unsigned char)s.data[i]];
     }
-    if ((found & DIGIT) != 0) {
-        return !is_code(s);
+    return (found & DIGIT) != 0 ? !is_code(s) && !is_status(s) && !is_name(s) : is_random(s);
+}
+
+/* Whether the token is the rest of a code whose beginning is written: AUP#1260, AUP#In-1190,
+ * DOC-1369#550, AS(1430). A number that stands behind a star or a blank, such as #12345, is none.
+ */
+static bool is_rule(const struct writer *w, struct slice s)
+{
+    size_t letters = span(s, 0, UPPER | LOWER), at = letters;
+    at += at < s.len && s.data[at] == '-';
+    size_t digits = span(s, at, DIGIT);
+    if (w->len < 3 || digits == 0 || at + digits != s.len) {
+        return false;
     }
-    return s.len >= RANDOM_LEAST && (found & ~HEX) == (UPPER | LOWER);
+    const char *end = w->out + w->len;
+    if (end[-1] == '#') {
+        return letters <= RULE_LETTERS && digits <= CODE_RULE && is(end[-2], UPPER | DIGIT);
+    }
+    return letters == 0 && at == 0 && memcmp(end - 3, "AS(", 3) == 0;
+}
+
+/* Whether the token is a reply code in front of its enhanced one: 550 5.7.1. */
+static bool is_reply_code(struct slice s, struct slice behind)
+{
+    if (s.len != 3 || span(s, 0, DIGIT) != 3 || behind.len < 2 || behind.data[0] != ' ') {
+        return false;
+    }
+    struct slice next = slice_from(behind, 1);
+    return is_status(slice_to(next, span(next, 0, DIGIT | INNER)));
 }
 
 /* --- what stands in front
@@ -244,7 +331,8 @@ static size_t put_word(struct writer *w, struct slice s, char before)
         token.len--;
     }
     bool is_host = len < s.len && s.data[len] == '['; /* its address follows */
-    if (is_host || is_variable(token)) {
+    bool is_reason = is_rule(w, token) || is_reply_code(token, slice_from(s, token.len));
+    if (is_host || (is_variable(token) && !is_reason)) {
         put_star(w);
     } else {
         for (size_t i = 0; i < token.len; i++) {
