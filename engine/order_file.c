@@ -4,6 +4,7 @@
 #include "engine/order_file.h"
 
 #include "base/error.h"
+#include "base/replace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -208,31 +209,6 @@ static char *render(uint64_t next_id, bool is_reviewed, const struct order *cons
     return text;
 }
 
-static int write_all(int fd, struct slice bytes)
-{
-    while (bytes.len > 0) {
-        ssize_t done = write(fd, bytes.data, bytes.len);
-        if (done < 0 && errno != EINTR) {
-            return -errno;
-        }
-        bytes = slice_from(bytes, done > 0 ? (size_t)done : 0);
-    }
-    return fsync(fd) == 0 ? 0 : -errno;
-}
-
-static int write_new(int folder, struct slice bytes)
-{
-    int fd = openat(folder, NEW_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        return -errno;
-    }
-    int err = write_all(fd, bytes);
-    if (close(fd) != 0 && err == 0) {
-        err = -errno;
-    }
-    return err;
-}
-
 int order_file_write(const char *folder, uint64_t next_id, bool is_reviewed,
                      const struct order *const *orders, size_t count)
 {
@@ -241,11 +217,8 @@ int order_file_write(const char *folder, uint64_t next_id, bool is_reviewed,
         return -ENOMEM;
     }
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int err = fd < 0 ? -errno : write_new(fd, slice_of(text));
+    int err = fd < 0 ? -errno : replace_file(fd, ORDER_FILE_NAME, NEW_NAME, slice_of(text));
     free(text);
-    if (err == 0 && (renameat(fd, NEW_NAME, fd, ORDER_FILE_NAME) != 0 || fsync(fd) != 0)) {
-        err = -errno;
-    }
     if (fd >= 0) {
         (void)close(fd); /* it was synced */
     }

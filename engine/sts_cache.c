@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/replace.h"
 #include "dns/dns_wire.h"
 
 #include <assert.h>
@@ -227,21 +228,6 @@ static int load_all(struct sts_cache *c, usec_t now)
     return 0;
 }
 
-static int write_all(int fd, struct slice data)
-{
-    while (data.len > 0) {
-        ssize_t n = write(fd, data.data, data.len);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return -errno;
-        }
-        data = slice_from(data, (size_t)n);
-    }
-    return 0;
-}
-
 static int store(const struct sts_cache *c, const struct sts_entry *e)
 {
     char name[DNS_NAME_MAX + 1];
@@ -250,19 +236,7 @@ static int store(const struct sts_cache *c, const struct sts_entry *e)
     buf_init(&text, 0);
     buf_printf(&text, "STSv1 %" PRId64 " " SLICE_FMT "\n", (int64_t)e->fetched, SLICE_ARG(e->id));
     buf_append_slice(&text, e->policy.text);
-    int fd = text.failed ? -1
-                         : openat(c->folder, new_name,
-                                  O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int err = text.failed ? -ENOMEM : fd < 0 ? -errno : write_all(fd, buf_slice(&text));
-    if (err == 0 && fsync(fd) != 0) {
-        err = -errno;
-    }
-    if (fd >= 0 && close(fd) != 0 && err == 0) {
-        err = -errno;
-    }
-    if (err == 0 && renameat(c->folder, new_name, c->folder, name) != 0) {
-        err = -errno;
-    }
+    int err = text.failed ? -ENOMEM : replace_file(c->folder, name, new_name, buf_slice(&text));
     buf_fini(&text);
     return err;
 }
