@@ -16,20 +16,19 @@ struct upkeep_park {
     struct spool_position from, to;
 };
 
-static bool grow(void *array, uint32_t count, uint32_t *capacity, size_t item_bytes)
+/* Where the array is once it has room for one item more; NULL: no memory, and it is where it was.
+ */
+static void *grown(void *items, uint32_t count, uint32_t *capacity, size_t item_bytes)
 {
-    void **items = array;
     if (count < *capacity) {
-        return true;
+        return items;
     }
     uint32_t wanted = *capacity == 0 ? 64 : *capacity * 2;
-    void *grown = realloc(*items, wanted * item_bytes);
-    if (grown == NULL) {
-        return false;
+    void *moved = realloc(items, wanted * item_bytes);
+    if (moved != NULL) {
+        *capacity = wanted;
     }
-    *items = grown;
-    *capacity = wanted;
-    return true;
+    return moved;
 }
 
 int upkeep_init(struct upkeep *u, struct engine *engine)
@@ -72,7 +71,10 @@ void upkeep_fini(struct upkeep *u)
 void upkeep_discard(struct upkeep *u, uint64_t id)
 {
     /* Not kept when memory is short: staging is cleared at the next start anyway. */
-    if (grow(&u->discards, u->discard_count, &u->discard_capacity, sizeof(*u->discards))) {
+    uint64_t *discards =
+        grown(u->discards, u->discard_count, &u->discard_capacity, sizeof(*discards));
+    if (discards != NULL) {
+        u->discards = discards;
         u->discards[u->discard_count++] = id;
     }
 }
@@ -80,7 +82,10 @@ void upkeep_discard(struct upkeep *u, uint64_t id)
 void upkeep_quarantine(struct upkeep *u, struct spool_position *position,
                        struct outbox *to_activator)
 {
-    if (grow(&u->damaged, u->damaged_count, &u->damaged_capacity, sizeof(*u->damaged))) {
+    struct spool_position **damaged =
+        grown(u->damaged, u->damaged_count, &u->damaged_capacity, sizeof(struct spool_position *));
+    if (damaged != NULL) {
+        u->damaged = damaged;
         u->damaged[u->damaged_count++] = position;
     } else {
         outbox_put(to_activator, LETTER_SETTLED, NULL, position->id); /* found again */
@@ -91,10 +96,12 @@ void upkeep_quarantine(struct upkeep *u, struct spool_position *position,
 void upkeep_park(struct upkeep *u, const struct spool_position *from, usec_t until,
                  struct outbox *to_activator)
 {
-    if (!grow(&u->parks, u->park_count, &u->park_capacity, sizeof(*u->parks))) {
+    struct upkeep_park *parks = grown(u->parks, u->park_count, &u->park_capacity, sizeof(*parks));
+    if (parks == NULL) {
         outbox_put(to_activator, LETTER_SETTLED, NULL, from->id); /* found again */
         return;
     }
+    u->parks = parks;
     u->parks[u->park_count++] =
         (struct upkeep_park){*from, {SPOOL_HELD, (uint64_t)until, from->id}};
 }
