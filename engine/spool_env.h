@@ -39,6 +39,7 @@ enum spool_table {
     SPOOL_TABLE_QUARANTINE,
     SPOOL_TABLE_META,
     SPOOL_TABLE_HELD,
+    SPOOL_TABLE_TWIN, /* numbers of the meta table that must not be lost with its page */
     SPOOL_TABLE_COUNT,
 };
 
@@ -55,7 +56,7 @@ static inline enum spool_table spool_queue_table(uint8_t class)
 #define SPOOL_META_IDS         "ids"
 #define SPOOL_META_BOUND       "duplicates"
 #define SPOOL_META_QUARANTINED "quarantined"
-#define SPOOL_META_JOURNAL     "journal" /* the generation that counts */
+#define SPOOL_META_JOURNAL     "journal" /* the generation that counts; in the twin table as well */
 
 struct spool_txn {
     struct spool_store *store;

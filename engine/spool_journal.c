@@ -20,11 +20,14 @@ enum {
     READ_BYTES = 1 << 20,
 };
 
-enum frame_kind { FRAME_MESSAGE = 1, FRAME_REMOVAL };
+/* FRAME_GENERATION is the first of the file: its id is the generation of what follows. Only when
+ * the tables have lost that number is it asked, since it does not tell whether the tables have
+ * taken over what follows. */
+enum frame_kind { FRAME_MESSAGE = 1, FRAME_REMOVAL, FRAME_GENERATION };
 
 /* In the byte order of the machine, as LMDB's pages are. */
 struct frame {
-    uint64_t check; /* of the fields below, keyed by the generation */
+    uint64_t check; /* of the fields below, keyed by the generation; of FRAME_GENERATION by 0 */
     uint32_t kind;
     uint32_t bytes; /* of the message record that follows; its own checksum covers it */
     uint64_t id;
@@ -34,6 +37,13 @@ struct frame {
 static uint64_t frame_check(const struct frame *f, uint64_t generation)
 {
     return hash_bytes(&f->kind, sizeof(*f) - offsetof(struct frame, kind), generation);
+}
+
+static struct frame generation_frame(uint64_t generation)
+{
+    struct frame f = {.kind = FRAME_GENERATION, .id = generation};
+    f.check = frame_check(&f, 0);
+    return f;
 }
 
 static size_t aligned(size_t bytes, size_t unit)
@@ -49,12 +59,19 @@ static char *add_frame(struct spool_journal *j, enum frame_kind kind, uint64_t i
                        size_t bytes)
 {
     size_t whole = aligned(sizeof(struct frame) + bytes, ALIGN);
-    if (j->at + aligned(j->batch.len + whole, PAGE) > j->bytes) {
+    size_t first = j->at == 0 && j->batch.len == 0 ? sizeof(struct frame) : 0;
+    if (j->at + aligned(j->batch.len + first + whole, PAGE) > j->bytes) {
         return NULL;
     }
-    char *at = buf_reserve(&j->batch, whole);
+    char *at = buf_reserve(&j->batch, first + whole);
     if (at == NULL) {
         return NULL;
+    }
+    if (first > 0) {
+        const struct frame start = generation_frame(j->generation);
+        memcpy(at, &start, sizeof(start));
+        at += first;
+        j->batch.len += first;
     }
     struct frame head = {.kind = kind, .bytes = (uint32_t)bytes, .id = id, .time = time};
     head.check = frame_check(&head, j->generation);
@@ -153,14 +170,21 @@ bool spool_journal_is_empty(const struct spool_store *s)
     return s->journal.at == 0 && !s->journal.is_spoiled;
 }
 
+/* In two tables, so that neither a damaged record nor a lost page takes it. */
+static int put_generation(struct spool_txn *t, uint64_t generation)
+{
+    t->generation = generation;
+    int err = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_JOURNAL, generation);
+    return err != 0 ? err : spool_put_number(t, SPOOL_TABLE_TWIN, SPOOL_META_JOURNAL, generation);
+}
+
 int spool_absorb_journal(struct spool_txn *t)
 {
     struct spool_journal *j = &t->store->journal;
     if (spool_journal_is_empty(t->store)) {
         return 0;
     }
-    t->generation = j->generation + 1;
-    return spool_put_number(t, SPOOL_META_JOURNAL, t->generation);
+    return put_generation(t, j->generation + 1);
 }
 
 void spool_journal_restart(struct spool_store *s, uint64_t generation)
@@ -180,6 +204,7 @@ struct replay {
     size_t bytes;
     uint64_t generation;
     uint64_t messages, removals, damaged;
+    bool is_unsure; /* the tables may have taken over, and since removed, what is replayed */
 };
 
 /* false: no frame of this generation begins at the offset */
@@ -192,6 +217,17 @@ static bool frame_at(const struct replay *r, size_t at, struct frame *ret)
     return (ret->kind == FRAME_MESSAGE || ret->kind == FRAME_REMOVAL) &&
            ret->bytes <= r->bytes - at - sizeof(*ret) &&
            ret->check == frame_check(ret, r->generation);
+}
+
+/* false: the file does not begin with the name of its generation */
+static bool first_frame(const char *data, size_t bytes, struct frame *ret)
+{
+    if (bytes < sizeof(*ret)) {
+        return false;
+    }
+    memcpy(ret, data, sizeof(*ret));
+    const struct frame want = generation_frame(ret->id);
+    return memcmp(ret, &want, sizeof(want)) == 0;
 }
 
 static int replay_frame(struct replay *r, const struct frame *f, struct slice record)
@@ -207,6 +243,12 @@ static int replay_frame(struct replay *r, const struct frame *f, struct slice re
         return 0;
     }
     r->messages++;
+    if (r->is_unsure) {
+        log_error(
+            "spool %s: message %016llx comes from the journal, whose number is damaged: it may "
+            "have been delivered before",
+            r->txn->store->path, (unsigned long long)f->id);
+    }
     int err = spool_put_journaled(r->txn, &m.envelope, m.packed, m.body, &position);
     return err == -EEXIST ? 0 : err;
 }
@@ -220,7 +262,11 @@ static int replay_all(struct replay *r)
     while (at < r->bytes) {
         struct frame f;
         if (!frame_at(r, at, &f)) {
-            has_gap = has_gap || at % PAGE == 0;
+            if (at == 0) {
+                at = sizeof(f); /* the file's own head, whole or damaged */
+                continue;
+            }
+            has_gap = has_gap || at % PAGE == 0 || at == sizeof(f);
             at = at / PAGE * PAGE + PAGE;
             continue;
         }
@@ -238,6 +284,37 @@ static int replay_all(struct replay *r)
     return 0;
 }
 
+/* From whichever of the tables' two records is whole, else from the file itself. Without a number
+ * the file counts for nothing: nobody has ever written to it, or its first page is lost as well.
+ * errors: ERR_MISSING, storage */
+static int find_generation(struct replay *r)
+{
+    const char *path = r->txn->store->path;
+    struct frame first;
+    int err = spool_get_number(r->txn, SPOOL_TABLE_META, SPOOL_META_JOURNAL, &r->generation);
+    if (err != ERR_MISSING && err != ERR_CORRUPT) {
+        return err;
+    }
+    int twin = spool_get_number(r->txn, SPOOL_TABLE_TWIN, SPOOL_META_JOURNAL, &r->generation);
+    if (twin == 0) {
+        log_error("spool %s: the journal's number is damaged; its twin is used", path);
+    }
+    if (twin != ERR_MISSING && twin != ERR_CORRUPT) {
+        return twin;
+    }
+    if (first_frame(r->data, r->bytes, &first)) {
+        r->generation = first.id;
+        r->is_unsure = true;
+        return 0;
+    }
+    if (err == ERR_CORRUPT || twin == ERR_CORRUPT) {
+        log_error("spool %s: the journal's number is damaged; mail of the last moments before the "
+                  "stop may be lost",
+                  path);
+    }
+    return ERR_MISSING;
+}
+
 /* One transaction: a crash in the middle of it finds everything as it was. */
 static int replay(struct spool_store *s, const struct buf *contents)
 {
@@ -247,16 +324,10 @@ static int replay(struct spool_store *s, const struct buf *contents)
         return err;
     }
     struct replay r = {.txn = txn, .data = contents->data, .bytes = contents->len};
-    err = spool_get_number(txn, SPOOL_META_JOURNAL, &r.generation);
-    if (err == ERR_CORRUPT) {
-        log_error("spool %s: the journal's number is damaged; mail of the last moments before the "
-                  "stop may be lost",
-                  s->path);
-    }
-    err = err == 0 ? replay_all(&r) : err == ERR_MISSING || err == ERR_CORRUPT ? 0 : err;
-    txn->generation = hash_random_seed();
+    err = find_generation(&r);
+    err = err == 0 ? replay_all(&r) : err == ERR_MISSING ? 0 : err;
     if (err == 0) {
-        err = spool_put_number(txn, SPOOL_META_JOURNAL, txn->generation);
+        err = put_generation(txn, hash_random_seed());
     }
     if (err != 0) {
         spool_abort(txn);

@@ -143,13 +143,13 @@ int spool_quarantine(struct spool_txn *t, const struct spool_position *position)
         return r;
     }
     uint64_t count;
-    r = spool_get_number(t, SPOOL_META_QUARANTINED, &count);
+    r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_QUARANTINED, &count);
     if (r == ERR_MISSING || r == ERR_CORRUPT) {
         count = 0;
     } else if (r != 0) {
         return r;
     }
-    return spool_put_number(t, SPOOL_META_QUARANTINED, count + 1);
+    return spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_QUARANTINED, count + 1);
 }
 
 static int compare_ids(const void *a, const void *b)

@@ -22,8 +22,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define FORMAT_VERSION  3
-#define FORMAT_OLDEST   1 /* has no journal; 2 has no held messages, and neither has metadata */
+#define FORMAT_VERSION 4
+#define FORMAT_OLDEST                                                                              \
+    1 /* has no journal; 2 has no held messages, and neither has metadata; 3 has no twin table */
 #define MAX_READERS     512
 #define TEXT_BYTES      256
 #define SPOOL_DATA_FILE "data.mdb" /* LMDB's name */
@@ -45,6 +46,7 @@ static const char *const table_names[SPOOL_TABLE_COUNT] = {
     [SPOOL_TABLE_QUARANTINE] = "quarantine",
     [SPOOL_TABLE_META] = "meta",
     [SPOOL_TABLE_HELD] = "held",
+    [SPOOL_TABLE_TWIN] = "twin",
 };
 
 int spool_error(int mdb_result)
@@ -224,21 +226,21 @@ static int clear_some(struct spool_txn *t, void *arg)
 static int read_version(struct spool_txn *t, void *arg)
 {
     uint64_t *version = arg;
-    int r = spool_get_number(t, SPOOL_META_VERSION, version);
+    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, version);
     if (r == ERR_MISSING || r == ERR_CORRUPT) {
         /* New, or one damaged record: every record tells its own version as well. */
         *version = FORMAT_VERSION;
-        r = spool_put_number(t, SPOOL_META_VERSION, FORMAT_VERSION);
+        r = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, FORMAT_VERSION);
     } else if (r == 0 && *version >= FORMAT_OLDEST && *version < FORMAT_VERSION) {
         *version = FORMAT_VERSION; /* an older program must not open it again */
-        r = spool_put_number(t, SPOOL_META_VERSION, FORMAT_VERSION);
+        r = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, FORMAT_VERSION);
     }
     return r;
 }
 
 static int read_first_id(struct spool_txn *t, uint64_t *ret)
 {
-    int r = spool_get_number(t, SPOOL_META_IDS, ret);
+    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, ret);
     if (r == ERR_MISSING) {
         *ret = 1;
         r = 0;
@@ -267,7 +269,7 @@ static int read_start(struct spool_txn *t, void *arg)
     if (r != 0) {
         return r;
     }
-    r = spool_get_number(t, SPOOL_META_BOUND, &s->duplicate_bound);
+    r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_BOUND, &s->duplicate_bound);
     if (r == ERR_MISSING || r == ERR_CORRUPT) {
         s->duplicate_bound = 0;
     } else if (r != 0) {

@@ -13,9 +13,11 @@
  * order staging     id -> nothing; receptions that are not committed; the only table cleared at
  * start quarantine  id, table, number -> bytes of a damaged message's records, as found meta
  * version, id reservation, the duplicate bound in force, messages in quarantine, the generation of
- * the journal Every record starts with a version byte and ends with a checksum over itself and its
- * key; one that fails is reported, its message is moved to quarantine, the rest goes on. A message
- * without a queue entry (its entry was damaged) is queued again at the next start.
+ * the journal twin        the generation once more: without it the journal's mail would be lost
+ *
+ * Every record starts with a version byte and ends with a checksum over itself and its key; one
+ * that fails is reported, its message is moved to quarantine, the rest goes on. A message without a
+ * queue entry (its entry was damaged) is queued again at the next start.
  *
  * Errors of every operation: -ENOSPC for a full disk or map, -EIO for a device that fails, other
  * -errno; these end the transaction (its commit aborts and returns the same error).

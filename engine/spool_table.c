@@ -273,19 +273,19 @@ int spool_parts_del(struct spool_txn *t, enum spool_table table, uint64_t id, un
     return 0;
 }
 
-int spool_get_number(struct spool_txn *t, const char *name, uint64_t *ret)
+int spool_get_number(struct spool_txn *t, enum spool_table table, const char *name, uint64_t *ret)
 {
     const struct spool_key key = spool_key_name(name);
     struct slice record;
-    int r = spool_table_get(t, SPOOL_TABLE_META, &key, &record);
+    int r = spool_table_get(t, table, &key, &record);
     return r != 0 ? r : spool_number_decode(record, &key, ret);
 }
 
-int spool_put_number(struct spool_txn *t, const char *name, uint64_t number)
+int spool_put_number(struct spool_txn *t, enum spool_table table, const char *name, uint64_t number)
 {
     const struct spool_key key = spool_key_name(name);
     void *at;
-    int r = spool_table_put(t, SPOOL_TABLE_META, &key, SPOOL_NUMBER_BYTES, &at);
+    int r = spool_table_put(t, table, &key, SPOOL_NUMBER_BYTES, &at);
     if (r == 0) {
         spool_number_encode(number, &key, at);
     }

@@ -49,9 +49,11 @@ MUST_USE int spool_parts_first(struct spool_txn *t, enum spool_table table, uint
 MUST_USE int spool_parts_del(struct spool_txn *t, enum spool_table table, uint64_t id,
                              unsigned limit, unsigned *ret_deleted);
 
-/* A number of the meta table. errors: ERR_MISSING, ERR_CORRUPT, storage */
-MUST_USE int spool_get_number(struct spool_txn *t, const char *name, uint64_t *ret);
-MUST_USE int spool_put_number(struct spool_txn *t, const char *name, uint64_t number);
+/* A number of the meta or the twin table. errors: ERR_MISSING, ERR_CORRUPT, storage */
+MUST_USE int spool_get_number(struct spool_txn *t, enum spool_table table, const char *name,
+                              uint64_t *ret);
+MUST_USE int spool_put_number(struct spool_txn *t, enum spool_table table, const char *name,
+                              uint64_t number);
 
 /* An INCOMING entry of the next sequence for a message that has none; in spool_txn.c. */
 MUST_USE int spool_queue_incoming(struct spool_txn *t, uint64_t id,

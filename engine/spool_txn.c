@@ -9,12 +9,12 @@
 
 int spool_reserve_ids(struct spool_txn *t, uint64_t below)
 {
-    return spool_put_number(t, SPOOL_META_IDS, below);
+    return spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, below);
 }
 
 int spool_store_bound(struct spool_txn *t, uint64_t duplicate_bound)
 {
-    return spool_put_number(t, SPOOL_META_BOUND, duplicate_bound);
+    return spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_BOUND, duplicate_bound);
 }
 
 int spool_stage(struct spool_txn *t, uint64_t id)

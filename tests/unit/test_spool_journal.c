@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, JOURNAL_BYTES = 64 << 10 };
+enum { PAGE = 4096, JOURNAL_BYTES = 64 << 10, HEAD = 32 /* of the file */ };
 
 static char folder[128], journal[160];
 static struct spool_store *store;
@@ -272,7 +272,7 @@ static void damage_to_a_head_costs_the_rest_of_its_batch(void **state)
     add(2, SLICE("two\r\n"));
     assert_int_equal(spool_journal_commit(store), 0);
     add_alone(3, SLICE("three\r\n"));
-    flip(8); /* the kind of the first */
+    flip(HEAD + 8); /* the kind of the first */
     crash();
     assert_string_equal(queue(), "3");
 }
@@ -289,7 +289,7 @@ static void content_never_passes_for_a_frame(void **state)
         memcpy(body + at, before, 256); /* its record begins 8 bytes aligned, as frames do */
     }
     add_alone(1, slice_make(body, sizeof(body)));
-    flip(0); /* what follows is looked through for batches */
+    flip(HEAD); /* what follows is looked through for batches */
     crash();
     assert_string_equal(queue(), "");
 }
@@ -356,38 +356,99 @@ static void a_spool_of_the_first_format_is_taken_over(void **state)
     const struct spool_envelope e = {.id = 1, .recipient_count = 1, .sender = SLICE("")};
     uint64_t version;
     assert_int_equal(spool_put_message(t, &e, slice_make("\0\1b", 3), SLICE("one\r\n"), &at), 0);
-    assert_int_equal(spool_put_number(t, SPOOL_META_VERSION, 1), 0);
+    assert_int_equal(spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, 1), 0);
     assert_int_equal(spool_commit(t), 0);
     crash();
     assert_string_equal(queue(), "1");
     t = begin();
-    assert_int_equal(spool_get_number(t, SPOOL_META_VERSION, &version), 0);
-    assert_int_equal(version, 3);
+    assert_int_equal(spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, &version), 0);
+    assert_int_equal(version, 4);
     spool_abort(t);
 }
+
+/* Damages what the tables say of the generation, as a bad sector under its record would. */
+static void damage_number(enum spool_table table)
+{
+    const struct spool_key key = spool_key_name(SPOOL_META_JOURNAL);
+    struct spool_txn *t = begin();
+    struct slice record;
+    void *at;
+    char copy[SPOOL_NUMBER_BYTES];
+    assert_int_equal(spool_table_get(t, table, &key, &record), 0);
+    assert_int_equal(record.len, sizeof(copy));
+    memcpy(copy, record.data, sizeof(copy));
+    copy[4] ^= 0x10;
+    assert_int_equal(spool_table_put(t, table, &key, sizeof(copy), &at), 0);
+    memcpy(at, copy, sizeof(copy));
+    assert_int_equal(spool_commit(t), 0);
+}
+
+static void either_record_of_the_generation_is_enough(void **state)
+{
+    static const enum spool_table tables[] = {SPOOL_TABLE_META, SPOOL_TABLE_TWIN};
+    for (uint64_t i = 0; i < 2; i++) {
+        add_alone(i + 1, SLICE("one\r\n"));
+        damage_number(tables[i]);
+        crash();
+        assert_string_equal(queue(), i == 0 ? "1" : "1 2");
+    }
+    add_alone(3, SLICE("three\r\n"));
+    absorb(); /* what it holds is removed in no table, and must not come back */
+    damage_number(SPOOL_TABLE_META);
+    crash();
+    assert_string_equal(queue(), "1 2");
+}
+
+static void without_both_records_the_file_tells(void **state)
+{
+    add_alone(1, SLICE("one\r\n"));
+    add_alone(2, SLICE("two\r\n"));
+    damage_number(SPOOL_TABLE_META);
+    damage_number(SPOOL_TABLE_TWIN);
+    crash();
+    assert_string_equal(queue(), "1 2");
+    add_alone(3, SLICE("three\r\n"));
+    flip(8); /* the head of the file: nothing is lost while the tables know */
+    crash();
+    assert_string_equal(queue(), "1 2 3");
+}
+
+static void without_any_number_nothing_is_invented(void **state)
+{
+    add_alone(1, SLICE("one\r\n"));
+    damage_number(SPOOL_TABLE_META);
+    damage_number(SPOOL_TABLE_TWIN);
+    flip(8);
+    crash();
+    assert_string_equal(queue(), "");
+    add_alone(2, SLICE("two\r\n"));
+    crash();
+    assert_string_equal(queue(), "2");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_was_acknowledged_is_in_the_tables_after_a_crash,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_batch_that_was_not_committed_is_not_there, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_removal_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(places_go_on_behind_the_journal, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(absorbed_is_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_new_generation_overwrites_the_old_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_aborted_transaction_absorbs_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_torn_batch_leaves_those_before_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damage_costs_one_message, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(damage_to_a_head_costs_the_rest_of_its_batch, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(content_never_passes_for_a_frame, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_journal_says_so, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_size_may_change_between_runs, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_failed_write_leaves_what_was_there, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_spool_of_the_first_format_is_taken_over, set_up,
-                                        tear_down),
+        TEST(what_was_acknowledged_is_in_the_tables_after_a_crash),
+        TEST(a_batch_that_was_not_committed_is_not_there),
+        TEST(a_removal_counts),
+        TEST(places_go_on_behind_the_journal),
+        TEST(absorbed_is_forgotten),
+        TEST(a_new_generation_overwrites_the_old_one),
+        TEST(an_aborted_transaction_absorbs_nothing),
+        TEST(a_torn_batch_leaves_those_before_it),
+        TEST(damage_costs_one_message),
+        TEST(damage_to_a_head_costs_the_rest_of_its_batch),
+        TEST(content_never_passes_for_a_frame),
+        TEST(a_full_journal_says_so),
+        TEST(the_size_may_change_between_runs),
+        TEST(a_failed_write_leaves_what_was_there),
+        TEST(a_spool_of_the_first_format_is_taken_over),
+        TEST(either_record_of_the_generation_is_enough),
+        TEST(without_both_records_the_file_tells),
+        TEST(without_any_number_nothing_is_invented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
