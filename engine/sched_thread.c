@@ -223,6 +223,7 @@ struct mailbox *sched_thread_box(struct sched_thread *t)
 
 const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport)
 {
+    assert(transport / t->engine->sched_count < t->core_count);
     return t->cores[transport / t->engine->sched_count].sched;
 }
 

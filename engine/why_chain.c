@@ -3,6 +3,7 @@
 
 #include "engine/api.h"
 #include "engine/clerk.h"
+#include "engine/config.h"
 #include "engine/config_origin.h"
 #include "engine/settings.h"
 
@@ -14,6 +15,7 @@ enum { TEXT_BYTES = 1500 };
 void why_init(struct why *w, struct clerk *k)
 {
     *w = (struct why){.clerk = k,
+                      .transport_count = (uint32_t)k->engine->config->transport_count,
                       .now = clock_wall(),
                       .about = json_object(),
                       .chain = json_array(),

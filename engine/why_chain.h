@@ -25,6 +25,7 @@ struct config;
 struct why {
     struct clerk *clerk;
     const struct config *config; /* valid until the clerk breathes: see why_refresh */
+    uint32_t transport_count;    /* those with a scheduler: config may have more behind them */
     usec_t now;                  /* wall */
     json_t *about, *chain;       /* NULL: out of memory */
     usec_t next_change;          /* wall; USEC_NEVER: nothing is known */

@@ -169,7 +169,7 @@ static void put_incoming(struct view *v)
 static void put_active(struct view *v)
 {
     const struct engine *e = v->why->clerk->engine;
-    for (uint32_t t = 0; t < v->why->config->transport_count; t++) {
+    for (uint32_t t = 0; t < v->why->transport_count; t++) {
         const struct sched *s = sched_thread_core(e->scheds[t % e->sched_count], t);
         struct sched_job_view job;
         uint64_t cursor = 0;
@@ -248,7 +248,8 @@ static void put_group(struct view *v, const struct group *g)
             [SELECTOR_CAMPAIGN] = v->envelope->campaign,
             [SELECTOR_DOMAIN] = slice_of(g->domain),
             [SELECTOR_DESTINATION] = slice_of(g->destination),
-            [SELECTOR_TRANSPORT] = slice_of(v->why->config->transports[g->transport].name),
+            [SELECTOR_TRANSPORT] =
+                g->is_routed ? slice_of(v->why->config->transports[g->transport].name) : SLICE(""),
         };
         (void)why_orders(v->why, 1, facts);
     } else if (g->is_routed && g->state != QUEUE_SCHEDULED) {

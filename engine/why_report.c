@@ -65,7 +65,7 @@ static int put_counts(struct why *w, const struct queue_filter *filter, bool has
         size_t transport = config_transport_find(
             w->config, census_row_value(n, row, (enum census_word)SELECTOR_TRANSPORT));
         put_row(w, n, row);
-        if (has_destinations && transport < w->config->transport_count) {
+        if (has_destinations && transport < w->transport_count) {
             (void)why_destination(w, 1, (uint32_t)transport, name);
         }
     }
@@ -184,7 +184,7 @@ static int show_destination(struct why *w, struct slice name, const struct queue
 {
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_DESTINATION] = name};
     bool is_known = false;
-    for (uint32_t t = 0; t < w->config->transport_count; t++) {
+    for (uint32_t t = 0; t < w->transport_count; t++) {
         if (why_destination(w, 0, t, name)) {
             is_known = true;
             why_tls(w, 0, t, name);

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from support.api import Connection
+from support.api import Connection, ask
 from support.certificate import make_certificate
 from support.client import Client, message, submit
 from support.daemon import status_of
@@ -138,6 +138,48 @@ def test_what_needs_a_restart(place):
     submit(daemon, SENDER, ['x@b.test'], message())
     receiver.wait(2)
     assert daemon.stop() == 0
+
+
+def test_why_after_a_reload(place):
+    """A transport that awaits its restart, and mail that has lost its route."""
+    daemon = place.sluice(routes={'a.test': ('smtp', '[127.0.0.1]:9'), 'b.test': ('smtp', None)},
+                          options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '300s'})
+    for recipient in ('x@a.test', 'y@b.test'):
+        submit(daemon, SENDER, [recipient], message())
+        daemon.wait_event('TransientFailure', recipient)
+    assert daemon.command('suspend', '--domain', 'b.test', '--reason', 'x').returncode == 0
+    daemon.transports = {f'new{n}': {} for n in range(40)} | {'smtp': {}}
+    del daemon.routes['b.test']
+    reload(daemon)
+    for found in daemon.query('messages'):
+        assert ask(daemon, '/v1/why', message=found['id'])[0] == 200
+        assert daemon.command('why', found['id']).returncode == 0
+    for asked in ({'destination': '[127.0.0.1]:9'}, {'destination': 'c.test'}, {'tenant': 'acme'}):
+        assert ask(daemon, '/v1/why', **asked)[0] == 200
+    [answer] = ask(daemon, '/v1/why', message=found['id'])[1]
+    assert any('no route leads there any more' in link['what'] for link in answer['chain']), answer
+    assert any(link['what'].startswith('order 1: suspend') for link in answer['chain']), answer
+    assert daemon.stop() == 0
+
+
+def test_name_and_end_of_the_daemon(place):
+    """What is asked for seldom is also that of the newest configuration."""
+    gate = threading.Event()
+    receiver = place.receiver(answers=lambda verb, *_: verb == '.' and gate.wait(60) and None)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)}, http={},
+                          options={'shutdown_timeout': '3600s', 'hostname': 'one.test'})
+    daemon.options.update(shutdown_timeout='0s', hostname='two.test')
+    reload(daemon)
+    assert daemon.totals()['hostname'] == 'two.test'
+    for name, status in (('one.test', 403), ('two.test', 200)):
+        door = http.client.HTTPConnection(daemon.address, daemon.http_port, timeout=20)
+        door.request('GET', '/v1/status', headers={'Host': name})
+        assert door.getresponse().status == status
+        door.close()
+    submit(daemon, SENDER, ['x@a.test'], message())
+    until(lambda: daemon.query('transports')[0]['entries_in_flight'] == 1, 'a delivery in flight')
+    assert daemon.stop() == 0
+    gate.set()
 
 
 def test_limits_of_a_transport(place):
