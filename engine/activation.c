@@ -402,7 +402,7 @@ static void submit_parts(struct activation *a, struct message *m)
             continue;
         }
         uint32_t share = activation_limit(a) / parts;
-        uint32_t minimum = (uint32_t)a->engine->config->message_recipient_minimum;
+        uint32_t minimum = (uint32_t)settings_of(a->engine)->config->message_recipient_minimum;
         struct submission *s = read_portion(a, m, t, share < minimum ? minimum : share);
         if (s != NULL && s->count == 0 && s->unread == 0) {
             free(s); /* orders keep all of it */

@@ -39,7 +39,7 @@ static bool fits(const struct filter *f, const struct sched_destination_view *d)
 /* A standing order that is about all mail for the destination. */
 static void set_order(json_t *o, const struct engine *e, const struct destination_row *row)
 {
-    const struct config_transport *t = &e->config->transports[row->transport];
+    const struct config_transport *t = &settings_of(e)->config->transports[row->transport];
     struct order_facts facts = {.destination = row->view.name,
                                 .transport = slice_of(t->name),
                                 .sources = config_transport_sources(t)};

@@ -358,7 +358,7 @@ static bool is_quiet(const struct engine *e)
 
 static void wait_until_quiet(const struct engine *e)
 {
-    usec_t deadline = clock_mono() + e->config->shutdown_timeout;
+    usec_t deadline = clock_mono() + e->settings->config->shutdown_timeout;
     const struct timespec tick = {.tv_nsec = 5000000};
     while (!is_quiet(e) && clock_mono() < deadline) {
         (void)nanosleep(&tick, NULL); /* a signal only shortens it */

@@ -224,7 +224,8 @@ static bool is_short(const struct api_call *c)
 static bool is_own_page(struct api_call *c, const struct http_door *d)
 {
     const char *host = header_of(c, "Host"), *origin = header_of(c, "Origin");
-    if (host != NULL && !http_guard_host(slice_of(host), d->http->engine->config->hostname)) {
+    const struct config *now = settings_of(d->http->engine)->config;
+    if (host != NULL && !http_guard_host(slice_of(host), now->hostname)) {
         api_error(c, 403, "forbidden",
                   "the Host header must be an IP address, localhost or the daemon's hostname");
         return false;

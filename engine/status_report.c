@@ -10,6 +10,7 @@
 #include "engine/order_book.h"
 #include "engine/sched_thread.h"
 #include "engine/series_report.h"
+#include "engine/settings.h"
 #include "engine/spool_store.h"
 #include "sched/sched.h"
 
@@ -79,7 +80,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
         json_pack("{s:s, s:o, s:o, s:o}", "version", SLUICE_VERSION, "started",
                   api_time(e->started), "now", api_time(clock_wall()), "gates", gate_list(e));
     if (o != NULL) {
-        api_set_text(o, "hostname", slice_of(e->config->hostname));
+        api_set_text(o, "hostname", slice_of(settings_of(e)->config->hostname));
         api_set_number(o, "messages", spool.messages);
         api_set_number(o, "incoming", spool.incoming);
         api_set_number(o, "deferred", spool.deferred);

@@ -155,6 +155,33 @@ def check_guards(tree):
             owner[guard[1]] = path
 
 
+# What engine.config, the configuration of the start, is read for beside single options that only a
+# restart changes: sections of which that is true as a whole, and names and numbers of others.
+OF_THE_START = {'path', 'spool', 'dns', 'http_doors', 'http_door_count', 'webhooks', 'webhook_count',
+                'csvs', 'csv_count', 'listener_count', 'listeners[].name', 'listeners[].bind',
+                'transport_count', 'transports[].name',
+                'transports[].sched.process_limit'}  # first room; more is made when it grows
+START_OPTION = re.compile(r'\b(?:START|SMTP_START)\(([\w.]+)\)|'
+                          r'AT_START,\s*offsetof\(struct config, ([\w.]+)\)')
+START_CONFIG = re.compile(r'\b(?:e|engine|\w+->engine)->config\b')
+
+
+def check_start_config(tree):
+    """engine.config is what the daemon started with; what a reload changes is read in settings."""
+    options = START_OPTION.findall(tree.text['engine/config_option.c'])
+    allowed = OF_THE_START | {name.removeprefix('smtp.') for pair in options for name in pair if name}
+    for path, text in tree.text.items():
+        if not re.match(r'engine/\w+\.c$', path):
+            continue
+        for function in re.split(r'^}', text, flags=re.M):
+            names = re.findall(rf'\*(\w+) = {START_CONFIG.pattern};', function)
+            reads = '|'.join([START_CONFIG.pattern, *(rf'\b{name}\b' for name in names)])
+            for field in re.findall(rf'(?:{reads})->((?:[\w.]|\[[^]]*\])+)', function):
+                field = re.sub(r'\[[^]]*\]', '[]', field)
+                if not {field, re.split(r'[.\[]', field)[0]} & allowed:
+                    yield f'{path}: {field} of the start, which a reload changes: see settings.h'
+
+
 def symbols(library):
     """{member: (defined, undefined)} of a static library."""
     output = subprocess.run(['nm', '-A', '-P', library], check=True, capture_output=True,
@@ -197,6 +224,7 @@ def main():
         ('no marks of unfinished work', check_marks(tree)),
         ('file names are nouns', check_names(tree)),
         ('every header has its own include guard', check_guards(tree)),
+        ('options that a reload changes are read in the settings', check_start_config(tree)),
     ]
     for argument in sys.argv[2:]:
         room, library = argument.split('=', 1)
