@@ -173,8 +173,24 @@ static void set_active(struct activator *a, uint32_t active)
     atomic_store_explicit(&a->engine->active_messages, active, memory_order_relaxed);
 }
 
+/* As wide as one thread's store: only this one changes it. */
+static void count_class(struct activator *a, const struct message *m, int by)
+{
+    _Atomic uint64_t *count = &a->engine->active_of[m->position.class];
+    atomic_store_explicit(count,
+                          atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)(int64_t)by,
+                          memory_order_relaxed);
+}
+
+static void set_next_held(struct activator *a, uint64_t time)
+{
+    a->next_held = time;
+    atomic_store_explicit(&a->engine->next_held, time, memory_order_relaxed);
+}
+
 static void count_active(struct activator *a, struct message *m)
 {
+    count_class(a, m, 1);
     m->changes = a->changes;
     list_push_back(&a->messages, &m->active);
     set_active(a, a->active + 1);
@@ -359,7 +375,7 @@ static bool has_held(const struct activator *a)
 /* There is a held message with this time that nobody has looked at. */
 static void wake_held(struct activator *a, uint64_t time)
 {
-    a->next_held = time < a->next_held ? time : a->next_held;
+    set_next_held(a, time < a->next_held ? time : a->next_held);
     if (time <= a->held_at.time) {
         a->held_at = (struct spool_position){.class = SPOOL_HELD, .time = time};
     }
@@ -374,7 +390,7 @@ static bool take_held(struct activator *a, int *looks)
     while (has_held(a) && has_room(a) && --*looks >= 0) {
         int err = spool_scan(a->reader, SPOOL_HELD, &a->held_at, &next);
         if (err == ERR_MISSING || (err == 0 && next.time > (uint64_t)clock_wall())) {
-            a->next_held = err == 0 ? next.time : UINT64_MAX;
+            set_next_held(a, err == 0 ? next.time : UINT64_MAX);
             return false;
         }
         bool is_active = err == 0 && id_set_has(&a->held, next.id);
@@ -529,7 +545,10 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
         a->unloaded--;
         a->needs_review = a->needs_review || a->stale_unloaded == 1;
         a->stale_unloaded -= a->stale_unloaded > 0;
-    } else if (message_is_last(m)) {
+        return;
+    }
+    count_class(a, m, -1);
+    if (message_is_last(m)) {
         forget(a, m);
     } else {
         list_remove(&m->active);

@@ -36,9 +36,7 @@ void clerk_read_active(struct clerk *k)
 {
     const struct engine *e = k->engine;
     size_t capacity = 0;
-    free(k->active);
-    k->active = NULL;
-    k->active_count = 0;
+    clerk_forget_active(k);
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
         const struct sched *s = sched_thread_core(e->scheds[t % e->sched_count], t);
         struct sched_job_view job;
@@ -58,6 +56,18 @@ void clerk_read_active(struct clerk *k)
     if (k->active_count > 0) {
         qsort(k->active, k->active_count, sizeof(*k->active), compare_ids);
     }
+}
+
+void clerk_forget_active(struct clerk *k)
+{
+    free(k->active);
+    k->active = NULL;
+    k->active_count = 0;
+}
+
+bool clerk_has_calls(const struct clerk *k)
+{
+    return ring_count(k->box.ring) > 0;
 }
 
 bool clerk_is_active(const struct clerk *k, uint64_t id)
@@ -121,9 +131,7 @@ static void serve(struct clerk *k, struct api_call *c)
     (c->next != NULL ? c->next : c->route->run)(k, c);
     k->call = NULL;
     rcu_sleep();
-    free(k->active);
-    k->active = NULL;
-    k->active_count = 0;
+    clerk_forget_active(k);
     if (k->has_passed_on) {
         return;
     }

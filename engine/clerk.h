@@ -66,6 +66,10 @@ void clerk_breathe(struct clerk *k);
 /* Which messages schedulers hold, asked anew. */
 void clerk_read_active(struct clerk *k);
 MUST_USE bool clerk_is_active(const struct clerk *k, uint64_t id);
+/* After each call, and after what tidy asked for. */
+void clerk_forget_active(struct clerk *k);
+/* Somebody waits for this clerk. */
+MUST_USE bool clerk_has_calls(const struct clerk *k);
 /* The other clerk goes on with the call, by `next`; the handler is done with it. For what needs the
  * spool walked and something changed: each is done by the clerk whose business it is.
  *

@@ -80,12 +80,17 @@ bool clerk_filter(struct api_call *c, struct queue_filter *ret)
     return is_good;
 }
 
-static bool between(void *ctx, struct queue_walk *w)
+void clerk_walk_breathe(struct clerk *k, struct queue_walk *w)
 {
-    struct clerk *k = ctx;
     clerk_breathe(k);
     const struct settings *settings = settings_of(k->engine);
     queue_walk_configure(w, settings->config, settings->router);
+}
+
+static bool between(void *ctx, struct queue_walk *w)
+{
+    struct clerk *k = ctx;
+    clerk_walk_breathe(k, w);
     return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed) &&
            (k->call == NULL || !api_is_deserted(k->call));
 }

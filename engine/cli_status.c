@@ -34,6 +34,24 @@ static void print_rates(FILE *out, const json_t *rates)
     }
 }
 
+/* The states add up to the messages. Counted just now they say nothing of when. */
+static void print_states(FILE *out, const json_t *o)
+{
+    char as_of[CLI_WHEN_TEXT];
+    const json_t *when = json_object_get(o, "states_as_of");
+    (void)fprintf(out,
+                  "messages %lld: incoming %lld, active %lld, deferred %lld, scheduled %lld, "
+                  "suspended %lld",
+                  number_of(o, "messages"), number_of(o, "incoming"), number_of(o, "active"),
+                  number_of(o, "deferred"), number_of(o, "scheduled"), number_of(o, "suspended"));
+    if (json_is_true(json_object_get(o, "is_estimate"))) {
+        (void)fputs(" (about: being counted, as orders have changed)", out);
+    } else if (json_number_value(when) + 2 < real_of(o, "now")) {
+        (void)fprintf(out, " (counted %s)", cli_when_text(when, cli_now(), as_of));
+    }
+    (void)fprintf(out, "; quarantined %lld\n", number_of(o, "quarantined"));
+}
+
 void cli_status_print(void *ctx, const json_t *o)
 {
     FILE *out = ctx;
@@ -43,17 +61,14 @@ void cli_status_print(void *ctx, const json_t *o)
     (void)fprintf(out, ", started %s\n",
                   cli_when_text(json_object_get(o, "started"), cli_now(), started));
     print_gates(out, json_object_get(o, "gates"));
+    print_states(out, o);
     (void)fprintf(
         out,
-        "messages %lld: incoming %lld, active %lld, deferred %lld, held %lld; "
-        "quarantined %lld\n"
         "recipients since start: received %lld, delivered %lld, deferred %lld, "
         "failed %lld, expired %lld\n"
         "destinations %lld, dead %lld; connections %lld, idle %lld; standing orders %lld\n"
         "entries waiting %lld, in flight %lld; recipients in memory %lld\n"
         "spool %lld of %lld MB\n",
-        number_of(o, "messages"), number_of(o, "incoming"), number_of(o, "active"),
-        number_of(o, "deferred"), number_of(o, "held"), number_of(o, "quarantined"),
         number_of(o, "received"), number_of(o, "delivered"), number_of(o, "deferrals"),
         number_of(o, "failed"), number_of(o, "expired"), number_of(o, "destinations"),
         number_of(o, "dead"), number_of(o, "connections"), number_of(o, "idle"),

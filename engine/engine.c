@@ -20,6 +20,7 @@
 #include "engine/mailbox.h"
 #include "engine/order_book.h"
 #include "engine/order_report.h"
+#include "engine/queue_figures.h"
 #include "engine/sched_thread.h"
 #include "engine/series.h"
 #include "engine/settings.h"
@@ -284,6 +285,10 @@ static int build_threads(struct engine *e)
         err = series_new(e, &e->series);
     }
     if (err == 0) {
+        e->figures = queue_figures_keeper_new();
+        err = e->figures == NULL ? -ENOMEM : 0;
+    }
+    if (err == 0) {
         err = event_feed_new(e, &e->feed);
     }
     if (err == 0) {
@@ -294,6 +299,7 @@ static int build_threads(struct engine *e)
         err = clerk_new(e, "slow clerk", &e->clerks[1]);
     }
     if (err == 0) {
+        e->clerks[1]->tidy = queue_figures_tidy;
         err = http_open_control(e->http);
     }
     if (err == 0) {
@@ -400,6 +406,7 @@ static void free_all(struct engine *e)
     clerk_free(e->clerks[0]);
     clerk_free(e->clerks[1]);
     series_free(e->series);
+    queue_figures_keeper_free(e->figures);
     for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
         sched_thread_free(e->scheds[i]);
     }

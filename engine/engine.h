@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "engine/event_log.h"
 #include "engine/reload.h"
+#include "engine/spool_store.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,9 +28,9 @@ struct injector;
 struct listener;
 struct message;
 struct order_book;
+struct queue_figures_keeper;
 struct sched_thread;
 struct series;
-struct spool_store;
 struct sts_fetcher;
 struct tally;
 struct spool_writer;
@@ -53,7 +54,8 @@ struct engine {
     struct event_feed *feed;  /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
-    struct tally *tally; /* counted by the spool writer; see tally.h */
+    struct queue_figures_keeper *figures; /* queue_figures.h */
+    struct tally *tally;                  /* counted by the spool writer; see tally.h */
     struct activator *activator;
     struct sched_thread **scheds; /* scheduler threads */
     uint32_t sched_count;
@@ -86,8 +88,11 @@ struct engine {
     _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections; /* requests to inject mail that await their commits */
     _Atomic uint64_t active_messages;
-    _Atomic uint64_t next_session;       /* number of an outbound session in a trace */
-    _Atomic bool has_backlog;            /* new mail waits in the spool: no other may pass it */
+    _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* by the class they came from; without those
+                                                    * that were put off or found damaged unloaded */
+    _Atomic uint64_t next_held;    /* wall: when the first held message is due that nobody took */
+    _Atomic uint64_t next_session; /* number of an outbound session in a trace */
+    _Atomic bool has_backlog;      /* new mail waits in the spool: no other may pass it */
     _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */
 };
 

@@ -15,6 +15,7 @@
 #include "engine/listener.h"
 #include "engine/order_book.h"
 #include "engine/process.h"
+#include "engine/queue_figures.h"
 #include "engine/sched_thread.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
@@ -206,6 +207,7 @@ static usec_t oldest(struct spool_reader *reader)
 static void put_spool(struct page *p)
 {
     struct spool_counts n;
+    struct queue_figures figures;
     struct spool_reader *reader = p->clerk->reader;
     if (spool_reader_begin(reader) != 0) {
         return;
@@ -213,24 +215,18 @@ static void put_spool(struct page *p)
     int err = spool_read_counts(reader, &n);
     usec_t created = oldest(reader), now = clock_wall();
     spool_reader_end(reader);
-    if (err != 0) {
+    if (err != 0 || queue_figures_read(p->clerk, &n, &figures) != 0) {
         return;
     }
-    const struct {
-        const char *text;
-        uint64_t count;
-    } states[] = {
-        {"incoming", n.incoming},
-        {"deferred", n.deferred},
-        {"held", n.held},
-        {"quarantined", n.quarantined},
-    };
     const char *name = "sluice_queue_messages";
     exposition_family(&p->out, name, EXPOSITION_GAUGE,
-                      "Messages in the spool by queue; active ones are among them.");
-    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
-        put(p, name, "queue", slice_of(states[i].text), NULL, SLICE(""), (double)states[i].count);
+                      "Messages by state, each once; as sluice status shows them.");
+    for (enum queue_state state = 0; state < QUEUE_STATE_COUNT; state++) {
+        put(p, name, "state", slice_of(queue_state_text(state)), NULL, SLICE(""),
+            (double)figures.states[state]);
     }
+    put_one(p, "sluice_quarantined_messages", EXPOSITION_GAUGE,
+            "Messages in quarantine, apart from the queue.", (double)n.quarantined);
     put_one(p, "sluice_queue_oldest_seconds", EXPOSITION_GAUGE,
             "Age of the oldest message in the spool; 0: it is empty.",
             created == 0 || created > now ? 0 : seconds((uint64_t)(now - created)));

@@ -31,6 +31,7 @@ struct order_book {
     struct snapshot *snapshot; /* published by the owner; never NULL */
     /* any thread, relaxed: a reader that sees an old value judges as if it had come earlier */
     _Atomic uint32_t count, source_orders;
+    _Atomic uint64_t changes;  /* likewise */
     bool is_noted;             /* owner: the file says that all is reviewed */
     _Atomic uint64_t wanted;   /* number of the review that is wanted: written by the owner */
     _Atomic uint64_t reviewed; /* of the last one that was done: written by the activator */
@@ -86,6 +87,7 @@ static struct snapshot *publish(struct order_book *b, struct snapshot *s)
     rcu_publish(&b->snapshot, s);
     atomic_store_explicit(&b->count, (uint32_t)s->count, memory_order_relaxed);
     atomic_store_explicit(&b->source_orders, source_orders, memory_order_relaxed);
+    atomic_fetch_add_explicit(&b->changes, 1, memory_order_relaxed);
     return old;
 }
 
@@ -299,6 +301,11 @@ uint64_t order_book_wanted_review(const struct order_book *b)
     return atomic_load_explicit(&b->wanted, memory_order_relaxed);
 }
 
+bool order_book_awaits_review(const struct order_book *b)
+{
+    return !is_reviewed(b);
+}
+
 void order_book_reviewed(struct order_book *b, uint64_t number)
 {
     atomic_store_explicit(&b->reviewed, number, memory_order_relaxed);
@@ -310,6 +317,11 @@ void order_book_reviewed(struct order_book *b, uint64_t number)
 uint32_t order_book_size(const struct order_book *b)
 {
     return atomic_load_explicit(&b->count, memory_order_relaxed);
+}
+
+uint64_t order_book_changes(const struct order_book *b)
+{
+    return atomic_load_explicit(&b->changes, memory_order_relaxed);
 }
 
 bool order_book_is_empty(const struct order_book *b)

@@ -73,6 +73,8 @@ bool order_book_note_review(struct order_book *b);
 
 /* The number of the review that is wanted: of the newest order lifted. 0: none was. Any thread. */
 uint64_t order_book_wanted_review(const struct order_book *b);
+/* A review is wanted and not done yet: what is held may be held by nothing. Any thread. */
+bool order_book_awaits_review(const struct order_book *b);
 /* Every message that was held when this number was read has been looked at. The activator. */
 void order_book_reviewed(struct order_book *b, uint64_t number);
 
@@ -81,6 +83,8 @@ void order_book_reviewed(struct order_book *b, uint64_t number);
 /* The cheap question before the others; one relaxed load, needs no RCU. */
 bool order_book_is_empty(const struct order_book *b);
 uint32_t order_book_size(const struct order_book *b); /* likewise */
+/* Rises with each change of the orders in force. */
+uint64_t order_book_changes(const struct order_book *b); /* likewise */
 /* What is to become of some mail: the harshest of the orders that apply, among equals the one that
  * lasts longest. */
 void order_book_judge(const struct order_book *b, const struct order_facts *facts, usec_t now_wall,

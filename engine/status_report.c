@@ -8,6 +8,7 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/order_book.h"
+#include "engine/queue_figures.h"
 #include "engine/sched_thread.h"
 #include "engine/series_report.h"
 #include "engine/settings.h"
@@ -63,15 +64,29 @@ static void set_counter(json_t *o, const char *key, const _Atomic uint64_t *coun
     api_set_number(o, key, atomic_load_explicit(counter, memory_order_relaxed));
 }
 
+static void set_states(json_t *o, const struct queue_figures *f)
+{
+    api_set_number(o, "messages", f->messages);
+    for (enum queue_state state = 0; state < QUEUE_STATE_COUNT; state++) {
+        api_set_number(o, queue_state_text(state), f->states[state]);
+    }
+    api_set_time(o, "states_as_of", f->as_of);
+    (void)json_object_set_new(o, "is_estimate", json_boolean(f->is_estimate)); /* or left out */
+}
+
 void status_report_show(struct clerk *k, struct api_call *c)
 {
     struct spool_counts spool = {0};
+    struct queue_figures figures;
     const struct engine *e = k->engine;
     if (!clerk_begin(k, c)) {
         return;
     }
     int err = spool_read_counts(k->reader, &spool);
     clerk_end(k);
+    if (err == 0) {
+        err = queue_figures_read(k, &spool, &figures);
+    }
     if (err != 0) {
         api_error(c, 503, "unavailable", "%s", err_str(err));
         return;
@@ -81,12 +96,8 @@ void status_report_show(struct clerk *k, struct api_call *c)
                   api_time(e->started), "now", api_time(clock_wall()), "gates", gate_list(e));
     if (o != NULL) {
         api_set_text(o, "hostname", slice_of(settings_of(e)->config->hostname));
-        api_set_number(o, "messages", spool.messages);
-        api_set_number(o, "incoming", spool.incoming);
-        api_set_number(o, "deferred", spool.deferred);
-        api_set_number(o, "held", spool.held);
+        set_states(o, &figures);
         api_set_number(o, "quarantined", spool.quarantined);
-        set_counter(o, "active", &e->active_messages);
         set_scheduler_totals(e, o);
         api_set_number(o, "used_bytes", spool.used_bytes);
         api_set_number(o, "map_bytes", spool.map_bytes);

@@ -5,8 +5,9 @@
 #include "engine/api.h"
 
 /* One object: version, started, now, hostname,
- *   messages, incoming, deferred, held, quarantined   in the spool
- *   active       messages that schedulers hold
+ *   messages     in the queue: the sum of incoming, active, deferred, scheduled, suspended
+ *   states_as_of, is_estimate   of these (queue_figures.h)
+ *   quarantined  messages apart from these
  *   recipients_in_core, entries_waiting, entries_in_flight, connections, idle, destinations, dead
  *   used_bytes, map_bytes       of the spool
  *   received, delivered, deferrals, failed, expired, ambiguous   recipients since start

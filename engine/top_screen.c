@@ -219,9 +219,11 @@ static void draw_queue(const json_t *s)
         enum top_tone tone;
     } figures[] = {
         {"queue", "messages", TOP_PLAIN},
+        {"incoming", "incoming", TOP_PLAIN},
         {"active", "active", TOP_PLAIN},
         {"deferred", "deferred", TOP_PLAIN},
-        {"held", "held", TOP_WARNING},
+        {"scheduled", "scheduled", TOP_PLAIN},
+        {"suspended", "suspended", TOP_WARNING},
         {"dead", "dead", TOP_ALARM},
         {"orders", "orders", TOP_WARNING},
         {"connections", "connections", TOP_PLAIN},
@@ -229,9 +231,13 @@ static void draw_queue(const json_t *s)
         {"quarantined", "quarantined", TOP_ALARM},
     };
     const char *gap = columns() >= 76 ? "  " : " ";
+    bool has_room = columns() >= 140;
     int at = 0;
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]) && s != NULL; i++) {
         long long n = cli_member_number(s, figures[i].member);
+        if (i > 0 && n == 0 && !has_room) {
+            continue; /* what is shown adds up all the same */
+        }
         at = put_form(2, at, A_NORMAL, "%s%s ", i == 0 ? "" : gap, figures[i].title);
         at = put_form(2, at, n > 0 ? tone_of(figures[i].tone) | A_BOLD : A_NORMAL, "%lld", n);
     }

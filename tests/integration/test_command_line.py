@@ -204,7 +204,7 @@ def held(place):
     daemon = place.sluice(transports={'smtp': {'hold': True}})
     for n in range(3):
         submit(daemon, f's{n}@a.test', [f'x{n}@d{i}.test' for i in range(n + 1)], message(f'm{n}'))
-    until(lambda: daemon.totals()['messages'] == 3, '3 messages')
+    until(lambda: len(daemon.query('messages')) == 3, '3 messages')
     return daemon
 
 

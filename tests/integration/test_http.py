@@ -86,7 +86,7 @@ def daemon(module_place):
                                        'timeout': '20s'})
     for n in range(3):
         submit(daemon, f's{n}@a.test', [f'x{n}@d{i}.test' for i in range(n + 1)], message(f'm{n}'))
-    until(lambda: daemon.totals()['messages'] == 3, '3 messages')
+    until(lambda: len(daemon.query('messages')) == 3, '3 messages')
     yield daemon
     assert daemon.is_alive(), daemon.log()
     assert daemon.stop() == 0, daemon.log()

@@ -75,7 +75,7 @@ def test_metrics_are_valid_and_never_go_backwards(stage):
         assert exposition.value(after, f'sluice_{name}_total') == totals[member], name
     check_sums(after)
     assert after['sluice_queue_messages'].samples[
-        'sluice_queue_messages', (('queue', 'deferred'),)] == totals['deferred'] == 10
+        'sluice_queue_messages', (('state', 'deferred'),)] == totals['deferred'] == 10
     assert exposition.value(after, 'sluice_queue_oldest_seconds') > 0
     assert exposition.value(after, 'sluice_spool_free_bytes') > 1 << 20
     assert exposition.value(after, 'sluice_gate_closed') == 0

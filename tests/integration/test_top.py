@@ -66,7 +66,7 @@ def test_live(scene, terminal):
     top.shows('sluice 0.1.0 at relay.test', 'live every 2s', 'DESTINATION', scene.names['isp.example'])
     until(lambda: (figure(top, 'delivered') or 0) > 1, lambda: f'a rate\n{top.text()}')
     until(lambda: (figure(top, 'dead') or 0) == 1, lambda: f'a dead one\n{top.text()}')
-    assert figure(top, 'orders') == 2 and figure(top, 'held') >= 1 and figure(top, 'queue') > 1
+    assert figure(top, 'orders') == 2 and figure(top, 'suspended') >= 1 and figure(top, 'queue') > 1
     top.press('q')
     assert top.wait_exit() == 0
     assert b'\x1b[?1049l' in top.raw or b'\x1b[?1l' in top.raw or b'\x1b[?25h' in top.raw, \

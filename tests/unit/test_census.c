@@ -1,7 +1,9 @@
-/* Counts over a spool on a real folder: facts, states, filters, pages, bounds. */
+/* Counts over a spool on a real folder: facts, states, filters, pages, bounds; and how many
+ * messages are in each state (queue_figures.h). */
 #include "base/error.h"
 #include "engine/census.h"
 #include "engine/config.h"
+#include "engine/queue_figures.h"
 #include "engine/router.h"
 #include "engine/spool_record.h"
 #include "engine/spool_store.h"
@@ -273,6 +275,65 @@ static void test_suspended(void **state)
     census_result_free(c);
 }
 
+static void expect_figures(const struct queue_figures *f, uint64_t incoming, uint64_t active_now,
+                           uint64_t deferred, uint64_t scheduled, uint64_t suspended)
+{
+    assert_int_equal(f->states[QUEUE_INCOMING], incoming);
+    assert_int_equal(f->states[QUEUE_ACTIVE], active_now);
+    assert_int_equal(f->states[QUEUE_DEFERRED], deferred);
+    assert_int_equal(f->states[QUEUE_SCHEDULED], scheduled);
+    assert_int_equal(f->states[QUEUE_SUSPENDED], suspended);
+    assert_int_equal(f->messages, incoming + active_now + deferred + scheduled + suspended);
+}
+
+static bool suspends_two(void *ctx, const struct slice facts[static SELECTOR_COUNT],
+                         usec_t received)
+{
+    return slice_eq(facts[SELECTOR_DOMAIN], SLICE("two.example"));
+}
+
+/* A message is suspended when all of it is that is not done; active and scheduled ones as in
+ * counts.
+ */
+static void test_figures_by_walk(void **state)
+{
+    struct queue_source from = source();
+    struct queue_figures f;
+    fill();
+    assert_int_equal(queue_figures_walk(&from, &f), 0);
+    expect_figures(&f, 1, 1, 2, 1, 0);
+    from.is_suspended = suspends_globex;
+    assert_int_equal(queue_figures_walk(&from, &f), 0);
+    expect_figures(&f, 1, 1, 1, 1, 1);
+    from.is_suspended = suspends_two;
+    from.active_count = 0;
+    assert_int_equal(queue_figures_walk(&from, &f), 0);
+    expect_figures(&f, 2, 0, 2, 0, 1); /* one with a recipient elsewhere as well is incoming */
+    struct spool_txn *t = begin();
+    settle(t, put(t, "done", "", "a@one.example", 0, 0), 1, 0, SPOOL_RECIPIENT_DELIVERED);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(queue_figures_walk(&from, &f), 0);
+    expect_figures(&f, 2, 0, 2, 0, 1); /* nothing of it is left */
+}
+
+static void test_figures_without_a_walk(void **state)
+{
+    struct queue_figures f;
+    struct queue_figures_known known = {
+        .waiting = {70, 20, 9}, .active_of = {50, 5, 2}, .active = 60, .scheduled = 3};
+    queue_figures_derive(&known, &f);
+    expect_figures(&f, 20, 60, 15, 7, 0);
+    known.is_held_suspended = true;
+    queue_figures_derive(&known, &f);
+    expect_figures(&f, 20, 60, 15, 3, 4);
+    known.scheduled = 100; /* fewer are left */
+    queue_figures_derive(&known, &f);
+    expect_figures(&f, 20, 60, 15, 7, 0);
+    known.active_of[SPOOL_INCOMING] = 71; /* what the journal alone has is active as well */
+    queue_figures_derive(&known, &f);
+    expect_figures(&f, 0, 60, 15, 7, 0);
+}
+
 static void test_messages(void **state)
 {
     struct queue_source from = source();
@@ -356,6 +417,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filters, setup, teardown),
         cmocka_unit_test_setup_teardown(test_suspended, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_figures_by_walk, setup, teardown),
+        cmocka_unit_test(test_figures_without_a_walk),
         cmocka_unit_test_setup_teardown(test_messages, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pages, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
