@@ -24,6 +24,13 @@
 #define CONFIG_DEFAULT_PATH "/etc/sluice/sluice.conf"
 
 enum config_protocols { CONFIG_PROTOCOLS_ALL, CONFIG_PROTOCOLS_IPV4, CONFIG_PROTOCOLS_IPV6 };
+/* The Received field of this hop on mail that comes in over SMTP. */
+enum config_received {
+    CONFIG_RECEIVED_YES,
+    CONFIG_RECEIVED_NO,
+    CONFIG_RECEIVED_ANONYMOUS, /* without the client's name and address */
+};
+
 enum config_tls_level {
     CONFIG_TLS_NONE,
     CONFIG_TLS_MAY,
@@ -91,6 +98,8 @@ struct config_listener {
     int line_length_limit;                   /* bytes of a command line */
     char *tenant;                            /* of all its mail; NULL: none */
     char *tenant_header, *campaign_header;   /* fields that name them; NULL: none */
+    bool keep_control_headers;               /* those two stay in the message */
+    enum config_received received_header;
 };
 
 /* One `http "ADDR:PORT" {}`. */

@@ -82,6 +82,7 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
 };
 
 static const char *const webhook_choices[] = {"ndjson", "array", NULL};
+static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
 static const char *const tls_choices[] = {"none", "may",     "encrypt", "verify",
                                           "dane", "mta-sts", NULL};
@@ -325,9 +326,23 @@ const struct config_option config_options[] = {
          "Name of a header field, `X-Tenant` say, whose value is the tenant of the message. A "
          "value of more than 64 bytes, or with anything but printable ASCII without spaces, is "
          "ignored and counted. It goes before `tenant` and before the authenticated user: set it "
-         "where clients may say whose mail it is. The field stays in the message."),
+         "where clients may say whose mail it is. The field is taken out of the message, see "
+         "`keep_control_headers`."),
     TEXT("campaign_header", LISTENER(campaign_header), NULL, "none", LABEL_FIELD_MAX,
          "The same for the campaign that a message belongs to."),
+    BOOL("keep_control_headers", LISTENER(keep_control_headers), "no",
+         "Leave the fields that `tenant_header` and `campaign_header` name in the message. "
+         "Otherwise all of them are removed from its header before it is stored, so that "
+         "receivers do not see whose mail it is; mail injected over HTTP loses them as well. "
+         "Fields that mail needs (`From`, `Subject`, `List-Id`, `Feedback-ID` and the like) may "
+         "name a tenant or campaign, and are never removed. A DKIM signature that covers a removed "
+         "field becomes invalid."),
+    CHOICE("received_header", LISTENER(received_header), "yes", received_choices,
+           "The Received field that is written in front of each message: with the client's name "
+           "and address (`yes`), without them (`anonymous`: who sent it, and from which inner "
+           "network, is nobody's business), or not at all (`no`: then mail that goes round in "
+           "circles is not noticed here, see `hopcount_limit`, and receivers may think less of "
+           "it). `sluice message` and the event log know the client in any case."),
     /* --- dns --- */
     LIST("servers", DNS(servers), CONFIG_TYPE_ADDRESSES, "/etc/resolv.conf",
          "Name servers, `ADDR` or `ADDR:PORT`: `{\"127.0.0.1:5300\", \"[::1]:53\"}`."),

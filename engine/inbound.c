@@ -166,8 +166,9 @@ static void take_chunk(struct inbound *c)
         buf_clear(&c->reception.body); /* the transaction failed; its content is dropped */
         return;
     }
-    reception_cut(&c->reception);
-    send_part(c, LETTER_STAGE);
+    if (reception_cut(&c->reception)) {
+        send_part(c, LETTER_STAGE);
+    }
 }
 
 static void take_message(struct inbound *c)

@@ -13,6 +13,7 @@
 #include "engine/config.h"
 #include "engine/date.h"
 #include "engine/engine.h"
+#include "engine/header_filter.h"
 #include "engine/http.h"
 #include "engine/inject_request.h"
 #include "engine/intake.h"
@@ -166,6 +167,20 @@ static void write_received(struct buf *out, const struct config *config, uint64_
                text, date);
 }
 
+/* What a listener takes for a control header goes no further than us, whichever way mail comes. */
+static void remove_control_headers(const struct config *config, struct buf *content, size_t at)
+{
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *l = &config->listeners[i];
+        const char *names[] = {l->tenant_header, l->campaign_header};
+        struct header_filter filter;
+        if (!l->keep_control_headers) {
+            header_filter_init(&filter, names, sizeof(names) / sizeof(names[0]), at);
+            (void)header_filter_run(&filter, content); /* complete: all of it is decided */
+        }
+    }
+}
+
 /* Answers and returns false when one of them cannot be. */
 static bool compose_all(struct injection *n, const struct inject_request *request, usec_t now)
 {
@@ -186,11 +201,13 @@ static bool compose_all(struct injection *n, const struct inject_request *reques
         struct injected *m = &n->messages[i];
         m->id = engine_new_id(e);
         write_received(&m->composition.content, settings->config, m->id, now);
+        size_t at = m->composition.content.len;
         int err = inject_request_compose(request, i, &options, m->id, &mistakes, &m->composition);
         if (err != 0) {
             api_error(n->call, 503, "unavailable", "%s", err_str(err));
             return false;
         }
+        remove_control_headers(settings->config, &m->composition.content, at);
         n->bytes += m->composition.content.len + m->composition.packed.len;
         if (n->bytes > most) {
             api_error(n->call, 413, "large",

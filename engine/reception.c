@@ -34,6 +34,7 @@ int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *conn
     r->intake->connection = connection;
     r->tenant.len = r->campaign.len = 0;
     r->odd_labels = 0;
+    r->are_labels_read = false;
     return 0;
 }
 
@@ -57,7 +58,8 @@ static void append_packed(struct buf *packed, struct slice address)
     buf_append_slice(packed, address);
 }
 
-/* Who brought the message, when, and under which name: the first content of it. */
+/* Who brought the message, when, and under which name: the first content of it. Behind it begins
+ * the client's header. */
 static void begin_content(struct reception *r, const struct smtp_server *core)
 {
     char id[MESSAGE_ID_TEXT], date[DATE_BYTES];
@@ -65,7 +67,14 @@ static void begin_content(struct reception *r, const struct smtp_server *core)
     message_id_format(e->id, id);
     e->created = clock_wall();
     date_format(e->created, date);
-    smtp_server_received_header(core, slice_of(id), slice_of(date), &r->body);
+    const struct config_listener *lc = r->config;
+    if (lc == NULL || lc->received_header != CONFIG_RECEIVED_NO) {
+        smtp_server_received_header(core, slice_of(id), slice_of(date), &r->body);
+    }
+    bool is_kept = lc == NULL || lc->keep_control_headers;
+    const char *names[] = {is_kept ? NULL : lc->tenant_header,
+                           is_kept ? NULL : lc->campaign_header};
+    header_filter_init(&r->filter, names, sizeof(names) / sizeof(names[0]), r->body.len);
 }
 
 int reception_add_recipients(struct reception *r, const struct smtp_server *core, bool *ret_full)
@@ -94,13 +103,17 @@ int reception_add_recipients(struct reception *r, const struct smtp_server *core
     return 0;
 }
 
-static void hand_over_body(struct reception *r)
+/* The first bytes of the body buffer; the others stay for the next part. */
+static void hand_over_body(struct reception *r, size_t len)
 {
     struct buf swap = r->intake->body;
     r->intake->body = r->body;
     r->body = swap;
     buf_clear(&r->body);
     r->body.limit = SPOOL_CHUNK_BYTES;
+    buf_append_slice(&r->body, slice_from(buf_slice(&r->intake->body), len));
+    r->intake->body.len = len;
+    header_filter_cut(&r->filter);
 }
 
 static void read_label(struct reception *r, const char *name, struct label *ret)
@@ -113,17 +126,35 @@ static void read_label(struct reception *r, const char *name, struct label *ret)
 /* The first chunk holds the header, as far as labels are looked for. */
 static void read_labels(struct reception *r)
 {
-    if (r->config != NULL && r->intake->chunk == 0) {
+    if (r->config != NULL && !r->are_labels_read) {
         read_label(r, r->config->tenant_header, &r->tenant);
         read_label(r, r->config->campaign_header, &r->campaign);
     }
+    r->are_labels_read = true;
 }
 
-void reception_cut(struct reception *r)
+bool reception_cut(struct reception *r)
 {
     read_labels(r);
-    hand_over_body(r);
+    size_t len = header_filter_run(&r->filter, &r->body);
+    if (len < SPOOL_CHUNK_BYTES / 2) {
+        return false;
+    }
+    hand_over_body(r, len);
     r->intake->puts_body = true;
+    return true;
+}
+
+/* The last part. Content that is nothing at all becomes an empty header: there are no messages
+ * without a byte in the spool. */
+static void finish_content(struct reception *r)
+{
+    read_labels(r);
+    (void)header_filter_run(&r->filter, &r->body); /* it ends with a line: all of it is decided */
+    if (r->intake->chunk == 0 && r->body.len == 0) {
+        buf_append_str(&r->body, "\r\n");
+    }
+    hand_over_body(r, r->body.len);
 }
 
 static struct slice keep_string(struct buf *strings, const char *data, size_t len)
@@ -164,9 +195,8 @@ int reception_complete(struct reception *r, const struct smtp_server *core, usec
     size_t helo = strlen(core->helo), peer = strlen(core->peer);
     const char *protocol = protocol_name(core);
 
-    read_labels(r);
+    finish_content(r);
     settle_tenant(r, user);
-    hand_over_body(r);
     /* Reserved as a whole: the slices point into it. */
     if (buf_reserve(&in->strings, sender.len + helo + peer + strlen(protocol) + user.len +
                                       r->tenant.len + r->campaign.len + 1) == NULL) {

@@ -7,6 +7,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "engine/header_filter.h"
 #include "engine/intake.h"
 #include "engine/label.h"
 
@@ -28,6 +29,8 @@ struct reception {
     /* of the transaction, from its header */
     struct label tenant, campaign;
     uint32_t odd_labels; /* values that were ignored */
+    bool are_labels_read;
+    struct header_filter filter; /* of what is in `body` */
 };
 
 void reception_init(struct reception *r, const struct config_listener *config);
@@ -46,8 +49,9 @@ uint64_t reception_drop(struct reception *r);
  * errors: -ENOMEM */
 MUST_USE int reception_add_recipients(struct reception *r, const struct smtp_server *core,
                                       bool *ret_full);
-/* The body buffer holds a full chunk: it becomes the next part, to be staged. */
-void reception_cut(struct reception *r);
+/* The body buffer is full: what it holds becomes the next part, to be staged.
+ * returns  false when so much of it was removed that there is room for more: go on receiving */
+MUST_USE bool reception_cut(struct reception *r);
 /* The content is complete: the intake is the whole envelope and the last part of both.
  * warn_after  delay_warning_time, 0 = never
  * errors      -ENOMEM */

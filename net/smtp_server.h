@@ -48,6 +48,7 @@ struct smtp_server_config {
     bool offers_chunking;
     bool offers_smtputf8;
     bool auth_needs_tls;     /* AUTH is neither offered nor allowed in clear */
+    bool hides_client;       /* its name and address are not in the Received header */
     bool fix_bare_lf;        /* accept LF as line end in commands and content (old clients) */
     bool refuses_early_talk; /* input before our reply, where pipelining forbids it: 554, close */
     /* Whether mail to a domain (lower case) can go anywhere; else RCPT is refused. NULL: always.

@@ -190,10 +190,20 @@ enum smtp_server_event smtp_server_read_body(struct smtp_server *server, struct 
     return server->state == SMTP_SERVER_CHUNK ? read_chunk(server, in, body) : end_message(server);
 }
 
+static void write_client(const struct smtp_server *server, struct buf *out)
+{
+    bool is_ipv6 = slice_find(slice_of(server->peer), ':') < strlen(server->peer);
+
+    buf_append_str(out, " from ");
+    buf_append_str(out, server->helo);
+    buf_append_str(out, is_ipv6 ? "\r\n\t([IPv6:" : "\r\n\t([");
+    buf_append_str(out, server->peer);
+    buf_append_str(out, "])\r\n\t");
+}
+
 void smtp_server_received_header(const struct smtp_server *server, struct slice id,
                                  struct slice date, struct buf *out)
 {
-    bool is_ipv6 = slice_find(slice_of(server->peer), ':') < strlen(server->peer);
     const char *protocol = "SMTP";
     if (server->is_smtputf8) {
         protocol = "UTF8SMTP";
@@ -202,15 +212,16 @@ void smtp_server_received_header(const struct smtp_server *server, struct slice 
     }
     bool has_suffix = server->is_esmtp || server->is_smtputf8;
 
-    buf_append_str(out, "Received: from ");
-    buf_append_str(out, server->helo);
-    buf_append_str(out, is_ipv6 ? "\r\n\t([IPv6:" : "\r\n\t([");
-    buf_append_str(out, server->peer);
-    buf_append_str(out, "])\r\n");
-    if (server->is_tls) {
-        buf_printf(out, "\t(using %s with cipher %s)\r\n", server->tls_version, server->tls_cipher);
+    buf_append_str(out, "Received:");
+    if (server->config->hides_client) {
+        buf_append_str(out, " ");
+    } else {
+        write_client(server, out);
     }
-    buf_append_str(out, "\tby ");
+    if (server->is_tls) {
+        buf_printf(out, "(using %s with cipher %s)\r\n\t", server->tls_version, server->tls_cipher);
+    }
+    buf_append_str(out, "by ");
     buf_append_str(out, server->config->hostname);
     if (server->config->software[0] != '\0') {
         buf_append_str(out, " (");

@@ -26,7 +26,7 @@ SECTIONS = {
     'control': (None, {'text': ['path']}),
     'dns': (None, {'time': ['timeout'], 'number': ['tries'], 'addresses': ['servers']}),
     'listener': ('127.0.0.1:1', {
-        'bool': ['require_tls'], 'size': ['message_size_limit'], 'networks': ['relay_from'],
+        'bool': ['require_tls', 'keep_control_headers'], 'choice': ['received_header'], 'size': ['message_size_limit'], 'networks': ['relay_from'],
         'time': ['smtpd_timeout'], 'text': ['tls_certificate', 'users', 'tenant'],
         'number': ['smtpd_recipient_limit', 'smtpd_hard_error_limit', 'smtpd_junk_command_limit',
                    'smtpd_connection_limit', 'smtpd_client_connection_count_limit',

@@ -515,6 +515,14 @@ static void test_received_header(void **state)
                          SLICE("Received: from c.test\r\n\t([192.0.2.1])\r\n\t(using TLSv1.3 with "
                                "cipher TLS_AES_128_GCM_SHA256)\r\n\tby mx.test (sluice)\r\n\twith "
                                "UTF8SMTPSA id ABC;\r\n\tDATE\r\n")));
+    struct smtp_server_config hiding = *shell.server.config;
+    hiding.hides_client = true;
+    shell.server.config = &hiding;
+    buf_clear(&out);
+    smtp_server_received_header(&shell.server, SLICE("ABC"), SLICE("DATE"), &out);
+    assert_true(slice_eq(buf_slice(&out),
+                         SLICE("Received: (using TLSv1.3 with cipher TLS_AES_128_GCM_SHA256)\r\n\t"
+                               "by mx.test (sluice)\r\n\twith UTF8SMTPSA id ABC;\r\n\tDATE\r\n")));
     buf_fini(&out);
     smtp_shell_fini(&shell);
 }
