@@ -237,6 +237,7 @@ static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
     }
     uint32_t count = run->count;
     if (limit > 0) {
+        assert(last->count <= limit); /* see sched/division.h */
         uint32_t room = limit - last->count;
         count = count < room ? count : room;
     }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct tally {
-    uint64_t destinations, dead, waiting, in_flight, connections, idle;
+    uint64_t destinations, of_recipients, dead, waiting, in_flight, connections, idle;
     uint64_t jobs, recipients, recipients_in_flight;
     int64_t slots;
     int with_work[OPEN_COUNT];
@@ -227,10 +227,12 @@ static int check_destination(const struct sched *s, const struct sched_destinati
                              struct tally *t, struct sched_fault *ret)
 {
     int waiting = 0;
+    uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_WAITING && e->place.kind == SCHED_NONE);
         HOLD_TRUE(entry_destination(e) == d);
+        HOLD_TRUE(limit == 0 || e->count <= limit);
         waiting++;
     }
     HOLD_TRUE(d->waiting == waiting);
@@ -239,6 +241,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
               d->is_resolving);
     HOLD_TRUE(destination_find(s, sched_destination_name(d)) == d);
     t->destinations++;
+    t->of_recipients += d->nexthop_at > 0;
     t->with_work[d->work]++;
     t->dead += d->window == WINDOW_DEAD;
     t->waiting += (uint64_t)d->waiting;
@@ -486,6 +489,7 @@ static int check_counts(const struct sched *s, const struct tally *t, struct sch
 {
     HOLD_TRUE(s->shared.destinations == t->destinations && s->by_name.count == t->destinations);
     HOLD_TRUE(s->timers.count == t->destinations);
+    HOLD_TRUE(s->recipient_destinations == t->of_recipients);
     HOLD_TRUE(s->shared.dead == t->dead);
     HOLD_TRUE(memcmp(s->with_work, t->with_work, sizeof(t->with_work)) == 0);
     HOLD_TRUE(s->shared.entries_waiting == t->waiting);

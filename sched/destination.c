@@ -128,6 +128,7 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     table_insert(&s->by_name, &d->node);
     list_push_back(&s->destinations, &d->all);
     shared_add(&s->shared.destinations, 1);
+    s->recipient_destinations += nexthop_at > 0;
     return d;
 }
 
@@ -159,6 +160,7 @@ void destination_free(struct sched *s, struct sched_destination *d)
     list_remove(&d->all);
     table_remove(&s->by_name, &d->node);
     shared_sub(&s->shared.destinations, 1);
+    s->recipient_destinations -= d->nexthop_at > 0;
     s->host.retire(s->host.ctx, d);
 }
 

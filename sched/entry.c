@@ -22,6 +22,16 @@ void entry_queue_push(struct entry_queue *q, struct sched_entry *e)
     q->last = e;
 }
 
+void entry_queue_push_behind(struct entry_queue *q, struct sched_entry *e,
+                             struct sched_entry *before)
+{
+    e->next = before->next;
+    before->next = e;
+    if (q->last == before) {
+        q->last = e;
+    }
+}
+
 struct sched_entry *entry_queue_pop(struct entry_queue *q)
 {
     struct sched_entry *e = entry_queue_first(q);
@@ -109,20 +119,34 @@ int entry_reserve(struct sched *s, struct sched_entry *e, uint32_t capacity)
     return 0;
 }
 
-void entry_wait(struct sched *s, struct sched_entry *e)
+/* It is in the lists of its peer and its destination. */
+static void begin_to_wait(struct sched *s, struct sched_entry *e)
 {
     assert(e->state == ENTRY_NEW && e->place.kind == SCHED_NONE);
     struct peer *p = e->peer;
     struct sched_destination *d = p->destination;
     e->state = ENTRY_WAITING;
     p->entries++;
-    entry_queue_push(&p->waiting, e);
-    list_push_back(&d->todo, &e->place.link);
     shared_add(&d->waiting, 1);
     shared_add(&p->job->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
     destination_recount(s, d);
     p->job->read_entries++;
+}
+
+void entry_wait(struct sched *s, struct sched_entry *e)
+{
+    entry_queue_push(&e->peer->waiting, e);
+    list_push_back(&e->peer->destination->todo, &e->place.link);
+    begin_to_wait(s, e);
+}
+
+void entry_wait_behind(struct sched *s, struct sched_entry *e, struct sched_entry *before)
+{
+    assert(before->state == ENTRY_WAITING && before->peer == e->peer);
+    entry_queue_push_behind(&e->peer->waiting, e, before);
+    list_insert_after(&before->place.link, &e->place.link);
+    begin_to_wait(s, e);
 }
 
 /* The first of its peer: entries leave in the order in which they came, whether they are selected

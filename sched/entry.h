@@ -59,6 +59,8 @@ static inline struct sched_entry *entry_queue_next(const struct entry_queue *q,
     return e == q->last ? NULL : e->next;
 }
 void entry_queue_push(struct entry_queue *q, struct sched_entry *e);
+void entry_queue_push_behind(struct entry_queue *q, struct sched_entry *e,
+                             struct sched_entry *before);
 /* Remove and return the first; NULL when there is none. */
 struct sched_entry *entry_queue_pop(struct entry_queue *q);
 
@@ -76,6 +78,8 @@ void entry_free(struct sched *s, struct sched_entry *e); /* and the peer with it
 MUST_USE int entry_reserve(struct sched *s, struct sched_entry *e, uint32_t capacity);
 /* NEW -> WAITING, at the end of its peer and of its destination. */
 void entry_wait(struct sched *s, struct sched_entry *e);
+/* NEW -> WAITING, right behind one of the same peer that waits. */
+void entry_wait_behind(struct sched *s, struct sched_entry *e, struct sched_entry *before);
 /* WAITING -> BUSY; the caller places it at once. */
 void entry_select(struct sched *s, struct sched_entry *e);
 /* A BUSY entry was reported and its feedback applied (5.9); e is freed. */

@@ -4,6 +4,7 @@
 #include "sched/reconfigure.h"
 
 #include "sched/candidate.h"
+#include "sched/division.h"
 #include "sched/host_queue.h"
 #include "sched/parking.h"
 #include "sched/preempt.h"
@@ -100,9 +101,10 @@ static void derive(struct sched *s)
     }
 }
 
-void reconfigure(struct sched *s, const struct sched_config *config)
+void reconfigure(struct sched *s, const struct sched_config *config, struct entry_queue *pieces)
 {
     take_down(s);
+    division_commit(s, (uint32_t)config->destination_recipient_limit, pieces);
     change(s, config);
     derive(s);
 }

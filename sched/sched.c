@@ -4,6 +4,7 @@
 
 #include "sched/batch.h"
 #include "sched/candidate.h"
+#include "sched/division.h"
 #include "sched/gate.h"
 #include "sched/host_queue.h"
 #include "sched/parking.h"
@@ -311,17 +312,15 @@ void sched_flush_hosts(struct sched *s, usec_t now)
     destdb_flush(s);
 }
 
-/* By name; with recipient limit 1 many have a nexthop in common, which no table leads to. */
+/* By name; those that were named with recipient limit 1 may have a nexthop in common, which no
+ * table leads to, also when the limit is another one by now. */
 bool sched_revive(struct sched *s, struct slice destination, usec_t now)
 {
     transport_enter(s, now);
     s->resume_job = NULL;
     struct sched_destination *found = destination_find(s, destination);
-    if (found != NULL) {
-        return destination_retry(s, found);
-    }
-    bool was_dead = false;
-    if (s->config.destination_recipient_limit == 1) {
+    bool was_dead = found != NULL && destination_retry(s, found);
+    if (s->recipient_destinations > 0) {
         list_foreach_safe(d, &s->destinations, struct sched_destination, all)
         {
             was_dead |= destination_is_called(d, destination) && destination_retry(s, d);
@@ -360,14 +359,18 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
 int sched_reconfigure(struct sched *s, const struct sched_config *config, usec_t now)
 {
     transport_enter(s, now);
+    struct entry_queue pieces;
     int err = connection_grow(s, (uint32_t)config->process_limit);
     if (err == 0 && config->feedback_debug) {
         err = debug_init(s);
     }
+    if (err == 0) {
+        err = division_stage(s, (uint32_t)config->destination_recipient_limit, &pieces);
+    }
     if (err != 0) {
         return err;
     }
-    reconfigure(s, config);
+    reconfigure(s, config, &pieces);
     if (!config->feedback_debug) {
         debug_fini(s);
     }

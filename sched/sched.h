@@ -255,7 +255,10 @@ void sched_withdraw(struct sched *, uint64_t message_id, struct slice destinatio
                     const struct sched_reason *reason, usec_t now);
 void sched_set_hold(struct sched *, bool hold, usec_t now);
 /* Go on by another config. Windows above the new limit shrink to it; connections beyond the new
- * limits are closed when idle, and otherwise take no further entry; entries, queues and pools stay.
+ * limits are closed when idle, and otherwise take no further entry; queues and pools stay. Waiting
+ * entries with more recipients than the new limit are divided, in their places; those in flight
+ * stay as they are. A limit that becomes 1, or was 1, names the destinations of recipients that
+ * come from now on; those that wait keep theirs.
  * must_resolve, awaits_end, unasked_selection and hash_seed stay as they were.
  *
  * errors  -ENOMEM, nothing changed */

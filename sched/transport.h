@@ -70,8 +70,9 @@ struct sched {
     enum selection_stage resume_stage;
 
     struct list destinations;
-    int with_work[OPEN_COUNT]; /* of them, by sched_destination.work */
-    struct list unreachable;   /* of them: no host may be tried; to be declared dead */
+    uint64_t recipient_destinations; /* of them: named for a recipient, nexthop_at > 0 */
+    int with_work[OPEN_COUNT];       /* of them, by sched_destination.work */
+    struct list unreachable;         /* of them: no host may be tried; to be declared dead */
     struct list displaced, displaced_waiting; /* of them: have displaced entries that have to be
                                                * looked at; that wait for a change */
     struct list exhausted; /* sched_entry.place: EXHAUSTED was pulled, not reported yet */
