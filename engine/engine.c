@@ -68,9 +68,12 @@ void engine_gate_clear(struct engine *e, enum engine_gate bit)
     engine_wake_all(e);
 }
 
-bool engine_may_dispatch(const struct engine *e)
+bool engine_may_dispatch(const struct engine *e, uint64_t entry)
 {
-    return atomic_load_explicit(&e->undurable, memory_order_relaxed) <
+    /* Sequentially consistent, as are the publication of `entry` before and, in the other order,
+     * the two accesses of the writer that shrinks the bound (upkeep.c): one sees the other. */
+    return entry <= atomic_load(&e->dispatch_entry) &&
+           atomic_load_explicit(&e->undurable, memory_order_relaxed) <
                atomic_load_explicit(&e->dispatch_limit, memory_order_relaxed) &&
            (engine_gate(e) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
 }
@@ -96,11 +99,30 @@ void engine_durable(struct engine *e, uint64_t recipients)
     }
 }
 
-void engine_set_dispatch_limit(struct engine *e, uint64_t recipients)
+void engine_set_dispatch_bound(struct engine *e, const struct dispatch_bound *bound)
 {
-    /* The kick comes after it: see nap in sched_thread.c. */
-    atomic_store_explicit(&e->dispatch_limit, recipients, memory_order_relaxed);
+    /* The kick comes after them: see nap in sched_thread.c. */
+    atomic_store_explicit(&e->dispatch_limit, bound->undurable, memory_order_relaxed);
+    atomic_store(&e->dispatch_entry, bound->entry); /* see engine_may_dispatch */
     wake_schedulers(e);
+}
+
+bool engine_is_bound_by(const struct engine *e, const struct dispatch_bound *bound)
+{
+    const struct dispatch_bound now = {
+        .undurable = atomic_load_explicit(&e->dispatch_limit, memory_order_relaxed),
+        .entry = atomic_load_explicit(&e->dispatch_entry, memory_order_relaxed)};
+    return dispatch_bound_is_same(&now, bound);
+}
+
+uint64_t engine_entry_limit(const struct engine *e)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
+        uint64_t entry = sched_thread_entry_limit(e->scheds[i]);
+        most = entry > most ? entry : most;
+    }
+    return most;
 }
 
 void engine_wake_all(struct engine *e)
@@ -252,7 +274,7 @@ static int build_threads(struct engine *e)
     if (e->sched_count > c->transport_count) {
         e->sched_count = (uint32_t)c->transport_count;
     }
-    engine_set_dispatch_limit(e, e->settings->dispatch_limit);
+    engine_set_dispatch_bound(e, &e->settings->dispatch_bound);
     e->tally = tally_new(c);
     e->dns_cache = dns_setup_cache(e);
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));

@@ -20,6 +20,7 @@ struct activator;
 struct auth;
 struct clerk;
 struct config;
+struct dispatch_bound;
 struct dns_cache;
 struct event_feed;
 struct event_log;
@@ -79,8 +80,8 @@ struct engine {
     _Atomic uint64_t id_limit; /* ids below are reserved on disk */
     _Alignas(
         CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
-    _Atomic uint64_t dispatch_limit;            /* recipients; see engine_may_dispatch */
-    _Alignas(CACHE_LINE) _Atomic uint32_t gate; /* bits of enum engine_gate */
+    _Atomic uint64_t dispatch_limit, dispatch_entry;    /* recipients; see engine_may_dispatch */
+    _Alignas(CACHE_LINE) _Atomic uint32_t gate;         /* bits of enum engine_gate */
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
@@ -129,15 +130,21 @@ void engine_gate_set(struct engine *e, enum engine_gate bit);
 void engine_gate_clear(struct engine *e, enum engine_gate bit);
 
 /* Whether another entry may be handed out: dispatched recipients without a durable result stay
- * below the duplicate bound, which is what a crash can repeat. Scheduler threads. */
-MUST_USE bool engine_may_dispatch(const struct engine *e);
+ * below the duplicate bound, which is what a crash can repeat. Scheduler threads.
+ *
+ * entry  recipients of the largest that the caller could hand out: not more than the bound has been
+ *        made for. Published before (sched_thread_entry_limit), or the bound could shrink below it
+ */
+MUST_USE bool engine_may_dispatch(const struct engine *e, uint64_t entry);
 void engine_dispatched(struct engine *e, uint32_t recipients);
 /* The writer's side: results became durable; wakes scheduler threads that waited. */
 void engine_durable(struct engine *e, uint64_t recipients);
 
-/* The settings' limit, once the bound that follows from it is durable. Main at start, then the
- * spool writer. */
-void engine_set_dispatch_limit(struct engine *e, uint64_t recipients);
+/* What the durable bound has been made for, or less. Main at start, then the spool writer. */
+void engine_set_dispatch_bound(struct engine *e, const struct dispatch_bound *bound);
+bool engine_is_bound_by(const struct engine *e, const struct dispatch_bound *bound);
+/* The largest entry that some scheduler thread may hand out. Any thread. */
+uint64_t engine_entry_limit(const struct engine *e);
 
 /* Wake every thread that holds a spool reader or dispatches. */
 void engine_wake_all(struct engine *e);

@@ -40,6 +40,7 @@ struct core {
     uint32_t generation;   /* of the settings that it goes by: settings.generations */
     uint16_t *workers;     /* [worker_count] which worker holds the connection */
     uint32_t worker_count; /* the greatest process_limit so far */
+    uint32_t entry_limit;  /* recipients of the largest entry */
     bool has_more;         /* the pass ended before sched_pull said false */
     uint32_t unread;       /* messages with recipients that are still in the spool */
 };
@@ -54,6 +55,8 @@ struct sched_thread {
     uint32_t core_count;
     struct history *changes; /* written by the owner, read by anybody */
     _Atomic bool is_stopping;
+    _Atomic uint64_t
+        entry_limit; /* recipients, the largest of its cores; see engine_may_dispatch */
 
     /* owner thread only */
     struct outbox to_writer;
@@ -133,9 +136,19 @@ static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
     c->transport = (uint16_t)transport;
     c->generation = s->generations[transport];
     c->worker_count = (uint32_t)config.process_limit;
+    c->entry_limit = (uint32_t)config.destination_recipient_limit;
     c->workers = calloc(c->worker_count, sizeof(*c->workers));
     c->sched = sched_new(&config, &host, release_hosts, clock_mono());
     return c->workers == NULL || c->sched == NULL ? -ENOMEM : 0;
+}
+
+static void publish_entry_limit(struct sched_thread *t)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        most = t->cores[i].entry_limit > most ? t->cores[i].entry_limit : most;
+    }
+    atomic_store(&t->entry_limit, most); /* sequentially consistent: see engine_may_dispatch */
 }
 
 int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread **ret)
@@ -154,6 +167,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
         err = core_init(t, &t->cores[t->core_count++], i);
     }
+    publish_entry_limit(t);
     if (err != 0) {
         sched_thread_free(t);
         return err;
@@ -230,6 +244,11 @@ const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t tra
 const struct history *sched_thread_changes(const struct sched_thread *t)
 {
     return t->changes;
+}
+
+uint64_t sched_thread_entry_limit(const struct sched_thread *t)
+{
+    return atomic_load(&t->entry_limit);
 }
 
 uint32_t sched_thread_in_flight(const struct sched_thread *t)
@@ -366,7 +385,11 @@ static int reconfigure(struct sched_thread *t, struct core *c, const struct sett
         c->workers = grown;
         c->worker_count = count;
     }
-    return sched_reconfigure(c->sched, &config, t->now);
+    int err = sched_reconfigure(c->sched, &config, t->now);
+    if (err == 0) {
+        c->entry_limit = (uint32_t)config.destination_recipient_limit;
+    }
+    return err;
 }
 
 static void take_settings(struct sched_thread *t, struct settings *s)
@@ -382,6 +405,8 @@ static void take_settings(struct sched_thread *t, struct settings *s)
             sched_forget_hosts(c->sched, t->now);
         }
     }
+    publish_entry_limit(t);
+    waker_kick(&spool_writer_box(t->engine->writer)->waker); /* the bound may follow now */
     settings_put(s);
 }
 
@@ -553,12 +578,18 @@ static void note_changes(struct sched_thread *t, struct core *c)
     }
 }
 
+static bool may_dispatch(const struct sched_thread *t)
+{
+    return engine_may_dispatch(t->engine,
+                               atomic_load_explicit(&t->entry_limit, memory_order_relaxed));
+}
+
 static void pull_actions(struct sched_thread *t, struct core *c)
 {
     struct sched_action action;
     c->has_more = false;
     for (int i = 0;; i++) {
-        bool may_select = engine_may_dispatch(t->engine);
+        bool may_select = may_dispatch(t);
         t->was_held = t->was_held || !may_select;
         if (!(may_select ? sched_pull(c->sched, &action, t->now)
                          : sched_pull_pending(c->sched, &action, t->now))) {
@@ -628,7 +659,7 @@ static void nap(struct sched_thread *t, bool is_flushed)
     waker_prepare(&t->box.waker);
     /* Who lets dispatch go on changes the account or the gate and then kicks: looked at after
      * waker_prepare, or a change since the pull would wake nobody. */
-    bool may_go_on = t->was_held && engine_may_dispatch(t->engine);
+    bool may_go_on = t->was_held && may_dispatch(t);
     if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
         rcu_sleep();
         if (doze < deadline) {

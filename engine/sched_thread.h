@@ -33,6 +33,9 @@ struct sched_thread_change {
 };
 /* The newest 4,096 of them, of all transports of the thread (base/history.h). Any thread. */
 const struct history *sched_thread_changes(const struct sched_thread *t);
+/* Recipients of the largest entry that it may hand out: waiting ones too, as they are divided when
+ * another configuration allows less. Any thread. */
+uint64_t sched_thread_entry_limit(const struct sched_thread *t);
 /* Entries handed to workers and not yet reported, all transports. Any thread. */
 uint32_t sched_thread_in_flight(const struct sched_thread *t);
 

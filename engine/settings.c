@@ -138,10 +138,9 @@ static int count_generations(struct settings *s, const struct engine *engine,
 }
 
 /* What can be in flight at once decides what a crash can repeat. */
-static void set_bound(struct settings *s, const struct engine *engine)
+static void set_bound(struct settings *s)
 {
-    const struct config *started = engine->config;
-    uint64_t in_flight = 0, largest = 0, threads = (uint64_t)started->scheduler_threads;
+    uint64_t in_flight = 0, largest = 0;
     for (size_t i = 0; i < s->transport_count; i++) {
         const struct sched_config *t = &s->config->transports[i].sched;
         uint64_t entry = t->destination_recipient_limit > 0
@@ -150,10 +149,8 @@ static void set_bound(struct settings *s, const struct engine *engine)
         in_flight += (uint64_t)t->process_limit * entry;
         largest = entry > largest ? entry : largest;
     }
-    threads = threads < started->transport_count ? threads : started->transport_count;
-    s->dispatch_limit = in_flight + RESULTS_HEADROOM;
-    /* Each scheduler thread may pass the limit by the entry it hands out. */
-    s->duplicate_bound = s->dispatch_limit + largest * threads;
+    s->dispatch_bound =
+        (struct dispatch_bound){.undurable = in_flight + RESULTS_HEADROOM, .entry = largest};
 }
 
 /* --- all of it ---------------------------------------------------------------------------------
@@ -185,7 +182,7 @@ int settings_new(const struct engine *engine, const struct config *config, struc
         settings_free(s);
         return err;
     }
-    set_bound(s, engine);
+    set_bound(s);
     *ret = s;
     return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "base/attr.h"
 #include "base/rcu.h"
+#include "engine/dispatch_bound.h"
 #include "engine/engine.h"
 #include "engine/listener_rules.h"
 #include "engine/password.h"
@@ -51,10 +52,9 @@ struct settings {
     size_t listener_count;               /* the engine's */
     struct http_tokens **tokens;         /* [engine's http doors], NULL where none are asked for */
     size_t door_count;
-    size_t transport_count;   /* the engine's; config may have more behind them */
-    uint32_t *generations;    /* [transport_count]; one more when it connects in another way */
-    uint64_t dispatch_limit;  /* recipients; see engine_may_dispatch */
-    uint64_t duplicate_bound; /* most deliveries that a crash can repeat */
+    size_t transport_count; /* the engine's; config may have more behind them */
+    uint32_t *generations;  /* [transport_count]; one more when it connects in another way */
+    struct dispatch_bound dispatch_bound;
 
     /* any thread, atomic */
     _Atomic uint32_t references;

@@ -31,20 +31,26 @@ static void *grown(void *items, uint32_t count, uint32_t *capacity, size_t item_
     return moved;
 }
 
+static int store_bound(const struct upkeep *u, struct spool_txn *txn,
+                       const struct dispatch_bound *bound)
+{
+    return spool_store_bound(txn, dispatch_bound_deliveries(bound, u->engine->sched_count));
+}
+
 int upkeep_init(struct upkeep *u, struct engine *engine)
 {
     uint64_t first = spool_store_first_id(engine->store);
     struct spool_txn *txn = NULL;
     *u = (struct upkeep){.engine = engine,
                          .reserved_ids = first + ID_BLOCK,
-                         .bound = engine->settings->duplicate_bound};
+                         .bound = engine->settings->dispatch_bound};
     int err = spool_begin(engine->store, &txn);
     if (err != 0) {
         return err;
     }
     err = spool_reserve_ids(txn, u->reserved_ids);
     if (err == 0) {
-        err = spool_store_bound(txn, u->bound);
+        err = store_bound(u, txn, &u->bound);
     }
     if (err != 0) {
         spool_abort(txn);
@@ -113,13 +119,34 @@ static bool needs_ids(const struct upkeep *u)
 }
 
 /* A reload has changed what can be in flight. When it is less, what is in flight by the old limits
- * comes first: a crash could repeat it. */
+ * comes first, and schedulers that have not taken the new ones yet: a crash could repeat it. */
+static struct dispatch_bound next_bound(const struct upkeep *u)
+{
+    const struct engine *e = u->engine;
+    return dispatch_bound_next(&u->bound, &settings_of(e)->dispatch_bound,
+                               atomic_load_explicit(&e->undurable, memory_order_relaxed),
+                               engine_entry_limit(e));
+}
+
 static bool needs_bound(const struct upkeep *u)
 {
-    const struct settings *s = settings_of(u->engine);
-    return s->duplicate_bound > u->bound ||
-           (s->duplicate_bound < u->bound &&
-            atomic_load_explicit(&u->engine->undurable, memory_order_relaxed) <= s->dispatch_limit);
+    const struct dispatch_bound next = next_bound(u);
+    return !dispatch_bound_is_same(&next, &u->bound) || !engine_is_bound_by(u->engine, &u->bound);
+}
+
+/* Until the commit dispatch keeps to what is less of both. A scheduler publishes the size of its
+ * entries and then looks at the bound; here the bound is set and then their sizes are looked at
+ * again: when one has grown meanwhile without having seen it, the old bound stays. */
+static void begin_binding(struct upkeep *u)
+{
+    u->binding = next_bound(u);
+    const struct dispatch_bound least = dispatch_bound_least(&u->binding, &u->bound);
+    engine_set_dispatch_bound(u->engine, &least);
+    const struct dispatch_bound again = next_bound(u);
+    if (!dispatch_bound_is_same(&again, &u->binding)) {
+        u->binding = u->bound;
+    }
+    u->is_binding = true;
 }
 
 bool upkeep_is_due(const struct upkeep *u)
@@ -146,12 +173,10 @@ int upkeep_put(struct upkeep *u, struct spool_txn *txn)
         u->reserving_ids = next + ID_BLOCK;
         err = spool_reserve_ids(txn, u->reserving_ids);
     }
-    u->binding = 0;
+    u->is_binding = false;
     if (err == 0 && needs_bound(u)) {
-        const struct settings *s = settings_of(u->engine);
-        u->binding = s->duplicate_bound;
-        u->binding_limit = s->dispatch_limit;
-        err = spool_store_bound(txn, u->binding);
+        begin_binding(u);
+        err = store_bound(u, txn, &u->binding);
     }
     return err;
 }
@@ -162,9 +187,9 @@ void upkeep_committed(struct upkeep *u, struct outbox *to_activator)
         u->reserved_ids = u->reserving_ids;
         atomic_store_explicit(&u->engine->id_limit, u->reserved_ids, memory_order_release);
     }
-    if (u->binding != 0) {
+    if (u->is_binding) {
         u->bound = u->binding;
-        engine_set_dispatch_limit(u->engine, u->binding_limit);
+        engine_set_dispatch_bound(u->engine, &u->bound);
     }
     for (uint32_t i = 0; i < u->damaged_count; i++) {
         char id[MESSAGE_ID_TEXT];

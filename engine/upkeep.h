@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "engine/dispatch_bound.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,10 +24,11 @@ struct upkeep {
     uint32_t damaged_count, damaged_capacity;
     struct upkeep_park *parks;
     uint32_t park_count, park_capacity;
-    uint64_t reserved_ids;           /* as committed */
-    uint64_t reserving_ids;          /* in the transaction under way; 0: nothing */
-    uint64_t bound;                  /* on what a crash can repeat, as committed */
-    uint64_t binding, binding_limit; /* likewise, with settings.dispatch_limit */
+    uint64_t reserved_ids;         /* as committed */
+    uint64_t reserving_ids;        /* in the transaction under way; 0: nothing */
+    struct dispatch_bound bound;   /* on what a crash can repeat, as committed */
+    struct dispatch_bound binding; /* in the transaction under way, when is_binding */
+    bool is_binding;
 };
 
 /* Makes the first commit: ids that no earlier run handed out, and the bound that a crash is held

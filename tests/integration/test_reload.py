@@ -211,6 +211,60 @@ def test_limits_of_a_transport(place):
     assert daemon.stop() == 0
 
 
+def test_recipient_limit_with_mail_that_waits(place):
+    """What waits in larger entries is divided, and the bound on what a crash repeats follows."""
+    gate = threading.Event()
+    busy = set()
+
+    def answers(verb, _, session):
+        if verb == 'MAIL':
+            busy.add(session)
+            gate.wait(20)
+        return None
+    receiver = place.receiver(answers=answers)
+    other = place.receiver()
+
+    def limits(recipients):
+        return {'smtp': {'destination_recipient_limit': recipients, 'process_limit': 2,
+                         'destination_concurrency_limit': 1, 'pipeline_depth': 1},
+                'other': {'destination_recipient_limit': 5, 'process_limit': 2}}
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop), 'b.test': ('other', other.nexthop)},
+                          options={'scheduler_threads': 1, 'message_recipient_limit': 200},
+                          transports=limits(50))
+
+    def undurable_limit():
+        control = Connection(daemon)
+        control.request('GET', '/metrics')
+        lines = control.getresponse().read().decode().splitlines()
+        control.close()
+        return int(next(line for line in lines
+                        if line.startswith('sluice_undurable_recipients_limit ')).split()[1])
+    submit(daemon, SENDER, [f'x{n}@a.test' for n in range(400)], message())
+    until(lambda: busy, 'a transaction')
+    assert undurable_limit() == 2000 + 2 * 50 + 2 * 5
+    daemon.transports = limits(7)
+    reload(daemon)
+    until(lambda: undurable_limit() == 2000 + 2 * 7 + 2 * 5, 'the smaller bound')
+    submit(daemon, SENDER, ['y@b.test'], message())
+    other.wait(1)
+    gate.set()
+    until(lambda: len(receiver.messages) > 10, 'some of it')
+    daemon.transports = limits(1)
+    reload(daemon)
+    until(lambda: len(receiver.messages) > 20, 'more of it')
+    daemon.transports = limits(9)
+    reload(daemon)
+    daemon.wait_empty(60)
+    sizes = [len(m.recipients) for m in receiver.messages]
+    assert sizes[0] == 50 and max(sizes[1:]) <= 9 and 1 in sizes, sizes
+    assert sorted(r for m in receiver.messages for r in m.recipients) == \
+        sorted(f'x{n}@a.test' for n in range(400))
+    daemon.kill()
+    daemon.start()
+    daemon.wait_log(f'at most {2000 + 2 * 9 + 2 * 5 + 9} deliveries may repeat')
+    assert daemon.stop() == 0
+
+
 def test_options_of_a_listener(place):
     receiver = place.receiver()
     daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})

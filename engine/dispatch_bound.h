@@ -1,0 +1,38 @@
+/* What bounds the deliveries that a crash can repeat: dispatch stops when so many recipients lack a
+ * durable result, and each scheduler thread may pass that by the entry it hands out. The bound in
+ * the spool may never be less than what can happen, so another configuration's is taken in steps;
+ * this is the arithmetic of it. Called by the settings and by the upkeep of the spool writer. */
+#ifndef ENGINE_DISPATCH_BOUND_H
+#define ENGINE_DISPATCH_BOUND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dispatch_bound {
+    uint64_t undurable; /* recipients: dispatch stops when so many have no durable result */
+    uint64_t entry;     /* recipients of the largest entry that may be dispatched */
+};
+
+/* Most deliveries that a crash can repeat. */
+static inline uint64_t dispatch_bound_deliveries(const struct dispatch_bound *b, uint32_t threads)
+{
+    return b->undurable + b->entry * threads;
+}
+
+static inline bool dispatch_bound_is_same(const struct dispatch_bound *a,
+                                          const struct dispatch_bound *b)
+{
+    return a->undurable == b->undurable && a->entry == b->entry;
+}
+
+struct dispatch_bound dispatch_bound_least(const struct dispatch_bound *a,
+                                           const struct dispatch_bound *b);
+/* What to go over to next: what is wanted once nothing is larger, until then the larger of both.
+ *
+ * undurable  recipients dispatched without a durable result
+ * entry      the largest entry that some scheduler may still dispatch */
+struct dispatch_bound dispatch_bound_next(const struct dispatch_bound *committed,
+                                          const struct dispatch_bound *wanted, uint64_t undurable,
+                                          uint64_t entry);
+
+#endif
