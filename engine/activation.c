@@ -8,6 +8,7 @@
 #include "engine/delivery.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/recipient_walk.h"
 #include "engine/result.h"
 #include "engine/router.h"
 #include "engine/selector.h"
@@ -153,71 +154,6 @@ int activation_fresh(struct activation *a, struct message *m)
 /* --- a message of the spool ----------------------------------------------------------------------
  */
 
-/* Walks the recipients of a stored message in order. */
-struct walk {
-    struct spool_reader *reader;
-    uint64_t id;
-    uint32_t total, index; /* index: of the recipient that walk_next gives next */
-    struct slice packed, states;
-    int error;
-};
-
-/* from: number of the first recipient wanted */
-static void walk_init(struct walk *w, struct spool_reader *reader, const struct message *m,
-                      uint32_t from)
-{
-    *w = (struct walk){.reader = reader,
-                       .id = m->envelope.id,
-                       .index = from,
-                       .total = m->envelope.recipient_count};
-}
-
-static int walk_batch(struct walk *w, uint32_t skip)
-{
-    struct slice ignored;
-    uint32_t batch = w->index / SPOOL_BATCH_RECIPIENTS;
-    int err = spool_read_recipients(w->reader, w->id, batch, &w->packed);
-    if (err != 0) {
-        return err;
-    }
-    err = spool_read_states(w->reader, w->id, batch, &w->states);
-    if (err == ERR_MISSING) {
-        w->states = SLICE("");
-        err = 0;
-    }
-    for (uint32_t i = 0; err == 0 && i < skip; i++) {
-        err = spool_packed_next(&w->packed, &ignored) ? 0 : ERR_CORRUPT;
-    }
-    return err;
-}
-
-/* false at the end or on an error (w->error) */
-static bool walk_next(struct walk *w, uint32_t *ret_index, struct slice *ret_address,
-                      int *ret_state)
-{
-    if (w->error != 0 || w->index >= w->total) {
-        return false;
-    }
-    uint32_t at = w->index % SPOOL_BATCH_RECIPIENTS;
-    if (at == 0 || w->packed.data == NULL) {
-        w->error = walk_batch(w, at);
-    }
-    if (w->error == 0 && !spool_packed_next(&w->packed, ret_address)) {
-        w->error = ERR_CORRUPT;
-    }
-    if (w->error != 0) {
-        return false;
-    }
-    *ret_state = at < w->states.len ? w->states.data[at] : SPOOL_RECIPIENT_PENDING;
-    *ret_index = w->index++;
-    return true;
-}
-
-static bool is_undone(int state)
-{
-    return state == SPOOL_RECIPIENT_PENDING || state == SPOOL_RECIPIENT_DEFERRED;
-}
-
 /* Reads the body once: damage is found now, and its pages are warm when a worker sends it (a page
  * fault there would stop that worker's other connections). */
 static int check_body(struct activation *a, const struct spool_envelope *e)
@@ -242,18 +178,19 @@ struct census {
 /* Counts recipients by transport into m->parts, and checks every record on the way. */
 static int take_census(struct activation *a, struct message *m, struct census *ret)
 {
-    struct walk w;
+    struct recipient_walk w;
     struct slice address;
     uint32_t index;
     int state;
     *ret = (struct census){0};
-    walk_init(&w, a->reader, m, 0);
-    while (walk_next(&w, &index, &address, &state)) {
+    recipient_walk_init(&w, a->reader, &m->envelope, 0);
+    while (recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
         struct spool_reason reason;
         if (state == SPOOL_RECIPIENT_FAILED) {
-            ret->failed += spool_read_reason(a->reader, m->envelope.id, index, &reason) == 0;
-        } else if (is_undone(state)) {
+            int err = spool_read_reason(a->reader, m->envelope.id, index, &reason);
+            ret->failed += err == 0 || err == ERR_CORRUPT;
+        } else if (recipient_is_undone(state)) {
             ret->undone++;
             if (router_route(m->settings->router, router_domain(address), &route)) {
                 m->parts[route.transport].unread++;
@@ -265,47 +202,17 @@ static int take_census(struct activation *a, struct message *m, struct census *r
     return w.error;
 }
 
-/* Failures that a crash kept from the sender become a kept result, as if they had just happened. */
-static int keep_failures(struct activation *a, struct message *m, uint32_t count)
-{
-    struct result *r = result_new(m, count);
-    struct walk w;
-    struct slice address;
-    uint32_t index;
-    int state, err = r == NULL ? -ENOMEM : 0;
-    walk_init(&w, a->reader, m, 0);
-    while (err == 0 && r->count < count && walk_next(&w, &index, &address, &state)) {
-        struct spool_reason reason;
-        if (state != SPOOL_RECIPIENT_FAILED ||
-            spool_read_reason(a->reader, m->envelope.id, index, &reason) != 0) {
-            continue;
-        }
-        char status[12] = "";
-        size_t len = reason.status.len < sizeof(status) ? reason.status.len : sizeof(status) - 1;
-        memcpy(status, reason.status.data, len);
-        err = message_load(m, index, address);
-        result_add(r, index, RESULT_FAILED, reason.code, status, reason.text);
-        r->done = reason.time;
-        r->host_name = result_keep(r, reason.remote_mta);
-    }
-    if (r != NULL) {
-        r->is_counted = r->is_logged = true;
-        m->kept = r;
-    }
-    return err == 0 ? w.error : err;
-}
-
 static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_t count)
 {
     struct result *r = result_new(m, count);
-    struct walk w;
+    struct recipient_walk w;
     struct slice address;
     uint32_t index;
     int state, err = r == NULL ? -ENOMEM : 0;
-    walk_init(&w, a->reader, m, 0);
-    while (err == 0 && r->count < count && walk_next(&w, &index, &address, &state)) {
+    recipient_walk_init(&w, a->reader, &m->envelope, 0);
+    while (err == 0 && r->count < count && recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
-        if (is_undone(state) &&
+        if (recipient_is_undone(state) &&
             !router_route(m->settings->router, router_domain(address), &route)) {
             err = message_load(m, index, address);
             result_add(r, index, RESULT_FAILED, 0, "5.1.2",
@@ -329,7 +236,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     struct message_part *part = &m->parts[transport];
     uint32_t capacity = wanted < part->unread ? wanted : part->unread;
     struct submission *s = submission_new(m, transport, capacity);
-    struct walk w;
+    struct recipient_walk w;
     struct slice address;
     uint32_t index;
     int state;
@@ -339,10 +246,10 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     struct aside aside;
     struct order_verdict verdict;
     aside_init(&aside, a->engine, &a->to_writer, m, false);
-    walk_init(&w, a->reader, m, part->next);
-    while (s->count < capacity && walk_next(&w, &index, &address, &state)) {
+    recipient_walk_init(&w, a->reader, &m->envelope, part->next);
+    while (s->count < capacity && recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
-        if (!is_undone(state) ||
+        if (!recipient_is_undone(state) ||
             !router_route(m->settings->router, router_domain(address), &route) ||
             route.transport != transport) {
             continue;
@@ -441,10 +348,8 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     if (err == 0) {
         err = take_census(a, m, &census);
     }
-    if (err == 0 && census.failed > 0) {
-        err = keep_failures(a, m, census.failed);
-    }
     m->pending = census.undone;
+    m->stored.failed = census.failed;
     if (err == 0 && census.unrouted > 0) {
         err = fail_stored_unrouted(a, m, census.unrouted);
     }
@@ -542,14 +447,13 @@ bool activation_matches(struct activation *a, const struct spool_position *posit
     for (int word = SELECTOR_DOMAIN; word < SELECTOR_COUNT; word++) {
         is_whole = is_whole && wanted->value[word] == NULL;
     }
-    const struct message m = {.envelope = e};
-    struct walk w;
+    struct recipient_walk w;
     struct slice address;
     uint32_t index;
     int state;
-    walk_init(&w, a->reader, &m, 0);
-    while (!is_whole && walk_next(&w, &index, &address, &state)) {
-        is_whole = is_undone(state) && matches_recipient(a, wanted, &e, address);
+    recipient_walk_init(&w, a->reader, &e, 0);
+    while (!is_whole && recipient_walk_next(&w, &index, &address, &state)) {
+        is_whole = recipient_is_undone(state) && matches_recipient(a, wanted, &e, address);
     }
     return is_whole;
 }

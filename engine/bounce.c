@@ -164,9 +164,10 @@ static void put_text(struct buf *out, const struct plan *p)
         line(out, "");
         put_told(out, &p->recipients[i]);
     }
-    if (p->count > p->told) {
+    size_t others = p->count - p->told + p->message->left_out;
+    if (others > 0) {
         line(out, "");
-        buf_printf(out, "... and %zu more.\r\n", p->count - p->told);
+        buf_printf(out, "... and %zu more.\r\n", others);
     }
 }
 
@@ -299,11 +300,28 @@ static void put_original(struct buf *out, const struct plan *p)
 /* --- putting it together -----------------------------------------------------------------------
  */
 
+/* How many recipients are told of each: both parts have all of their texts. */
+static size_t count_told(const struct plan *p)
+{
+    enum { WORDS = 256 }; /* around the texts of one, in both parts */
+    size_t bytes = 0, told = 0;
+    while (told < p->count && told < BOUNCE_RECIPIENTS_MAX) {
+        const struct bounce_recipient *r = &p->recipients[told];
+        bytes +=
+            WORDS + r->original.len + 2 * (r->address.len + r->diagnostic.len + r->remote_mta.len);
+        if (bytes > BOUNCE_REPORT_BYTES && told > 0) {
+            break;
+        }
+        told++;
+    }
+    return told;
+}
+
 static void make_plan(struct plan *p)
 {
     const struct bounce_message *m = p->message;
     bool is_ascii = true;
-    p->told = p->count < BOUNCE_RECIPIENTS_MAX ? p->count : BOUNCE_RECIPIENTS_MAX;
+    p->told = count_told(p);
     bounce_text_measure(m->parts, m->part_count, p->config->size_limit, &p->original);
     p->is_headers_only = m->is_headers_only || p->kind != BOUNCE_FAILURE ||
                          p->original.total > p->config->size_limit;

@@ -39,6 +39,7 @@ struct bounce_message {
     const struct slice *parts; /* the message as it is stored, CRLF lines, in pieces */
     size_t part_count;
     bool is_headers_only; /* return the header only (RET=HDRS) whatever the size */
+    size_t left_out;      /* recipients that it is about as well, told as a number */
 };
 
 struct bounce_config {
@@ -52,12 +53,14 @@ struct bounce_config {
 /* Append the whole notice: header and body with CRLF line ends, no line over 998 bytes, not
  * dot-stuffed.
  *
- * recipients   count >= 1; at most BOUNCE_RECIPIENTS_MAX are told each, the others as a number
+ * recipients   count >= 1; at most BOUNCE_RECIPIENTS_MAX are told each, and no more than
+ *              BOUNCE_REPORT_BYTES tell of; the others as a number
  * ret_smtputf8 the notice has UTF-8 in its header or is a global report: needs SMTPUTF8 to send
  * returns      0
  * errors       -ENOMEM or ERR_LIMIT: the buffer failed; its content is cut
  */
 #define BOUNCE_RECIPIENTS_MAX 10000
+#define BOUNCE_REPORT_BYTES   (4 << 20)
 MUST_USE int bounce_format(struct buf *out, const struct bounce_config *config,
                            const struct bounce_message *message, enum bounce_kind kind,
                            const struct bounce_recipient *recipients, size_t count,

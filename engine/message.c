@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = SPOOL_BATCH_RECIPIENTS };
+/* Small, as one slow recipient keeps its page. */
+enum { PAGE = 64 };
 
 static size_t envelope_bytes(const struct spool_envelope *e)
 {
@@ -42,18 +43,23 @@ static uint32_t page_entries(const struct message *m, uint32_t page)
     return left < PAGE ? left : PAGE;
 }
 
+static size_t page_bytes(uint32_t entries)
+{
+    return sizeof(struct message_page) + entries * sizeof(char *);
+}
+
 /* Behind the struct: the page table, `extra` bytes for the caller (*ret_extra, aligned), and the
  * envelope's strings. */
 static struct message *create(const struct spool_envelope *envelope, size_t extra, char **ret_extra)
 {
     uint32_t pages = (envelope->recipient_count + PAGE - 1) / PAGE;
-    size_t table = pages * sizeof(char **);
+    size_t table = pages * sizeof(struct message_page *);
     struct message *m = malloc(sizeof(*m) + table + extra + envelope_bytes(envelope) + 1);
     if (m == NULL) {
         return NULL;
     }
     memset(m, 0, sizeof(*m));
-    m->pages = (char ***)(m + 1);
+    m->pages = (struct message_page **)(m + 1);
     memset(m->pages, 0, table);
     char *at = (char *)m->pages + table;
     *ret_extra = at;
@@ -83,24 +89,24 @@ static void put_address(char *at, struct slice address)
 struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed)
 {
     uint32_t count = envelope->recipient_count;
-    assert(count <= PAGE);
+    assert(count <= SPOOL_BATCH_RECIPIENTS);
+    size_t pages = (count + PAGE - 1) / PAGE * sizeof(struct message_page) + count * sizeof(char *);
     char *extra;
-    struct message *m = create(envelope, count * sizeof(char *) + packed.len, &extra);
+    struct message *m = create(envelope, pages + packed.len, &extra);
     if (m == NULL) {
         return NULL;
     }
-    char **page = (char **)(void *)extra;
-    char *at = extra + count * sizeof(char *);
-    struct slice address;
+    memset(extra, 0, pages);
     m->is_whole = true;
-    m->pages[0] = page;
-    for (uint32_t i = 0; i < count; i++) {
-        page[i] = NULL;
-        if (spool_packed_next(&packed, &address)) {
-            page[i] = at;
-            put_address(at, address);
-            at += 2 + address.len;
-        }
+    for (uint32_t p = 0; p < page_count(m); p++) {
+        m->pages[p] = (void *)(extra + p * page_bytes(PAGE));
+    }
+    char *at = extra + pages;
+    struct slice address;
+    for (uint32_t i = 0; i < count && spool_packed_next(&packed, &address); i++) {
+        m->pages[i / PAGE]->addresses[i % PAGE] = at;
+        put_address(at, address);
+        at += 2 + address.len;
     }
     return m;
 }
@@ -111,35 +117,60 @@ struct message *message_new(const struct spool_envelope *envelope)
     return create(envelope, 0, &extra);
 }
 
+/* Acquire: partner of message_unload's release. */
+static bool is_unused(const struct message_page *page)
+{
+    return page != NULL && atomic_load_explicit(&page->loaded, memory_order_acquire) == 0;
+}
+
+/* errors: -ENOMEM */
+static int make_page(struct message *m, uint32_t p)
+{
+    for (uint32_t i = 0; i < page_count(m); i++) {
+        if (is_unused(m->pages[i])) {
+            free(m->pages[i]);
+            m->pages[i] = NULL;
+        }
+    }
+    m->pages[p] = calloc(1, page_bytes(page_entries(m, p)));
+    return m->pages[p] == NULL ? -ENOMEM : 0;
+}
+
 int message_load(struct message *m, uint32_t index, struct slice address)
 {
     assert(!m->is_whole && index < m->envelope.recipient_count);
-    char ***page = &m->pages[index / PAGE];
-    if (*page == NULL) {
-        *page = calloc(page_entries(m, index / PAGE), sizeof(char *));
-    }
-    char *at = *page == NULL ? NULL : malloc(2 + address.len);
-    if (at == NULL) {
+    char *at = malloc(2 + address.len);
+    if (at == NULL || (m->pages[index / PAGE] == NULL && make_page(m, index / PAGE) != 0)) {
+        free(at);
         return -ENOMEM;
     }
+    struct message_page *page = m->pages[index / PAGE];
+    char **slot = &page->addresses[index % PAGE];
     put_address(at, address);
-    free((*page)[index % PAGE]);
-    (*page)[index % PAGE] = at;
+    if (*slot == NULL) {
+        /* Only we free pages, so nothing needs ordering here. */
+        atomic_fetch_add_explicit(&page->loaded, 1, memory_order_relaxed);
+    }
+    free(*slot);
+    *slot = at;
     return 0;
 }
 
 void message_unload(struct message *m, uint32_t index)
 {
-    if (!m->is_whole) {
-        char **slot = &m->pages[index / PAGE][index % PAGE];
-        free(*slot);
-        *slot = NULL;
+    struct message_page *page = m->pages[index / PAGE];
+    if (!m->is_whole && page != NULL && page->addresses[index % PAGE] != NULL) {
+        free(page->addresses[index % PAGE]);
+        page->addresses[index % PAGE] = NULL;
+        /* Release: the page is free for the taking once the last address is out. */
+        atomic_fetch_sub_explicit(&page->loaded, 1, memory_order_release);
     }
 }
 
 struct slice message_address(const struct message *m, uint32_t index)
 {
-    const unsigned char *at = (const unsigned char *)m->pages[index / PAGE][index % PAGE];
+    const struct message_page *page = m->pages[index / PAGE];
+    const unsigned char *at = (const unsigned char *)page->addresses[index % PAGE];
     assert(at != NULL);
     return slice_make((const char *)at + 2, (size_t)at[0] << 8 | at[1]);
 }
@@ -157,7 +188,7 @@ struct slice message_packed(const struct message *m)
     assert(m->is_whole && m->envelope.recipient_count > 0);
     /* message_new_whole put them one behind the other. */
     struct slice last = message_address(m, m->envelope.recipient_count - 1);
-    const char *first = m->pages[0][0];
+    const char *first = m->pages[0]->addresses[0];
     return slice_make(first, (size_t)(last.data + last.len - first));
 }
 
@@ -225,10 +256,10 @@ bool message_is_last(const struct message *m)
 void message_destroy(struct message *m)
 {
     result_free_all(m->fresh);
-    result_free_all(m->kept);
+    free(m->stored.park_text);
     for (uint32_t p = 0; !m->is_whole && p < page_count(m); p++) {
         for (uint32_t i = 0; m->pages[p] != NULL && i < page_entries(m, p); i++) {
-            free(m->pages[p][i]);
+            free(m->pages[p]->addresses[i]);
         }
         free(m->pages[p]);
     }

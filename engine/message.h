@@ -39,11 +39,26 @@ struct message_part {
     uint32_t next;   /* number of the recipient at which reading goes on */
 };
 
+/* Addresses of neighbours. The activator makes a page with the first address in it, and frees one
+ * in which none is left when it makes another; the writer only takes addresses out. */
+struct message_page {
+    _Atomic uint32_t loaded;
+    char *addresses[]; /* [at most 64]: address behind its 16-bit length */
+};
+
+/* How many recipients have a durable result of this activation, or wait from an earlier one for
+ * their sender to be told. Everything else about them is in the spool. */
+struct message_stored {
+    uint32_t deferred, failed, parked;
+    usec_t park_until; /* wall: when the first of the parked ones may go; 0: none is parked */
+    char *park_text;   /* why they are; heap, NULL when none is */
+};
+
 struct message {
     /* set at creation */
     struct spool_envelope envelope; /* slices point into this object's own block */
     bool is_whole;                  /* all addresses are in the block */
-    char ***pages; /* [recipients / 1000, up][at most 1000]: address behind its 16-bit length */
+    struct message_page **pages;    /* [recipients / 64, up] */
 
     /* set before it is handed to a scheduler */
     usec_t activated;               /* wall */
@@ -59,9 +74,9 @@ struct message {
     /* spool writer only */
     uint32_t pending;     /* recipients without a result */
     struct result *fresh; /* results that are not durable yet */
-    struct result *kept;  /* durable results with a deferred or failed recipient */
-    struct list touched;  /* linked while `fresh` is not empty */
-    bool is_settled;      /* the transaction being written ends this activation */
+    struct message_stored stored;
+    struct list touched; /* linked while `fresh` is not empty */
+    bool is_settled;     /* the transaction being written ends this activation */
     bool is_expiry_logged;
     bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
     uint16_t tenant_row;   /* tally_tenant; 0: not looked up */

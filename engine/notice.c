@@ -1,5 +1,6 @@
 #include "engine/notice.h"
 
+#include "base/error.h"
 #include "base/log.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
@@ -7,6 +8,7 @@
 #include "engine/intake.h"
 #include "engine/json_line.h"
 #include "engine/message.h"
+#include "engine/notice_recipients.h"
 #include "engine/result.h"
 #include "engine/spool_store.h"
 
@@ -21,54 +23,6 @@ enum {
     ADDRESS_MAX = 64,
     SITE_MAX = HOST_MAX + ADDRESS_MAX + 3 + JSON_LINE_NUMBER_MAX,
 };
-
-static bool is_told(enum notice_kind kind, uint8_t result)
-{
-    switch (kind) {
-    case NOTICE_FAILED:
-        return result == RESULT_FAILED;
-    case NOTICE_EXPIRED:
-        return result != RESULT_DELIVERED && result != RESULT_DROPPED;
-    case NOTICE_DELAYED:
-        return result == RESULT_DEFERRED;
-    case NOTICE_CLEARED:
-        return result == RESULT_DELIVERED;
-    }
-    return false;
-}
-
-static uint32_t count_told(const struct result *r, enum notice_kind kind)
-{
-    uint32_t count = 0;
-    for (; r != NULL; r = r->next) {
-        for (uint32_t i = 0; i < r->count; i++) {
-            count += is_told(kind, r->recipients[i].kind);
-        }
-    }
-    return count;
-}
-
-static size_t describe(const struct message *m, const struct result *r, enum notice_kind kind,
-                       struct bounce_recipient *list, size_t count)
-{
-    for (; r != NULL; r = r->next) {
-        for (uint32_t i = 0; i < r->count; i++) {
-            const struct result_recipient *to = &r->recipients[i];
-            if (!is_told(kind, to->kind)) {
-                continue;
-            }
-            list[count++] = (struct bounce_recipient){
-                .address = message_address(m, to->index),
-                .status = slice_of(to->status),
-                .diagnostic = result_text(r, to),
-                .remote_mta = r->host_name,
-                .is_reply = to->code != 0,
-                .is_expired = to->kind != RESULT_FAILED && kind == NOTICE_EXPIRED,
-            };
-        }
-    }
-    return count;
-}
 
 /* The original's text, as much of it as the notice may carry. Valid until the reader ends. */
 static size_t original(struct spool_reader *reader, const struct message *m, bool headers_only,
@@ -117,15 +71,9 @@ static enum bounce_kind bounce_kind(enum notice_kind kind)
 static int format(const struct config *config, struct spool_reader *reader, const struct message *m,
                   enum notice_kind kind, uint64_t id, usec_t now, struct buf *body, bool *ret_utf8)
 {
-    size_t count = count_told(m->fresh, kind) + count_told(m->kept, kind);
-    struct bounce_recipient *list = calloc(count + 1, sizeof(*list));
+    struct notice_recipients about;
     struct slice parts[PARTS_MAX];
     char text[MESSAGE_ID_TEXT];
-    if (list == NULL) {
-        return -ENOMEM;
-    }
-    count = describe(m, m->fresh, kind, list, 0);
-    count = describe(m, m->kept, kind, list, count);
     message_id_format(m->envelope.id, text);
     const struct bounce_config bc = {
         .hostname = slice_of(config->hostname),
@@ -142,13 +90,21 @@ static int format(const struct config *config, struct spool_reader *reader, cons
         .parts = parts,
         .is_headers_only = m->envelope.size_bytes > config->bounce_size_limit,
     };
-    int err = count == 0 ? -EINVAL : spool_reader_begin(reader);
+    int err = spool_reader_begin(reader);
+    if (err != 0) {
+        return err;
+    }
+    err = notice_recipients_gather(&about, reader, m, kind);
+    bm.left_out = about.left_out;
+    if (err == 0 && about.count == 0) {
+        err = ERR_MISSING;
+    }
     if (err == 0) {
         bm.part_count = original(reader, m, bm.is_headers_only, parts);
-        err = bounce_format(body, &bc, &bm, bounce_kind(kind), list, count, ret_utf8);
-        spool_reader_end(reader);
+        err = bounce_format(body, &bc, &bm, bounce_kind(kind), about.list, about.count, ret_utf8);
     }
-    free(list);
+    notice_recipients_fini(&about);
+    spool_reader_end(reader);
     return err;
 }
 
@@ -328,40 +284,70 @@ void notice_log_result(struct buf *log, const struct config *config, const struc
     event_format(log, &event);
 }
 
-static void log_expired(struct buf *log, const struct message *m, const struct result *r,
-                        usec_t now)
+static void log_expired(struct buf *log, const struct message *m, struct slice recipient,
+                        struct slice text, usec_t now)
 {
     char id[MESSAGE_ID_TEXT];
     message_id_format(m->envelope.id, id);
-    for (; r != NULL; r = r->next) {
-        for (uint32_t i = 0; i < r->count; i++) {
-            if (r->recipients[i].kind != RESULT_DEFERRED &&
-                r->recipients[i].kind != RESULT_PARKED) {
-                continue;
-            }
-            const struct event event = {
-                .type = EVENT_EXPIRATION,
-                .id = slice_make(id, MESSAGE_ID_TEXT - 1),
-                .sender = m->envelope.sender,
-                .recipient = message_address(m, r->recipients[i].index),
-                .size = m->envelope.size_bytes,
-                .response = {.class_ = 4,
-                             .subject = 4,
-                             .detail = 7,
-                             .content = result_text(r, &r->recipients[i])},
-                .created = m->envelope.created,
-                .event_time = now,
-                .num_attempts = m->retry.attempts + 1,
-                .tenant = m->envelope.tenant,
-                .campaign = m->envelope.campaign,
-            };
-            event_format(log, &event);
-        }
-    }
+    const struct event event = {
+        .type = EVENT_EXPIRATION,
+        .id = slice_make(id, MESSAGE_ID_TEXT - 1),
+        .sender = m->envelope.sender,
+        .recipient = recipient,
+        .size = m->envelope.size_bytes,
+        .response = {.class_ = 4, .subject = 4, .detail = 7, .content = text},
+        .created = m->envelope.created,
+        .event_time = now,
+        .num_attempts = m->retry.attempts + 1,
+        .tenant = m->envelope.tenant,
+        .campaign = m->envelope.campaign,
+    };
+    event_format(log, &event);
 }
 
-void notice_log_expiration(struct buf *log, const struct message *m, usec_t now)
+static int log_stored_expired(const struct notice_log *log, struct spool_reader *reader,
+                              const struct message *m, usec_t now)
 {
-    log_expired(log, m, m->fresh, now);
-    log_expired(log, m, m->kept, now);
+    struct notice_stored walk;
+    struct notice_stored_recipient to;
+    int err = notice_stored_begin(&walk, reader, m);
+    while (err == 0 && notice_stored_next(&walk, &to)) {
+        if (recipient_is_undone(to.state)) {
+            log_expired(log->lines, m, to.address, to.text, now);
+            notice_log_flush(log);
+        }
+    }
+    int end = notice_stored_end(&walk);
+    return err != 0 ? err : end;
+}
+
+int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,
+                          const struct message *m, usec_t now)
+{
+    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            const struct result_recipient *to = &r->recipients[i];
+            if (to->kind == RESULT_DEFERRED || to->kind == RESULT_PARKED) {
+                log_expired(log->lines, m, message_address(m, to->index), result_text(r, to), now);
+                notice_log_flush(log);
+            }
+        }
+    }
+    if (m->stored.deferred == 0 && m->stored.parked == 0) {
+        return 0;
+    }
+    int err = spool_reader_begin(reader);
+    if (err == 0) {
+        err = log_stored_expired(log, reader, m, now);
+        spool_reader_end(reader);
+    }
+    return err;
+}
+
+void notice_log_flush(const struct notice_log *log)
+{
+    enum { BYTES_MAX = 1 << 20 };
+    if (log->lines->len >= BYTES_MAX && log->write != NULL) {
+        log->write(log->ctx);
+    }
 }

@@ -28,7 +28,8 @@ enum notice_kind {
  *
  * reader   the writer's; used for the original's text, closed again on return
  * id       for the new message
- * errors   -ENOMEM; a damaged original is no error: the notice then comes without it */
+ * errors   -ENOMEM; ERR_MISSING when there is nobody to tell of; ERR_CORRUPT when the recipients'
+ *          records are damaged; a damaged original is no error: the notice then comes without it */
 MUST_USE int notice_new(const struct config *config, struct spool_reader *reader,
                         const struct message *m, enum notice_kind kind, uint64_t id, usec_t now,
                         struct intake **ret);
@@ -38,6 +39,20 @@ MUST_USE int notice_put(struct spool_txn *txn, struct intake *in);
 void notice_log_reception(struct buf *log, const struct intake *in, usec_t now);
 void notice_log_result(struct buf *log, const struct config *config, const struct message *m,
                        const struct result *r, const struct result_recipient *to);
-void notice_log_expiration(struct buf *log, const struct message *m, usec_t now);
+
+/* Event lines that must be in the file before the commit. A message may have a million of them, so
+ * what has gathered is written on the way; what cannot be written stays, and fails the commit. */
+struct notice_log {
+    struct buf *lines;
+    void (*write)(void *ctx); /* NULL: not before the end */
+    void *ctx;
+};
+void notice_log_flush(const struct notice_log *log);
+
+/* A line for each recipient that is given up.
+ *
+ * errors: -ENOMEM, ERR_CORRUPT, storage errors of the reader */
+MUST_USE int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,
+                                   const struct message *m, usec_t now);
 
 #endif

@@ -18,10 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Notices of one transaction are in memory until it is durable. */
+enum { NOTICE_BYTES_MAX = 8 << 20 };
+
 void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
-                 struct buf *log)
+                 const struct notice_log *log)
 {
-    *s = (struct settle){.engine = engine, .reader = reader, .log = log};
+    *s = (struct settle){.engine = engine, .reader = reader, .log = *log};
     list_init(&s->touched);
     list_init(&s->plain);
 }
@@ -36,7 +39,8 @@ static bool is_plain(const struct message *m)
     if (!list_is_linked(&m->journaled) || m->pending > 0 || m->has_forgone) {
         return false;
     }
-    assert(m->kept == NULL); /* what is durable of a message made the tables take it over */
+    /* what is durable of a message made the tables take it over */
+    assert(m->stored.deferred == 0 && m->stored.failed == 0 && m->stored.parked == 0);
     for (const struct result *r = m->fresh; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_DELIVERED) {
@@ -102,12 +106,9 @@ static bool message_has_kind(const struct message *m, enum result_kind kind)
             return true;
         }
     }
-    for (const struct result *r = m->kept; r != NULL; r = r->next) {
-        if (has_kind(r, kind)) {
-            return true;
-        }
-    }
-    return false;
+    return (kind == RESULT_DEFERRED && m->stored.deferred > 0) ||
+           (kind == RESULT_FAILED && m->stored.failed > 0) ||
+           (kind == RESULT_PARKED && m->stored.parked > 0);
 }
 
 static void count(struct engine *e, const struct result *r)
@@ -143,7 +144,7 @@ static uint64_t count_undelivered(const struct result *r)
 
 static void count_expired(struct engine *e, struct message *m)
 {
-    uint64_t expired = count_undelivered(m->fresh) + count_undelivered(m->kept);
+    uint64_t expired = count_undelivered(m->fresh) + m->stored.deferred + m->stored.parked;
     atomic_fetch_add_explicit(&e->expired, expired, memory_order_relaxed);
     tally_expired(e->tally, m, expired);
 }
@@ -161,9 +162,11 @@ static void log_results(struct settle *s, struct message *m)
         tally_result(s->engine->tally, m, r);
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_PARKED) {
-                notice_log_result(s->log, settings_of(s->engine)->config, m, r, &r->recipients[i]);
+                notice_log_result(s->log.lines, settings_of(s->engine)->config, m, r,
+                                  &r->recipients[i]);
             }
         }
+        notice_log_flush(&s->log);
     }
 }
 
@@ -203,26 +206,6 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
     return 0;
 }
 
-/* Failures told of in a notice that this transaction carries: a crash from now on must not repeat
- * it, so their reasons leave the spool in the same commit. */
-static int forget_kept_failures(struct spool_txn *txn, struct message *m)
-{
-    for (const struct result *r = m->kept; r != NULL; r = r->next) {
-        for (uint32_t i = 0; i < r->count; i++) {
-            const struct result_recipient *to = &r->recipients[i];
-            if (to->kind != RESULT_FAILED) {
-                continue;
-            }
-            int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
-                                          to->index, SPOOL_RECIPIENT_FAILED, NULL);
-            if (err != 0) {
-                return err;
-            }
-        }
-    }
-    return 0;
-}
-
 /* Puts a notice about m into the transaction. A bounce is never bounced; the null sender hears
  * nothing. */
 static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m,
@@ -244,7 +227,7 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
     int err = notice_new(settings_of(s->engine)->config, s->reader, m, kind,
                          engine_new_id(s->engine), now, &in);
     if (err != 0) {
-        return err;
+        return err == ERR_MISSING ? 0 : err;
     }
     err = notice_put(txn, in);
     if (err != 0) {
@@ -252,17 +235,23 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
         return err;
     }
     s->notices[s->notice_count++] = in;
+    s->notice_bytes += in->body.len;
     return 0;
+}
+
+/* park_until: 0 when nothing is parked */
+static usec_t first_end(usec_t until, usec_t park_until)
+{
+    return park_until != 0 && park_until < until ? park_until : until;
 }
 
 /* Nothing but orders keeps it: it waits for their end, or for its own. */
 static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
 {
     usec_t until = message_expires(m, settings_of(s->engine)->config);
-    for (const struct result *list[] = {m->fresh, m->kept}, **at = list; at < list + 2; at++) {
-        for (const struct result *r = *at; r != NULL; r = r->next) {
-            until = r->park_until != 0 && r->park_until < until ? r->park_until : until;
-        }
+    until = first_end(until, m->stored.park_until);
+    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+        until = first_end(until, r->park_until);
     }
     const struct spool_position next = {
         .class = SPOOL_HELD, .time = (uint64_t)until, .id = m->envelope.id};
@@ -291,9 +280,9 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (is_expired && !m->is_expiry_logged) {
         m->is_expiry_logged = true;
         count_expired(s->engine, m);
-        notice_log_expiration(s->log, m, now);
+        err = notice_log_expiration(&s->log, s->reader, m, now);
     }
-    if (has_failed || is_expired) {
+    if (err == 0 && (has_failed || is_expired)) {
         err = put_notice(s, txn, m, is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
     }
     if (err != 0) {
@@ -311,8 +300,9 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     }
 
     err = store_states(txn, m, m->fresh, true);
-    if (err == 0) {
-        err = forget_kept_failures(txn, m);
+    if (err == 0 && m->stored.failed > 0) {
+        /* A crash from now on must not repeat the notice that this transaction carries. */
+        err = spool_forget_failures(txn, m->envelope.id);
     }
     if (err == 0 && !has_deferred) {
         return hold(s, txn, m);
@@ -365,6 +355,8 @@ int settle_write_journal(struct settle *s, struct spool_store *store)
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
 {
     s->is_light = false;
+    s->unwritten = NULL;
+    s->notice_bytes = 0;
     settle_log_plain(s);
     list_foreach(m, &s->plain, struct message, touched)
     {
@@ -372,6 +364,10 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     }
     list_foreach(m, &s->touched, struct message, touched)
     {
+        if (s->notice_bytes >= NOTICE_BYTES_MAX) {
+            s->unwritten = m; /* the next transaction has those from here on */
+            return 0;
+        }
         log_results(s, m);
         m->is_settled = false;
         int err = m->pending == 0 ? settle_message(s, txn, m, now)
@@ -390,36 +386,42 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     return 0;
 }
 
-/* Nobody will ask for the address of a delivered recipient again. */
-static void unload_delivered(struct message *m, const struct result *r)
+static void keep_park(struct message *m, const struct result *r, struct slice text)
 {
-    for (uint32_t i = 0; i < r->count; i++) {
-        if (r->recipients[i].kind == RESULT_DELIVERED) {
-            message_unload(m, r->recipients[i].index);
-        }
+    m->stored.park_until =
+        m->stored.park_until == 0 ? r->park_until : first_end(m->stored.park_until, r->park_until);
+    if (m->stored.park_text == NULL) {
+        m->stored.park_text = strndup(text.data, text.len);
     }
 }
 
-/* Moves what a later notice may need from fresh to kept and frees the rest. */
-static uint64_t keep_results(struct settle *s, struct message *m)
+/* It is durable: nobody will ask for these addresses again, and the spool has what a later notice
+ * needs. */
+static void keep_counts(struct message *m, const struct result *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct result_recipient *to = &r->recipients[i];
+        m->stored.deferred += to->kind == RESULT_DEFERRED;
+        m->stored.failed += to->kind == RESULT_FAILED;
+        m->stored.parked += to->kind == RESULT_PARKED;
+        if (to->kind == RESULT_PARKED) {
+            keep_park(m, r, result_text(r, to));
+        }
+        message_unload(m, to->index);
+    }
+}
+
+static uint64_t forget_results(struct settle *s, struct message *m)
 {
     uint64_t dispatched = 0, loaded = 0;
     struct result *r = m->fresh;
     m->fresh = NULL;
     while (r != NULL) {
         struct result *next = r->next;
-        if (r->has_dispatch) {
-            dispatched += r->count;
-        }
+        dispatched += r->has_dispatch ? r->count : 0;
         loaded += r->count;
-        unload_delivered(m, r);
-        if (!m->is_settled && (has_kind(r, RESULT_DEFERRED) || has_kind(r, RESULT_FAILED) ||
-                               has_kind(r, RESULT_PARKED))) {
-            r->next = m->kept;
-            m->kept = r;
-        } else {
-            result_free(r);
-        }
+        keep_counts(m, r);
+        result_free(r);
         r = next;
     }
     atomic_fetch_sub_explicit(&s->engine->recipients_in_core, loaded, memory_order_relaxed);
@@ -432,11 +434,12 @@ static uint64_t forget_written(struct settle *s, struct list *written,
     uint64_t dispatched = 0;
     list_foreach_safe(m, written, struct message, touched)
     {
+        if (m == s->unwritten) {
+            break;
+        }
         list_remove(&m->touched);
-        dispatched += keep_results(s, m);
+        dispatched += forget_results(s, m);
         if (m->is_settled) {
-            result_free_all(m->kept);
-            m->kept = NULL;
             done(ctx, m);
         }
     }
@@ -450,6 +453,7 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
         dispatched += forget_written(s, &s->touched, done, ctx) + s->forgone;
         s->forgone = 0;
     }
+    s->unwritten = NULL;
     return dispatched;
 }
 

@@ -7,9 +7,9 @@
 #define ENGINE_SETTLE_H
 
 #include "base/attr.h"
-#include "base/buf.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "engine/notice.h"
 #include "engine/spool_store.h"
 
 #include <stdbool.h>
@@ -27,10 +27,12 @@ struct settle {
     struct list plain;           /* likewise, where all of it is delivered and only the journal has
                                   * the message: a removal there is enough */
     bool is_light;               /* what is being written are the plain ones, to the journal */
-    struct buf *log;             /* event lines that must be written before the commit */
+    struct notice_log log;       /* event lines that must be written before the commit */
     struct intake **notices;     /* bounces put into the current transaction */
     uint32_t notice_count, notice_capacity;
-    uint64_t forgone; /* dispatched recipients without a result, since the last commit */
+    uint64_t notice_bytes;     /* of their contents */
+    struct message *unwritten; /* first one in `touched` that this transaction has no room for */
+    uint64_t forgone;          /* dispatched recipients without a result, since the last commit */
 };
 
 /* Takes over a result and accounts for it. */
@@ -65,7 +67,7 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
 void settle_failed(struct settle *s);
 
 void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
-                 struct buf *log);
+                 const struct notice_log *log);
 /* Drop everything, at shutdown. */
 void settle_fini(struct settle *s);
 

@@ -206,6 +206,8 @@ MUST_USE int spool_remove(struct spool_txn *, const struct spool_position *);
 MUST_USE int spool_set_recipient(struct spool_txn *, uint64_t id, uint32_t recipient_count,
                                  uint32_t index, enum spool_recipient_state,
                                  const struct spool_reason *);
+/* The sender is being told of the failures that are stored: their reasons go. */
+MUST_USE int spool_forget_failures(struct spool_txn *, uint64_t id);
 /* Moves the message from one place in the queue to another and stores its retry state (NULL: leave
  * that as it is). */
 MUST_USE int spool_requeue(struct spool_txn *, const struct spool_position *from,

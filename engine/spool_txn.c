@@ -285,6 +285,28 @@ int spool_set_recipient(struct spool_txn *t, uint64_t id, uint32_t recipient_cou
     return reason_set(t, id, index, keeps_reason ? reason : NULL);
 }
 
+int spool_forget_failures(struct spool_txn *t, uint64_t id)
+{
+    struct slice found, record;
+    uint64_t found_id = id;
+    uint32_t number = 0;
+    int r = 0;
+    for (uint64_t from = 0; r == 0 && from <= UINT32_MAX; from = (uint64_t)number + 1) {
+        const struct spool_key key = spool_key_part(id, (uint32_t)from);
+        struct spool_reason reason;
+        r = spool_table_seek(t, SPOOL_TABLE_REASON, &key, &found, &record);
+        if (r != 0 || !spool_key_read_part(found, &found_id, &number) || found_id != id) {
+            break;
+        }
+        const struct spool_key here = spool_key_part(id, number);
+        int damage = spool_reason_decode(record, &here, &reason);
+        if (damage != 0 || reason.state == SPOOL_RECIPIENT_FAILED) {
+            r = spool_table_del_here(t, SPOOL_TABLE_REASON);
+        }
+    }
+    return r == ERR_MISSING ? 0 : r;
+}
+
 int spool_requeue(struct spool_txn *t, const struct spool_position *from,
                   const struct spool_position *to, const struct spool_retry *retry)
 {

@@ -75,6 +75,25 @@ struct spool_writer {
     usec_t journal_after; /* monotonic: not before, as it failed */
 };
 
+/* The event lines of results must be in the file before the commit that acts on them. */
+static int write_log(struct spool_writer *w)
+{
+    if (w->log.len == 0 || w->engine->events == NULL) {
+        buf_clear(&w->log);
+        return 0;
+    }
+    int err = event_log_append(w->engine->events, buf_slice(&w->log));
+    if (err == 0) {
+        buf_clear(&w->log);
+    }
+    return err;
+}
+
+static void write_gathered(void *ctx)
+{
+    (void)write_log(ctx); /* what stays is written, or fails, before the commit */
+}
+
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
 {
     struct spool_writer *w = calloc(1, sizeof(*w));
@@ -89,8 +108,8 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);
     }
-    settle_init(&w->settle, engine, w->reader, &w->log);
-
+    const struct notice_log log = {&w->log, write_gathered, w};
+    settle_init(&w->settle, engine, w->reader, &log);
     if (err == 0) {
         err = upkeep_init(&w->upkeep, engine);
     }
@@ -213,20 +232,6 @@ static bool take_batch(struct spool_writer *w)
 
 /* --- writing -----------------------------------------------------------------------------------
  */
-
-/* The event lines of results must be in the file before the commit that acts on them. */
-static int write_log(struct spool_writer *w)
-{
-    if (w->log.len == 0 || w->engine->events == NULL) {
-        buf_clear(&w->log);
-        return 0;
-    }
-    int err = event_log_append(w->engine->events, buf_slice(&w->log));
-    if (err == 0) {
-        buf_clear(&w->log);
-    }
-    return err;
-}
 
 /* One transaction with everything that waits. On an error nothing of it is stored. */
 static int write_batch(struct spool_writer *w)

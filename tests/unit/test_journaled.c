@@ -57,7 +57,7 @@ static int set_up(void **state)
     engine->settings = &settings;
     engine->tally = tally_new(&config);
     assert_non_null(engine->tally);
-    settle_init(&settle, engine, reader, &lines);
+    settle_init(&settle, engine, reader, &(const struct notice_log){.lines = &lines});
     journaled_init(&journaled);
     settled = 0;
     told = 0;

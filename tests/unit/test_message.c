@@ -46,6 +46,33 @@ static void addresses_come_and_go(void **state)
     }
 }
 
+static uint32_t count_pages(const struct message *m)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < (m->envelope.recipient_count + 63) / 64; i++) {
+        count += m->pages[i] != NULL;
+    }
+    return count;
+}
+
+static void what_is_done_takes_no_memory(void **state)
+{
+    const struct spool_envelope e = {
+        .id = 7, .recipient_count = 1000000, .sender = SLICE("a@example.com")};
+    struct message *m = message_new(&e);
+    char text[32];
+    assert_non_null(m);
+    for (uint32_t i = 0; i < e.recipient_count; i++) {
+        assert_int_equal(message_load(m, i, address_of(i, text)), 0);
+        if (i >= 200) {
+            message_unload(m, i - 200);
+        }
+    }
+    assert_in_range(count_pages(m), 1, 5);
+    expect_address(m, 999999);
+    message_put(m);
+}
+
 static void a_whole_message_keeps_its_addresses(void **state)
 {
     const struct spool_envelope e = {.id = 7, .recipient_count = 2, .sender = SLICE("")};
@@ -62,6 +89,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_come_and_go),
+        cmocka_unit_test(what_is_done_takes_no_memory),
         cmocka_unit_test(a_whole_message_keeps_its_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* What results do to a message, on a real spool: commits that fail, expiry, results that were never
  * made. */
 #include "base/rcu.h"
+#include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/intake.h"
@@ -8,6 +9,7 @@
 #include "engine/result.h"
 #include "engine/settings.h"
 #include "engine/settle.h"
+#include "engine/spool_record.h"
 #include "engine/tally.h"
 #include "tests/unit/unit.h"
 
@@ -24,6 +26,7 @@ static struct config config;
 static struct settings settings;
 static struct buf lines;
 static struct settle settle;
+static struct buf notice;       /* contents of the last commit's notices */
 static struct message *settled; /* given back by the last commit */
 
 static const usec_t created = 1000 * USEC_PER_SEC;
@@ -49,12 +52,13 @@ static int set_up(void **state)
                              .bounce_queue_lifetime = 500 * USEC_PER_SEC,
                              .bounce_size_limit = 1000};
     buf_init(&lines, 0);
+    buf_init(&notice, 0);
     rcu_join(); /* as the spool writer is */
     settings.config = &config;
     engine->settings = &settings;
     engine->tally = tally_new(&config);
     assert_non_null(engine->tally);
-    settle_init(&settle, engine, reader, &lines);
+    settle_init(&settle, engine, reader, &(const struct notice_log){.lines = &lines});
     settled = NULL;
     return 0;
 }
@@ -65,6 +69,7 @@ static int tear_down(void **state)
     settle_fini(&settle);
     rcu_leave();
     buf_fini(&lines);
+    buf_fini(&notice);
     spool_reader_free(reader);
     spool_store_close(store);
     tally_free(engine->tally);
@@ -107,7 +112,9 @@ static void done(void *ctx, struct message *m)
 
 static void drop_notices(void)
 {
+    buf_clear(&notice);
     for (uint32_t i = 0; i < settle.notice_count; i++) {
+        buf_append_slice(&notice, buf_slice(&settle.notices[i]->body));
         intake_free(settle.notices[i]);
     }
     settle.notice_count = 0;
@@ -221,9 +228,209 @@ static void a_message_without_any_result_settles(void **state)
     message_put(m);
 }
 
+/* --- what is durable is in the spool and not in memory -----------------------------------------
+ */
+
+enum { MANY = 2500 };
+
+static struct slice address_of(uint32_t index, char text[32])
+{
+    int len = snprintf(text, 32, "r%u@x", index);
+    return slice_make(text, (size_t)len);
+}
+
+/* Message 1 to r0@x ... r2499@x, stored and active, no address loaded. */
+static struct message *activate_many(void)
+{
+    static char packed[SPOOL_BATCH_RECIPIENTS * 16];
+    const struct spool_envelope e = {.id = 1,
+                                     .created = created,
+                                     .size_bytes = 4,
+                                     .recipient_count = MANY,
+                                     .sender = SLICE("s@y")};
+    struct message *m = message_new(&e);
+    struct spool_txn *t;
+    assert_non_null(m);
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_stage(t, 1), 0);
+    for (uint32_t at = 0; at < MANY; at += SPOOL_BATCH_RECIPIENTS) {
+        char text[32];
+        size_t len = 0;
+        for (uint32_t i = at; i < at + SPOOL_BATCH_RECIPIENTS && i < MANY; i++) {
+            assert_true(spool_packed_append(packed, sizeof(packed), &len, address_of(i, text)));
+        }
+        assert_int_equal(
+            spool_put_recipients(t, 1, at / SPOOL_BATCH_RECIPIENTS, slice_make(packed, len)), 0);
+    }
+    assert_int_equal(spool_put_message(t, &e, SLICE(""), SLICE("hi\r\n"), &m->position), 0);
+    assert_int_equal(spool_commit(t), 0);
+    m->pending = MANY;
+    return m;
+}
+
+/* A reply of its own, as long as they come. */
+static void collect_long(struct message *m, uint32_t index, enum result_kind kind)
+{
+    char text[32], reply[960];
+    struct result *r = result_new(m, 1);
+    assert_non_null(r);
+    r->done = created;
+    r->park_until = kind == RESULT_PARKED ? created + 300 * USEC_PER_SEC : 0;
+    memset(reply, 'x', sizeof(reply));
+    int len = snprintf(reply, 32, "reply-to-%u.", index);
+    reply[len] = 'x';
+    r->host_name = result_keep(r, SLICE("mx.x"));
+    assert_int_equal(message_load(m, index, address_of(index, text)), 0);
+    result_add(r, index, kind, 450, kind == RESULT_FAILED ? "5.1.1" : "4.2.0",
+               slice_make(reply, sizeof(reply)));
+    settle_collect(&settle, r);
+}
+
+static unsigned count_in(const struct buf *in, const char *needle)
+{
+    unsigned count = 0;
+    size_t len = strlen(needle);
+    for (struct slice rest = buf_slice(in); rest.len > 0; count++) {
+        const char *at = memmem(rest.data, rest.len, needle, len);
+        if (at == NULL) {
+            break;
+        }
+        rest = slice_from(rest, (size_t)(at - rest.data) + len);
+    }
+    return count;
+}
+
+/* Nothing of it is in memory but numbers. */
+static void expect_bare(const struct message *m)
+{
+    assert_null(m->fresh);
+    for (uint32_t p = 0; p < (MANY + 63) / 64; p++) {
+        for (uint32_t i = 0; m->pages[p] != NULL && i < (p == MANY / 64 ? MANY % 64 : 64); i++) {
+            assert_null(m->pages[p]->addresses[i]);
+        }
+    }
+}
+
+static bool has_reason(uint32_t index)
+{
+    struct spool_reason reason;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    int err = spool_read_reason(reader, 1, index, &reason);
+    spool_reader_end(reader);
+    return err == 0;
+}
+
+static void the_notice_of_durable_failures_comes_from_the_spool(void **state)
+{
+    struct message *m = activate_many();
+    for (uint32_t i = 0; i + 1 < MANY; i++) {
+        collect_long(m, i,
+                     i % 5 == 0   ? RESULT_DEFERRED
+                     : i % 5 == 1 ? RESULT_FAILED
+                                  : RESULT_DELIVERED);
+        if (i % 500 == 499) {
+            assert_int_equal(commit(created + USEC_PER_SEC), 0);
+            expect_bare(m);
+        }
+    }
+    fail_commit(created + USEC_PER_SEC);
+    collect_long(m, MANY - 1, RESULT_FAILED);
+    fail_commit(created + USEC_PER_SEC);
+    assert_int_equal(commit(created + USEC_PER_SEC), 0);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(count_in(&notice, "Action: failed"), 501);
+    assert_int_equal(count_in(&notice, "Remote-MTA: dns; mx.x"), 501);
+    for (uint32_t i = 0; i < MANY; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof(text), "<r%u@x>:\r\n    host mx.x said:\r\n    reply-to-%u.x",
+                       i, i);
+        bool has_failed = i % 5 == 1 || i == MANY - 1;
+        assert_int_equal(count_in(&notice, text), has_failed);
+        assert_int_equal(has_reason(i), i % 5 == 0); /* a crash does not tell of it again */
+    }
+    message_put(m);
+}
+
+/* As after a crash between the last result and the notice: nothing but the spool knows it. */
+static void what_a_crash_kept_from_the_sender_is_told(void **state)
+{
+    struct message *m = activate_many();
+    for (uint32_t i = 0; i < 7; i++) {
+        collect_long(m, i, RESULT_FAILED);
+    }
+    assert_int_equal(commit(created), 0);
+    const struct spool_position position = m->position;
+    struct message *again = message_new(&m->envelope);
+    message_put(m);
+    again->position = position;
+    again->stored.failed = 7;
+    again->pending = 1;
+    collect_long(again, 7, RESULT_DEFERRED);
+    assert_int_equal(commit(created + USEC_PER_SEC), 0);
+    assert_ptr_equal(settled, again);
+    assert_int_equal(count_in(&notice, "Action: failed"), 7);
+    assert_int_equal(has_reason(6), false);
+    assert_int_equal(has_reason(7), true);
+    message_put(again);
+}
+
+static void durable_deferrals_expire(void **state)
+{
+    struct message *m = activate_many();
+    for (uint32_t i = 0; i < MANY; i++) {
+        collect_long(m, i,
+                     i % 2 == 0   ? RESULT_DEFERRED
+                     : i % 3 == 0 ? RESULT_FAILED
+                                  : RESULT_PARKED);
+        if (i % 600 == 599) {
+            assert_int_equal(commit(created + USEC_PER_SEC), 0);
+            expect_bare(m);
+        }
+    }
+    assert_int_equal(commit(created + 600 * USEC_PER_SEC), 0);
+    assert_ptr_equal(settled, m);
+    unsigned failed = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        failed += i % 2 != 0 && i % 3 == 0;
+    }
+    assert_int_equal(count_lines("Expiration"), MANY - failed);
+    assert_int_equal(atomic_load(&engine->expired), MANY - failed);
+    /* so many long replies are not told each */
+    unsigned told = count_in(&notice, "Action: failed");
+    char more[32];
+    (void)snprintf(more, sizeof(more), "... and %u more.", MANY - told);
+    assert_int_equal(count_in(&notice, more), 1);
+    assert_true(notice.len < BOUNCE_REPORT_BYTES + BOUNCE_REPORT_BYTES / 4);
+    assert_int_equal(counts().messages, 1); /* the notice alone */
+    message_put(m);
+}
+
+static void what_is_parked_waits_for_the_first_end(void **state)
+{
+    struct message *m = activate_many();
+    m->pending = 3;
+    collect_long(m, 0, RESULT_PARKED);
+    assert_int_equal(commit(created), 0);
+    collect_long(m, 1, RESULT_PARKED);
+    m->fresh->park_until += USEC_PER_SEC;
+    assert_int_equal(commit(created), 0);
+    collect_long(m, 2, RESULT_DELIVERED);
+    assert_int_equal(commit(created), 0);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(m->held_until, created + 300 * USEC_PER_SEC);
+    assert_int_equal(counts().held, 1);
+    message_put(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_notice_of_durable_failures_comes_from_the_spool, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_a_crash_kept_from_the_sender_is_told, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(durable_deferrals_expire, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_parked_waits_for_the_first_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_expired_recipient_is_logged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_commit_is_written_again_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_no_result_is_tried_again, set_up, tear_down),

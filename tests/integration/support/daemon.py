@@ -167,6 +167,12 @@ class Sluice:
             [line] = [line for line in status if line.startswith('VmHWM:')]
         return int(line.split()[1]) << 10
 
+    def memory(self):
+        """What is resident and its own, without the spool's map; bytes."""
+        with open(f'/proc/{self.process.pid}/status', encoding='ascii') as status:
+            [line] = [line for line in status if line.startswith('RssAnon:')]
+        return int(line.split()[1]) << 10
+
     # --- event log ---------------------------------------------------------------------------
 
     def events(self):
