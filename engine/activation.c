@@ -401,17 +401,23 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
                           usec_t *ret_until)
 {
     struct spool_envelope e;
-    usec_t until;
+    struct order_verdict verdict;
     /* Without orders only a sweep brings mail before its time, and only out of this class. */
     bool is_possible = !order_book_is_empty(a->engine->orders) || position->class == SPOOL_HELD;
     if (!is_possible || read_envelope(a, position, &e) != 0 ||
-        !aside_suspends(a->engine, &e, &until)) {
+        !aside_suspends(a->engine, &e, &verdict)) {
         return false;
     }
     const struct message m = {.envelope = e};
     usec_t expires = message_expires(&m, settings_of(a->engine)->config);
-    *ret_until = until < expires ? until : expires;
-    return expires > clock_wall(); /* an expired one has to be settled */
+    if (expires <= clock_wall()) {
+        return false; /* an expired one has to be settled */
+    }
+    if (position->class == SPOOL_INCOMING && aside_is_first(&verdict, &e, position)) {
+        order_book_count(a->engine->orders, verdict.id, e.recipient_count);
+    }
+    *ret_until = verdict.until < expires ? verdict.until : expires;
+    return true;
 }
 
 static bool matches_recipient(const struct activation *a, const struct selector *wanted,

@@ -47,6 +47,7 @@ bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, 
         .received = envelope->created,
     };
     order_book_judge(e->orders, &facts, clock_wall(), ret);
+    ret->facts = facts;
     if (is_early && is_before(ret, envelope->not_before)) {
         *ret = early(envelope);
     }
@@ -54,10 +55,10 @@ bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, 
 }
 
 bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
-                    usec_t *ret_until)
+                    struct order_verdict *ret)
 {
     usec_t now = clock_wall();
-    struct order_verdict verdict = {.kind = ORDER_NONE};
+    *ret = (struct order_verdict){.kind = ORDER_NONE};
     struct order_facts facts = {
         .tenant = envelope->tenant, .campaign = envelope->campaign, .received = envelope->created};
     if (!order_book_is_empty(e->orders)) {
@@ -65,13 +66,20 @@ bool aside_suspends(const struct engine *e, const struct spool_envelope *envelop
             return false;
         }
         facts.domain = facts.destination = facts.transport = facts.sources = SLICE("");
-        order_book_judge(e->orders, &facts, now, &verdict);
+        order_book_judge(e->orders, &facts, now, ret);
     }
-    if (envelope->not_before > now && is_before(&verdict, envelope->not_before)) {
-        verdict = early(envelope);
+    if (envelope->not_before > now && is_before(ret, envelope->not_before)) {
+        *ret = early(envelope);
     }
-    *ret_until = verdict.until;
-    return verdict.kind == ORDER_SUSPEND;
+    return ret->kind == ORDER_SUSPEND;
+}
+
+bool aside_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
+                    const struct spool_position *position)
+{
+    bool has_waited = position->class == SPOOL_HELD && position->time == (uint64_t)v->until;
+    return v->id != 0 &&
+           (v->kind != ORDER_SUSPEND || (envelope->created > v->given && !has_waited));
 }
 
 void aside_init(struct aside *s, struct engine *engine, struct outbox *to_writer,
@@ -87,7 +95,10 @@ void aside_flush(struct aside *s)
         return;
     }
     s->result->done = clock_wall();
-    order_book_count(s->engine->orders, s->order, s->result->count);
+    if (s->met > 0) {
+        order_book_count(s->engine->orders, s->order, s->met);
+        s->met = 0;
+    }
     if (!s->is_counted) { /* the writer takes them out with the result */
         atomic_fetch_add_explicit(&s->engine->recipients_in_core, s->result->count,
                                   memory_order_relaxed);
@@ -126,6 +137,13 @@ void aside_take(struct aside *s, uint32_t index, const struct order_verdict *v)
     if (r == NULL) { /* it stays as it is stored, and is judged again */
         result_send(s->to_writer, NULL, s->message, 1, s->is_counted ? RESULT_WAS_LOADED : 0);
         return;
+    }
+    if (aside_is_first(v, &s->message->envelope, &s->message->position)) {
+        if (v->is_by_sources) {
+            order_book_count_sources(s->engine->orders, &v->facts, clock_wall(), 1);
+        } else {
+            s->met++;
+        }
     }
     char text[400];
     int len = v->id == 0 ? snprintf(text, sizeof(text), "%s: %s", what[v->kind], v->reason)

@@ -20,6 +20,7 @@ struct engine;
 struct message;
 struct outbox;
 struct spool_envelope;
+struct spool_position;
 
 /* What the orders say about one recipient. false, and cheap, when none is about it and its time has
  * come.
@@ -36,9 +37,14 @@ MUST_USE bool aside_judge(const struct engine *e, const struct spool_envelope *e
  * yet. false, and cheap, when there are no orders; false also when some recipient may meet a
  * harsher one.
  *
- * ret_until   wall: when that ends */
+ * ret         as of aside_judge */
 MUST_USE bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
-                             usec_t *ret_until);
+                             struct order_verdict *ret);
+/* Whether an order meets a message's recipients for the first time. What a suspension found queued
+ * was counted when it was given (order_report.c); what came since counts when it is first put
+ * aside, and not again when it comes back from there. */
+MUST_USE bool aside_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
+                             const struct spool_position *position);
 
 /* Results gathered for one message; neighbours with the same verdict share one. */
 struct aside {
@@ -48,6 +54,7 @@ struct aside {
     bool is_counted; /* its recipients are in engine.recipients_in_core already */
     struct result *result;
     uint64_t order;
+    uint32_t met; /* recipients of `result` that the order had not met before */
     enum result_kind kind;
     uint32_t taken; /* recipients, all together */
 };

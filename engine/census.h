@@ -75,9 +75,6 @@ struct slice census_row_value(const struct census_result *c, const struct census
 #define CENSUS_KEPT (2 * USEC_PER_SEC)
 MUST_USE int census_run(struct clerk *k, const struct census_query *query,
                         const struct census_result **ret);
-/* What of the queue a selector is about: a dry run. errors: as census_run */
-MUST_USE int census_count(struct clerk *k, const struct selector *selector, uint64_t *ret_messages,
-                          uint64_t *ret_recipients);
 struct census_memo;
 void census_memo_free(struct census_memo *m); /* accepts NULL */
 

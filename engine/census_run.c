@@ -63,17 +63,3 @@ int census_run(struct clerk *k, const struct census_query *query, const struct c
     *ret = m->result;
     return 0;
 }
-
-int census_count(struct clerk *k, const struct selector *selector, uint64_t *ret_messages,
-                 uint64_t *ret_recipients)
-{
-    const struct census_result *c;
-    /* The selector is only read. */
-    const struct census_query query = {.filter.selector = *selector};
-    int err = census_run(k, &query, &c);
-    if (err == 0) {
-        *ret_messages = c->messages;
-        *ret_recipients = c->recipients;
-    }
-    return err;
-}

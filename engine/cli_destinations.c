@@ -127,6 +127,18 @@ int cli_transports(const struct cli *cli, const struct cli_args *args)
     return api_client_table(cli, "transports", &url, columns, add_transport, NULL);
 }
 
+/* closed: NULL: it is not */
+static void put_source_state(struct cli_table *t, const json_t *closed)
+{
+    char text[80] = "open", span[CLI_SPAN_TEXT];
+    if (closed != NULL) {
+        double left = json_number_value(json_object_get(closed, "remaining"));
+        (void)snprintf(text, sizeof(text), "closed for %s (order %.20s)", cli_span_text(left, span),
+                       text_of(closed, "order"));
+    }
+    cli_table_text(t, text);
+}
+
 static void add_source(void *ctx, const json_t *o)
 {
     struct cli_table *t = ctx;
@@ -137,6 +149,7 @@ static void add_source(void *ctx, const json_t *o)
     cli_table_text(t, text_of(o, "address6"));
     cli_table_text(t, text_of(o, "helo_name"));
     cli_table_text(t, text_of(o, "proxy"));
+    put_source_state(t, json_object_get(o, "closed"));
     buf_init(&text, 0);
     for (size_t i = 0; i < json_array_size(pools); i++) {
         const json_t *pool = json_array_get(pools, i);
@@ -152,7 +165,7 @@ int cli_sources(const struct cli *cli, const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
         {"SOURCE", false}, {"ADDRESS", false}, {"ADDRESS6", false}, {"HELO", false},
-        {"PROXY", false},  {"POOLS", false},   {NULL, false},
+        {"PROXY", false},  {"STATE", false},   {"POOLS", false},    {NULL, false},
     };
     struct buf url;
     (void)args; /* it takes none */

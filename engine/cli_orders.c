@@ -106,6 +106,18 @@ static void print_match(FILE *out, const json_t *o)
     }
 }
 
+/* Not an error: the order may be early. */
+static void print_warnings(const struct cli *cli, const char *command, const json_t *o)
+{
+    const json_t *list = json_object_get(o, "warnings");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        (void)fprintf(cli->err, "sluice %s: warning: ", command);
+        cli_print_safe(cli->err, text == NULL ? "" : text);
+        (void)fputc('\n', cli->err);
+    }
+}
+
 static void print_order(const struct cli *cli, const json_t *o)
 {
     char span[CLI_SPAN_TEXT];
@@ -162,6 +174,7 @@ static int send_order(const struct cli *cli, const struct cli_args *args, bool i
     int code = post(cli, args->row->name, "/v1/orders", body, &answer);
     if (code == 0) {
         print_order(cli, answer);
+        print_warnings(cli, args->row->name, answer);
     }
     json_decref(answer);
     return code;
@@ -372,6 +385,7 @@ int cli_flush(const struct cli *cli, const struct cli_args *args)
         print_match(cli->out, answer);
         (void)fputc('\n', cli->out);
     }
+    print_warnings(cli, "flush", answer);
     json_decref(answer);
     return code;
 }

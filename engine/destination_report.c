@@ -251,7 +251,25 @@ static json_t *pool_object(const struct config *config, const struct config_egre
                      "transports", names);
 }
 
-static json_t *source_object(const struct config *config, const struct config_egress_source *s)
+/* The order that keeps new connections from it. */
+static json_t *bar_object(const struct engine *e, const struct config_egress_source *s)
+{
+    usec_t now = clock_wall();
+    const struct order *o = order_book_bar_of(e->orders, slice_of(s->name), now);
+    json_t *object = o == NULL ? NULL : json_object();
+    if (object != NULL) {
+        char id[24];
+        (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)o->id);
+        api_set_text(object, "order", slice_of(id));
+        api_set_time(object, "until", o->until);
+        (void)json_object_set_new(object, "remaining", api_time(o->until - now)); /* or not */
+        api_set_text(object, "reason", slice_of(o->reason));
+    }
+    return object;
+}
+
+static json_t *source_object(const struct engine *e, const struct config *config,
+                             const struct config_egress_source *s)
 {
     json_t *pools = json_array();
     for (size_t i = 0; i < config->egress_pool_count; i++) {
@@ -272,6 +290,10 @@ static json_t *source_object(const struct config *config, const struct config_eg
         if (s->haproxy.len > 0 || s->socks5.len > 0) {
             api_set_text(o, "proxy", slice_of(s->haproxy.len > 0 ? "haproxy" : "socks5"));
         }
+        json_t *bar = bar_object(e, s);
+        if (bar != NULL) {
+            (void)json_object_set_new(o, "closed", bar); /* or not */
+        }
     }
     return o;
 }
@@ -280,7 +302,7 @@ void destination_report_sources(struct clerk *k, struct api_call *c)
 {
     const struct config *config = settings_of(k->engine)->config;
     for (size_t i = 0; i < config->egress_source_count; i++) {
-        api_put(c, source_object(config, &config->egress_sources[i]));
+        api_put(c, source_object(k->engine, config, &config->egress_sources[i]));
     }
     api_end(c, false);
 }

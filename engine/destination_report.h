@@ -24,7 +24,8 @@ api_handler destination_report_list;
 api_handler destination_report_transports;
 
 /* One object a source of the configuration: source, address?, address6?, helo_name?, proxy?
- * ("haproxy" | "socks5"), pools: [{"pool", "weight", "transports": [names]}]. */
+ * ("haproxy" | "socks5"), closed? {"order", "until", "remaining", "reason"}: the order that keeps
+ * new connections from it; pools: [{"pool", "weight", "transports": [names]}]. */
 api_handler destination_report_sources;
 
 #endif

@@ -34,6 +34,7 @@ struct order {
     struct selector selector;
     char *reason, *by;     /* owned; never NULL in a book */
     usec_t created, until; /* wall; until > created */
+    uint64_t matched;      /* of a file: when it was written; in a book it goes on elsewhere */
 };
 
 /* "suspend", "bounce", "drop". */

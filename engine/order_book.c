@@ -12,11 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Between two writes of what orders matched. */
+#define NOTE_INTERVAL (60 * USEC_PER_SEC)
+
 /* Constant once published, but for the counter. */
 struct record {
     struct order order;
     struct rcu_retired retired;
-    _Atomic uint64_t matched; /* any thread, relaxed: only shown */
+    _Atomic uint64_t matched; /* any thread, relaxed: shown, and in the file now and then */
 };
 
 struct snapshot {
@@ -33,6 +36,8 @@ struct order_book {
     _Atomic uint32_t count, source_orders;
     _Atomic uint64_t changes;  /* likewise */
     bool is_noted;             /* owner: the file says that all is reviewed */
+    uint64_t noted_matched;    /* owner: of all orders together, as the file says */
+    usec_t note_at;            /* owner: when it may be written for that again, monotonic */
     _Atomic uint64_t wanted;   /* number of the review that is wanted: written by the owner */
     _Atomic uint64_t reviewed; /* of the last one that was done: written by the activator */
 };
@@ -71,6 +76,7 @@ static struct record *record_new(struct order *o)
     struct record *r = calloc(1, sizeof(*r));
     if (r != NULL) {
         r->order = *o;
+        atomic_init(&r->matched, o->matched);
         order_init(o);
     }
     return r;
@@ -152,6 +158,9 @@ int order_book_open(const char *folder, usec_t now_wall, struct order_book **ret
         order_book_free(b);
         return -ENOMEM;
     }
+    for (size_t i = 0; i < s->count; i++) {
+        b->noted_matched += s->records[i]->order.matched;
+    }
     (void)publish(b, s); /* there was none before */
     *ret = b;
     return 0;
@@ -160,6 +169,9 @@ int order_book_open(const char *folder, usec_t now_wall, struct order_book **ret
 void order_book_free(struct order_book *b)
 {
     if (b != NULL) {
+        if (b->snapshot != NULL && b->folder != NULL) {
+            order_book_note_matched(b, b->note_at);
+        }
         free_all(b->snapshot);
         free(b->folder);
         free(b);
@@ -174,11 +186,21 @@ static int write_file(struct order_book *b, const struct snapshot *s, uint64_t n
                       bool is_reviewed)
 {
     const struct order *orders[ORDER_COUNT_MAX];
+    struct order *copies = calloc(s->count + 1, sizeof(*copies)); /* with what they matched */
+    uint64_t sum = 0;
+    if (copies == NULL) {
+        return -ENOMEM;
+    }
     for (size_t i = 0; i < s->count; i++) {
-        orders[i] = &s->records[i]->order;
+        copies[i] = s->records[i]->order;
+        copies[i].matched = atomic_load_explicit(&s->records[i]->matched, memory_order_relaxed);
+        sum += copies[i].matched;
+        orders[i] = &copies[i];
     }
     int err = order_file_write(b->folder, next_id, is_reviewed, orders, s->count);
     b->is_noted = err == 0 && is_reviewed;
+    b->noted_matched = err == 0 ? sum : b->noted_matched;
+    free(copies);
     return err;
 }
 
@@ -291,6 +313,21 @@ size_t order_book_expire(struct order_book *b, usec_t now_wall)
     return count;
 }
 
+void order_book_note_matched(struct order_book *b, usec_t now_mono)
+{
+    uint64_t sum = 0;
+    if (now_mono < b->note_at) {
+        return;
+    }
+    for (size_t i = 0; i < b->snapshot->count; i++) {
+        sum += atomic_load_explicit(&b->snapshot->records[i]->matched, memory_order_relaxed);
+    }
+    if (sum != b->noted_matched) {
+        b->note_at = now_mono + NOTE_INTERVAL;
+        (void)write_file(b, b->snapshot, b->next_id, is_reviewed(b)); /* next time */
+    }
+}
+
 bool order_book_note_review(struct order_book *b)
 {
     return !b->is_noted && (!is_reviewed(b) || write_file(b, b->snapshot, b->next_id, true) != 0);
@@ -395,6 +432,12 @@ static bool next_name(struct slice *list, struct slice *ret)
     return true;
 }
 
+static struct order_verdict verdict_of(const struct order *o)
+{
+    return (struct order_verdict){
+        .kind = o->kind, .id = o->id, .until = o->until, .reason = o->reason, .given = o->created};
+}
+
 /* Mail leaves from the source that is treated best, and again from the first that is free. */
 static void judge_sources(const struct snapshot *s, const struct order_facts *f, usec_t now_wall,
                           struct order_verdict *ret)
@@ -416,7 +459,9 @@ static void judge_sources(const struct snapshot *s, const struct order_facts *f,
         }
     }
     if (first != NULL && (kind > ret->kind || (kind == ret->kind && first->until > ret->until))) {
-        *ret = (struct order_verdict){kind, first->id, first->until, first->reason};
+        *ret = verdict_of(first);
+        ret->kind = kind;
+        ret->is_by_sources = true;
     }
 }
 
@@ -436,7 +481,7 @@ void order_book_judge(const struct order_book *b, const struct order_facts *fact
     }
     *ret = (struct order_verdict){.kind = ORDER_NONE};
     if (best != NULL) {
-        *ret = (struct order_verdict){best->kind, best->id, best->until, best->reason};
+        *ret = verdict_of(best);
     }
     if (has_sources) {
         judge_sources(s, facts, now_wall, ret);
@@ -472,17 +517,47 @@ bool order_book_may_concern(const struct order_book *b, const struct order_facts
     return false;
 }
 
-bool order_book_bars_source(const struct order_book *b, struct slice source, usec_t now_wall)
+const struct order *order_book_bar_of(const struct order_book *b, struct slice source,
+                                      usec_t now_wall)
 {
     const struct snapshot *s = rcu_load(&b->snapshot);
+    const struct order *last = NULL;
     for (size_t i = 0; i < s->count; i++) {
         const struct order *o = &s->records[i]->order;
         if (is_about_sources_only(o) && !o->is_once && o->until > now_wall &&
-            selector_matches_word(&o->selector, SELECTOR_SOURCE, source)) {
-            return true;
+            selector_matches_word(&o->selector, SELECTOR_SOURCE, source) &&
+            (last == NULL || o->until > last->until)) {
+            last = o;
         }
     }
-    return false;
+    return last;
+}
+
+bool order_book_bars_source(const struct order_book *b, struct slice source, usec_t now_wall)
+{
+    return order_book_bar_of(b, source, now_wall) != NULL;
+}
+
+bool order_book_would_hold(const struct order_book *b, const struct order *o,
+                           const struct order_facts *facts, usec_t now_wall)
+{
+    const struct snapshot *s = rcu_load(&b->snapshot);
+    struct slice name;
+    bool has_own = false;
+    if (!applies(o, facts, now_wall)) {
+        return false;
+    }
+    if (o->selector.value[SELECTOR_SOURCE] == NULL) {
+        return true;
+    }
+    for (struct slice list = facts->sources; next_name(&list, &name);) {
+        bool is_own = selector_matches_word(&o->selector, SELECTOR_SOURCE, name);
+        has_own = has_own || is_own;
+        if (!is_own && cover(s, facts, now_wall, name, o->kind) == NULL) {
+            return false;
+        }
+    }
+    return has_own;
 }
 
 /* --- views -------------------------------------------------------------------------------------
@@ -494,6 +569,20 @@ void order_book_count(const struct order_book *b, uint64_t id, uint64_t recipien
     struct record *r = find(s, id);
     if (r != NULL && r->order.id == id) {
         (void)atomic_fetch_add_explicit(&r->matched, recipients, memory_order_relaxed);
+    }
+}
+
+void order_book_count_sources(const struct order_book *b, const struct order_facts *facts,
+                              usec_t now_wall, uint64_t recipients)
+{
+    const struct snapshot *s = rcu_load(&b->snapshot);
+    for (size_t i = 0; i < s->count; i++) {
+        struct record *r = s->records[i];
+        if (r->order.selector.value[SELECTOR_SOURCE] != NULL &&
+            applies(&r->order, facts, now_wall) &&
+            selector_matches_word(&r->order.selector, SELECTOR_SOURCE, facts->sources)) {
+            (void)atomic_fetch_add_explicit(&r->matched, recipients, memory_order_relaxed);
+        }
     }
 }
 

@@ -39,6 +39,9 @@ struct order_verdict {
     uint64_t id;
     usec_t until;       /* wall: the same facts will be judged in another way then, at the latest */
     const char *reason; /* valid as long as the caller stays online under RCU */
+    usec_t given;       /* wall: when the order was */
+    bool is_by_sources; /* several may have a part in it: order_book_count_sources */
+    struct order_facts facts; /* set by who judges for a message (aside.h), for that count */
 };
 
 /* Read the orders that an earlier run left in this folder; without those that are over.
@@ -66,6 +69,10 @@ size_t order_book_expire(struct order_book *b, usec_t now_wall);
 /* The file says that held mail must be reviewed at the next start, and that is so no longer: write
  * it anew. Returns whether it still says so, or could not be written. */
 bool order_book_note_review(struct order_book *b);
+
+/* What the orders matched goes to the file, if it is behind, once a minute at most; the rest when
+ * the book is freed. */
+void order_book_note_matched(struct order_book *b, usec_t now_mono);
 
 /* --- reviews ---
  * Held mail is looked at again when an order was lifted. Until that is done the file says so, and
@@ -98,12 +105,22 @@ bool order_book_may_concern(const struct order_book *b, const struct order_facts
 bool order_book_has_source_orders(const struct order_book *b);
 /* No new connection may be made from this source. */
 bool order_book_bars_source(const struct order_book *b, struct slice source, usec_t now_wall);
-/* An order was carried out on so many recipients. */
+/* Of the orders that say so, the one that lasts longest; NULL: none does. Valid while online. */
+const struct order *order_book_bar_of(const struct order_book *b, struct slice source,
+                                      usec_t now_wall);
+/* Whether an order would decide about this mail, or does so when it is in the book: it is about it,
+ * and all sources that it leaves to the mail are covered by others as harsh. */
+bool order_book_would_hold(const struct order_book *b, const struct order *o,
+                           const struct order_facts *facts, usec_t now_wall);
+/* An order met so many recipients that it had not met before. */
 void order_book_count(const struct order_book *b, uint64_t id, uint64_t recipients);
+/* All orders that name a source of this mail met so many: each of them has its part. */
+void order_book_count_sources(const struct order_book *b, const struct order_facts *facts,
+                              usec_t now_wall, uint64_t recipients);
 
 /* The order with the least id above `after`; NULL at the end.
  *
- * ret_matched  recipients it was carried out on since the start; may be NULL */
+ * ret_matched  recipients it has met since it was given; may be NULL */
 const struct order *order_book_next(const struct order_book *b, uint64_t after,
                                     uint64_t *ret_matched);
 

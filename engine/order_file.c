@@ -65,6 +65,11 @@ static const char *take_order(const json_t *o, uint64_t above, uint64_t below, s
     if (!take_text(o, "by", ORDER_BY_MAX, &ret->by)) {
         return "by";
     }
+    const json_t *matched = json_object_get(o, "matched"); /* older files have none */
+    if (matched != NULL && (!json_is_integer(matched) || json_integer_value(matched) < 0)) {
+        return "matched";
+    }
+    ret->matched = (uint64_t)json_integer_value(matched);
     if (!take_time(o, "created", &ret->created)) {
         return "created";
     }
@@ -182,10 +187,10 @@ void order_file_fini(struct order_file *f)
 /* NULL: out of memory */
 static json_t *order_json(const struct order *o)
 {
-    json_t *object =
-        json_pack("{s:I, s:s, s:b, s:s, s:s, s:I, s:I}", "id", (json_int_t)o->id, "order",
-                  order_kind_text(o->kind), "once", o->is_once, "reason", o->reason, "by", o->by,
-                  "created", (json_int_t)o->created, "until", (json_int_t)o->until);
+    json_t *object = json_pack("{s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:I}", "id", (json_int_t)o->id,
+                               "order", order_kind_text(o->kind), "once", o->is_once, "reason",
+                               o->reason, "by", o->by, "created", (json_int_t)o->created, "until",
+                               (json_int_t)o->until, "matched", (json_int_t)o->matched);
     if (object != NULL && selector_to_json(&o->selector, object) != 0) {
         json_decref(object);
         return NULL;

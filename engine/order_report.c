@@ -4,12 +4,13 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/census.h"
 #include "engine/clerk.h"
 #include "engine/clerk_walk.h"
 #include "engine/engine.h"
 #include "engine/order_book.h"
+#include "engine/order_count.h"
 #include "engine/order_request.h"
+#include "engine/order_warning.h"
 #include "engine/sweep.h"
 
 #include <assert.h>
@@ -74,6 +75,7 @@ usec_t order_report_tidy(struct clerk *k)
     if (has_ended) {
         (void)order_book_expire(book, now); /* what could not be written has no effect anyway */
     }
+    order_book_note_matched(book, clock_mono());
     bool must_note = order_book_note_review(book);
     if (first == USEC_NEVER && !must_note) {
         return USEC_NEVER;
@@ -133,19 +135,46 @@ void order_report_list(struct clerk *k, struct api_call *c)
     api_end(c, false);
 }
 
+/* Decimal, as in answers. 0: it is none. */
+static uint64_t parse_id(struct slice text)
+{
+    uint64_t id = 0;
+    if (text.len == 0 || text.len > 18) {
+        return 0;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return 0;
+        }
+        id = id * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    return id;
+}
+
 /* --- counting ----------------------------------------------------------------------------------
  * On the other clerk, which walks through the spool; `kept` is the object to be completed. */
 
-/* false: the call was answered */
-static bool add_count(struct clerk *k, struct api_call *c, json_t *kept)
+/* false: the call was answered
+ *
+ * before   as in order_count_take
+ * ret      recipients; may be NULL */
+static bool add_count(struct clerk *k, struct api_call *c, json_t *kept, usec_t before,
+                      uint64_t *ret)
 {
     struct selector selector;
-    uint64_t messages = 0, recipients = 0;
-    const char *word;
+    struct order_count found = {0};
+    const char *word, *kind = json_string_value(json_object_get(kept, "order"));
     selector_init(&selector);
     int err = selector_from_json(&selector, kept, &word);
     if (err == 0) {
-        err = census_count(k, &selector, &messages, &recipients);
+        err = order_count_take(k, kind == NULL ? ORDER_NONE : order_kind_find(slice_of(kind)),
+                               &selector, before, &found);
+    }
+    if (err == 0 && found.recipients == 0) {
+        json_t *warnings = order_warning_list(k, &selector);
+        if (warnings != NULL) {
+            (void)json_object_set_new(kept, "warnings", warnings); /* or not */
+        }
     }
     selector_fini(&selector);
     if (err != 0) {
@@ -154,26 +183,37 @@ static bool add_count(struct clerk *k, struct api_call *c, json_t *kept)
     }
     json_t *count = json_object();
     if (count != NULL) {
-        api_set_number(count, "messages", messages);
-        api_set_number(count, "recipients", recipients);
+        api_set_number(count, "messages", found.messages);
+        api_set_number(count, "recipients", found.recipients);
     }
     (void)json_object_set_new(kept, "would_match", count); /* out of memory leaves it out */
+    if (ret != NULL) {
+        *ret = found.recipients;
+    }
     return true;
 }
 
 static void count_dry(struct clerk *k, struct api_call *c)
 {
     json_t *kept = clerk_kept(c);
-    if (add_count(k, c, kept)) {
+    if (add_count(k, c, kept, 0, NULL)) {
         api_object(c, 200, json_incref(kept));
     }
 }
 
-/* The order stands, whatever comes of the count. */
+/* The order stands, whatever comes of the count. What was queued when it was given is where its own
+ * count begins. */
 static void count_given(struct clerk *k, struct api_call *c)
 {
     json_t *kept = clerk_kept(c);
-    (void)add_count(k, c, kept);
+    uint64_t recipients, id = parse_id(slice_of(json_string_value(json_object_get(kept, "id"))));
+    const struct order *o = find_order(k, id, NULL);
+    usec_t given = o == NULL ? 0 : o->created;
+    if (add_count(k, c, kept, given, &recipients)) {
+        order_book_count(k->engine->orders, id, recipients);
+        (void)json_object_set_new(kept, "matched",
+                                  json_integer((json_int_t)recipients)); /* or not */
+    }
     api_object(c, 201, json_incref(kept));
 }
 
@@ -235,8 +275,13 @@ static void give_counted(struct clerk *k, struct api_call *c)
     } else {
         json_t *object = give(k, c, &r.order);
         if (object != NULL) {
-            (void)json_object_set(object, "would_match",
-                                  json_object_get(clerk_kept(c), "would_match")); /* or not */
+            static const char *const found[] = {"would_match", "warnings"};
+            for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
+                json_t *value = json_object_get(clerk_kept(c), found[i]);
+                if (value != NULL) {
+                    (void)json_object_set(object, found[i], value); /* or not */
+                }
+            }
             api_object(c, 201, object);
         }
     }
@@ -247,7 +292,7 @@ static void give_counted(struct clerk *k, struct api_call *c)
 static void count_first(struct clerk *k, struct api_call *c)
 {
     json_t *kept = clerk_kept(c);
-    if (add_count(k, c, kept)) {
+    if (add_count(k, c, kept, 0, NULL)) {
         clerk_pass_on(k, c, give_counted, kept);
     }
 }
@@ -282,22 +327,6 @@ static bool take_reason(struct api_call *c, char **ret)
         refuse(c, err, "reason: one line of at most 500 bytes");
     }
     return err == 0;
-}
-
-/* Decimal, as in answers. 0: it is none. */
-static uint64_t parse_id(struct slice text)
-{
-    uint64_t id = 0;
-    if (text.len == 0 || text.len > 18) {
-        return 0;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9') {
-            return 0;
-        }
-        id = id * 10 + (uint64_t)(text.data[i] - '0');
-    }
-    return id;
 }
 
 static void lift(struct clerk *k, struct api_call *c, const struct order *o, uint64_t matched,

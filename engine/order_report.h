@@ -10,13 +10,16 @@
  *   created, until
  *   remaining    seconds
  *   once?        true: for what was received before `created` only
- *   matched      recipients it was carried out on since the start
+ *   matched      recipients it has met: of a suspension what was queued when it was given (by the
+ *                count that answered it) and what came since, once each; of the others what they
+ *                ended. It goes on over a restart, less what the last minute before a crash added
  * Owner of the order book: the clerk of these four. */
 api_handler order_report_list;
 
 /* Body: order, reason, for ("2h"; of suspend 1h when left out; of bounce and drop "0": what is
  * queued now), selectors, dry_run, all (bounce and drop without a selector).
- * Answers 201 with the order and would_match {messages, recipients}: what it was about. Of a dry
+ * Answers 201 with the order and would_match {messages, recipients}: what it was about; and
+ * warnings, a list of texts, when it names what nobody knows. Of a dry
  * run 200, without id, and nothing happens. 422: it is not understood or not allowed. */
 api_handler order_report_give;
 

@@ -291,6 +291,92 @@ def test_closed_sources(place):
     daemon.wait_empty()
 
 
+def test_sources_say_what_they_hold(place):
+    """An order about a source counts the mail that no other source is left to; sources shows it."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver,
+                   sources={'a': {'address': fresh_address()}, 'b': {'address': fresh_address()}},
+                   pools={'out': {'sources': ['a', 'b']}},
+                   transports={'smtp': {'source_pool': 'out'}})
+    give(daemon, 'suspend', '--tenant', 'acme')
+    for n in range(3):
+        send(daemon, 'acme', f'a{n}@x.test')
+    wait_states(daemon, suspended=3)
+    assert 'closed' not in run(daemon, 'sources')
+    one = give(daemon, 'suspend', '--source', 'a')
+    assert one['would_match'] == {'messages': 0, 'recipients': 0} and 'warnings' not in one
+    assert '3 messages with 3 recipients' in run(daemon, 'suspend', '--source', 'b', '-n')
+    two = give(daemon, 'suspend', '--source', 'b', '--for', '2h')
+    assert two['would_match']['messages'] == two['matched'] == 3
+    for n in range(4):
+        send(daemon, 'other', f'b{n}@x.test', f'c{n}@x.test')
+    wait_states(daemon, suspended=7)
+    until(lambda: [o['matched'] for o in daemon.query('orders')] == [3, 8, 11],
+          lambda: daemon.query('orders'))
+    text = run(daemon, 'sources')
+    assert f'(order {one["id"]})' in text and f'(order {two["id"]})' in text
+    closed = {s['source']: s['closed'] for s in daemon.query('sources')}
+    assert closed['b']['order'] == two['id'] and 7100 < closed['b']['remaining'] <= 7200
+    run(daemon, 'resume', one['id'])
+    assert text.count('closed for') == 2 and run(daemon, 'sources').count('closed for') == 1
+
+
+def test_matched_goes_on(place):
+    """Queued mail counts when the order is given, new mail when it comes, each once: also mail that
+    is looked at again as another order is lifted, and over a restart."""
+    receiver, busy = place.receiver(), Busy()
+    far = place.receiver(answers=busy)
+    daemon = relay(place, far, options=LATER)
+    for n in range(5):
+        send(daemon, 'acme', f'r{n}@x.test', f's{n}@x.test')
+    send(daemon, 'other', 'o@x.test')
+    daemon.wait_events('TransientFailure', count=11)
+    wait_states(daemon, deferred=6)
+    order = give(daemon, 'suspend', '--tenant', 'acme')
+    assert order['matched'] == order['would_match']['recipients'] == 10
+
+    def matched(count):
+        until(lambda: daemon.query('orders')[0]['matched'] == count, lambda: daemon.query('orders'))
+    for n in range(6):
+        send(daemon, 'acme', f't{n}@x.test')
+    matched(16)
+    passing = give(daemon, 'suspend', '--tenant', 'oth*')
+    run(daemon, 'resume', passing['id'])
+    run(daemon, 'flush')  # deferred mail meets the order now, and had been counted
+    wait_states(daemon, suspended=11, deferred=1)
+    matched(16)
+    daemon.stop()
+    daemon.start()
+    matched(16)
+    send(daemon, 'acme', 'u@x.test', 'v@x.test', 'w@x.test')
+    matched(19)
+    assert not receiver.messages
+
+
+def test_unknown_names_warn(place):
+    """An order that names what nobody knows stands, and whoever gives it is told on stderr."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver, sources={'a': {'address': fresh_address()}},
+                   pools={'out': {'sources': ['a']}}, transports={'smtp': {'source_pool': 'out'}})
+    send(daemon, 'acme', 'r@x.test', campaign='spring')
+    daemon.wait_event('Delivery', 'r@x.test')
+    for word, value, warns in (
+            ('tenant', 'acme', False), ('tenant', 'ac*', False), ('tenant', 'amce', True),
+            ('campaign', 'sprnig', True), ('transport', 'smtp', False), ('transport', 'stmp', True),
+            ('source', 'a', False), ('source', 'b', True), ('destination', 'x.test', True),
+            ('destination', receiver.nexthop, False), ('domain', 'nowhere.test', False)):
+        for extra in ((), ('-n',)):
+            done = daemon.command('suspend', f'--{word}', value, *WHY, *extra)
+            assert done.returncode == 0, done.stderr
+            text = done.stderr.decode()
+            assert (f'sluice suspend: warning: {word} {value}: ' in text) == warns, (word, text)
+            assert text.count('\n') == warns
+    order = give(daemon, 'bounce', '--tenant', 'nobody', '--campaign', 'c', '--for', '1h', '--yes')
+    assert [w.split(':')[0] for w in order['warnings']] == ['tenant nobody', 'campaign c']
+    done = daemon.command('flush', '--tenant', 'nobody', '-n')
+    assert done.returncode == 0 and b'warning: tenant nobody' in done.stderr
+
+
 # --- flush -----------------------------------------------------------------------------------------
 
 

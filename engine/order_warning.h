@@ -1,0 +1,15 @@
+/* Names in an order that nothing here has: most are mistyped. The order stands, its giver is told.
+ */
+#ifndef ENGINE_ORDER_WARNING_H
+#define ENGINE_ORDER_WARNING_H
+
+#include <jansson.h>
+
+struct clerk;
+struct selector;
+
+/* A text for each such name; NULL: there are none, or it could not be found out. For a selector
+ * that no queued mail matches. On a clerk that walks; a new reference. */
+json_t *order_warning_list(struct clerk *k, const struct selector *selector);
+
+#endif
