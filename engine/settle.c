@@ -386,12 +386,23 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     return 0;
 }
 
+/* strndup may want a NUL behind it. NULL when out of memory. */
+static char *copy_text(struct slice text)
+{
+    char *copy = malloc(text.len + 1);
+    if (copy != NULL) {
+        memcpy(copy, text.data, text.len);
+        copy[text.len] = '\0';
+    }
+    return copy;
+}
+
 static void keep_park(struct message *m, const struct result *r, struct slice text)
 {
     m->stored.park_until =
         m->stored.park_until == 0 ? r->park_until : first_end(m->stored.park_until, r->park_until);
     if (m->stored.park_text == NULL) {
-        m->stored.park_text = strndup(text.data, text.len);
+        m->stored.park_text = copy_text(text);
     }
 }
 
