@@ -11,10 +11,12 @@
 #include "base/thread.h"
 #include "engine/activation.h"
 #include "engine/config.h"
+#include "engine/deferred_scan.h"
 #include "engine/engine.h"
 #include "engine/id_set.h"
 #include "engine/message.h"
 #include "engine/order_book.h"
+#include "engine/retry.h"
 #include "engine/sched_thread.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
@@ -56,13 +58,11 @@ struct activator {
     bool has_backlog;               /* incoming mail waits in the spool behind `incoming` */
     bool is_dry;                    /* and what there is of it is not in the tables yet */
     uint64_t returned;              /* place of the last message that went back to wait its turn */
-    bool is_scanning;               /* a deferred scan is under way */
     bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
     bool prefers_woken;             /* likewise: held mail and sweeps, or the two queues */
     struct spool_position incoming; /* last one taken or passed over */
-    struct spool_position scan;     /* last deferred one looked at */
+    struct deferred_scan scan;
     struct ahead ahead[SPOOL_CLASS_COUNT];
-    uint64_t scan_time;            /* wall: due at or before this (plus a second) */
     usec_t next_scan;              /* monotonic */
     usec_t pause_until;            /* monotonic: the spool could not be read */
     struct spool_position held_at; /* last held one looked at: those before it are active */
@@ -103,7 +103,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     list_init(&a->lingering);
     set_backlog(a, true); /* whatever an earlier run left */
     a->incoming.class = SPOOL_INCOMING;
-    a->scan.class = SPOOL_DEFERRED;
+    deferred_scan_init(&a->scan, spool_store_clock(engine->store), clock_wall());
     a->held_at.class = SPOOL_HELD;
     sweeper_init(&a->sweeper); /* next_held is 0: what an earlier run left is looked at */
     int err = mailbox_init(&a->box, 1 << 16);
@@ -342,23 +342,21 @@ static bool take_incoming(struct activator *a)
     return true;
 }
 
-static bool take_deferred(struct activator *a)
+static bool take_deferred(struct activator *a, int *looks)
 {
     struct spool_position next;
-    while (a->is_scanning) {
-        read_ahead(a, &a->scan, a->scan_time);
-        int err = spool_scan(a->reader, SPOOL_DEFERRED, &a->scan, &next);
-        if (err != 0 || next.time > a->scan_time) {
-            a->is_scanning = false;
+    while (a->scan.is_running) {
+        read_ahead(a, &a->scan.at, a->scan.until);
+        if (deferred_scan_next(&a->scan, a->reader, clock_wall(), looks, &next) != 0) {
             return false;
         }
         bool is_held = id_set_has(&a->held, next.id);
-        err = is_held ? 0 : load_and_activate(a, &next);
+        int err = is_held ? 0 : load_and_activate(a, &next);
         if (err != 0) {
             pause_import(a, err);
             return false;
         }
-        a->scan = next;
+        deferred_scan_pass(&a->scan, &next);
         if (!is_held) {
             return true;
         }
@@ -427,23 +425,24 @@ static bool take_swept(struct activator *a, int *looks)
     return false;
 }
 
-static void start_scan(struct activator *a, uint64_t until)
+static void start_scan(struct activator *a)
 {
-    a->is_scanning = true;
-    a->scan = (struct spool_position){.class = SPOOL_DEFERRED};
+    const struct config *c = settings_of(a->engine)->config;
+    usec_t now = clock_mono();
+    deferred_scan_start(&a->scan, clock_wall(), now,
+                        retry_longest(c->minimal_backoff_time, c->maximal_backoff_time));
     a->ahead[SPOOL_DEFERRED] = (struct ahead){0};
-    a->scan_time = until;
-    a->next_scan = clock_mono() + settings_of(a->engine)->config->queue_run_delay;
+    a->next_scan = now + c->queue_run_delay;
 }
 
 /* scheduler-semantics 8.1: try the scan whose turn it is, then the other; alternate while there is
  * room; with a full active queue new mail goes first. */
-static bool take_queued(struct activator *a)
+static bool take_queued(struct activator *a, int *looks)
 {
-    bool took_deferred = a->prefers_deferred && take_deferred(a);
+    bool took_deferred = a->prefers_deferred && take_deferred(a, looks);
     bool took_incoming = !took_deferred && take_incoming(a);
     if (!took_deferred && !took_incoming) {
-        took_deferred = take_deferred(a);
+        took_deferred = take_deferred(a, looks);
     }
     if (took_deferred || took_incoming) {
         a->prefers_deferred = took_incoming;
@@ -462,17 +461,18 @@ static bool take_next(struct activator *a, int *looks)
     if (!has_room(a)) {
         return false; /* it pauses */
     }
-    return take_queued(a) || (!a->prefers_woken && (take_held(a, looks) || take_swept(a, looks)));
+    return take_queued(a, looks) ||
+           (!a->prefers_woken && (take_held(a, looks) || take_swept(a, looks)));
 }
 
 static void import(struct activator *a)
 {
     enum { LOOKS_PER_PASS = 500 }; /* records that may be cold */
     int looks = LOOKS_PER_PASS;
-    if (clock_mono() >= a->next_scan && !a->is_scanning) {
-        start_scan(a, (uint64_t)(clock_wall() + USEC_PER_SEC));
+    if (clock_mono() >= a->next_scan && !a->scan.is_running) {
+        start_scan(a);
     }
-    bool wants_more = has_room(a) && (has_incoming(a) || a->is_scanning || has_held(a) ||
+    bool wants_more = has_room(a) && (has_incoming(a) || a->scan.is_running || has_held(a) ||
                                       sweeper_is_busy(&a->sweeper));
     if (!wants_more && a->read_count == 0) {
         return;
@@ -690,7 +690,7 @@ static bool flush_outboxes(struct activator *a)
 static void nap(struct activator *a, bool is_flushed)
 {
     /* A scan that has no room to go on is not started again; what makes room sends a letter. */
-    usec_t deadline = a->is_scanning ? USEC_NEVER : a->next_scan;
+    usec_t deadline = a->scan.is_running ? USEC_NEVER : a->next_scan;
     if (a->next_held != UINT64_MAX && !has_held(a)) {
         /* Looked at each minute, should the wall clock be set meanwhile. */
         usec_t wait = (usec_t)a->next_held - clock_wall();
@@ -707,7 +707,7 @@ static void nap(struct activator *a, bool is_flushed)
         deadline = clock_mono() + USEC_PER_MSEC;
     }
     waker_prepare(&a->box.waker);
-    bool has_work = has_room(a) && (has_incoming(a) || a->is_scanning || has_held(a) ||
+    bool has_work = has_room(a) && (has_incoming(a) || a->scan.is_running || has_held(a) ||
                                     sweeper_is_busy(&a->sweeper));
     if (ring_count(a->box.ring) == 0 && !has_work && !atomic_load(&a->is_stopping)) {
         rcu_sleep();

@@ -16,6 +16,22 @@
  */
 usec_t retry_delay(usec_t now, usec_t created, usec_t min, usec_t max);
 
+/* The longest that retry_delay can give. */
+static inline usec_t retry_longest(usec_t min, usec_t max)
+{
+    return min > max ? min : max;
+}
+
+/* Whether a deferred message is tried: its time has come, or the clock was set since it was
+ * deferred, so that its time means nothing. Then rather too early once than late by the clock's
+ * error.
+ *
+ * now, due   usec, wall
+ * deferred   wall: when it was; 0: not known
+ * longest    that a delay can be
+ */
+bool retry_is_due(usec_t now, usec_t deferred, usec_t due, usec_t longest);
+
 /* Whether the sender is due the one notice of a delay: after an attempt that left something
  * undelivered and did not expire.
  *

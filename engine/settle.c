@@ -310,7 +310,12 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     usec_t delay =
         retry_delay(now, m->envelope.created, c->minimal_backoff_time, c->maximal_backoff_time);
     struct spool_retry retry = {
-        .attempts = m->retry.attempts + 1, .warned = m->retry.warned, .due = now + delay};
+        .attempts = m->retry.attempts + 1,
+        .warned = m->retry.warned,
+        .due = now + delay,
+        .deferred = now,
+    };
+    s->has_deferred = true;
     if (err == 0 && has_refused && !retry.warned &&
         retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
@@ -357,6 +362,7 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     s->is_light = false;
     s->unwritten = NULL;
     s->notice_bytes = 0;
+    s->has_deferred = false;
     settle_log_plain(s);
     list_foreach(m, &s->plain, struct message, touched)
     {
@@ -366,7 +372,7 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     {
         if (s->notice_bytes >= NOTICE_BYTES_MAX) {
             s->unwritten = m; /* the next transaction has those from here on */
-            return 0;
+            break;
         }
         log_results(s, m);
         m->is_settled = false;
@@ -383,7 +389,7 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             return err;
         }
     }
-    return 0;
+    return s->has_deferred ? spool_note_clock(txn, now) : 0;
 }
 
 /* strndup may want a NUL behind it. NULL when out of memory. */

@@ -55,6 +55,7 @@ static inline enum spool_table spool_queue_table(uint8_t class)
 #define SPOOL_META_VERSION     "version"
 #define SPOOL_META_IDS         "ids"
 #define SPOOL_META_BOUND       "duplicates"
+#define SPOOL_META_CLOCK       "clock" /* latest wall time of a deferral */
 #define SPOOL_META_QUARANTINED "quarantined"
 #define SPOOL_META_JOURNAL     "journal" /* the generation that counts; in the twin table as well */
 
@@ -97,6 +98,8 @@ struct spool_store {
     uint64_t next_sequence; /* of INCOMING entries */
     uint64_t first_id;
     uint64_t duplicate_bound; /* as found at open */
+    uint64_t clock;           /* as found at open */
+    uint64_t latest;          /* of the clock and what was noted since */
 
     /* any thread */
     _Atomic int suspended;

@@ -402,6 +402,7 @@ void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out_
     out_u32(&out, retry->attempts);
     out_u8(&out, retry->warned ? 1 : 0);
     out_u64(&out, (uint64_t)retry->due);
+    out_u64(&out, (uint64_t)retry->deferred);
     out_seal(&out, out_start, &key);
 }
 
@@ -416,6 +417,7 @@ int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret
     struct spool_retry retry = {.attempts = in_u32(&in)};
     retry.warned = in_u8(&in) != 0;
     retry.due = (usec_t)in_u64(&in);
+    retry.deferred = in.left == 0 ? 0 : (usec_t)in_u64(&in); /* formats before 4 lack it */
     if (in.failed || in.left != 0) {
         return ERR_CORRUPT;
     }

@@ -18,7 +18,7 @@
 #define SPOOL_RECORD_OVERHEAD 9          /* version and checksum */
 #define SPOOL_RETRY_BATCH     UINT32_MAX /* key number of the retry record in the state table */
 
-#define SPOOL_RETRY_BYTES     (SPOOL_RECORD_OVERHEAD + 13)
+#define SPOOL_RETRY_BYTES     (SPOOL_RECORD_OVERHEAD + 21) /* formats before 4: 8 less */
 #define SPOOL_NUMBER_BYTES    (SPOOL_RECORD_OVERHEAD + 8)
 #define SPOOL_STATE_BYTES_MAX (SPOOL_RECORD_OVERHEAD + SPOOL_BATCH_RECIPIENTS)
 /* Longest texts that a reason keeps; longer ones are cut. */

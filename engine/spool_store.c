@@ -275,6 +275,13 @@ static int read_start(struct spool_txn *t, void *arg)
     } else if (r != 0) {
         return r;
     }
+    r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_CLOCK, &s->clock);
+    if (r == ERR_MISSING || r == ERR_CORRUPT) {
+        s->clock = 0;
+    } else if (r != 0) {
+        return r;
+    }
+    s->latest = s->clock;
     uint64_t last;
     r = spool_last_number(t, SPOOL_TABLE_INCOMING, &last);
     if (r != 0) {
@@ -538,6 +545,11 @@ void spool_store_restore_ballast(struct spool_store *s)
 uint64_t spool_store_first_id(const struct spool_store *s)
 {
     return s->first_id;
+}
+
+usec_t spool_store_clock(const struct spool_store *s)
+{
+    return (usec_t)s->clock;
 }
 
 uint64_t spool_store_duplicate_bound(const struct spool_store *s)

@@ -95,8 +95,9 @@ enum spool_recipient_state {
 /* Retry state; absent for a message that was never deferred. */
 struct spool_retry {
     uint32_t attempts;
-    bool warned; /* the delay notice was sent */
-    usec_t due;  /* wall: when the next attempt is due; for people, the queue table decides */
+    bool warned;     /* the delay notice was sent */
+    usec_t due;      /* wall: when the next attempt is due; for people, the queue table decides */
+    usec_t deferred; /* wall: when the last one ended; 0: not known (formats before 4) */
 };
 
 struct spool_reason {
@@ -149,6 +150,9 @@ void spool_store_restore_ballast(struct spool_store *);
 /* First id that was never handed out before this start; ids below the reservation stored by
  * spool_reserve_ids may be used. */
 uint64_t spool_store_first_id(const struct spool_store *);
+/* The latest time at which anything was deferred, by the wall clock of that moment; 0: not known.
+ * As found at open: a clock before it has been set back. */
+usec_t spool_store_clock(const struct spool_store *);
 /* Most copies a crash may have repeated, as stored by the last run; 0 on a fresh spool. */
 uint64_t spool_store_duplicate_bound(const struct spool_store *);
 
@@ -168,6 +172,8 @@ void spool_abort(struct spool_txn *);
 
 MUST_USE int spool_reserve_ids(struct spool_txn *, uint64_t below);
 MUST_USE int spool_store_bound(struct spool_txn *, uint64_t duplicate_bound);
+/* Something is deferred now, wall. */
+MUST_USE int spool_note_clock(struct spool_txn *, usec_t now);
 MUST_USE int spool_stage(struct spool_txn *, uint64_t id);
 MUST_USE int spool_put_chunk(struct spool_txn *, uint64_t id, uint32_t chunk, struct slice bytes);
 /* errors of spool_put_chunk: ERR_LIMIT above SPOOL_CHUNK_BYTES

@@ -17,6 +17,13 @@ int spool_store_bound(struct spool_txn *t, uint64_t duplicate_bound)
     return spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_BOUND, duplicate_bound);
 }
 
+int spool_note_clock(struct spool_txn *t, usec_t now)
+{
+    /* Should the commit fail, the number is still no lower than what is stored. */
+    t->store->latest = (uint64_t)now > t->store->latest ? (uint64_t)now : t->store->latest;
+    return spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_CLOCK, t->store->latest);
+}
+
 int spool_stage(struct spool_txn *t, uint64_t id)
 {
     const struct spool_key key = spool_key_id(id);

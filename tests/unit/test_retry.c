@@ -47,11 +47,25 @@ static void warnings_are_due_once_set(void **state)
     assert_true(retry_is_warning_due(1000 * SEC, 500 * SEC));
 }
 
+static void what_waits_for_a_wrong_future_is_due(void **state)
+{
+    const usec_t longest = 4000 * SEC;
+    assert_false(retry_is_due(1000 * SEC, 900 * SEC, 1001 * SEC, longest));
+    assert_true(retry_is_due(1001 * SEC, 900 * SEC, 1001 * SEC, longest));
+    assert_true(retry_is_due(899 * SEC, 900 * SEC, 1001 * SEC, longest));
+    assert_false(retry_is_due(900 * SEC, 900 * SEC, 4900 * SEC, longest));
+    assert_true(retry_is_due(900 * SEC, 900 * SEC, 4901 * SEC, longest));
+    /* stored by an older program */
+    assert_false(retry_is_due(900 * SEC, 0, 4900 * SEC, longest));
+    assert_true(retry_is_due(900 * SEC, 0, 4901 * SEC, longest));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attempts_come_when_the_vectors_say),
         cmocka_unit_test(the_minimum_wins),
+        cmocka_unit_test(what_waits_for_a_wrong_future_is_due),
         cmocka_unit_test(warnings_are_due_once_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
