@@ -191,6 +191,23 @@ static int open_listeners(struct engine *e)
     return EX_OK;
 }
 
+static void tell_last_stop(const struct spool_store *store, const char *path)
+{
+    uint64_t bound = spool_store_duplicate_bound(store);
+    if (bound == 0) {
+        log_info("spool %s: %s", path,
+                 spool_store_is_new(store) ? "it is new" : "the last stop was clean");
+    } else if (bound == SPOOL_BOUND_UNKNOWN) {
+        log_warning(
+            "spool %s: the record of the last stop is damaged: if it was a crash, deliveries "
+            "may repeat",
+            path);
+    } else {
+        log_info("spool %s: the last stop was not clean: at most %llu deliveries may repeat", path,
+                 (unsigned long long)bound);
+    }
+}
+
 static int open_spool(struct engine *e)
 {
     const struct config_spool *s = &e->config->spool;
@@ -205,8 +222,7 @@ static int open_spool(struct engine *e)
         log_error("%s", text);
         return err == ERR_LOCKED ? EX_TEMPFAIL : EX_CANTCREAT;
     }
-    log_info("spool %s: if the last stop was a crash, at most %llu deliveries may repeat", s->path,
-             (unsigned long long)spool_store_duplicate_bound(e->store));
+    tell_last_stop(e->store, s->path);
     return EX_OK;
 }
 

@@ -100,6 +100,7 @@ struct spool_store {
     uint64_t duplicate_bound; /* as found at open */
     uint64_t clock;           /* as found at open */
     uint64_t latest;          /* of the clock and what was noted since */
+    bool is_new;              /* there was none */
 
     /* any thread */
     _Atomic int suspended;

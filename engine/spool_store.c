@@ -270,8 +270,9 @@ static int read_start(struct spool_txn *t, void *arg)
         return r;
     }
     r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_BOUND, &s->duplicate_bound);
+    s->is_new = r == ERR_MISSING;
     if (r == ERR_MISSING || r == ERR_CORRUPT) {
-        s->duplicate_bound = 0;
+        s->duplicate_bound = r == ERR_MISSING ? 0 : SPOOL_BOUND_UNKNOWN;
     } else if (r != 0) {
         return r;
     }
@@ -555,4 +556,9 @@ usec_t spool_store_clock(const struct spool_store *s)
 uint64_t spool_store_duplicate_bound(const struct spool_store *s)
 {
     return s->duplicate_bound;
+}
+
+bool spool_store_is_new(const struct spool_store *s)
+{
+    return s->is_new;
 }

@@ -153,8 +153,12 @@ uint64_t spool_store_first_id(const struct spool_store *);
 /* The latest time at which anything was deferred, by the wall clock of that moment; 0: not known.
  * As found at open: a clock before it has been set back. */
 usec_t spool_store_clock(const struct spool_store *);
-/* Most copies a crash may have repeated, as stored by the last run; 0 on a fresh spool. */
+/* Most copies that the end of the last run may repeat, as stored by it: 0 when it ended cleanly,
+ * and for a new spool; SPOOL_BOUND_UNKNOWN when the record is damaged. */
+#define SPOOL_BOUND_UNKNOWN UINT64_MAX
 uint64_t spool_store_duplicate_bound(const struct spool_store *);
+/* Nothing was ever stored about a run. */
+bool spool_store_is_new(const struct spool_store *);
 
 /* --- writer ------------------------------------------------------------------------------------
  */
@@ -171,6 +175,7 @@ MUST_USE int spool_commit(struct spool_txn *);
 void spool_abort(struct spool_txn *);
 
 MUST_USE int spool_reserve_ids(struct spool_txn *, uint64_t below);
+/* Replaced at each start before anything is delivered; 0 as the last word of a clean end. */
 MUST_USE int spool_store_bound(struct spool_txn *, uint64_t duplicate_bound);
 /* Something is deferred now, wall. */
 MUST_USE int spool_note_clock(struct spool_txn *, usec_t now);

@@ -652,6 +652,22 @@ static void nap(struct spool_writer *w)
     waker_finish(&w->box.waker);
 }
 
+/* The last word of a run whose every delivery has a durable result: the next start has nothing to
+ * say of repetitions. When it cannot be written the next start says too much. */
+static void store_clean_end(struct spool_writer *w)
+{
+    struct spool_txn *txn = NULL;
+    if (atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) > 0 ||
+        spool_begin(w->engine->store, &txn) != 0) {
+        return;
+    }
+    if (spool_store_bound(txn, 0) != 0) {
+        spool_abort(txn);
+    } else if (spool_commit(txn) != 0) {
+        log_warning("spool: that the stop was clean could not be written");
+    }
+}
+
 static void run(void *arg)
 {
     struct spool_writer *w = arg;
@@ -664,7 +680,8 @@ static void run(void *arg)
             continue;
         }
         if (is_stopping && settle_is_idle(&w->settle) && spool_journal_is_empty(w->engine->store)) {
-            return; /* an orderly stop leaves nothing to take over */
+            store_clean_end(w); /* an orderly stop leaves nothing to take over */
+            return;
         }
         if (is_stopping && w->is_broken) {
             /* A broken spool keeps its results in memory; what they say is then repeated. The next

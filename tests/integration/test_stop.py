@@ -150,3 +150,33 @@ def test_nothing_grows_over_restarts(relay):
     assert len(receiver.messages) == 10
     ids = [e['id'] for e in daemon.of('Reception')]
     assert len(set(ids)) == 10 and ids == sorted(ids)
+
+
+def last_stop(daemon):
+    """What the newest start said of the stop before it."""
+    lines = [line for line in daemon.log().splitlines() if 'spool ' in line and (
+        'is new' in line or 'the last stop' in line)]
+    return lines[-1].split(': ', 1)[1] if lines else ''
+
+
+def test_start_tells_how_the_last_run_ended(place):
+    """The bound is for crashes, and for a stop that left a delivery without its result."""
+    peer = place.keep(Peer('hello\nenvelope\ndata\nsilence', 'accept'))
+    daemon = place.sluice(options={'shutdown_timeout': '1s'}, routes={'*': ('smtp', peer.nexthop)})
+    assert 'it is new' in last_stop(daemon)
+    assert daemon.stop() == 0
+    daemon.start()
+    assert 'the last stop was clean' in last_stop(daemon)
+    submit(daemon, 'a@a.test', ['x@x.test'], message())
+    until(lambda: peer.bodies, 'the body')
+    assert daemon.stop(6) == 0
+    daemon.start()
+    assert 'not clean: at most ' in last_stop(daemon)
+    daemon.wait_event('Delivery', 'x@x.test')
+    daemon.wait_empty()
+    assert daemon.stop() == 0
+    daemon.start()
+    assert 'the last stop was clean' in last_stop(daemon)
+    daemon.kill()
+    daemon.start()
+    assert 'not clean: at most ' in last_stop(daemon)

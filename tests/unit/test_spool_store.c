@@ -207,6 +207,7 @@ static void ids_are_reserved(void **state)
 {
     assert_int_equal(spool_store_first_id(store), 1);
     assert_int_equal(spool_store_duplicate_bound(store), 0);
+    assert_true(spool_store_is_new(store));
     struct spool_txn *t = begin();
     assert_int_equal(spool_reserve_ids(t, 5000), 0);
     assert_int_equal(spool_store_bound(t, 123), 0);
@@ -215,6 +216,12 @@ static void ids_are_reserved(void **state)
     up();
     assert_int_equal(spool_store_first_id(store), 5000);
     assert_int_equal(spool_store_duplicate_bound(store), 123);
+    assert_false(spool_store_is_new(store));
+    down();
+    const struct spool_key bound = spool_key_name(SPOOL_META_BOUND);
+    tamper("meta", &bound, SLICE("nonsense"));
+    up();
+    assert_true(spool_store_duplicate_bound(store) == SPOOL_BOUND_UNKNOWN);
     put_one(7000);
     down();
     const struct spool_key key = spool_key_name(SPOOL_META_IDS);
