@@ -1,6 +1,9 @@
 /* Comparison and trimming of byte views; pure. */
 #include "base/slice.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static unsigned char ascii_lower(char c)
 {
     unsigned char byte = (unsigned char)c;
@@ -25,6 +28,18 @@ void slice_lower(struct slice s, char *ret)
     for (size_t i = 0; i < s.len; i++) {
         ret[i] = (char)ascii_lower(s.data[i]);
     }
+}
+
+char *slice_dup(struct slice s)
+{
+    char *copy = malloc(s.len + 1);
+    if (copy != NULL) {
+        if (s.len > 0) {
+            memcpy(copy, s.data, s.len);
+        }
+        copy[s.len] = '\0';
+    }
+    return copy;
 }
 
 static bool is_blank(char c)

@@ -2,6 +2,8 @@
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 
+#include "base/attr.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -38,6 +40,10 @@ void slice_lower(struct slice s, char *ret);
 
 /* Without ASCII space, tab, CR and LF at both ends. */
 struct slice slice_trim(struct slice s);
+
+/* The bytes as a string, from malloc; NULL: out of memory. Not strndup: checkers of strings take it
+ * that there is a NUL behind what it gets. */
+MUST_USE char *slice_dup(struct slice s);
 
 /* Position of byte c, or s.len. */
 size_t slice_find(struct slice s, char c);

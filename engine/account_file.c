@@ -17,7 +17,7 @@ int account_file_init(struct account_file *f, const char *path, struct slice nam
 {
     *f = (struct account_file){.fd = -1,
                                .path = strdup(path),
-                               .names = strndup(names.data, names.len),
+                               .names = slice_dup(names),
                                .rotate_size = rotate_size,
                                .rotate_keep = rotate_keep};
     return f->path == NULL || f->names == NULL ? -ENOMEM : 0;

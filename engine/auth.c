@@ -47,8 +47,8 @@ static int add_user(struct auth_users *users, struct slice name, struct slice ha
         users->capacity = capacity;
     }
     struct user *u = &users->list[users->count];
-    u->name = strndup(name.data, name.len);
-    u->hash = strndup(hash.data, hash.len);
+    u->name = slice_dup(name);
+    u->hash = slice_dup(hash);
     users->count++;
     return u->name == NULL || u->hash == NULL ? -ENOMEM : 0;
 }

@@ -42,7 +42,7 @@ static bool take_address(struct api_call *c, const char *name, char **ret)
         api_error(c, 400, "usage", "%s: not an address, such as *@example.com", name);
         return false;
     }
-    *ret = strndup(value.data, value.len);
+    *ret = slice_dup(value);
     if (*ret == NULL) {
         api_error(c, 503, "unavailable", "out of memory");
     }

@@ -27,7 +27,7 @@ static char *value_of(const struct config *c, const struct config_option *o, siz
     struct buf text;
     buf_init(&text, 0);
     config_text_value(o, config_section_value(c, o, index), &text);
-    char *value = text.failed ? NULL : strndup(text.len == 0 ? "" : text.data, text.len);
+    char *value = text.failed ? NULL : slice_dup(buf_slice(&text));
     buf_fini(&text);
     return value;
 }
@@ -139,7 +139,7 @@ static void print_way(FILE *out, const struct config *c, const struct route_resu
     (void)fputs("route \"", out);
     cli_print_safe(out, way->route->pattern);
     (void)fprintf(out, "\" at %s\ntransport %s, destination ", route_at, t->name);
-    char *nexthop = strndup(way->nexthop.data, way->nexthop.len);
+    char *nexthop = slice_dup(way->nexthop);
     cli_print_safe(out, nexthop == NULL ? "" : nexthop);
     free(nexthop);
     (void)fprintf(out, ", TLS level %s (%s)\n", level, at);

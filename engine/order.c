@@ -57,7 +57,7 @@ int order_set_text(char **text, struct slice value, size_t most)
         return ERR_SYNTAX;
     }
     json_decref(checked);
-    char *copy = strndup(value.data, value.len);
+    char *copy = slice_dup(value);
     if (copy == NULL) {
         return -ENOMEM;
     }

@@ -89,12 +89,10 @@ int selector_set(struct selector *s, struct slice word, struct slice value)
     if (err != 0) {
         return err;
     }
-    char *copy = malloc(value.len + 1); /* strndup may want a NUL behind it */
+    char *copy = slice_dup(value);
     if (copy == NULL) {
         return -ENOMEM;
     }
-    memcpy(copy, value.data, value.len);
-    copy[value.len] = '\0';
     free(s->value[which]);
     s->value[which] = copy;
     return 0;

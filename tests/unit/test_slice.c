@@ -1,6 +1,8 @@
 #include "base/slice.h"
 #include "tests/unit/unit.h"
 
+#include <stdlib.h>
+
 static void compares_bytes(void **state)
 {
     assert_true(slice_eq(SLICE("abc"), slice_of("abc")));
@@ -52,6 +54,18 @@ static void test_lower(void **state)
     assert_string_equal(text, "abz@[`{\xc3\x84 9z");
 }
 
+static void is_copied_as_a_string(void **state)
+{
+    static const char bytes[] = {'a', 'b', 'c'};
+    (void)state;
+    char *copy = slice_dup(slice_make(bytes, sizeof(bytes)));
+    assert_string_equal(copy, "abc");
+    free(copy);
+    copy = slice_dup((struct slice){NULL, 0});
+    assert_string_equal(copy, "");
+    free(copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -60,6 +74,7 @@ int main(void)
         cmocka_unit_test(ignores_case_of_ascii_only),
         cmocka_unit_test(trims_blanks_at_both_ends),
         cmocka_unit_test(finds_and_cuts),
+        cmocka_unit_test(is_copied_as_a_string),
     };
     return cmocka_run_group_tests_name("slice", tests, NULL, NULL);
 }
