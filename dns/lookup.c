@@ -26,7 +26,6 @@ enum {
     ID_BATCH = 128,
     HEADER_FLAGS_LOW = 3, /* byte of the DNS header that holds AD */
     HEADER_AD = 0x20,
-    SERVERS_TEXT_MAX = 4096,
     LATE_FACTOR = 16,    /* so many times query_limit may be late */
     ANSWER_BYTES = 2304, /* what the kernel charges for a datagram of EDNS_BYTES */
 };
@@ -114,7 +113,7 @@ static int set_servers(struct lookup *l, const struct dns_config *config)
     if (config->server_count == 0) {
         return 0;
     }
-    buf_init(&csv, SERVERS_TEXT_MAX);
+    buf_init(&csv, 0);
     for (uint32_t i = 0; i < config->server_count; i++) {
         buf_printf(&csv, "%s%s", i == 0 ? "" : ",", config->servers[i]);
     }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OWN_MAX = 256, SERVERS_MAX = 16, SERVER_TEXT = 80 };
+enum { OWN_MAX = 256, SERVER_TEXT = 80 };
 
 struct dns_cache *dns_setup_cache(const struct engine *e)
 {
@@ -80,30 +80,46 @@ static enum dns_families families(const struct config *config)
     return v4 && v6 ? DNS_FAMILIES_ALL : v6 ? DNS_FAMILIES_IPV6 : DNS_FAMILIES_IPV4;
 }
 
+/* One allocation: the pointers, then what they point to. errors: -ENOMEM, -EINVAL no address */
+static int list_servers(const struct config_addresses *list, const char ***ret)
+{
+    const char **servers = calloc(list->count + 1, sizeof(*servers) + SERVER_TEXT);
+    if (servers == NULL) {
+        return -ENOMEM;
+    }
+    char *text = (char *)(servers + list->count + 1);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct config_address *a = &list->items[i];
+        char host[INET6_ADDRSTRLEN], port[8];
+        if (getnameinfo((const struct sockaddr *)&a->address, a->len, host, sizeof(host), port,
+                        sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+            free(servers);
+            return -EINVAL;
+        }
+        (void)snprintf(text, SERVER_TEXT, a->address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s",
+                       host, port);
+        servers[i] = text;
+        text += SERVER_TEXT;
+    }
+    *ret = servers;
+    return 0;
+}
+
 int dns_setup_resolver(const struct engine *e, const struct resolver_hooks *hooks,
                        struct resolver **ret)
 {
     const struct config *c = e->config;
     struct mx_own *own = calloc(OWN_MAX, sizeof(*own));
-    char texts[SERVERS_MAX][SERVER_TEXT];
-    const char *servers[SERVERS_MAX];
+    const char **servers = NULL;
     struct dns_config config;
-    if (own == NULL) {
-        return -ENOMEM;
+    int err = own == NULL ? -ENOMEM : list_servers(&c->dns.servers, &servers);
+    if (err != 0) {
+        free(own);
+        return err;
     }
     dns_config_defaults(&config);
-    for (size_t i = 0; i < c->dns.servers.count && i < SERVERS_MAX; i++) {
-        const struct config_address *a = &c->dns.servers.items[i];
-        char host[INET6_ADDRSTRLEN], port[8];
-        if (getnameinfo((const struct sockaddr *)&a->address, a->len, host, sizeof(host), port,
-                        sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-            continue;
-        }
-        (void)snprintf(texts[i], sizeof(texts[i]),
-                       a->address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
-        servers[config.server_count++] = texts[i];
-    }
     config.servers = servers;
+    config.server_count = (uint32_t)c->dns.servers.count;
     config.query_timeout = c->dns.timeout;
     config.query_tries = c->dns.tries;
     config.families = families(c);
@@ -112,7 +128,8 @@ int dns_setup_resolver(const struct engine *e, const struct resolver_hooks *hook
     config.allow_loopback = c->allow_loopback;
     config.trust_ad = c->dns.trust_ad;
     config.seed = hash_random_seed();
-    int err = resolver_new(&config, e->dns_cache, hooks, ret);
+    err = resolver_new(&config, e->dns_cache, hooks, ret);
+    free(servers);
     free(own);
     return err;
 }

@@ -356,3 +356,15 @@ forward-zone:
     assert status_of(daemon.wait_event('Bounce', 'x@null.test')) in ('5.1.10', '5.1.0')
     assert status_of(daemon.wait_event('Bounce', 'x@none.test')) in ('5.1.2', '5.4.4')
     assert status_of(daemon.wait_event('TransientFailure', 'x@bad.test')) == '4.4.3'
+
+
+def test_every_name_server_counts(place):
+    """The one that answers stands behind twenty that do not."""
+    receiver = place.receiver()
+    dns = place.keep(DnsServer({'a.test': [('MX', (10, 'mx.a.test'))],
+                                'mx.a.test': [('A', receiver.address)]}))
+    daemon = place.sluice(options={'allow_loopback': True},
+                          transports={'smtp': {'smtp_tcp_port': receiver.port}},
+                          dns={'servers': [*(f'127.0.0.1:{port}' for port in range(1, 21)), dns.name]})
+    submit(daemon, 'sender@sender.test', ['x@a.test'], message())
+    receiver.wait(1)
