@@ -40,6 +40,10 @@ void config_free(struct config *c)
         free(c->http_doors[i].name);
         clear_section(CONFIG_SECTION_HTTP, &c->http_doors[i]);
     }
+    for (size_t i = 0; i < c->tenant_count; i++) {
+        free(c->tenants[i].name);
+        clear_section(CONFIG_SECTION_TENANT, &c->tenants[i]);
+    }
     for (size_t i = 0; i < c->egress_source_count; i++) {
         free(c->egress_sources[i].name);
         clear_section(CONFIG_SECTION_SOURCE, &c->egress_sources[i]);
@@ -62,6 +66,7 @@ void config_free(struct config *c)
     free(c->csvs);
     free(c->listeners);
     free(c->http_doors);
+    free(c->tenants);
     free(c->egress_sources);
     free(c->egress_pools);
     free(c->transports);
@@ -112,6 +117,19 @@ bool config_listener_trusts(const struct config_listener *l, const struct sockad
         }
     }
     return false;
+}
+
+const struct config_tenant *config_tenant_find(const struct config *c, struct slice name)
+{
+    const struct config_tenant *others = NULL;
+    for (size_t i = 0; i < c->tenant_count; i++) {
+        const struct config_tenant *t = &c->tenants[i];
+        if (slice_ieq(slice_of(t->name), name)) {
+            return t;
+        }
+        others = strcmp(t->name, "*") == 0 ? t : others;
+    }
+    return others;
 }
 
 size_t config_transport_find(const struct config *c, struct slice name)

@@ -100,6 +100,13 @@ struct config_listener {
     char *tenant_header, *campaign_header;   /* fields that name them; NULL: none */
     bool keep_control_headers;               /* those two stay in the message */
     enum config_received received_header;
+    bool notices; /* its senders are told what becomes of their mail */
+};
+
+/* One `tenant "NAME" {}`. */
+struct config_tenant {
+    char *name;   /* as written; "*": all that have no section */
+    bool notices; /* as of a listener; either says no */
 };
 
 /* One `http "ADDR:PORT" {}`. */
@@ -259,6 +266,8 @@ struct config {
     size_t listener_count;
     struct config_http *http_doors;
     size_t http_door_count;
+    struct config_tenant *tenants;
+    size_t tenant_count;
     struct config_egress_source *egress_sources;
     size_t egress_source_count;
     struct config_egress_pool *egress_pools;
@@ -292,6 +301,10 @@ void config_free(struct config *c); /* accepts NULL */
 /* true when `peer` (AF_INET, AF_INET6, IPv4-mapped; AF_UNIX is always trusted) lies in relay_from.
  * Any thread. */
 MUST_USE bool config_listener_trusts(const struct config_listener *l, const struct sockaddr *peer);
+
+/* The section that is about mail of a tenant ("" for nobody's): its own, in either case of letters,
+ * or that of "*"; NULL: neither. */
+const struct config_tenant *config_tenant_find(const struct config *c, struct slice name);
 
 /* Index of the transport with this name, or transport_count. */
 size_t config_transport_find(const struct config *c, struct slice name);

@@ -545,6 +545,34 @@ static int check_route_levels(struct config_loader *l, const struct config *c)
     return 0;
 }
 
+static void check_tenants(struct config_loader *l, const struct config *c)
+{
+    for (size_t i = 0; i < c->tenant_count; i++) {
+        const char *name = c->tenants[i].name;
+        struct config_place place = config_place_of(l, CONFIG_SECTION_TENANT, i, NULL);
+        if (!label_is_valid(slice_of(name))) {
+            config_complain(l, place, "tenant",
+                            "\"%.80s\" is no tenant's name; write 1 to 64 bytes of printable ASCII "
+                            "without spaces, or \"*\" for all others",
+                            name);
+        } else if (strchr(name, '*') != NULL && strcmp(name, "*") != 0) {
+            config_complain(l, place, "tenant",
+                            "\"%s\" is no tenant's name: patterns are not known here; write one "
+                            "name, or \"*\" for all others",
+                            name);
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (slice_ieq(slice_of(name), slice_of(c->tenants[j].name))) {
+                config_complain(l, place, "tenant",
+                                "\"%.80s\" has a section already, \"%.80s\"; letters match in "
+                                "either case, keep one of them",
+                                name, c->tenants[j].name);
+                break;
+            }
+        }
+    }
+}
+
 int config_check(struct config_loader *l, struct config *c)
 {
     int err = complete_global(l, c);
@@ -552,6 +580,7 @@ int config_check(struct config_loader *l, struct config *c)
     for (size_t i = 0; i < c->listener_count; i++) {
         check_listener(l, c, i);
     }
+    check_tenants(l, c);
     config_check_http(l, c);
     if (err == 0) {
         config_check_feed(l, c);

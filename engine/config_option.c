@@ -54,6 +54,11 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "reception, `d` for a delivery, `t` for a transient failure and `b` for all that "
          "failed for good. Each line of the event log becomes one row, also over a crash. When "
          "somebody moves the file away, a new one begins."},
+    [CONFIG_SECTION_TENANT] =
+        {"tenant", "NAME", "struct config_tenant",
+         "What is special about the mail of one tenant (`tenant_header` says how mail comes by "
+         "one), also of mail that is queued. `\"*\"` stands for all that have no section of their "
+         "own, and for mail of nobody. Letters match in either case."},
     [CONFIG_SECTION_SOURCE] =
         {"source", "NAME", "struct config_egress_source",
          "An identity under which mail leaves: an address of this machine, or a proxy, and the "
@@ -102,6 +107,7 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define CSV(field)       CONFIG_SECTION_CSV | AT_START, offsetof(struct config_csv, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
 #define HTTP(field)      CONFIG_SECTION_HTTP | AT_START, offsetof(struct config_http, field)
+#define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
 #define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
 #define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
@@ -343,6 +349,12 @@ const struct config_option config_options[] = {
            "network, is nobody's business), or not at all (`no`: then mail that goes round in "
            "circles is not noticed here, see `hopcount_limit`, and receivers may think less of "
            "it). `sluice message` and the event log know the client in any case."),
+    BOOL("notices", LISTENER(notices), "yes",
+         "Tell senders of mail that comes in here what becomes of it: that it failed, is delayed "
+         "(`delay_warning_time`) or was delivered after all (`confirm_delay_cleared`). `no` is for "
+         "senders that read the event log instead: it names every recipient that failed, and "
+         "`sluice_notices_suppressed_total` counts what was not sent. A message keeps what its "
+         "listener said when it came; see `notices` of `tenant` as well."),
     /* --- dns --- */
     LIST("servers", DNS(servers), CONFIG_TYPE_ADDRESSES, "/etc/resolv.conf",
          "Name servers, `ADDR` or `ADDR:PORT`: `{\"127.0.0.1:5300\", \"[::1]:53\"}`."),
@@ -359,6 +371,11 @@ const struct config_option config_options[] = {
          "Believe these servers when they say that they validated an answer with DNSSEC, which "
          "`smtp_tls_security_level = dane` builds on. A server on a loopback address is always "
          "believed, if all of them are; anywhere else the path to it must be safe as well."),
+    /* --- tenant --- */
+    BOOL("notices", TENANT(notices), "yes",
+         "Tell the senders of this tenant's mail what becomes of it, as far as the listener of a "
+         "message does not say `no` (see `notices` of `listener`). Counts when the notice would be "
+         "made: a reload is enough."),
     /* --- source, pool --- */
     IP("address", SOURCE(address), 4, "none",
        "The IPv4 address that connections come from. With `haproxy` it is an address of the "

@@ -85,6 +85,7 @@ struct engine {
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
+    _Atomic uint64_t notices_suppressed;
     _Atomic uint64_t odd_labels; /* values of tenant_header, campaign_header that were ignored */
     _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections; /* requests to inject mail that await their commits */

@@ -210,7 +210,8 @@ int reception_complete(struct reception *r, const struct smtp_server *core, usec
     e->tenant = keep_string(&in->strings, r->tenant.text, r->tenant.len);
     e->campaign = keep_string(&in->strings, r->campaign.text, r->campaign.len);
     e->flags = (facts->has_8bit ? SPOOL_FLAG_8BIT : 0) | (core->is_smtputf8 ? SPOOL_FLAG_UTF8 : 0) |
-               (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0);
+               (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) |
+               (r->config != NULL && !r->config->notices ? SPOOL_FLAG_NO_NOTICES : 0);
     e->warn_at = warn_after > 0 && sender.len > 0 ? e->created + warn_after : 0;
     e->size_bytes += in->body.len;
     if (in->packed.failed || in->body.failed) {

@@ -206,12 +206,23 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
     return 0;
 }
 
+/* The listener that took the message, and the section of its tenant as it is now, may say no. */
+static bool is_notice_wanted(const struct config *c, const struct message *m)
+{
+    const struct config_tenant *t = config_tenant_find(c, m->envelope.tenant);
+    return (m->envelope.flags & SPOOL_FLAG_NO_NOTICES) == 0 && (t == NULL || t->notices);
+}
+
 /* Puts a notice about m into the transaction. A bounce is never bounced; the null sender hears
- * nothing. */
+ * nothing; nor does who does not want to, but that is counted. */
 static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m,
                       enum notice_kind kind, usec_t now)
 {
     if (m->envelope.sender.len == 0 || (m->envelope.flags & SPOOL_FLAG_BOUNCE) != 0) {
+        return 0;
+    }
+    if (!is_notice_wanted(settings_of(s->engine)->config, m)) {
+        s->suppressed++;
         return 0;
     }
     if (s->notice_count == s->notice_capacity) {
@@ -363,6 +374,7 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     s->unwritten = NULL;
     s->notice_bytes = 0;
     s->has_deferred = false;
+    s->suppressed = 0; /* of a transaction that failed */
     settle_log_plain(s);
     list_foreach(m, &s->plain, struct message, touched)
     {
@@ -469,6 +481,9 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
     if (!s->is_light) {
         dispatched += forget_written(s, &s->touched, done, ctx) + s->forgone;
         s->forgone = 0;
+        atomic_fetch_add_explicit(&s->engine->notices_suppressed, s->suppressed,
+                                  memory_order_relaxed);
+        s->suppressed = 0;
     }
     s->unwritten = NULL;
     return dispatched;

@@ -32,6 +32,7 @@ struct settle {
     uint32_t notice_count, notice_capacity;
     uint64_t notice_bytes;     /* of their contents */
     bool has_deferred;         /* the current transaction defers something */
+    uint64_t suppressed;       /* notices that the current transaction leaves out */
     struct message *unwritten; /* first one in `touched` that this transaction has no room for */
     uint64_t forgone;          /* dispatched recipients without a result, since the last commit */
 };

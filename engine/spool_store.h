@@ -53,6 +53,7 @@ enum spool_flags {
     SPOOL_FLAG_LEADING_DOT = 4,  /* some line begins with '.': dot-stuffing needed */
     SPOOL_FLAG_BOUNCE = 8,       /* made by us; never bounced again */
     SPOOL_FLAG_BODY_INLINE = 16, /* set by the store */
+    SPOOL_FLAG_NO_NOTICES = 32,  /* its sender is told of nothing: the listener's `notices` */
 };
 
 /* What a message is; immutable once committed. Slices belong to the caller on writing and point

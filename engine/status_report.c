@@ -110,6 +110,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
         api_set_number(o, "orders", order_book_size(e->orders));
         (void)json_object_set_new(o, "rates", series_report_rates(e)); /* or it is left out */
         set_counter(o, "odd_labels", &e->odd_labels);
+        set_counter(o, "notices_suppressed", &e->notices_suppressed);
     }
     api_object(c, 200, o);
 }

@@ -26,7 +26,7 @@ SECTIONS = {
     'control': (None, {'text': ['path']}),
     'dns': (None, {'time': ['timeout'], 'number': ['tries'], 'addresses': ['servers']}),
     'listener': ('127.0.0.1:1', {
-        'bool': ['require_tls', 'keep_control_headers'], 'choice': ['received_header'], 'size': ['message_size_limit'], 'networks': ['relay_from'],
+        'bool': ['require_tls', 'keep_control_headers', 'notices'], 'choice': ['received_header'], 'size': ['message_size_limit'], 'networks': ['relay_from'],
         'time': ['smtpd_timeout'], 'text': ['tls_certificate', 'users', 'tenant'],
         'number': ['smtpd_recipient_limit', 'smtpd_hard_error_limit', 'smtpd_junk_command_limit',
                    'smtpd_connection_limit', 'smtpd_client_connection_count_limit',
@@ -36,6 +36,7 @@ SECTIONS = {
     'webhook': ('https://x.test/', {'choice': ['format'], 'number': ['batch_size'],
                                     'time': ['batch_wait', 'timeout'], 'text': ['secret_file']}),
     'csv': ('/nonexistent/x', {'size': ['rotate_size'], 'number': ['rotate_keep']}),
+    'tenant': ('acme', {'bool': ['notices']}),
     'source': ('s9', {'ipv4': ['address'], 'ipv6': ['address6'], 'address': ['haproxy', 'socks5'],
                       'text': ['helo_name']}),
     'pool': ('p9', {'numbers': ['weights']}),
@@ -105,6 +106,8 @@ for section, (title, kinds) in SECTIONS.items():
         add(f'{section}: title of 5000 bytes', f'{section} "{"x" * 5000}" {{\n}}\n', section, 1)
 
 for name, (text, key) in {
+        'a tenant with a space': ('tenant "a b" { }', 'tenant'), 'a tenant by a pattern': ('tenant "ac*" { }', 'tenant'),
+        'a tenant of 65 bytes': (f'tenant "{"t" * 65}" {{ }}', 'tenant'), 'a tenant in both cases': ('tenant "a" { }\ntenant "A" { }', 'tenant'),
         'comment never closed': ('\n/* what is this', 'syntax'),
         'closing brace': ('}', 'syntax'), 'two closing braces': ('dns { } }', 'syntax'),
         'parenthesis': ('(', 'syntax'), 'equal signs': ('===', 'syntax'), 'comma': (',', 'syntax'),

@@ -4,6 +4,8 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
+from support import exposition
+from support.api import get
 from support.client import message, submit
 from support.peer import Peer
 from support.report import Report
@@ -239,3 +241,73 @@ def test_retry_state_survives_a_restart(place):
     delivered = daemon.wait_event('Delivery', 'x@x.test')
     assert delivered['num_attempts'] in (2, 3, 4)
     assert len(peer.bodies) == 1
+
+
+# --- notices turned off ----------------------------------------------------------------------------
+
+LABEL = {'tenant_header': 'X-Tenant'}
+
+
+def suppressed(daemon, count):
+    until(lambda: daemon.totals()['notices_suppressed'] == count, daemon.totals)
+
+
+def test_listener_without_notices(place):
+    """Failure, delay and expiry: the event log says so, nobody else; also what was queued before a
+    restart with a listener that has notices."""
+    peer = place.keep(Peer(REFUSE))
+    busy = place.receiver(answers=lambda verb, *_: '451 4.3.2 later' if verb == 'RCPT' else None)
+    receiver = place.receiver()
+    daemon = place.sluice(
+        listener={'notices': False},
+        options={'delay_warning_time': '1s', 'confirm_delay_cleared': True},
+        routes={'back.test': ('smtp', receiver.nexthop), 'busy.test': ('smtp', busy.nexthop),
+                '*': ('smtp', peer.nexthop)})
+    submit(daemon, 'me@back.test', ['nobody@x.test'], message())
+    assert daemon.wait_event('Bounce', 'nobody@x.test')['response']['code'] == 550
+    suppressed(daemon, 1)
+    submit(daemon, 'me@back.test', ['later@busy.test'], message())
+    suppressed(daemon, 2)  # that it is delayed
+    daemon.stop()
+    daemon.listener['notices'] = True
+    daemon.options['maximal_queue_lifetime'] = '1s'
+    daemon.write_config()
+    daemon.start()
+    daemon.wait_event('Expiration', 'later@busy.test')
+    daemon.wait_empty()
+    suppressed(daemon, 1)
+    assert not receiver.messages
+    assert exposition.value(exposition.parse(get(daemon, '/metrics').body),
+                            'sluice_notices_suppressed_total') == 1
+
+
+def test_tenants_without_notices(place):
+    """By its name in either case, by "*" for those without a section, and by a reload."""
+    def answers(verb, argument, _):
+        return '550 5.1.1 nobody' if verb == 'RCPT' else None
+    refuser, receiver = place.receiver(answers=answers), place.receiver()
+    daemon = place.sluice(listener=LABEL, tenants={'Quiet': {'notices': False}, 'loud': {}},
+                          routes={'back.test': ('smtp', receiver.nexthop),
+                                  '*': ('smtp', refuser.nexthop)})
+
+    def fails(sender, **headers):
+        submit(daemon, f'{sender}@back.test', [f'{sender}@x.test'], message(**headers))
+        daemon.wait_event('Bounce', f'{sender}@x.test')
+
+    fails('a', X_Tenant='quiet')
+    suppressed(daemon, 1)
+    fails('b', X_Tenant='loud')
+    fails('c')
+    receiver.wait(2)
+    assert not receiver.to('a@back.test')
+    daemon.tenants = {'*': {'notices': False}, 'loud': {'notices': True}}
+    daemon.write_config()
+    assert daemon.command('reload').returncode == 0
+    fails('d', X_Tenant='quiet')
+    fails('e')
+    suppressed(daemon, 3)
+    fails('f', X_Tenant='LOUD')
+    receiver.wait(3)
+    daemon.wait_empty()
+    assert sorted(m.recipients[0] for m in receiver.messages) == \
+        ['b@back.test', 'c@back.test', 'f@back.test']

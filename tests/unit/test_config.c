@@ -41,8 +41,29 @@ static void trusted_networks(void **state)
     config_free(NULL);
 }
 
+static void sections_of_tenants(void **state)
+{
+    (void)state;
+    struct sample s;
+    sample_load(&s, "tenant \"Acme\" { notices = no }\ntenant \"b\" {}\n");
+    assert_int_equal(s.err, 0);
+    assert_string_equal(config_tenant_find(s.config, SLICE("aCME"))->name, "Acme");
+    assert_false(config_tenant_find(s.config, SLICE("acme"))->notices);
+    assert_true(config_tenant_find(s.config, SLICE("B"))->notices);
+    assert_null(config_tenant_find(s.config, SLICE("acm")));
+    assert_null(config_tenant_find(s.config, SLICE("")));
+    config_free(s.config);
+    sample_load(&s, "tenant \"*\" { notices = no }\ntenant \"b\" {}\n");
+    assert_int_equal(s.err, 0);
+    assert_string_equal(config_tenant_find(s.config, SLICE(""))->name, "*");
+    assert_string_equal(config_tenant_find(s.config, SLICE("acme"))->name, "*");
+    assert_string_equal(config_tenant_find(s.config, SLICE("b"))->name, "b");
+    config_free(s.config);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trusted_networks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(trusted_networks),
+                                       cmocka_unit_test(sections_of_tenants)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,7 @@ class Sluice:
 
     options    top level; over quick defaults (short backoff, short queue runs)
     listener   options of the one listener
+    tenants    {name: options}
     transports {name: options}
     sources, pools  {name: options}
     event_log  options beside its path
@@ -48,7 +49,7 @@ class Sluice:
 
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
                  sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
-                 http=None, event_log=None,
+                 http=None, event_log=None, tenants=None,
                  webhooks=None, csvs=None):
         self.folder = str(folder)
         self.address = address
@@ -70,6 +71,7 @@ class Sluice:
                         'maximal_backoff_time': '2s', 'queue_run_delay': '1s', 'map_size': '4G',
                         'spool_reserve': '0', 'spool_ballast': '0', **(options or {})}
         self.listener = {'relay_from': ['127.0.0.0/8'], **(listener or {})}
+        self.tenants = tenants or {}
         self.transports = transports or {'smtp': {}}
         self.sources, self.pools = sources or {}, pools or {}
         self.event_log, self.webhooks, self.csvs = event_log or {}, webhooks or {}, csvs or {}
@@ -92,7 +94,8 @@ class Sluice:
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         if self.http is not None:
             text += section(f'http "{self.address}:{self.http_port}"', self.http)
-        for kind, items in (('source', self.sources), ('pool', self.pools)):
+        for kind, items in (('tenant', self.tenants), ('source', self.sources),
+                            ('pool', self.pools)):
             for name, options in items.items():
                 text += section(f'{kind} "{name}"', options)
         for name, options in self.transports.items():
