@@ -174,7 +174,7 @@ void sink_delivery(struct sink_session *s)
         if (err == 0) {
             count_message(s, wall);
             accepted(sink);
-            sink_session_reply(s, "250 2.0.0 Ok");
+            sink_session_reply(s, "250 2.0.0 Ok: queued");
         } else {
             log_error("message not kept: %s", err_str(err));
             sink_session_reply(s, "451 4.3.0 not kept");

@@ -336,6 +336,9 @@ static void transaction_done(struct outbound *c, const struct smtp_client_event 
 {
     struct request *r = request_of(c, e->transaction, false);
     request_end_transaction(r, e->is_complete);
+    if (e->is_doubtful) {
+        request_doubt(r);
+    }
     c->is_leaving = c->is_leaving || !e->can_reuse;
     list_remove(&r->link);
     if (!request_is_undecided(r)) {

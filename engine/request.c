@@ -167,6 +167,11 @@ void request_end_transaction(struct request *r, bool is_complete)
     end_session(r, is_complete);
 }
 
+void request_doubt(struct request *r)
+{
+    r->is_doubtful = true;
+}
+
 void request_returned(struct request *r)
 {
     end_session(r, false);
@@ -218,7 +223,7 @@ static void describe_session(struct result *out, const struct request *r,
     out->dispatched = d->dispatched;
     out->connected = r->connected;
     out->has_dispatch = true;
-    out->is_ambiguous = r->outcome.ambiguous > 0;
+    out->is_ambiguous = r->outcome.ambiguous > 0 || r->is_doubtful;
     out->source = result_keep(out, s->source);
     if (s->host != NULL) {
         out->host_name = result_keep(out, s->host->name);

@@ -37,6 +37,7 @@ struct request {
     bool is_in_session;           /* outcome_session_begin without its end */
     uint32_t undecided;           /* recipients, when the transaction began */
     bool is_final;                /* no server after this one */
+    bool is_doubtful;             /* refused, but the order of replies broke: perhaps taken */
     bool was_in_vain;             /* the last transaction with this server decided nobody */
     /* [recipients of the entry], behind the struct in one allocation */
     struct slice *recipients; /* of the transaction under way */
@@ -73,6 +74,9 @@ bool request_has_untried(const struct request *r);
 void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v);
 void request_rest(struct request *r, const struct outcome_verdict *v);
 void request_end_transaction(struct request *r, bool is_complete);
+/* What it was told may have been an answer to something else: the result says that it is ambiguous.
+ */
+void request_doubt(struct request *r);
 /* The server took nothing and is not to blame: as if it had not been tried there. */
 void request_returned(struct request *r);
 /* The server could not be brought to MAIL, or this side failed: about everybody undecided. */

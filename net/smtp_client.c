@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #define IDLE_BUFFER_BYTES 512 /* larger buffers are given back while a connection is idle */
+#define PARTING_TIME      (5 * USEC_PER_SEC) /* for the end of file behind 421, before QUIT */
 
 void smtp_client_config_defaults(struct smtp_client_config *ret)
 {
@@ -131,8 +132,9 @@ static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *
     if (e->has_body && !e->is_end_queued && !e->is_broken) {
         smtp_client_push(c, SMTP_CLIENT_STOP_BODY)->transaction = e->number;
     }
-    bool is_untouched = !e->is_mail_answered && (c->has_said_421 || (is_head && c->is_used_up) ||
-                                                 (!is_handed_over && !(is_head && e->is_first)));
+    bool is_untouched =
+        !e->is_mail_answered && (c->has_parted || (!is_handed_over && ((is_head && c->is_used_up) ||
+                                                                       !(is_head && e->is_first))));
     if (e->undecided > 0 && is_untouched) {
         smtp_client_push_verdict(c, SMTP_CLIENT_RETURNED, e);
         return;
@@ -140,6 +142,8 @@ static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *
     /* A refusal that came early ended the dialogue as much as one in its place. */
     bool is_complete = e->is_broken ? !e->is_incomplete
                                     : e->undecided == 0 || c->verdict.scope != OUTCOME_SCOPE_SITE;
+    bool is_doubtful = e->undecided == 0 && is_handed_over && !e->is_taken && !e->is_broken &&
+                       !c->has_parted && (c->is_parting || c->is_out_of_step || e->is_unconfirmed);
     if (e->undecided > 0) {
         smtp_client_push_verdict(c, SMTP_CLIENT_REST, e)->is_neutral = c->has_hit;
         c->has_hit = true;
@@ -147,6 +151,7 @@ static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *
     struct smtp_client_event *done = smtp_client_push(c, SMTP_CLIENT_DONE);
     done->transaction = e->number;
     done->is_complete = is_complete;
+    done->is_doubtful = is_doubtful;
 }
 
 /* Nothing is in flight any more. */
@@ -220,6 +225,14 @@ void smtp_client_protocol_error(struct smtp_client *c, const char *problem)
     smtp_client_lose(c);
 }
 
+void smtp_client_part(struct smtp_client *c, usec_t now)
+{
+    c->is_parting = true;
+    /* QUIT at once could turn the end of file into a reset. */
+    c->deadline = now + (c->unanswered == 0 ? PARTING_TIME : c->config->rset_timeout);
+    c->body_deadline = USEC_NEVER;
+}
+
 void smtp_client_leave(struct smtp_client *c)
 {
     buf_append_str(&c->out, "QUIT\r\n");
@@ -262,13 +275,18 @@ static void lose_connection(struct smtp_client *c, bool by_timeout, usec_t now)
 {
     c->now = now;
     c->is_timed_out = by_timeout;
-    smtp_client_judge_lost(c, smtp_client_stage(c), by_timeout);
+    /* Why the server left is the better reason for one that it left at MAIL or before. */
+    bool is_said = c->is_parting && c->has_parted && !smtp_client_at(c, 0)->is_mail_answered;
+    if (!is_said) {
+        smtp_client_judge_lost(c, smtp_client_stage(c), by_timeout);
+    }
     smtp_client_lose(c);
 }
 
 void smtp_client_eof(struct smtp_client *c, usec_t now)
 {
     assert(!smtp_client_has_event(c));
+    c->has_parted = c->was_last_421 && !smtp_reply_is_partial(&c->reply);
     lose_connection(c, false, now);
 }
 
@@ -281,7 +299,15 @@ void smtp_client_io_error(struct smtp_client *c, int error, usec_t now)
 void smtp_client_timeout(struct smtp_client *c, usec_t now)
 {
     assert(!smtp_client_has_event(c));
-    if (now >= smtp_client_deadline(c)) {
+    if (now < smtp_client_deadline(c)) {
+        return;
+    }
+    if (c->is_parting && !c->has_quit && c->unanswered == 0) {
+        /* Perhaps it waits for QUIT. */
+        c->has_quit = true;
+        c->deadline = now + c->config->rset_timeout;
+        buf_append_str(&c->out, "QUIT\r\n");
+    } else {
         lose_connection(c, true, now);
     }
 }
@@ -305,7 +331,7 @@ static bool is_reply_due(const struct smtp_client *c)
     case SMTP_CLIENT_STATE_GREETING:
         return true;
     case SMTP_CLIENT_STATE_BUSY:
-        return smtp_client_is_asked(c);
+        return c->is_parting || smtp_client_is_asked(c);
     case SMTP_CLIENT_STATE_EHLO:
     case SMTP_CLIENT_STATE_HELO:
     case SMTP_CLIENT_STATE_STARTTLS:
@@ -330,7 +356,7 @@ static void on_reply(struct smtp_client *c, bool has_more, usec_t now)
         smtp_client_protocol_error(c, "a reply whose lines disagree");
         return;
     }
-    c->has_said_421 = c->has_said_421 || r->code == 421;
+    c->was_last_421 = r->code == 421;
     switch (c->state) {
     case SMTP_CLIENT_STATE_GREETING:
     case SMTP_CLIENT_STATE_EHLO:

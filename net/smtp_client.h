@@ -123,7 +123,8 @@ enum smtp_client_event_kind {
     SMTP_CLIENT_DONE,      /* transaction over, all recipients have a verdict */
     SMTP_CLIENT_RETURNED,  /* transaction over without verdicts: the connection failed and nothing
                             * of it can have been taken (its end was not sent, or 421 was said
-                            * before it). Bring it to another connection, without penalty */
+                            * before it, and nothing behind that but the end of file). Bring it to
+                            * another connection, without penalty */
     SMTP_CLIENT_FAILED,    /* the session failed before READY: verdict about the server, for
                             * whatever waited for it. CLOSED follows */
     SMTP_CLIENT_CLOSED,    /* nothing more; close the socket */
@@ -141,6 +142,8 @@ struct smtp_client_event {
     bool can_reuse; /* DONE: READY follows; not: nothing more can be started on the connection, but
                      * what is in flight may go on */
     bool is_complete; /* DONE: the dialogue ran to its end; false after a loss or protocol error */
+    bool is_doubtful; /* DONE: the verdicts were refusals, but the order of replies broke: the
+                       * message may have been taken all the same */
     bool is_chunk;    /* WANT_BODY: write exactly size_bytes raw bytes (no dot-stuffing, no dot) */
     bool is_neutral;  /* REST after a loss: not the first that the loss hit; teaches nothing about
                        * the site */
@@ -161,6 +164,21 @@ enum smtp_client_state {
 };
 
 struct smtp_client_envelope; /* a transaction in flight */
+
+/* Commands whose good replies are told apart, and what is said to one: hashes; see
+ * smtp_client_idiom.c. */
+enum smtp_client_asked {
+    SMTP_CLIENT_ASKED_RESET,
+    SMTP_CLIENT_ASKED_MAIL,
+    SMTP_CLIENT_ASKED_RCPT,
+    SMTP_CLIENT_ASKED_END,
+    SMTP_CLIENT_ASKED_COUNT
+};
+
+struct smtp_client_saying {
+    uint32_t status; /* enhanced code */
+    uint32_t words;  /* code and words; 0: not known */
+};
 
 #define SMTP_CLIENT_EVENTS_MAX 4
 
@@ -183,12 +201,15 @@ struct smtp_client {
     uint8_t auth_step;
     bool no_reuse;     /* 421 was said, line ends were wrong, ...: begin no transaction any more,
                         * but the first */
-    bool has_said_421; /* what was not answered before will not be */
-    bool is_used_up;   /* ending: the oldest one's MAIL was refused for being one too many here */
-    bool is_desynced;  /* a reply too many was seen behind the last one */
-    bool is_loop;      /* the server calls itself by our name */
-    bool is_ending;    /* the transactions in flight get their ends, one by one, then CLOSED */
-    bool is_leaving;   /* ending: with QUIT */
+    bool was_last_421; /* the last reply was 421 */
+    bool is_parting;  /* 421 was said while messages were handed over: the end of file is awaited */
+    bool has_quit;    /* ... and QUIT was said, for the end of file did not come */
+    bool has_parted;  /* it came, and no reply before it: what was not answered was not taken */
+    bool is_used_up;  /* ending: the oldest one's MAIL was refused for being one too many here */
+    bool is_desynced; /* a reply too many was seen behind the last one */
+    bool is_loop;     /* the server calls itself by our name */
+    bool is_ending;   /* the transactions in flight get their ends, one by one, then CLOSED */
+    bool is_leaving;  /* ending: with QUIT */
     bool is_timed_out; /* ending: by a timeout */
     bool has_head;     /* ending: the verdict is about the oldest one, which is not ended yet */
     bool has_hit;      /* ending: some transaction got its verdict by the loss */
@@ -202,8 +223,11 @@ struct smtp_client {
     uint32_t unacked_bytes; /* of their RSET, MAIL and RCPT commands */
     uint64_t out_taken;     /* bytes consumed from out since the connection began */
 
-    /* enhanced codes of the last message that was carried alone; see is_shifted */
-    struct outcome_status mail_status, rcpt_status, end_status;
+    /* see smtp_client_idiom.c */
+    struct smtp_client_saying said[SMTP_CLIENT_ASKED_COUNT];
+    bool has_varied;    /* its words vary beyond what is taken out of them */
+    bool is_told;       /* its reply to the end of a message is not that to MAIL or RCPT */
+    bool is_reset_told; /* nor that to RSET */
 
     struct smtp_pace pace;
     usec_t now;      /* of the latest call that told it */
@@ -248,7 +272,8 @@ void smtp_client_consume(struct smtp_client *c, size_t bytes);
 
 /* Transactions that the connection can use at once now: 1 without PIPELINING; at most 2 with it
  * (the dot of one and the envelope of the next in one group, RFC 2920), config->pipeline_depth with
- * CHUNKING as well (RFC 3030); and no more than net/smtp_pace found useful, 1 at first. */
+ * CHUNKING as well (RFC 3030); 1 while, or where, its replies are not told apart; and no more than
+ * net/smtp_pace found useful, 1 at first. */
 uint16_t smtp_client_depth(const struct smtp_client *c);
 /* Transactions started and not over. */
 uint32_t smtp_client_in_flight(const struct smtp_client *c);

@@ -28,6 +28,7 @@ struct smtp_client_envelope {
     bool is_begun;       /* MAIL is queued */
     bool has_reset;      /* RSET is queued in front of it */
     bool is_data_sent;   /* DATA or BDAT is queued */
+    bool is_streamed;    /* ... BDAT, in front of the replies to the envelope */
     bool is_chunk;       /* it was BDAT */
     bool has_body;       /* WANT_BODY was said */
     bool is_end_queued;  /* nothing more to write but perhaps the last RSET */
@@ -39,6 +40,9 @@ struct smtp_client_envelope {
 
     /* the reader */
     bool is_reset_answered, is_mail_answered, is_mail_accepted, is_data_answered;
+    bool is_taken;       /* its end was answered 2yz */
+    bool is_unconfirmed; /* its end was refused for now: DONE waits for the reply behind that */
+    bool is_doubtful;    /* ... and DONE says so */
 };
 
 /* The reply that comes next for a transaction. */
@@ -69,6 +73,10 @@ void smtp_client_protocol_error(struct smtp_client *c, const char *problem);
 /* The same when the oldest transaction has had its DONE: those left in flight are ended. With
  * is_leaving QUIT is said. */
 void smtp_client_end_rest(struct smtp_client *c, bool is_leaving);
+/* 421 was said, and some message was wholly handed over: what comes behind it tells whether that
+ * was taken. Nothing more is written, but after a while QUIT, where nothing else
+ * is unanswered. */
+void smtp_client_part(struct smtp_client *c, usec_t now);
 /* Say QUIT and close; nothing is under way. */
 void smtp_client_leave(struct smtp_client *c);
 /* Ready for a transaction, nothing is in flight. */
@@ -95,6 +103,19 @@ void smtp_client_judge_protocol(struct smtp_client *c, const char *problem);
 void smtp_client_judge_lost(struct smtp_client *c, enum outcome_stage stage, bool by_timeout);
 /* The stage of whatever is awaited now. */
 enum outcome_stage smtp_client_stage(const struct smtp_client *c);
+
+/* --- smtp_client_idiom.c -------------------------------------------------------------------------
+ */
+
+struct smtp_client_saying smtp_client_saying_of(const struct smtp_reply *r);
+/* The reply just read, 2yz, answers RSET, MAIL or RCPT; false: it is what this server says to
+ * another command. */
+MUST_USE bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked);
+/* Whether the reply just read, 2yz, certainly answers the end of the oldest message. has_more: as
+ * is_early of the reader */
+MUST_USE bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more);
+/* Whether the answer to RSET is known. */
+bool smtp_client_knows_reset(const struct smtp_client *c);
 
 /* --- smtp_client_handshake.c, smtp_client_auth.c -------------------------------------------------
  */
@@ -134,13 +155,17 @@ void smtp_client_pop(struct smtp_client *c);
 enum smtp_client_awaited smtp_client_awaited(const struct smtp_client_envelope *e);
 enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c,
                                               const struct smtp_client_envelope *e);
-/* Whether the command whose reply is awaited has left out. */
+/* Whether the command whose reply is awaited has left out. That reply is to the oldest in flight,
+ * or, when its end was refused for now, to the one behind it. */
 bool smtp_client_is_asked(const struct smtp_client *c);
 /* The awaited reply came, in its place: count it. Before what it says is noted. */
 void smtp_client_take_reply(struct smtp_client *c, usec_t now);
 /* Whether all of the message was handed over (R1). */
 bool smtp_client_is_handed_over(const struct smtp_client *c, const struct smtp_client_envelope *e);
 usec_t smtp_client_busy_deadline(const struct smtp_client *c);
+
+/* Whether some transaction in flight was wholly handed over. */
+bool smtp_client_has_handed_over(const struct smtp_client *c);
 
 /* Queue what may be written now; gives WANT_BODY, or ends the session when out of memory. */
 void smtp_client_write(struct smtp_client *c, usec_t now);

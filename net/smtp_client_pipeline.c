@@ -2,7 +2,8 @@
  * transaction behind those of another as far as replies need not be seen before. Without PIPELINING
  * every command waits. With it the dot of one message and MAIL, RCPT, DATA of the next are one
  * group (RFC 2920: DATA is the last command of a group, the content of a message may be its first).
- * With CHUNKING as well nothing waits at all, but for large bodies (RFC 3030).
+ * With CHUNKING as well nothing waits at all, but for large bodies (RFC 3030). All of this begins
+ * when the server's replies are known well enough to be told apart (smtp_client_idiom.c).
  *
  * The bound on unanswered commands: a server that answers while it cannot write blocks, then does
  * not read, and then this side cannot write either (RFC 2920 3.1). A shell that reads while its
@@ -101,7 +102,7 @@ enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c,
     /* Until its last byte is handed over nobody can have taken the message; behind that byte it
      * does not matter which reply is awaited, unless the server said that it goes away. */
     if (smtp_client_is_handed_over(c, e) && awaited != SMTP_CLIENT_AWAITS_LAST_RESET &&
-        (awaited == SMTP_CLIENT_AWAITS_END || !c->has_said_421)) {
+        (awaited == SMTP_CLIENT_AWAITS_END || !c->has_parted)) {
         return OUTCOME_STAGE_DOT;
     }
     static const enum outcome_stage stages[] = {
@@ -145,9 +146,26 @@ static uint32_t awaited_bytes(const struct smtp_client_envelope *e)
     return 0;
 }
 
-bool smtp_client_is_asked(const struct smtp_client *c)
+bool smtp_client_has_handed_over(const struct smtp_client *c)
+{
+    for (uint32_t i = 0; i < c->flight_count; i++) {
+        if (smtp_client_is_handed_over(c, smtp_client_at(c, i))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The transaction whose reply is awaited. */
+static const struct smtp_client_envelope *asking(const struct smtp_client *c)
 {
     const struct smtp_client_envelope *e = smtp_client_at(c, 0);
+    return e->is_unconfirmed ? smtp_client_at(c, 1) : e;
+}
+
+bool smtp_client_is_asked(const struct smtp_client *c)
+{
+    const struct smtp_client_envelope *e = asking(c);
     return smtp_client_awaited(e) != SMTP_CLIENT_AWAITS_NOTHING &&
            e->answered_pos + awaited_bytes(e) <= c->out_taken;
 }
@@ -172,7 +190,7 @@ void smtp_client_take_reply(struct smtp_client *c, usec_t now)
 static usec_t reply_deadline(const struct smtp_client *c)
 {
     const struct smtp_client_config *config = c->config;
-    const struct smtp_client_envelope *e = smtp_client_at(c, 0);
+    const struct smtp_client_envelope *e = asking(c);
     usec_t from = e->mail_at;
     usec_t timeout = config->data_init_timeout;
     switch (smtp_client_awaited(e)) {
@@ -207,6 +225,9 @@ static usec_t reply_deadline(const struct smtp_client *c)
 
 usec_t smtp_client_busy_deadline(const struct smtp_client *c)
 {
+    if (c->is_parting) {
+        return c->deadline;
+    }
     usec_t reply = reply_deadline(c);
     return c->body_deadline < reply ? c->body_deadline : reply;
 }
@@ -227,7 +248,7 @@ static bool is_chunking(const struct smtp_client *c)
 uint16_t smtp_client_depth(const struct smtp_client *c)
 {
     uint16_t allowed = c->config->pipeline_depth;
-    if (!is_pipelining(c)) {
+    if (!is_pipelining(c) || !c->is_told) {
         allowed = 1;
     } else if (!is_chunking(c) && allowed > 2) {
         allowed = 2;
@@ -244,8 +265,9 @@ bool smtp_client_can_start(const struct smtp_client *c)
 {
     uint32_t mail_max = c->features.mail_max;
     return (c->state == SMTP_CLIENT_STATE_IDLE || c->state == SMTP_CLIENT_STATE_BUSY) &&
-           !smtp_client_has_event(c) && (!c->no_reuse || c->mails == 0) && !c->is_desynced &&
-           (mail_max == 0 || c->mails < mail_max) && c->flight_count < smtp_client_depth(c);
+           !smtp_client_has_event(c) && !c->is_parting && (!c->no_reuse || c->mails == 0) &&
+           !c->is_desynced && (mail_max == 0 || c->mails < mail_max) &&
+           c->flight_count < smtp_client_depth(c);
 }
 
 /* --- the writer ----------------------------------------------------------------------------------
@@ -293,17 +315,32 @@ static void append_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 
 /* The transaction before e was sent by BDAT and has no known good end. When it is refused, or all
  * its recipients are, the server's transaction stays open (RFC 3030 4.2), and a MAIL inside it
- * would be refused for no fault of its own. */
+ * would be refused for no fault of its own. Also in front of the first one that others may follow:
+ * what the server says to RSET has to be known before one stands behind the end of a message. */
 static bool needs_reset(const struct smtp_client *c)
 {
     const struct smtp_client_envelope *before =
         c->written > 0 ? smtp_client_at(c, c->written - 1) : NULL;
-    return before != NULL && before->is_chunk && !before->has_last_reset;
+    if (before == NULL) {
+        return is_chunking(c) && !smtp_client_knows_reset(c) && smtp_client_depth(c) > 1;
+    }
+    return before->is_chunk && !before->has_last_reset;
+}
+
+/* Whether commands may stand behind an end of a message that is not answered. */
+static bool may_follow(const struct smtp_client *c)
+{
+    const struct smtp_client_envelope *before =
+        c->written > 0 ? smtp_client_at(c, c->written - 1) : NULL;
+    if (before == NULL || before->has_last_reset) {
+        return true;
+    }
+    return before->is_chunk ? c->is_reset_told : c->is_told;
 }
 
 static bool begin(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
 {
-    if ((c->no_reuse && !e->is_first) || c->is_desynced ||
+    if ((c->no_reuse && !e->is_first) || c->is_desynced || !may_follow(c) ||
         must_wait(c, (uint32_t)e->t.sender.len + MAIL_OVERHEAD_BYTES)) {
         return false;
     }
@@ -338,6 +375,7 @@ static void append_content_command(struct smtp_client *c, struct smtp_client_env
 {
     uint64_t before = position(c);
     if (is_chunking(c)) {
+        e->is_streamed = is_outstanding(e);
         buf_append_str(&c->out, "BDAT ");
         buf_append_decimal(&c->out, e->t.size_bytes);
         buf_append_str(&c->out, " LAST\r\n");
@@ -371,7 +409,7 @@ static bool advance(struct smtp_client *c, struct smtp_client_envelope *e, usec_
         e->rcpt_sent++;
         queued(c, bytes);
     }
-    bool waits = is_chunking(c) ? e->waits : !is_pipelining(c);
+    bool waits = is_chunking(c) ? e->waits || !c->is_told : !is_pipelining(c);
     if (!waits || !is_outstanding(e)) {
         append_content_command(c, e, now);
     }
@@ -393,7 +431,7 @@ static void lose_without_memory(struct smtp_client *c)
 
 void smtp_client_write(struct smtp_client *c, usec_t now)
 {
-    while (c->written < c->flight_count && !c->is_ending) {
+    while (c->written < c->flight_count && !c->is_ending && !c->is_parting) {
         struct smtp_client_envelope *e = smtp_client_at(c, c->written);
         if ((!e->is_begun && !begin(c, e, now)) || !advance(c, e, now)) {
             break;

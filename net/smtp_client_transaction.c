@@ -1,6 +1,8 @@
 /* Transactions from the start to their verdicts: the reader of the pipeline. Every reply is matched
  * by order to the commands of the oldest transaction in flight, and a permanent verdict comes from
- * nothing but a well-formed reply in its place. Pure. */
+ * nothing but a well-formed reply in its place (smtp_client_idiom.c). Behind 421 the end of file is
+ * awaited before anything is concluded about a message that was wholly handed over: a server that
+ * goes on has perhaps taken it. Pure. */
 #include "base/error.h"
 #include "net/smtp_client_internal.h"
 
@@ -137,6 +139,7 @@ static void finish(struct smtp_client *c, bool is_sound, usec_t now)
     done->transaction = smtp_client_at(c, 0)->number;
     done->can_reuse = can_reuse;
     done->is_complete = true;
+    done->is_doubtful = smtp_client_at(c, 0)->is_doubtful;
     c->no_reuse = c->no_reuse || !is_sound;
     smtp_client_pop(c);
     const struct smtp_client_envelope *next = c->flight_count > 0 ? smtp_client_at(c, 0) : NULL;
@@ -144,7 +147,7 @@ static void finish(struct smtp_client *c, bool is_sound, usec_t now)
         smtp_client_idle(c);
     } else if (next == NULL || (!next->is_begun && !goes_on)) {
         smtp_client_end_rest(c, true);
-    } else if (!is_sound || c->has_said_421 || next->is_broken) {
+    } else if (!is_sound || next->is_broken) {
         smtp_client_end_rest(c, false);
     } else {
         smtp_client_write(c, now);
@@ -177,6 +180,17 @@ static void reset(struct smtp_client *c, usec_t now)
  * -----------------------------------------------------------------------
  */
 
+/* 421 in the place of RSET or MAIL; the verdict is set. */
+static void part_or_lose(struct smtp_client *c)
+{
+    if (smtp_client_has_handed_over(c)) {
+        smtp_client_part(c, c->now);
+    } else {
+        c->has_parted = true; /* nothing that is in flight can have been taken */
+        smtp_client_lose(c);
+    }
+}
+
 /* RSET before MAIL. When it is refused, what the server still holds of the transaction before would
  * meet that MAIL. */
 static void on_reset(struct smtp_client *c, struct smtp_client_envelope *e)
@@ -184,7 +198,7 @@ static void on_reset(struct smtp_client *c, struct smtp_client_envelope *e)
     e->is_reset_answered = c->reply.code < 300;
     if (c->reply.code == 421) {
         smtp_client_judge_said(c, OUTCOME_STAGE_RSET);
-        smtp_client_lose(c);
+        part_or_lose(c);
     } else if (!e->is_reset_answered) {
         smtp_client_protocol_error(c, NULL);
     }
@@ -199,18 +213,21 @@ static bool is_used_up(const struct smtp_client *c)
 
 static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 {
-    if ((c->reply.code == 421 || is_used_up(c)) && !e->is_first) {
+    if (c->reply.code == 421 && !e->is_first) {
+        smtp_client_judge_said(c, OUTCOME_STAGE_MAIL);
+        part_or_lose(c);
+        return;
+    }
+    if (is_used_up(c) && !e->is_first && !smtp_client_is_handed_over(c, e)) {
         /* The server gave up the connection; nothing of this message was taken. Of those behind it
-         * that is certain after 421 alone: another MAIL may find favour, from another sender. */
+         * that is not certain: another MAIL may find favour, from another sender. */
         c->is_used_up = true;
         smtp_client_judge_said(c, OUTCOME_STAGE_MAIL);
         smtp_client_lose(c);
         return;
     }
+    c->no_reuse = c->no_reuse || is_used_up(c);
     e->is_mail_answered = true;
-    if (!e->has_reset) {
-        c->mail_status = c->reply.status;
-    }
     e->is_mail_accepted = c->reply.code < 300;
     if (!e->is_mail_accepted && e->undecided > 0) {
         decide_rest(c, OUTCOME_STAGE_MAIL);
@@ -220,9 +237,6 @@ static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 static void on_rcpt(struct smtp_client *c, struct smtp_client_envelope *e)
 {
     uint32_t index = e->rcpt_answered++;
-    if (!e->has_reset && c->reply.code < 300) {
-        c->rcpt_status = c->reply.status;
-    }
     if (c->reply.code < 300) {
         e->accepted += e->is_mail_accepted ? 1 : 0;
         return;
@@ -251,6 +265,19 @@ static bool is_right_class(enum smtp_client_awaited awaited, unsigned code)
     return code >= 400 || (awaited == SMTP_CLIENT_AWAITS_DATA ? code >= 300 : code < 300);
 }
 
+/* Whether the reply just read can be that to this command; a refusal may be any one's. */
+static bool is_in_place(struct smtp_client *c, enum smtp_client_awaited awaited)
+{
+    static const enum smtp_client_asked asked[] = {
+        [SMTP_CLIENT_AWAITS_RESET] = SMTP_CLIENT_ASKED_RESET,
+        [SMTP_CLIENT_AWAITS_MAIL] = SMTP_CLIENT_ASKED_MAIL,
+        [SMTP_CLIENT_AWAITS_RCPT] = SMTP_CLIENT_ASKED_RCPT,
+        [SMTP_CLIENT_AWAITS_LAST_RESET] = SMTP_CLIENT_ASKED_RESET,
+    };
+    return c->reply.code >= 300 || awaited == SMTP_CLIENT_AWAITS_DATA ||
+           smtp_client_notice(c, asked[awaited]);
+}
+
 /* RSET, MAIL, RCPT or DATA was answered. is_early: a reply too many stands behind this one. */
 static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited, bool is_early,
                         usec_t now)
@@ -265,10 +292,15 @@ static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited,
     } else {
         on_data(c, e, now);
     }
-    if (is_early) {
+    if (c->is_parting || c->is_ending) {
+        return;
+    }
+    if (c->reply.code == 421 && smtp_client_has_handed_over(c)) {
+        smtp_client_part(c, now);
+    } else if (is_early) {
         /* The verdict stands; the rest has to wait until it was taken. */
         c->is_desynced = c->is_out_of_step = true;
-    } else if (!c->is_ending) {
+    } else {
         awaited = smtp_client_awaited(e);
         if (awaited == SMTP_CLIENT_AWAITS_NOTHING && e->undecided == 0) {
             reset(c, now);
@@ -295,24 +327,9 @@ static void on_early_reply(struct smtp_client *c)
     smtp_client_lose(c);
 }
 
-/* Whether the 2yz just read to BDAT looks like an answer to MAIL or RCPT. One reply too many shifts
- * all those behind it, and nothing in a stream of BDAT stops that: a message would be delivered by
- * the answer to its recipient. Enhanced codes tell: 2.1.5 is for a recipient, 2.6.0 or 2.0.0 for a
- * message. What this server says where was seen when a message was alone. */
-static bool is_shifted(const struct smtp_client *c, const struct smtp_client_envelope *e)
-{
-    const char *status = c->reply.status.text;
-    return e->has_reset && c->end_status.text[0] != '\0' &&
-           strcmp(status, c->end_status.text) != 0 &&
-           (strcmp(status, c->rcpt_status.text) == 0 || strcmp(status, c->mail_status.text) == 0);
-}
-
 static void decide_end(struct smtp_client *c, struct smtp_client_envelope *e)
 {
     const struct smtp_reply *r = &c->reply;
-    if (r->code < 300 && !e->has_reset && c->flight_count == 1) {
-        c->end_status = r->status;
-    }
     if (r->code >= 400) {
         decide_rest(c, OUTCOME_STAGE_DOT);
         return;
@@ -322,6 +339,14 @@ static void decide_end(struct smtp_client *c, struct smtp_client_envelope *e)
     smtp_client_text_add(c, smtp_reply_text(r), 0);
     smtp_client_push_verdict(c, SMTP_CLIENT_REST, e);
     e->undecided = 0;
+    e->is_taken = true;
+}
+
+/* Whether the 2yz just read can be the answer to the end of e: nobody takes a message to nobody. */
+static bool is_possible_end(struct smtp_client *c, const struct smtp_client_envelope *e,
+                            bool is_early)
+{
+    return e->accepted > 0 && smtp_client_is_certain_end(c, is_early);
 }
 
 /* The dot or BDAT was answered. is_early as in on_envelope. */
@@ -336,7 +361,7 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
         finish(c, !is_early && r->code / 100 != 3 && e->end_pos <= c->out_taken, now);
         return;
     }
-    if (r->code / 100 == 3 || (r->code < 300 && is_shifted(c, e))) {
+    if (r->code / 100 == 3 || (r->code < 300 && !is_possible_end(c, e, is_early))) {
         e->is_data_answered = false; /* so that what is said of it is right */
         smtp_client_protocol_error(c, NULL);
         return;
@@ -345,7 +370,16 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
     if (e->undecided > 0) {
         decide_end(c, e);
     }
+    if (r->code == 421) {
+        smtp_client_part(c, now);
+        return;
+    }
+    e->is_doubtful = is_early && r->code >= 400;
     bool is_next_begun = c->flight_count > 1 && smtp_client_at(c, 1)->is_begun;
+    if (r->code / 100 == 4 && is_next_begun) {
+        e->is_unconfirmed = true;
+        return;
+    }
     if (e->is_chunk && r->code >= 400 && !is_next_begun && !is_early) {
         reset(c, now); /* the next one begun has its own RSET */
     } else {
@@ -356,13 +390,48 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
 /* The last RSET was answered. */
 static void on_last_reset(struct smtp_client *c, bool is_early, usec_t now)
 {
+    if (c->reply.code == 421 && smtp_client_has_handed_over(c)) {
+        smtp_client_part(c, now);
+        return;
+    }
     bool is_sound = !is_early && c->reply.code < 300;
+    smtp_client_at(c, 0)->is_doubtful = is_early;
     c->is_out_of_step = c->is_out_of_step || (!is_sound && c->reply.code != 421);
     finish(c, is_sound, now);
 }
 
+/* A reply behind 421: the server goes on, unless it is the one to QUIT. */
+static void on_parting_reply(struct smtp_client *c)
+{
+    if (c->reply.code == 221 && c->has_quit) {
+        c->has_parted = true;
+        smtp_client_lose(c);
+    } else {
+        smtp_client_protocol_error(c, "a reply behind 421");
+    }
+}
+
+/* The message in front was refused for now, and a refusal may be the answer to any command. This
+ * reply, to the one behind it, tells; false: there is nothing more to do with it. */
+static bool confirm(struct smtp_client *c, usec_t now)
+{
+    if (!is_in_place(c, smtp_client_awaited(smtp_client_at(c, 1)))) {
+        smtp_client_protocol_error(c, NULL);
+        return false;
+    }
+    finish(c, true, now);
+    return !c->is_ending;
+}
+
 void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t now)
 {
+    if (c->is_parting) {
+        on_parting_reply(c);
+        return;
+    }
+    if (smtp_client_at(c, 0)->is_unconfirmed && !confirm(c, now)) {
+        return;
+    }
     struct smtp_client_envelope *e = smtp_client_at(c, 0);
     enum smtp_client_awaited awaited = smtp_client_awaited(e);
     /* Behind 354 may stand a refusal of the message, as early as can be. */
@@ -383,6 +452,10 @@ void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t 
             smtp_client_protocol_error(c, "more than one reply");
             return;
         }
+    }
+    if (!is_end && !is_in_place(c, awaited)) {
+        smtp_client_protocol_error(c, NULL);
+        return;
     }
     smtp_client_take_reply(c, now);
     if (is_end) {

@@ -2,6 +2,7 @@
 #include "tests/unit/smtp_script.h"
 
 #include "net/smtp_wire.h"
+#include "tests/unit/smtp_warm.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -79,7 +80,9 @@ void smtp_script_event_text(const struct smtp_client_event *event, char *ret, si
     }
     const char *tail = "";
     if (event->kind == SMTP_CLIENT_DONE) {
-        tail = event->can_reuse ? " reuse" : event->is_complete ? " close" : " lost";
+        static const char *const ends[] = {" lost", " close", " lost doubtful", " close doubtful"};
+        tail = event->can_reuse ? " reuse"
+                                : ends[(event->is_doubtful ? 2 : 0) + (event->is_complete ? 1 : 0)];
     } else if (event->kind == SMTP_CLIENT_CLOSED && event->flush) {
         tail = " flush";
     } else if (event->is_chunk) {
@@ -299,6 +302,9 @@ static void run_once(struct run *r)
     smtp_client_init(&r->client, &r->script->config, &r->script->peer, r->now);
     if (r->script->depth > 0) {
         r->client.pace.depth = r->script->depth;
+    }
+    if (r->script->is_warm) {
+        smtp_warm(&r->client, SMTP_WARM_WORDS);
     }
     r->is_chunk = false;
     for (r->step = 0; r->steps[r->step] != NULL; r->step++) {

@@ -19,6 +19,7 @@ struct smtp_script {
     struct smtp_client_config config;
     struct smtp_client_peer peer;
     uint16_t depth;     /* not 0: as if the pace had found it already */
+    bool is_warm;       /* as if messages had been carried already, see smtp_warm.h */
     bool is_numbered;   /* events about a transaction have its number in front: "1 DONE reuse" */
     bool is_whole_only; /* cut nowhere: the case is about what stands behind a reply */
 };

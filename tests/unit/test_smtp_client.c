@@ -348,6 +348,12 @@ static void check_cell(enum point point, enum fault fault, bool pipelining, size
     s.chunk = chunk;
     inject(&s, point, fault);
     enum fate fate = fates[point][fault];
+    if (point == DOT && fault == SAYS_421) {
+        smtp_client_eof(&s.client, s.now); /* what is awaited behind it */
+        pull(&s);
+    } else if (point == DOT && fault == EXTRA && chunk == SIZE_MAX) {
+        fate = AMB; /* one of the two may be the answer to something else */
+    }
     const struct outcome_recipient *r = &s.outcome.recipients[1];
     if (fate == GOES_ON) {
         bool is_delivered = r->kind == OUTCOME_DELIVERED;

@@ -1,6 +1,7 @@
 /* The dialogue x fault matrix of reliability-security 3.2 with several transactions in flight: what
  * becomes of the one that is hit, of one before it that is answered, and of those behind it. */
 #include "net/smtp_client.h"
+#include "tests/unit/smtp_warm.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -20,14 +21,18 @@ enum fault {
     MIXED,
     SAYS_4YZ,
     SAYS_5YZ,
-    SAYS_421,
+    SAYS_421, /* and leaves */
+    SAYS_421_AND_ON,
+    SAYS_421_AND_RESETS,
+    SAYS_421_AND_WAITS,
     UNCLEAN,
     FAULT_COUNT
 };
 
 /* What became of each, in the order of starts:
  *   S  success     B  bounced     D  deferred, nothing of it was taken
- *   A  ambiguous   a  ambiguous, and neutral     R  returned     -  goes on */
+ *   A  ambiguous   a  ambiguous, and neutral     R  returned     -  goes on
+ *   d  deferred, and its end says that this is doubtful */
 #define FLIGHT 3
 
 struct bed {
@@ -64,6 +69,9 @@ static void pull(struct bed *b)
         if (e.kind == SMTP_CLIENT_RETURNED || e.kind == SMTP_CLIENT_DONE) {
             assert_false(b->is_over[e.transaction]);
             b->is_over[e.transaction] = true;
+            if (e.is_doubtful && b->fates[e.transaction] == 'D') {
+                b->fates[e.transaction] = 'd';
+            }
         }
         b->is_closed = b->is_closed || e.kind == SMTP_CLIENT_CLOSED;
     }
@@ -122,6 +130,7 @@ static void begin(struct bed *b, struct slice features)
     flush(b);
     say(b, features);
     b->client.pace.depth = 16;
+    smtp_warm(&b->client, SMTP_WARM_WORDS);
 }
 
 static void say_long(struct bed *b, bool is_one_line)
@@ -144,7 +153,10 @@ static void inject(struct bed *b, enum point point, enum fault fault)
         [SAYS_4YZ] = SLICE("450 4.2.0 later\r\n"),
         [SAYS_5YZ] = SLICE("550 5.7.1 never\r\n"),
         [SAYS_421] = SLICE("421 4.3.2 bye\r\n"),
-        [UNCLEAN] = SLICE("250 a\x1b[31m\xff\r\n"),
+        [SAYS_421_AND_ON] = SLICE("421 4.3.2 bye\r\n250 2.6.0 queued\r\n"),
+        [SAYS_421_AND_RESETS] = SLICE("421 4.3.2 bye\r\n"),
+        [SAYS_421_AND_WAITS] = SLICE("421 4.3.2 bye\r\n"),
+        [UNCLEAN] = SLICE("250 2.6.0 a\x1b[31m\xff\r\n"),
     };
     if (fault == SILENT) {
         b->now = smtp_client_deadline(&b->client);
@@ -160,8 +172,14 @@ static void inject(struct bed *b, enum point point, enum fault fault)
     } else {
         say(b, texts[fault]);
     }
-    if (fault == FIN || fault == FIN_IN_REPLY) {
+    pull(b);
+    if (fault == FIN || fault == FIN_IN_REPLY || (fault == SAYS_421 && b->client.is_parting)) {
         smtp_client_eof(&b->client, b->now);
+    } else if (fault == SAYS_421_AND_RESETS && b->client.is_parting) {
+        smtp_client_io_error(&b->client, ECONNRESET, b->now);
+    } else if (fault == SAYS_421_AND_WAITS && b->client.is_parting) {
+        b->now = smtp_client_deadline(&b->client);
+        smtp_client_timeout(&b->client, b->now);
     }
     pull(b);
 }
@@ -178,7 +196,7 @@ static void check(struct bed *b, enum point point, enum fault fault, const char 
     for (unsigned i = 0; i < FLIGHT && b->is_closed; i++) {
         assert_true(b->is_over[i]);
     }
-    bool is_odd = fault >= GARBAGE && fault <= MIXED;
+    bool is_odd = (fault >= GARBAGE && fault <= MIXED) || fault == SAYS_421_AND_ON;
     bool is_unforgotten = point == RESET && (fault == SAYS_4YZ || fault == SAYS_5YZ);
     assert_int_equal(b->client.is_out_of_step, is_odd || is_unforgotten);
     smtp_client_fini(&b->client);
@@ -192,21 +210,25 @@ static const char *const chunk_fates[POINT_COUNT][FAULT_COUNT][2] = {
     [RESET] = {[SILENT... MIXED] = {NULL, "SAR"},
                [SAYS_4YZ... SAYS_5YZ] = {NULL, "SAR"},
                [SAYS_421] = {NULL, "SRR"},
+               [SAYS_421_AND_ON... SAYS_421_AND_WAITS] = {NULL, "SAR"},
                [UNCLEAN] = {NULL, "S--"}},
     [MAIL] = {[SILENT... MIXED] = {"AaR", "SAR"},
               [SAYS_4YZ] = {"D--", "SD-"},
               [SAYS_5YZ] = {"B--", "SB-"},
-              [SAYS_421] = {"D--", "SRR"},
+              [SAYS_421] = {"DRR", "SRR"},
+              [SAYS_421_AND_ON... SAYS_421_AND_WAITS] = {"dAR", "SAR"},
               [UNCLEAN] = {"---", "S--"}},
     [RCPT] = {[SILENT... MIXED] = {"AaR", "SAR"},
               [SAYS_4YZ] = {"D--", "SD-"},
               [SAYS_5YZ] = {"B--", "SB-"},
-              [SAYS_421] = {"D--", "SD-"},
+              [SAYS_421] = {"DRR", "SDR"},
+              [SAYS_421_AND_ON... SAYS_421_AND_WAITS] = {"dAR", "SdR"},
               [UNCLEAN] = {"---", "S--"}},
     [END] = {[SILENT... MIXED] = {"AaR", "SAR"},
              [SAYS_4YZ] = {"D--", "SD-"},
              [SAYS_5YZ] = {"B--", "SB-"},
              [SAYS_421] = {"DRR", "SDR"},
+             [SAYS_421_AND_ON... SAYS_421_AND_WAITS] = {"dAR", "SdR"},
              [UNCLEAN] = {"S--", "SS-"}},
 };
 
@@ -221,10 +243,10 @@ static void check_chunk(enum point point, enum fault fault, unsigned hit, size_t
     start(&b);
     write_body(&b, 2);
     if (hit == 1) {
-        say(&b, SLICE("250 ok\r\n250 ok\r\n250 ok\r\n"));
+        say(&b, SLICE("250 ok\r\n250 ok\r\n250 2.6.0 queued\r\n"));
     }
     for (enum point p = hit == 0 ? MAIL : RESET; p < point; p++) {
-        say(&b, p == DATA ? SLICE("") : SLICE("250 ok\r\n"));
+        say(&b, p == DATA ? SLICE("") : p == RESET ? SLICE("250 reset\r\n") : SLICE("250 ok\r\n"));
     }
     b.cut = cut;
     inject(&b, point, fault);
@@ -259,21 +281,22 @@ static const char *const data_fates[POINT_COUNT][FAULT_COUNT] = {
              [SAYS_4YZ] = "D-",
              [SAYS_5YZ] = "B-",
              [SAYS_421] = "DR",
+             [SAYS_421_AND_ON... SAYS_421_AND_WAITS] = "dR",
              [UNCLEAN] = "S-"},
     [MAIL] = {[SILENT... MIXED] = "SR",
               [SAYS_4YZ] = "SD",
               [SAYS_5YZ] = "SB",
-              [SAYS_421] = "SR",
+              [SAYS_421... SAYS_421_AND_WAITS] = "SR",
               [UNCLEAN] = "S-"},
     [RCPT] = {[SILENT... MIXED] = "SD",
               [SAYS_4YZ] = "SD",
               [SAYS_5YZ] = "SB",
-              [SAYS_421] = "SD",
+              [SAYS_421... SAYS_421_AND_WAITS] = "SD",
               [UNCLEAN] = "S-"},
     [DATA] = {[SILENT... MIXED] = "SD",
               [SAYS_4YZ] = "SD",
               [SAYS_5YZ] = "SB",
-              [SAYS_421] = "SD",
+              [SAYS_421... SAYS_421_AND_WAITS] = "SD",
               [UNCLEAN] = "S-"},
 };
 
@@ -287,7 +310,7 @@ static void check_data(enum point point, enum fault fault, size_t cut)
     start(&b);
     write_body(&b, 4);
     if (point != END) {
-        say(&b, SLICE("250 ok\r\n"));
+        say(&b, SLICE("250 2.6.0 queued\r\n"));
     }
     for (enum point p = MAIL; p < point && point != END; p++) {
         say(&b, SLICE("250 ok\r\n"));
@@ -299,8 +322,8 @@ static void check_data(enum point point, enum fault fault, size_t cut)
         fail_msg("point %d fault %d cut %zu: got %s, wanted %s", (int)point, (int)fault, cut,
                  b.fates, fates);
     }
-    bool is_loss = fault <= MIXED || (fault == SAYS_421 && (point == END || point == MAIL)) ||
-                   (fault == SAYS_421 && point == DATA);
+    bool is_421 = fault >= SAYS_421 && fault <= SAYS_421_AND_WAITS;
+    bool is_loss = fault <= MIXED || fault == SAYS_421_AND_ON || (is_421 && point != RCPT);
     assert_int_equal(b.is_closed, is_loss);
     smtp_client_fini(&b.client);
 }

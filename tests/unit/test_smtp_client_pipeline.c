@@ -1,5 +1,6 @@
 /* Two transactions in flight by DATA, as transcripts; the ring; the bound on what is unanswered. */
 #include "tests/unit/smtp_script.h"
+#include "tests/unit/smtp_warm.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
@@ -25,6 +26,7 @@ static void script_init(struct smtp_script *s, uint16_t depth)
     smtp_script_init(s);
     s->is_numbered = true;
     s->depth = depth;
+    s->is_warm = depth > 1;
 }
 
 static void test_dot_and_envelope(void **state)
@@ -35,8 +37,8 @@ static void test_dot_and_envelope(void **state)
     RUN(&s, PIPELINED, TWO, KEPT(0), "=start 1", GO, "!1 WANT_BODY", "=body x\r\n",
         ">.\r\n" ENVELOPE, KEPT(1), SENT(2), KEPT(2), "=quit", "!CLOSED flush", ">QUIT\r\n");
     /* all replies of both in one segment */
-    RUN(&s, PIPELINED, TWO, "<250 ok\r\n250 ok\r\n550 5.1.1 no\r\n503 none\r\n",
-        "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY", "!1 RECIPIENT 0 hard 5.1.1 550 RCPT",
+    RUN(&s, PIPELINED, TWO, "<250 2.6.0 ok\r\n250 ok\r\n550 5.1.1 no\r\n503 none\r\n",
+        "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY", "!1 RECIPIENT 0 hard 5.1.1 550 RCPT",
         ">RSET\r\n", "=start 1", ">" ENVELOPE, "<250 reset\r\n", "!1 DONE reuse", "!READY", SENT(2),
         KEPT(2));
     /* a refused dot ends its transaction all the same */
@@ -79,7 +81,10 @@ static void test_lost(void **state)
     RUN(&s, PIPELINED, TWO, "=timeout", BOTH_LOST);
     RUN(&s, PIPELINED, TWO, "<huh\r\n", "!0 REST soft 4.5.0 0 DOT site amb proto", "!0 DONE lost",
         GONE);
-    RUN(&s, PIPELINED, TWO, "<421 down\r\n", "!0 REST soft 4.0.0 421 DOT", "!0 DONE close", GONE);
+    RUN(&s, PIPELINED, TWO, "<421 down\r\n", "!0 REST soft 4.0.0 421 DOT", "=eof", "!0 DONE close",
+        GONE);
+    RUN(&s, PIPELINED, TWO, "<421 down\r\n", "!0 REST soft 4.0.0 421 DOT", "<250 ok\r\n",
+        "!0 DONE close doubtful", GONE);
     /* the first is answered: nothing of the second can have been taken */
     RUN(&s, PIPELINED, TWO, KEPT(0), "=eof", GONE);
     RUN(&s, PIPELINED, TWO, KEPT(0), "<421 enough\r\n", "!1 RETURNED soft 4.0.0 421 MAIL",
@@ -128,11 +133,11 @@ static void test_replies_too_many(void **state)
     script_init(&s, 2);
     s.is_whole_only = true;
     /* counted as the second's, until one does not fit */
-    RUN(&s, PIPELINED, TWO, "<250 ok\r\n250 more\r\n250 ok\r\n250 ok\r\n354 go\r\n",
-        "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY",
+    RUN(&s, PIPELINED, TWO, "<250 2.6.0 ok\r\n250 more\r\n250 ok\r\n250 ok\r\n354 go\r\n",
+        "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY",
         "!1 REST soft 4.5.0 250 DATA site proto", "!1 DONE lost", "!CLOSED");
-    RUN(&s, PIPELINED, BEHIND_BODY, "=body x\r\n", "=take 3", "<250 ok\r\n250 more\r\n",
-        "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse", "!READY",
+    RUN(&s, PIPELINED, BEHIND_BODY, "=body x\r\n", "=take 3", "<250 2.6.0 ok\r\n250 more\r\n",
+        "!0 REST ok 2.6.0 250 DOT", "!0 DONE reuse", "!READY",
         "!1 RETURNED soft 4.5.0 0 MAIL site proto", "!CLOSED");
     RUN(&s, PIPELINED, ONE, "=start 1", "<250 ok\r\n550 no\r\n503 no\r\n250 more\r\n",
         "!0 RECIPIENT 0 hard 5.0.0 550 RCPT", "!0 DONE close", "!1 RETURNED soft 4.4.2 0 MAIL site",
@@ -201,6 +206,7 @@ static void begin(struct bed *b, const char *features, uint16_t depth)
     flush(b);
     say_at(b, features, 0);
     b->client.pace.depth = depth;
+    smtp_warm(&b->client, SMTP_WARM_WORDS);
     assert_int_equal(b->count[SMTP_CLIENT_READY], 1);
 }
 
@@ -234,8 +240,8 @@ static void test_deepest(void **state)
         for (unsigned i = 0; i < 7 && answered < started; i++) {
             bool has_reset = answered > 0;
             say_at(b,
-                   has_reset ? "250 r\r\n250 m\r\n250 r\r\n250 d\r\n"
-                             : "250 m\r\n250 r\r\n250 d\r\n",
+                   has_reset ? "250 reset\r\n250 ok\r\n250 ok\r\n250 2.6.0 d\r\n"
+                             : "250 ok\r\n250 ok\r\n250 2.6.0 d\r\n",
                    0);
             answered++;
         }
@@ -265,7 +271,9 @@ static void test_unacked(void **state)
         assert_in_range(b->client.unacked_bytes, 0, 300);
         assert_true(b->client.out.len <= 300 + 16 * sizeof("BDAT 0 LAST\r\n"));
         flush(b);
-        say_at(b, "250 ok\r\n", 0);
+        static const char *const cycle[] = {"250 ok\r\n", "250 ok\r\n", "250 2.6.0 d\r\n",
+                                            "250 reset\r\n"};
+        say_at(b, cycle[replies % 4], 0);
         replies++;
     }
     assert_int_equal(replies, 16 * 4 - 1);
@@ -291,9 +299,9 @@ static void test_deadlines(void **state)
     assert_true(smtp_client_deadline(c) == 500 * sec); /* RCPT */
     say_at(b, "250 ok\r\n", 210 * sec);
     assert_true(smtp_client_deadline(c) == 810 * sec); /* end of data */
-    say_at(b, "250 ok\r\n", 700 * sec);
+    say_at(b, "250 2.6.0 d\r\n", 700 * sec);
     assert_true(smtp_client_deadline(c) == 720 * sec); /* RSET */
-    say_at(b, "250 ok\r\n", 701 * sec);
+    say_at(b, "250 reset\r\n", 701 * sec);
     assert_true(smtp_client_deadline(c) == 1001 * sec);
     smtp_client_timeout(c, 1000 * sec);
     assert_false(smtp_client_has_event(c));
@@ -350,16 +358,16 @@ static void test_pace(void **state)
         start_at(b, now);
         flush(b);
         now += 100 * msec;
-        say_at(b, "250 m\r\n250 r\r\n250 d\r\n", now);
+        say_at(b, "250 ok\r\n250 ok\r\n250 2.6.0 d\r\n", now);
     }
     assert_int_equal(smtp_client_depth(c), 16);
     assert_true(c->pace.round_trip == 100 * msec);
     for (unsigned i = 0; i < 20; i++) { /* now it needs two seconds for each */
         start_at(b, now);
         flush(b);
-        say_at(b, "250 m\r\n250 r\r\n", now + 100 * msec);
+        say_at(b, "250 ok\r\n250 ok\r\n", now + 100 * msec);
         now += 2100 * msec;
-        say_at(b, "250 d\r\n", now);
+        say_at(b, "250 2.6.0 d\r\n", now);
     }
     assert_int_equal(smtp_client_depth(c), 1);
     free_bed(b);

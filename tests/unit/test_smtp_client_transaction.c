@@ -170,8 +170,11 @@ static void test_replies_too_many(void **state)
     struct smtp_script s;
     smtp_script_init(&s);
     s.is_whole_only = true;
-    RUN(&s, PIPELINED, "=start 1", ONE, GOOD, "<250 ok\r\n250 more\r\n", "!REST ok 2.0.0 250 DOT",
-        "!DONE close", "!CLOSED flush", ">QUIT\r\n");
+    RUN(&s, PIPELINED, "=start 1", ONE, GOOD, "<250 2.6.0 ok\r\n250 more\r\n",
+        "!REST ok 2.6.0 250 DOT", "!DONE close", "!CLOSED flush", ">QUIT\r\n");
+    /* which of the two is the answer to the message? */
+    RUN(&s, PIPELINED, "=start 1", ONE, GOOD, "<250 ok\r\n554 no\r\n",
+        "!REST soft 4.5.0 250 DOT site amb proto", "!DONE lost", "!CLOSED");
     RUN(&s, PIPELINED, "=start 1", ONE, GOOD, "<250 ok\r\n", "!REST ok 2.0.0 250 DOT",
         "!DONE reuse", "!READY", "<421 bye\r\n", "!CLOSED");
     /* Behind 354 may stand a refusal of the message; nothing of it was written that could have been
@@ -236,7 +239,7 @@ static void test_no_reuse(void **state)
     RUN(&s, "<220 mx\n", ">EHLO me\r\n", "<250 mx\r\n", "!READY", "=start 1 utf8",
         "!REST hard 5.6.7 0 MAIL unlessfinal", "!DONE close", "!CLOSED flush", ">QUIT\r\n");
     RUN(&s, PIPELINED, "=start 1", ONE, GOOD, "<421 4.3.2 down\r\n", "!REST soft 4.3.2 421 DOT",
-        "!DONE close", "!CLOSED flush", ">QUIT\r\n");
+        "=eof", "!DONE close", "!CLOSED");
     RUN(&s, "<220 mx\r\n", ">EHLO me\r\n", "<250-mx\r\n250 LIMITS MAILMAX=1\r\n", "!READY",
         "=start 1", ">MAIL FROM:<s@a>\r\n", "<250 ok\r\n", ">RCPT TO:<r0@b>\r\n", "<250 ok\r\n",
         ">DATA\r\n", "<354 go\r\n", "!WANT_BODY", "=body x", ">.\r\n", "<250 ok\r\n",

@@ -1,0 +1,204 @@
+/* What a server says to which command, so that a reply out of its place is seen. Replies are
+ * matched to commands by their order alone; one reply too many or too few shifts all behind it, and
+ * in a stream of BDAT no class of code stops that as 354 does in a stream of DATA. So each
+ * connection learns how its server answers RSET, MAIL, RCPT and the end of a message: code,
+ * enhanced code and the words, without those that vary. It learns from a message that is carried
+ * alone, whose end is sent behind the replies to its envelope.
+ *
+ *   - Until that is known nothing is sent behind the end of a message, and no BDAT in front of the
+ *     replies to its envelope. The end's reply is then the only one that is owed, and any reply too
+ *     many that came before is seen as one that nothing asked for. This costs one round trip once a
+ *     connection; for a server that says the same to everything it stays so.
+ *   - Then a reply that is another command's is a protocol error at once, and success at the end of
+ *     a message is only what this server says to no other command.
+ *
+ * What cannot be known: a server that answers the end as it answers ends, but did not take the
+ * message; and a shift at an end that is sent alone while the misplaced reply is still on its way,
+ * as long as nothing tells the replies apart.
+ *
+ * A shift that is seen late: success is certain when it is given (by the words, or by being the
+ * only reply owed) and stays. A refusal cannot be told from another, so a transaction that was
+ * wholly handed over, whose verdicts were refusals, is marked by its DONE (is_doubtful) when the
+ * order of replies breaks before that; one with DONE has had all its replies, and the first reply
+ * behind it, in order. Pure. */
+#include "net/smtp_client_internal.h"
+
+#define WORDS_MAX 8 /* words looked at */
+
+static bool is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static bool is_lower(char byte)
+{
+    return byte >= 'a' && byte <= 'z';
+}
+
+static uint32_t mix(uint32_t hash, char byte)
+{
+    return (hash ^ (unsigned char)byte) * 16777619U; /* FNV-1a, 32 bits */
+}
+
+#define HASH_START 2166136261U
+
+/* Fold a word without punctuation at its end into *hash, whatever its case; false when it is one
+ * that varies: not of letters only, or with a capital behind a small letter, as in an id. */
+static bool fold_word(struct slice word, uint32_t *hash)
+{
+    uint32_t folded = *hash;
+    while (word.len > 0 && memchr(".,:;!", word.data[word.len - 1], 5) != NULL) {
+        word.len--;
+    }
+    for (size_t i = 0; i < word.len; i++) {
+        char byte = word.data[i];
+        bool is_odd_capital = i > 0 && !is_lower(byte) && is_lower(word.data[i - 1]);
+        if (!is_letter(byte) || is_odd_capital) {
+            return false;
+        }
+        folded = mix(folded, (char)(byte | 0x20));
+    }
+    *hash = mix(folded, ' ');
+    return true;
+}
+
+/* Code and words of "250 2.1.5 Ok: queued as 4F1". Those that vary count as one each run. */
+static uint32_t words_of(const struct smtp_reply *r)
+{
+    struct slice text = smtp_reply_text(r);
+    uint32_t hash = mix(mix(HASH_START, (char)r->code), (char)(r->code >> 8));
+    bool has_varied = true; /* the code itself, and an enhanced one behind it */
+    for (unsigned count = 0; text.len > 0 && count < WORDS_MAX; count++) {
+        size_t len = slice_find(text, ' ');
+        bool varies = !fold_word(slice_to(text, len), &hash);
+        if (varies && !has_varied) {
+            hash = mix(hash, '#');
+        }
+        has_varied = varies;
+        text = slice_from(text, len < text.len ? len + 1 : len);
+    }
+    return hash;
+}
+
+static uint32_t status_of(const struct smtp_reply *r)
+{
+    uint32_t hash = HASH_START;
+    for (const char *p = r->status.text; *p != '\0'; p++) {
+        hash = mix(hash, *p);
+    }
+    return hash;
+}
+
+struct smtp_client_saying smtp_client_saying_of(const struct smtp_reply *r)
+{
+    return (struct smtp_client_saying){.status = status_of(r), .words = words_of(r)};
+}
+
+static bool is_known(struct smtp_client_saying s)
+{
+    return s.words != 0;
+}
+
+static bool is_same(struct smtp_client_saying a, struct smtp_client_saying b)
+{
+    return a.words == b.words && a.status == b.status;
+}
+
+/* Whether what was said to the end of a message cannot be an answer to the other command. */
+static bool tells_from(const struct smtp_client *c, struct smtp_client_saying end,
+                       enum smtp_client_asked other)
+{
+    const struct smtp_client_saying *said = c->said;
+    if (end.status != said[other].status || !is_known(said[other])) {
+        return true;
+    }
+    /* Where words vary beyond what is taken out, only those that are known to be of an end count.
+     */
+    return end.words != said[other].words &&
+           (!c->has_varied || is_same(end, said[SMTP_CLIENT_ASKED_END]));
+}
+
+static bool tells_from_envelope(const struct smtp_client *c, struct smtp_client_saying end)
+{
+    return tells_from(c, end, SMTP_CLIENT_ASKED_MAIL) && tells_from(c, end, SMTP_CLIENT_ASKED_RCPT);
+}
+
+static void judge_idiom(struct smtp_client *c)
+{
+    const struct smtp_client_saying *end = &c->said[SMTP_CLIENT_ASKED_END];
+    bool has_all = is_known(*end) && is_known(c->said[SMTP_CLIENT_ASKED_MAIL]) &&
+                   is_known(c->said[SMTP_CLIENT_ASKED_RCPT]);
+    bool is_uniform = c->has_varied && (end->status == c->said[SMTP_CLIENT_ASKED_MAIL].status ||
+                                        end->status == c->said[SMTP_CLIENT_ASKED_RCPT].status);
+    c->is_told = has_all && !is_uniform && tells_from_envelope(c, *end);
+    bool is_reset_same = !tells_from(c, *end, SMTP_CLIENT_ASKED_RESET) ||
+                         (c->has_varied && end->status == c->said[SMTP_CLIENT_ASKED_RESET].status);
+    c->is_reset_told = c->is_told && is_known(c->said[SMTP_CLIENT_ASKED_RESET]) && !is_reset_same;
+}
+
+bool smtp_client_knows_reset(const struct smtp_client *c)
+{
+    return is_known(c->said[SMTP_CLIENT_ASKED_RESET]);
+}
+
+bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
+{
+    struct smtp_client_saying now = smtp_client_saying_of(&c->reply);
+    struct smtp_client_saying *known = &c->said[asked];
+    if (!is_known(c->said[SMTP_CLIENT_ASKED_END]) && asked == SMTP_CLIENT_ASKED_MAIL) {
+        /* What was seen of a message that was refused in the end counts for nothing. */
+        c->said[SMTP_CLIENT_ASKED_RCPT] = *known = (struct smtp_client_saying){0};
+        c->has_varied = false;
+    }
+    if (is_same(now, *known)) {
+        return true;
+    }
+    if (!is_known(*known)) {
+        /* Of several RCPT the first one's is kept: there a shift puts the reply to MAIL. */
+        *known = now;
+        judge_idiom(c);
+        return true;
+    }
+    for (unsigned i = 0; c->is_told && i < SMTP_CLIENT_ASKED_COUNT; i++) {
+        if (is_same(now, c->said[i])) {
+            return false;
+        }
+    }
+    c->has_varied = true;
+    judge_idiom(c);
+    return true;
+}
+
+/* The first message of a connection, or one of a server that says the same to everything: its end
+ * was the only command without reply. */
+static bool is_certain_alone(const struct smtp_client *c, struct smtp_client_saying end,
+                             bool has_more)
+{
+    const struct smtp_client_saying *mail = &c->said[SMTP_CLIENT_ASKED_MAIL];
+    const struct smtp_client_saying *rcpt = &c->said[SMTP_CLIENT_ASKED_RCPT];
+    if (has_more) {
+        /* One of the two is too many. */
+        return end.status != mail->status && end.status != rcpt->status;
+    }
+    /* x.1.z is about an address (RFC 3463 3.2): a server that says it of a message says it of
+     * recipients as well. */
+    bool is_of_address = strncmp(c->reply.status.text, "2.1.", 4) == 0;
+    return !is_of_address || end.status == rcpt->status;
+}
+
+bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
+{
+    struct smtp_client_saying end = smtp_client_saying_of(&c->reply);
+    struct smtp_client_saying *known = &c->said[SMTP_CLIENT_ASKED_END];
+    bool is_next_begun = c->flight_count > 1 && smtp_client_at(c, 1)->is_begun;
+    if (!c->is_told && !smtp_client_at(c, 0)->is_streamed && !is_next_begun) {
+        bool is_certain = is_certain_alone(c, end, has_more);
+        if (is_certain) {
+            *known = end;
+            judge_idiom(c);
+        }
+        return is_certain;
+    }
+    return tells_from_envelope(c, end) && (!is_next_begun || !smtp_client_at(c, 1)->has_reset ||
+                                           tells_from(c, end, SMTP_CLIENT_ASKED_RESET));
+}
