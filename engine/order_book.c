@@ -197,7 +197,16 @@ static int write_file(struct order_book *b, const struct snapshot *s, uint64_t n
         sum += copies[i].matched;
         orders[i] = &copies[i];
     }
+    /* A disk that stalls must not hold grace periods up. Only this thread changes the book, so what
+     * it holds of it stays. At the end no thread is left, and main never was online. */
+    bool is_online = rcu_is_online();
+    if (is_online) {
+        rcu_sleep();
+    }
     int err = order_file_write(b->folder, next_id, is_reviewed, orders, s->count);
+    if (is_online) {
+        rcu_awake();
+    }
     b->is_noted = err == 0 && is_reviewed;
     b->noted_matched = err == 0 ? sum : b->noted_matched;
     free(copies);

@@ -1,9 +1,10 @@
 /* The standing orders in force: suspend, bounce and drop, each for the mail that a selector names.
  *
  * One owner, the thread of clerk 0, adds and removes; every change is on the disk before anybody
- * sees it. Other threads judge mail by an immutable snapshot that the owner publishes under RCU;
- * they are online, and keep nothing of it over a pass of their loops. The number of orders is an
- * atomic counter, and so is what each order matched.
+ * sees it. It is offline for RCU while it writes: of what it has found under RCU, other than the
+ * book's own, nothing stays valid over a change. Other threads judge mail by an immutable snapshot
+ * that the owner publishes under RCU; they are online, and keep nothing of it over a pass of their
+ * loops. The number of orders is an atomic counter, and so is what each order matched.
  *
  * An order whose selector names a source is about the sources that match, and applies to mail only
  * when all sources that the mail could leave from are covered by such orders of its kind or a

@@ -268,7 +268,10 @@ static int write_batch(struct spool_writer *w)
         spool_abort(txn);
         return err;
     }
-    return spool_commit(txn);
+    rcu_sleep(); /* the disk may stall, and reclaim must not: nothing of this pass is used again */
+    err = spool_commit(txn);
+    rcu_awake();
+    return err;
 }
 
 /* One batch of the journal with the receptions and the plain results that wait, whose event lines
@@ -284,7 +287,10 @@ static int write_journal(struct spool_writer *w)
         spool_journal_abort(store);
         return err;
     }
-    return spool_journal_commit(store);
+    rcu_sleep(); /* as above */
+    err = spool_journal_commit(store);
+    rcu_awake();
+    return err;
 }
 
 /* --- after the commit --------------------------------------------------------------------------
@@ -496,7 +502,9 @@ static void sync_log(struct spool_writer *w)
     usec_t now = clock_mono();
     if (log != NULL && log->has_unsynced && now - w->synced >= USEC_PER_SEC) {
         w->synced = now;
+        rcu_sleep();
         int err = event_log_sync(log);
+        rcu_awake();
         if (err != 0) {
             log_error("event log: sync: %s", err_str(err));
         }

@@ -3,7 +3,9 @@
 #include "engine/sweep.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "engine/activation.h"
+#include "engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,9 +39,12 @@ void sweep_free(struct sweep *s)
     }
 }
 
+/* 16 MB of ids at most. */
+enum { PART_SIZE = 1 << 19 };
+
 void sweeper_init(struct sweeper *s)
 {
-    *s = (struct sweeper){0};
+    *s = (struct sweeper){.part_size = PART_SIZE};
 }
 
 void sweeper_fini(struct sweeper *s)
@@ -59,18 +64,54 @@ static void begin_class(struct sweeper *s, uint8_t walk)
     s->at = (struct spool_position){.class = walks[s->first->kind][walk]};
 }
 
-static void begin(struct sweeper *s)
+static void begin_part(struct sweeper *s, uint64_t part)
 {
     id_set_fini(&s->taken);
+    s->part = part;
     begin_class(s, 0);
+}
+
+/* Parts of what there is now: mail that comes later meets the orders of its time. */
+static void begin(struct sweeper *s, struct activation *a)
+{
+    struct spool_counts counts = {0};
+    if (spool_read_counts(a->reader, &counts) != 0) {
+        counts.messages = 0; /* one part: more memory, but no mail is passed over */
+    }
+    s->parts = counts.messages / s->part_size + 1;
+    s->end = atomic_load_explicit(&a->engine->next_id, memory_order_relaxed);
+    begin_part(s, 0);
+}
+
+/* Widens the newest one of its kind that has not begun. false: there is none */
+static bool widen_another(struct sweeper *s, const struct sweep *sweep)
+{
+    struct sweep *other = NULL;
+    for (struct sweep *at = s->first->next; at != NULL; at = at->next) {
+        other = at->kind == sweep->kind ? at : other;
+    }
+    if (other != NULL) {
+        selector_fini(&other->selector);
+    }
+    return other != NULL;
 }
 
 void sweeper_add(struct sweeper *s, struct sweep *sweep)
 {
     sweep->next = NULL;
+    if (s->waiting >= SWEEPS_MAX && sweep->kind == SWEEP_FLUSH) {
+        log_warning("%d walks over the queue wait: a flush is dropped", SWEEPS_MAX);
+        sweep_free(sweep);
+        return;
+    }
+    if (s->waiting >= SWEEPS_MAX && widen_another(s, sweep)) {
+        sweep_free(sweep);
+        return;
+    }
+    s->waiting++;
     if (s->first == NULL) {
         s->first = s->last = sweep;
-        begin(s);
+        s->parts = 0;
     } else {
         s->last->next = sweep;
         s->last = sweep;
@@ -81,13 +122,16 @@ static void end(struct sweeper *s)
 {
     struct sweep *done = s->first;
     s->first = done->next;
+    s->last = s->first == NULL ? NULL : s->last;
+    s->parts = 0;
+    s->waiting--;
     sweep_free(done);
-    if (s->first != NULL) {
-        begin(s);
-    } else {
-        s->last = NULL;
-        id_set_fini(&s->taken);
-    }
+    id_set_fini(&s->taken);
+}
+
+static bool is_of_part(const struct sweeper *s, uint64_t id)
+{
+    return id < s->end && (id * 0x9E3779B97F4A7C15u >> 32) % s->parts == s->part;
 }
 
 /* false when it was found before, or cannot be remembered */
@@ -135,7 +179,14 @@ bool sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct s
         return true;
     }
     while (s->first != NULL && *budget > 0) {
+        if (s->parts == 0) {
+            begin(s, a);
+        }
         uint8_t class = walks[s->first->kind][s->walk];
+        if (class == SPOOL_CLASS_COUNT && s->part + 1 < s->parts) {
+            begin_part(s, s->part + 1);
+            continue;
+        }
         if (class == SPOOL_CLASS_COUNT) {
             end(s);
             continue;
@@ -143,7 +194,7 @@ bool sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct s
         --*budget;
         if (spool_scan(a->reader, (enum spool_class) class, &s->at, &s->at) != 0) {
             begin_class(s, (uint8_t)(s->walk + 1));
-        } else if (is_wanted(s, a, &s->at)) {
+        } else if (is_of_part(s, s->at.id) && is_wanted(s, a, &s->at)) {
             *ret = s->at;
             return true;
         }

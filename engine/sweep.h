@@ -33,15 +33,23 @@ void sweep_free(struct sweep *s); /* accepts NULL */
 
 struct sweeper {
     struct sweep *first, *last;
+    /* Ids are remembered for a part of the mail at a time, by a hash of the id, so that they need
+     * no more memory however much mail there is; each part is a walk of its own. */
+    size_t part_size;            /* messages, about */
+    uint64_t part, parts;        /* the one under way; 0 parts: the first sweep has not begun */
+    uint64_t end;                /* first id that came after the sweep had begun */
+    uint32_t waiting;            /* sweeps, the first one included */
     uint8_t walk;                /* which of its kind's classes is under way */
     struct spool_position at;    /* last one looked at */
-    struct id_set taken;         /* found by this sweep: what fails comes back behind `at` */
+    struct id_set taken;         /* found in this part: what fails comes back behind `at` */
     struct spool_position again; /* given back; id 0: none */
 };
 
 void sweeper_init(struct sweeper *s);
 void sweeper_fini(struct sweeper *s);
-/* Takes the sweep over; its turn comes after those that wait. */
+/* Takes the sweep over; its turn comes after those that wait. When SWEEPS_MAX wait, one for orders
+ * makes another of its kind look at all mail; a flush is dropped, and logged. */
+#define SWEEPS_MAX 1000
 void sweeper_add(struct sweeper *s, struct sweep *sweep);
 
 static inline bool sweeper_is_busy(const struct sweeper *s)

@@ -7,7 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* Each sync of a change, which may take as long as the disk likes. */
+static unsigned syncs, syncs_online;
+
+int fsync(int fd)
+{
+    syncs++;
+    syncs_online += rcu_is_online();
+    return (int)syscall(SYS_fsync, fd);
+}
 
 #define NOW (1000 * USEC_PER_SEC)
 
@@ -454,6 +465,19 @@ static void reviews_outlast_a_restart(void **state)
     close_bench(&t);
 }
 
+static void a_sync_holds_up_no_grace_period(void **state)
+{
+    struct bench t;
+    open_bench(&t);
+    syncs = syncs_online = 0;
+    uint64_t id = add(&t, make(ORDER_SUSPEND, "tenant", "acme", 10));
+    assert_true(syncs > 0);
+    assert_int_equal(order_book_remove(t.book, id), 0);
+    assert_int_equal(syncs_online, 0);
+    assert_true(rcu_is_online());
+    close_bench(&t);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -474,6 +498,7 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sync_holds_up_no_grace_period),
         cmocka_unit_test(the_harshest_wins),
         cmocka_unit_test(removal_and_expiry),
         cmocka_unit_test(sources_of_a_pool),

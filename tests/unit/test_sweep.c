@@ -1,0 +1,131 @@
+/* A sweep over mail that comes back behind it: each message once, with bounded memory. */
+#include "base/rcu.h"
+#include "engine/activation.h"
+#include "engine/engine.h"
+#include "engine/sweep.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MESSAGES = 3000, PART = 200 };
+
+static char folder[128];
+static struct spool_store *store;
+static struct spool_reader *reader;
+static struct engine *engine;
+static struct sweeper sweeper;
+static const struct selector everything;
+
+static int set_up(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(folder, sizeof(folder), "%s/sweep.XXXXXX", base == NULL ? "/tmp" : base);
+    const struct spool_options options = {.path = folder, .map_size = 64u << 20};
+    char text[256];
+    engine = aligned_alloc(CACHE_LINE, sizeof(*engine));
+    if (mkdtemp(folder) == NULL || engine == NULL ||
+        spool_store_open(&options, &store, text) != 0 || spool_reader_new(store, &reader) != 0) {
+        return -1;
+    }
+    memset(engine, 0, sizeof(*engine));
+    atomic_store(&engine->next_id, MESSAGES + 1);
+    sweeper_init(&sweeper);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[160];
+    sweeper_fini(&sweeper);
+    spool_reader_free(reader);
+    spool_store_close(store);
+    free(engine);
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static void put(struct spool_txn *t, uint64_t id, uint64_t due)
+{
+    const struct spool_envelope e = {.id = id, .recipient_count = 1, .sender = SLICE("")};
+    const struct spool_position to = {SPOOL_DEFERRED, due, id};
+    struct spool_position at;
+    assert_int_equal(spool_put_message(t, &e, SLICE("\0\3a@x"), SLICE("x\r\n"), &at), 0);
+    assert_int_equal(spool_requeue(t, &at, &to, NULL), 0);
+}
+
+static void each_message_is_found_once(void **state)
+{
+    struct activation a = {.engine = engine, .reader = reader};
+    static unsigned found[MESSAGES + 2];
+    struct spool_position back[50];
+    struct spool_txn *t;
+    size_t most = 0, count = 0;
+    uint64_t due = MESSAGES + 1;
+    memset(found, 0, sizeof(found));
+    assert_int_equal(spool_begin(store, &t), 0);
+    for (uint64_t id = 1; id <= MESSAGES; id++) {
+        put(t, id, id);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    sweeper.part_size = PART;
+    struct sweep *s = sweep_new(SWEEP_FLUSH, &everything);
+    assert_non_null(s);
+    sweeper_add(&sweeper, s);
+    while (sweeper_is_busy(&sweeper)) {
+        int budget = 300;
+        assert_int_equal(spool_reader_begin(reader), 0);
+        for (count = 0; count < 50 && sweeper_next(&sweeper, &a, &budget, &back[count]); count++) {
+            most = sweeper.taken.count > most ? sweeper.taken.count : most;
+        }
+        spool_reader_end(reader);
+        /* All of it fails, and comes back behind the others; and new mail comes. */
+        assert_int_equal(spool_begin(store, &t), 0);
+        for (size_t i = 0; i < count; i++) {
+            const struct spool_position to = {SPOOL_DEFERRED, due++, back[i].id};
+            found[back[i].id]++;
+            assert_int_equal(spool_requeue(t, &back[i], &to, NULL), 0);
+        }
+        if (due == MESSAGES + 51) {
+            put(t, MESSAGES + 1, due++);
+        }
+        assert_int_equal(spool_commit(t), 0);
+    }
+    for (uint64_t id = 1; id <= MESSAGES; id++) {
+        assert_int_equal(found[id], 1);
+    }
+    assert_int_equal(found[MESSAGES + 1], 0);
+    assert_in_range(most, PART / 2, PART * 3 / 2);
+}
+
+static void many_sweeps_become_one(void **state)
+{
+    struct selector acme = {0};
+    assert_int_equal(selector_set(&acme, SLICE("tenant"), SLICE("acme")), 0);
+    for (int i = 0; i < 3 * SWEEPS_MAX; i++) {
+        struct sweep *s = sweep_new(i % 3 == 0 ? SWEEP_FLUSH : SWEEP_APPLY, &acme);
+        assert_non_null(s);
+        sweeper_add(&sweeper, s);
+    }
+    assert_int_equal(sweeper.waiting, SWEEPS_MAX);
+    unsigned wide = 0;
+    for (const struct sweep *s = sweeper.first; s != NULL; s = s->next) {
+        if (s->selector.value[SELECTOR_TENANT] == NULL) {
+            assert_int_equal(s->kind, SWEEP_APPLY); /* which asks the orders anyway */
+            wide++;
+        }
+    }
+    assert_int_equal(wide, 1);
+    selector_fini(&acme);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_message_is_found_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_sweeps_become_one, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
