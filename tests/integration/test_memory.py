@@ -66,7 +66,7 @@ def line_count(daemon, kind):
         return sum(f'"type":"{kind}"'.encode() in line for line in file)
 
 
-@pytest.mark.parametrize('code, kind, most', [('450', 'TransientFailure', 12 * MB), ('550', 'Bounce', 24 * MB)])
+@pytest.mark.parametrize('code, kind, most', [('450', 'TransientFailure', 20 * MB), ('550', 'Bounce', 24 * MB)])
 def test_recipients_that_are_done_take_no_memory(place, code, kind, most, report_table):
     """One message; status counts those that wait for an attempt or for the disk, and a result that is
     on the disk is neither, however long its reply was. What is left does not depend on their number: a
