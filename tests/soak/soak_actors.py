@@ -27,7 +27,7 @@ READS = ('/v1/status', '/v1/counts?by=tenant,state', '/v1/counts?by=destination,
 COMMANDS = (('status',), ('counts', '--by', 'tenant,state'), ('messages',), ('tenants',),
             ('transports',), ('sources',), ('responses',), ('orders',), ('hosts',),
             ('why', 'chunks.small.test'), ('why', '-t', 't2'), ('trace', 'defers.small.test'),
-            ('destinations', 'small'), ('explain', 'plain.many.test'), ('check',), ('events',))
+            ('destinations', 'small'), ('explain', 'plain.many.test'), ('check',), ('events', 'consumers'))
 # done; no such thing; cannot answer now; later; what is no mistake of the command
 COMMAND_CODES = {0, 66, 69, 75}
 # The operator's lists, as the configuration's options.
