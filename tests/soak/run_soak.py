@@ -358,6 +358,7 @@ def main():
             os.environ['SLUICE_SOAK_ALONE'] = '1'
             os.execvp(command[0], [*command, *sys.argv])
     print(f'build {BUILD}, seed {options.seed}, {options.minutes} minutes, {options.rate}/s', flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit('stopped'))  # what it started ends with it
     place = make_place()
     failures = ['it did not come to its end']
     try:
