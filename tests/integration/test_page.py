@@ -2,6 +2,7 @@
 import json
 import os
 import time
+import urllib.parse
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -32,6 +33,7 @@ def scene(module_place):
     injection.post(daemon, {'from': 'a@initech.test', 'recipients': ['b@isp0.example'], 'tenant': 'initech',
                             'text': 'held\n', 'headers': {'Subject': 'x'}}).expect(202)
     daemon.ports = ports
+    daemon.nexthop = lambda domain: f'[127.0.0.1]:{ports[domain]}'
     return daemon
 
 
@@ -81,7 +83,8 @@ def test_the_page_shows_what_happens(scene, browse):
     shows(browser, 'queue-tenant', 'acme', 'globex')
     shows(browser, 'age', '<1m', '>3d')
     shows(browser, 'tiles', 'standing orders')
-    until(lambda: len(browser.find_elements(By.CSS_SELECTOR, '#flow polyline')) == 4,
+    until(lambda: len(browser.find_elements(By.CSS_SELECTOR, '#flow polyline')) == 3 and
+          len(browser.find_elements(By.CSS_SELECTOR, '#arrivals polyline')) == 1,
           lambda: 'four lines of throughput')
     assert complaints(browser) == []
     shoot(browser, 'page.png')
@@ -113,6 +116,151 @@ def test_it_works_on_a_phone(browse):
     width = browser.execute_script('return document.documentElement.scrollWidth')
     assert width <= PHONE[0], 'it scrolls sideways'
     shoot(browser, 'page-phone.png')
+
+
+CARDS = """
+const overflow = [...document.querySelectorAll('main .scroll')].filter(n => n.scrollWidth > n.clientWidth).length;
+const cell = document.querySelector('#destinations tbody td:nth-child(2)');
+return {overflow, head: getComputedStyle(document.querySelector('#destinations thead')).display,
+        label: getComputedStyle(cell, '::before').content, empty: [...document.querySelectorAll('td:empty')]
+        .filter(n => getComputedStyle(n).display !== 'none').length}
+"""
+
+
+def test_tables_are_cards_on_a_phone(scene, browse):
+    browser = browse(PHONE)
+    shows(browser, 'destinations', scene.nexthop('busy.example'))
+    shows(browser, 'responses', '451 4.7.1')
+    found = browser.execute_script(CARDS)
+    assert found == {'overflow': 0, 'head': 'none', 'label': '"state: "', 'empty': 0}
+    browser.execute_script('document.getElementById("destinations").scrollIntoView()')
+    shoot(browser, 'page-phone-cards.png')
+
+
+def destination_row(browser, name):
+    return browser.find_element(By.XPATH, f'//table[@id="destinations"]/tbody/tr[td[1]//button[text()="{name}"]]')
+
+
+def cells(browser, name):
+    """{title: (text, class of what is in it)} of a destination's row"""
+    return browser.execute_script("""return Object.fromEntries([...arguments[0].cells].map(cell =>
+        [cell.dataset.label, [cell.textContent, cell.firstElementChild ? cell.firstElementChild.className : '']]))""",
+                                  destination_row(browser, name))
+
+
+def test_a_destination_that_defers_is_not_green(scene, browse):
+    """What is put off again and again is ready, but it does not look as if all was well."""
+    browser = browse()
+    busy, good = scene.nexthop('busy.example'), scene.nexthop('isp0.example')
+    shows(browser, 'destinations', busy, good)
+    assert cells(browser, busy)['state'] == ['ready, defers', 'bad']
+    assert cells(browser, busy)['deferral share'] == ['100 %', 'bad']
+    assert cells(browser, good)['state'] == ['ready', 'good']
+    assert cells(browser, good)['deferral share'] == ['0 %', 'good']
+
+
+SHARE = """
+lately = new Map();
+const at = (time, delivered, deferred) => {
+  now = time;
+  const d = {transport: 't', destination: 'd', state: 'ready', delivered, deferred};
+  remember([d]);
+  return [percent(deferral_share(d)), state_class(d)];
+};
+return [at(1000, 0, 0), at(1010, 900, 9), at(1020, 900, 100), at(1090, 900, 200), at(1095, 1900, 205), at(1200, 1900, 205)];
+"""
+
+
+def test_the_share_of_deferrals_is_that_of_the_last_minute(browse):
+    shares = browse().execute_script(SHARE)
+    assert shares == [['', 'good'], ['< 1 %', 'good'], ['10 %', 'warn'], ['18 %', 'warn'], ['< 1 %', 'good'],
+                      ['9 %', 'good']]
+
+
+HIGHEST = "return Math.max(...[...document.querySelectorAll('#' + arguments[0] + ' text[text-anchor=end]')]" \
+    ".map(n => n.textContent.includes(':') ? 0 : Number(n.textContent.replace(/,/g, ''))))"
+
+
+def test_a_burst_of_injections_flattens_nothing_else(scene, browse):
+    browser = browse()
+    for _ in range(5):
+        injection.post(scene, {'defaults': {'from': 'a@initech.test', 'tenant': 'initech', 'text': 'held\n'},
+                               'messages': [{'recipients': [f'u{n}@isp0.example']} for n in range(1000)]}).expect(202)
+    until(lambda: browser.execute_script(HIGHEST, 'arrivals') >= 1000,
+          lambda: f"a burst: {browser.execute_script(HIGHEST, 'arrivals')}")
+    assert browser.execute_script(HIGHEST, 'flow') <= 500
+    assert text(browser, 'arrivals-legend') == 'received' and 'received' not in text(browser, 'flow-legend')
+
+
+def is_open(browser):
+    return browser.execute_script('return document.getElementById("detail").open')
+
+
+def test_the_address_names_what_is_open(scene, browse):
+    browser = browse()
+    here = browser.current_url
+    busy = scene.nexthop('busy.example')
+    shows(browser, 'destinations', busy)
+    browser.find_element(By.XPATH, f'//table[@id="destinations"]//button[text()="{busy}"]').click()
+    shows(browser, 'detail', busy, 'Window over time')
+    assert browser.current_url == f'{here}#destination/{urllib.parse.quote(busy, safe="")}'
+    sent = browser.current_url
+    browser.back()
+    until(lambda: not is_open(browser), lambda: 'closed by the back button')
+    browser.forward()
+    shows(browser, 'detail', busy, 'What holds it back')
+    browser.find_element(By.ID, 'close').click()
+    until(lambda: browser.current_url == here, lambda: f'no name: {browser.current_url}')
+    browser.back()
+    shows(browser, 'detail', busy)
+    # A colleague, to whom an address was sent.
+    for address, *wanted in ((sent, busy, 'Window over time', '451 4.7.1'),
+                             (f'{here}#why/tenant/initech', 'Why: tenant initech', 'T-123'),
+                             (f'{here}#recipient/b%40isp0.example', 'Recipient b@isp0.example', 'suspended')):
+        browser.get('about:blank')
+        browser.get(address)
+        shows(browser, 'detail', *wanted)
+    for nonsense in ('%', 'why/nothing/x', 'constructor/x', 'destination'):
+        browser.get('about:blank')
+        browser.get(f'{here}#{nonsense}')
+        shows(browser, 'state', 'live')
+        assert not is_open(browser)
+    assert complaints(browser) == []
+
+
+def test_a_recipient_can_be_looked_for(browse):
+    browser = browse()
+    field = browser.find_element(By.CSS_SELECTOR, '#ask input')
+    field.send_keys('b@isp0.example\n')
+    shows(browser, 'detail', 'Recipient b@isp0.example', 'a@initech.test', 'suspended')
+    browser.find_element(By.CSS_SELECTOR, '#detail td button').click()
+    shows(browser, 'detail', 'Why: message', 'complaints, T-123')
+    browser.back()
+    shows(browser, 'detail', 'Recipient b@isp0.example')
+    browser.find_element(By.ID, 'close').click()
+    field.clear()
+    field.send_keys('nobody@isp0.example\n')
+    shows(browser, 'detail', 'Recipient nobody@isp0.example', 'Nothing is queued for it')
+    assert complaints(browser) == []
+
+
+def test_feedback_of_one_cause_is_one_line(scene, browse):
+    browser = browse()
+    changes = [(1, 5, 4, 'negative: 451 4.7.1 id 8fa3c2'), (2, 4, 3, 'negative: 451 4.7.1 id 99ab01'),
+               (3, 3, 4, 'positive'), (4, 4, 3, 'negative: 421 4.7.1 id 8fa3c2'), (5, 3, 2, 'negative: 451 4.7.1')]
+    folded = browser.execute_script('return runs(arguments[0]).map(r => [r.first, r.last, r.from, r.to, r.count])', [
+        dict(zip(('time', 'from', 'to', 'cause'), change)) for change in changes])
+    assert folded == [[5, 5, 3, 2, 1], [4, 4, 4, 3, 1], [3, 3, 3, 4, 1], [1, 2, 5, 3, 2]]
+    turns = [{'time': n, 'from': 5 + n % 2, 'to': 6 - n % 2, 'cause': 'forgotten' if n % 2 else 'positive'} for n in range(9)]
+    folded = browser.execute_script('return runs(arguments[0]).map(r => [r.first, r.last, r.cause, r.count])', turns)
+    assert folded == [[1, 8, 'forgotten, positive, in turn', 4], [0, 0, 'positive', 1]]
+    # A destination as it is: its window moved much more often than it has lines.
+    good = scene.nexthop('isp0.example')
+    shows(browser, 'destinations', good)
+    browser.find_element(By.XPATH, f'//table[@id="destinations"]//button[text()="{good}"]').click()
+    shows(browser, 'detail', 'Feedback', 'positive', '×')
+    causes = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, '#detail td[data-label=because]')]
+    assert all(a != b for a, b in zip(causes, causes[1:])), causes
 
 
 def test_it_asks_nobody_else(scene, browse):
