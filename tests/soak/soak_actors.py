@@ -266,8 +266,10 @@ class Operator:
             span = self.chance.choice(('0', '2s'))
             while 'source' in selector or 'transport' in selector:
                 selector = self.selector()
+        # A full disk takes no order: it has to be on the disk before it works.
         self.ask('POST', '/v1/orders', {'order': order, 'for': span, 'reason': 'soak', **selector,
-                                        'dry_run': self.chance.random() < 0.1})
+                                        'dry_run': self.chance.random() < 0.1},
+                 statuses=(200, 201, 503) if self.soak.disk.is_filled() else (200, 201))
 
     def orders(self):
         lines = [json.loads(line) for line in self.ask('GET', '/v1/orders').splitlines()]

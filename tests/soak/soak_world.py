@@ -116,8 +116,11 @@ class Disk:
                 except OSError:
                     step //= 4  # somebody else took it meanwhile
 
+    def is_filled(self):
+        return os.path.exists(self.filler)
+
     def free(self):
-        if os.path.exists(self.filler):
+        if self.is_filled():
             os.unlink(self.filler)
 
     def close(self):
