@@ -142,18 +142,33 @@ static bool set_number(struct sched_config *c, const char *name, const char *val
     return false;
 }
 
+/* The rule may come behind the feedback that it does not know, so that is refused when both are
+ * known. */
+static void check_rule(const struct run *r)
+{
+    const struct sched_config *c = &r->script.config;
+    if (c->concurrency_feedback_rule == SCHED_RULE_POSTFIX3 &&
+        (c->destination_concurrency_positive_feedback.kind == SCHED_FEEDBACK_SQRT ||
+         c->destination_concurrency_negative_feedback.kind == SCHED_FEEDBACK_SQRT)) {
+        bad(r, "bad feedback: sqrt_concurrency needs concurrency_feedback_rule readme");
+    }
+}
+
 static void set_parameter(struct run *r, const char *name, const char *value)
 {
     struct sched_config *c = &r->script.config;
     int err = 0;
     if (strcmp(name, "concurrency_feedback_rule") == 0) {
-        c->concurrency_feedback_rule =
-            strcmp(value, "postfix3") == 0 ? SCHED_RULE_POSTFIX3 : SCHED_RULE_README;
+        bool is_postfix3 = strcmp(value, "postfix3") == 0;
+        if (!is_postfix3 && strcmp(value, "readme") != 0) {
+            bad(r, "unknown concurrency_feedback_rule");
+        }
+        c->concurrency_feedback_rule = is_postfix3 ? SCHED_RULE_POSTFIX3 : SCHED_RULE_README;
     } else if (strcmp(name, "destination_concurrency_positive_feedback") == 0) {
-        err = sched_feedback_parse(value, SCHED_RULE_POSTFIX3,
+        err = sched_feedback_parse(value, SCHED_RULE_README,
                                    &c->destination_concurrency_positive_feedback);
     } else if (strcmp(name, "destination_concurrency_negative_feedback") == 0) {
-        err = sched_feedback_parse(value, SCHED_RULE_POSTFIX3,
+        err = sched_feedback_parse(value, SCHED_RULE_README,
                                    &c->destination_concurrency_negative_feedback);
     } else if (!set_number(c, name, value)) {
         bad(r, "unknown parameter or bad value");
@@ -409,6 +424,7 @@ static void run_command(struct run *r, char *line)
         set_parameter(r, arguments, value);
         return;
     }
+    check_rule(r);
     start(s);
     if (strcmp(line, "message") == 0) {
         run_message(r, arguments);
