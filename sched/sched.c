@@ -367,14 +367,13 @@ int sched_reconfigure(struct sched *s, const struct sched_config *config, usec_t
     if (err == 0) {
         err = division_stage(s, (uint32_t)config->destination_recipient_limit, &pieces);
     }
-    if (err != 0) {
-        return err;
+    if (err == 0) {
+        reconfigure(s, config, &pieces);
     }
-    reconfigure(s, config, &pieces);
-    if (!config->feedback_debug) {
+    if (!s->config.feedback_debug) {
         debug_fini(s);
     }
-    return 0;
+    return err;
 }
 
 void sched_forget_hosts(struct sched *s, usec_t now)

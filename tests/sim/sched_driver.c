@@ -127,33 +127,6 @@ static void configure(struct driver *d)
     c->awaits_end = take(d, 2) == 0;
 }
 
-/* Another config, with memory for it or not. Entries keep their size, and what was decided before
- * is seen by the model before. */
-static void reconfigure(struct driver *d)
-{
-    const struct sched_config old = d->config;
-    struct sched_action a;
-    while (sched_pull_pending(d->sched, &a, d->now)) {
-        act(d, &a);
-    }
-    configure(d);
-    d->config.destination_recipient_limit = old.destination_recipient_limit;
-    d->config.must_resolve = old.must_resolve;
-    d->config.awaits_end = old.awaits_end;
-    d->config.unasked_selection = old.unasked_selection;
-    d->config.hold = d->sched->hold;
-    d->fail_after = take(d, 8) == 0 ? 0 : -1;
-    if (sched_reconfigure(d->sched, &d->config, d->now) != 0) {
-        d->config = old;
-    }
-    d->fail_after = -1;
-    d->flights.config = d->config;
-    d->flights.was_reconfigured = true;
-    if (d->flights.process_limit_max < (uint32_t)d->config.process_limit) {
-        d->flights.process_limit_max = (uint32_t)d->config.process_limit;
-    }
-}
-
 static void submit(struct driver *d)
 {
     uint64_t id = d->mail.next_id;
@@ -183,12 +156,12 @@ static void deliver(struct driver *d, const struct sched_action *a)
 {
     uint32_t count;
     const uint32_t *indexes = sched_entry_indexes(a->entry, &count);
-    int limit = d->config.destination_recipient_limit;
-    REQUIRE(limit == 0 || count <= (uint32_t)limit);
     REQUIRE(sched_entry_message_id(a->entry) == a->message_id);
     REQUIRE(sched_destination_nexthop(a->destination).data[0] != '@');
     bool is_back;
     (void)flight_deliver(&d->flights, a, d->now, &is_back);
+    int limit = d->config.destination_recipient_limit;
+    REQUIRE(limit == 0 || count <= (uint32_t)limit || is_back);
     mail_move(a->handle, indexes, count, is_back ? BUSY : WAITING, BUSY);
     REQUIRE((a->hosts != NULL) == d->config.must_resolve || !a->connection_is_new);
 }
@@ -412,6 +385,35 @@ static void pull_pending(struct driver *d)
     while (sched_pull_pending(d->sched, &a, d->now)) {
         act(d, &a);
         check(d);
+    }
+}
+
+/* Another config, with memory for all of it, some or none. What was decided before is seen by the
+ * model before. Three values are given at creation and stay, whatever the new config says. */
+static void reconfigure(struct driver *d)
+{
+    const struct sched_config old = d->config;
+    pull_pending(d);
+    configure(d);
+    d->config.hold = d->sched->hold;
+    d->fail_after = take(d, 8) == 0 ? (long)take(d, 4) : -1;
+    int err = sched_reconfigure(d->sched, &d->config, d->now);
+    REQUIRE(err == 0 || d->fail_after == 0);
+    d->fail_after = -1;
+    if (err != 0) {
+        d->config = old;
+    }
+    d->config.must_resolve = old.must_resolve;
+    d->config.awaits_end = old.awaits_end;
+    d->config.unasked_selection = old.unasked_selection;
+    d->flights.config = d->config;
+    d->flights.was_reconfigured = true;
+    if (d->flights.process_limit_max < (uint32_t)d->config.process_limit) {
+        d->flights.process_limit_max = (uint32_t)d->config.process_limit;
+    }
+    check(d);
+    if (take(d, 2) == 0) {
+        pull(d, UINT32_MAX); /* what the new config opened does not wait for the next event */
     }
 }
 
