@@ -412,6 +412,17 @@ static void readme_traces(void **state)
     expect_steps(&t, 'F', 13, "1 5 9 13");
 }
 
+/* At the limit Postfix 3 learns nothing from a success, so that nothing is saved up for the day on
+ * which another config raises it. */
+static void nothing_is_learned_at_the_limit(void **state)
+{
+    struct trace t = start(3, 3, "0.4", "1", 0);
+    expect(&t, "S", "3");
+    assert_true(t.f.success == 0);
+    t.rule.limit = 6;
+    expect(&t, "SS", "3 4");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,7 +430,7 @@ int main(void)
         cmocka_unit_test(growth_is_bounded), cmocka_unit_test(fractions_of_growth),
         cmocka_unit_test(shrinking),         cmocka_unit_test(death),
         cmocka_unit_test(mixtures),          cmocka_unit_test(follows_the_readme),
-        cmocka_unit_test(readme_traces),
+        cmocka_unit_test(readme_traces),     cmocka_unit_test(nothing_is_learned_at_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
