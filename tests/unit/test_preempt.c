@@ -1,4 +1,5 @@
 /* The vectors JS, and BL-3, BL-4. */
+#include "sched/transport.h"
 #include "tests/unit/sched_bed.h"
 
 #include <string.h>
@@ -183,11 +184,39 @@ static void refund(void **state)
     bed_close(&b);
 }
 
+/* Only jobs on the stack of preemption are looked at one by one: the others would make each search
+ * a step for each job. */
+static void a_job_off_the_stack_has_a_size_class(void **state)
+{
+    static struct bed b;
+    open_with(&b, 2, 0, 0, 0);
+    bed_spread(&b, 'A', 10);
+    bed_spread(&b, 'B', 2);
+    bed_spread(&b, 'C', 2);
+    assert_true(list_is_empty(&b.sched->irregular));
+    assert_string_equal(bed_order(&b, 5), "A x4 B"); /* B stands in front of A: both are on it */
+    const struct job *on_stack[2] = {NULL, NULL};
+    size_t count = 0;
+    list_foreach(j, &b.sched->irregular, const struct job, in_irregular)
+    {
+        assert_true(count < 2);
+        on_stack[count++] = j;
+    }
+    assert_int_equal(count, 2);
+    assert_int_equal(on_stack[0]->id + on_stack[1]->id, 'A' + 'B');
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders_of_selection), cmocka_unit_test(arrivals), cmocka_unit_test(ages),
-        cmocka_unit_test(recursion),           cmocka_unit_test(adoption), cmocka_unit_test(refund),
+        cmocka_unit_test(orders_of_selection),
+        cmocka_unit_test(arrivals),
+        cmocka_unit_test(ages),
+        cmocka_unit_test(recursion),
+        cmocka_unit_test(adoption),
+        cmocka_unit_test(refund),
+        cmocka_unit_test(a_job_off_the_stack_has_a_size_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
