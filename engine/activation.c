@@ -331,6 +331,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
 {
     struct spool_envelope envelope;
     struct slice body;
+    const uint64_t faults = spool_faults_seen();
     int err = spool_read_message(a->reader, position->id, &envelope, &body);
     if (err == 0) {
         err = check_body(a, &envelope);
@@ -350,6 +351,10 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     }
     m->pending = census.undone;
     m->stored.failed = census.failed;
+    if (err == 0 && spool_faults_seen() != faults) {
+        err =
+            ERR_AGAIN; /* what was copied was verified before, but need not be the same any more */
+    }
     if (err == 0 && census.unrouted > 0) {
         err = fail_stored_unrouted(a, m, census.unrouted);
     }

@@ -93,6 +93,7 @@ static int last_run(struct body_stream *b, struct slice *ret)
 int body_stream_take_small(struct body_stream *b, struct worker *worker, struct buf *out)
 {
     struct slice piece, runs[RUNS];
+    const uint64_t faults = spool_faults_seen();
     if (b->chunks > 1 || b->offset > 0) {
         return 0;
     }
@@ -109,7 +110,7 @@ int body_stream_take_small(struct body_stream *b, struct worker *worker, struct 
             buf_append_slice(out, runs[i]);
         }
     }
-    err = last_run(b, &runs[0]);
+    err = spool_faults_seen() != faults ? ERR_CORRUPT : last_run(b, &runs[0]);
     if (err != 0) {
         return err;
     }
@@ -158,6 +159,7 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
                       struct buf *rest, struct body_progress *ret)
 {
     size_t budget = BYTES_PER_PASS;
+    const uint64_t faults = spool_faults_seen();
     int err = 0;
     *ret = (struct body_progress){0};
     while (err == 0 && b->is_streaming) {
@@ -189,6 +191,10 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
         budget -= offered - part.len;
         bool more = !b->is_chunk || b->left > 0; /* a dot follows; behind a chunk nothing has to */
         err = write_runs(stream, runs, count, more, rest, ret);
+        if (spool_faults_seen() != faults) {
+            return local_error(ret,
+                               ERR_CORRUPT); /* what went out is not the message: never end it */
+        }
     }
     return err;
 }

@@ -49,6 +49,7 @@ cli_command cli_order, cli_resume, cli_orders, cli_flush;             /* cli_ord
 cli_command cli_events;                                               /* cli_events.c */
 cli_command cli_inject;                                               /* cli_inject.c */
 cli_command cli_status;                                               /* cli_status.c */
+cli_command cli_repair;                                               /* cli_repair.c */
 cli_command cli_trace;                                                /* cli_trace.c */
 
 struct buf;

@@ -79,6 +79,16 @@ const struct cli_row cli_rows[] = {
      .help = "Prints every mistake as FILE:LINE: key: what is wrong; what would be right, and "
              "exits with 78\n"
              "when there is one.\n"},
+    {.name = "repair",
+     .run = cli_repair,
+     .operands = "",
+     .options = OPTIONS({"salvage", 0, CLI_FLAG, NULL, "build the spool anew, keep the old file"}),
+     .summary = "build a damaged spool anew from what can be read",
+     .help = "For a spool that the daemon refuses to open; it must not run. Reads every page of "
+             "data.mdb by\n"
+             "itself, and lists each message: kept; may-repeat, when who has it is lost or when it "
+             "may be an\n"
+             "old copy; lost. The damaged file stays beside the new one as data.mdb.damaged-N.\n"},
     {.name = "explain",
      .run = cli_explain,
      .operands = "DOMAIN",

@@ -219,8 +219,10 @@ static int open_spool(struct engine *e)
     char text[256];
     int err = spool_store_open(&options, &e->store, text);
     if (err != 0) {
-        log_error("%s", text);
-        return err == ERR_LOCKED ? EX_TEMPFAIL : EX_CANTCREAT;
+        bool needs_salvage = strstr(text, "--salvage") != NULL;
+        log_error("%s%s%s", text, needs_salvage ? " -c " : "",
+                  needs_salvage ? e->config->path : "");
+        return err == ERR_LOCKED ? EX_TEMPFAIL : err == ERR_CORRUPT ? EX_DATAERR : EX_CANTCREAT;
     }
     tell_last_stop(e->store, s->path);
     return EX_OK;
@@ -486,7 +488,8 @@ static void free_all(struct engine *e)
 static void block_signals(const struct engine_host *host, sigset_t *ret_waited)
 {
     sigset_t all;
-    (void)sigfillset(&all); /* these cannot fail with valid arguments */
+    (void)sigfillset(&all);        /* these cannot fail with valid arguments */
+    (void)sigdelset(&all, SIGBUS); /* of this thread's own making; see spool_guard.h */
     (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
     (void)sigemptyset(ret_waited);
     (void)sigaddset(ret_waited, RELOAD_SIGNAL);

@@ -19,6 +19,8 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "engine/spool_guard.h"
+#include "engine/spool_page.h"
 #include "engine/spool_record.h"
 #include "engine/spool_store.h"
 
@@ -65,6 +67,13 @@ struct spool_txn {
     MDB_cursor *cursors[SPOOL_TABLE_COUNT]; /* opened at first use; end with the transaction */
     int error;                              /* first error of the storage; makes commit an abort */
     uint64_t generation; /* of the journal that begins with this commit; 0: the old one goes on */
+    uint64_t faults;     /* of the map when it began */
+};
+
+/* Keys of a table of which records are lost; table -1: not one of ours. */
+struct spool_lost {
+    int table;
+    uint64_t from, to; /* the numbers that they begin with, ids for most tables; both may be */
 };
 
 /* Writer only; see spool_journal.h. */
@@ -101,6 +110,23 @@ struct spool_store {
     uint64_t clock;           /* as found at open */
     uint64_t latest;          /* of the clock and what was noted since */
     bool is_new;              /* there was none */
+
+    /* writer only: damage, see spool_inspect.h */
+    bool was_killed;         /* the last stop was no orderly one */
+    bool is_whole;           /* opened, contents and all */
+    bool counts_differ;      /* a table has fewer records than it says */
+    bool must_look;          /* LMDB has met a page that it could not use */
+    bool has_mended;         /* the next start is to look at everything */
+    struct spool_lost *lost; /* heap, lost_count */
+    unsigned lost_count;
+    uint64_t suspects[SPOOL_GUARD_PAGES]; /* pages that turned out to be bad */
+    unsigned suspect_count;
+
+    /* see spool_guard.h */
+    struct spool_guard guard;
+    _Atomic(uint64_t) faults_settled; /* faults that the writer has dealt with; readers look */
+    void (*on_damage)(void *ctx);     /* set before there are readers; NULL: nobody */
+    void *on_damage_ctx;
 
     /* any thread */
     _Atomic int suspended;
@@ -139,6 +165,24 @@ struct spool_reader {
 /* Remember the newest commit as good. */
 void spool_note_commit(struct spool_store *s);
 
+/* The name of a table in the environment. */
+const char *spool_table_name(enum spool_table table);
+
+/* Whether a page has turned out to be bad that the writer does not know of. */
+static inline bool spool_is_in_doubt(struct spool_store *s)
+{
+    return spool_guard_faults(&s->guard) !=
+           atomic_load_explicit(&s->faults_settled, memory_order_relaxed);
+}
+
+/* Whether a value has pages of its own in the map (see spool_page.h). */
+static inline bool spool_is_large(const struct spool_store *s, const void *value)
+{
+    uintptr_t at = (uintptr_t)value - (uintptr_t)s->guard.base;
+    return s->guard.base != NULL && at < s->guard.map_bytes &&
+           at % s->guard.page_bytes == SPOOL_PAGE_HEAD;
+}
+
 /* LMDB's result as ours. */
 int spool_error(int mdb_result);
 
@@ -152,6 +196,13 @@ static inline struct slice spool_slice(const MDB_val *val)
 {
     return slice_make(val->mv_data, val->mv_size);
 }
+
+#define SPOOL_RECORD_BYTES_MAX (4u << 20) /* more than any record has */
+
+/* What the reader tells of a result while the writer does not know of a bad page: a large record on
+ * it is damaged for good, anything else is asked for again when the writer has looked at the page.
+ * record: what rc is about; NULL: a place in the tables */
+MUST_USE int spool_reader_result(const struct spool_reader *r, int rc, const struct slice *record);
 
 /* Forget what the reader holds of the environment. Its thread, or the writer while suspended. */
 void spool_reader_detach(struct spool_reader *r);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* limit: records of this call; *ret_deleted counts on, below limit means that all are gone */
 static int discard_some(struct spool_txn *t, uint64_t id, unsigned limit, unsigned *ret_deleted)
@@ -67,6 +68,29 @@ int spool_last_number(struct spool_txn *t, enum spool_table table, uint64_t *ret
     return 0;
 }
 
+/* A large record is read from the file, as the disk may not be able to give all of it: zeros stand
+ * for the rest. */
+static void copy_record(struct spool_txn *t, struct slice record, char *copy)
+{
+    const struct spool_guard *g = &t->store->guard;
+    if (record.len == 0) {
+        return;
+    }
+    if (!spool_is_large(t->store, record.data)) {
+        memcpy(copy, record.data, record.len);
+        return;
+    }
+    memset(copy, 0, record.len);
+    size_t done = 0;
+    size_t offset = (size_t)(record.data - g->base);
+    while (done < record.len) {
+        size_t some = g->page_bytes - (offset + done) % g->page_bytes;
+        some = some < record.len - done ? some : record.len - done;
+        (void)!pread(g->fd, copy + done, some, (off_t)(offset + done)); /* see above */
+        done += some;
+    }
+}
+
 /* Copies what is found before putting it: its page may move or be written out by the put. */
 static int quarantine_put(struct spool_txn *t, uint64_t id, enum spool_table table, uint32_t number,
                           struct slice record)
@@ -76,9 +100,7 @@ static int quarantine_put(struct spool_txn *t, uint64_t id, enum spool_table tab
     if (copy == NULL) {
         return spool_txn_fail(t, -ENOMEM);
     }
-    if (record.len > 0) {
-        memcpy(copy, record.data, record.len);
-    }
+    copy_record(t, record, copy);
     void *at;
     int r = spool_table_put(t, SPOOL_TABLE_QUARANTINE, &key, record.len, &at);
     if (r == 0 && record.len > 0) {
@@ -179,6 +201,33 @@ static int queued_ids(struct spool_txn *t, enum spool_table table, uint64_t *ids
     return r == ERR_MISSING ? 0 : r;
 }
 
+/* As if it had just come, but never before its sender wants it, nor before a retry is due. */
+static int requeue(struct spool_txn *t, uint64_t id, struct slice record)
+{
+    const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
+    struct spool_position place;
+    struct spool_message m;
+    struct spool_retry retry;
+    struct slice state;
+    usec_t not_before = 0;
+    if (spool_message_decode(record, id, true, &m) == 0) {
+        not_before = m.envelope.not_before;
+    }
+    int r = spool_table_get(t, SPOOL_TABLE_STATE, &key, &state);
+    if (r == 0 && spool_retry_decode(state, id, &retry) == 0 && retry.due > 0) {
+        place = (struct spool_position){SPOOL_DEFERRED, (uint64_t)retry.due, id};
+        return spool_queue_at(t, &place);
+    }
+    if (r != 0 && r != ERR_MISSING) {
+        return r;
+    }
+    if (not_before > 0) {
+        place = (struct spool_position){SPOOL_HELD, (uint64_t)not_before, id};
+        return spool_queue_at(t, &place);
+    }
+    return spool_queue_incoming(t, id, &place);
+}
+
 /* Walks the messages beside the sorted ids of all queue entries. */
 static int requeue_unnamed(struct spool_txn *t, const uint64_t *ids, uint64_t count,
                            uint64_t *ret_requeued)
@@ -204,8 +253,7 @@ static int requeue_unnamed(struct spool_txn *t, const uint64_t *ids, uint64_t co
             at++;
         }
         if (at == count || ids[at] != id) {
-            struct spool_position position;
-            r = spool_queue_incoming(t, id, &position);
+            r = requeue(t, id, record);
             if (r != 0) {
                 return r;
             }
@@ -229,7 +277,7 @@ int spool_requeue_lost(struct spool_txn *t, uint64_t *ret_requeued)
         r = spool_table_count(t, spool_queue_table(class), &entries);
         queued += entries;
     }
-    if (r != 0 || messages == queued) {
+    if (r != 0 || (messages == queued && !t->store->counts_differ)) {
         return r;
     }
     uint64_t room = queued + 1;

@@ -4,7 +4,9 @@
 #include "engine/spool_store.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "engine/spool_env.h"
+#include "engine/spool_inspect.h"
 #include "engine/spool_journal.h"
 #include "engine/spool_meta.h"
 #include "engine/spool_repair.h"
@@ -20,17 +22,17 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #define FORMAT_VERSION 4
 #define FORMAT_OLDEST                                                                              \
     1 /* has no journal; 2 has no held messages, and neither has metadata; 3 has no twin table */
-#define MAX_READERS     512
-#define TEXT_BYTES      256
-#define SPOOL_DATA_FILE "data.mdb" /* LMDB's name */
-#define LOCK_FILE       "spool.lock"
-#define BALLAST_FILE    "ballast"
-#define CLEAR_LIMIT     4096 /* records a transaction at start: bounds its dirty pages */
+#define MAX_READERS  512
+#define TEXT_BYTES   256
+#define LOCK_FILE    "spool.lock"
+#define BALLAST_FILE "ballast"
+#define CLEAR_LIMIT  4096 /* records a transaction at start: bounds its dirty pages */
 /* Ids skipped when the reservation is unreadable: more than any run hands out. */
 #define ID_GAP (1ULL << 40)
 
@@ -48,6 +50,11 @@ static const char *const table_names[SPOOL_TABLE_COUNT] = {
     [SPOOL_TABLE_HELD] = "held",
     [SPOOL_TABLE_TWIN] = "twin",
 };
+
+const char *spool_table_name(enum spool_table table)
+{
+    return table_names[table];
+}
 
 int spool_error(int mdb_result)
 {
@@ -131,6 +138,7 @@ static int lock_take(struct spool_store *s, char *text)
         return r;
     }
     char pid[32];
+    ssize_t was = 0;
     if (flock(s->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         int r = -errno;
         if (r != -EWOULDBLOCK) {
@@ -145,10 +153,14 @@ static int lock_take(struct spool_store *s, char *text)
                        pid[0] == '\0' ? "another process" : "process ", pid);
         return ERR_LOCKED;
     }
+    was = pread(s->lock_fd, pid, sizeof(pid), 0);
+    s->was_killed = was != 0;
     int len = snprintf(pid, sizeof(pid), "%ld\n", (long)getpid());
-    /* A full disk must not keep the spool from opening: the number is only a courtesy. */
+    /* A full disk must not keep the spool from opening: without the number the next start looks at
+     * less. */
     if (ftruncate(s->lock_fd, 0) == 0) {
         (void)!pwrite(s->lock_fd, pid, (size_t)len, 0);
+        (void)fdatasync(s->lock_fd);
     }
     return 0;
 }
@@ -181,6 +193,72 @@ void spool_note_commit(struct spool_store *s)
     }
 }
 
+/* LMDB is about to end the process over a page that it cannot believe. */
+static void on_assertion(MDB_env *env, const char *text)
+{
+    const struct spool_store *s = mdb_env_get_userctx(env);
+    log_error("spool %s: a page of " SPOOL_DATA_FILE
+              " is damaged (%s); the next start looks at all "
+              "of it",
+              s->path, text);
+    _exit(EX_DATAERR);
+}
+
+/* Where LMDB's map is: any page of it knows its own number. errors: LMDB's */
+static int map_base(struct spool_store *s, char **ret)
+{
+    MDB_txn *txn;
+    MDB_dbi tables;
+    MDB_cursor *cursor = NULL;
+    MDB_val k;
+    MDB_val v;
+    int rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &txn);
+    if (rc != 0) {
+        return rc;
+    }
+    rc = mdb_dbi_open(txn, NULL, 0, &tables);
+    if (rc == 0) {
+        rc = mdb_cursor_open(txn, tables, &cursor);
+    }
+    if (rc == 0) {
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_FIRST);
+        mdb_cursor_close(cursor);
+    }
+    if (rc == 0) {
+        uint64_t number;
+        char *page = (char *)((uintptr_t)k.mv_data & ~(uintptr_t)(s->page_bytes - 1));
+        memcpy(&number, page, sizeof(number));
+        *ret = page - number * s->page_bytes;
+    }
+    mdb_txn_abort(txn);
+    return rc;
+}
+
+/* returns LMDB's result */
+static int guard_open(struct spool_store *s)
+{
+    MDB_envinfo info;
+    char *base = NULL;
+    int fd;
+    int rc = map_base(s, &base);
+    if (rc != 0 || (rc = mdb_env_info(s->env, &info)) != 0 ||
+        (rc = mdb_env_get_fd(s->env, &fd)) != 0) {
+        return rc;
+    }
+    (void)snprintf(s->guard.last_words, sizeof(s->guard.last_words),
+                   "spool %s: a page of " SPOOL_DATA_FILE
+                   " that everything hangs on cannot be read; "
+                   "the next start says what to do\n",
+                   s->path);
+    int err = spool_guard_open(&s->guard, base, info.me_mapsize, s->page_bytes, fd);
+    if (err != 0) {
+        log_warning("spool %s: pages that cannot be read will end the process: %s", s->path,
+                    err_str(err));
+    }
+    atomic_store_explicit(&s->faults_settled, spool_guard_faults(&s->guard), memory_order_relaxed);
+    return 0;
+}
+
 static int env_open(struct spool_store *s)
 {
     int rc = mdb_env_create(&s->env);
@@ -191,6 +269,8 @@ static int env_open(struct spool_store *s)
     int dead;
     if ((rc = mdb_env_set_maxdbs(s->env, SPOOL_TABLE_COUNT)) != 0 ||
         (rc = mdb_env_set_maxreaders(s->env, MAX_READERS)) != 0 ||
+        (rc = mdb_env_set_userctx(s->env, s)) != 0 ||
+        (rc = mdb_env_set_assert(s->env, on_assertion)) != 0 ||
         (rc = mdb_env_set_mapsize(s->env, s->options.map_size)) != 0 ||
         /* No readahead: bodies are read once, in the order of the queue, not of the file. */
         (rc = mdb_env_open(s->env, s->path, MDB_NOTLS | MDB_NORDAHEAD, 0600)) != 0 ||
@@ -200,7 +280,12 @@ static int env_open(struct spool_store *s)
         return spool_error(rc);
     }
     spool_note_commit(s);
-    return 0;
+    rc = guard_open(s);
+    if (rc != 0) {
+        mdb_env_close(s->env);
+        s->env = NULL;
+    }
+    return spool_error(rc);
 }
 
 static int run_txn(struct spool_store *s, int (*run)(struct spool_txn *, void *), void *arg)
@@ -238,6 +323,15 @@ static int read_version(struct spool_txn *t, void *arg)
     return r;
 }
 
+static bool has_lost(const struct spool_store *s, enum spool_table table)
+{
+    bool has_any = false;
+    for (unsigned i = 0; i < s->lost_count; i++) {
+        has_any = has_any || s->lost[i].table == (int)table;
+    }
+    return has_any;
+}
+
 static int read_first_id(struct spool_txn *t, uint64_t *ret)
 {
     int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, ret);
@@ -245,7 +339,7 @@ static int read_first_id(struct spool_txn *t, uint64_t *ret)
         *ret = 1;
         r = 0;
     }
-    uint64_t floor = r == ERR_CORRUPT ? ID_GAP : 0;
+    uint64_t floor = r == ERR_CORRUPT || has_lost(t->store, SPOOL_TABLE_META) ? ID_GAP : 0;
     static const enum spool_table with_ids[] = {SPOOL_TABLE_MESSAGE, SPOOL_TABLE_BODY,
                                                 SPOOL_TABLE_RECIPIENTS, SPOOL_TABLE_QUARANTINE};
     if (r == ERR_CORRUPT) {
@@ -293,7 +387,7 @@ static int read_start(struct spool_txn *t, void *arg)
     return spool_requeue_lost(t, &requeued);
 }
 
-static int contents_open(struct spool_store *s, char *text)
+static int contents_read(struct spool_store *s, char *text)
 {
     uint64_t version = 0;
     int r = run_txn(s, read_version, &version);
@@ -318,19 +412,47 @@ static int contents_open(struct spool_store *s, char *text)
         r = fsync(s->folder_fd) != 0 ? -errno : 0;
     }
     if (r != 0) {
-        (void)snprintf(text, TEXT_BYTES, "spool %s: %s", s->path, err_str(r));
+        (void)snprintf(text, TEXT_BYTES, "spool %.100s: %.40s%s", s->path, err_str(r),
+                       r == -EIO ? "; if that stays so: sluice repair --salvage" : "");
+    }
+    return r;
+}
+
+/* Pages that turn out to be bad meanwhile are mended, as while the spool is in use. */
+static int contents_open(struct spool_store *s, char *text)
+{
+    enum { ATTEMPTS = 8 };
+    int r = contents_read(s, text);
+    for (int i = 0; i < ATTEMPTS && r != 0 && (spool_is_in_doubt(s) || s->must_reopen); i++) {
+        r = spool_store_reopen(s, NULL, NULL);
+        if (r == 0) {
+            r = contents_read(s, text);
+        }
+    }
+    if (r == 0) {
+        spool_name_lost(s);
     }
     return r;
 }
 
 static int data_open(struct spool_store *s, char *text)
 {
-    int r = env_open(s);
+    bool is_there = faccessat(s->folder_fd, SPOOL_DATA_FILE, F_OK, 0) == 0;
+    int r = is_there && !spool_meta_is_blank(s) ? spool_inspect(s, s->was_killed, text) : 0;
+    if (r == ERR_CORRUPT) {
+        return r;
+    }
+    r = r == 0 ? env_open(s) : r;
     if (r == ERR_CORRUPT && spool_meta_is_blank(s) &&
         unlinkat(s->folder_fd, SPOOL_DATA_FILE, 0) == 0) {
         r = env_open(s);
     }
-    if (r != 0) {
+    if (r == -EIO) {
+        (void)snprintf(text, TEXT_BYTES,
+                       "cannot open %.100s/" SPOOL_DATA_FILE ": %.40s; if that stays so: sluice "
+                       "repair --salvage",
+                       s->path, err_str(r));
+    } else if (r != 0) {
         (void)snprintf(text, TEXT_BYTES, "cannot open %s/" SPOOL_DATA_FILE ": %s%s", s->path,
                        err_str(r),
                        r == ERR_CORRUPT ? " (not a spool, or one that is damaged)" : "");
@@ -366,6 +488,7 @@ int spool_store_open(const struct spool_options *options, struct spool_store **r
         spool_store_close(s);
         return r;
     }
+    s->is_whole = true;
     spool_store_restore_ballast(s);
     *ret = s;
     return 0;
@@ -378,9 +501,18 @@ static void env_close(struct spool_store *s)
         mdb_txn_abort(s->stat_txn);
         s->stat_txn = NULL;
     }
+    spool_guard_close(&s->guard);
     if (s->env != NULL) {
         mdb_env_close(s->env);
         s->env = NULL;
+    }
+}
+
+/* What the next start goes by: all that is known to be bad has been mended by it. */
+static void say_stopped(struct spool_store *s)
+{
+    if (s->is_whole && !s->has_mended && !spool_is_in_doubt(s) && !s->must_reopen) {
+        (void)!ftruncate(s->lock_fd, 0); /* else the next start looks at more than it needs to */
     }
 }
 
@@ -390,6 +522,9 @@ void spool_store_close(struct spool_store *s)
         return;
     }
     assert(list_is_empty(&s->readers));
+    if (s->lock_fd >= 0) {
+        say_stopped(s);
+    }
     env_close(s);
     spool_journal_close(s);
     if (s->lock_fd >= 0) {
@@ -399,8 +534,25 @@ void spool_store_close(struct spool_store *s)
         (void)close(s->folder_fd); /* read only */
     }
     (void)pthread_mutex_destroy(&s->readers_lock); /* nobody holds it */
+    free(s->lost);
     free(s->path);
     free(s);
+}
+
+void spool_store_on_damage(struct spool_store *s, void (*wake)(void *ctx), void *ctx)
+{
+    s->on_damage = wake;
+    s->on_damage_ctx = ctx;
+}
+
+bool spool_store_is_damaged(struct spool_store *s)
+{
+    return spool_is_in_doubt(s);
+}
+
+uint64_t spool_faults_seen(void)
+{
+    return spool_guard_thread_faults();
 }
 
 static bool readers_are_idle(struct spool_store *s)
@@ -412,6 +564,31 @@ static bool readers_are_idle(struct spool_store *s)
         }
     }
     return true;
+}
+
+/* Before the map goes. returns whether the file has to be looked at */
+static bool take_suspects(struct spool_store *s)
+{
+    s->must_look = s->must_look || s->suspect_count > 0 || spool_is_in_doubt(s);
+    for (int i = 0; i < SPOOL_GUARD_PAGES && s->suspect_count < SPOOL_GUARD_PAGES; i++) {
+        uint64_t page = atomic_load_explicit(&s->guard.pages[i], memory_order_seq_cst);
+        if (page != 0) {
+            s->suspects[s->suspect_count++] = page & ~SPOOL_GUARD_DATA;
+        }
+    }
+    return s->must_look;
+}
+
+/* What was readable at the start may not be so any more. */
+static int inspect_anew(struct spool_store *s)
+{
+    char text[TEXT_BYTES];
+    s->has_mended = true;
+    int r = spool_inspect(s, true, text);
+    if (r == ERR_CORRUPT) {
+        log_error("%s", text);
+    }
+    return r;
 }
 
 int spool_store_reopen(struct spool_store *s, void (*wake)(void *ctx), void *ctx)
@@ -430,14 +607,22 @@ int spool_store_reopen(struct spool_store *s, void (*wake)(void *ctx), void *ctx
     {
         spool_reader_detach(r);
     }
+    bool must_look = take_suspects(s);
     env_close(s);
     int r = spool_meta_settle(s);
+    if (r == 0 && must_look) {
+        r = inspect_anew(s);
+    }
     if (r == 0) {
         r = env_open(s);
     }
     pthread_mutex_unlock(&s->readers_lock);
     if (r == 0) {
-        s->must_reopen = false;
+        s->must_reopen = s->must_look = false;
+        s->suspect_count = 0;
+        if (s->is_whole) {
+            spool_name_lost(s);
+        }
         atomic_store_explicit(&s->suspended, 0, memory_order_seq_cst);
     }
     return r;

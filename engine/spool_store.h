@@ -133,12 +133,24 @@ void spool_store_close(struct spool_store *);
  * Of the transaction whose commit failed nothing is left (a power cut at that very moment can
  * still keep it, whole).
  *
- * Thread: writer. errors: -errno (readers stay detached), ERR_AGAIN: in both cases call again */
+ * Pages that turned out to be bad are looked at and mended where that can be done.
+ *
+ * Thread: writer. errors: -errno (readers stay detached), ERR_AGAIN: in both cases call again;
+ * ERR_CORRUPT: only a salvage helps (it is in the log), nothing else can be done with the store */
 MUST_USE int spool_store_reopen(struct spool_store *, void (*wake)(void *ctx), void *ctx);
 
 /* True from a failed commit until a reopen succeeded; spool_begin fails meanwhile. Writer thread.
  */
 bool spool_store_must_reopen(const struct spool_store *);
+
+/* Call wake(ctx) whenever a reader ends its pass in which a page of the map could not be read: the
+ * writer begins a transaction then, which finds out. Before there are readers. */
+void spool_store_on_damage(struct spool_store *, void (*wake)(void *ctx), void *ctx);
+/* Whether there is such a page. Any thread. */
+bool spool_store_is_damaged(struct spool_store *);
+/* Pages of a map that this thread could not read so far. Bytes that were read and verified before
+ * are what they were only while this does not change. */
+uint64_t spool_faults_seen(void);
 
 /* Bytes that can still be written: free pages inside the file, and what it can grow by, which is
  * the smaller of free disk and free map. Two system calls. Writer thread. */

@@ -10,13 +10,32 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+/* Faults in large values are dealt with by showing the file again: their records fail until
+ * somebody removes them. Any other page needs to be looked at, and nobody may use the map
+ * meanwhile. */
+static void settle_faults(struct spool_store *s)
+{
+    uint64_t faults = spool_guard_faults(&s->guard);
+    if (faults == atomic_load_explicit(&s->faults_settled, memory_order_relaxed)) {
+        return;
+    }
+    if (spool_guard_has_tree_page(&s->guard)) {
+        s->must_reopen = true;
+        return;
+    }
+    spool_guard_uncover(&s->guard);
+    atomic_store_explicit(&s->faults_settled, faults, memory_order_relaxed);
+}
+
 int spool_begin(struct spool_store *s, struct spool_txn **ret)
 {
     struct spool_txn *t = &s->txn;
     assert(t->txn == NULL);
+    settle_faults(s);
     if (spool_store_must_reopen(s)) {
         return -EIO;
     }
+    t->faults = atomic_load_explicit(&s->faults_settled, memory_order_relaxed);
     int rc = mdb_txn_begin(s->env, NULL, 0, &t->txn);
     if (rc != 0) {
         t->txn = NULL;
@@ -57,7 +76,14 @@ int spool_commit(struct spool_txn *t)
         spool_abort(t);
         return t->error;
     }
+    spool_guard_begin_commit(&t->store->guard);
+    if (spool_guard_faults(&t->store->guard) != t->faults) {
+        spool_guard_end_commit(&t->store->guard);
+        spool_abort(t); /* it may have used a covered page; see spool_guard.h */
+        return -EIO;
+    }
     int rc = mdb_txn_commit(t->txn);
+    spool_guard_end_commit(&t->store->guard);
     t->txn = NULL;
     if (rc != 0) {
         /* A failed write or sync: what the page cache holds now need not be on the disk. */
@@ -82,6 +108,9 @@ int spool_txn_fail(struct spool_txn *t, int error)
 /* Result of an LMDB call whose failure can only be the storage's. */
 static int txn_result(struct spool_txn *t, int rc)
 {
+    if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND) {
+        t->store->must_reopen = t->store->must_look = true;
+    }
     return rc == 0 ? 0 : spool_txn_fail(t, write_error(t->store, rc));
 }
 
@@ -204,8 +233,37 @@ int spool_table_last(struct spool_txn *t, enum spool_table table, struct slice *
     return cursor_get(t, table, NULL, MDB_LAST, ret_key, &record);
 }
 
+/* LMDB frees the pages that the head of a large value names, whatever they are. */
+static int look_at_head(struct spool_txn *t, const MDB_val *value)
+{
+    struct spool_store *s = t->store;
+    if (!spool_is_large(s, value->mv_data)) {
+        return 0;
+    }
+    const char *page = (const char *)value->mv_data - SPOOL_PAGE_HEAD;
+    uint64_t number = (uint64_t)(page - s->guard.base) / s->guard.page_bytes;
+    if (spool_large_is_sound(page, number,
+                             spool_large_pages(value->mv_size, s->guard.page_bytes))) {
+        return 0;
+    }
+    if (s->suspect_count < SPOOL_GUARD_PAGES) {
+        s->suspects[s->suspect_count++] = number;
+    }
+    s->must_reopen = true;
+    return spool_txn_fail(t, -EUCLEAN);
+}
+
 int spool_table_del_here(struct spool_txn *t, enum spool_table table)
 {
+    MDB_val k;
+    MDB_val v;
+    int r = txn_result(t, mdb_cursor_get(t->cursors[table], &k, &v, MDB_GET_CURRENT));
+    if (r == 0) {
+        r = look_at_head(t, &v);
+    }
+    if (r != 0) {
+        return r;
+    }
     return txn_result(t, mdb_cursor_del(t->cursors[table], 0));
 }
 
@@ -243,10 +301,10 @@ int spool_parts_first(struct spool_txn *t, enum spool_table table, uint64_t id,
         return r;
     }
     uint64_t found;
-    if (!spool_key_read_part(key, &found, ret_number) || found != id) {
-        return ERR_MISSING;
+    while (r == 0 && !spool_key_read_part(key, &found, ret_number)) {
+        r = spool_table_next(t, table, &key, ret_record);
     }
-    return 0;
+    return r == 0 && found != id ? ERR_MISSING : r;
 }
 
 int spool_parts_del(struct spool_txn *t, enum spool_table table, uint64_t id, unsigned limit,

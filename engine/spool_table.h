@@ -55,6 +55,8 @@ MUST_USE int spool_get_number(struct spool_txn *t, enum spool_table table, const
 MUST_USE int spool_put_number(struct spool_txn *t, enum spool_table table, const char *name,
                               uint64_t number);
 
+/* The entry of a message that has none; in spool_txn.c. */
+MUST_USE int spool_queue_at(struct spool_txn *t, const struct spool_position *position);
 /* An INCOMING entry of the next sequence for a message that has none; in spool_txn.c. */
 MUST_USE int spool_queue_incoming(struct spool_txn *t, uint64_t id,
                                   struct spool_position *ret_position);

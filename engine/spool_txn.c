@@ -57,7 +57,7 @@ int spool_put_recipients(struct spool_txn *t, uint64_t id, uint32_t batch, struc
     return put_blob(t, SPOOL_TABLE_RECIPIENTS, &key, packed);
 }
 
-static int queue_put(struct spool_txn *t, const struct spool_position *p)
+int spool_queue_at(struct spool_txn *t, const struct spool_position *p)
 {
     const struct spool_key key = spool_key_queue(p->time, p->id);
     void *at;
@@ -71,7 +71,7 @@ static int queue_put(struct spool_txn *t, const struct spool_position *p)
 int spool_queue_incoming(struct spool_txn *t, uint64_t id, struct spool_position *ret_position)
 {
     struct spool_position position = {SPOOL_INCOMING, t->store->next_sequence, id};
-    int r = queue_put(t, &position);
+    int r = spool_queue_at(t, &position);
     if (r == 0) {
         t->store->next_sequence++;
         *ret_position = position;
@@ -151,7 +151,7 @@ int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope
     if (r == 0 && envelope->not_before > 0) {
         *ret_position =
             (struct spool_position){SPOOL_HELD, (uint64_t)envelope->not_before, envelope->id};
-        r = queue_put(t, ret_position);
+        r = spool_queue_at(t, ret_position);
     } else if (r == 0) {
         r = spool_queue_incoming(t, envelope->id, ret_position);
     }
@@ -163,7 +163,7 @@ int spool_put_journaled(struct spool_txn *t, const struct spool_envelope *envelo
                         const struct spool_position *position)
 {
     int r = put_records(t, envelope, packed_recipients, body);
-    return r == 0 ? queue_put(t, position) : r;
+    return r == 0 ? spool_queue_at(t, position) : r;
 }
 
 int spool_discard(struct spool_txn *t, uint64_t id)
@@ -320,7 +320,7 @@ int spool_requeue(struct spool_txn *t, const struct spool_position *from,
     assert(from->id == to->id);
     int r = queue_del(t, from);
     if (r == 0) {
-        r = queue_put(t, to);
+        r = spool_queue_at(t, to);
     }
     if (r != 0 || retry == NULL) {
         return r;

@@ -92,8 +92,25 @@ int spool_reader_begin(struct spool_reader *r)
 void spool_reader_end(struct spool_reader *r)
 {
     assert(spool_reader_is_active(r));
+    struct spool_store *s = r->store;
     mdb_txn_reset(r->txn);
     atomic_store_explicit(&r->state, SPOOL_READER_IDLE, memory_order_release);
+    if (spool_is_in_doubt(s) && s->on_damage != NULL) {
+        s->on_damage(s->on_damage_ctx);
+    }
+}
+
+int spool_reader_result(const struct spool_reader *r, int rc, const struct slice *record)
+{
+    struct spool_store *s = r->store;
+    if (rc == 0 || !spool_is_in_doubt(s)) {
+        return rc;
+    }
+    if (record != NULL && spool_is_large(s, record->data) &&
+        spool_guard_covers(&s->guard, record->data, record->len)) {
+        return ERR_CORRUPT;
+    }
+    return ERR_AGAIN;
 }
 
 bool spool_reader_is_active(const struct spool_reader *r)
@@ -109,7 +126,10 @@ static int view_get(struct spool_reader *r, enum spool_table table, const struct
     MDB_val v;
     int rc = mdb_get(r->txn, r->store->dbi[table], &k, &v);
     if (rc != 0) {
-        return spool_error(rc);
+        return spool_reader_result(r, spool_error(rc), NULL);
+    }
+    if (v.mv_size > SPOOL_RECORD_BYTES_MAX) {
+        return ERR_CORRUPT; /* a node whose size is damaged: reading it might never end */
     }
     *ret = spool_slice(&v);
     return 0;
@@ -178,7 +198,7 @@ static int view_message(struct spool_reader *r, uint64_t id, struct spool_messag
     if (rc == 0) {
         set_verified(r, id, 0);
     }
-    return rc;
+    return spool_reader_result(r, rc, &record);
 }
 
 int spool_read_message(struct spool_reader *r, uint64_t id, struct spool_envelope *ret,
@@ -211,7 +231,7 @@ int spool_read_chunk(struct spool_reader *r, uint64_t id, uint32_t chunk, struct
         if (rc == 0) {
             set_verified(r, id, part);
         }
-        return rc;
+        return spool_reader_result(r, rc, &record);
     }
     if (rc != ERR_MISSING || chunk != 0) {
         return rc;
@@ -245,7 +265,9 @@ int spool_read_recipients(struct spool_reader *r, uint64_t id, uint32_t batch,
     const struct spool_key key = spool_key_part(id, batch);
     struct slice record;
     rc = view_get(r, SPOOL_TABLE_RECIPIENTS, &key, &record);
-    return rc != 0 ? rc : spool_blob_decode(record, &key, true, ret_packed);
+    return rc != 0
+               ? rc
+               : spool_reader_result(r, spool_blob_decode(record, &key, true, ret_packed), &record);
 }
 
 int spool_read_states(struct spool_reader *r, uint64_t id, uint32_t batch, struct slice *ret_states)
@@ -253,7 +275,9 @@ int spool_read_states(struct spool_reader *r, uint64_t id, uint32_t batch, struc
     const struct spool_key key = spool_key_part(id, batch);
     struct slice record;
     int rc = view_get(r, SPOOL_TABLE_STATE, &key, &record);
-    return rc != 0 ? rc : spool_blob_decode(record, &key, true, ret_states);
+    return rc != 0
+               ? rc
+               : spool_reader_result(r, spool_blob_decode(record, &key, true, ret_states), &record);
 }
 
 int spool_read_retry(struct spool_reader *r, uint64_t id, struct spool_retry *ret)
@@ -320,7 +344,7 @@ int spool_scan(struct spool_reader *r, enum spool_class class, const struct spoo
         }
         rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
     }
-    return spool_error(rc);
+    return spool_reader_result(r, spool_error(rc), NULL);
 }
 
 uint32_t spool_prefetch(struct spool_reader *r, enum spool_class class,
@@ -365,7 +389,7 @@ int spool_next_message(struct spool_reader *r, uint64_t after, uint64_t *ret_id)
         rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
     }
     mdb_cursor_close(cursor);
-    return spool_error(rc);
+    return spool_reader_result(r, spool_error(rc), NULL);
 }
 
 static int view_entries(struct spool_reader *r, enum spool_table table, uint64_t *ret)

@@ -134,7 +134,7 @@ int spool_walk_next(struct spool_walk *w, struct spool_walked *ret)
         ret->retry = (struct spool_retry){0};
         return take_states(w, id, ret);
     }
-    return spool_error(rc);
+    return spool_reader_result(w->reader, spool_error(rc), NULL);
 }
 
 static int walk_get(struct spool_walk *w, enum spool_table table, const struct spool_key *key,

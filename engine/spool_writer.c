@@ -32,6 +32,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
 
 enum {
     BATCH_LETTERS = 4096,
@@ -457,6 +459,12 @@ static void try_again(struct spool_writer *w)
         w->retry_at = clock_mono() + 10 * USEC_PER_MSEC;
         return;
     }
+    if (err == ERR_CORRUPT) {
+        /* All that was acknowledged is on the disk; the next start takes over what the journal has.
+         */
+        log_error("spool: stopping; run: sluice repair --salvage -c %s", w->engine->config->path);
+        _exit(EX_DATAERR);
+    }
     if (err == 0) {
         err = write_batch(w);
     }
@@ -550,7 +558,8 @@ static enum commit next_commit(struct spool_writer *w)
     bool has_plain = w->plain_due != 0 && (is_urgent || now >= w->plain_due);
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
-    if (has_touched || is_last || now >= journaled_due(&w->journaled)) {
+    bool is_damaged = spool_store_is_damaged(w->engine->store); /* beginning one finds out */
+    if (has_touched || is_last || is_damaged || now >= journaled_due(&w->journaled)) {
         return COMMIT_TABLES;
     }
     if (!has_parts && !has_plain) {
@@ -700,6 +709,12 @@ static void run(void *arg)
     }
 }
 
+static void wake_writer(void *ctx)
+{
+    struct spool_writer *w = ctx;
+    waker_kick(&w->box.waker);
+}
+
 int spool_writer_start(struct spool_writer *w)
 {
     struct engine *e = w->engine;
@@ -712,6 +727,7 @@ int spool_writer_start(struct spool_writer *w)
     }
     outbox_init(&w->to_workers[e->worker_count], http_box(e->http));
     outbox_init(&w->to_activator, activator_box(e->activator));
+    spool_store_on_damage(e->store, wake_writer, w);
     return thread_start(&w->thread, "spool-writer", run, w);
 }
 

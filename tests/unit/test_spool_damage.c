@@ -1,0 +1,315 @@
+/* Pages of data.mdb that are bad: before the spool is opened, and while it is used. */
+#include "base/error.h"
+#include "engine/spool_salvage.h"
+#include "engine/spool_table.h"
+#include "engine/spool_tree.h"
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, COUNT = 400, LARGE = 7 /* the id with a body of pages of its own */ };
+
+static char folder[128], data_file[160], text[256];
+static struct spool_store *store;
+static struct spool_reader *reader;
+static struct sigaction guard; /* the store's; cmocka puts its own in front of each test */
+
+static int open_spool(void)
+{
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    int err = spool_store_open(&options, &store, text);
+    if (err == 0) {
+        assert_int_equal(spool_reader_new(store, &reader), 0);
+    }
+    return err;
+}
+
+static void shut(void)
+{
+    spool_reader_free(reader);
+    spool_store_close(store);
+    reader = NULL;
+    store = NULL;
+}
+
+static int set_up(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(folder, sizeof(folder), "%s/damage.XXXXXX", base == NULL ? "/tmp" : base);
+    if (mkdtemp(folder) == NULL || open_spool() != 0) {
+        return -1;
+    }
+    (void)snprintf(data_file, sizeof(data_file), "%s/data.mdb", folder);
+    (void)sigaction(SIGBUS, NULL, &guard); /* only asks */
+    static char body[20000];
+    struct spool_txn *t;
+    struct spool_position at;
+    memset(body, 'x', sizeof(body));
+    assert_int_equal(spool_begin(store, &t), 0);
+    for (uint64_t id = 1; id <= COUNT; id++) {
+        const struct spool_envelope e = {.id = id, .recipient_count = 1, .sender = SLICE("")};
+        struct slice content = slice_make(body, id == LARGE ? sizeof(body) : 200);
+        assert_int_equal(spool_put_message(t, &e, slice_make("\0\1b", 3), content, &at), 0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char command[160];
+    if (store != NULL) {
+        shut();
+    }
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+    return system(command);
+}
+
+/* Where LMDB has the record of a message, or the place of one in the queue. */
+static uint64_t page_of(const struct spool_key *key, enum spool_table table)
+{
+    MDB_val k = spool_val(key);
+    MDB_val v;
+    MDB_cursor *cursor;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(mdb_cursor_open(reader->txn, store->dbi[table], &cursor), 0);
+    assert_int_equal(mdb_cursor_get(cursor, &k, &v, MDB_SET_KEY), 0);
+    mdb_cursor_close(cursor);
+    spool_reader_end(reader);
+    return (uint64_t)((const char *)v.mv_data - store->guard.base) / PAGE;
+}
+
+static uint64_t message_page(uint64_t id)
+{
+    const struct spool_key key = spool_key_id(id);
+    return page_of(&key, SPOOL_TABLE_MESSAGE);
+}
+
+/* A hole in the map: whoever touches the page gets SIGBUS, until it is mapped again. */
+static void break_page(uint64_t page)
+{
+    int nothing = memfd_create("nothing", MFD_CLOEXEC);
+    assert_true(nothing >= 0);
+    assert_true(mmap(store->guard.base + page * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED,
+                     nothing, 0) != MAP_FAILED);
+    assert_int_equal(close(nothing), 0);
+    assert_int_equal(sigaction(SIGBUS, &guard, NULL), 0);
+}
+
+static void write_page(uint64_t page, const char bytes[PAGE])
+{
+    int fd = open(data_file, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, bytes, PAGE, (off_t)(page * PAGE)), PAGE);
+    assert_int_equal(close(fd), 0);
+}
+
+static int read_message(uint64_t id)
+{
+    struct spool_envelope e;
+    struct slice body;
+    int err = spool_reader_begin(reader);
+    if (err == 0) {
+        err = spool_read_message(reader, id, &e, &body);
+        spool_reader_end(reader);
+    }
+    return err;
+}
+
+/* The spool as it is after a crash. */
+static void crash(void)
+{
+    char lock[160];
+    shut();
+    (void)snprintf(lock, sizeof(lock), "%s/spool.lock", folder);
+    FILE *f = fopen(lock, "w");
+    assert_non_null(f);
+    (void)fputs("1\n", f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void a_page_that_cannot_be_read_is_asked_for_again(void **state)
+{
+    struct spool_txn *t;
+    break_page(message_page(200));
+    assert_int_equal(read_message(200), ERR_AGAIN);
+    assert_true(spool_store_is_damaged(store));
+    assert_int_equal(spool_begin(store, &t), -EIO); /* not before somebody has looked at it */
+    assert_true(spool_store_must_reopen(store));
+    assert_int_equal(spool_store_reopen(store, NULL, NULL), 0);
+    assert_false(spool_store_is_damaged(store));
+    assert_int_equal(read_message(200), 0); /* the file itself was good */
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_commit(t), 0);
+}
+
+static void a_bad_page_of_a_large_record_costs_that_message_alone(void **state)
+{
+    struct spool_txn *t;
+    break_page(message_page(LARGE) + 1);
+    assert_int_equal(read_message(LARGE), ERR_CORRUPT);
+    assert_int_equal(spool_begin(store, &t), 0); /* no tree hangs on it: nobody has to wait */
+    assert_int_equal(spool_commit(t), 0);
+    assert_false(spool_store_must_reopen(store));
+    assert_int_equal(read_message(LARGE - 1), 0);
+}
+
+static void what_used_a_bad_page_is_not_committed(void **state)
+{
+    struct spool_txn *t;
+    uint64_t page = message_page(200);
+    assert_int_equal(spool_begin(store, &t), 0);
+    break_page(page);
+    const struct spool_position at = {SPOOL_INCOMING, 200, 200};
+    (void)!spool_remove(t, &at); /* whatever it says */
+    assert_int_not_equal(spool_commit(t), 0);
+    assert_int_equal(spool_store_reopen(store, NULL, NULL), 0);
+    assert_int_equal(read_message(200), 0);
+}
+
+static void a_damaged_leaf_costs_its_own_messages_after_a_crash(void **state)
+{
+    static const char zeros[PAGE];
+    unsigned lost = 0;
+    uint64_t page = message_page(200);
+    crash();
+    write_page(page, zeros);
+    assert_int_equal(open_spool(), 0);
+    for (uint64_t id = 1; id <= COUNT; id++) {
+        int err = read_message(id);
+        assert_true(err == 0 || err == ERR_MISSING);
+        lost += err != 0;
+    }
+    assert_in_range(lost, 1, 20);
+    assert_int_equal(read_message(200), ERR_MISSING);
+    shut();
+    assert_int_equal(open_spool(), 0);
+}
+
+static void places_in_the_queue_come_back(void **state)
+{
+    static const char zeros[PAGE];
+    const struct spool_key place = spool_key_queue(150, 150);
+    struct spool_position at = {0};
+    unsigned count = 0;
+    uint64_t page = page_of(&place, SPOOL_TABLE_INCOMING);
+    crash();
+    write_page(page, zeros);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    while (spool_scan(reader, SPOOL_INCOMING, &at, &at) == 0) {
+        count++;
+    }
+    spool_reader_end(reader);
+    assert_int_equal(count, COUNT);
+}
+
+struct fates {
+    unsigned counts[SPOOL_FATE_COUNT];
+};
+
+static void count_fate(void *ctx, enum spool_fate fate, uint64_t id)
+{
+    struct fates *f = ctx;
+    (void)id; /* how many is enough here */
+    f->counts[fate]++;
+}
+
+/* The page of the branch that all messages hang on. */
+static uint64_t branch_page(void)
+{
+    MDB_stat stat;
+    struct spool_file file;
+    char page[PAGE];
+    int fd = open(data_file, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(spool_file_metas(&file, fd), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(mdb_stat(reader->txn, store->dbi[SPOOL_TABLE_MESSAGE], &stat), 0);
+    spool_reader_end(reader);
+    assert_int_equal(stat.ms_depth, 2);
+    uint64_t child = message_page(200);
+    uint64_t found = 0;
+    for (uint64_t p = 2; p <= file.meta.last_page && found == 0; p++) {
+        assert_int_equal(spool_file_read(&file, p, page, PAGE), 0);
+        unsigned count = spool_page_is_sound(page, PAGE, p, SPOOL_PAGE_BRANCH)
+                             ? spool_page_nodes(page, PAGE)
+                             : 0;
+        for (unsigned i = 0; i < count; i++) {
+            struct spool_node node;
+            bool is_it =
+                spool_page_node(page, PAGE, SPOOL_PAGE_BRANCH, i, &node) && node.page == child;
+            found = is_it ? p : found;
+        }
+    }
+    assert_int_equal(close(fd), 0);
+    assert_int_not_equal(found, 0);
+    return found;
+}
+
+static void a_damaged_branch_is_refused_and_salvaged(void **state)
+{
+    static const char zeros[PAGE];
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    uint64_t page = branch_page();
+    shut(); /* in order: branches are looked at all the same */
+    write_page(page, zeros);
+    assert_int_equal(open_spool(), ERR_CORRUPT);
+    assert_non_null(strstr(text, "sluice repair --salvage"));
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_int_equal(fates.counts[SPOOL_KEPT], COUNT);
+    assert_int_equal(fates.counts[SPOOL_LOST] + fates.counts[SPOOL_REPEAT], 0);
+    assert_int_equal(open_spool(), 0);
+    for (uint64_t id = 1; id <= COUNT; id++) {
+        assert_int_equal(read_message(id), 0);
+    }
+}
+
+static void a_damaged_head_is_never_an_older_root(void **state)
+{
+    static const char zeros[PAGE];
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    shut();
+    write_page(0, zeros);
+    assert_int_equal(open_spool(), ERR_CORRUPT);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_true(salvage.is_root_unsure);
+    assert_int_equal(fates.counts[SPOOL_REPEAT], COUNT);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(read_message(COUNT), 0);
+}
+
+static void a_salvage_of_a_spool_in_use_is_refused(void **state)
+{
+    struct spool_salvage salvage = {.on_message = count_fate};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    assert_int_equal(spool_salvage(&options, &salvage, text), ERR_LOCKED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_page_that_cannot_be_read_is_asked_for_again),
+        TEST(a_bad_page_of_a_large_record_costs_that_message_alone),
+        TEST(what_used_a_bad_page_is_not_committed),
+        TEST(a_damaged_leaf_costs_its_own_messages_after_a_crash),
+        TEST(places_in_the_queue_come_back),
+        TEST(a_damaged_branch_is_refused_and_salvaged),
+        TEST(a_damaged_head_is_never_an_older_root),
+        TEST(a_salvage_of_a_spool_in_use_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
