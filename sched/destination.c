@@ -446,8 +446,24 @@ void destination_resolved(struct sched *s, struct sched_destination *d,
 /* --- another config ------------------------------------------------------------------------------
  */
 
+/* A pause under way is as long as the config now says, counted from now, when that is sooner. */
+static void refit_pause(struct sched *s, struct sched_destination *d)
+{
+    usec_t until = s->now + s->config.destination_rate_delay;
+    if (d->window != WINDOW_SUSPENDED || until >= d->timer.key) {
+        return;
+    }
+    if (s->config.destination_rate_delay > 0) {
+        arm(s, d, until);
+    } else {
+        set_window(s, d, 1, SCHED_CHANGE_LIMIT, NULL);
+        arm(s, d, USEC_NEVER);
+    }
+}
+
 void destination_refit(struct sched *s, struct sched_destination *d)
 {
+    refit_pause(s, d);
     bool is_wide = d->window > 0 && s->rule.limit > 0 && d->window > s->rule.limit;
     set_window(s, d, is_wide ? s->rule.limit : d->window, SCHED_CHANGE_LIMIT, NULL);
     host_queue_update(s, d);

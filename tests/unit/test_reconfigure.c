@@ -284,6 +284,35 @@ static void divided_as_a_whole_or_not(void **state)
     bed_close(&b);
 }
 
+static void a_pause_becomes_shorter_or_ends(void **state)
+{
+    static struct bed b;
+    (void)state;
+    bed_init(&b);
+    b.config.destination_rate_delay = 3600 * USEC_PER_SEC;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@d");
+    bed_message(&b, 'B', "b@d");
+    bed_message(&b, 'C', "c@d");
+    assert_string_equal(bed_select(&b), "A d a@d");
+    bed_report(&b, 1, BED_OK);
+    assert_string_equal(bed_queue(&b, "d"), "suspended 0 2");
+    b.config.destination_rate_delay = 2 * USEC_PER_SEC;
+    change(&b);
+    bed_advance(&b, 1);
+    assert_string_equal(bed_select(&b), "none");
+    b.config.destination_rate_delay = 3600 * USEC_PER_SEC; /* never later than it was to be */
+    change(&b);
+    bed_advance(&b, 1);
+    assert_string_equal(bed_select(&b), "B d b@d");
+    bed_report(&b, 2, BED_OK);
+    assert_string_equal(bed_select(&b), "none");
+    b.config.destination_rate_delay = 0;
+    change(&b);
+    assert_string_equal(bed_select(&b), "C d c@d");
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +321,7 @@ int main(void)
         cmocka_unit_test(idle_connections_make_way),
         cmocka_unit_test(a_window_shrinks_and_grows),
         cmocka_unit_test(a_hold_begins_and_ends),
+        cmocka_unit_test(a_pause_becomes_shorter_or_ends),
         cmocka_unit_test(without_memory_all_stays),
         cmocka_unit_test(hosts_are_forgotten),
         cmocka_unit_test(larger_entries_are_divided),
