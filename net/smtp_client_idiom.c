@@ -176,13 +176,13 @@ static bool is_certain_alone(const struct smtp_client *c, struct smtp_client_say
 {
     const struct smtp_client_saying *mail = &c->said[SMTP_CLIENT_ASKED_MAIL];
     const struct smtp_client_saying *rcpt = &c->said[SMTP_CLIENT_ASKED_RCPT];
-    if (has_more) {
-        /* One of the two is too many. */
-        return end.status != mail->status && end.status != rcpt->status;
-    }
     /* x.1.z is about an address (RFC 3463 3.2): a server that says it of a message says it of
      * recipients as well. */
     bool is_of_address = strncmp(c->reply.status.text, "2.1.", 4) == 0;
+    if (has_more) {
+        /* One of the two is too many. */
+        return !is_of_address && end.status != mail->status && end.status != rcpt->status;
+    }
     return !is_of_address || end.status == rcpt->status;
 }
 

@@ -320,7 +320,7 @@ static void on_early_reply(struct smtp_client *c)
     bool may_be_taken = smtp_client_at(c, 0)->is_chunk || c->body_bytes > 0;
     if (c->reply.code < 400) {
         smtp_client_judge_protocol(c, NULL);
-        c->verdict.is_ambiguous = c->reply.code < 300 && may_be_taken;
+        c->verdict.is_ambiguous = may_be_taken;
     } else {
         smtp_client_judge_said(c, OUTCOME_STAGE_BODY);
     }

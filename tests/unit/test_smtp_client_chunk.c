@@ -230,6 +230,9 @@ static void test_first_shifted(void **state)
     s.is_whole_only = true;
     RUN(&s, CHUNKED, FIRST_WAITS, "<250 stray\r\n250 ok\r\n250 ok\r\n554 5.6.0 no\r\n",
         "!0 REST soft 4.5.0 0 RCPT site proto", "!0 DONE lost", "!CLOSED");
+    RUN(&s, CHUNKED, FIRST_WAITS, "<250 stray\r\n250 2.1.0 ok\r\n", "!0 WANT_BODY chunk",
+        ">BDAT 4 LAST\r\n", "=body hi\r\n", "<250 2.1.5 ok\r\n450 4.2.0 later\r\n",
+        "!0 REST soft 4.5.0 250 DOT site amb proto", "!0 DONE lost", "!CLOSED");
     RUN(&s, CHUNKED, FIRST_WAITS, "<250 2.0.0 ok\r\n250 2.0.0 ok\r\n", "!0 WANT_BODY chunk",
         ">BDAT 4 LAST\r\n", "=body hi\r\n", "<250 2.0.0 ok\r\n554 5.6.0 no\r\n",
         "!0 REST soft 4.5.0 250 DOT site amb proto", "!0 DONE lost", "!CLOSED");
@@ -318,6 +321,9 @@ static void test_early_reply(void **state)
     RUN(&s, CHUNKED, ONE("0"), "=start 1 size=4", "=partbody hi",
         "<250 ok\r\n250 ok\r\n552 5.3.4 big\r\n", "!0 STOP_BODY", "!0 REST hard 5.3.4 552 BODY",
         "!0 DONE close", "!1 RETURNED soft 4.4.2 0 MAIL site", "!CLOSED");
+    /* handed over, though the shell did not say so yet: it may have been taken */
+    RUN(&s, CHUNKED, ONE("0"), "=partbody hi\r\n", "<250 ok\r\n250 ok\r\n354 go\r\n",
+        "!0 STOP_BODY", "!0 REST soft 4.5.0 354 DOT site amb proto", "!0 DONE lost", "!CLOSED");
     /* the envelope is answered while the body is written: it must be written all the same */
     RUN(&s, CHUNKED, ONE("0"), "=partbody hi", "<250 ok\r\n550 5.1.1 no\r\n",
         "!0 RECIPIENT 0 hard 5.1.1 550 RCPT", "=body \r\n", "<503 none\r\n", ">RSET\r\n",
