@@ -267,6 +267,25 @@ json_t *api_answer_object(const struct api_answer *a)
     return o;
 }
 
+/* Names only options that the command has. */
+static void tell_more(const struct cli *cli, const char *command)
+{
+    static const char *const names[] = {"limit", "last", "after"};
+    const struct cli_row *row = cli_row_find(command);
+    const char *gap = "; see more with --";
+    (void)fprintf(cli->err, "sluice %s: there are more", command);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        for (const struct cli_option *o = row == NULL ? NULL : row->options;
+             o != NULL && o->name != NULL; o++) {
+            if (strcmp(o->name, names[i]) == 0) {
+                (void)fprintf(cli->err, "%s%s", gap, names[i]);
+                gap = " or --";
+            }
+        }
+    }
+    (void)fputc('\n', cli->err);
+}
+
 int api_client_list(const struct cli *cli, const char *command, const char *path_and_query,
                     void (*print)(void *ctx, const json_t *object), void *ctx, const char *nothing)
 {
@@ -292,9 +311,7 @@ int api_client_list(const struct cli *cli, const char *command, const char *path
         (void)fprintf(cli->out, "%s\n", nothing);
     }
     if (code == 0 && a.has_more) {
-        (void)fprintf(cli->err,
-                      "sluice %s: there are more; narrow it, or use --limit and --after\n",
-                      command);
+        tell_more(cli, command);
     }
     code = api_client_complain(cli, command, &a, code);
     api_answer_fini(&a);
