@@ -3,6 +3,8 @@
 #include "engine/cli.h"
 #include "engine/cli_table.h"
 
+#include <string.h>
+
 #define text_of   cli_member_text
 #define number_of cli_member_number
 
@@ -68,13 +70,15 @@ void cli_status_print(void *ctx, const json_t *o)
         "failed %lld, expired %lld\n"
         "destinations %lld, dead %lld; connections %lld, idle %lld; standing orders %lld\n"
         "entries waiting %lld, in flight %lld; recipients in memory %lld\n"
-        "spool %lld of %lld MB\n",
+        "spool %lld MB used, %lld MB left (%s)\n",
         number_of(o, "received"), number_of(o, "delivered"), number_of(o, "deferrals"),
         number_of(o, "failed"), number_of(o, "expired"), number_of(o, "destinations"),
         number_of(o, "dead"), number_of(o, "connections"), number_of(o, "idle"),
         number_of(o, "orders"), number_of(o, "entries_waiting"), number_of(o, "entries_in_flight"),
         number_of(o, "recipients_in_core"), number_of(o, "used_bytes") >> 20,
-        number_of(o, "map_bytes") >> 20);
+        number_of(o, "free_bytes") >> 20,
+        strcmp(text_of(o, "free_limit"), "disk") == 0 ? "then the disk is full"
+                                                      : "then the map is full: map_size");
     print_rates(out, json_object_get(o, "rates"));
 }
 

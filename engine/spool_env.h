@@ -210,7 +210,7 @@ void spool_reader_detach(struct spool_reader *r);
 /* Bytes that can still be written: free pages inside the file, and what it can grow by. Any thread
  * that may use the environment. */
 uint64_t spool_bytes_left(const struct spool_store *s, const MDB_envinfo *info,
-                          const MDB_stat *stat, uint64_t used_pages);
+                          const MDB_stat *stat, uint64_t used_pages, bool *ret_is_by_disk);
 
 /* Pages in use by tables, of the newest commit. Writer. errors: as spool_error */
 MUST_USE int spool_tables_pages(const struct spool_store *s, MDB_txn *txn, uint64_t *ret_pages);

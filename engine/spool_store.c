@@ -665,9 +665,10 @@ static int stat_begin(struct spool_store *s)
 }
 
 uint64_t spool_bytes_left(const struct spool_store *s, const MDB_envinfo *info,
-                          const MDB_stat *stat, uint64_t used_pages)
+                          const MDB_stat *stat, uint64_t used_pages, bool *ret_is_by_disk)
 {
     struct statvfs disk;
+    *ret_is_by_disk = true;
     if (fstatvfs(s->folder_fd, &disk) != 0) {
         return 0;
     }
@@ -676,6 +677,7 @@ uint64_t spool_bytes_left(const struct spool_store *s, const MDB_envinfo *info,
     uint64_t map_left = info->me_mapsize > extent ? info->me_mapsize - extent : 0;
     uint64_t disk_left = (uint64_t)disk.f_bavail * disk.f_frsize;
     uint64_t inside = pages > used_pages ? (pages - used_pages) * stat->ms_psize : 0;
+    *ret_is_by_disk = disk_left < map_left;
     return inside + (disk_left < map_left ? disk_left : map_left);
 }
 
@@ -695,7 +697,8 @@ uint64_t spool_store_free_bytes(struct spool_store *s)
         r = spool_error(mdb_env_stat(s->env, &stat));
     }
     mdb_txn_reset(s->stat_txn);
-    return r == 0 ? spool_bytes_left(s, &info, &stat, used_pages) : 0;
+    bool is_by_disk;
+    return r == 0 ? spool_bytes_left(s, &info, &stat, used_pages, &is_by_disk) : 0;
 }
 
 void spool_store_drop_ballast(struct spool_store *s)

@@ -311,7 +311,8 @@ struct spool_counts {
     uint64_t messages, incoming, deferred, held, quarantined; /* messages each */
     uint64_t used_bytes;                                      /* pages in use by tables */
     uint64_t map_bytes;
-    uint64_t free_bytes; /* as spool_store_free_bytes */
+    uint64_t free_bytes;  /* as spool_store_free_bytes */
+    bool is_left_by_disk; /* the disk ends before the map does */
 };
 MUST_USE int spool_read_counts(struct spool_reader *, struct spool_counts *ret);
 

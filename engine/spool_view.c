@@ -429,7 +429,7 @@ int spool_read_counts(struct spool_reader *r, struct spool_counts *ret)
     }
     counts.used_bytes = pages * stat.ms_psize;
     counts.map_bytes = info.me_mapsize;
-    counts.free_bytes = spool_bytes_left(r->store, &info, &stat, pages);
+    counts.free_bytes = spool_bytes_left(r->store, &info, &stat, pages, &counts.is_left_by_disk);
     *ret = counts;
     return 0;
 }

@@ -101,6 +101,8 @@ void status_report_show(struct clerk *k, struct api_call *c)
         set_scheduler_totals(e, o);
         api_set_number(o, "used_bytes", spool.used_bytes);
         api_set_number(o, "map_bytes", spool.map_bytes);
+        api_set_number(o, "free_bytes", spool.free_bytes);
+        api_set_text(o, "free_limit", slice_of(spool.is_left_by_disk ? "disk" : "map"));
         set_counter(o, "received", &e->received);
         set_counter(o, "delivered", &e->delivered);
         set_counter(o, "deferrals", &e->deferred);
