@@ -433,6 +433,7 @@ static void start_scan(struct activator *a)
                         retry_longest(c->minimal_backoff_time, c->maximal_backoff_time));
     a->ahead[SPOOL_DEFERRED] = (struct ahead){0};
     a->next_scan = now + c->queue_run_delay;
+    atomic_store_explicit(&a->engine->next_scan, a->next_scan, memory_order_relaxed);
 }
 
 /* scheduler-semantics 8.1: try the scan whose turn it is, then the other; alternate while there is

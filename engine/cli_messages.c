@@ -2,6 +2,7 @@
 #include "engine/api_client.h"
 #include "engine/cli.h"
 #include "engine/cli_table.h"
+#include "engine/reply_line.h"
 
 #include <string.h>
 #include <sysexits.h>
@@ -11,6 +12,17 @@
 
 /* --- messages ----------------------------------------------------------------------------------
  */
+
+/* Nobody cares how long ago it was due. returns ret */
+static const char *due_text(const json_t *o, double now, char ret[static CLI_WHEN_TEXT])
+{
+    const json_t *due = json_object_get(o, "due");
+    if (json_is_number(due) && json_number_value(due) <= now) {
+        (void)snprintf(ret, CLI_WHEN_TEXT, "overdue");
+        return ret;
+    }
+    return cli_when_text(due, now, ret);
+}
 
 static void add_message(void *ctx, const json_t *o)
 {
@@ -23,7 +35,7 @@ static void add_message(void *ctx, const json_t *o)
     cli_table_number(t, number_of(o, "recipients"));
     cli_table_number(t, number_of(o, "pending"));
     cli_table_text(t, text_of(o, "state"));
-    cli_table_text(t, cli_when_text(json_object_get(o, "due"), now, when));
+    cli_table_text(t, due_text(o, now, when));
     cli_table_text(t, text_of(o, "tenant"));
     cli_table_cell(t, "<%s>", text_of(o, "sender"));
     if (text_of(o, "last_reply")[0] != '\0') {
@@ -53,7 +65,7 @@ int cli_messages(const struct cli *cli, const struct cli_args *args)
 
 static void print_recipient(FILE *out, const json_t *o, double now)
 {
-    char when[CLI_WHEN_TEXT];
+    char when[CLI_WHEN_TEXT], line[REPLY_LINE_MAX];
     (void)fprintf(out, "  %-9s ", text_of(o, "state"));
     cli_print_safe(out, text_of(o, "recipient"));
     if (text_of(o, "destination")[0] != '\0') {
@@ -64,12 +76,9 @@ static void print_recipient(FILE *out, const json_t *o, double now)
     if (text_of(o, "reply")[0] != '\0') {
         (void)fprintf(out,
                       "            %s: ", cli_when_text(json_object_get(o, "time"), now, when));
-        if (number_of(o, "code") > 0) {
-            (void)fprintf(out, "%lld ", number_of(o, "code"));
-        }
-        cli_print_safe(out, text_of(o, "status"));
-        (void)fputc(' ', out);
-        cli_print_safe(out, text_of(o, "reply"));
+        cli_print_safe(out,
+                       reply_line((unsigned)number_of(o, "code"), slice_of(text_of(o, "status")),
+                                  slice_of(text_of(o, "reply")), line));
         if (text_of(o, "remote_mta")[0] != '\0') {
             (void)fputs(" from ", out);
             cli_print_safe(out, text_of(o, "remote_mta"));
@@ -108,16 +117,19 @@ static void print_labels(FILE *out, const json_t *o)
 
 static void print_head(FILE *out, const json_t *o, double now)
 {
-    char created[CLI_WHEN_TEXT], due[CLI_WHEN_TEXT], expires[CLI_WHEN_TEXT];
+    char created[CLI_WHEN_TEXT], due[CLI_WHEN_TEXT], expires[CLI_WHEN_TEXT], scan[CLI_WHEN_TEXT];
     (void)fprintf(out, "id          %s\nsender      <", text_of(o, "id"));
     cli_print_safe(out, text_of(o, "sender"));
     (void)fprintf(out, ">\nsize        %lld bytes\nreceived    %s", number_of(o, "size"),
                   cli_when_text(json_object_get(o, "created"), now, created));
     print_reception(out, o);
     print_labels(out, o);
-    (void)fprintf(out, "\nstate       %s %s\nattempts    %lld\nexpires     %s\n",
-                  text_of(o, "state"), cli_when_text(json_object_get(o, "due"), now, due),
-                  number_of(o, "attempts"),
+    (void)fprintf(out, "\nstate       %s %s", text_of(o, "state"), due_text(o, now, due));
+    if (json_object_get(o, "next_scan") != NULL) {
+        (void)fprintf(out, ", next scan %s",
+                      cli_when_text(json_object_get(o, "next_scan"), now, scan));
+    }
+    (void)fprintf(out, "\nattempts    %lld\nexpires     %s\n", number_of(o, "attempts"),
                   cli_when_text(json_object_get(o, "expires"), now, expires));
     (void)fprintf(out, "recipients  %lld, of which %lld pending\n", number_of(o, "recipients"),
                   number_of(o, "pending"));
@@ -130,10 +142,59 @@ struct shown {
     long long last; /* index of a recipient */
 };
 
+static void print_event(FILE *out, const json_t *o, double now)
+{
+    char when[CLI_WHEN_TEXT], line[REPLY_LINE_MAX], status[40] = "";
+    const json_t *response = json_object_get(o, "response");
+    const json_t *code = json_object_get(response, "enhanced_code");
+    (void)fprintf(out, "  %-16s %s  ", text_of(o, "type"),
+                  cli_when_text(json_object_get(o, "timestamp"), now, when));
+    cli_print_safe(out, text_of(o, "recipient"));
+    if (text_of(o, "recipient")[0] == '\0') {
+        (void)fputs("from <", out);
+        cli_print_safe(out, text_of(o, "sender"));
+        (void)fputc('>', out);
+    }
+    if (text_of(o, "queue")[0] != '\0') {
+        (void)fprintf(out, "  via %s, ", text_of(o, "transport"));
+        cli_print_safe(out, text_of(o, "queue"));
+    }
+    (void)fputc('\n', out);
+    if (code != NULL) {
+        (void)snprintf(status, sizeof(status), "%lld.%lld.%lld", number_of(code, "class"),
+                       number_of(code, "subject"), number_of(code, "detail"));
+    }
+    if (response != NULL) {
+        (void)fputs("            ", out);
+        cli_print_safe(out, reply_line((unsigned)number_of(response, "code"), slice_of(status),
+                                       slice_of(text_of(response, "content")), line));
+        (void)fputc('\n', out);
+    }
+}
+
+/* It has left the queue. */
+static void print_past(struct shown *s, const json_t *o)
+{
+    const json_t *events = json_object_get(o, "events");
+    (void)fprintf(s->out,
+                  "id          %s\nstate       not in the queue any more\n"
+                  "events      of %s\n",
+                  text_of(o, "id"), text_of(o, "searched"));
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        print_event(s->out, json_array_get(events, i), s->now);
+    }
+    s->has_head = true;
+    s->has_more = false;
+}
+
 static void print_message(void *ctx, const json_t *o)
 {
     struct shown *s = ctx;
     const json_t *list = json_object_get(o, "list");
+    if (json_object_get(o, "events") != NULL) {
+        print_past(s, o);
+        return;
+    }
     if (!s->has_head) {
         print_head(s->out, o, s->now);
     }

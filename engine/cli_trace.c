@@ -1,5 +1,6 @@
 /* `sluice trace DESTINATION`: what recent sessions said and heard, and with -f what is said now
  * (trace_report.h). Following is asking a few times a second for what is new. */
+#include "base/plural.h"
 #include "engine/api_client.h"
 #include "engine/cli.h"
 #include "engine/cli_table.h"
@@ -73,7 +74,8 @@ static void print_outcome(FILE *out, const json_t *o)
     long long delivered = number_of(o, "delivered");
     (void)fputs("           = ", out);
     cli_print_safe(out, text_of(o, "outcome"));
-    (void)fprintf(out, "; %lld %s delivered\n", delivered, delivered == 1 ? "message" : "messages");
+    (void)fprintf(out, "; %lld %s delivered\n", delivered,
+                  plural((uint64_t)delivered, "message", "messages"));
 }
 
 static void print_line(FILE *out, const json_t *line)

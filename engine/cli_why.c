@@ -51,7 +51,9 @@ static void print_link(FILE *out, const json_t *link, double now)
     (void)fputc('\n', out);
     print_line(out, indent + 2, "because ", cli_member_text(link, "because"));
     print_limit(out, indent + 2, link);
-    print_line(out, indent + 2, "changes ", until);
+    double at = json_number_value(json_object_get(link, "until"));
+    print_line(out, indent + 2, "changes ",
+               until[0] != '\0' && at <= now ? "now: it is overdue" : until);
     print_line(out, indent + 2, "", cli_member_text(link, "next"));
 }
 

@@ -92,6 +92,7 @@ struct engine {
     _Atomic uint64_t active_messages;
     _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* by the class they came from; without those
                                                     * that were put off or found damaged unloaded */
+    _Atomic int64_t next_scan;     /* monotonic: when deferred mail is looked for again */
     _Atomic uint64_t next_held;    /* wall: when the first held message is due that nobody took */
     _Atomic uint64_t next_session; /* number of an outbound session in a trace */
     _Atomic bool has_backlog;      /* new mail waits in the spool: no other may pass it */

@@ -8,9 +8,11 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/reply_line.h"
 #include "engine/router.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
+#include "engine/why_past.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +42,15 @@ static void count_recipients(struct clerk *k, const struct spool_envelope *e,
                 ret->newest = b * SPOOL_BATCH_RECIPIENTS + (uint32_t)i;
             }
         }
+    }
+}
+
+/* What is overdue waits for a scan of deferred mail. */
+static void set_next_scan(const struct clerk *k, json_t *o, enum queue_state state, usec_t due)
+{
+    usec_t ahead = atomic_load_explicit(&k->engine->next_scan, memory_order_relaxed) - clock_mono();
+    if (state == QUEUE_DEFERRED && due <= clock_wall() && ahead > 0) {
+        api_set_time(o, "next_scan", clock_wall() + ahead);
     }
 }
 
@@ -75,18 +86,14 @@ static json_t *message_object(struct clerk *k, const struct spool_envelope *e,
         api_set_time(o, "due", e->not_before);
     } else if (retry.attempts > 0) {
         api_set_time(o, "due", retry.due);
+        set_next_scan(k, o, state, retry.due);
     }
     api_set_number(o, "attempts", retry.attempts);
     struct spool_reason reason;
     if (count.has_reason && spool_read_reason(k->reader, e->id, count.newest, &reason) == 0) {
-        char text[1200];
-        int len = reason.code == 0
-                      ? snprintf(text, sizeof(text), SLICE_FMT " " SLICE_FMT,
-                                 SLICE_ARG(reason.status), SLICE_ARG(reason.text))
-                      : snprintf(text, sizeof(text), "%u " SLICE_FMT " " SLICE_FMT, reason.code,
-                                 SLICE_ARG(reason.status), SLICE_ARG(reason.text));
-        size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
-        api_set_text(o, "last_reply", slice_make(text, shown));
+        char text[REPLY_LINE_MAX];
+        api_set_text(o, "last_reply",
+                     slice_of(reply_line(reason.code, reason.status, reason.text, text)));
     }
     return o;
 }
@@ -222,6 +229,33 @@ static json_t *recipient_list(struct clerk *k, const struct spool_envelope *e, u
     return list;
 }
 
+/* It left the queue: what the event log has of it. On the slow clerk, as that may be far back. */
+static void show_past(struct clerk *k, struct api_call *c)
+{
+    enum { EVENTS = 200 };
+    char text[MESSAGE_ID_TEXT], member[WHY_PAST_MEMBER_MAX], searched[WHY_PAST_SEARCHED_MAX];
+    uint64_t id;
+    json_t *events;
+    if (!parse_id(api_argument(c), &id)) {
+        api_error(c, 400, "usage", "not the id of a message: 16 hex digits");
+        return;
+    }
+    message_id_format(id, text);
+    int err = why_past_events(k, why_past_member("id", slice_of(text), member), 0, EVENTS, &events,
+                              searched);
+    if (err != 0) {
+        clerk_walk_error(c, err);
+    } else if (json_array_size(events) == 0) {
+        json_decref(events);
+        api_error(c, 404, "missing", "no such message in the queue, nor an event of it (%s)",
+                  searched);
+    } else {
+        api_object(c, 200,
+                   json_pack("{s:s, s:s, s:o, s:s}", "id", text, "state", "gone", "events", events,
+                             "searched", searched));
+    }
+}
+
 void message_report_show(struct clerk *k, struct api_call *c)
 {
     struct spool_envelope e;
@@ -258,7 +292,7 @@ void message_report_show(struct clerk *k, struct api_call *c)
     if (err == 0) {
         api_object(c, 200, o);
     } else if (err == ERR_MISSING) {
-        api_error(c, 404, "missing", "no such message");
+        clerk_pass_on(k, c, show_past, NULL);
     } else {
         api_error(c, 503, "unavailable", "%s", err_str(err));
     }

@@ -3,12 +3,14 @@
 #include "engine/why_message.h"
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "engine/api.h"
 #include "engine/clerk.h"
 #include "engine/clerk_walk.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/reply_line.h"
 #include "engine/retry.h"
 #include "engine/sched_thread.h"
 #include "engine/why_destination.h"
@@ -98,6 +100,13 @@ static void gather(struct view *v)
 /* --- states --------------------------------------------------------------------------------------
  */
 
+/* Wall; in the past: the scan is under way. */
+static usec_t next_scan(const struct why *w)
+{
+    usec_t at = atomic_load_explicit(&w->clerk->engine->next_scan, memory_order_relaxed);
+    return w->now + (at - clock_mono());
+}
+
 /* Which option made the time of the next attempt; settle.c computed it. */
 static void put_due(struct view *v)
 {
@@ -106,8 +115,21 @@ static void put_due(struct view *v)
     usec_t created = v->envelope->created;
     usec_t low = c->minimal_backoff_time, high = c->maximal_backoff_time;
     char span[WHY_SPAN_TEXT];
-    json_t *link = why_link(v->why, 0, "attempt %u failed; the next one is due", retry->attempts);
-    why_until(v->why, link, retry->due);
+    usec_t scan = next_scan(v->why);
+    json_t *link;
+    if (retry->due > v->why->now) {
+        link = why_link(v->why, 0, "attempt %u failed; the next one is due", retry->attempts);
+        why_until(v->why, link, retry->due);
+    } else if (scan > v->why->now) {
+        link = why_link(v->why, 0, "attempt %u failed; the next one is overdue, next scan in %s",
+                        retry->attempts, why_span_text(scan - v->why->now, span));
+        why_until(v->why, link, scan);
+    } else {
+        link = why_link(v->why, 0,
+                        "attempt %u failed; the next one is overdue, and waits for a place among "
+                        "the active messages",
+                        retry->attempts);
+    }
     if (low >= high || retry->due - low - created <= low) {
         why_because(link, SLICE("a young message waits the least time"));
         why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "minimal_backoff_time", low);
@@ -137,8 +159,9 @@ static void put_place(struct view *v)
         atomic_load_explicit(&v->why->clerk->engine->active_messages, memory_order_relaxed);
     /* Active ones stand in the queue as well. */
     before = before > active ? before - active : 0;
-    (void)why_link(v->why, 1, "about %llu messages are in front of it%s",
-                   (unsigned long long)before, before == BEFORE_MAX ? " at least" : "");
+    (void)why_link(v->why, 1, "about %llu %s in front of it%s", (unsigned long long)before,
+                   plural(before, "message is", "messages are"),
+                   before == BEFORE_MAX ? " at least" : "");
 }
 
 static void put_incoming(struct view *v)
@@ -177,9 +200,10 @@ static void put_active(struct view *v)
             if (job.message_id != v->envelope->id) {
                 continue;
             }
-            json_t *link = why_link(
-                v->why, 0, "the scheduler of %s has it: %u deliveries waiting, %u in flight",
-                v->why->config->transports[t].name, job.waiting, job.in_flight);
+            json_t *link =
+                why_link(v->why, 0, "the scheduler of %s has it: %u %s waiting, %u in flight",
+                         v->why->config->transports[t].name, job.waiting,
+                         plural(job.waiting, "delivery", "deliveries"), job.in_flight);
             if (job.waiting > 0 && job.why != SCHED_WHY_NOTHING) {
                 why_because(link, slice_of(sched_why_text(job.why)));
             }
@@ -216,31 +240,23 @@ static void put_expiry(struct view *v)
 /* --- groups --------------------------------------------------------------------------------------
  */
 
-static void reason_text(const struct spool_reason *r, char *ret, size_t bytes)
-{
-    int len = r->code != 0 ? snprintf(ret, bytes, "%u ", r->code) : 0;
-    (void)snprintf(ret + len, bytes - (size_t)len, SLICE_FMT " " SLICE_FMT, SLICE_ARG(r->status),
-                   SLICE_ARG(r->text));
-}
-
 static void put_group(struct view *v, const struct group *g)
 {
     struct spool_reason reason;
     json_t *link;
     if (g->is_routed) {
         link = why_link(v->why, 0, "%llu %s for %s by %s: %s", (unsigned long long)g->count,
-                        g->count == 1 ? "recipient" : "recipients", g->destination,
+                        plural(g->count, "recipient", "recipients"), g->destination,
                         v->why->config->transports[g->transport].name, queue_state_text(g->state));
     } else {
         link = why_link(v->why, 0, "%llu %s in %s: %s, and no route leads there any more",
-                        (unsigned long long)g->count, g->count == 1 ? "recipient" : "recipients",
+                        (unsigned long long)g->count, plural(g->count, "recipient", "recipients"),
                         g->domain, queue_state_text(g->state));
     }
     if (g->has_reason &&
         spool_read_reason(v->walk.from.reader, v->envelope->id, g->newest, &reason) == 0) {
-        char text[1500];
-        reason_text(&reason, text, sizeof(text));
-        why_because(link, slice_of(text));
+        char text[REPLY_LINE_MAX];
+        why_because(link, slice_of(reply_line(reason.code, reason.status, reason.text, text)));
     }
     if (g->state == QUEUE_SUSPENDED) {
         const struct slice facts[SELECTOR_COUNT] = {
@@ -279,8 +295,8 @@ static void put_all(struct view *v)
         put_group(v, &v->groups[i]);
     }
     if (v->others > 0) {
-        (void)why_link(v->why, 0, "%llu recipients for further destinations",
-                       (unsigned long long)v->others);
+        (void)why_link(v->why, 0, "%llu %s for further destinations", (unsigned long long)v->others,
+                       plural(v->others, "recipient", "recipients"));
     }
     for (enum queue_state state = 0; state < QUEUE_STATE_COUNT; state++) {
         if (parts[state] != NULL && has_state(v, state)) {

@@ -3,17 +3,20 @@
 #include "engine/why_report.h"
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "engine/census.h"
 #include "engine/clerk.h"
 #include "engine/clerk_walk.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "engine/reply_line.h"
 #include "engine/router.h"
 #include "engine/settings.h"
 #include "engine/why_chain.h"
 #include "engine/why_destination.h"
 #include "engine/why_message.h"
+#include "engine/why_past.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,16 +40,17 @@ static void put_row(struct why *w, const struct census_result *n, const struct c
         w, 0,
         "%llu %s%s" SLICE_FMT "%s" SLICE_FMT ": " SLICE_FMT
         " (in %llu %s, the oldest received %s ago)",
-        (unsigned long long)row->recipients, row->recipients == 1 ? "recipient" : "recipients",
+        (unsigned long long)row->recipients, plural(row->recipients, "recipient", "recipients"),
         destination.len > 0 ? " for " : " without a route", SLICE_ARG(destination),
         transport.len > 0 ? " by " : "", SLICE_ARG(transport),
         SLICE_ARG(census_row_value(n, row, CENSUS_STATE)), (unsigned long long)row->messages,
-        row->messages == 1 ? "message" : "messages", why_span_text(w->now - row->oldest, age));
+        plural(row->messages, "message", "messages"), why_span_text(w->now - row->oldest, age));
 }
 
 /* What is queued of it, by destination and state. What else can be said of the largest ones'
  * destinations is put below them. errors: of census_run */
-static int put_counts(struct why *w, const struct queue_filter *filter, bool has_destinations)
+static int put_counts(struct why *w, const struct queue_filter *filter, bool has_destinations,
+                      uint64_t *ret_recipients)
 {
     const struct census_result *n;
     const struct census_query query = {.by = 1u << SELECTOR_DESTINATION | 1u << SELECTOR_TRANSPORT |
@@ -72,9 +76,7 @@ static int put_counts(struct why *w, const struct queue_filter *filter, bool has
     if (n->row_count > ROWS_SHOWN || n->other.recipients > 0) {
         (void)why_link(w, 0, "and more: sluice counts --by destination,state");
     }
-    if (n->recipients == 0) {
-        (void)why_link(w, 0, "nothing of it is queued");
-    }
+    *ret_recipients = n->recipients;
     return 0;
 }
 
@@ -94,11 +96,10 @@ struct reasons {
 
 static void count_reason(struct reasons *r, const struct spool_reason *reason)
 {
-    char text[sizeof(r->items[0].text)];
+    char line[REPLY_LINE_MAX], text[sizeof(r->items[0].text)];
     size_t i = 0;
-    int len = reason->code != 0 ? snprintf(text, sizeof(text), "%u ", reason->code) : 0;
-    (void)snprintf(text + len, sizeof(text) - (size_t)len, SLICE_FMT " " SLICE_FMT,
-                   SLICE_ARG(reason->status), SLICE_ARG(reason->text));
+    (void)snprintf(text, sizeof(text), "%s",
+                   reply_line(reason->code, reason->status, reason->text, line));
     while (i < r->count && strcmp(r->items[i].text, text) != 0) {
         i++;
     }
@@ -127,8 +128,10 @@ static void put_reasons(struct why *w, const struct reasons *r)
         }
         is_shown[best] = true;
         json_t *link =
-            why_link(w, 0, "%llu of %llu deferred recipients looked at were told",
-                     (unsigned long long)r->items[best].count, (unsigned long long)r->read);
+            why_link(w, 0, "%llu of %llu deferred %s looked at %s told",
+                     (unsigned long long)r->items[best].count, (unsigned long long)r->read,
+                     plural(r->read, "recipient", "recipients"),
+                     plural(r->items[best].count, "was", "were"));
         why_because(link, slice_of(r->items[best].text));
     }
 }
@@ -180,6 +183,19 @@ static void put_route(struct why *w, struct slice name)
     }
 }
 
+/* Nothing is queued: what became of it, as the event log knows it under `member`; or what may have
+ * been meant by a name that nobody knows. */
+static void put_nothing(struct why *w, const char *word, const char *member, struct slice name,
+                        bool is_known)
+{
+    char text[WHY_PAST_MEMBER_MAX];
+    (void)why_link(w, 0, "nothing of it is queued");
+    bool has_failed = why_past_failures(w, why_past_member(member, name, text));
+    if (!is_known && !has_failed) {
+        why_past_near(w, word, name);
+    }
+}
+
 static int show_destination(struct why *w, struct slice name, const struct queue_filter *filter)
 {
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_DESTINATION] = name};
@@ -194,16 +210,25 @@ static int show_destination(struct why *w, struct slice name, const struct queue
         (void)why_link(w, 0, "no scheduler has mail for it now");
         put_route(w, name);
     }
-    (void)why_orders(w, 0, facts);
-    int err = put_counts(w, filter, false);
+    bool has_orders = why_orders(w, 0, facts) > 0;
+    uint64_t queued = 0;
+    int err = put_counts(w, filter, false, &queued);
+    if (err == 0 && queued == 0) {
+        put_nothing(w, "destination", "queue", name, is_known || has_orders);
+    }
     return err != 0 ? err : put_replies(w, filter);
 }
 
 static int show_tenant(struct why *w, struct slice name, const struct queue_filter *filter)
 {
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_TENANT] = name};
-    (void)why_orders(w, 0, facts);
-    int err = put_counts(w, filter, true);
+    bool is_known = why_orders(w, 0, facts) > 0;
+    uint64_t queued = 0;
+    int err = put_counts(w, filter, true, &queued);
+    if (err == 0 && queued == 0) {
+        is_known = why_past_has_tenant(w, &name) || is_known;
+        put_nothing(w, "tenant", "tenant", name, is_known);
+    }
     return err != 0 ? err : put_replies(w, filter);
 }
 
@@ -239,7 +264,8 @@ static int show(struct why *w, const char *word, struct slice value)
     if (!message_id_parse(value, &id) || id == 0) {
         return ERR_SYNTAX;
     }
-    return why_message(w, id);
+    int err = why_message(w, id);
+    return err == ERR_MISSING && why_past_message(w, id) ? 0 : err;
 }
 
 void why_report_show(struct clerk *k, struct api_call *c)
@@ -265,7 +291,8 @@ void why_report_show(struct clerk *k, struct api_call *c)
     if (err == 0) {
         api_object(c, 200, why_answer(&w));
     } else if (err == ERR_MISSING) {
-        api_error(c, 404, "missing", "no such message");
+        api_error(c, 404, "missing",
+                  "no such message in the queue, and none in the newest 256 MB of the event log");
     } else if (err == ERR_SYNTAX || err == ERR_LIMIT) {
         api_error(c, 400, "usage", "%s: not %s", word,
                   strcmp(word, "message") == 0 ? "an id of 16 hex digits" : "a name");

@@ -109,7 +109,7 @@ def test_full_window(stage):
         f'the window of {nexthops["stuck"]} by narrow is full: 1 of 1 connections busy']
     full = link(answer, 'destination_concurrency_limit')
     assert (full['value'], full['at']) == (1, line_of(daemon, 'destination_concurrency_limit = 1'))
-    assert 'the scheduler of narrow has it: 1 deliveries waiting, 0 in flight' in whats(answer)
+    assert 'the scheduler of narrow has it: 1 delivery waiting, 0 in flight' in whats(answer)
     first = of_recipient(stage, 'first@stuck.test')
     assert 'the scheduler of narrow has it: 0 deliveries waiting, 1 in flight' in whats(first)
 
@@ -146,9 +146,9 @@ def test_destination(stage):
     assert any(what.startswith(row) for what in whats(answer))
     answer = why(daemon, destination=nexthops['refuses'])
     reply = answer['chain'][-1]
-    assert reply['what'] == '1 of 1 deferred recipients looked at were told'
+    assert reply['what'] == '1 of 1 deferred recipient looked at was told'
     assert reply['because'].startswith('451 4.7.1 ')
-    assert whats(why(daemon, destination='nowhere.test')) == [
+    assert whats(why(daemon, destination='nowhere.test'))[:2] == [
         'no scheduler has mail for it now', 'nothing of it is queued']
 
 
@@ -164,7 +164,7 @@ def test_tenant(stage):
         f'1 recipient for {nexthops["absent"]} by narrow: deferred'])
     assert link(answer, 'hold')['level'] > 0
     assert link(answer, 'destination_concurrency_limit')['value'] == 1
-    told = [one['because'] for one in answer['chain'] if 'were told' in one['what']]
+    told = [one['because'] for one in answer['chain'] if ' told' in one['what']]
     assert len(told) == 2 and any('refused' in text for text in told)
 
 
