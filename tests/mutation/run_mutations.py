@@ -217,7 +217,8 @@ class Session:
 
     def _note(self, verdict, text, seconds):
         with self.lock:
-            if verdict == 'survived' and text in self.equivalent:
+            place, lines = text.split('\n', 1)
+            if verdict == 'survived' and f"{place.rsplit(':', 1)[0]}\n{lines}" in self.equivalent:
                 verdict = 'equivalent'
             self.results.append((verdict, text))
             line = f'{text.splitlines()[0]}: {verdict} ({seconds:.0f} s)'

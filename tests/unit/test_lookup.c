@@ -11,6 +11,9 @@ static const struct fake_record records[] = {
     {"stop.test", 0, "STOP"},
     {"stop2.test", DNS_TYPE_CNAME, "ok.test"},
     {"stop2.test", 0, "STOP"},
+    {"brief.test", DNS_TYPE_CNAME, "x"},
+    {"brief.test", 0, "STOP"},
+    {"x", DNS_TYPE_A, "192.0.2.9"},
     {"circle.test", DNS_TYPE_CNAME, "circle2.test"},
     {"circle.test", 0, "STOP"},
     {"circle2.test", DNS_TYPE_CNAME, "circle.test"},
@@ -167,6 +170,7 @@ static void test_alias_that_stops(void **state)
     assert_int_equal(set->ips[0].bytes[3], 1);
     dns_rrset_put(set);
     assert_int_equal(fake_dns_asked(&server, "ok.test", DNS_TYPE_A), 1);
+    expect("brief.test", DNS_FOUND); /* the shortest name there is */
     expect("circle.test", DNS_ALIAS_LOOP);
     assert_true(server.log_count < 20);
 }

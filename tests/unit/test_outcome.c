@@ -280,6 +280,26 @@ static void test_neutral(void **state)
     outcome_fini(&o);
 }
 
+/* The failure of a site is one also when it is said of a single recipient. */
+static void test_site_of_one(void **state)
+{
+    (void)state;
+    struct outcome o;
+    struct outcome_reason reason;
+    uint32_t indexes[2];
+    struct outcome_verdict v = verdict(OUTCOME_SOFT, SITE, "4.4.2");
+    assert_int_equal(outcome_init(&o, 2), 0);
+    outcome_session_begin(&o, true);
+    assert_int_equal(outcome_take(&o, 0, indexes), 2);
+    assert_true(outcome_decide(&o, 0, &v));
+    assert_true(outcome_decide(&o, 1, &v));
+    outcome_session_end(&o, false);
+    outcome_finish(&o);
+    assert_int_equal(outcome_feedback(&o, &reason), OUTCOME_NEGATIVE);
+    assert_string_equal(reason.status, "4.4.2");
+    outcome_fini(&o);
+}
+
 /* An address that cannot be reached for a reason of ours: before or after one whose server failed,
  * alone, and before one that works. */
 static void test_own(void **state)
@@ -368,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_ambiguous_spares_the_kept),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_neutral),
+        cmocka_unit_test(test_site_of_one),
         cmocka_unit_test(test_own),
         cmocka_unit_test(test_recipient_limit),
         cmocka_unit_test(test_long_text),

@@ -206,6 +206,8 @@ static void test_header_facts(void **state)
     assert_true(f.header_size == 0 && !f.has_separator && !f.has_from && f.header_fields == 0);
     f = facts_of(SLICE(" folded first\r\nFrom: x\r\n.\r\n"));
     assert_true(f.header_size == 0 && !f.has_from);
+    f = facts_of(SLICE(" Folded: first\r\nFrom: x\r\n.\r\n"));
+    assert_true(f.header_size == 0 && f.header_fields == 0 && !f.has_from);
     f = facts_of(SLICE("From: x\r\nnot a field\r\nDate: y\r\n.\r\n"));
     assert_true(f.header_size == 9 && f.has_from && !f.has_date && !f.has_separator);
     f = facts_of(SLICE("From: x\r\nDate: \xc3\xbc\r\n.\r\n"));

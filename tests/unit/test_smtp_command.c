@@ -132,6 +132,9 @@ static void test_rcpt(void **state)
     assert_int_equal(smtp_command_rcpt(SLICE("TO:<\xc3\xbc@b>"), false, &a),
                      SMTP_COMMAND_NEEDS_UTF8);
     assert_int_equal(smtp_command_rcpt(SLICE("TO:<\xc3\xbc@b>"), true, &a), SMTP_COMMAND_OK);
+    /* What stands behind the line in the buffer is not of it. */
+    assert_int_equal(smtp_command_rcpt(slice_make("TO:<a@b>\xc3\xbc", 8), false, &a),
+                     SMTP_COMMAND_OK);
 }
 
 static void test_bdat(void **state)

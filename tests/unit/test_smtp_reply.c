@@ -49,6 +49,7 @@ static const struct good goods[] = {
     {SLICE("250-a\r\n550 b\r\n"), 550, "5.0.0", "250 a b", true, false, false},
     {SLICE("421-a\r\n450 b\r\n"), 421, "4.0.0", "421 a b", false, false, false},
     {SLICE("250 a\0b\x1b[0m\tc\r\r\n"), 250, "2.0.0", "250 a?b?[0m c?", false, false, true},
+    {SLICE("250 \xdf\xbf\r\n"), 250, "2.0.0", "250 \xdf\xbf", false, false, true},
     {SLICE("250 \xc3\xa4\xff\xc2\x85\xed\xa0\x80\r\n"), 250, "2.0.0", "250 \xc3\xa4??????", false,
      false, true},
     {SLICE("599 x\r\n"), 599, "5.0.0", "599 x", false, false, false},
