@@ -42,7 +42,7 @@ def reading_commands():
     listed = subprocess.run([PROGRAM, '--help'], capture_output=True, check=True).stdout.decode()
     names = set(re.findall(r'^  ([a-z]+)  ', listed, re.M))
     assert {'status', 'counts', 'messages'} <= names, listed
-    return [*sorted(names - WRITING), 'top --once', 'check', 'check --explain', 'explain {recipient}',
+    return [*sorted(names - WRITING - {'events'}), 'events --limit 100', 'top --once', 'check', 'check --explain', 'explain {recipient}',
             'trace {domain}', 'why -d {domain}', 'why -t acme', 'why {id}', 'message {id}',
             'counts --by tenant,destination,state', 'destinations --sort load']
 
