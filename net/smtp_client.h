@@ -178,6 +178,7 @@ enum smtp_client_asked {
 struct smtp_client_saying {
     uint32_t status; /* enhanced code */
     uint32_t words;  /* code and words; 0: not known */
+    uint64_t bytes;  /* all of a reply that was such; 0: none was seen. Not of an end */
 };
 
 #define SMTP_CLIENT_EVENTS_MAX 4

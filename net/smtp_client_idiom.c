@@ -89,9 +89,34 @@ static uint32_t status_of(const struct smtp_reply *r)
     return hash;
 }
 
-struct smtp_client_saying smtp_client_saying_of(const struct smtp_reply *r)
+static struct smtp_client_saying saying_of(const struct smtp_reply *r)
 {
     return (struct smtp_client_saying){.status = status_of(r), .words = words_of(r)};
+}
+
+static uint64_t hash_word(uint64_t hash, uint64_t word)
+{
+    uint64_t mixed = (hash ^ word) * 0x9e3779b97f4a7c15U;
+    return mixed ^ mixed >> 29;
+}
+
+/* All of the reply, for most servers say the same to a command byte for byte: then nothing has to
+ * be taken apart. Never 0. */
+static uint64_t bytes_of(const struct smtp_reply *r)
+{
+    struct slice text = smtp_reply_text(r);
+    uint64_t hash = text.len;
+    uint64_t word = 0;
+    if (text.len < sizeof(word)) {
+        memcpy(&word, text.data, text.len);
+        return hash_word(hash, word) | 1;
+    }
+    for (size_t at = 0; at + sizeof(word) < text.len; at += sizeof(word)) {
+        memcpy(&word, text.data + at, sizeof(word));
+        hash = hash_word(hash, word);
+    }
+    memcpy(&word, text.data + text.len - sizeof(word), sizeof(word));
+    return hash_word(hash, word) | 1;
 }
 
 static bool is_known(struct smtp_client_saying s)
@@ -143,14 +168,20 @@ bool smtp_client_knows_reset(const struct smtp_client *c)
 
 bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
 {
-    struct smtp_client_saying now = smtp_client_saying_of(&c->reply);
+    uint64_t bytes = bytes_of(&c->reply);
     struct smtp_client_saying *known = &c->said[asked];
     if (!is_known(c->said[SMTP_CLIENT_ASKED_END]) && asked == SMTP_CLIENT_ASKED_MAIL) {
         /* What was seen of a message that was refused in the end counts for nothing. */
         c->said[SMTP_CLIENT_ASKED_RCPT] = *known = (struct smtp_client_saying){0};
         c->has_varied = false;
     }
+    if (known->bytes == bytes) {
+        return true;
+    }
+    struct smtp_client_saying now = saying_of(&c->reply);
+    now.bytes = bytes;
     if (is_same(now, *known)) {
+        known->bytes = bytes;
         return true;
     }
     if (!is_known(*known)) {
@@ -186,11 +217,24 @@ static bool is_certain_alone(const struct smtp_client *c, struct smtp_client_say
     return !is_of_address || end.status == rcpt->status;
 }
 
+/* The enhanced code alone tells the reply just read from those to the other commands. */
+static bool is_told_by_status(const struct smtp_client *c, bool is_reset_owed)
+{
+    uint32_t status = status_of(&c->reply);
+    return status != c->said[SMTP_CLIENT_ASKED_MAIL].status &&
+           status != c->said[SMTP_CLIENT_ASKED_RCPT].status &&
+           (!is_reset_owed || status != c->said[SMTP_CLIENT_ASKED_RESET].status);
+}
+
 bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
 {
-    struct smtp_client_saying end = smtp_client_saying_of(&c->reply);
-    struct smtp_client_saying *known = &c->said[SMTP_CLIENT_ASKED_END];
     bool is_next_begun = c->flight_count > 1 && smtp_client_at(c, 1)->is_begun;
+    bool is_reset_owed = is_next_begun && smtp_client_at(c, 1)->has_reset;
+    if (c->is_told && is_told_by_status(c, is_reset_owed)) {
+        return true;
+    }
+    struct smtp_client_saying end = saying_of(&c->reply);
+    struct smtp_client_saying *known = &c->said[SMTP_CLIENT_ASKED_END];
     if (!c->is_told && !smtp_client_at(c, 0)->is_streamed && !is_next_begun) {
         bool is_certain = is_certain_alone(c, end, has_more);
         if (is_certain) {
@@ -199,6 +243,6 @@ bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
         }
         return is_certain;
     }
-    return tells_from_envelope(c, end) && (!is_next_begun || !smtp_client_at(c, 1)->has_reset ||
-                                           tells_from(c, end, SMTP_CLIENT_ASKED_RESET));
+    return tells_from_envelope(c, end) &&
+           (!is_reset_owed || tells_from(c, end, SMTP_CLIENT_ASKED_RESET));
 }

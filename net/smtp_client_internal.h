@@ -107,7 +107,6 @@ enum outcome_stage smtp_client_stage(const struct smtp_client *c);
 /* --- smtp_client_idiom.c -------------------------------------------------------------------------
  */
 
-struct smtp_client_saying smtp_client_saying_of(const struct smtp_reply *r);
 /* The reply just read, 2yz, answers RSET, MAIL or RCPT; false: it is what this server says to
  * another command. */
 MUST_USE bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked);

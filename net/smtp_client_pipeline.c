@@ -125,9 +125,10 @@ static uint32_t rcpt_bytes(const struct smtp_client_envelope *e, uint32_t i)
 }
 
 /* Length of the command whose reply is awaited; 0 for none. */
-static uint32_t awaited_bytes(const struct smtp_client_envelope *e)
+static uint32_t awaited_bytes(const struct smtp_client_envelope *e,
+                              enum smtp_client_awaited awaited)
 {
-    switch (smtp_client_awaited(e)) {
+    switch (awaited) {
     case SMTP_CLIENT_AWAITS_MAIL:
         return e->mail_bytes;
     case SMTP_CLIENT_AWAITS_RCPT:
@@ -166,15 +167,16 @@ static const struct smtp_client_envelope *asking(const struct smtp_client *c)
 bool smtp_client_is_asked(const struct smtp_client *c)
 {
     const struct smtp_client_envelope *e = asking(c);
-    return smtp_client_awaited(e) != SMTP_CLIENT_AWAITS_NOTHING &&
-           e->answered_pos + awaited_bytes(e) <= c->out_taken;
+    enum smtp_client_awaited awaited = smtp_client_awaited(e);
+    return awaited != SMTP_CLIENT_AWAITS_NOTHING &&
+           e->answered_pos + awaited_bytes(e, awaited) <= c->out_taken;
 }
 
 void smtp_client_take_reply(struct smtp_client *c, usec_t now)
 {
     struct smtp_client_envelope *e = smtp_client_at(c, 0);
     enum smtp_client_awaited awaited = smtp_client_awaited(e);
-    uint32_t bytes = awaited_bytes(e);
+    uint32_t bytes = awaited_bytes(e, awaited);
     if (awaited == (e->has_reset ? SMTP_CLIENT_AWAITS_RESET : SMTP_CLIENT_AWAITS_MAIL)) {
         smtp_pace_reply(&c->pace, now - e->mail_at); /* the first of its group */
     }
