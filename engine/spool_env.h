@@ -73,7 +73,9 @@ struct spool_txn {
 /* Keys of a table of which records are lost; table -1: not one of ours. */
 struct spool_lost {
     int table;
-    uint64_t from, to; /* the numbers that they begin with, ids for most tables; both may be */
+    uint64_t from, to;           /* the numbers that they begin with, ids for most tables; both may
+                                  * be */
+    uint32_t from_part, to_part; /* of the first id and of the last one, which itself is not */
 };
 
 /* Writer only; see spool_journal.h. */

@@ -95,18 +95,24 @@ static uint64_t first_number(struct slice key, uint64_t otherwise)
                : otherwise;
 }
 
-static int note_lost(struct inspection *in, const struct spool_place *place)
+static uint32_t part_number(struct slice key, uint32_t otherwise)
 {
-    struct spool_store *s = in->store;
-    const int table = in->tree == NULL ? -1 : in->tree->table;
-    const uint64_t from = first_number(place->lo, 0);
-    const uint64_t to = first_number(place->hi, UINT64_MAX);
+    uint64_t id;
+    uint32_t number;
+    return spool_key_read_part(key, &id, &number) ? number : otherwise;
+}
+
+int spool_note_lost(struct spool_store *s, int table, struct slice lo, struct slice hi)
+{
+    const uint64_t from = first_number(lo, 0);
+    const uint64_t to = first_number(hi, UINT64_MAX);
     struct spool_lost *grown = realloc(s->lost, (s->lost_count + 1) * sizeof(*grown));
     if (grown == NULL) {
         return -ENOMEM;
     }
     s->lost = grown;
-    s->lost[s->lost_count++] = (struct spool_lost){table, from, to};
+    s->lost[s->lost_count++] =
+        (struct spool_lost){table, from, to, part_number(lo, 0), part_number(hi, UINT32_MAX)};
     return 0;
 }
 
@@ -144,7 +150,8 @@ static int mend_leaf(struct inspection *in, const struct spool_place *place, con
     struct mended *m;
     unsigned kept = 0;
     struct slice last = {NULL, 0};
-    int err = note_lost(in, place);
+    int err =
+        spool_note_lost(in->store, in->tree == NULL ? -1 : in->tree->table, place->lo, place->hi);
     if (err == 0) {
         err = add_mended(in, place->page, &m);
     }
@@ -455,6 +462,11 @@ void spool_name_lost(struct spool_store *s)
         }
         if (lost->table == SPOOL_TABLE_STATE && txn != NULL) {
             name_repeats(s, txn, lost);
+        }
+        if (lost->table == SPOOL_TABLE_REASON) {
+            log_error("spool %s: of messages %016llx to %016llx it is lost why recipients failed; "
+                      "senders are told that they did, some perhaps again",
+                      s->path, (unsigned long long)lost->from, (unsigned long long)lost->to);
         }
         if (is_queue && s->is_whole) {
             log_error("spool %s: places in the queue are lost; the messages are whole and queued "

@@ -23,6 +23,10 @@
  * errors: ERR_CORRUPT: a page that others hang on is bad, only a salvage helps; -errno */
 MUST_USE int spool_inspect(struct spool_store *s, bool reads_leaves, char text[256]);
 
+/* Records of a table are lost: those from the key lo (empty: the first) up to hi (empty: the last).
+ * errors: -ENOMEM */
+MUST_USE int spool_note_lost(struct spool_store *s, int table, struct slice lo, struct slice hi);
+
 /* After the environment was opened: name the messages that what is lost may concern. */
 void spool_name_lost(struct spool_store *s);
 

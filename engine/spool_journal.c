@@ -230,6 +230,19 @@ static bool first_frame(const char *data, size_t bytes, struct frame *ret)
     return memcmp(ret, &want, sizeof(want)) == 0;
 }
 
+bool spool_journal_has_name(int folder_fd)
+{
+    struct frame first;
+    char bytes[sizeof(first)];
+    int fd = openat(folder_fd, JOURNAL_FILE, O_RDONLY | O_CLOEXEC);
+    bool has_name = fd >= 0 && pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
+                    first_frame(bytes, sizeof(bytes), &first);
+    if (fd >= 0) {
+        (void)close(fd); /* read only */
+    }
+    return has_name;
+}
+
 static int replay_frame(struct replay *r, const struct frame *f, struct slice record)
 {
     const struct spool_position position = {SPOOL_INCOMING, f->time, f->id};

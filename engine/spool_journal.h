@@ -23,6 +23,8 @@
  * errors: of the tables, or -errno of a journal that cannot be read */
 MUST_USE int spool_journal_open(struct spool_store *s);
 void spool_journal_close(struct spool_store *s);
+/* Whether the file in this folder begins with the generation of what follows. */
+MUST_USE bool spool_journal_has_name(int folder_fd);
 /* The transaction that ended the generation is durable. */
 void spool_journal_restart(struct spool_store *s, uint64_t generation);
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* LMDB's meta page, format 1 on 64-bit machines; touched only while the environment is closed. */
@@ -30,16 +31,21 @@ static bool meta_is_blank(const char *page, size_t bytes)
                            memcmp(page + META_MAGIC_AT, &meta_magic, sizeof(meta_magic)) == 0));
 }
 
+/* The first commit, which a power cut may have torn, writes a page or two behind the metas. What is
+ * longer has had others, whatever became of its head. */
+enum { BLANK_PAGES_MAX = 4 };
+
 bool spool_meta_is_blank(const struct spool_store *s)
 {
+    struct stat st;
     int fd = openat(s->folder_fd, SPOOL_DATA_FILE, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
     }
     char head[2 * META_PAGE_BYTES];
-    ssize_t n = pread(fd, head, sizeof(head), 0);
+    ssize_t n = fstat(fd, &st) != 0 ? -1 : pread(fd, head, sizeof(head), 0);
     (void)close(fd); /* read only */
-    if (n < 0) {
+    if (n < 0 || st.st_size > BLANK_PAGES_MAX * (off_t)sysconf(_SC_PAGESIZE)) {
         return false;
     }
     size_t bytes = (size_t)n;

@@ -296,3 +296,95 @@ int spool_requeue_lost(struct spool_txn *t, uint64_t *ret_requeued)
     free(ids);
     return r;
 }
+
+static bool is_lost(const struct spool_lost *lost, uint64_t id, uint32_t part)
+{
+    return (id > lost->from || part >= lost->from_part) && (id < lost->to || part < lost->to_part);
+}
+
+static int restore_reason(struct spool_txn *t, uint64_t id, uint32_t index)
+{
+    static const struct spool_reason unknown = {
+        .state = SPOOL_RECIPIENT_FAILED,
+        .status = SLICE("5.0.0"),
+        .text = SLICE("it failed; why is lost, as the disk that had it was damaged"),
+        .remote_mta = SLICE(""),
+    };
+    const struct spool_key key = spool_key_part(id, index);
+    char record[SPOOL_REASON_BYTES_MAX];
+    struct slice there;
+    void *at;
+    int r = spool_table_get(t, SPOOL_TABLE_REASON, &key, &there);
+    if (r != ERR_MISSING) {
+        return r;
+    }
+    size_t bytes = spool_reason_encode(&unknown, &key, record);
+    r = spool_table_put(t, SPOOL_TABLE_REASON, &key, bytes, &at);
+    if (r == 0) {
+        memcpy(at, record, bytes);
+    }
+    return r;
+}
+
+/* The states are copied before anything is put, as their page may move then. */
+static int restore_batch(struct spool_txn *t, uint64_t id, uint32_t batch,
+                         const struct spool_lost *lost)
+{
+    const struct spool_key key = spool_key_part(id, batch);
+    char states[SPOOL_BATCH_RECIPIENTS];
+    struct slice record;
+    struct slice stored;
+    int r = spool_table_get(t, SPOOL_TABLE_STATE, &key, &record);
+    if (r != 0) {
+        return r == ERR_MISSING ? 0 : r;
+    }
+    if (spool_blob_decode(record, &key, true, &stored) != 0 || stored.len > sizeof(states)) {
+        return 0; /* who reads the message finds out */
+    }
+    size_t count = stored.len;
+    memcpy(states, stored.data, count);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        uint32_t index = batch * SPOOL_BATCH_RECIPIENTS + (uint32_t)i;
+        if (states[i] == SPOOL_RECIPIENT_FAILED && is_lost(lost, id, index)) {
+            r = restore_reason(t, id, index);
+        }
+    }
+    return r;
+}
+
+static int restore_range(struct spool_txn *t, const struct spool_lost *lost)
+{
+    for (uint64_t next = lost->from;;) {
+        const struct spool_key from = spool_key_id(next);
+        struct slice key;
+        struct slice record;
+        struct spool_message m;
+        uint64_t id = 0;
+        int r = spool_table_seek(t, SPOOL_TABLE_MESSAGE, &from, &key, &record);
+        while (r == 0 && !spool_key_read_id(key, &id)) {
+            r = spool_table_next(t, SPOOL_TABLE_MESSAGE, &key, &record);
+        }
+        if (r != 0 || id > lost->to) {
+            return r == ERR_MISSING ? 0 : r;
+        }
+        uint32_t recipients =
+            spool_message_decode(record, id, true, &m) == 0 ? m.envelope.recipient_count : 0;
+        for (uint32_t at = 0; r == 0 && at < recipients; at += SPOOL_BATCH_RECIPIENTS) {
+            r = restore_batch(t, id, at / SPOOL_BATCH_RECIPIENTS, lost);
+        }
+        if (r != 0 || id == UINT64_MAX) {
+            return r;
+        }
+        next = id + 1;
+    }
+}
+
+int spool_restore_reasons(struct spool_txn *t)
+{
+    const struct spool_store *s = t->store;
+    int r = 0;
+    for (unsigned i = 0; r == 0 && i < s->lost_count; i++) {
+        r = s->lost[i].table == SPOOL_TABLE_REASON ? restore_range(t, &s->lost[i]) : 0;
+    }
+    return r;
+}

@@ -13,5 +13,8 @@ MUST_USE int spool_last_number(struct spool_txn *t, enum spool_table table, uint
 /* Messages that no queue entry names are queued again as INCOMING. Costs nothing while the tables
  * count the same, else one walk over all of them. */
 MUST_USE int spool_requeue_lost(struct spool_txn *t, uint64_t *ret_requeued);
+/* Recipients whose failure has no reason because it is lost (s->lost) get one that says so: without
+ * any they would count as those whose sender was told. */
+MUST_USE int spool_restore_reasons(struct spool_txn *t);
 
 #endif

@@ -3,6 +3,8 @@
 #include "engine/spool_salvage.h"
 
 #include "base/error.h"
+#include "engine/spool_inspect.h"
+#include "engine/spool_journal.h"
 #include "engine/spool_meta.h"
 #include "engine/spool_repair.h"
 #include "engine/spool_salvage_check.h"
@@ -142,11 +144,16 @@ static int copy_number(struct salvage *v, const struct spool_key *key, struct sl
 }
 
 /* What a record that cannot be used means for its message. */
-static int note_bad(struct salvage *v, enum spool_table table, uint64_t id)
+static int note_bad(struct salvage *v, enum spool_table table, struct slice key, uint64_t id)
 {
-    return table == SPOOL_TABLE_STATE    ? spool_ids_add(&v->findings.repeat, id)
-           : table == SPOOL_TABLE_REASON ? 0
-                                         : spool_ids_add(&v->findings.bad, id);
+    uint32_t number;
+    if (table == SPOOL_TABLE_REASON) {
+        const struct spool_key next =
+            spool_key_part(id, spool_key_read_part(key, &id, &number) ? number + 1 : 0);
+        return spool_note_lost(v->store, table, key,
+                               slice_make((const char *)next.bytes, next.len));
+    }
+    return spool_ids_add(table == SPOOL_TABLE_STATE ? &v->findings.repeat : &v->findings.bad, id);
 }
 
 static int copy_record(struct salvage *v, enum spool_table table, const struct spool_node *node)
@@ -170,7 +177,7 @@ static int copy_record(struct salvage *v, enum spool_table table, const struct s
         return spool_ids_add(&v->findings.staged, id);
     }
     if (err != 0 || !spool_salvage_is_good(table, &key, value)) {
-        return note_bad(v, table, id);
+        return note_bad(v, table, node->key, id);
     }
     err = put(v, table, &key, value);
     if (err == 0 && v->is_orphan && v->is_unsure) {
@@ -226,6 +233,8 @@ static int on_bad(void *ctx, const struct spool_place *place, const char *bytes,
     if (v->table == SPOOL_TABLE_STATE) {
         r = spool_findings_add_range(&v->findings, first_id(place->lo, 0),
                                      first_id(place->hi, UINT64_MAX));
+    } else if (v->table == SPOOL_TABLE_REASON) {
+        r = spool_note_lost(v->store, v->table, place->lo, place->hi);
     }
     return r == 0 && place->is_leaf && bytes != NULL
                ? copy_leaf(v, (enum spool_table)v->table, bytes)
@@ -354,6 +363,9 @@ static int copy_all(struct salvage *v)
     if (err == 0 && v->has_trees) {
         err = copy_trees(v);
     }
+    if (err == 0 && !v->has_tree[SPOOL_TABLE_REASON]) {
+        err = spool_note_lost(v->store, SPOOL_TABLE_REASON, SLICE(""), SLICE(""));
+    }
     if (err == 0 && (v->has_hole || !v->has_trees || v->file.is_meta_lost)) {
         struct spool_tree_walk walk = {.file = &v->file,
                                        .on_leaf = on_free_leaf,
@@ -464,7 +476,9 @@ static int finish_numbers(struct salvage *v)
     if (!v->has_ids) {
         err = spool_reserve_ids(v->txn, v->greatest_id + (1ULL << ID_GAP_BITS));
     }
-    if (err == 0 && !v->has_generation) {
+    /* An older root knows an older journal: what came since would not count. */
+    bool is_old = v->report->is_root_unsure && spool_journal_has_name(v->folder);
+    if (err == 0 && (!v->has_generation || is_old)) {
         /* The next start asks the journal itself, and names what it takes from it. */
         err = spool_table_del(v->txn, SPOOL_TABLE_META, &journal);
         err = err != 0 ? err : spool_table_del(v->txn, SPOOL_TABLE_TWIN, &journal);

@@ -420,7 +420,8 @@ static int settle_all(struct settling *s)
         s->store->next_sequence = last + 1;
         s->store->counts_differ = true;
     }
-    return err != 0 ? err : spool_requeue_lost(s->txn, &requeued);
+    err = err != 0 ? err : spool_requeue_lost(s->txn, &requeued);
+    return err != 0 ? err : spool_restore_reasons(s->txn);
 }
 
 int spool_salvage_settle(struct spool_store *store, struct spool_findings *f,

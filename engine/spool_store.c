@@ -384,7 +384,8 @@ static int read_start(struct spool_txn *t, void *arg)
     }
     s->next_sequence = last + 1;
     uint64_t requeued;
-    return spool_requeue_lost(t, &requeued);
+    r = spool_requeue_lost(t, &requeued);
+    return r == 0 ? spool_restore_reasons(t) : r;
 }
 
 static int contents_read(struct spool_store *s, char *text)
@@ -591,6 +592,22 @@ static int inspect_anew(struct spool_store *s)
     return r;
 }
 
+static int restore_reasons(struct spool_txn *t, void *arg)
+{
+    (void)arg;
+    return spool_restore_reasons(t);
+}
+
+/* Nobody reads yet. */
+static void settle_lost(struct spool_store *s)
+{
+    int r = s->lost_count == 0 ? 0 : run_txn(s, restore_reasons, NULL);
+    if (r != 0) {
+        log_error("spool %s: what is lost cannot be made up for: %s", s->path, err_str(r));
+    }
+    spool_name_lost(s);
+}
+
 int spool_store_reopen(struct spool_store *s, void (*wake)(void *ctx), void *ctx)
 {
     /* Stays set until an open succeeds: see spool_env.h. */
@@ -621,7 +638,7 @@ int spool_store_reopen(struct spool_store *s, void (*wake)(void *ctx), void *ctx
         s->must_reopen = s->must_look = false;
         s->suspect_count = 0;
         if (s->is_whole) {
-            spool_name_lost(s);
+            settle_lost(s);
         }
         atomic_store_explicit(&s->suspended, 0, memory_order_seq_cst);
     }

@@ -302,7 +302,10 @@ int spool_forget_failures(struct spool_txn *t, uint64_t id)
         const struct spool_key key = spool_key_part(id, (uint32_t)from);
         struct spool_reason reason;
         r = spool_table_seek(t, SPOOL_TABLE_REASON, &key, &found, &record);
-        if (r != 0 || !spool_key_read_part(found, &found_id, &number) || found_id != id) {
+        while (r == 0 && !spool_key_read_part(found, &found_id, &number)) {
+            r = spool_table_next(t, SPOOL_TABLE_REASON, &found, &record); /* see spool_inspect.h */
+        }
+        if (r != 0 || found_id != id) {
             break;
         }
         const struct spool_key here = spool_key_part(id, number);

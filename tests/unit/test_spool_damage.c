@@ -290,6 +290,139 @@ static void a_damaged_head_is_never_an_older_root(void **state)
     assert_int_equal(read_message(COUNT), 0);
 }
 
+/* Nothing is written over what a head of zeros may belong to. */
+static void a_file_without_a_head_is_not_new(void **state)
+{
+    static const char zeros[PAGE];
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    crash();
+    write_page(0, zeros);
+    write_page(1, zeros);
+    assert_int_equal(open_spool(), ERR_CORRUPT);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_int_equal(fates.counts[SPOOL_REPEAT], COUNT);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(read_message(1), 0);
+}
+
+enum { MANY = 600, TOLD = 100 /* the failures of those below were told */ };
+
+/* A message whose recipients have all failed. */
+static void put_failures(uint64_t id)
+{
+    static char packed[3 * MANY];
+    const struct spool_envelope e = {.id = id, .recipient_count = MANY, .sender = SLICE("")};
+    const struct spool_reason reason = {.state = SPOOL_RECIPIENT_FAILED,
+                                        .code = 550,
+                                        .status = SLICE("5.1.1"),
+                                        .text = SLICE("no such user"),
+                                        .remote_mta = SLICE("")};
+    struct spool_txn *t;
+    struct spool_position at;
+    for (uint32_t i = 0; i < MANY; i++) {
+        memcpy(packed + 3 * i, "\0\1b", 3);
+    }
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(
+        spool_put_message(t, &e, slice_make(packed, sizeof(packed)), SLICE("body"), &at), 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(
+            spool_set_recipient(t, id, MANY, i, SPOOL_RECIPIENT_FAILED, i < TOLD ? NULL : &reason),
+            0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+}
+
+/* How many recipients of the message have a reason, so that their sender is told. */
+static unsigned count_reasons(uint64_t id, unsigned *ret_unknown)
+{
+    unsigned count = 0;
+    *ret_unknown = 0;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct spool_reason reason;
+        int err = spool_read_reason(reader, id, i, &reason);
+        assert_true(err == 0 || err == ERR_MISSING);
+        count += err == 0;
+        *ret_unknown += err == 0 && reason.code == 0;
+    }
+    spool_reader_end(reader);
+    return count;
+}
+
+static uint64_t reason_page(uint64_t id, uint32_t index)
+{
+    const struct spool_key key = spool_key_part(id, index);
+    return page_of(&key, SPOOL_TABLE_REASON);
+}
+
+static void forget_failures(uint64_t id)
+{
+    struct spool_txn *t;
+    unsigned unknown;
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_forget_failures(t, id), 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(count_reasons(id, &unknown), 0);
+}
+
+static void who_failed_is_told_though_the_reasons_are_lost(void **state)
+{
+    static const char zeros[PAGE];
+    unsigned unknown;
+    put_failures(COUNT + 1);
+    assert_int_equal(count_reasons(COUNT + 1, &unknown), MANY - TOLD);
+    assert_int_equal(unknown, 0);
+    uint64_t page = reason_page(COUNT + 1, MANY / 2);
+    crash();
+    write_page(page, zeros);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(count_reasons(COUNT + 1, &unknown), MANY - TOLD);
+    assert_in_range(unknown, 1, 100);
+    forget_failures(COUNT + 1);
+    shut();
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(count_reasons(COUNT + 1, &unknown), 0);
+}
+
+static void who_failed_is_told_though_the_reasons_are_lost_meanwhile(void **state)
+{
+    struct spool_txn *t;
+    unsigned unknown;
+    put_failures(COUNT + 1);
+    uint64_t page = reason_page(COUNT + 1, MANY / 2);
+    static const char zeros[PAGE];
+    write_page(page, zeros);
+    break_page(page);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    struct spool_reason reason;
+    assert_int_equal(spool_read_reason(reader, COUNT + 1, MANY / 2, &reason), ERR_AGAIN);
+    spool_reader_end(reader);
+    assert_int_equal(spool_begin(store, &t), -EIO);
+    assert_int_equal(spool_store_reopen(store, NULL, NULL), 0);
+    assert_int_equal(count_reasons(COUNT + 1, &unknown), MANY - TOLD);
+    assert_in_range(unknown, 1, 100);
+}
+
+static void a_salvage_tells_who_failed_as_well(void **state)
+{
+    static const char zeros[PAGE];
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    unsigned unknown;
+    put_failures(COUNT + 1);
+    uint64_t page = reason_page(COUNT + 1, MANY / 2);
+    shut();
+    write_page(page, zeros);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(count_reasons(COUNT + 1, &unknown), MANY - TOLD);
+    assert_in_range(unknown, 1, 100);
+}
+
 static void a_salvage_of_a_spool_in_use_is_refused(void **state)
 {
     struct spool_salvage salvage = {.on_message = count_fate};
@@ -309,6 +442,10 @@ int main(void)
         TEST(places_in_the_queue_come_back),
         TEST(a_damaged_branch_is_refused_and_salvaged),
         TEST(a_damaged_head_is_never_an_older_root),
+        TEST(a_file_without_a_head_is_not_new),
+        TEST(who_failed_is_told_though_the_reasons_are_lost),
+        TEST(who_failed_is_told_though_the_reasons_are_lost_meanwhile),
+        TEST(a_salvage_tells_who_failed_as_well),
         TEST(a_salvage_of_a_spool_in_use_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

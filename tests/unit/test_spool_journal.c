@@ -1,6 +1,7 @@
 /* The journal on a real folder: what a start finds of it, whole, torn, damaged or out of date. */
 #include "base/buf.h"
 #include "base/error.h"
+#include "engine/spool_salvage.h"
 #include "engine/spool_store.h"
 #include "engine/spool_table.h"
 #include "tests/unit/unit.h"
@@ -426,6 +427,39 @@ static void without_any_number_nothing_is_invented(void **state)
     assert_string_equal(queue(), "2");
 }
 
+static void ignore_fate(void *ctx, enum spool_fate fate, uint64_t id)
+{
+    (void)ctx, (void)fate, (void)id; /* the queue tells */
+}
+
+/* The older root knows the generation before the one that the journal has. */
+static void a_salvage_by_an_older_root_keeps_the_journal(void **state)
+{
+    static const char zeros[4096];
+    struct spool_salvage salvage = {.on_message = ignore_fate};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    char path[160];
+    uint64_t txnids[2];
+    char text[256];
+    (void)add_alone(1, SLICE("first"));
+    absorb();
+    (void)add_alone(2, SLICE("second"));
+    shut();
+    (void)snprintf(path, sizeof(path), "%s/data.mdb", folder);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pread(fd, &txnids[i], sizeof(txnids[i]), i * 4096 + 144),
+                         sizeof(txnids[i]));
+    }
+    assert_int_equal(pwrite(fd, zeros, 4096, txnids[1] > txnids[0] ? 4096 : 0), 4096);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_true(salvage.is_root_unsure);
+    open_with(JOURNAL_BYTES);
+    assert_string_equal(queue(), "2");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -449,6 +483,7 @@ int main(void)
         TEST(either_record_of_the_generation_is_enough),
         TEST(without_both_records_the_file_tells),
         TEST(without_any_number_nothing_is_invented),
+        TEST(a_salvage_by_an_older_root_keeps_the_journal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
