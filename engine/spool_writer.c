@@ -669,19 +669,21 @@ static void nap(struct spool_writer *w)
     waker_finish(&w->box.waker);
 }
 
-/* The last word of a run whose every delivery has a durable result: the next start has nothing to
- * say of repetitions. When it cannot be written the next start says too much. */
-static void store_clean_end(struct spool_writer *w)
+/* The last word of an orderly run: what it handed to workers and has no durable result was cut
+ * short by the stop, and nothing else may repeat. When it cannot be written the next start says too
+ * much.
+ */
+static void store_orderly_end(struct spool_writer *w)
 {
     struct spool_txn *txn = NULL;
-    if (atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) > 0 ||
-        spool_begin(w->engine->store, &txn) != 0) {
+    uint64_t cut = atomic_load_explicit(&w->engine->undurable, memory_order_relaxed);
+    if (spool_begin(w->engine->store, &txn) != 0) {
         return;
     }
-    if (spool_store_bound(txn, 0) != 0) {
+    if (spool_store_bound(txn, cut) != 0) {
         spool_abort(txn);
     } else if (spool_commit(txn) != 0) {
-        log_warning("spool: that the stop was clean could not be written");
+        log_warning("spool: how the run ended could not be written");
     }
 }
 
@@ -697,7 +699,7 @@ static void run(void *arg)
             continue;
         }
         if (is_stopping && settle_is_idle(&w->settle) && spool_journal_is_empty(w->engine->store)) {
-            store_clean_end(w); /* an orderly stop leaves nothing to take over */
+            store_orderly_end(w); /* an orderly stop leaves nothing to take over */
             return;
         }
         if (is_stopping && w->is_broken) {

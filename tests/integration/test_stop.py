@@ -171,7 +171,7 @@ def test_start_tells_how_the_last_run_ended(place):
     until(lambda: peer.bodies, 'the body')
     assert daemon.stop(6) == 0
     daemon.start()
-    assert 'not clean: at most ' in last_stop(daemon)
+    assert 'not clean: at most 1 deliver' in last_stop(daemon)
     daemon.wait_event('Delivery', 'x@x.test')
     daemon.wait_empty()
     assert daemon.stop() == 0
