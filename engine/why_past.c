@@ -21,7 +21,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define SEARCH_BYTES (256u << 20) /* of the log, the newest: a second or less */
 
@@ -229,6 +228,9 @@ static void near_offer(struct near *n, struct slice name)
         return;
     }
     slice_lower(name, lower);
+    if (name.len == n->part_len && memcmp(lower, n->part, name.len) == 0) {
+        return; /* it was asked for, and is what nobody knows */
+    }
     bool is_told = n->len > 0 && memmem(n->text, n->len, name.data, name.len) != NULL;
     if (!is_told && memmem(lower, name.len, n->part, n->part_len) != NULL) {
         n->len += (size_t)snprintf(n->text + n->len, sizeof(n->text) - n->len, "%s" SLICE_FMT,
@@ -257,15 +259,16 @@ static void offer_destinations(const struct why *w, struct near *n)
 bool why_past_has_tenant(const struct why *w, struct slice *name)
 {
     const struct tally_table *t = w->clerk->engine->tally->tenants;
+    struct slice other = {NULL, 0};
     for (uint32_t i = 0; i < tally_table_rows(t); i++) {
         struct slice known = tally_row_name(tally_table_row(t, i));
-        if (known.len > 0 && known.len == name->len &&
-            strncasecmp(known.data, name->data, known.len) == 0) {
-            *name = known;
+        if (known.len > 0 && slice_eq(known, *name)) {
             return true;
         }
+        other = known.len > 0 && slice_ieq(known, *name) && other.len == 0 ? known : other;
     }
-    return false;
+    *name = other.len > 0 ? other : *name;
+    return other.len > 0;
 }
 
 static void put_near(char *text, size_t bytes, size_t *len, const char *kind, const struct near *n)

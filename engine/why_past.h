@@ -31,7 +31,7 @@ bool why_past_failures(struct why *w, struct slice member);
 MUST_USE bool why_past_message(struct why *w, uint64_t id);
 
 /* Whether mail of this tenant came in since the start, by any case of its letters. name: replaced
- * by the tenant's own. */
+ * by the tenant's own; with several that differ in case alone it is the one that is written so. */
 MUST_USE bool why_past_has_tenant(const struct why *w, struct slice *name);
 /* One link: there is no such `word` (tenant, destination), and what has the name in its own. */
 void why_past_near(struct why *w, const char *word, struct slice name);

@@ -167,10 +167,12 @@ static int put_replies(struct why *w, const struct queue_filter *filter)
 /* --- what is asked for ---------------------------------------------------------------------------
  */
 
-/* Who asks for a domain may mean its mail, which a route sends elsewhere. */
+/* Who asks for a domain, or an address, may mean its mail, which a route sends elsewhere. */
 static void put_route(struct why *w, struct slice name)
 {
     struct route_result route;
+    struct slice domain = router_domain(name);
+    name = domain.len > 0 ? domain : name;
     bool is_domain = slice_find(name, '[') == name.len && slice_find(name, ':') == name.len;
     if (is_domain && router_route(settings_of(w->clerk->engine)->router, name, &route) &&
         !slice_eq(route.nexthop, name)) {

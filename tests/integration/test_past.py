@@ -56,6 +56,29 @@ def test_unknown_name(stage):
     assert 'no tenant smt; transports: smtp\n' in say(daemon, 'why', 'smt')
     assert 'no destination acm; tenants: Acme\n' in say(daemon, 'why', '-d', 'acm')
     assert say(daemon, 'why', 'q"\\x').count('no tenant q"\\x\n') == 1
+    assert 'no destination absent.test\n' in say(daemon, 'why', '-d', 'absent.test')
+
+
+def test_names_in_both_cases(place):
+    """Tenants that differ in the case of letters are two; each is told what became of its own mail."""
+    receiver = place.receiver(answers=lambda verb, argument, session:
+                              NOBODY if verb == 'RCPT' else None)
+    daemon = place.sluice(listener={'tenant_header': 'X-Tenant'},
+                          routes={'*': ('smtp', receiver.nexthop)})
+    for number, name in enumerate(('acme', 'ACME')):
+        submit(daemon, '', [f'x{number}@a.test'], message(X_Tenant=name))
+        daemon.wait_event('Bounce', f'x{number}@a.test')
+    daemon.wait_empty()
+    for number, name in enumerate(('acme', 'ACME')):
+        said = say(daemon, 'why', '-t', name)
+        assert f'Bounce of x{number}@a.test' in said and f'x{1 - number}@a.test' not in said
+    assert 'Bounce of x0@a.test' in say(daemon, 'why', '-t', 'Acme')
+
+
+def test_route_of_an_address(stage):
+    daemon, receiver, _ = stage
+    said = say(daemon, 'why', '-d', 'user@gmail.com')
+    assert f'mail for the domain gmail.com goes to {receiver.nexthop}, ' in said
 
 
 def test_message_that_is_gone(stage):
