@@ -114,12 +114,14 @@ struct spool_store {
     bool is_new;              /* there was none */
 
     /* writer only: damage, see spool_inspect.h */
-    bool was_killed;         /* the last stop was no orderly one */
-    bool is_whole;           /* opened, contents and all */
-    bool counts_differ;      /* a table has fewer records than it says */
-    bool must_look;          /* LMDB has met a page that it could not use */
-    bool has_mended;         /* the next start is to look at everything */
-    struct spool_lost *lost; /* heap, lost_count */
+    int64_t phantoms[SPOOL_TABLE_COUNT]; /* records that a table counts and does not have; changes
+                                          * while nobody reads */
+    bool was_killed;                     /* the last stop was no orderly one */
+    bool is_whole;                       /* opened, contents and all */
+    bool counts_differ;                  /* a table has fewer records than it says */
+    bool must_look;                      /* LMDB has met a page that it could not use */
+    bool has_mended;                     /* the next start is to look at everything */
+    struct spool_lost *lost;             /* heap, lost_count */
     unsigned lost_count;
     uint64_t suspects[SPOOL_GUARD_PAGES]; /* pages that turned out to be bad */
     unsigned suspect_count;

@@ -509,10 +509,21 @@ static void env_close(struct spool_store *s)
     }
 }
 
-/* What the next start goes by: all that is known to be bad has been mended by it. */
+static bool has_phantoms(const struct spool_store *s)
+{
+    bool has_any = false;
+    for (int i = 0; i < SPOOL_TABLE_COUNT; i++) {
+        has_any = has_any || s->phantoms[i] != 0;
+    }
+    return has_any;
+}
+
+/* What the next start goes by: all that is known to be bad has been mended by it. Where a table
+ * counts what it has lost each start counts anew. */
 static void say_stopped(struct spool_store *s)
 {
-    if (s->is_whole && !s->has_mended && !spool_is_in_doubt(s) && !s->must_reopen) {
+    if (s->is_whole && !has_phantoms(s) && !s->has_mended && !spool_is_in_doubt(s) &&
+        !s->must_reopen) {
         (void)!ftruncate(s->lock_fd, 0); /* else the next start looks at more than it needs to */
     }
 }

@@ -397,7 +397,7 @@ static int view_entries(struct spool_reader *r, enum spool_table table, uint64_t
     MDB_stat stat;
     int rc = mdb_stat(r->txn, r->store->dbi[table], &stat);
     if (rc == 0) {
-        *ret = stat.ms_entries;
+        *ret = stat.ms_entries - (uint64_t)r->store->phantoms[table];
     }
     return spool_error(rc);
 }

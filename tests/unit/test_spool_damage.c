@@ -193,6 +193,37 @@ static void a_damaged_leaf_costs_its_own_messages_after_a_crash(void **state)
     assert_int_equal(open_spool(), 0);
 }
 
+/* Also after a stop in order, which has the next start read little else. */
+static void what_is_lost_is_not_counted(void **state)
+{
+    static const char zeros[PAGE];
+    const struct spool_key place = spool_key_queue(150, 150);
+    uint64_t pages[] = {message_page(200), page_of(&place, SPOOL_TABLE_INCOMING)};
+    struct spool_counts counts;
+    crash();
+    write_page(pages[0], zeros);
+    write_page(pages[1], zeros);
+    for (int start = 0; start < 3; start++) {
+        uint64_t there = 0;
+        assert_int_equal(open_spool(), 0);
+        for (uint64_t id = 1; id <= COUNT; id++) {
+            there += read_message(id) == 0;
+        }
+        assert_in_range(there, 1, COUNT - 1);
+        assert_int_equal(spool_reader_begin(reader), 0);
+        struct spool_position at = {0};
+        uint64_t places = 0;
+        while (spool_scan(reader, SPOOL_INCOMING, &at, &at) == 0) {
+            places++;
+        }
+        assert_int_equal(spool_read_counts(reader, &counts), 0);
+        spool_reader_end(reader);
+        assert_int_equal(counts.messages, there);
+        assert_int_equal(counts.incoming, places);
+        shut();
+    }
+}
+
 static void places_in_the_queue_come_back(void **state)
 {
     static const char zeros[PAGE];
@@ -439,6 +470,7 @@ int main(void)
         TEST(a_bad_page_of_a_large_record_costs_that_message_alone),
         TEST(what_used_a_bad_page_is_not_committed),
         TEST(a_damaged_leaf_costs_its_own_messages_after_a_crash),
+        TEST(what_is_lost_is_not_counted),
         TEST(places_in_the_queue_come_back),
         TEST(a_damaged_branch_is_refused_and_salvaged),
         TEST(a_damaged_head_is_never_an_older_root),
