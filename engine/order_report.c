@@ -35,6 +35,7 @@ static void send_sweep(struct clerk *k, enum sweep_kind kind, const struct selec
         log_error("out of memory: mail in the queue meets changed orders when it is due");
         return;
     }
+    sweep_count(s, &k->engine->sweeps);
     outbox_put(&k->to_activator, LETTER_SWEEP, s, order_book_wanted_review(k->engine->orders));
 }
 
@@ -379,6 +380,9 @@ void order_report_flush(struct clerk *k, struct api_call *c)
         refuse(c, err, text);
     } else if (is_dry_run) {
         clerk_pass_on(k, c, count_dry, object);
+    } else if (atomic_load_explicit(&k->engine->sweeps, memory_order_relaxed) >= SWEEPS_MAX) {
+        json_decref(object);
+        api_error(c, 429, "busy", "%d walks over the queue wait; flush again later", SWEEPS_MAX);
     } else {
         const struct order shown = {.selector = selector};
         order_describe(&shown, text, sizeof(text));

@@ -34,9 +34,18 @@ struct sweep *sweep_new(enum sweep_kind kind, const struct selector *selector)
 void sweep_free(struct sweep *s)
 {
     if (s != NULL) {
+        if (s->counter != NULL) {
+            atomic_fetch_sub_explicit(s->counter, 1, memory_order_relaxed); /* a figure */
+        }
         selector_fini(&s->selector);
         free(s);
     }
+}
+
+void sweep_count(struct sweep *s, _Atomic uint32_t *counter)
+{
+    s->counter = counter;
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
 /* 16 MB of ids at most. */

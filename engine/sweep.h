@@ -10,6 +10,7 @@
 #include "engine/selector.h"
 #include "engine/spool_store.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,11 +26,14 @@ struct sweep {
     struct sweep *next; /* activator only */
     enum sweep_kind kind;
     struct selector selector;
+    _Atomic uint32_t *counter; /* it counts there until it is freed; NULL: nowhere */
 };
 
 /* A copy of the selector. NULL when out of memory. */
 MUST_USE struct sweep *sweep_new(enum sweep_kind kind, const struct selector *selector);
 void sweep_free(struct sweep *s); /* accepts NULL */
+/* Count it, once, until it is freed. */
+void sweep_count(struct sweep *s, _Atomic uint32_t *counter);
 
 struct sweeper {
     struct sweep *first, *last;
@@ -48,7 +52,8 @@ struct sweeper {
 void sweeper_init(struct sweeper *s);
 void sweeper_fini(struct sweeper *s);
 /* Takes the sweep over; its turn comes after those that wait. When SWEEPS_MAX wait, one for orders
- * makes another of its kind look at all mail; a flush is dropped, and logged. */
+ * makes another of its kind look at all mail; a flush is dropped, and logged. (Operators are told
+ * so before: order_report.c refuses a flush when so many were asked for.) */
 #define SWEEPS_MAX 1000
 void sweeper_add(struct sweeper *s, struct sweep *sweep);
 
