@@ -361,7 +361,7 @@ const struct config_option config_options[] = {
     TIME("timeout", DNS(timeout), "5s", 1, 60, "How long one try waits for an answer."),
     INT("tries", DNS(tries), "3", 1, 10, "Tries at each server before a lookup fails softly."),
     INT("cache_size", DNS(cache_size), "100000", 0, 10000000,
-        "Names kept in the cache. 0: no cache."),
+        "Names kept in the cache, with 64 MB of answers at most. 0: no cache."),
     TIME("cache_max_ttl", DNS(cache_max_ttl), "1d", 1, DAYS(30),
          "An answer is kept no longer than this, whatever its TTL says."),
     TIME("cache_negative_ttl", DNS(cache_negative_ttl), "300s", 1, DAYS(1),

@@ -3,42 +3,16 @@ stranger may send, and what the daemon's own memory grows by is compared with do
 
 SLUICE_MEMORY=N makes the queues N times as long."""
 import os
-import threading
 
 import pytest
 
 from support.client import Client
 from support.wait import until
+from support.watch import Watch
 
 TIMES = int(os.environ.get('SLUICE_MEMORY', '1'))
 LONG = 'because ' * 115  # with its code 940 bytes, the most that a line of a reply holds
 MB = 1 << 20
-
-
-class Watch:
-    """Samples the daemon's memory until it is asked for the most."""
-
-    def __init__(self, daemon):
-        self.daemon, self.begin = daemon, daemon.memory()
-        self.most = self.begin
-        self.is_over = threading.Event()
-        self.thread = threading.Thread(target=self.run)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.is_over.set()
-        self.thread.join()
-
-    def run(self):
-        while not self.is_over.wait(0.02):
-            self.most = max(self.most, self.daemon.memory())
-
-    @property
-    def growth(self):
-        return self.most - self.begin
 
 
 def refuser(place, code):
