@@ -66,7 +66,7 @@ void cli_status_print(void *ctx, const json_t *o)
     print_states(out, o);
     (void)fprintf(
         out,
-        "recipients since start: received %lld, delivered %lld, deferred %lld, "
+        "since start: messages received %lld; recipients delivered %lld, deferred %lld, "
         "failed %lld, expired %lld\n"
         "destinations %lld, dead %lld; connections %lld, idle %lld; standing orders %lld\n"
         "entries waiting %lld, in flight %lld; recipients in memory %lld\n"

@@ -11,7 +11,8 @@
  *   recipients_in_core, entries_waiting, entries_in_flight, connections, idle, destinations, dead
  *   used_bytes, map_bytes       of the spool
  *   free_bytes, free_limit      what it can still take, and what ends that: disk or map
- *   received, delivered, deferrals, failed, expired, ambiguous   recipients since start
+ *   received                                           messages since start
+ *   delivered, deferrals, failed, expired, ambiguous   recipients since start
  *   orders       standing orders in force
  *   rates        received, delivered, deferred, failed: a second, over the last 10
  *   gates        texts: "low space", "broken", "stopping" */

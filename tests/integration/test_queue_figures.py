@@ -16,7 +16,7 @@ BUSY = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250 peer.test\nexpect MAIL\n
 LIMIT = 12  # active messages
 
 
-def relay(place, **options):
+def busy_relay(place, **options):
     busy = place.keep(Peer(BUSY))
     return place.sluice(
         transports={'smtp': {}, 'held': {'hold': True}},
@@ -70,7 +70,7 @@ def all_agree(daemon, **wanted):
 def test_every_state(place):
     """One after the other every state, then orders that come, go by their time and are lifted, and a
     new start. Nobody has to count storage."""
-    daemon = relay(place)
+    daemon = busy_relay(place)
     all_agree(daemon)
     for n in range(10):
         inject(daemon, 'acme', f'r{n}@busy.test')
@@ -102,7 +102,7 @@ def test_every_state(place):
 
 def test_scheduled_mail_whose_time_comes_behind_a_backlog(place):
     """It waits for a place like other new mail, and is no longer scheduled."""
-    daemon = relay(place)
+    daemon = busy_relay(place)
     for n in range(LIMIT):
         inject(daemon, 'initech', f'h{n}@held.test')
     all_agree(daemon, active=LIMIT)
@@ -115,7 +115,7 @@ def test_scheduled_mail_whose_time_comes_behind_a_backlog(place):
 def test_long_queue(place):
     """Too long for a walk at each question: status says that it is counting, then what it counted, and
     when; once no order stands it is exact at once."""
-    daemon = relay(place)
+    daemon = busy_relay(place)
     count = 20500
     for n in range(0, count, 500):
         post(daemon, {'defaults': {'from': 'a@a.test', 'text': 'x\n', 'tenant': f't{n // 500 % 2}'},
@@ -135,3 +135,12 @@ def test_long_queue(place):
     all_agree(daemon, incoming=rest, active=LIMIT)
     families = metrics(daemon)
     assert exposition.value(families, 'sluice_quarantined_messages') == 0
+
+
+def test_totals_say_what_they_count(relay):
+    """What came is counted in messages, what became of it in recipients."""
+    daemon, _ = relay
+    inject(daemon, 'acme', 'a@a.test', 'b@a.test', 'c@a.test')
+    daemon.wait_empty()
+    said = daemon.command('status').stdout.decode()
+    assert 'since start: messages received 1; recipients delivered 3, deferred 0, ' in said
