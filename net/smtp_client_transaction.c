@@ -317,7 +317,9 @@ static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited,
 /* A reply before the last byte of the message was handed over. A refusal counts, success cannot. */
 static void on_early_reply(struct smtp_client *c)
 {
-    bool may_be_taken = smtp_client_at(c, 0)->is_chunk || c->body_bytes > 0;
+    const struct smtp_client_envelope *e = smtp_client_at(c, 0);
+    bool may_be_taken =
+        c->reply.code < 300 ? e->is_chunk || c->body_bytes > 0 : smtp_client_is_handed_over(c, e);
     if (c->reply.code < 400) {
         smtp_client_judge_protocol(c, NULL);
         c->verdict.is_ambiguous = may_be_taken;
