@@ -214,23 +214,24 @@ static bool is_certain_alone(const struct smtp_client *c, struct smtp_client_say
         /* One of the two is too many. */
         return !is_of_address && end.status != mail->status && end.status != rcpt->status;
     }
-    return !is_of_address || end.status == rcpt->status;
+    /* Behind BDAT it may be a recipient's that is late; in front of DATA's 354 there is none. */
+    return !is_of_address || (end.status == rcpt->status && !smtp_client_at(c, 0)->is_chunk);
 }
 
 /* The enhanced code alone tells the reply just read from those to the other commands. */
-static bool is_told_by_status(const struct smtp_client *c, bool is_reset_owed)
+static bool is_told_by_status(const struct smtp_client *c, bool can_be_reset)
 {
     uint32_t status = status_of(&c->reply);
     return status != c->said[SMTP_CLIENT_ASKED_MAIL].status &&
            status != c->said[SMTP_CLIENT_ASKED_RCPT].status &&
-           (!is_reset_owed || status != c->said[SMTP_CLIENT_ASKED_RESET].status);
+           (!can_be_reset || status != c->said[SMTP_CLIENT_ASKED_RESET].status);
 }
 
 bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
 {
     bool is_next_begun = c->flight_count > 1 && smtp_client_at(c, 1)->is_begun;
-    bool is_reset_owed = is_next_begun && smtp_client_at(c, 1)->has_reset;
-    if (c->is_told && is_told_by_status(c, is_reset_owed)) {
+    bool can_be_reset = c->is_reset_told || (is_next_begun && smtp_client_at(c, 1)->has_reset);
+    if (c->is_told && is_told_by_status(c, can_be_reset)) {
         return true;
     }
     struct smtp_client_saying end = saying_of(&c->reply);
@@ -244,5 +245,5 @@ bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
         return is_certain;
     }
     return tells_from_envelope(c, end) &&
-           (!is_reset_owed || tells_from(c, end, SMTP_CLIENT_ASKED_RESET));
+           (!can_be_reset || tells_from(c, end, SMTP_CLIENT_ASKED_RESET));
 }
