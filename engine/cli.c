@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -14,11 +15,13 @@ void cli_print_usage(FILE *out)
     for (size_t i = 0; i < cli_row_count; i++) {
         (void)fprintf(out, "  %-12s  %s\n", cli_rows[i].name, cli_rows[i].summary);
     }
-    (void)fprintf(out,
-                  "\n  -c FILE  configuration, instead of %s\n"
-                  "  --json   print data as JSON\n"
-                  "  --help   explain the command\n",
-                  CONFIG_DEFAULT_PATH);
+    (void)fprintf(
+        out,
+        "\n  -c FILE  configuration, instead of that of the environment's " CONFIG_PATH_VARIABLE
+        " or\n           %s\n"
+        "  --json   print data as JSON\n"
+        "  --help   explain the command\n",
+        CONFIG_DEFAULT_PATH);
 }
 
 void cli_print_help(const struct cli_row *row, FILE *out)
@@ -95,7 +98,8 @@ int cli_main(struct cli *cli, int argc, char **argv)
 {
     struct globals globals = {false, false, false};
     if (cli->config_path == NULL) {
-        cli->config_path = CONFIG_DEFAULT_PATH;
+        const char *named = getenv(CONFIG_PATH_VARIABLE);
+        cli->config_path = named != NULL && named[0] != '\0' ? named : CONFIG_DEFAULT_PATH;
     }
     if (argc > 0 && is_called_sendmail(argv[0])) {
         return flushed(cli, run_row(cli, cli_row_find("send"), argc - 1, argv + 1));

@@ -21,7 +21,8 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define CONFIG_DEFAULT_PATH "/etc/sluice/sluice.conf"
+#define CONFIG_DEFAULT_PATH  "/etc/sluice/sluice.conf"
+#define CONFIG_PATH_VARIABLE "SLUICE_CONFIG" /* of the environment, for commands without -c */
 
 enum config_protocols { CONFIG_PROTOCOLS_ALL, CONFIG_PROTOCOLS_IPV4, CONFIG_PROTOCOLS_IPV6 };
 /* The Received field of this hop on mail that comes in over SMTP. */

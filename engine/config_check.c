@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "dns/nexthop.h"
 #include "engine/config_load.h"
+#include "engine/config_section.h"
 #include "engine/config_value.h"
 #include "engine/label.h"
 
@@ -212,8 +213,21 @@ static void check_feedback(struct config_loader *l, size_t index, const char *op
     }
 }
 
+/* Which title of a kind of section a name stands near, as the end of a complaint. */
+static const char *meant(const struct config *c, enum config_section section, const char *name,
+                         char ret[static CONFIG_NEAR_TEXT])
+{
+    struct config_near near;
+    config_near_begin(&near, name);
+    for (size_t i = 0; i < config_section_count(c, section); i++) {
+        config_near_offer(&near, config_section_title(c, section, i));
+    }
+    return config_near_text(&near, ret);
+}
+
 static void check_source_pool(struct config_loader *l, struct config *c, size_t index)
 {
+    char near[CONFIG_NEAR_TEXT];
     struct config_transport *t = &c->transports[index];
     for (size_t i = 0; i < c->egress_pool_count && t->source_pool != NULL; i++) {
         if (strcmp(c->egress_pools[i].name, t->source_pool) == 0) {
@@ -221,9 +235,10 @@ static void check_source_pool(struct config_loader *l, struct config *c, size_t 
         }
     }
     if (t->source_pool != NULL && t->pool == NULL) {
-        config_complain(
-            l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, "source_pool"), "source_pool",
-            "there is no pool \"%.64s\"; name one that this file defines", t->source_pool);
+        config_complain(l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, "source_pool"),
+                        "source_pool",
+                        "there is no pool \"%.64s\"; name one that this file defines%s",
+                        t->source_pool, meant(c, CONFIG_SECTION_POOL, t->source_pool, near));
     }
 }
 
@@ -271,6 +286,7 @@ static int check_transport(struct config_loader *l, struct config *c, size_t ind
 
 static void check_defer_transports(struct config_loader *l, struct config *c)
 {
+    char near[CONFIG_NEAR_TEXT];
     for (size_t i = 0; i < c->defer_transports.count; i++) {
         const char *name = c->defer_transports.items[i];
         size_t index = config_transport_find(c, slice_of(name));
@@ -281,7 +297,8 @@ static void check_defer_transports(struct config_loader *l, struct config *c)
                                global_place(l, "defer_transports"));
         } else {
             config_complain(l, global_place(l, "defer_transports"), "defer_transports",
-                            "there is no transport \"%.64s\"; name a transport of this file", name);
+                            "there is no transport \"%.64s\"; name a transport of this file%s",
+                            name, meant(c, CONFIG_SECTION_TRANSPORT, name, near));
         }
     }
 }
@@ -423,6 +440,7 @@ static bool is_pattern(const char *pattern)
 
 static int check_route(struct config_loader *l, struct config *c, size_t index)
 {
+    char near[CONFIG_NEAR_TEXT];
     struct config_route *r = &c->routes[index];
     struct config_place place = config_place_of(l, CONFIG_SECTION_ROUTE, index, NULL);
     to_lower(r->pattern);
@@ -448,10 +466,10 @@ static int check_route(struct config_loader *l, struct config *c, size_t index)
     } else {
         r->transport = config_transport_find(c, slice_of(r->transport_name));
         if (r->transport == c->transport_count) {
-            config_complain(l, config_place_of(l, CONFIG_SECTION_ROUTE, index, "transport"),
-                            "transport",
-                            "there is no transport \"%.64s\"; name one that this file defines",
-                            r->transport_name);
+            config_complain(
+                l, config_place_of(l, CONFIG_SECTION_ROUTE, index, "transport"), "transport",
+                "there is no transport \"%.64s\"; name one that this file defines%s",
+                r->transport_name, meant(c, CONFIG_SECTION_TRANSPORT, r->transport_name, near));
         }
     }
     check_nexthop(l, c, index);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "engine/config_fill.h"
+#include "engine/config_foreign.h"
 #include "engine/config_source.h"
 #include "engine/config_value.h"
 
@@ -163,22 +164,75 @@ static void set_place(cfg_opt_t *opt, const cfg_t *cfg)
     opt->def.fpnumber = (double)loading->current;
 }
 
+/* Another section than this one that has such an option; CONFIG_SECTION_COUNT: none. */
+static enum config_section owner_of(const char *name)
+{
+    for (int s = CONFIG_SECTION_GLOBAL; s < CONFIG_SECTION_COUNT; s++) {
+        if (config_option_find((enum config_section)s, name) != NULL) {
+            return (enum config_section)s;
+        }
+    }
+    return CONFIG_SECTION_COUNT;
+}
+
+static void complain_unknown_section(cfg_t *cfg, const char *name)
+{
+    const struct config_foreign *foreign = config_foreign_find(name);
+    const char *nearest = config_section_nearest(name);
+    if (section_of(cfg) != CONFIG_SECTION_GLOBAL) {
+        config_complain(loading, place_here(cfg), name,
+                        "there is no section inside a section; close section %s first", cfg->name);
+    } else if (foreign != NULL) {
+        config_complain(loading, place_here(cfg), name,
+                        "there is no such section; what %s has in it is here: %s", foreign->server,
+                        foreign->ours);
+    } else if (nearest != NULL) {
+        config_complain(loading, place_here(cfg), name,
+                        "there is no such section; did you mean %s?", nearest);
+    } else {
+        config_complain(loading, place_here(cfg), name,
+                        "there is no such section; remove it, or see the configuration reference");
+    }
+}
+
+/* What to do about an option that is not known. */
+static void advise(enum config_section section, const char *name, char *ret, size_t ret_bytes)
+{
+    const struct config_foreign *foreign = config_foreign_find(name);
+    const char *nearest = config_option_nearest(section, name);
+    enum config_section owner = owner_of(name);
+    if (config_section_find(name) != CONFIG_SECTION_COUNT) {
+        (void)snprintf(ret, ret_bytes, "it is a section; write it outside, as %s%s { ... }", name,
+                       config_sections[config_section_find(name)].title != NULL ? " \"TITLE\""
+                                                                                : "");
+    } else if (owner != CONFIG_SECTION_COUNT) {
+        (void)snprintf(ret, ret_bytes, "it belongs %s%s",
+                       owner == CONFIG_SECTION_GLOBAL ? "at the top level" : "in section ",
+                       config_sections[owner].name);
+    } else if (foreign != NULL) {
+        (void)snprintf(ret, ret_bytes, "what %s calls so is here: %s", foreign->server,
+                       foreign->ours);
+    } else if (nearest != NULL) {
+        (void)snprintf(ret, ret_bytes, "did you mean %s?", nearest);
+    } else {
+        (void)snprintf(ret, ret_bytes, "remove it, or see the configuration reference");
+    }
+}
+
 static void complain_unknown(cfg_t *cfg, const char *name)
 {
+    struct config_place place = place_here(cfg);
     enum config_section section = section_of(cfg);
-    const char *nearest = config_option_nearest(section, name);
-    char where[80] = "at the top level";
+    char where[80] = "at the top level", what[300];
+    if (config_source_is_section(&loading->sources[place.source], place.line, name)) {
+        complain_unknown_section(cfg, name);
+        return;
+    }
     if (section != CONFIG_SECTION_GLOBAL) {
         (void)snprintf(where, sizeof(where), "in section %s", cfg->name);
     }
-    if (nearest != NULL) {
-        config_complain(loading, place_here(cfg), name,
-                        "there is no such option %s; did you mean %s?", where, nearest);
-    } else {
-        config_complain(loading, place_here(cfg), name,
-                        "there is no such option %s; remove it, or see the configuration reference",
-                        where);
-    }
+    advise(section, name, what, sizeof(what));
+    config_complain(loading, place, name, "there is no such option %s; %s", where, what);
 }
 
 static int on_value(cfg_t *cfg, cfg_opt_t *opt, const char *value, void *result)
@@ -224,8 +278,8 @@ static const char *syntax_hint(const char *message)
          "write NAME = VALUE, NAME = {VALUE, VALUE} or SECTION \"TITLE\" { ... }"},
         {"missing equal sign", "write NAME = VALUE"},
         {"premature end of file", "complete the last statement"},
-        {"missing title", "write the section's title in quotes before its opening brace"},
-        {"missing opening brace", "write { after the section's name and title"},
+        {"missing title", "it is a section: write its title in quotes before its opening brace"},
+        {"missing opening brace", "it is no option: write { after the section's name and title"},
         {"missing parenthesis", "write include(\"FILE\")"},
         {"syntax error in call", "write include(\"FILE\")"},
         {"attempt to append", "write = instead of +="},
@@ -559,8 +613,8 @@ int config_load(const char *path, const struct config_sink *sink, struct config 
             err = load(&l, sink, ret);
         } else {
             char line[4400];
-            (void)snprintf(line, sizeof(line), "%s: %s; name a text file that can be read", path,
-                           err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err));
+            (void)snprintf(line, sizeof(line), "%s: %s; name a text file that can be read: -c FILE",
+                           path, err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err));
             sink->complain(sink->ctx, false, line);
         }
     }

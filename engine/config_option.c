@@ -574,31 +574,6 @@ enum config_section config_section_find(const char *name)
     return CONFIG_SECTION_COUNT;
 }
 
-size_t config_option_distance(const char *a, const char *b)
-{
-    size_t row[CONFIG_NEAREST_BYTES + 1];
-    size_t b_len = strlen(b);
-    for (size_t j = 0; j <= b_len; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            size_t best = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            if (row[j] + 1 < best) {
-                best = row[j] + 1;
-            }
-            if (row[j - 1] + 1 < best) {
-                best = row[j - 1] + 1;
-            }
-            row[j] = best;
-        }
-    }
-    return row[b_len];
-}
-
 /* Postfix's prefix of a global default is not an edit but a habit. */
 static const char *without_prefix(const char *name)
 {
@@ -614,29 +589,27 @@ static const char *without_prefix(const char *name)
 
 const char *config_option_nearest(enum config_section section, const char *name)
 {
-    const char *bare = without_prefix(name);
-    size_t len = strlen(bare);
-    if (len == 0 || len > CONFIG_NEAREST_BYTES) {
-        return NULL;
-    }
-    size_t best = len / 3 + (len > 3 ? 2 : 1); /* about a third of the letters may be wrong */
-    const char *found = NULL;
+    struct config_near near;
+    config_near_begin(&near, without_prefix(name));
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        bool is_here = o->section == section ||
-                       (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
-        size_t distance = is_here ? config_option_distance(bare, o->name) : SIZE_MAX;
-        if (distance < best) {
-            best = distance;
-            found = o->name;
+        if (o->section == section ||
+            (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT)) {
+            config_near_offer(&near, o->name);
         }
     }
     for (int s = 1; s < CONFIG_SECTION_COUNT && section == CONFIG_SECTION_GLOBAL; s++) {
-        size_t distance = config_option_distance(bare, config_sections[s].name);
-        if (distance < best) {
-            best = distance;
-            found = config_sections[s].name;
-        }
+        config_near_offer(&near, config_sections[s].name);
     }
-    return found;
+    return near.found;
+}
+
+const char *config_section_nearest(const char *name)
+{
+    struct config_near near;
+    config_near_begin(&near, name);
+    for (int s = CONFIG_SECTION_GLOBAL + 1; s < CONFIG_SECTION_COUNT; s++) {
+        config_near_offer(&near, config_sections[s].name);
+    }
+    return near.found;
 }

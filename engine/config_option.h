@@ -5,6 +5,7 @@
 #define ENGINE_CONFIG_OPTION_H
 
 #include "base/slice.h"
+#include "engine/config_near.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -82,9 +83,7 @@ enum config_section config_section_find(const char *name);
 /* The known name (option, or section at top level) nearest to `name` by edits, or NULL when none
  * is near enough to be a slip of the pen. */
 const char *config_option_nearest(enum config_section section, const char *name);
-
-#define CONFIG_NEAREST_BYTES 63
-/* Levenshtein's distance of two names; both at most CONFIG_NEAREST_BYTES. */
-size_t config_option_distance(const char *a, const char *b);
+/* The same of sections. */
+const char *config_section_nearest(const char *name);
 
 #endif

@@ -179,14 +179,35 @@ static void token_skip_block(const struct config_source *s, struct token *t)
     } while (depth > 0 && t->kind != 0);
 }
 
+/* The first such word on this line; false when there is none. */
+static bool find_word(const struct config_source *s, unsigned line, const char *word,
+                      struct token *ret)
+{
+    *ret = (struct token){.line = 1};
+    do {
+        token_next(s, ret);
+    } while (ret->kind != 0 &&
+             !(ret->line == line && ret->kind == 'w' && slice_eq(ret->value, slice_of(word))));
+    return ret->kind != 0;
+}
+
+bool config_source_is_section(const struct config_source *s, unsigned line, const char *word)
+{
+    struct token t;
+    if (!find_word(s, line, word, &t)) {
+        return false;
+    }
+    token_next(s, &t);
+    if (t.kind == 'w') {
+        token_next(s, &t);
+    }
+    return t.kind == '{';
+}
+
 bool config_source_blank_word(struct config_source *s, unsigned line, const char *word)
 {
-    struct token t = {.line = 1};
-    do {
-        token_next(s, &t);
-    } while (t.kind != 0 &&
-             !(t.line == line && t.kind == 'w' && slice_eq(t.value, slice_of(word))));
-    if (t.kind == 0) {
+    struct token t;
+    if (!find_word(s, line, word, &t)) {
         return false;
     }
     size_t start = t.start;

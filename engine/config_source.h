@@ -28,6 +28,8 @@ void config_source_fini(struct config_source *s);
 
 /* Blank the statement that starts with `word` on this line. false when there is none. */
 MUST_USE bool config_source_blank_word(struct config_source *s, unsigned line, const char *word);
+/* The `word` on this line begins a section: behind it stands a brace, or a title and a brace. */
+bool config_source_is_section(const struct config_source *s, unsigned line, const char *word);
 /* Blank the section whose title and opening brace (on this line) are these. */
 MUST_USE bool config_source_blank_title(struct config_source *s, unsigned line, const char *title);
 /* The line of a quote, or of the last opening brace, that is never closed; 0 when all are. The

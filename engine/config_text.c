@@ -10,7 +10,12 @@
 static void put_time(usec_t value, struct buf *out)
 {
     long long seconds = (long long)(value / USEC_PER_SEC);
-    if (seconds > 0 && seconds % 86400 == 0) {
+    long long msec = (long long)(value % USEC_PER_SEC / USEC_PER_MSEC);
+    if (msec > 0 && seconds > 0) {
+        buf_printf(out, "%llds%lldms", seconds, msec);
+    } else if (msec > 0) {
+        buf_printf(out, "%lldms", msec);
+    } else if (seconds > 0 && seconds % 86400 == 0) {
         buf_printf(out, "%lldd", seconds / 86400);
     } else if (seconds > 0 && seconds % 3600 == 0) {
         buf_printf(out, "%lldh", seconds / 3600);

@@ -77,21 +77,75 @@ static int64_t time_unit_seconds(char unit)
     }
 }
 
+/* One number and its unit, in milliseconds, saturating. Returns where it ends, NULL: it is none.
+ * unit: for a number without one, only taken alone */
+static const char *read_part(const char *text, char unit, int64_t *ret_msec, int64_t *ret_unit)
+{
+    const char *end = read_digits(text, ret_msec);
+    bool is_msec = end[0] == 'm' && end[1] == 's';
+    *ret_unit = is_msec ? 1 : 1000 * time_unit_seconds(*end == '\0' ? unit : *end);
+    if (end == text || *ret_unit == 0) {
+        return NULL;
+    }
+    if (__builtin_mul_overflow(*ret_msec, *ret_unit, ret_msec)) {
+        *ret_msec = INT64_MAX;
+    }
+    return end + (*end != '\0') + is_msec;
+}
+
+/* "90", "90s", and as times are printed: "2h30m", "500ms", the largest unit first. */
+static bool read_time(const char *text, char unit, int64_t *ret_msec)
+{
+    int64_t last = INT64_MAX, sum = 0, part, each;
+    do {
+        bool is_first = text[0] != '\0' && last == INT64_MAX;
+        text = read_part(text, is_first ? unit : '\0', &part, &each);
+        if (text == NULL || each >= last) {
+            return false;
+        }
+        last = each;
+        if (__builtin_add_overflow(sum, part, &sum)) {
+            sum = INT64_MAX;
+        }
+    } while (*text != '\0');
+    *ret_msec = sum;
+    return true;
+}
+
+/* "100/m", what somebody who thinks of a rate writes for the pause between two: never a shorter
+ * one.
+ */
+static bool read_rate(const char *text, int64_t *ret_msec)
+{
+    int64_t count = 0;
+    const char *end = read_digits(text, &count);
+    if (end == text || count == 0 || end[0] != '/' || end[1] == '\0' || end[2] != '\0' ||
+        time_unit_seconds(end[1]) == 0) {
+        return false;
+    }
+    int64_t unit = 1000 * time_unit_seconds(end[1]);
+    *ret_msec = unit / count + (unit % count != 0);
+    return true;
+}
+
+static bool is_rate_delay(const struct config_option *o)
+{
+    static const char tail[] = "_rate_delay";
+    size_t len = strlen(o->name);
+    return len >= sizeof(tail) && strcmp(o->name + len - (sizeof(tail) - 1), tail) == 0;
+}
+
 static int parse_time(const struct config_option *o, const char *text, int64_t *ret, char *why)
 {
     int64_t value = 0;
-    const char *end = read_digits(text, &value);
-    int64_t factor = time_unit_seconds(*end == '\0' ? o->unit : *end);
-    if (end == text || factor == 0 || (end[0] != '\0' && end[1] != '\0')) {
+    if (!read_time(text, o->unit, &value) && !(is_rate_delay(o) && read_rate(text, &value))) {
         return refuse(why,
                       "\"%.40s\" is not a time; write a whole number and s, m, h, d or w, "
-                      "such as %s",
-                      text, o->initial != NULL ? o->initial : "10s");
+                      "such as %s%s",
+                      text, o->initial != NULL ? o->initial : "10s",
+                      is_rate_delay(o) ? ", or a rate, such as 100/m" : "");
     }
-    if (__builtin_mul_overflow(value, factor, &value)) {
-        value = INT64_MAX;
-    }
-    if (value < o->min || value > o->max) {
+    if (value < o->min * 1000 || value > o->max * 1000) {
         if (o->max >= INT32_MAX) {
             return refuse(why, "%.40s is out of range; write %llds or more, less than 68 years",
                           text, (long long)o->min);
@@ -99,7 +153,7 @@ static int parse_time(const struct config_option *o, const char *text, int64_t *
         return refuse(why, "%.40s is out of range; write a time from %llds to %llds", text,
                       (long long)o->min, (long long)o->max);
     }
-    *ret = value * USEC_PER_SEC;
+    *ret = value * (USEC_PER_SEC / 1000);
     return 0;
 }
 
@@ -146,8 +200,11 @@ static int parse_bool(const char *text, int64_t *ret, char *why)
 
 static int parse_choice(const struct config_option *o, const char *text, int64_t *ret, char *why)
 {
-    char all[128] = "";
+    char all[128] = "", meant[CONFIG_NEAR_TEXT];
+    struct config_near near;
+    config_near_begin(&near, text);
     for (size_t i = 0; o->choices[i] != NULL; i++) {
+        config_near_offer(&near, o->choices[i]);
         if (strcmp(o->choices[i], text) == 0) {
             *ret = (int64_t)i;
             return 0;
@@ -155,7 +212,8 @@ static int parse_choice(const struct config_option *o, const char *text, int64_t
         (void)strncat(all, i == 0 ? "" : ", ", sizeof(all) - strlen(all) - 1);
         (void)strncat(all, o->choices[i], sizeof(all) - strlen(all) - 1);
     }
-    return refuse(why, "\"%.40s\" is not known; write one of %s", text, all);
+    return refuse(why, "\"%.40s\" is not known; write one of %s%s", text, all,
+                  config_near_text(&near, meant));
 }
 
 static int check_text(const struct config_option *o, const char *text, char *why)

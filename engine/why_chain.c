@@ -118,7 +118,12 @@ void why_span(struct why *w, json_t *link, enum config_section section, size_t i
               const char *option, usec_t value)
 {
     char text[WHY_SPAN_TEXT];
-    set_limit(w, link, section, index, option, json_string(why_span_text(value, text)));
+    if (value > 0 && value < USEC_PER_SEC) { /* a rate's pause; rounded it would be another limit */
+        (void)snprintf(text, sizeof(text), "%lldms", (long long)(value / USEC_PER_MSEC));
+    } else {
+        (void)why_span_text(value, text);
+    }
+    set_limit(w, link, section, index, option, json_string(text));
 }
 
 void why_word(struct why *w, json_t *link, enum config_section section, size_t index,

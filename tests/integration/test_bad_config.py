@@ -1,12 +1,15 @@
 """Configurations that are wrong in hundreds of ways: `sluice check` says FILE:LINE: KEY: what and what
 would be right, and ends with 78; a daemon that is asked to reload one says the same and goes on with
 the old one. What tests/unit/test_config_load.c has is not repeated but for its kind."""
+import json
 import os
 import re
+import subprocess
 
 import pytest
 
 from support import api
+from support.daemon import PROGRAM
 from support.raw_http import head, post, say
 from support.sanitizer import check_log
 
@@ -105,7 +108,7 @@ for section, (title, kinds) in SECTIONS.items():
         add(f'{section}: title with a control character', f'{section} "a\x01b" {{\n}}\n', section, 1)
         add(f'{section}: title of 5000 bytes', f'{section} "{"x" * 5000}" {{\n}}\n', section, 1)
 
-for name, (text, key) in {
+for name, (text, key, *at) in {
         'a tenant with a space': ('tenant "a b" { }', 'tenant'), 'a tenant by a pattern': ('tenant "ac*" { }', 'tenant'),
         'a tenant of 65 bytes': (f'tenant "{"t" * 65}" {{ }}', 'tenant'), 'a tenant in both cases': ('tenant "a" { }\ntenant "A" { }', 'tenant'),
         'comment never closed': ('\n/* what is this', 'syntax'),
@@ -119,6 +122,14 @@ for name, (text, key) in {
         'JSON': ('{"workers": 1}', 'syntax'), 'an INI section': ('[spool]', '[spool]'),
         'control characters': ('\x01\x02\x03', ''), 'high bytes': ('\xff\xfe = 1', ''),
         'a name of 10000 bytes': ('x' * 10000 + ' = 1', ''), 'a word of Postfix': ('mynetworks = 10.0.0.0/8', 'mynetworks'),
+        'a word of PowerMTA': ('transport t {\nmax-smtp-out = 20 }', 'max-smtp-out'), 'tags of PowerMTA': ('<domain *>', '<domain'),
+        'a word of KumoMTA': ('max_age = 7d', 'max_age'), 'a word of Exim': ('remote_max_parallel = 2', 'remote_max_parallel'),
+        'a section of OpenSMTPD': ('action "x" { }', 'action'), 'a section of KumoMTA': ('egress_source "x" { }', 'egress_source'),
+        'a section in a section': ('transport t {\ndns { }\n}', 'dns', 2), 'a section as an option of another': ('dns {\nlistener = x }', 'listener'),
+        'spans in the wrong order': ('queue_run_delay = 30m2h', 'queue_run_delay'), 'a span and a number': ('queue_run_delay = 2h30', 'queue_run_delay'),
+        'a span below the least': ('queue_run_delay = 500ms', 'queue_run_delay'), 'a rate for a span': ('queue_run_delay = 100/m', 'queue_run_delay'),
+        'a rate of none': ('transport_rate_delay = 0/s', 'transport_rate_delay'), 'a rate without unit': ('transport_rate_delay = "100/"', 'transport_rate_delay'),
+        'a transport misspelt': ('route "y.test" { transport = smtpp }', 'transport'),
         'a section that is none': ('relay "x" { }', 'relay'), 'an option of another section': ('rotate_keep = 5', 'rotate_keep'),
         'an option twice': ('shutdown_timeout = 5s\nshutdown_timeout = 5s', 'shutdown_timeout'),
         'a list twice': ('dns {\nservers = {127.0.0.1} }', 'servers'),
@@ -143,7 +154,7 @@ for name, (text, key) in {
         'events of no type': ('webhook "https://x.test/" { types = {Nonsense} }', 'types'),
         'rows of no column': ('csv "/nonexistent/x" { columns = {colour} }', 'columns'),
         'a column twice': ('csv "/nonexistent/x" { columns = {rcpt, rcpt} }', 'columns')}.items():
-    add(name, text, key)
+    add(name, text, key, *at)
 
 
 @pytest.fixture(scope='module')
@@ -223,6 +234,38 @@ def test_empty_and_missing(daemon):
     os.mkdir(daemon.config_path)
     assert daemon.command('check').returncode == 66
     os.rmdir(daemon.config_path)
+
+
+def test_the_environment_names_the_configuration(daemon):
+    """SLUICE_CONFIG where -c names none; a missing file's error says both."""
+    daemon.write_config()
+    env = {**os.environ, 'SLUICE_CONFIG': daemon.config_path}
+
+    def run(*words, **more):
+        return subprocess.run([PROGRAM, *words], capture_output=True, check=False, env={**env, **more})
+    assert run('check').returncode == 0
+    assert json.loads(run('status', '--json').stdout)['messages'] == 0
+    done = run('check', SLUICE_CONFIG='/nonexistent/x')
+    assert done.returncode == 66
+    assert b'/nonexistent/x: No such file or directory; name a text file that can be read: -c FILE' in done.stderr
+    assert run('check', '-c', daemon.config_path, SLUICE_CONFIG='/nonexistent/x').returncode == 0
+    default = run('check', SLUICE_CONFIG='')
+    assert b'/nonexistent' not in default.stderr
+
+
+def test_near_names(daemon):
+    """What was meant, at each place where a name is looked for."""
+    for text, said in {'smtp_tls_security_level = encypt': 'did you mean "encrypt"?',
+                       'route "y.test" { transport = smtpp }': 'did you mean "smtp"?',
+                       'transport t { max-smtp-out = 2 }': 'what PowerMTA calls so is here: destination_concurrency_limit',
+                       'max_age = 7d': 'what KumoMTA calls so is here: maximal_queue_lifetime',
+                       'remote_max_parallel = 2': 'what Exim calls so is here: destination_concurrency_limit',
+                       'action "x" { }': 'what OpenSMTPD has in it is here: a section transport',
+                       'transprot "x" { }': 'there is no such section; did you mean transport?',
+                       'rotate_keep = 5': 'it belongs in section event_log'}.items():
+        write(daemon, text.encode())
+        errors = refused(daemon)
+        assert said in errors[0], (text, errors)
 
 
 def test_includes_that_loop(daemon):

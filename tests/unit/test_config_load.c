@@ -22,7 +22,40 @@ static const struct mistake mistakes[] = {
     {"spool { paht = x }",
      "f:1: paht: there is no such option in section spool; did you mean path?"},
     {"zzz \"x\" {\n a = 1\n}\nworkers = x",
-     "f:1: zzz: there is no such option at the top level; remove"},
+     "f:1: zzz: there is no such section; remove it, or see the configuration reference"},
+    {"zzz = 1", "f:1: zzz: there is no such option at the top level; remove"},
+    {"transprot a { x = 1 }", "f:1: transprot: there is no such section; did you mean transport?"},
+    {"dns { spool { path = x } }",
+     "f:1: spool: there is no section inside a section; close section dns first"},
+    {"dns {\n listener = x }",
+     "f:2: listener: there is no such option in section dns; it is a section; write it outside, as "
+     "listener \"TITLE\" { ... }"},
+    {"\ntransport a { rotate_keep = 5 }",
+     "f:2: rotate_keep: there is no such option in section transport; it belongs in section "
+     "event_log"},
+    {"dns { queue_run_delay = 5 }",
+     "f:1: queue_run_delay: there is no such option in section dns; it belongs at the top level"},
+    {"spool = x", "f:1: syntax: missing opening brace for section 'spool'; it is no option: write"},
+    {"transport = x", "f:1: syntax: missing title for section 'transport'; it is a section: write"},
+    /* what others call it */
+    {"transport a {\n max-smtp-out = 20 }",
+     "f:2: max-smtp-out: there is no such option in section transport; what PowerMTA calls so is "
+     "here: destination_concurrency_limit"},
+    {"Max_Smtp_Out = 20",
+     "f:1: Max_Smtp_Out: there is no such option at the top level; what Power"},
+    {"max_deliveries_per_connection = 20",
+     "f:1: max_deliveries_per_connection: there is no such option at the top level; what KumoMTA "
+     "calls so is here: smtp_connection_reuse_count_limit"},
+    {"remote_max_parallel = 2",
+     "f:1: remote_max_parallel: there is no such option at the top level; what Exim calls so is "
+     "here: destination_concurrency_limit"},
+    {"mynetworks = 10.0.0.0/8",
+     "f:1: mynetworks: there is no such option at the top level; what Postfix calls so is here: "
+     "relay_from in a listener"},
+    {"action \"x\" { }",
+     "f:1: action: there is no such section; what OpenSMTPD has in it is here: a section tran"},
+    {"<virtual-mta a>\n</virtual-mta>", "f:1: <virtual-mta: there is no such option at the top "
+                                        "level; what PowerMTA calls so is here: a section source"},
     {"\"spool|path\" = 1", "f:1: "},
     /* wrong types */
     {"workers = two", "f:1: workers: \"two\" is not a whole number; write digits only"},
@@ -33,6 +66,13 @@ static const struct mistake mistakes[] = {
      "f:1: smtp_tls_security_level: \"secure\" is not known; write one of none, may, encrypt, "
      "verify, "
      "dane, mta-sts"},
+    {"transport a { smtp_tls_security_level = encypt }",
+     "f:1: smtp_tls_security_level: \"encypt\" is not known; write one of none, may, encrypt, "
+     "verify, dane, mta-sts; did you mean \"encrypt\"?"},
+    {"destination_rate_delay = 0/s", "f:1: destination_rate_delay: \"0/s\" is not a time; write a "
+                                     "whole number and s, m, h, d or w, such as 0s, or a rate"},
+    {"queue_run_delay = 5/m", "f:1: queue_run_delay: \"5/m\" is not a time; write"},
+    {"queue_run_delay = 500ms", "f:1: queue_run_delay: 500ms is out of range; write 1s or more"},
     {"transport a { smtp_tls_key_file = k }",
      "f:1: smtp_tls_key_file: it is the key of no certificate; add smtp_tls_cert_file"},
     {"transport a {}\n"
@@ -76,6 +116,15 @@ static const struct mistake mistakes[] = {
     {ROUTED "route a.b {\n transport = smpt }",
      "f:3: transport: there is no transport \"smpt\"; name one that this file defines"},
     {"\nroute a.b { }", "f:2: transport: route \"a.b\" names no transport; write transport ="},
+    {ROUTED "route a.b {\n transport = smpt }", "f:3: transport: there is no transport \"smpt\"; "
+                                                "name one that this file defines; did you mean "
+                                                "\"smtp\"?"},
+    {ROUTED "defer_transports = {smpt}",
+     "f:2: defer_transports: there is no transport \"smpt\"; name a transport of this file; did "
+     "you mean \"smtp\"?"},
+    {"pool one {} transport a {\n source_pool = ome }",
+     "f:2: source_pool: there is no pool \"ome\"; name one that this file defines; did you mean "
+     "\"one\"?"},
     {ROUTED "defer_transports = {x}", "f:2: defer_transports: there is no transport \"x\"; name"},
     {ROUTED "route a.b { transport = smtp nexthop = \"[a\" }",
      "f:2: nexthop: \"[a\" is not a nexthop"},
@@ -164,7 +213,7 @@ static const struct mistake mistakes[] = {
     {"dns { servers = {\n", "f:1: syntax: this brace is never closed; write }"},
     {"}", "f:1: syntax: unexpected closing brace; remove it"},
     {"workers 2", "f:1: syntax: missing equal sign after option 'workers'; write NAME = VALUE"},
-    {"listener { }", "f:1: syntax: missing title for section 'listener'; write"},
+    {"listener { }", "f:1: syntax: missing title for section 'listener'; it is a section: write"},
     {"\nuser = \"abc\n\n", "f:2: syntax: this quote is never closed; write"},
     {"user = 'abc\n", "f:1: syntax: this quote is never closed; write"},
     {"\n/* x\n\n", "f:2: syntax: this comment is never closed; write */"},

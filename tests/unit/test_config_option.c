@@ -1,5 +1,6 @@
 /* The table against the parameters of the queue manager and the SMTP client that it promises:
  * name, default, smallest and largest value, written down here a second time on purpose. */
+#include "engine/config_foreign.h"
 #include "engine/config_option.h"
 #include "tests/unit/config_sample.h"
 
@@ -99,6 +100,35 @@ static void table_is_well_formed(void **state)
     }
 }
 
+/* Each row is found, is no name of ours, and says to write something that there is. */
+static void foreign_names_lead_to_ours(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_foreign_count; i++) {
+        const struct config_foreign *f = &config_foreign_names[i];
+        bool is_ours = false;
+        char words[200];
+        assert_ptr_equal(config_foreign_find(f->name), f);
+        assert_true(strlen(f->ours) < sizeof(words));
+        memcpy(words, f->ours, strlen(f->ours) + 1);
+        for (int s = CONFIG_SECTION_GLOBAL; s < CONFIG_SECTION_COUNT; s++) {
+            assert_null(config_option_find((enum config_section)s, f->name));
+        }
+        assert_int_equal(config_section_find(f->name), CONFIG_SECTION_COUNT);
+        for (char *word = strtok(words, " ,"); word != NULL; word = strtok(NULL, " ,")) {
+            for (int s = CONFIG_SECTION_GLOBAL; s < CONFIG_SECTION_COUNT; s++) {
+                is_ours = is_ours || config_option_find((enum config_section)s, word) != NULL;
+            }
+            is_ours = is_ours || config_section_find(word) != CONFIG_SECTION_COUNT;
+        }
+        if (!is_ours) {
+            fail_msg("%s: \"%s\" names nothing of ours", f->name, f->ours);
+        }
+    }
+    assert_null(config_foreign_find("max-smtp"));
+    assert_null(config_foreign_find(""));
+}
+
 static void defaults_arrive(void **state)
 {
     (void)state;
@@ -148,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_keeps_its_promises),
         cmocka_unit_test(table_is_well_formed),
+        cmocka_unit_test(foreign_names_lead_to_ours),
         cmocka_unit_test(defaults_arrive),
         cmocka_unit_test(nearest_names),
     };

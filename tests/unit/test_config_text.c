@@ -22,6 +22,7 @@ static void values(void **state)
     struct sample s;
     sample_load(&s, "workers = 3\nmaximal_queue_lifetime = 5d\nqueue_run_delay = 90m\n"
                     "minimal_backoff_time = 7200\nmap_size = 2048M\n"
+                    "recipient_refill_delay = 1500ms\ntransport_rate_delay = 100/m\n"
                     "bounce_size_limit = 50000\nallow_loopback = on\n"
                     "defer_transports = {t}\n"
                     "dns { servers = {\"127.0.0.1\", \"[::1]:5300\"} }\n"
@@ -35,6 +36,8 @@ static void values(void **state)
     expect(c, CONFIG_SECTION_GLOBAL, "workers", "3");
     expect(c, CONFIG_SECTION_GLOBAL, "maximal_queue_lifetime", "5d");
     expect(c, CONFIG_SECTION_GLOBAL, "queue_run_delay", "5400s");
+    expect(c, CONFIG_SECTION_TRANSPORT, "recipient_refill_delay", "1s500ms");
+    expect(c, CONFIG_SECTION_TRANSPORT, "transport_rate_delay", "600ms");
     expect(c, CONFIG_SECTION_GLOBAL, "minimal_backoff_time", "2h");
     expect(c, CONFIG_SECTION_GLOBAL, "map_size", "2G");
     expect(c, CONFIG_SECTION_GLOBAL, "bounce_size_limit", "50000");

@@ -46,6 +46,62 @@ static void times(void **state)
     }
 }
 
+/* As they are printed, and as a rate where the option is the pause between two. */
+static void times_as_printed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t msec;      /* -1: refused */
+        int64_t rate_msec; /* of an option that is a pause */
+    } cases[] = {
+        {"2h30m", 9000000, 9000000},
+        {"1d2h3m4s5ms", 93784005, 93784005},
+        {"500ms", 500, 500},
+        {"1s500ms", 1500, 1500},
+        {"0ms", 0, 0},
+        {"30m2h", -1, -1},
+        {"1h1h", -1, -1},
+        {"2h30", -1, -1},
+        {"2h ", -1, -1},
+        {"2hm", -1, -1},
+        {"ms", -1, -1},
+        {"5msms", -1, -1},
+        {"5mss", -1, -1},
+        {"100/m", -1, 600},
+        {"3/s", -1, 334},
+        {"1/d", -1, 86400000},
+        {"1000/h", -1, 3600},
+        {"9999/s", -1, 1},
+        {"0/s", -1, -1},
+        {"/s", -1, -1},
+        {"5/", -1, -1},
+        {"5/s5", -1, -1},
+        {"5/x", -1, -1},
+        {"5/ms", -1, -1},
+        {"-5/s", -1, -1},
+        {"99999999999999999999d1s", -1, -1},
+        {"99999999999999999999h9223372036854775807ms", -1, -1},
+    };
+    for (size_t i = 0; i < 2 * (sizeof(cases) / sizeof(cases[0])); i++) {
+        const char *text = cases[i / 2].text;
+        int64_t expected = i % 2 == 0 ? cases[i / 2].msec : cases[i / 2].rate_msec;
+        struct config_option o = {.name = i % 2 == 0 ? "queue_run_delay" : "transport_rate_delay",
+                                  .type = CONFIG_TYPE_TIME,
+                                  .max = INT32_MAX,
+                                  .unit = 's'};
+        usec_t value = -1;
+        int err = config_value_check(&o, text, why);
+        if (err != (expected < 0 ? ERR_SYNTAX : 0)) {
+            fail_msg("%s = %s: %d", o.name, text, err);
+        }
+        if (err == 0) {
+            assert_int_equal(config_value_set(&o, &text, 1, &value), 0);
+            assert_int_equal(value, expected * USEC_PER_MSEC);
+        }
+    }
+}
+
 static void sizes(void **state)
 {
     (void)state;
@@ -98,7 +154,7 @@ static void numbers_and_words(void **state)
     assert_int_equal(config_value_check(&b, "2", why), ERR_SYNTAX);
     assert_int_equal(config_value_check(&c, "may", why), 0);
     assert_int_equal(config_value_check(&c, "May", why), ERR_SYNTAX);
-    assert_string_equal(why, "\"May\" is not known; write one of none, may");
+    assert_string_equal(why, "\"May\" is not known; write one of none, may; did you mean \"may\"?");
     assert_int_equal(config_value_check(&t, "abc", why), 0);
     assert_int_equal(config_value_check(&t, "", why), ERR_SYNTAX);
     assert_int_equal(config_value_check(&t, "abcd", why), ERR_SYNTAX);
@@ -169,11 +225,9 @@ static void addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(numbers_and_words),
-        cmocka_unit_test(networks),
-        cmocka_unit_test(addresses),
+        cmocka_unit_test(times),    cmocka_unit_test(times_as_printed),
+        cmocka_unit_test(sizes),    cmocka_unit_test(numbers_and_words),
+        cmocka_unit_test(networks), cmocka_unit_test(addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
