@@ -139,7 +139,7 @@ class Epoch:
         names = list(self.names)
         if self.chance.random() < 0.3:
             names += [f'new{n}' for n in range(self.chance.choice([1, 2, 40]))]
-        if self.chance.random() < 0.02:
+        if self.chance.random() < 0.02 and len(self.names) > 1:
             names.pop(0)
         self.chance.shuffle(names)
         return Drawn(self.drawing, self.chance, names or ['t0'], at_start=False)
@@ -160,7 +160,7 @@ class Epoch:
 
     def tell(self, method, path, body=None):
         """(status, object)"""
-        control = Connection(self.daemon)
+        control = Connection(self.daemon, PATIENCE)
         control.request(method, path, json.dumps(body) if body is not None else None,
                         {'Content-Type': 'application/json'} if body is not None else {})
         response = control.getresponse()
@@ -172,7 +172,7 @@ class Epoch:
 
     def read_all(self):
         """Every GET route there is, with what it can be asked for; a few commands."""
-        control = Connection(self.daemon)
+        control = Connection(self.daemon, PATIENCE)
         found = self.look(control, '/v1/messages?limit=200')
         ids = re.findall(rb'"id":"([0-9a-f]{16})"', found) or [b'0000000000000001']
         id = self.chance.choice(ids).decode()
@@ -224,7 +224,7 @@ class Epoch:
         self.counts['probes'] += len(sent)
 
     def stuck(self, recipient):
-        control = Connection(self.daemon)
+        control = Connection(self.daemon, PATIENCE)
         control.request('GET', f'/v1/messages?recipient={recipient}')
         found = control.getresponse().read()
         id = (re.findall(rb'"id":"([0-9a-f]{16})"', found) or [b'0'])[0].decode()
@@ -243,7 +243,7 @@ class Epoch:
         until(self.mail.is_resting.is_set, 'the last message', PATIENCE)
         assert self.mail.failure is None, repr(self.mail.failure)
         assert self.put(self.drawing.calm(self.chance, self.names))
-        control = Connection(self.daemon)
+        control = Connection(self.daemon, PATIENCE)
         for order in [json.loads(line) for line in self.look(control, '/v1/orders').splitlines()]:
             if 'id' in order:
                 assert self.tell('DELETE', f'/v1/orders/{order["id"]}?reason=over')[0] == 200

@@ -11,13 +11,13 @@ from support.wait import PATIENCE
 class Connection(http.client.HTTPConnection):
     """The daemon's control socket."""
 
-    def __init__(self, daemon):
-        super().__init__('localhost', timeout=PATIENCE)
+    def __init__(self, daemon, patience=PATIENCE):
+        super().__init__('localhost', timeout=patience)
         self.path = os.path.join(daemon.spool, 'control')
 
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self.path)
 
 
