@@ -3,6 +3,8 @@
  */
 #include "engine/label.h"
 
+#include "engine/header_filter.h"
+
 bool label_is_valid(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -44,7 +46,8 @@ static size_t line_len(struct slice content)
     return at == content.len ? 0 : at + 1;
 }
 
-/* Whether the line is of this field; *ret_value: where its value begins. */
+/* Whether the line is of this field, as far as header_filter takes it out; *ret_value: where its
+ * value begins. */
 static bool is_field(struct slice line, struct slice name, size_t *ret_value)
 {
     if (line.len <= name.len || !slice_ieq(slice_to(line, name.len), name)) {
@@ -55,7 +58,7 @@ static bool is_field(struct slice line, struct slice name, size_t *ret_value)
         at++;
     }
     *ret_value = at + 1;
-    return at < line.len && line.data[at] == ':';
+    return at <= name.len + HEADER_FILTER_WHITE_MAX && at < line.len && line.data[at] == ':';
 }
 
 /* Bytes of the field at the start of the content, its folded lines included; 0: it is cut off. */

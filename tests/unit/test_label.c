@@ -1,3 +1,4 @@
+#include "engine/header_filter.h"
 #include "engine/label.h"
 #include "tests/unit/unit.h"
 
@@ -57,6 +58,22 @@ static void labels_in_a_header(void **state)
     }
 }
 
+/* What the header filter leaves in the message names no tenant. */
+static void white_space_in_front_of_the_colon(void **state)
+{
+    (void)state;
+    char text[1000] = "";
+    struct label label;
+    for (size_t more = 0; more < 2; more++) {
+        size_t at = 3 + HEADER_FILTER_WHITE_MAX + more;
+        memset(text, ' ', at);
+        memcpy(text, "X-T", 3);
+        memcpy(text + at, ": acme\r\n\r\n", 11);
+        assert_true(label_find(slice_make(text, at + 10), SLICE("X-T"), &label));
+        assert_true(slice_eq(label_slice(&label), more == 0 ? SLICE("acme") : SLICE("")));
+    }
+}
+
 static void names_of_fields(void **state)
 {
     assert_true(label_is_field_name(SLICE("X-Tenant")));
@@ -70,6 +87,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_a_label),
         cmocka_unit_test(labels_in_a_header),
+        cmocka_unit_test(white_space_in_front_of_the_colon),
         cmocka_unit_test(names_of_fields),
     };
     return cmocka_run_group_tests_name("label", tests, NULL, NULL);
