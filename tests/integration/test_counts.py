@@ -12,7 +12,7 @@ from support.wait import until
 
 REFUSES = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250 peer.test\nexpect MAIL\n' \
     'send 451 4.7.1 try later\nclose'
-STUCK = 'chunks\nhold 1\nsilence'
+STUCK = 'chunks\nexpect MAIL\nsend 250 2.1.0 ok\nexpect RCPT\nsend 250 2.1.5 ok\nhold 1\nsilence'
 
 
 def queue(daemon, tenant, campaign, *recipients, sender='a@back.test'):

@@ -15,7 +15,7 @@ BROKEN = OFFERS + 'expect STARTTLS\nsend 220 go\nhear\nclose'
 CLEAR = OFFERS + 'envelope\ndata\nsend 250 2.0.0 kept\nwait'
 # A host is waited for after a window's worth of failures.
 TRANSPORTS = {'parting': 'parting', 'absent': 'fearful'}
-STUCK = 'chunks\nhold 1\nsilence'
+STUCK = 'chunks\nexpect MAIL\nsend 250 2.1.0 ok\nexpect RCPT\nsend 250 2.1.5 ok\nhold 1\nsilence'
 
 
 @pytest.fixture(scope='module')
