@@ -36,8 +36,9 @@ int feedback_positive(struct feedback *f, const struct feedback_rule *r, int win
 {
     assert(window > 0);
     f->fail_cohorts = 0;
-    /* Beyond this the effect of negative feedback would be delayed. */
-    if (window >= busy + r->initial) {
+    /* Beyond this the effect of negative feedback would be delayed. By subtraction: the sum of two
+     * large numbers would not fit. */
+    if (window - r->initial >= busy || window == INT_MAX) {
         return window;
     }
     if (r->rule == SCHED_RULE_POSTFIX3 && r->limit != 0 && r->limit <= window) {
@@ -46,7 +47,7 @@ int feedback_positive(struct feedback *f, const struct feedback_rule *r, int win
     double g = amount(&r->positive, window);
     f->success += g;
     while (f->success + slack(r, g) >= 1) {
-        window++;
+        window += window < INT_MAX;
         f->failure = 0;
         f->success -= 1;
     }

@@ -3,6 +3,7 @@
 #include "sched/feedback.h"
 #include "tests/unit/unit.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -423,14 +424,42 @@ static void nothing_is_learned_at_the_limit(void **state)
     expect(&t, "SS", "3 4");
 }
 
+/* An initial concurrency may be as large as an int: neither the sum with what is busy nor the step
+ * may pass that. */
+static void the_largest_window_stays(void **state)
+{
+    (void)state;
+    for (int rule = 0; rule < 2; rule++) {
+        struct trace t = start(INT_MAX, 0, "1", "1", 1);
+        t.rule.rule = rule == 0 ? SCHED_RULE_README : SCHED_RULE_POSTFIX3;
+        t.busy = 1;
+        assert_int_equal(step(&t, 'S'), INT_MAX);
+        t.busy = INT_MAX;
+        assert_int_equal(step(&t, 'S'), INT_MAX);
+        t.window = INT_MAX - 1;
+        t.busy = 1;
+        assert_int_equal(step(&t, 'S'), INT_MAX);
+        assert_int_equal(step(&t, 'S'), INT_MAX);
+        t.rule.initial = 1;
+        t.window = INT_MAX - 1;
+        assert_int_equal(step(&t, 'S'), INT_MAX - 1); /* far beyond what is busy */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parse_accepts),     cmocka_unit_test(parse_refuses),
-        cmocka_unit_test(growth_is_bounded), cmocka_unit_test(fractions_of_growth),
-        cmocka_unit_test(shrinking),         cmocka_unit_test(death),
-        cmocka_unit_test(mixtures),          cmocka_unit_test(follows_the_readme),
-        cmocka_unit_test(readme_traces),     cmocka_unit_test(nothing_is_learned_at_the_limit),
+        cmocka_unit_test(parse_accepts),
+        cmocka_unit_test(parse_refuses),
+        cmocka_unit_test(growth_is_bounded),
+        cmocka_unit_test(fractions_of_growth),
+        cmocka_unit_test(shrinking),
+        cmocka_unit_test(death),
+        cmocka_unit_test(mixtures),
+        cmocka_unit_test(follows_the_readme),
+        cmocka_unit_test(readme_traces),
+        cmocka_unit_test(nothing_is_learned_at_the_limit),
+        cmocka_unit_test(the_largest_window_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
