@@ -92,7 +92,8 @@ static bool is_outstanding(const struct smtp_client_envelope *e)
 
 bool smtp_client_is_handed_over(const struct smtp_client *c, const struct smtp_client_envelope *e)
 {
-    return e->is_body_out && e->end_pos <= c->out_taken;
+    /* A last RSET comes behind an end that was answered, and moves end_pos. */
+    return e->is_body_out && (e->has_last_reset || e->end_pos <= c->out_taken);
 }
 
 enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c,

@@ -397,7 +397,8 @@ static void on_last_reset(struct smtp_client *c, bool is_early, usec_t now)
         return;
     }
     bool is_sound = !is_early && c->reply.code < 300;
-    smtp_client_at(c, 0)->is_doubtful = is_early;
+    struct smtp_client_envelope *e = smtp_client_at(c, 0);
+    e->is_doubtful = e->is_doubtful || is_early;
     c->is_out_of_step = c->is_out_of_step || (!is_sound && c->reply.code != 421);
     finish(c, is_sound, now);
 }

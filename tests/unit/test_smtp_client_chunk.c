@@ -198,6 +198,9 @@ static void test_protocol_errors(void **state)
         "<354 go\r\n", "!1 REST soft 4.5.0 354 DOT site amb proto", "!1 DONE lost", "!CLOSED");
     RUN(&s, CHUNKED, FIRST, "<250 ok\r\n250 ok\r\n250-a\r\n450 b\r\n",
         "!0 REST soft 4.5.0 0 DOT site amb proto", "!0 DONE lost", "!CLOSED");
+    /* An end's reply to the last RSET, which is not even written: the refusal was not the end's. */
+    RUN(&s, CHUNKED, FIRST, "<250 ok\r\n250 ok\r\n450 4.2.0 later\r\n",
+        "!0 REST soft 4.2.0 450 DOT", "<250 2.6.0 queued\r\n", "!0 DONE close doubtful", "!CLOSED");
     s.is_whole_only = true;
     RUN(&s, CHUNKED, FIRST, "<250 ok\r\n250 ok\r\n250 2.6.0 ok\r\n250 more\r\n",
         "!0 REST ok 2.6.0 250 DOT", "!0 DONE close", "!CLOSED flush", ">QUIT\r\n");
