@@ -182,7 +182,8 @@ def test_name_and_end_of_the_daemon(place):
     gate.set()
 
 
-def test_limits_of_a_transport(place):
+def holding_receiver(place):
+    """One that answers no MAIL before the gate is set; `busy`: the sessions that said it."""
     gate = threading.Event()
     busy = set()
 
@@ -192,6 +193,11 @@ def test_limits_of_a_transport(place):
             gate.wait(20)
         return None
     receiver = place.receiver(answers=answers)
+    return receiver, gate, busy
+
+
+def test_limits_of_a_transport(place):
+    receiver, gate, busy = holding_receiver(place)
     daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
                           transports={'smtp': {'process_limit': 2, 'pipeline_depth': 1,
                                                'destination_concurrency_limit': 2}})
@@ -213,15 +219,7 @@ def test_limits_of_a_transport(place):
 
 def test_recipient_limit_with_mail_that_waits(place):
     """What waits in larger entries is divided, and the bound on what a crash repeats follows."""
-    gate = threading.Event()
-    busy = set()
-
-    def answers(verb, _, session):
-        if verb == 'MAIL':
-            busy.add(session)
-            gate.wait(20)
-        return None
-    receiver = place.receiver(answers=answers)
+    receiver, gate, busy = holding_receiver(place)
     other = place.receiver()
 
     def limits(recipients):
