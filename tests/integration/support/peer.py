@@ -32,6 +32,7 @@ import threading
 import time
 
 from support.listening_server import ListeningServer
+from support.tls_socket import TlsSocket
 from support.wait import PATIENCE
 
 SHORT = {
@@ -231,7 +232,7 @@ class Run:
 
     def do_starttls(self, _):
         self.peer.sockets.discard(self.sock)
-        self.sock = self.peer.tls.wrap_socket(self.sock, server_side=True)
+        self.sock = TlsSocket(self.peer.tls.wrap_socket(self.sock, server_side=True))
         self.peer.sockets.add(self.sock)
 
     def do_reset(self, _):

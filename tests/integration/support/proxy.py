@@ -133,6 +133,8 @@ class SocksProxy(ListeningServer):
 
     def pipe(self, client, server):
         self.sockets.add(server)
+        for sock in (client, server):
+            sock.settimeout(3 * PATIENCE)  # idle for as long as another part of the test may take
         first = server.recv(65536)  # so that the greeting comes together with the reply
         self.say(client, b'\x05\x00\x00\x01' + bytes(6), first)
         threading.Thread(target=self.copy, args=(client, server), daemon=True).start()
@@ -140,9 +142,13 @@ class SocksProxy(ListeningServer):
 
     @staticmethod
     def copy(source, sink):
+        """Either end shows at the other side as what it was."""
         try:
             while data := source.recv(65536):
                 sink.sendall(data)
+        except ConnectionResetError:
+            sink.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+            sink.close()
         except OSError:
             pass
         for sock in (source, sink):
