@@ -5,8 +5,12 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/rcu.h"
+#include "dns/ip.h"
 #include "engine/account_row.h"
 #include "engine/config.h"
+#include "engine/engine.h"
+#include "engine/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,30 +24,19 @@ enum {
 /* Rows wait so long for others: a sync of the file and one of the place a second. */
 static const usec_t flush_interval = USEC_PER_SEC;
 
-/* What names of the log stand for, copied from the configuration. */
-struct known_source {
-    char *name;
-    char address[IP_TEXT_MAX], address6[IP_TEXT_MAX]; /* "": unknown */
-};
-
-struct known_transport {
-    char *name, *pool;
-};
-
 struct account_consumer {
     struct event_consumer consumer;
     /* set at creation */
     enum account_column *columns; /* [column_count] */
     size_t column_count;
-    struct known_source *sources;
-    size_t source_count;
-    struct known_transport *transports;
-    size_t transport_count;
+    const struct engine *engine;
     /* feed thread only */
+    struct settings *settings, *before; /* own references; `before` is NULL until a reload */
     struct account_file file;
     struct buf rows;
-    usec_t flushed; /* monotonic; 0: never */
-    bool is_ready;  /* the file was opened */
+    usec_t flushed;            /* monotonic; 0: never */
+    bool is_ready;             /* the file was opened */
+    char address[IP_TEXT_MAX]; /* what source_address returned last */
 };
 
 static struct account_consumer *of(struct event_consumer *c)
@@ -53,61 +46,54 @@ static struct account_consumer *of(struct event_consumer *c)
 }
 
 /* --- names -------------------------------------------------------------------------------------
+ *
+ * Names of the log mean what the settings in force say. A name that a reload took away, of which
+ * lines may still come, means what the settings before said.
  */
 
-static const char *source_address(const void *ctx, const char *source, bool is_v6)
+/* Thread: offline under RCU, as the feed thread is. */
+static void take_settings(struct account_consumer *a)
 {
-    const struct account_consumer *a = ctx;
-    for (size_t i = 0; i < a->source_count; i++) {
-        if (strcmp(a->sources[i].name, source) == 0) {
-            return is_v6 ? a->sources[i].address6 : a->sources[i].address;
+    rcu_awake();
+    struct settings *now = settings_of(a->engine);
+    if (now != a->settings) {
+        settings_put(a->before);
+        a->before = a->settings;
+        a->settings = settings_get(now);
+    }
+    rcu_sleep();
+}
+
+static const struct config_egress_source *find_source(const struct settings *s, const char *name)
+{
+    for (size_t i = 0; s != NULL && i < s->config->egress_source_count; i++) {
+        if (strcmp(s->config->egress_sources[i].name, name) == 0) {
+            return &s->config->egress_sources[i];
         }
     }
     return NULL;
 }
 
-static const char *pool_of(const void *ctx, const char *transport)
+static const char *source_address(void *ctx, const char *name, bool is_v6)
 {
-    const struct account_consumer *a = ctx;
-    for (size_t i = 0; i < a->transport_count; i++) {
-        if (strcmp(a->transports[i].name, transport) == 0) {
-            return a->transports[i].pool;
-        }
+    struct account_consumer *a = ctx;
+    const struct config_egress_source *source = find_source(a->settings, name);
+    source = source != NULL ? source : find_source(a->before, name);
+    if (source == NULL) {
+        return NULL;
     }
-    return NULL;
+    const struct ip *address = is_v6 ? &source->address6 : &source->address;
+    return address->family != 0 ? ip_text(address, a->address) : "";
 }
 
-static int copy_names(struct account_consumer *a, const struct config *config)
+/* A reload keeps every transport. */
+static const char *pool_of(void *ctx, const char *name)
 {
-    a->sources = calloc(config->egress_source_count + 1, sizeof(*a->sources));
-    a->transports = calloc(config->transport_count + 1, sizeof(*a->transports));
-    if (a->sources == NULL || a->transports == NULL) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < config->egress_source_count; i++) {
-        const struct config_egress_source *s = &config->egress_sources[i];
-        struct known_source *known = &a->sources[a->source_count++];
-        known->name = strdup(s->name);
-        if (s->address.family != 0) {
-            (void)ip_text(&s->address, known->address);
-        }
-        if (s->address6.family != 0) {
-            (void)ip_text(&s->address6, known->address6);
-        }
-        if (known->name == NULL) {
-            return -ENOMEM;
-        }
-    }
-    for (size_t i = 0; i < config->transport_count; i++) {
-        const struct config_transport *t = &config->transports[i];
-        struct known_transport *known = &a->transports[a->transport_count++];
-        known->name = strdup(t->name);
-        known->pool = t->source_pool == NULL ? NULL : strdup(t->source_pool);
-        if (known->name == NULL || (known->pool == NULL && t->source_pool != NULL)) {
-            return -ENOMEM;
-        }
-    }
-    return 0;
+    const struct account_consumer *a = ctx;
+    size_t at = config_transport_find(a->settings->config, slice_of(name));
+    return at < a->settings->config->transport_count
+               ? a->settings->config->transports[at].source_pool
+               : NULL;
 }
 
 /* --- rows --------------------------------------------------------------------------------------
@@ -142,6 +128,7 @@ static int collect(struct account_consumer *a, uint64_t *ret_lines, bool *ret_ha
     unsigned budget = LINES_AT_ONCE;
     struct slice line;
     int err = 0;
+    take_settings(a);
     *ret_lines = 0;
     while (a->rows.len < ROWS_BYTES &&
            (err = event_consumer_next(&a->consumer, &budget, &line)) == 0) {
@@ -187,15 +174,8 @@ static void account_free(struct event_consumer *c)
     struct account_consumer *a = of(c);
     account_file_fini(&a->file);
     buf_fini(&a->rows);
-    for (size_t i = 0; i < a->source_count; i++) {
-        free(a->sources[i].name);
-    }
-    for (size_t i = 0; i < a->transport_count; i++) {
-        free(a->transports[i].name);
-        free(a->transports[i].pool);
-    }
-    free(a->sources);
-    free(a->transports);
+    settings_put(a->settings);
+    settings_put(a->before);
     free(a->columns);
     event_consumer_fini(c);
     free(a);
@@ -224,7 +204,7 @@ static int open_file(struct account_consumer *a, const struct config_csv *csv)
     return err;
 }
 
-int account_consumer_new(const struct config_csv *csv, const struct config *config,
+int account_consumer_new(const struct config_csv *csv, const struct engine *engine,
                          const struct event_consumer_place *at, struct event_consumer **ret)
 {
     char name[EVENT_CONSUMER_NAME_MAX];
@@ -232,6 +212,7 @@ int account_consumer_new(const struct config_csv *csv, const struct config *conf
     if (a == NULL) {
         return -ENOMEM;
     }
+    a->engine = engine;
     a->consumer.kind = "csv";
     a->consumer.step = account_step;
     a->consumer.free = account_free;
@@ -242,9 +223,6 @@ int account_consumer_new(const struct config_csv *csv, const struct config *conf
     int err = event_consumer_init(&a->consumer, at, name, csv->path, &csv->types);
     if (err == 0) {
         err = choose_columns(a, &csv->columns);
-    }
-    if (err == 0) {
-        err = copy_names(a, config);
     }
     if (err == 0) {
         err = open_file(a, csv);

@@ -5,13 +5,13 @@
 #include "base/attr.h"
 #include "engine/event_consumer.h"
 
-struct config;
 struct config_csv;
+struct engine;
 
 /* csv      need not outlive the call
- * config   for addresses of sources and pools of transports; likewise
+ * engine   whose settings say which address a source and which pool a transport has
  * errors   -ENOMEM; of event_consumer_init */
-MUST_USE int account_consumer_new(const struct config_csv *csv, const struct config *config,
+MUST_USE int account_consumer_new(const struct config_csv *csv, const struct engine *engine,
                                   const struct event_consumer_place *at,
                                   struct event_consumer **ret);
 

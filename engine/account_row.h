@@ -46,9 +46,9 @@ enum account_column account_column_find(struct slice name);
 
 /* What the log does not say but the configuration does; each returns a text or NULL. */
 struct account_names {
-    const char *(*source_address)(const void *ctx, const char *source, bool is_v6);
-    const char *(*pool_of)(const void *ctx, const char *transport);
-    const void *ctx;
+    const char *(*source_address)(void *ctx, const char *source, bool is_v6);
+    const char *(*pool_of)(void *ctx, const char *transport);
+    void *ctx;
 };
 
 /* The line of names. Failure is the buffer's sticky flag, here and below. */

@@ -284,7 +284,7 @@ static int add_consumers(struct event_feed *f, struct engine *engine)
         }
     }
     for (size_t i = 0; i < config->csv_count && err == 0; i++) {
-        err = account_consumer_new(&config->csvs[i], config, &at, &c);
+        err = account_consumer_new(&config->csvs[i], engine, &at, &c);
         if (err == 0) {
             publish(f, c);
         }

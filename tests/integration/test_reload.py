@@ -1,5 +1,6 @@
 """Another configuration while mail flows: what changes at once, what stays, and that a mistake
 changes nothing."""
+import csv
 import http.client
 import json
 import os
@@ -462,6 +463,36 @@ def test_sources(place):
     reload(daemon)
     submit(daemon, SENDER, ['three@a.test'], message())
     assert receiver.wait(3)[-1].peer == '127.0.0.1'
+
+
+def test_sources_in_accounting_files(place):
+    """Rows say what the configuration in force says of a source and a transport."""
+    receiver = place.receiver()
+    path = os.path.join(place.folder, 'acct.csv')
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          sources={'a': {'address': '127.0.0.2'}, 'gone': {'address': '127.0.0.9'}},
+                          pools={'p': {'sources': ['a', 'gone'], 'weights': [1, 0]}},
+                          transports={'smtp': {'source_pool': 'p'}}, csvs={path: {}})
+
+    def send(name):
+        submit(daemon, SENDER, [f'{name}@a.test'], message())
+        daemon.wait_event('Delivery', f'{name}@a.test')
+
+        def row():
+            with open(path, encoding='utf-8', newline='') as file:
+                return next((r for r in csv.DictReader(file)
+                             if r['rcpt'] == f'{name}@a.test' and r['type'] == 'd'), None)
+        found = until(row, f'a row of {name}')
+        return found['vmta'], found['dlvSourceIp'], found['vmtaPool']
+    assert send('one') == ('a', '127.0.0.2', 'p')
+    daemon.sources = {'a': {'address': '127.0.0.4'}, 'b': {'address': '127.0.0.3'}}
+    daemon.pools = {'p': {'sources': ['a']}, 'q': {'sources': ['b']}}
+    assert options_of(reload(daemon)) == []
+    assert send('two') == ('a', '127.0.0.4', 'p')
+    daemon.transports = {'smtp': {'source_pool': 'q'}}
+    assert options_of(reload(daemon)) == []
+    assert send('three') == ('b', '127.0.0.3', 'q')
+    assert daemon.stop() == 0
 
 
 @pytest.mark.parametrize('how', ['command', 'signal'])

@@ -12,13 +12,13 @@ static const enum account_column all_columns[ACCOUNT_COLUMN_COUNT] = {
     14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
 };
 
-static const char *source_address(const void *ctx, const char *source, bool is_v6)
+static const char *source_address(void *ctx, const char *source, bool is_v6)
 {
     assert_string_equal(source, "mta1");
     return is_v6 ? "2001:db8::9" : "192.0.2.9";
 }
 
-static const char *pool_of(const void *ctx, const char *transport)
+static const char *pool_of(void *ctx, const char *transport)
 {
     return strcmp(transport, "smtp") == 0 ? "main" : NULL;
 }
