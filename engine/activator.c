@@ -718,6 +718,23 @@ static void nap(struct activator *a, bool is_flushed)
     waker_finish(&a->box.waker);
 }
 
+static void note_since(_Atomic int64_t *since, bool is_so)
+{
+    if (is_so != (atomic_load_explicit(since, memory_order_relaxed) != 0)) {
+        atomic_store_explicit(since, is_so ? clock_wall() : 0, memory_order_relaxed);
+    }
+}
+
+/* For who asks why mail does not become active. */
+static void note_full(struct activator *a)
+{
+    struct engine *e = a->engine;
+    const struct config *c = settings_of(e)->config;
+    uint64_t recipients = atomic_load_explicit(&e->recipients_in_core, memory_order_relaxed);
+    note_since(&e->full_of_messages, a->active >= (uint32_t)c->message_active_limit);
+    note_since(&e->full_of_recipients, recipients >= (uint64_t)c->message_recipient_limit);
+}
+
 static void run(void *arg)
 {
     enum { LETTERS_PER_PASS = 4096 };
@@ -732,6 +749,7 @@ static void run(void *arg)
         review_again(a);
         import(a);
         note_review(a);
+        note_full(a);
         bool is_flushed = flush_outboxes(a);
         rcu_pass();
         nap(a, is_flushed);

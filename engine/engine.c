@@ -57,8 +57,21 @@ bool engine_id_is_reserved(const struct engine *e, uint64_t id)
     return id < atomic_load_explicit(&e->id_limit, memory_order_acquire);
 }
 
+static int bit_number(enum engine_gate bit)
+{
+    return __builtin_ctz((unsigned)bit);
+}
+
+usec_t engine_gate_since(const struct engine *e, enum engine_gate bit)
+{
+    return atomic_load_explicit(&e->gate_since[bit_number(bit)], memory_order_relaxed);
+}
+
 void engine_gate_set(struct engine *e, enum engine_gate bit)
 {
+    if ((engine_gate(e) & (uint32_t)bit) == 0) { /* each has one thread that closes it */
+        atomic_store_explicit(&e->gate_since[bit_number(bit)], clock_wall(), memory_order_relaxed);
+    }
     atomic_fetch_or_explicit(&e->gate, (uint32_t)bit, memory_order_release);
 }
 

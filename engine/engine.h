@@ -43,6 +43,7 @@ enum engine_gate {
     ENGINE_GATE_LOW_SPACE = 1, /* intake is refused: below spool_reserve */
     ENGINE_GATE_BROKEN = 2,    /* the last commit failed: no intake, no dispatch */
     ENGINE_GATE_STOPPING = 4,  /* shutting down: no intake, no dispatch */
+    ENGINE_GATE_COUNT = 3,     /* bits */
 };
 
 struct engine {
@@ -83,6 +84,11 @@ struct engine {
     _Atomic uint64_t dispatch_limit, dispatch_entry;    /* recipients; see engine_may_dispatch */
     _Alignas(CACHE_LINE) _Atomic uint32_t gate;         /* bits of enum engine_gate */
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
+    /* for answers to "why"; wall, 0: it is not so */
+    _Atomic int64_t gate_since[ENGINE_GATE_COUNT]; /* by bit; of one that is open: of last time */
+    _Atomic uint64_t free_bytes;                   /* of the spool, as its writer saw them last */
+    _Atomic int broken_by;                         /* error of the commit that closed the gate */
+    _Atomic int64_t full_of_messages, full_of_recipients; /* the activator: at its limits */
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t notices_suppressed;
@@ -129,6 +135,8 @@ static inline uint32_t engine_gate(const struct engine *e)
     return atomic_load_explicit(&e->gate, memory_order_acquire);
 }
 
+/* Wall: when it was closed last. */
+usec_t engine_gate_since(const struct engine *e, enum engine_gate bit);
 void engine_gate_set(struct engine *e, enum engine_gate bit);
 void engine_gate_clear(struct engine *e, enum engine_gate bit);
 

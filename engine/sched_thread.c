@@ -56,7 +56,8 @@ struct sched_thread {
     struct history *changes; /* written by the owner, read by anybody */
     _Atomic bool is_stopping;
     _Atomic uint64_t
-        entry_limit; /* recipients, the largest of its cores; see engine_may_dispatch */
+        entry_limit;            /* recipients, the largest of its cores; see engine_may_dispatch */
+    _Atomic int64_t held_since; /* wall; 0: it may select. Written by the owner */
 
     /* owner thread only */
     struct outbox to_writer;
@@ -244,6 +245,11 @@ const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t tra
 const struct history *sched_thread_changes(const struct sched_thread *t)
 {
     return t->changes;
+}
+
+usec_t sched_thread_held_since(const struct sched_thread *t)
+{
+    return atomic_load_explicit(&t->held_since, memory_order_relaxed);
 }
 
 uint64_t sched_thread_entry_limit(const struct sched_thread *t)
@@ -612,6 +618,15 @@ static void pull(struct sched_thread *t, struct core *c)
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }
 
+/* After each pass, for who asks why nothing goes out. */
+static void note_held(struct sched_thread *t)
+{
+    usec_t since = atomic_load_explicit(&t->held_since, memory_order_relaxed);
+    if (t->was_held != (since != 0)) {
+        atomic_store_explicit(&t->held_since, t->was_held ? clock_wall() : 0, memory_order_relaxed);
+    }
+}
+
 /* --- the thread --------------------------------------------------------------------------------
  */
 
@@ -687,6 +702,7 @@ static void run(void *arg)
         for (uint32_t i = 0; i < t->core_count; i++) {
             pull(t, &t->cores[i]);
         }
+        note_held(t);
         bool is_flushed = flush_outboxes(t);
         rcu_pass();
         nap(t, is_flushed);

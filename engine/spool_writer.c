@@ -433,6 +433,7 @@ static void batch_failed(struct spool_writer *w, int err)
     if (!w->is_broken) {
         log_error("spool: commit failed: %s; intake and dispatch stop until it works again",
                   err_str(err));
+        atomic_store_explicit(&w->engine->broken_by, err, memory_order_relaxed);
         engine_gate_set(w->engine, ENGINE_GATE_BROKEN);
         w->is_broken = true;
     }
@@ -469,6 +470,7 @@ static void try_again(struct spool_writer *w)
         err = write_batch(w);
     }
     if (err != 0) {
+        atomic_store_explicit(&w->engine->broken_by, err, memory_order_relaxed);
         settle_failed(&w->settle);
         return;
     }
@@ -487,6 +489,7 @@ static void watch_space(struct spool_writer *w)
     w->space_seen = now;
     uint64_t reserve = w->engine->config->spool.reserve;
     uint64_t free_bytes = spool_store_free_bytes(w->engine->store);
+    atomic_store_explicit(&w->engine->free_bytes, free_bytes, memory_order_relaxed);
     bool is_low = (engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0;
     if (!is_low && free_bytes < reserve) {
         log_warning("spool: %llu bytes free, below spool_reserve; new mail is refused with 452",

@@ -296,19 +296,6 @@ void why_tls(struct why *w, int level, uint32_t transport, struct slice name)
              is_route ? route : transport, "smtp_tls_security_level", word);
 }
 
-void why_gates(struct why *w, int level)
-{
-    uint32_t gate = engine_gate(w->clerk->engine);
-    if ((gate & ENGINE_GATE_BROKEN) != 0) {
-        json_t *link = why_link(w, level, "nothing is delivered: the spool cannot be written");
-        why_because(link, SLICE("the last commit failed"));
-        why_next(link, "writing is tried again all the time; the log says what is wrong");
-    }
-    if ((gate & ENGINE_GATE_STOPPING) != 0) {
-        (void)why_link(w, level, "nothing new is delivered: the daemon stops");
-    }
-}
-
 static void order_selector_text(const struct order *o, char *text, size_t bytes)
 {
     size_t len = 0;

@@ -15,8 +15,6 @@
 bool why_destination(struct why *w, int level, uint32_t transport, struct slice name);
 /* What an open window and a reply of 250 still need: the level of TLS. */
 void why_tls(struct why *w, int level, uint32_t transport, struct slice name);
-/* What holds back everything: gates of the engine. */
-void why_gates(struct why *w, int level);
 /* Standing orders that agree with all the facts that are not empty. returns how many */
 unsigned why_orders(struct why *w, int level, const struct slice facts[static SELECTOR_COUNT]);
 

@@ -14,6 +14,7 @@
 #include "engine/retry.h"
 #include "engine/sched_thread.h"
 #include "engine/why_destination.h"
+#include "engine/why_gate.h"
 #include "sched/sched.h"
 
 #include <stdio.h>
@@ -166,23 +167,9 @@ static void put_place(struct view *v)
 
 static void put_incoming(struct view *v)
 {
-    const struct engine *e = v->why->clerk->engine;
-    const struct config *c = v->why->config;
-    uint64_t active = atomic_load_explicit(&e->active_messages, memory_order_relaxed);
-    uint64_t recipients = atomic_load_explicit(&e->recipients_in_core, memory_order_relaxed);
     json_t *link = why_link(v->why, 0, "it waits in the queue to become active");
     why_next(link, "new and deferred messages become active in turn as others end");
-    if (active >= (uint64_t)c->message_active_limit) {
-        link = why_link(v->why, 1, "as many messages are active as may be: %llu",
-                        (unsigned long long)active);
-        why_number(v->why, link, CONFIG_SECTION_GLOBAL, 0, "message_active_limit",
-                   c->message_active_limit);
-    } else if (recipients >= (uint64_t)c->message_recipient_limit) {
-        link = why_link(v->why, 1, "as many recipients are in memory as may be: %llu",
-                        (unsigned long long)recipients);
-        why_number(v->why, link, CONFIG_SECTION_GLOBAL, 0, "message_recipient_limit",
-                   c->message_recipient_limit);
-    } else {
+    if (!why_memory(v->why, 1)) {
         (void)why_link(v->why, 1, "no limit keeps it: it is about to become active");
     }
     put_place(v);

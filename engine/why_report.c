@@ -15,6 +15,7 @@
 #include "engine/settings.h"
 #include "engine/why_chain.h"
 #include "engine/why_destination.h"
+#include "engine/why_gate.h"
 #include "engine/why_message.h"
 #include "engine/why_past.h"
 
@@ -251,6 +252,7 @@ static int show_name(struct why *w, const char *word, struct slice name)
     if (err == 0) {
         api_set_text(w->about, word, name);
         why_gates(w, 0);
+        (void)why_memory(w, 0);
         err = is_destination ? show_destination(w, name, &filter) : show_tenant(w, name, &filter);
     }
     queue_filter_fini(&filter);

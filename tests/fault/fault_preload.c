@@ -17,6 +17,7 @@
  * FAULT_ACTION  error        fail without doing it (default)
  *               late         do it, then report failure
  *               late-first   the first as late, the others as error
+ *               stall        do it when FAULT_SWITCH is gone, after 60 seconds at the latest
  *               short        write half of it, report that (other classes: as error)
  *               kill-before  SIGKILL to the process instead of the call
  *               kill-after   do it, then SIGKILL
@@ -51,6 +52,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum call_class { CALL_WRITE, CALL_SYNC, CALL_SIZE, CALL_OPEN, CALL_NAME, CALL_CLASS_COUNT };
@@ -58,6 +60,7 @@ enum action {
     ACTION_ERROR,
     ACTION_LATE,
     ACTION_LATE_FIRST,
+    ACTION_STALL,
     ACTION_SHORT,
     ACTION_KILL_BEFORE,
     ACTION_KILL_AFTER,
@@ -100,15 +103,12 @@ static int parse_errno(const char *text)
 
 static enum action parse_action(const char *text)
 {
-    static const char *const names[] = {[ACTION_ERROR] = "error",
-                                        [ACTION_LATE] = "late",
-                                        [ACTION_LATE_FIRST] = "late-first",
-                                        [ACTION_SHORT] = "short",
-                                        [ACTION_KILL_BEFORE] = "kill-before",
-                                        [ACTION_KILL_AFTER] = "kill-after",
-                                        [ACTION_CUT_BEFORE] = "cut-before",
-                                        [ACTION_CUT_DURING] = "cut-during",
-                                        [ACTION_CUT_AFTER] = "cut-after"};
+    static const char *const names[] = {
+        [ACTION_ERROR] = "error",           [ACTION_LATE] = "late",
+        [ACTION_LATE_FIRST] = "late-first", [ACTION_STALL] = "stall",
+        [ACTION_SHORT] = "short",           [ACTION_KILL_BEFORE] = "kill-before",
+        [ACTION_KILL_AFTER] = "kill-after", [ACTION_CUT_BEFORE] = "cut-before",
+        [ACTION_CUT_DURING] = "cut-during", [ACTION_CUT_AFTER] = "cut-after"};
     for (size_t i = 0; text != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(text, names[i]) == 0) {
             return (enum action)i;
@@ -215,6 +215,14 @@ static void die(void)
     }
 }
 
+static void stall(void)
+{
+    const struct timespec tick = {.tv_nsec = 5000000};
+    for (int i = 0; i < 12000 && access(conf.switch_path, F_OK) == 0; i++) {
+        (void)nanosleep(&tick, NULL); /* a signal only shortens it */
+    }
+}
+
 /* Counts a call that concerns the folder and says what becomes of it. */
 static enum verdict decide(enum call_class class)
 {
@@ -241,6 +249,11 @@ static enum verdict decide(enum call_class class)
         return DO_AND_FAIL;
     case ACTION_LATE_FIRST:
         return number == conf.at ? DO_AND_FAIL : FAIL;
+    case ACTION_STALL:
+        if (conf.switch_path != NULL) {
+            stall();
+        }
+        return DO_IT;
     case ACTION_SHORT:
         return class == CALL_WRITE ? DO_HALF : FAIL;
     case ACTION_ERROR:

@@ -1,14 +1,17 @@
 """What `sluice why` says of mail that is held back in each way there is."""
+import os
+import re
 import time
 
 import pytest
 
 from support.address import free_port
 from support.api import ask
-from support.client import message, submit
+from support.client import Client, message, submit
 from support.injection import post
 from support.net import Net
 from support.peer import Peer
+from support.tools import PRELOAD
 from support.wait import until
 
 REFUSES = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250 peer.test\nexpect MAIL\n' \
@@ -196,6 +199,7 @@ def test_command(stage):
 
 
 def test_incoming_behind_the_active_limit(place):
+    begin = time.time()
     daemon = place.sluice(options={'message_active_limit': 2},
                           transports={'held': {'hold': True}}, routes={'*': ('held', None)})
     for n in range(5):
@@ -205,9 +209,89 @@ def test_incoming_behind_the_active_limit(place):
     last = ask(daemon, '/v1/messages', recipient='u4@*')[1][0]['id']
     answer = why(daemon, message=last)
     full = link(answer, 'message_active_limit')
-    assert full['what'] == 'as many messages are active as may be: 2'
+    assert re.fullmatch(r'as many messages are active as may be, for \d+s: 2', full['what'])
+    assert begin <= full['since'] <= time.time()
     assert (full['value'], full['at']) == (2, line_of(daemon, 'message_active_limit = 2'))
     assert 'about 2 messages are in front of it' in whats(answer)
+    assert link(why(daemon, destination='held.test'), 'message_active_limit')['value'] == 2
+
+
+def test_recipients_in_memory(place):
+    daemon = place.sluice(options={'message_active_limit': 10, 'message_recipient_limit': 10,
+                                   'message_recipient_minimum': 1},
+                          transports={'held': {'hold': True}}, routes={'*': ('held', None)})
+    for n in range(5):
+        submit(daemon, 'a@back.test', [f'u{n}.{i}@held.test' for i in range(8)], message())
+    until(lambda: daemon.totals()['recipients_in_core'] >= 10, 'recipients in memory')
+    full = until(lambda: next((one for one in why(daemon, destination='held.test')['chain']
+                               if one.get('limit') == 'message_recipient_limit'), None),
+                 lambda: f'a link: {why(daemon, destination="held.test")}')
+    assert re.fullmatch(r'as many recipients are in memory as may be, for \d+s: \d+', full['what'])
+    assert (full['value'], full['at']) == (10, line_of(daemon, 'message_recipient_limit = 10'))
+
+
+@pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library here')
+def test_the_writer_is_behind(place):
+    """The bound of what a crash can repeat is reached: nothing more goes out, and why says so."""
+    receiver = place.receiver()
+    daemon = place.sluice(start=False, routes={'*': ('smtp', receiver.nexthop)}, transports={
+        'smtp': {'hold': True, 'process_limit': 1, 'destination_recipient_limit': 50}})
+    switch = os.path.join(daemon.folder, 'switch')
+    daemon.env = {'LD_PRELOAD': PRELOAD, 'FAULT_FOLDER': f'{daemon.spool}/data.mdb',
+                  'FAULT_SWITCH': switch, 'FAULT_AT': '1', 'FAULT_TIMES': '0', 'FAULT_CALLS': 'sync',
+                  'FAULT_ACTION': 'stall'}
+    daemon.start()
+    for n in range(3):
+        submit(daemon, 'a@back.test', [f'u{n}.{i}@a.test' for i in range(900)], message())
+    until(lambda: ask(daemon, '/v1/status')[1][0]['recipients_in_core'] == 2700, 'all in memory')
+    with open(switch, 'w', encoding='ascii'):
+        pass
+    begin = time.time()
+    daemon.transports['smtp']['hold'] = False
+    daemon.write_config()
+    assert daemon.command('reload').returncode == 0
+    held = until(lambda: next((one for one in why(daemon, destination=receiver.nexthop)['chain']
+                               if 'nothing more is handed out' in one['what']), None),
+                 lambda: f'a link: {why(daemon, destination=receiver.nexthop)}')
+    assert re.fullmatch(r'nothing more is handed out, for \d+s: 20[5-9]\d recipients that were '
+                        r'handed out have no result on the disk, and 2050 may', held['what'])
+    assert "the spool's writer is behind: " in held['because']
+    assert begin - 1 <= held['since'] <= time.time()
+    answer = why(daemon, destination=receiver.nexthop)
+    assert link(answer, 'process_limit')['at'] == line_of(daemon, 'process_limit = 1')
+    assert link(answer, 'destination_recipient_limit')['value'] == 50
+    assert b'nothing more is handed out' in daemon.command('why', receiver.nexthop).stdout
+    os.unlink(switch)
+    daemon.wait_empty()
+    assert 'nothing more' not in ''.join(whats(why(daemon, destination=receiver.nexthop)))
+
+
+@pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library here')
+def test_the_spool_is_full(place):
+    daemon = place.sluice(start=False, transports={'held': {'hold': True}},
+                          routes={'*': ('held', '[127.0.0.1]:9')})
+    switch = os.path.join(daemon.folder, 'switch')
+    daemon.env = {'LD_PRELOAD': PRELOAD, 'FAULT_FOLDER': daemon.spool, 'FAULT_SWITCH': switch,
+                  'FAULT_AT': '1', 'FAULT_TIMES': '0', 'FAULT_CALLS': 'write,sync,size',
+                  'FAULT_ERRNO': 'ENOSPC'}
+    daemon.start()
+    submit(daemon, 'a@back.test', ['u@held.test'], message())
+    with open(switch, 'w', encoding='ascii'):
+        pass
+    begin = time.time()
+    with Client(daemon) as client:
+        client.ehlo()
+        client.mail('a@back.test', ['v@held.test'])
+        client.say('DATA', 354)
+        client.send(message() + b'.\r\n')
+        assert client.reply().code == 452
+    answer = why(daemon, destination='[127.0.0.1]:9')
+    full = answer['chain'][0]
+    assert re.fullmatch(r'nothing is delivered: the spool cannot be written, for \d+s', full['what'])
+    assert full['because'] == 'the last commit failed: No space left on device'
+    assert begin - 1 <= full['since'] <= time.time()
+    assert link(answer, 'map_size')['value'] == 4 << 30
+    os.unlink(switch)
 
 
 def test_scheduled_and_suspended(place):
