@@ -1,8 +1,8 @@
 """Count test results and show the logs of those that failed.
 
-usage: count.py meson FILE | count.py pytest FILE | count.py tap FILE
-FILE is meson's testlog.json, pytest's JUnit file, or TAP lines, which are not shown. Logs go to standard output; the last line is
-"PASSED FAILED". A program of several tests counts each of them: cmocka and TAP programs say how
+usage: count.py meson FILE | count.py pytest FILE... | count.py tap FILE
+FILE is meson's testlog.json, pytest's JUnit files, or TAP lines, which are not shown. Logs go to
+standard output; the last line is "PASSED FAILED". A program of several tests counts each of them: cmocka and TAP programs say how
 many there were. One that crashed counts what it printed before and one failure.
 """
 import json
@@ -53,9 +53,10 @@ def count_meson(path):
     return passed, failed
 
 
-def count_pytest(path):
+def count_pytest(*paths):
     passed = failed = 0
-    for case in xml.etree.ElementTree.parse(path).iter('testcase'):
+    cases = [case for path in paths for case in xml.etree.ElementTree.parse(path).iter('testcase')]
+    for case in cases:
         kinds = {child.tag for child in case}
         if kinds & {'failure', 'error'}:
             failed += 1
@@ -78,10 +79,10 @@ def count_tap(path):
 
 
 def main():
-    kind, path = sys.argv[1:]
+    kind, *paths = sys.argv[1:]
     try:
         counters = {'meson': count_meson, 'pytest': count_pytest, 'tap': count_tap}
-        counted = counters[kind](path)
+        counted = counters[kind](*paths)
     except (OSError, ValueError, xml.etree.ElementTree.ParseError) as error:
         print(f'no results: {error}')
         counted = (0, 1)

@@ -1,13 +1,35 @@
-"""Loopback addresses and ports that nobody else uses."""
+"""Loopback addresses and ports that nobody else uses, of this process and of other test runs."""
 import itertools
 import os
 import socket
 import threading
 
+# Below the kernel's ephemeral ports: no connection of anybody takes one of these as its source.
+PORTS_BEGIN, PORTS_OF_CLAIM, PORTS_CLAIMS = 10240, 256, 86
+NETS_BEGIN, NETS = 64, 128
+
 _numbers = itertools.count(1)
-_given = set()
 _lock = threading.Lock()
-_net = 64 + os.getpid() % 128
+_claims = []
+
+
+def _claim(what, count):
+    """A number below `count` that no other process of this network namespace has, until the end of
+    this process: the name of a socket is free again when its process is gone, whatever ended it."""
+    for number in range(count):
+        candidate = (os.getpid() + number) % count
+        owner = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            owner.bind(f'\0sluice-test-{what}-{candidate}')
+        except OSError:
+            owner.close()
+            continue
+        _claims.append(owner)
+        return candidate
+    raise AssertionError(f'all {count} {what} of this machine are in use')
+
+
+_net = NETS_BEGIN + _claim('net', NETS)
 
 
 def fresh_address():
@@ -17,16 +39,27 @@ def fresh_address():
     return f'127.{_net}.{1 + number // 250}.{1 + number % 250}'
 
 
+def _ports():
+    while True:
+        first = PORTS_BEGIN + PORTS_OF_CLAIM * _claim('ports', PORTS_CLAIMS)
+        yield from range(first, first + PORTS_OF_CLAIM)
+
+
+_own_ports = _ports()
+
+
 def free_port(address='127.0.0.1'):
     """Never the same twice: its taker binds it later."""
     while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.bind((address, 0))
-            port = probe.getsockname()[1]
         with _lock:
-            if port not in _given:
-                _given.add(port)
-                return port
+            port = next(_own_ports)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+            return port
 
 
 def free_port_of_both():
