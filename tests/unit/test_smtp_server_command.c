@@ -271,6 +271,25 @@ static void test_command_line_limit(void **state)
     smtp_shell_fini(&shell);
 }
 
+/* A command of so many bytes, its end among them, is refused; one more ends the connection. */
+static void test_discard_limit(void **state)
+{
+    enum { MOST = 65536 };
+    static char line[MOST + 1];
+    (void)state;
+    for (size_t len = MOST; len <= MOST + 1; len++) {
+        struct smtp_shell shell;
+        smtp_shell_init(&shell);
+        start(&shell);
+        memset(line, 'x', len);
+        memcpy(line + len - 2, "\r\n", 2);
+        (void)smtp_shell_feed(&shell, slice_make(line, len));
+        assert_int_equal(last_code(&shell), len == MOST ? 500 : 421);
+        assert_int_equal(shell.is_closed, len > MOST);
+        smtp_shell_fini(&shell);
+    }
+}
+
 static void test_recipient_limit(void **state)
 {
     (void)state;
@@ -395,10 +414,15 @@ static void test_recipient_without_route(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_sequence),      cmocka_unit_test(test_random_walks),
-        cmocka_unit_test(test_command_line_limit),  cmocka_unit_test(test_recipient_limit),
-        cmocka_unit_test(test_endless_envelope),    cmocka_unit_test(test_junk_limit),
-        cmocka_unit_test(test_replies_are_bounded), cmocka_unit_test(test_recipient_without_route),
+        cmocka_unit_test(test_every_sequence),
+        cmocka_unit_test(test_random_walks),
+        cmocka_unit_test(test_discard_limit),
+        cmocka_unit_test(test_command_line_limit),
+        cmocka_unit_test(test_recipient_limit),
+        cmocka_unit_test(test_endless_envelope),
+        cmocka_unit_test(test_junk_limit),
+        cmocka_unit_test(test_replies_are_bounded),
+        cmocka_unit_test(test_recipient_without_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

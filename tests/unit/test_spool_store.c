@@ -615,6 +615,22 @@ static void a_lost_queue_entry_is_made_again(void **state)
     spool_reader_end(reader);
 }
 
+/* LMDB has places for so many readers at a time; one that is gone leaves its place. */
+static void readers_come_and_go(void **state)
+{
+    put_one(1);
+    for (int i = 0; i < 1000; i++) {
+        struct spool_reader *guest;
+        uint64_t id = 0;
+        assert_int_equal(spool_reader_new(store, &guest), 0);
+        assert_int_equal(spool_reader_begin(guest), 0);
+        assert_int_equal(spool_next_message(guest, 0, &id), 0);
+        assert_int_equal(id, 1);
+        spool_reader_end(guest);
+        spool_reader_free(guest);
+    }
+}
+
 static void a_full_map_refuses_and_drains(void **state)
 {
     static char body[30000];
@@ -789,6 +805,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(damaged_parts_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_queue_entry_is_made_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(readers_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_map_refuses_and_drains, setup, teardown),
         cmocka_unit_test_setup_teardown(ballast_comes_and_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(reopen_waits_for_readers, setup, teardown),

@@ -324,6 +324,36 @@ static void weak_keys_pass_where_nothing_is_verified(void **state)
     tls_client_free(client);
 }
 
+/* The parameters of a server of long ago, which the library's default refuses. */
+static void weak_exchanges_pass_where_nothing_is_verified(void **state)
+{
+    struct tls_client *client = client_new(files.root);
+    struct pair p;
+    int client_result, server_result;
+    for (int level = TLS_LEVEL_MAY; level <= TLS_LEVEL_ENCRYPT; level++) {
+        struct tls_peer peer = {.host = "mx.example", .level = (enum tls_level)level};
+        struct tls_facts facts;
+        SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
+        SSL_CTX_set_security_level(ctx, 0);
+        assert_int_equal(SSL_CTX_set_max_proto_version(ctx, TLS1_2_VERSION), 1);
+        assert_int_equal(SSL_CTX_set_cipher_list(ctx, "DHE-RSA-AES128-GCM-SHA256"), 1);
+        assert_int_equal(SSL_CTX_set_dh_auto(ctx, 2), 1); /* 1,024 bits at this level */
+        assert_int_equal(SSL_CTX_use_certificate_chain_file(ctx, files.old_leaf), 1);
+        assert_int_equal(SSL_CTX_use_PrivateKey_file(ctx, files.old_leaf_key, SSL_FILETYPE_PEM), 1);
+        SSL *ssl = SSL_new(ctx);
+        SSL_set_accept_state(ssl);
+        SSL_CTX_free(ctx);
+        pair_open(&p, 0);
+        pair_secure(&p, tls_client_connection(client, &peer, NULL), ssl, &client_result,
+                    &server_result);
+        assert_int_equal(client_result, 0);
+        stream_tls_facts(&p.client, &facts);
+        assert_string_equal(facts.cipher, "DHE-RSA-AES128-GCM-SHA256");
+        pair_close(&p);
+    }
+    tls_client_free(client);
+}
+
 static void old_protocols_are_refused(void **state)
 {
     struct tls_client *client = client_new(files.root);
@@ -500,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_server_that_asks_is_shown_the_certificate),
         cmocka_unit_test(names_come_from_the_alternative_name),
         cmocka_unit_test(weak_keys_pass_where_nothing_is_verified),
+        cmocka_unit_test(weak_exchanges_pass_where_nothing_is_verified),
         cmocka_unit_test(old_protocols_are_refused),
         cmocka_unit_test(sessions_are_used_by_their_like_only),
         cmocka_unit_test(sessions_survive_a_lost_connection),
