@@ -38,7 +38,7 @@ def test_an_order_does_not_hurry_scheduled_mail(place):
 def test_scheduled_mail_comes_at_its_time_after_an_order(place):
     receiver = place.receiver()
     daemon = relay(place, receiver)
-    begin = time.time() + 3
+    begin = int(time.time()) + 3
     schedule(daemon, 'acme', 'a@x.test', 'b@y.test', at=begin)
     give(daemon, 'drop', '--domain', 'x.test', '--for', '1h', '--yes')
     daemon.wait_event('AdminDrop', 'a@x.test')

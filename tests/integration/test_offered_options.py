@@ -7,7 +7,7 @@ import pytest
 
 from support.client import message, submit
 from support.daemon import PROGRAM
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 def say(*args):
@@ -56,10 +56,12 @@ def takes(daemon, command, option, value):
         also += ['--all']
     operands = [] if (command, option) in (('top', '-i'),) else OPERANDS.get(command, [])
     args = [PROGRAM, command, '-c', daemon.config_path, *also, option, *([value] if value else []), *operands]
+    follows = option in ('-f', '--follow')
     try:
-        done = subprocess.run(args, input='', capture_output=True, text=True, timeout=3)
+        done = subprocess.run(args, input='', capture_output=True, text=True,
+                              timeout=2 if follows else PATIENCE)
     except subprocess.TimeoutExpired:
-        return option in ('-f', '--follow')
+        return follows
     assert done.returncode != 64 and 'not understood' not in done.stderr, done
     return True
 

@@ -254,15 +254,18 @@ def test_random_sets(post, tmp_path, name):
 
 def test_found_waiting(place, tmp_path):
     """All were accepted before the queue manager started; the order of import is its own."""
-    chance = random.Random(7)
-    post = Post(place, {'found': EACH})
-    course = Course(post, 'found')
-    for size in [int(2 ** chance.uniform(0, 6)) for _ in range(8)] + [40, 1, 2]:
-        course.write(size)
-    time.sleep(1.02 - time.time() % 1)
-    post.postfix.release('qmgr')
-    course.await_active()
-    course.release()
-    assert is_same_second(course)
-    course.finish()
-    follow(course, tmp_path)
+    for _ in range(ATTEMPTS):
+        chance = random.Random(7)
+        post = Post(place, {'found': EACH})
+        course = Course(post, 'found')
+        for size in [int(2 ** chance.uniform(0, 6)) for _ in range(8)] + [40, 1, 2]:
+            course.write(size)
+        time.sleep(1.02 - time.time() % 1)
+        post.postfix.release('qmgr')
+        course.await_active()
+        course.release()
+        is_usable_run = is_same_second(course)
+        course.finish()
+        if is_usable_run:
+            return follow(course, tmp_path)
+    return pytest.fail(f'{ATTEMPTS} imports went past the end of a second')
