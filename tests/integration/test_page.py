@@ -5,6 +5,7 @@ import time
 import urllib.parse
 
 import pytest
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 
 from support import injection
@@ -60,6 +61,21 @@ def shows(browser, identifier, *wanted):
     until(seen, lambda: f'{wanted} in {identifier}:\n{text(browser, identifier)}')
 
 
+def press(browser, by, what):
+    """Click on it. The page renews its tables, so what was found may be gone before it is clicked."""
+    def pressed():
+        try:
+            browser.find_element(by, what).click()
+        except (NoSuchElementException, StaleElementReferenceException):
+            return False
+        return True
+    until(pressed, lambda: f'{what} to click on')
+
+
+def press_name(browser, table, name):
+    press(browser, By.XPATH, f'//table[@id="{table}"]//button[text()="{name}"]')
+
+
 def complaints(browser):
     return [entry for entry in browser.get_log('browser') if entry['level'] == 'SEVERE']
 
@@ -94,12 +110,12 @@ def test_one_click_tells_why(scene, browse):
     browser = browse()
     gone = f'[127.0.0.1]:{scene.ports["gone.example"]}'
     shows(browser, 'queue', gone)
-    browser.find_element(By.XPATH, f'//table[@id="queue"]//button[text()="{gone}"]').click()
+    press_name(browser, 'queue', gone)
     shows(browser, 'detail', 'Why: destination', 'refused')
     browser.find_element(By.ID, 'close').click()
     busy = f'[127.0.0.1]:{scene.ports["busy.example"]}'
     shows(browser, 'destinations', busy)
-    browser.find_element(By.XPATH, f'//table[@id="destinations"]//button[text()="{busy}"]').click()
+    press_name(browser, 'destinations', busy)
     shows(browser, 'detail', busy, 'Window over time', 'What holds it back', '451 4.7.1')
     until(lambda: browser.find_elements(By.CSS_SELECTOR, '#detail polyline'), lambda: 'windows drawn')
     shoot(browser, 'page-destination.png')
@@ -137,15 +153,14 @@ def test_tables_are_cards_on_a_phone(scene, browse):
     shoot(browser, 'page-phone-cards.png')
 
 
-def destination_row(browser, name):
-    return browser.find_element(By.XPATH, f'//table[@id="destinations"]/tbody/tr[td[1]//button[text()="{name}"]]')
-
-
 def cells(browser, name):
     """{title: (text, class of what is in it)} of a destination's row"""
-    return browser.execute_script("""return Object.fromEntries([...arguments[0].cells].map(cell =>
+    return browser.execute_script("""
+        const row = [...document.querySelectorAll('#destinations tbody tr')].find(
+            row => row.cells[0].querySelector('button').textContent === arguments[0]);
+        return Object.fromEntries([...row.cells].map(cell =>
         [cell.dataset.label, [cell.textContent, cell.firstElementChild ? cell.firstElementChild.className : '']]))""",
-                                  destination_row(browser, name))
+                                  name)
 
 
 def test_a_destination_that_defers_is_not_green(scene, browse):
@@ -153,6 +168,8 @@ def test_a_destination_that_defers_is_not_green(scene, browse):
     browser = browse()
     busy, good = scene.nexthop('busy.example'), scene.nexthop('isp0.example')
     shows(browser, 'destinations', busy, good)
+    # Each has a share from its second figures on.
+    until(lambda: all(cells(browser, name)['deferral share'][0] for name in (busy, good)), 'shares of both')
     assert cells(browser, busy)['state'] == ['ready, defers', 'bad']
     assert cells(browser, busy)['deferral share'] == ['100 %', 'bad']
     assert cells(browser, good)['state'] == ['ready', 'good']
@@ -201,7 +218,7 @@ def test_the_address_names_what_is_open(scene, browse):
     here = browser.current_url
     busy = scene.nexthop('busy.example')
     shows(browser, 'destinations', busy)
-    browser.find_element(By.XPATH, f'//table[@id="destinations"]//button[text()="{busy}"]').click()
+    press_name(browser, 'destinations', busy)
     shows(browser, 'detail', busy, 'Window over time')
     assert browser.current_url == f'{here}#destination/{urllib.parse.quote(busy, safe="")}'
     sent = browser.current_url
@@ -233,7 +250,7 @@ def test_a_recipient_can_be_looked_for(browse):
     field = browser.find_element(By.CSS_SELECTOR, '#ask input')
     field.send_keys('b@isp0.example\n')
     shows(browser, 'detail', 'Recipient b@isp0.example', 'a@initech.test', 'suspended')
-    browser.find_element(By.CSS_SELECTOR, '#detail td button').click()
+    press(browser, By.CSS_SELECTOR, '#detail td button')
     shows(browser, 'detail', 'Why: message', 'complaints, T-123')
     browser.back()
     shows(browser, 'detail', 'Recipient b@isp0.example')
@@ -257,9 +274,10 @@ def test_feedback_of_one_cause_is_one_line(scene, browse):
     # A destination as it is: its window moved much more often than it has lines.
     good = scene.nexthop('isp0.example')
     shows(browser, 'destinations', good)
-    browser.find_element(By.XPATH, f'//table[@id="destinations"]//button[text()="{good}"]').click()
+    press_name(browser, 'destinations', good)
     shows(browser, 'detail', 'Feedback', 'positive', '×')
-    causes = [cell.text for cell in browser.find_elements(By.CSS_SELECTOR, '#detail td[data-label=because]')]
+    causes = browser.execute_script(
+        "return [...document.querySelectorAll('#detail td[data-label=because]')].map(cell => cell.textContent)")
     assert all(a != b for a, b in zip(causes, causes[1:])), causes
 
 
