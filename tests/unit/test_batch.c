@@ -57,6 +57,37 @@ static void nexthop_of_a_recipient(void **state)
     bed_close(&b);
 }
 
+/* The order within a destination: by domain, and who has none comes last, whoever came first. */
+static void recipients_without_a_domain_come_last(void **state)
+{
+    static const struct slice names[] = {SLICE("x@dom"), SLICE("postmaster"), SLICE("y@dom")};
+    static const uint32_t turns[][3] = {{0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}};
+    for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+        static struct bed b;
+        struct sched_recipient recipients[3];
+        struct sched_action a;
+        uint32_t count;
+        bed_init(&b);
+        bed_open(&b);
+        for (uint32_t k = 0; k < 3; k++) {
+            recipients[k] =
+                (struct sched_recipient){names[turns[i][k]], SLICE("relay"), turns[i][k]};
+        }
+        struct sched_message m = {.id = 1, .recipients = recipients, .recipient_count = 3};
+        assert_int_equal(sched_submit(b.sched, &m, 0), 0);
+        assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_DELIVER);
+        const uint32_t *got = sched_entry_indexes(a.entry, &count);
+        assert_int_equal(count, 3);
+        assert_int_equal(got[0], 0);
+        assert_int_equal(got[1], 2);
+        assert_int_equal(got[2], 1);
+        struct sched_outcome o = {.entry = a.entry};
+        sched_report(b.sched, &o, 0);
+        assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_FINISHED);
+        bed_close(&b);
+    }
+}
+
 static void no_limit(void **state)
 {
     static struct bed b;
@@ -154,6 +185,7 @@ int main(void)
         cmocka_unit_test(one_recipient_each),
         cmocka_unit_test(nexthop_of_a_recipient),
         cmocka_unit_test(no_limit),
+        cmocka_unit_test(recipients_without_a_domain_come_last),
         cmocka_unit_test(order_of_destinations),
         cmocka_unit_test(empty_message),
         cmocka_unit_test(topping_up),

@@ -20,7 +20,9 @@ static void test_copy_and_count(void **state)
     assert_int_equal(hosts->list[0].ip.family, 6);
     assert_int_equal(hosts->list[1].preference, 20);
     assert_ptr_equal(dns_hosts_get(hosts), hosts);
+    assert_int_equal(hosts->references, 2);
     dns_hosts_put(hosts);
+    assert_int_equal(hosts->references, 1);
     assert_int_equal(hosts->list[0].port, 25);
     dns_hosts_put(hosts);
     dns_hosts_put(NULL);

@@ -85,6 +85,24 @@ static void policies_are_read(void **state)
     assert_int_equal(p.max_age, MTA_STS_MAX_AGE_MAX);
 }
 
+/* 63 bytes, in any place (RFC 1035 2.3.4). */
+static void labels_have_a_longest(void **state)
+{
+    static const char *const around[][2] = {{"", ".b"}, {"*.", ".b"}, {"a.", ""}};
+    char label[64];
+    memset(label, 'x', sizeof(label));
+    for (size_t i = 0; i < sizeof(around) / sizeof(around[0]); i++) {
+        for (int len = 63; len <= 64; len++) {
+            struct mta_sts_policy p;
+            char text[160];
+            (void)snprintf(text, sizeof(text),
+                           "version: STSv1\nmode: enforce\nmax_age: 1\nmx: %s%.*s%s\n",
+                           around[i][0], len, label, around[i][1]);
+            assert_int_equal(mta_sts_policy_parse(slice_of(text), &p), len == 63 ? 0 : ERR_SYNTAX);
+        }
+    }
+}
+
 static void bad_policies_are_refused(void **state)
 {
     static const char *const bad[] = {
@@ -127,10 +145,9 @@ static void bad_policies_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_record_gives_an_id),
-        cmocka_unit_test(two_records_are_none),
-        cmocka_unit_test(policies_are_read),
-        cmocka_unit_test(bad_policies_are_refused),
+        cmocka_unit_test(one_record_gives_an_id), cmocka_unit_test(two_records_are_none),
+        cmocka_unit_test(policies_are_read),      cmocka_unit_test(bad_policies_are_refused),
+        cmocka_unit_test(labels_have_a_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -572,6 +572,10 @@ static void damaged_parts_are_found(void **state)
     assert_int_equal(spool_quarantine(t, &at), 0);
     assert_int_equal(spool_quarantine(t, &at), 0); /* again: nothing to move */
     assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_states(reader, 1, 0, &piece),
+                     ERR_MISSING); /* every table's parts */
+    spool_reader_end(reader);
     assert_int_equal(counts().messages, 0);
     assert_int_equal(counts().quarantined, 1);
     assert_int_equal(counts().incoming, 0);
