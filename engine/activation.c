@@ -442,17 +442,26 @@ static bool matches_recipient(const struct activation *a, const struct selector 
     return selector_matches(wanted, facts);
 }
 
-bool activation_matches(struct activation *a, const struct spool_position *position,
-                        const struct selector *wanted, usec_t *ret_not_before)
+/* What cannot be read at all is for the message's own activation to find out; what can be read
+ * again soon says nothing yet. */
+static int unread(int err)
+{
+    return err == ERR_AGAIN ? ERR_AGAIN : 0;
+}
+
+int activation_matches(struct activation *a, const struct spool_position *position,
+                       const struct selector *wanted, bool *ret, usec_t *ret_not_before)
 {
     struct spool_envelope e;
-    if (read_envelope(a, position, &e) != 0) {
-        return false; /* its own activation finds out what is wrong */
+    int err = read_envelope(a, position, &e);
+    *ret = false;
+    if (err != 0) {
+        return unread(err);
     }
     *ret_not_before = e.not_before;
     if (!selector_matches_word(wanted, SELECTOR_TENANT, e.tenant) ||
         !selector_matches_word(wanted, SELECTOR_CAMPAIGN, e.campaign)) {
-        return false;
+        return 0;
     }
     bool is_whole = true;
     for (int word = SELECTOR_DOMAIN; word < SELECTOR_COUNT; word++) {
@@ -466,16 +475,23 @@ bool activation_matches(struct activation *a, const struct spool_position *posit
     while (!is_whole && recipient_walk_next(&w, &index, &address, &state)) {
         is_whole = recipient_is_undone(state) && matches_recipient(a, wanted, &e, address);
     }
-    return is_whole;
+    *ret = is_whole;
+    return unread(w.error);
 }
 
-bool activation_may_end(struct activation *a, const struct spool_position *position)
+int activation_may_end(struct activation *a, const struct spool_position *position, bool *ret)
 {
     struct spool_envelope e;
-    if (order_book_is_empty(a->engine->orders) || read_envelope(a, position, &e) != 0) {
-        return false;
+    *ret = false;
+    if (order_book_is_empty(a->engine->orders)) {
+        return 0;
+    }
+    int err = read_envelope(a, position, &e);
+    if (err != 0) {
+        return unread(err);
     }
     const struct order_facts facts = {
         .tenant = e.tenant, .campaign = e.campaign, .received = e.created};
-    return order_book_may_concern(a->engine->orders, &facts, ORDER_BOUNCE, clock_wall());
+    *ret = order_book_may_concern(a->engine->orders, &facts, ORDER_BOUNCE, clock_wall());
+    return 0;
 }

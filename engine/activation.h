@@ -43,11 +43,15 @@ MUST_USE bool activation_suspended(struct activation *a, const struct spool_posi
                                    usec_t *ret_until);
 /* Whether the selector is about some recipient of a message that is not active.
  *
- * ret_not_before   set when the message could be read */
-MUST_USE bool activation_matches(struct activation *a, const struct spool_position *position,
-                                 const struct selector *wanted, usec_t *ret_not_before);
-/* Whether some order in force may end recipients of a message that is not active. */
-MUST_USE bool activation_may_end(struct activation *a, const struct spool_position *position);
+ * ret              false for one that cannot be read
+ * ret_not_before   set when the message could be read
+ * errors           ERR_AGAIN: it cannot be read for now */
+MUST_USE int activation_matches(struct activation *a, const struct spool_position *position,
+                                const struct selector *wanted, bool *ret, usec_t *ret_not_before);
+/* Whether some order in force may end recipients of a message that is not active. errors: as above
+ */
+MUST_USE int activation_may_end(struct activation *a, const struct spool_position *position,
+                                bool *ret);
 
 /* A scheduler's pool has room for more recipients of a message (SCHED_READ). */
 struct read_request {

@@ -411,11 +411,18 @@ static bool take_held(struct activator *a, int *looks)
 static bool take_swept(struct activator *a, int *looks)
 {
     struct spool_position next;
-    while (has_room(a) && *looks > 0 && sweeper_next(&a->sweeper, &a->activation, looks, &next)) {
+    while (has_room(a) && *looks > 0) {
+        int err = sweeper_next(&a->sweeper, &a->activation, looks, &next);
+        if (err == ERR_AGAIN) {
+            pause_import(a, err);
+        }
+        if (err != 0) {
+            return false;
+        }
         if (id_set_has(&a->held, next.id)) {
             continue; /* active: who changed the orders told the schedulers as well */
         }
-        int err = load_and_activate(a, &next);
+        err = load_and_activate(a, &next);
         if (err == 0) {
             return true;
         }

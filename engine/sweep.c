@@ -3,6 +3,7 @@
 #include "engine/sweep.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "engine/activation.h"
 #include "engine/engine.h"
@@ -152,29 +153,37 @@ static bool remember(struct sweeper *s, uint64_t id)
 /* --- the walk ----------------------------------------------------------------------------------
  */
 
-static bool is_wanted(struct sweeper *s, struct activation *a, const struct spool_position *p)
+/* errors: ERR_AGAIN: nobody knows yet */
+static int look_at(struct sweeper *s, struct activation *a, const struct spool_position *p,
+                   bool *ret_is_wanted)
 {
     usec_t not_before = 0;
-    if (!activation_matches(a, p, &s->first->selector, &not_before)) {
-        return false;
+    bool is_wanted = false;
+    int err = activation_matches(a, p, &s->first->selector, &is_wanted, &not_before);
+    if (err == 0 && is_wanted && s->first->kind == SWEEP_APPLY) {
+        /* The order may be lifted or over by now: then it is no reason to try anything. */
+        err = activation_may_end(a, p, &is_wanted);
+    } else if (is_wanted) {
+        is_wanted = not_before <= clock_wall();
     }
-    /* The order may be lifted or over by now: then it is no reason to try anything. */
-    bool is_timely =
-        s->first->kind == SWEEP_APPLY ? activation_may_end(a, p) : not_before <= clock_wall();
-    return is_timely && remember(s, p->id);
+    *ret_is_wanted = err == 0 && is_wanted && remember(s, p->id);
+    return err;
 }
 
-/* What was given back, if it is there still. */
-static bool take_again(struct sweeper *s, struct activation *a, struct spool_position *ret)
+/* What was given back. errors: ERR_MISSING: nothing, or it is not there any more; ERR_AGAIN */
+static int take_again(struct sweeper *s, struct activation *a, struct spool_position *ret)
 {
     const struct spool_position wanted = s->again;
     const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1};
     if (wanted.id == 0) {
-        return false;
+        return ERR_MISSING;
+    }
+    int err = spool_scan(a->reader, (enum spool_class)wanted.class, &before, ret);
+    if (err == ERR_AGAIN) {
+        return ERR_AGAIN;
     }
     s->again.id = 0;
-    return spool_scan(a->reader, (enum spool_class)wanted.class, &before, ret) == 0 &&
-           ret->time == wanted.time && ret->id == wanted.id;
+    return err == 0 && ret->time == wanted.time && ret->id == wanted.id ? 0 : ERR_MISSING;
 }
 
 void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
@@ -182,31 +191,44 @@ void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
     s->again = *position;
 }
 
-bool sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct spool_position *ret)
+/* Looks at the next one of the class under way. *ret_is_wanted: s->at is to be made active.
+ * errors: ERR_AGAIN: the class is where it was */
+static int step(struct sweeper *s, struct activation *a, bool *ret_is_wanted)
 {
-    if (take_again(s, a, ret)) {
-        return true;
+    enum spool_class class = (enum spool_class)walks[s->first->kind][s->walk];
+    const struct spool_position before = s->at;
+    int err = spool_scan(a->reader, class, &before, &s->at);
+    *ret_is_wanted = false;
+    if (err == 0 && is_of_part(s, s->at.id)) {
+        err = look_at(s, a, &s->at, ret_is_wanted);
+    } else if (err != 0 && err != ERR_AGAIN) {
+        begin_class(s, (uint8_t)(s->walk + 1));
+        return 0;
     }
-    while (s->first != NULL && *budget > 0) {
+    if (err != 0) {
+        s->at = before;
+    }
+    return err;
+}
+
+int sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct spool_position *ret)
+{
+    int err = take_again(s, a, ret);
+    while (err == ERR_MISSING && s->first != NULL && *budget > 0) {
+        bool is_wanted;
         if (s->parts == 0) {
             begin(s, a);
         }
-        uint8_t class = walks[s->first->kind][s->walk];
-        if (class == SPOOL_CLASS_COUNT && s->part + 1 < s->parts) {
-            begin_part(s, s->part + 1);
-            continue;
-        }
-        if (class == SPOOL_CLASS_COUNT) {
-            end(s);
-            continue;
-        }
-        --*budget;
-        if (spool_scan(a->reader, (enum spool_class) class, &s->at, &s->at) != 0) {
-            begin_class(s, (uint8_t)(s->walk + 1));
-        } else if (is_of_part(s, s->at.id) && is_wanted(s, a, &s->at)) {
+        if (walks[s->first->kind][s->walk] < SPOOL_CLASS_COUNT) {
+            --*budget;
+            err = step(s, a, &is_wanted);
+            err = err == 0 && !is_wanted ? ERR_MISSING : err;
             *ret = s->at;
-            return true;
+        } else if (s->part + 1 < s->parts) {
+            begin_part(s, s->part + 1);
+        } else {
+            end(s);
         }
     }
-    return false;
+    return err;
 }

@@ -65,9 +65,10 @@ static inline bool sweeper_is_busy(const struct sweeper *s)
 /* The next message to be made active, looking at most at *budget of them, which is counted down.
  * The reader of the activation is open.
  *
- * returns  false when the budget is used up or no sweep is left */
-MUST_USE bool sweeper_next(struct sweeper *s, struct activation *a, int *budget,
-                           struct spool_position *ret);
+ * errors   ERR_MISSING when the budget is used up or no sweep is left; ERR_AGAIN when a page cannot
+ *          be read for now: the sweep goes on there later */
+MUST_USE int sweeper_next(struct sweeper *s, struct activation *a, int *budget,
+                          struct spool_position *ret);
 /* That one could not be made active for now: it is the next one again. */
 void sweeper_give_back(struct sweeper *s, const struct spool_position *position);
 
