@@ -75,9 +75,10 @@ struct message {
     uint32_t pending;     /* recipients without a result */
     struct result *fresh; /* results that are not durable yet */
     struct message_stored stored;
-    struct list touched; /* linked while `fresh` is not empty */
-    bool is_settled;     /* the transaction being written ends this activation */
-    bool is_expiry_logged;
+    struct list touched;   /* linked while `fresh` is not empty */
+    bool is_settled;       /* the transaction being written ends this activation */
+    bool is_expiry_begun;  /* it is counted, and lines of recipients in `fresh` are written */
+    uint32_t expiry_from;  /* lines of stored recipients are written up to this one */
     bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
     uint16_t tenant_row;   /* tally_tenant; 0: not looked up */
     struct list journaled; /* linked while the journal has it and the tables do not */

@@ -306,25 +306,30 @@ static void log_expired(struct buf *log, const struct message *m, struct slice r
 }
 
 static int log_stored_expired(const struct notice_log *log, struct spool_reader *reader,
-                              const struct message *m, usec_t now)
+                              struct message *m, usec_t now)
 {
     struct notice_stored walk;
     struct notice_stored_recipient to;
-    int err = notice_stored_begin(&walk, reader, m);
+    int err = notice_stored_begin(&walk, reader, m, m->expiry_from);
     while (err == 0 && notice_stored_next(&walk, &to)) {
+        m->expiry_from = to.index + 1;
         if (recipient_is_undone(to.state)) {
             log_expired(log->lines, m, to.address, to.text, now);
             notice_log_flush(log);
         }
     }
     int end = notice_stored_end(&walk);
-    return err != 0 ? err : end;
+    err = err != 0 ? err : end;
+    m->expiry_from = err == 0 ? m->envelope.recipient_count : m->expiry_from;
+    return err;
 }
 
 int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,
-                          const struct message *m, usec_t now)
+                          struct message *m, usec_t now)
 {
-    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+    bool is_first = !m->is_expiry_begun;
+    m->is_expiry_begun = true;
+    for (const struct result *r = m->fresh; is_first && r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             const struct result_recipient *to = &r->recipients[i];
             if (to->kind == RESULT_DEFERRED || to->kind == RESULT_PARKED) {
@@ -333,7 +338,8 @@ int notice_log_expiration(const struct notice_log *log, struct spool_reader *rea
             }
         }
     }
-    if (m->stored.deferred == 0 && m->stored.parked == 0) {
+    if ((m->stored.deferred == 0 && m->stored.parked == 0) ||
+        m->expiry_from == m->envelope.recipient_count) {
         return 0;
     }
     int err = spool_reader_begin(reader);

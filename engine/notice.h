@@ -49,10 +49,11 @@ struct notice_log {
 };
 void notice_log_flush(const struct notice_log *log);
 
-/* A line for each recipient that is given up.
+/* A line for each recipient that is given up, once: after an error it goes on where it was, by what
+ * it notes in the message.
  *
  * errors: -ENOMEM, ERR_CORRUPT, storage errors of the reader */
 MUST_USE int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,
-                                   const struct message *m, usec_t now);
+                                   struct message *m, usec_t now);
 
 #endif

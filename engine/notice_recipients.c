@@ -21,10 +21,10 @@ static bool is_fresh(const struct notice_stored *s, uint32_t index)
 }
 
 int notice_stored_begin(struct notice_stored *s, struct spool_reader *reader,
-                        const struct message *m)
+                        const struct message *m, uint32_t from)
 {
     *s = (struct notice_stored){.message = m};
-    recipient_walk_init(&s->walk, reader, &m->envelope, 0);
+    recipient_walk_init(&s->walk, reader, &m->envelope, from);
     if (m->fresh == NULL) {
         return 0;
     }
@@ -161,7 +161,7 @@ static int gather_stored(struct notice_recipients *n, struct spool_reader *reade
     struct notice_stored walk;
     struct notice_stored_recipient to;
     size_t expected = count_stored(m, kind), found = 0;
-    int err = notice_stored_begin(&walk, reader, m);
+    int err = notice_stored_begin(&walk, reader, m, 0);
     while (err == 0 && n->count < n->capacity && notice_stored_next(&walk, &to)) {
         if (is_state_told(kind, to.state)) {
             add(n, (struct bounce_recipient){

@@ -46,9 +46,9 @@ struct notice_stored_recipient {
     struct slice address, status, text, remote_mta;
 };
 
-/* errors: -ENOMEM */
+/* from: the first recipient wanted. errors: -ENOMEM */
 MUST_USE int notice_stored_begin(struct notice_stored *s, struct spool_reader *reader,
-                                 const struct message *m);
+                                 const struct message *m, uint32_t from);
 /* The next one that is not delivered, and of whose failure the sender was not told. */
 MUST_USE bool notice_stored_next(struct notice_stored *s, struct notice_stored_recipient *ret);
 /* returns why it ended early: ERR_CORRUPT, storage errors */

@@ -288,9 +288,10 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
         /* no recipient goes without a word of what was wrong */
         is_expired = now >= message_expires(m, c);
     }
-    if (is_expired && !m->is_expiry_logged) {
-        m->is_expiry_logged = true;
+    if (is_expired && !m->is_expiry_begun) {
         count_expired(s->engine, m);
+    }
+    if (is_expired) {
         err = notice_log_expiration(&s->log, s->reader, m, now);
     }
     if (err == 0 && (has_failed || is_expired)) {

@@ -1,5 +1,6 @@
 /* What results do to a message, on a real spool: commits that fail, expiry, results that were never
  * made. */
+#include "base/error.h"
 #include "base/rcu.h"
 #include "engine/bounce.h"
 #include "engine/config.h"
@@ -9,6 +10,7 @@
 #include "engine/result.h"
 #include "engine/settings.h"
 #include "engine/settle.h"
+#include "engine/spool_env.h"
 #include "engine/spool_record.h"
 #include "engine/tally.h"
 #include "tests/unit/unit.h"
@@ -405,6 +407,44 @@ static void durable_deferrals_expire(void **state)
     message_put(m);
 }
 
+/* A page that the writer has to mend first fails the transaction; the next one goes on. */
+static void expirations_are_logged_in_spite_of_a_page_in_doubt(void **state)
+{
+    struct message *m = activate_many();
+    struct spool_txn *t;
+    for (uint32_t i = 0; i < 100; i++) { /* stored: in the first batch, and in the last */
+        collect_long(m, i < 50 ? i : MANY - 1 - i, RESULT_DEFERRED);
+    }
+    assert_int_equal(commit(created + USEC_PER_SEC), 0);
+    for (uint32_t i = 50; i < MANY - 100; i++) {
+        collect_long(m, i, RESULT_DEFERRED);
+    }
+    for (uint32_t i = MANY - 50; i < MANY; i++) {
+        collect_long(m, i, RESULT_DEFERRED);
+    }
+    assert_int_equal(m->pending, 0);
+    assert_int_equal(spool_begin(store, &t), 0);
+    /* The second batch has no record of states, which is then not known for sure. */
+    atomic_store(&store->faults_settled, spool_guard_faults(&store->guard) + 1);
+    assert_int_equal(settle_write(&settle, t, created + 600 * USEC_PER_SEC), ERR_AGAIN);
+    atomic_store(&store->faults_settled, spool_guard_faults(&store->guard));
+    spool_abort(t);
+    settle_failed(&settle);
+    assert_int_equal(count_lines("Expiration"), MANY - 50);
+    fail_commit(created + 600 * USEC_PER_SEC);
+    assert_int_equal(commit(created + 600 * USEC_PER_SEC), 0);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(count_lines("Expiration"), MANY);
+    assert_int_equal(atomic_load(&engine->expired), MANY);
+    for (uint32_t i = 0; i < MANY; i += 7) { /* each of them once, behind its TransientFailure */
+        char address[32], needle[64];
+        struct slice text = address_of(i, address);
+        (void)snprintf(needle, sizeof(needle), "\"recipient\":\"" SLICE_FMT "\"", SLICE_ARG(text));
+        assert_int_equal(count_in(&lines, needle), 2);
+    }
+    message_put(m);
+}
+
 static void what_is_parked_waits_for_the_first_end(void **state)
 {
     struct message *m = activate_many();
@@ -430,6 +470,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_crash_kept_from_the_sender_is_told, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(durable_deferrals_expire, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(expirations_are_logged_in_spite_of_a_page_in_doubt, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_is_parked_waits_for_the_first_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_expired_recipient_is_logged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_commit_is_written_again_once, set_up, tear_down),
