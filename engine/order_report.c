@@ -131,7 +131,12 @@ void order_report_list(struct clerk *k, struct api_call *c)
     (void)order_report_tidy(k); /* asked again after the call */
     for (uint64_t id = 0; (o = order_book_next(k->engine->orders, id, &matched)) != NULL;
          id = o->id) {
-        api_put(c, order_object(o, matched));
+        json_t *object = order_object(o, matched);
+        json_t *warnings = object == NULL ? NULL : order_warning_of_config(k, &o->selector);
+        if (warnings != NULL) {
+            (void)json_object_set_new(object, "warnings", warnings); /* or not */
+        }
+        api_put(c, object);
     }
     api_end(c, false);
 }
@@ -365,6 +370,23 @@ void order_report_lift(struct clerk *k, struct api_call *c)
     }
 }
 
+/* It is under way; whether the names in it are known is said afterwards. */
+static void warn_flushed(struct clerk *k, struct api_call *c)
+{
+    json_t *kept = clerk_kept(c);
+    struct selector selector;
+    const char *word;
+    selector_init(&selector);
+    if (selector_from_json(&selector, kept, &word) == 0) {
+        json_t *warnings = order_warning_list(k, &selector);
+        if (warnings != NULL) {
+            (void)json_object_set_new(kept, "warnings", warnings); /* or not */
+        }
+    }
+    selector_fini(&selector);
+    api_object(c, 202, json_incref(kept));
+}
+
 void order_report_flush(struct clerk *k, struct api_call *c)
 {
     char text[ORDER_REQUEST_TEXT_MAX];
@@ -389,7 +411,11 @@ void order_report_flush(struct clerk *k, struct api_call *c)
         log_info("flush by %s:%s", api_who(c), text + strlen(order_kind_text(ORDER_NONE)));
         revive(k, &selector);
         send_sweep(k, SWEEP_FLUSH, &selector);
-        api_object(c, 202, object);
+        if (selector_is_empty(&selector)) {
+            api_object(c, 202, object);
+        } else {
+            clerk_pass_on(k, c, warn_flushed, object);
+        }
     }
     selector_fini(&selector);
 }

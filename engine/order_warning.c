@@ -110,11 +110,21 @@ static const char *find_wrong(struct clerk *k, const struct selector *s, enum se
     return NULL;
 }
 
-json_t *order_warning_list(struct clerk *k, const struct selector *selector)
+typedef const char *find_wrong_call(struct clerk *k, const struct selector *s,
+                                    enum selector_word word);
+
+static const char *find_wrong_in_config(struct clerk *k, const struct selector *s,
+                                        enum selector_word word)
+{
+    bool is_of_config = word == SELECTOR_TRANSPORT || word == SELECTOR_SOURCE;
+    return is_of_config ? find_wrong(k, s, word) : NULL;
+}
+
+static json_t *list_wrong(struct clerk *k, const struct selector *selector, find_wrong_call *find)
 {
     json_t *list = json_array();
     for (enum selector_word word = 0; word < SELECTOR_COUNT; word++) {
-        const char *wrong = selector->value[word] == NULL ? NULL : find_wrong(k, selector, word);
+        const char *wrong = selector->value[word] == NULL ? NULL : find(k, selector, word);
         if (wrong != NULL) { /* out of memory leaves it out */
             (void)json_array_append_new(list, json_sprintf("%s %s: %s", selector_word_text(word),
                                                            selector->value[word], wrong));
@@ -125,4 +135,14 @@ json_t *order_warning_list(struct clerk *k, const struct selector *selector)
         return NULL;
     }
     return list;
+}
+
+json_t *order_warning_list(struct clerk *k, const struct selector *selector)
+{
+    return list_wrong(k, selector, find_wrong);
+}
+
+json_t *order_warning_of_config(struct clerk *k, const struct selector *selector)
+{
+    return list_wrong(k, selector, find_wrong_in_config);
 }

@@ -12,4 +12,7 @@ struct selector;
  * that no queued mail matches. On a clerk that walks; a new reference. */
 json_t *order_warning_list(struct clerk *k, const struct selector *selector);
 
+/* The same of what the configuration alone says, at once: any clerk. */
+json_t *order_warning_of_config(struct clerk *k, const struct selector *selector);
+
 #endif

@@ -373,8 +373,13 @@ def test_unknown_names_warn(place):
             assert text.count('\n') == warns
     order = give(daemon, 'bounce', '--tenant', 'nobody', '--campaign', 'c', '--for', '1h', '--yes')
     assert [w.split(':')[0] for w in order['warnings']] == ['tenant nobody', 'campaign c']
-    done = daemon.command('flush', '--tenant', 'nobody', '-n')
-    assert done.returncode == 0 and b'warning: tenant nobody' in done.stderr
+    for extra in ((), ('-n',)):
+        for word, value, warns in (('tenant', 'nobody', True), ('tenant', 'acme', False),
+                                   ('destination', 'x.test', True), ('source', 'b', True),
+                                   ('destination', receiver.nexthop, False)):
+            done = daemon.command('flush', f'--{word}', value, *extra)
+            assert done.returncode == 0
+            assert (f'sluice flush: warning: {word} {value}: ' in done.stderr.decode()) == warns, done
 
 
 # --- flush -----------------------------------------------------------------------------------------

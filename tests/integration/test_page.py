@@ -26,9 +26,12 @@ def scene(module_place):
     ports = {f'isp{n}.example': receiver.port for n, receiver in enumerate(good)}
     ports |= {'busy.example': slow.port, 'strict.example': never.port, 'gone.example': free_port()}
     daemon = place.sluice(
-        http={}, routes={domain: ('smtp', f'[127.0.0.1]:{port}') for domain, port in ports.items()},
+        http={}, sources={'west': {'address': '127.0.0.1'}, 'east': {'address': '127.0.0.1'}},
+        pools={'both': {'sources': ['west', 'east']}}, routes={domain: ('smtp', f'[127.0.0.1]:{port}') for domain, port in ports.items()},
         options={'allow_loopback': True, 'minimal_backoff_time': '20s', 'maximal_backoff_time': '60s'})
     daemon.command('suspend', '--tenant', 'initech', '--for', '2h', '--reason', 'complaints, T-123')
+    daemon.command('suspend', '--source', 'east', '--for', '1h', '--reason', 'listed, T-124')
+    daemon.command('suspend', '--transport', 'stmp', '--for', '1h', '--reason', 'mistyped')
     traffic = Traffic(daemon, list(ports))
     place.closers.append(traffic.close)
     injection.post(daemon, {'from': 'a@initech.test', 'recipients': ['b@isp0.example'], 'tenant': 'initech',
@@ -94,7 +97,9 @@ def test_the_page_shows_what_happens(scene, browse):
     shows(browser, 'responses', '451 4.7.1', 'too many connections from', '550 5.1.1', 'no such user here',
           'acme')
     shows(browser, 'tenants', 'acme', 'globex', 'initech')
-    shows(browser, 'orders', 'suspend', 'tenant initech', 'complaints, T-123')
+    shows(browser, 'orders', 'suspend', 'tenant initech', 'complaints, T-123',
+          'transport stmp: no transport of this name is configured')
+    shows(browser, 'sources', 'west', 'open', 'both', 'east', 'closed, opens in ', 'listed, T-124')
     shows(browser, 'queue', f'[127.0.0.1]:{scene.ports["gone.example"]}')
     shows(browser, 'queue-tenant', 'acme', 'globex')
     shows(browser, 'age', '<1m', '>3d')
