@@ -17,6 +17,9 @@ static int discard_some(struct spool_txn *t, uint64_t id, unsigned limit, unsign
     if (r == 0) {
         r = spool_parts_del(t, SPOOL_TABLE_RECIPIENTS, id, limit, ret_deleted);
     }
+    if (r == 0) {
+        r = spool_parts_del(t, SPOOL_TABLE_REASON, id, limit, ret_deleted);
+    }
     if (r == 0 && *ret_deleted < limit) {
         const struct spool_key key = spool_key_id(id);
         r = spool_table_del(t, SPOOL_TABLE_STAGING, &key);

@@ -42,6 +42,7 @@ struct spool_reader;
 
 #define SPOOL_CHUNK_BYTES       65504 /* payload of a body chunk: fills 16 pages with LMDB's header */
 #define SPOOL_INLINE_BODY_BYTES 32768 /* bodies up to this live in the message record */
+#define SPOOL_REASONS_AT_ONCE   4096  /* that a removal deletes: some 10 ms */
 #define SPOOL_BATCH_RECIPIENTS                                                                     \
     1000 /* recipients a batch record; inline lists hold at most this                              \
           */
@@ -219,9 +220,12 @@ MUST_USE int spool_put_journaled(struct spool_txn *, const struct spool_envelope
 /* Ends the journal's generation with this transaction, which must hold or have removed all that the
  * journal holds: from the commit on the journal is empty. */
 MUST_USE int spool_absorb_journal(struct spool_txn *);
-/* A staged reception that will not be completed; nothing happens when it is not staged. */
-MUST_USE int spool_discard(struct spool_txn *, uint64_t id);
-/* Everything of the message, with its queue position; 0 also when some or all of it is gone. */
+/* A staged reception that will not be completed, or what spool_remove left; nothing happens when it
+ * is not staged. ret_done: false when there is more for another call */
+MUST_USE int spool_discard(struct spool_txn *, uint64_t id, bool *ret_done);
+/* Everything of the message, with its queue position; 0 also when some or all of it is gone. Of
+ * reasons no more than SPOOL_REASONS_AT_ONCE go; what is left belongs to no message any more and is
+ * for spool_discard. */
 MUST_USE int spool_remove(struct spool_txn *, const struct spool_position *);
 /* One recipient's state, and why for DEFERRED and FAILED (texts are cut to the limits of
  * spool_record.h; NULL or DELIVERED: an older reason is removed).

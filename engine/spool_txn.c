@@ -166,8 +166,18 @@ int spool_put_journaled(struct spool_txn *t, const struct spool_envelope *envelo
     return r == 0 ? spool_queue_at(t, position) : r;
 }
 
-int spool_discard(struct spool_txn *t, uint64_t id)
+/* Some of the reasons: a transaction with a million of them would keep all others waiting. */
+static int reasons_del(struct spool_txn *t, uint64_t id, bool *ret_done)
 {
+    unsigned deleted = 0;
+    int r = spool_parts_del(t, SPOOL_TABLE_REASON, id, SPOOL_REASONS_AT_ONCE, &deleted);
+    *ret_done = deleted < SPOOL_REASONS_AT_ONCE;
+    return r;
+}
+
+int spool_discard(struct spool_txn *t, uint64_t id, bool *ret_done)
+{
+    *ret_done = true;
     /* A committed message has parts of the same keys: they go only when it is not one. */
     const struct spool_key key = spool_key_id(id);
     struct slice record;
@@ -179,18 +189,23 @@ int spool_discard(struct spool_txn *t, uint64_t id)
     if (r == 0) {
         r = parts_del_all(t, SPOOL_TABLE_RECIPIENTS, id);
     }
-    return r == 0 ? spool_table_del(t, SPOOL_TABLE_STAGING, &key) : r;
+    if (r == 0) {
+        r = reasons_del(t, id, ret_done);
+    }
+    return r == 0 && *ret_done ? spool_table_del(t, SPOOL_TABLE_STAGING, &key) : r;
 }
 
-/* Reasons exist only beside a state record, so most messages need no look-up but one. */
+/* Reasons exist only beside a state record, so most messages need no look-up but one. What is left
+ * of very many is staged: it goes bit by bit, or at the next start. */
 static int states_del(struct spool_txn *t, uint64_t id)
 {
     unsigned deleted = 0;
+    bool is_done = true;
     int r = spool_parts_del(t, SPOOL_TABLE_STATE, id, UINT32_MAX, &deleted);
     if (r == 0 && deleted > 0) {
-        r = parts_del_all(t, SPOOL_TABLE_REASON, id);
+        r = reasons_del(t, id, &is_done);
     }
-    return r;
+    return r == 0 && !is_done ? spool_stage(t, id) : r;
 }
 
 int spool_remove(struct spool_txn *t, const struct spool_position *position)

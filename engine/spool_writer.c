@@ -312,7 +312,11 @@ static void count_reception(struct spool_writer *w, const struct intake *in)
 static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
+    const struct message_stored *stored = &m->stored;
     journaled_drop(&w->journaled, m);
+    if ((uint64_t)stored->failed + stored->deferred + stored->parked >= SPOOL_REASONS_AT_ONCE) {
+        upkeep_discard(&w->upkeep, m->envelope.id); /* nothing when the message stays */
+    }
     outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
 

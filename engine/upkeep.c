@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ID_BLOCK = 1 << 20 }; /* ids reserved at a time: one small record a million messages */
 
@@ -158,8 +159,11 @@ bool upkeep_is_due(const struct upkeep *u)
 int upkeep_put(struct upkeep *u, struct spool_txn *txn)
 {
     int err = 0;
-    for (uint32_t i = 0; err == 0 && i < u->discard_count; i++) {
-        err = spool_discard(txn, u->discards[i]);
+    bool is_done = true;
+    u->discarded = 0;
+    while (err == 0 && is_done && u->discarded < u->discard_count) {
+        err = spool_discard(txn, u->discards[u->discarded], &is_done);
+        u->discarded += err == 0 && is_done ? 1 : 0;
     }
     for (uint32_t i = 0; err == 0 && i < u->damaged_count; i++) {
         err = spool_quarantine(txn, u->damaged[i]);
@@ -203,6 +207,10 @@ void upkeep_committed(struct upkeep *u, struct outbox *to_activator)
         outbox_put(to_activator, LETTER_HELD, NULL, u->parks[i].to.time); /* it is free by now */
     }
     u->damaged_count = 0;
-    u->discard_count = 0;
+    u->discard_count -= u->discarded;
+    if (u->discard_count > 0) {
+        memmove(u->discards, u->discards + u->discarded, u->discard_count * sizeof(*u->discards));
+    }
+    u->discarded = 0;
     u->park_count = 0;
 }

@@ -20,6 +20,7 @@ struct upkeep {
     struct engine *engine;
     uint64_t *discards;
     uint32_t discard_count, discard_capacity;
+    uint32_t discarded; /* in the transaction under way: the first so many */
     struct spool_position **damaged;
     uint32_t damaged_count, damaged_capacity;
     struct upkeep_park *parks;
@@ -36,7 +37,7 @@ struct upkeep {
 MUST_USE int upkeep_init(struct upkeep *u, struct engine *engine);
 void upkeep_fini(struct upkeep *u); /* accepts a zeroed one */
 
-/* Forget a staged reception. */
+/* Forget a staged reception, or what a large message left (spool_remove). */
 void upkeep_discard(struct upkeep *u, uint64_t id);
 /* Put a damaged message aside; takes the position over. The activator gets its place back. */
 void upkeep_quarantine(struct upkeep *u, struct spool_position *position,

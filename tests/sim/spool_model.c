@@ -228,7 +228,9 @@ static int step_continue(struct model *m, struct spool_txn *t)
         return 0;
     }
     if (model_random(m, 10) == 0) {
-        int r = t == NULL ? 0 : spool_discard(t, message->id);
+        bool is_done = true;
+        int r = t == NULL ? 0 : spool_discard(t, message->id, &is_done);
+        assert(is_done);
         drop(m, message);
         return r;
     }

@@ -430,7 +430,9 @@ static void discard_spares_committed_messages(void **state)
     struct spool_envelope e = {
         .id = 1, .recipient_count = 1, .chunk_count = 1, .sender = SLICE("")};
     assert_int_equal(spool_put_message(t, &e, slice_make("\0\1b", 3), SLICE(""), &at), 0);
-    assert_int_equal(spool_discard(t, 1), 0);
+    bool is_done = false;
+    assert_int_equal(spool_discard(t, 1, &is_done), 0);
+    assert_true(is_done);
     assert_int_equal(spool_commit(t), 0);
     assert_int_equal(spool_reader_begin(reader), 0);
     assert_int_equal(spool_read_chunk(reader, 1, 0, &chunk), 0);
@@ -454,6 +456,40 @@ static void staging_is_cleared_at_start(void **state)
     down();
     up();
     assert_true(counts().used_bytes <= used + 8ull * 4096);
+}
+
+/* A million reasons in one transaction would be a second in which nothing else is stored. */
+static void many_reasons_go_bit_by_bit(void **state)
+{
+    enum { RECIPIENTS = 2 * SPOOL_REASONS_AT_ONCE + 10 };
+    struct spool_reason reason = {.state = SPOOL_RECIPIENT_FAILED, .text = SLICE("no")}, got;
+    struct spool_txn *t = begin();
+    struct spool_position at;
+    struct spool_envelope e = {.id = 1, .recipient_count = RECIPIENTS, .sender = SLICE("")};
+    assert_int_equal(spool_put_message(t, &e, SLICE(""), SLICE("x"), &at), 0);
+    for (uint32_t i = 0; i < RECIPIENTS; i++) {
+        assert_int_equal(spool_set_recipient(t, 1, RECIPIENTS, i, SPOOL_RECIPIENT_FAILED, &reason),
+                         0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    for (uint32_t gone = SPOOL_REASONS_AT_ONCE; gone < RECIPIENTS; gone += SPOOL_REASONS_AT_ONCE) {
+        bool is_done = false;
+        bool is_first = gone == SPOOL_REASONS_AT_ONCE;
+        t = begin();
+        assert_int_equal(is_first ? spool_remove(t, &at) : spool_discard(t, 1, &is_done), 0);
+        assert_false(is_done);
+        assert_int_equal(spool_commit(t), 0);
+        assert_int_equal(counts().messages, 0);
+        assert_int_equal(spool_reader_begin(reader), 0);
+        assert_int_equal(spool_read_reason(reader, 1, gone - 1, &got), ERR_MISSING);
+        assert_int_equal(spool_read_reason(reader, 1, gone, &got), 0);
+        spool_reader_end(reader);
+    }
+    down(); /* what is left goes at the next start */
+    up();
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_reason(reader, 1, RECIPIENTS - 1, &got), ERR_MISSING);
+    spool_reader_end(reader);
 }
 
 static void states_and_reasons_go_with_the_message(void **state)
@@ -804,6 +840,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(same_id_twice_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(discard_spares_committed_messages, setup, teardown),
         cmocka_unit_test_setup_teardown(staging_is_cleared_at_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_reasons_go_bit_by_bit, setup, teardown),
         cmocka_unit_test_setup_teardown(states_and_reasons_go_with_the_message, setup, teardown),
         cmocka_unit_test_setup_teardown(every_damaged_byte_is_found_and_quarantined, setup,
                                         teardown),
