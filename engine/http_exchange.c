@@ -20,6 +20,7 @@
 
 enum {
     HEADER_BYTES = 32 * 1024, /* a connection's memory for headers, its answer's included */
+    TARGET_BYTES = 30 * 1024, /* of a request line; beyond there is no room left for an answer */
     PATIENCE = 10,            /* timeouts for a body, and for taking an answer */
     SHORT_BYTES = 64 * 1024,  /* a body that is read although it is not wanted; an answer that is
                                * given whoever else takes up memory */
@@ -437,6 +438,19 @@ static void end_call(struct http_connection *n)
     }
 }
 
+/* libmicrohttpd has no memory left to answer with, and would be silent until the timeout. Inside
+ * TLS nobody else can answer: then the connection only ends. */
+static void refuse_target(const struct http_connection *n)
+{
+    static const char answer[] = "HTTP/1.1 414 URI Too Long\r\nContent-Length: 0\r\n"
+                                 "Connection: close\r\n\r\n";
+    if (n->door->key == NULL) {
+        (void)send(n->fd, answer, sizeof(answer) - 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* it closes */
+    }
+    (void)shutdown(n->fd, SHUT_RDWR); /* libmicrohttpd then finds it at its end */
+    n->door->is_due = true;
+}
+
 /* The request line was read: the call begins. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
@@ -446,6 +460,10 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
         return NULL;
     }
     end_call(n);
+    if (strlen(target) > TARGET_BYTES) {
+        refuse_target(n);
+        return NULL;
+    }
     n->call = api_call_new(target);
     if (n->call != NULL) {
         n->call->connection = connection;

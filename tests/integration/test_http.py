@@ -447,6 +447,15 @@ def hasty(module_place):
     assert daemon.stop() == 0, daemon.log()
 
 
+def test_request_lines_around_the_bound(hasty):
+    """Each is answered, whatever memory it leaves for that: none is closed by the timeout."""
+    for size in (*range(30600, 30800, 20), *range(32000, 32900, 3)):
+        target = '/v1/hosts?match='
+        target += 'x' * (size - len(target))
+        status = status_of(say(hasty, get(target)))
+        assert status == (200 if size <= 30 * 1024 else 414), size
+
+
 @pytest.mark.parametrize('name', MALFORMED)
 def test_malformed(hasty, name):
     daemon = hasty
