@@ -21,10 +21,12 @@ class TlsSocket:
                 try:
                     return function(argument)
                 except ssl.SSLWantReadError:
-                    waits = ([self.sock], [])
+                    awaited = select.POLLIN
                 except ssl.SSLWantWriteError:
-                    waits = ([], [self.sock])
-            if not any(select.select(*waits, [], self.timeout)):
+                    awaited = select.POLLOUT
+            waiting = select.poll()  # select() takes no descriptor above 1023
+            waiting.register(self.sock, awaited)
+            if not waiting.poll(self.timeout * 1000):
                 raise TimeoutError
 
     def recv(self, size):
