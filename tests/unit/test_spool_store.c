@@ -1,94 +1,17 @@
-/* The spool on a real folder: lock, staging, damage, repair, limits, reopening under readers. */
+/* The spool on a real folder: lock, staging, damage, repair, limits. */
 #include "base/error.h"
 #include "engine/spool_env.h"
-#include "engine/spool_store.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/spool_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <lmdb.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define MAP_BYTES (64u << 20)
-
-static char folder[128];
-static struct spool_store *store;
-static struct spool_reader *reader;
-
-static int try_open(uint64_t map_size, char text[256])
-{
-    struct spool_options options = {.path = folder, .map_size = map_size};
-    return spool_store_open(&options, &store, text);
-}
-
-static void up(void)
-{
-    char text[256] = "";
-    if (try_open(MAP_BYTES, text) != 0) {
-        fail_msg("%s", text);
-    }
-    assert_int_equal(spool_reader_new(store, &reader), 0);
-}
-
-static void down(void)
-{
-    spool_reader_free(reader);
-    spool_store_close(store);
-    reader = NULL;
-    store = NULL;
-}
-
-static int setup(void **state)
-{
-    const char *base = getenv("TMPDIR");
-    (void)snprintf(folder, sizeof(folder), "%s/spool.XXXXXX", base == NULL ? "/tmp" : base);
-    if (mkdtemp(folder) == NULL) {
-        return -1;
-    }
-    up();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    down();
-    char command[160];
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    return system(command);
-}
-
-static struct spool_txn *begin(void)
-{
-    struct spool_txn *t = NULL;
-    assert_int_equal(spool_begin(store, &t), 0);
-    return t;
-}
-
-static struct spool_position put(struct spool_txn *t, uint64_t id, struct slice body)
-{
-    struct spool_position at;
-    struct spool_envelope e = {
-        .id = id, .size_bytes = body.len, .recipient_count = 1, .sender = SLICE("a@example.com")};
-    assert_int_equal(spool_put_message(t, &e, slice_make("\0\1b", 3), body, &at), 0);
-    return at;
-}
-
-static struct spool_position put_one(uint64_t id)
-{
-    struct spool_txn *t = begin();
-    struct spool_position at = put(t, id, SLICE("body\r\n"));
-    assert_int_equal(spool_commit(t), 0);
-    return at;
-}
 
 static struct spool_counts counts(void)
 {
@@ -97,16 +20,6 @@ static struct spool_counts counts(void)
     assert_int_equal(spool_read_counts(reader, &c), 0);
     spool_reader_end(reader);
     return c;
-}
-
-static int read_result(uint64_t id)
-{
-    struct spool_envelope e;
-    struct slice body;
-    assert_int_equal(spool_reader_begin(reader), 0);
-    int rc = spool_read_message(reader, id, &e, &body);
-    spool_reader_end(reader);
-    return rc;
 }
 
 /* Changes records behind the store's back, which must be closed. */
@@ -303,68 +216,6 @@ static void held_until_its_time(void **state)
 }
 
 /* Out of the page cache, where the file system can do that. */
-static void evict_file(void)
-{
-    char path[160];
-    (void)snprintf(path, sizeof(path), "%s/data.mdb", folder);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    assert_true(fd >= 0);
-    assert_int_equal(fsync(fd), 0);
-    assert_int_equal(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
-    assert_int_equal(close(fd), 0);
-}
-
-static bool is_resident(const void *at)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    unsigned char state = 0;
-    void *start = (void *)((uintptr_t)at & ~(page - 1)); /* mincore looks at it only */
-    assert_int_equal(mincore(start, 1, &state), 0);
-    return (state & 1) != 0;
-}
-
-static void pages_are_asked_for_ahead(void **state)
-{
-    enum { COUNT = 60 };
-    static char body[20000];
-    struct spool_txn *t = begin();
-    for (uint64_t id = 1; id <= COUNT; id++) {
-        put(t, id, slice_make(body, id % 3 == 0 ? 100 : sizeof(body)));
-    }
-    struct spool_position late = {SPOOL_DEFERRED, 900, COUNT + 1};
-    struct spool_position moved = put(t, late.id, SLICE("x"));
-    assert_int_equal(spool_requeue(t, &moved, &late, NULL), 0);
-    assert_int_equal(spool_commit(t), 0);
-    down();
-    evict_file();
-    up();
-
-    struct spool_position at = {.class = SPOOL_INCOMING}, due = {.class = SPOOL_DEFERRED};
-    assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 50);
-    assert_int_equal(at.id, 50);
-    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 10);
-    assert_int_equal(at.id, COUNT);
-    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 0);
-    assert_int_equal(at.id, COUNT);
-    assert_int_equal(spool_prefetch(reader, SPOOL_DEFERRED, &due, 899, 50, &due), 0);
-    assert_int_equal(due.id, 0);
-    assert_int_equal(spool_prefetch(reader, SPOOL_DEFERRED, &due, 900, 50, &due), 1);
-    assert_int_equal(due.id, late.id);
-    spool_reader_end(reader);
-
-    /* The last page of a record comes without anybody's touching it. */
-    const struct spool_key key = spool_key_id(50);
-    MDB_val k = spool_val(&key), record;
-    assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(mdb_get(reader->txn, store->dbi[SPOOL_TABLE_MESSAGE], &k, &record), 0);
-    assert_true(record.mv_size > sizeof(body));
-    while (!is_resident((const char *)record.mv_data + record.mv_size - 1)) {
-        assert_int_equal(sched_yield(), 0);
-    }
-    spool_reader_end(reader);
-}
-
 static void sequence_goes_on_after_a_restart(void **state)
 {
     struct spool_position before = put_one(1);
@@ -372,22 +223,6 @@ static void sequence_goes_on_after_a_restart(void **state)
     up();
     struct spool_position after = put_one(2);
     assert_true(after.time > before.time);
-}
-
-static void a_reader_sees_its_snapshot(void **state)
-{
-    struct spool_envelope e;
-    struct slice body;
-    struct spool_position at = put_one(1);
-    assert_int_equal(spool_reader_begin(reader), 0);
-    assert_true(spool_reader_is_active(reader));
-    struct spool_txn *t = begin();
-    assert_int_equal(spool_remove(t, &at), 0);
-    assert_int_equal(spool_commit(t), 0);
-    assert_int_equal(spool_read_message(reader, 1, &e, &body), 0);
-    assert_memory_equal(body.data, "body\r\n", 6);
-    spool_reader_end(reader);
-    assert_int_equal(read_result(1), ERR_MISSING);
 }
 
 static void removing_twice_is_fine(void **state)
@@ -656,21 +491,6 @@ static void a_lost_queue_entry_is_made_again(void **state)
 }
 
 /* LMDB has places for so many readers at a time; one that is gone leaves its place. */
-static void readers_come_and_go(void **state)
-{
-    put_one(1);
-    for (int i = 0; i < 1000; i++) {
-        struct spool_reader *guest;
-        uint64_t id = 0;
-        assert_int_equal(spool_reader_new(store, &guest), 0);
-        assert_int_equal(spool_reader_begin(guest), 0);
-        assert_int_equal(spool_next_message(guest, 0, &id), 0);
-        assert_int_equal(id, 1);
-        spool_reader_end(guest);
-        spool_reader_free(guest);
-    }
-}
-
 static void a_full_map_refuses_and_drains(void **state)
 {
     static char body[30000];
@@ -735,95 +555,6 @@ static void ballast_comes_and_goes(void **state)
     assert_int_equal(stat(path, &st), -1);
 }
 
-static void count_wake(void *ctx)
-{
-    ++*(int *)ctx;
-}
-
-static void reopen_waits_for_readers(void **state)
-{
-    int woken = 0;
-    put_one(1);
-    assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(spool_store_reopen(store, count_wake, &woken), ERR_AGAIN);
-    assert_int_equal(woken, 1);
-    struct spool_envelope e;
-    struct slice body;
-    assert_int_equal(spool_read_message(reader, 1, &e, &body), 0); /* its pass is untouched */
-    spool_reader_end(reader);
-    assert_int_equal(spool_reader_begin(reader), ERR_AGAIN);
-    assert_false(spool_reader_is_active(reader));
-    assert_int_equal(spool_store_reopen(store, count_wake, &woken), 0);
-    assert_int_equal(woken, 1);
-    assert_int_equal(read_result(1), 0);
-    put_one(2);
-    assert_int_equal(read_result(2), 0);
-}
-
-static _Atomic bool is_over;
-static _Atomic unsigned passes;
-
-/* Looks at everything in every pass; asserts by abort, cmocka's are for the main thread. */
-static void *read_always(void *arg)
-{
-    struct spool_reader *r = arg;
-    while (!atomic_load(&is_over)) {
-        if (spool_reader_begin(r) != 0) {
-            (void)sched_yield(); /* cannot fail */
-            continue;
-        }
-        struct spool_position at = {0};
-        unsigned found = 0;
-        while (spool_scan(r, SPOOL_INCOMING, &at, &at) == 0) {
-            struct spool_envelope e;
-            struct slice body;
-            if (spool_read_message(r, at.id, &e, &body) != 0 || body.len != 6) {
-                abort();
-            }
-            found++;
-        }
-        spool_reader_end(r);
-        if (found != 20) {
-            abort();
-        }
-        atomic_fetch_add(&passes, 1);
-    }
-    return NULL;
-}
-
-static void readers_race_with_reopens(void **state)
-{
-    enum { READERS = 3 };
-    pthread_t threads[READERS];
-    struct spool_reader *readers[READERS];
-    struct spool_txn *t = begin();
-    for (uint64_t id = 1; id <= 20; id++) {
-        put(t, id, SLICE("body\r\n"));
-    }
-    assert_int_equal(spool_commit(t), 0);
-    atomic_store(&is_over, false);
-    for (int i = 0; i < READERS; i++) {
-        assert_int_equal(spool_reader_new(store, &readers[i]), 0);
-        assert_int_equal(pthread_create(&threads[i], NULL, read_always, readers[i]), 0);
-    }
-    for (int round = 0; round < STRESS_ROUNDS(80); round++) {
-        int rc;
-        unsigned before = atomic_load(&passes);
-        while ((rc = spool_store_reopen(store, NULL, NULL)) == ERR_AGAIN) {
-            (void)sched_yield(); /* cannot fail */
-        }
-        assert_int_equal(rc, 0);
-        while (atomic_load(&passes) == before) {
-            (void)sched_yield(); /* cannot fail */
-        }
-    }
-    atomic_store(&is_over, true);
-    for (int i = 0; i < READERS; i++) {
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-        spool_reader_free(readers[i]);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -833,9 +564,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ids_are_reserved, setup, teardown),
         cmocka_unit_test_setup_teardown(order_of_the_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(held_until_its_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(pages_are_asked_for_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(sequence_goes_on_after_a_restart, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_reader_sees_its_snapshot, setup, teardown),
         cmocka_unit_test_setup_teardown(removing_twice_is_fine, setup, teardown),
         cmocka_unit_test_setup_teardown(same_id_twice_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(discard_spares_committed_messages, setup, teardown),
@@ -846,11 +575,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(damaged_parts_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lost_queue_entry_is_made_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(readers_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_map_refuses_and_drains, setup, teardown),
         cmocka_unit_test_setup_teardown(ballast_comes_and_goes, setup, teardown),
-        cmocka_unit_test_setup_teardown(reopen_waits_for_readers, setup, teardown),
-        cmocka_unit_test_setup_teardown(readers_race_with_reopens, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
