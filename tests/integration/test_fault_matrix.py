@@ -7,7 +7,7 @@ import pytest
 
 from support import fault_table
 from support.certificate import server_context
-from support.client import message, submit
+from support.client import Client, message, submit
 from support.daemon import status_of
 from support.net import Net
 from support.peer import MARK, FullHost, Peer
@@ -27,7 +27,8 @@ class Cell:
 
     def __init__(self, row, column, has_next):
         self.row, self.column, self.has_next = row, column, has_next
-        word = re.sub('[!>*]', {'!': '-tls', '>': '-group', '*': '-chunk'}.get(row[-1], ''), row)
+        word = re.sub('[!>*&]', {'!': '-tls', '>': '-group', '*': '-chunk',
+                                  '&': '-stream'}.get(row[-1], ''), row)
         self.domain = f'{word}-{column}-{"two" if has_next else "one"}.test'.lower()
         self.names = ['a', 'b', 'c'] if row == 'RCPT' else ['a']
         self.server = None
@@ -42,6 +43,10 @@ class Cell:
     @property
     def sender(self):
         return f'{"body" if self.is_body else self.domain[:-5]}@back.test'
+
+    @property
+    def first_recipient(self):
+        return f'first@{self.domain}'
 
     @property
     def next_recipient(self):
@@ -76,7 +81,8 @@ class Cell:
 
 
 class Stage:
-    TRANSPORTS = {'QUIT': 'parting', 'AUTH': 'known'}
+    TRANSPORTS = {'QUIT': 'parting', 'AUTH': 'known', 'MAIL&': 'single', 'RCPT&': 'single',
+                  'BDAT&': 'single'}
 
     def __init__(self, place):
         self.place = place
@@ -122,9 +128,11 @@ class Stage:
                  'smtp_auth_requires_tls': False}
         # Its connections say QUIT after each message, and the next one waits for the slot.
         parting = {'smtp_connection_reuse_count_limit': 1, 'destination_concurrency_limit': 1}
+        # A second message follows on the connection as soon as the first is over.
+        single = {'destination_concurrency_limit': 1}
         transports = {name + suffix: {**usual, **options, **speed}
                       for name, options in (('usual', {}), ('strict', strict), ('known', known),
-                                            ('parting', parting))
+                                            ('parting', parting), ('single', single))
                       for suffix, speed in (('', {}), ('_hasty', hasty))}
         routes = {cell.domain: (
             self.TRANSPORTS.get(cell.row, 'strict' if cell.row.endswith('!') else 'usual') +
@@ -153,12 +161,23 @@ class Stage:
             cell.full.close()
         cell.server = self.place.keep(Peer('good', address=cell.address, port=self.net.port))
 
+    def submit_two(self, cell):
+        """The first is answered when the second is there, which then waits for nothing."""
+        with Client(self.daemon) as client:
+            client.ehlo()
+            for recipient in (cell.first_recipient, *cell.recipients):
+                client.mail(cell.sender, [recipient])
+                client.data(message(cell.domain))
+        cell.server.gate.set()
+
     def play(self):
         """All messages, then one more to each domain whose first had a final result, and a third
         where it takes that to see whether the connection is still in use."""
         cells = list(self.cells.values())
         for cell in cells:
-            if not cell.is_body:
+            if fault_table.is_second(cell.row):
+                self.submit_two(cell)
+            elif not cell.is_body:
                 submit(self.daemon, cell.sender, cell.recipients, message(cell.domain))
         large = [cell for cell in cells if cell.is_body]
         submit(self.daemon, large[0].sender, [r for c in large for r in c.recipients],
@@ -210,6 +229,9 @@ def check_first(stage, cell, recipient):
     outcome = cell.outcome_of(recipient)
     events = stage.daemon.results(recipient)
     assert events, f'no result:\n{stage.daemon.log()[-2000:]}'
+    if fault_table.is_second(cell.row):
+        before = stage.daemon.results(cell.first_recipient)
+        assert [e['type'] for e in before] == ['Delivery'], before
     first, last = events[0], events[-1]
     kind = {'OK': 'Delivery', 'BNC': 'Bounce'}.get(outcome, 'TransientFailure')
     assert first['type'] == kind, f'{outcome} expected: {first}'
@@ -222,7 +244,7 @@ def check_first(stage, cell, recipient):
         assert last['type'] == 'Delivery', f'never delivered: {events}'
         # A port where nobody listens is called until somebody does.
         assert cell.row == 'connect' or len(events) == 2, events
-    at_end = fault_table.is_whole(cell.row) and outcome != 'OK'
+    at_end = fault_table.is_whole(cell.row) and (outcome != 'OK' or cell.column == '421')
     assert cell.copies(recipient) == at_end + (outcome != 'BNC'), cell.server.transcripts
 
 
@@ -274,7 +296,7 @@ def check_second_server(stage, cell):
         assert events[0]['type'] == kind, events
         assert events[-1]['type'] == ('Bounce' if outcome == 'BNC' else 'Delivery'), events
         assert len(events) == (2 if outcome == 'AMB' else 1), events
-        at_end = fault_table.is_whole(cell.row) and outcome != 'OK'
+        at_end = fault_table.is_whole(cell.row) and (outcome != 'OK' or cell.column == '421')
         assert cell.copies(recipient) == at_end + (outcome in ('OK', 'AMB')), events
 
 

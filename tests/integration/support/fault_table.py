@@ -35,6 +35,9 @@ DATA>     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NE
 MAIL*     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  -     BNC+
 RCPT*     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  -     BNC+
 BDAT*     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   OK    OK+
+MAIL&     AMB    AMB   AMB    NEXT+ BNC+ OK   AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
+RCPT&     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
+BDAT&     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   OK    OK+
 body*     NEXT   NEXT  NEXT   NEXT  BNC  NEXT NEXT    NEXT  -    NEXT NEXT    -     AMB   -
 QUIT      OK     OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
 idle      -      OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
@@ -47,6 +50,8 @@ NOTES = '''\
 >  the server offers PIPELINING and has the whole group before it answers
 *  it offers CHUNKING too; the message is the first of its connection, so BDAT waits for the replies
    to the envelope; body*: a large one
+&  the same, but it is the second of its connection, and the server has all of it before it answers;
+   421 to its MAIL and the end: it was not taken, and goes again as if nothing had been
 body: "class" is a second 354, "extra" a 250 before the end of the message
 RCPT: the fault meets the second of three recipients; what it leaves of the others is checked too
 QUIT, idle, reuse: of the next message, which needs one attempt'''
@@ -57,6 +62,8 @@ MAIL = 'plain\nexpect MAIL'
 RCPT = MAIL + '\nsend 250 2.1.0 ok\nexpect RCPT'
 GROUP = 'hello\nexpect MAIL\nexpect RCPT\nexpect DATA'
 CHUNK = 'chunks\nexpect MAIL\nexpect RCPT'
+STREAM = (CHUNK + '\nsend 250 2.1.0 ok\nsend 250 2.1.5 ok\nchunk\ngate\nsend 250 2.6.0 kept\n'
+          'begin\nexpect RCPT\nchunk')
 ONCE = 'plain\nenvelope\ndata\nsend 250 2.0.0 kept'
 
 # What comes before the reply that is at fault, the code of a good reply, and what belongs behind
@@ -81,6 +88,9 @@ POINTS = {
     'MAIL*': (CHUNK, '250', 'send 503 5.5.1 no sender'),
     'RCPT*': (CHUNK + '\nsend 250 2.1.0 ok', '250', ''),
     'BDAT*': (CHUNK + '\nsend 250 2.1.0 ok\nsend 250 2.1.5 ok\nchunk', '250', ''),
+    'MAIL&': (STREAM, '250', 'send 503 5.5.1 no sender\nsend 503 5.5.1 no sender'),
+    'RCPT&': (STREAM + '\nsend 250 2.1.0 ok', '250', 'send 503 5.5.1 nobody'),
+    'BDAT&': (STREAM + '\nsend 250 2.1.0 ok\nsend 250 2.1.5 ok', '250', ''),
     'body*': ('chunks\nexpect MAIL\nsend 250 2.1.0 ok\nexpect RCPT\nsend 250 2.1.5 ok\n'
               'expect BDAT\nhear', '354', ''),
     'QUIT': (ONCE + '\nexpect QUIT', '221', ''),
@@ -91,7 +101,7 @@ POINTS = {
 
 # The client acts on these before it knows the rest of the reply.
 REFUSED_WHEN_UNCLEAN = ('MAIL', 'RCPT', 'DATA', 'MAIL>', 'RCPT>', 'DATA>', 'MAIL*',
-                        'RCPT*', 'reuse')
+                        'RCPT*', 'MAIL&', 'RCPT&', 'reuse')
 UNCLEAN = r'a\x00b\x1b[31mc\xff\r\n'
 
 
@@ -113,7 +123,12 @@ def is_body(row):
 
 def is_whole(row):
     """The server has the whole message when the fault comes."""
-    return row in ('dot', 'BDAT*')
+    return row in ('dot', 'BDAT*') or is_second(row)
+
+
+def is_second(row):
+    """Another message goes before it on the connection, and goes well."""
+    return row.endswith('&')
 
 
 def base(row):

@@ -2,6 +2,7 @@ r"""An SMTP server that follows a script, one script a connection; the last one 
 
 A script is a text of lines:
   expect PREFIX   read a line, which must begin so (upper or lower case)
+  begin           read MAIL, and answer RSET where that comes before it
   send TEXT       write the text and CRLF
   raw TEXT        write the text alone; \r \n \0 \xNN are understood
   data            read up to the end of data; the message counts as a copy
@@ -18,6 +19,7 @@ A script is a text of lines:
   drip TEXT       the text byte by byte, DRIP_SECONDS apart
   flood TEXT      the text again and again, as long as the other side takes it
   silence         read nothing until the test is over
+  gate            wait until the test opens the gate (Peer.gate)
   starttls        turn the connection into TLS
   reset           close with RST
   finish          send FIN and go on reading
@@ -89,6 +91,7 @@ class Peer(ListeningServer):
         self.held = []
         self.transcripts = []
         self.errors = []
+        self.gate = threading.Event()
         super().__init__(address, port)
         if receive_buffer:
             self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
@@ -139,6 +142,13 @@ class Run:
     def do_expect(self, prefix):
         line = self.read_line()
         assert line.upper().startswith(prefix.upper()), f'expected {prefix}, got {line}'
+
+    def do_begin(self, _):
+        line = self.read_line()
+        if line.upper() == 'RSET':
+            self.do_send(GOOD['RSET'])
+            line = self.read_line()
+        assert line.upper().startswith('MAIL'), f'expected MAIL, got {line}'
 
     def do_send(self, text):
         self.sock.sendall(text.encode() + b'\r\n')
@@ -226,6 +236,9 @@ class Run:
 
     def do_pause(self, seconds):
         self.peer.is_over.wait(float(seconds))
+
+    def do_gate(self, _):
+        self.peer.gate.wait(PATIENCE)
 
     def do_silence(self, _):
         self.peer.is_over.wait(PATIENCE)
