@@ -22,7 +22,7 @@ from support.wait import until
 
 PROGRAM = os.path.join(BUILD, 'bench', 'sluice-sim')
 PATIENCE = 60.0
-ATTEMPTS = 4
+ATTEMPTS = 8
 NEXTHOPS = 3
 
 pytestmark = pytest.mark.skipif(not is_usable(), reason='Postfix needs root and its package')
