@@ -161,8 +161,6 @@ static int visit(struct spool_tree_walk *w, struct level *l, const struct spool_
     if (!spool_tree_mark(w->file, w->seen, place->page, 1)) {
         return w->on_bad(w->ctx, place, NULL, ERR_LIMIT);
     }
-    w->leaves += place->is_leaf;
-    w->branches += !place->is_leaf;
     if (place->is_leaf && w->skips_leaves) {
         return 0;
     }

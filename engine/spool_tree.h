@@ -46,7 +46,6 @@ struct spool_tree_walk {
     bool skips_leaves;  /* leaves are not read */
     bool has_free_keys; /* the tree of free pages: keys are numbers of this machine */
     uint8_t *seen; /* a bit a page up to meta.last_page: a page is in one tree, once; or NULL */
-    uint64_t leaves, branches; /* counted */
 };
 
 /* errors: -ENOMEM, of the callbacks */

@@ -454,6 +454,44 @@ static void a_salvage_tells_who_failed_as_well(void **state)
     assert_in_range(unknown, 1, 100);
 }
 
+/* Its second chunk is nowhere: nothing is wrong with the storage, but the message is. */
+static void a_salvage_loses_what_lacks_a_part(void **state)
+{
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    const struct spool_envelope e = {
+        .id = COUNT + 1, .recipient_count = 1, .chunk_count = 2, .sender = SLICE("")};
+    struct spool_txn *t;
+    struct spool_position at;
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_put_chunk(t, e.id, 0, SLICE("one")), 0);
+    assert_int_equal(spool_put_message(t, &e, slice_make("\0\1b", 3), SLICE(""), &at), 0);
+    assert_int_equal(spool_commit(t), 0);
+    shut();
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_int_equal(fates.counts[SPOOL_KEPT], COUNT);
+    assert_int_equal(fates.counts[SPOOL_LOST], 1);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(read_message(COUNT + 1), ERR_MISSING);
+    assert_int_equal(read_message(COUNT), 0);
+}
+
+/* A page of one node whose key would reach beyond the page's end. */
+static void a_node_ends_in_its_page(void **state)
+{
+    enum { NODE = PAGE - 40, ROOM = 32 }; /* bytes behind the node's head */
+    static char page[PAGE];
+    struct spool_node node;
+    const uint16_t lower = 18, at = NODE;
+    memcpy(page + 12, &lower, sizeof(lower));
+    memcpy(page + 16, &at, sizeof(at));
+    for (uint16_t key_bytes = ROOM - 1; key_bytes <= ROOM + 1; key_bytes++) {
+        memcpy(page + NODE + 6, &key_bytes, sizeof(key_bytes));
+        assert_int_equal(spool_page_node(page, PAGE, SPOOL_PAGE_LEAF, 0, &node), key_bytes <= ROOM);
+    }
+}
+
 static void a_salvage_of_a_spool_in_use_is_refused(void **state)
 {
     struct spool_salvage salvage = {.on_message = count_fate};
@@ -478,7 +516,9 @@ int main(void)
         TEST(who_failed_is_told_though_the_reasons_are_lost),
         TEST(who_failed_is_told_though_the_reasons_are_lost_meanwhile),
         TEST(a_salvage_tells_who_failed_as_well),
+        TEST(a_salvage_loses_what_lacks_a_part),
         TEST(a_salvage_of_a_spool_in_use_is_refused),
+        cmocka_unit_test(a_node_ends_in_its_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
