@@ -306,12 +306,17 @@ static void log_expired(struct buf *log, const struct message *m, struct slice r
 }
 
 static int log_stored_expired(const struct notice_log *log, struct spool_reader *reader,
-                              struct message *m, usec_t now)
+                              struct message *m, usec_t now, unsigned limit)
 {
     struct notice_stored walk;
     struct notice_stored_recipient to;
     int err = notice_stored_begin(&walk, reader, m, m->expiry_from);
-    while (err == 0 && notice_stored_next(&walk, &to)) {
+    bool has_more = true;
+    for (unsigned i = 0; err == 0 && i < limit; i++) {
+        has_more = notice_stored_next(&walk, &to);
+        if (!has_more) {
+            break;
+        }
         m->expiry_from = to.index + 1;
         if (recipient_is_undone(to.state)) {
             log_expired(log->lines, m, to.address, to.text, now);
@@ -320,12 +325,12 @@ static int log_stored_expired(const struct notice_log *log, struct spool_reader 
     }
     int end = notice_stored_end(&walk);
     err = err != 0 ? err : end;
-    m->expiry_from = err == 0 ? m->envelope.recipient_count : m->expiry_from;
+    m->expiry_from = err == 0 && !has_more ? m->envelope.recipient_count : m->expiry_from;
     return err;
 }
 
 int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,
-                          struct message *m, usec_t now)
+                          struct message *m, usec_t now, unsigned limit)
 {
     bool is_first = !m->is_expiry_begun;
     m->is_expiry_begun = true;
@@ -344,7 +349,7 @@ int notice_log_expiration(const struct notice_log *log, struct spool_reader *rea
     }
     int err = spool_reader_begin(reader);
     if (err == 0) {
-        err = log_stored_expired(log, reader, m, now);
+        err = log_stored_expired(log, reader, m, now, limit);
         spool_reader_end(reader);
     }
     return err;

@@ -50,10 +50,10 @@ struct notice_log {
 void notice_log_flush(const struct notice_log *log);
 
 /* A line for each recipient that is given up, once: after an error it goes on where it was, by what
- * it notes in the message.
+ * it notes in the message, and likewise after `limit` of those that are stored.
  *
  * errors: -ENOMEM, ERR_CORRUPT, storage errors of the reader */
 MUST_USE int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,
-                                   struct message *m, usec_t now);
+                                   struct message *m, usec_t now, unsigned limit);
 
 #endif

@@ -21,10 +21,17 @@
 /* Notices of one transaction are in memory until it is durable. */
 enum { NOTICE_BYTES_MAX = 8 << 20 };
 
+/* Other mail waits for the lines of one message that expires: some 50 ms. */
+enum { EXPIRED_AT_ONCE = 4096 };
+
+/* Beside errors, which are negative: the message goes on in the next transaction. */
+enum { SETTLE_LATER = 1 };
+
 void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
                  const struct notice_log *log)
 {
-    *s = (struct settle){.engine = engine, .reader = reader, .log = *log};
+    *s = (struct settle){
+        .engine = engine, .reader = reader, .log = *log, .expired_at_once = EXPIRED_AT_ONCE};
     list_init(&s->touched);
     list_init(&s->plain);
 }
@@ -270,6 +277,13 @@ static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
     return spool_requeue(txn, &m->position, &next, NULL);
 }
 
+/* Whether some that expired have no event line yet. */
+static bool has_unlogged(const struct message *m)
+{
+    return (m->stored.deferred > 0 || m->stored.parked > 0) &&
+           m->expiry_from < m->envelope.recipient_count;
+}
+
 /* Everything was tried: the message goes, waits for its next attempt, or comes back to its
  * sender. */
 static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
@@ -286,13 +300,17 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     m->held_until = 0;
     if ((has_deferred || has_parked) && !m->has_forgone) {
         /* no recipient goes without a word of what was wrong */
-        is_expired = now >= message_expires(m, c);
+        is_expired = m->is_expiry_begun || now >= message_expires(m, c);
     }
     if (is_expired && !m->is_expiry_begun) {
         count_expired(s->engine, m);
     }
     if (is_expired) {
-        err = notice_log_expiration(&s->log, s->reader, m, now);
+        err = notice_log_expiration(&s->log, s->reader, m, now, s->expired_at_once);
+        if (err == 0 && has_unlogged(m)) {
+            m->is_settled = false;
+            return SETTLE_LATER;
+        }
     }
     if (err == 0 && (has_failed || is_expired)) {
         err = put_notice(s, txn, m, is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
@@ -369,6 +387,15 @@ int settle_write_journal(struct settle *s, struct spool_store *store)
     return 0;
 }
 
+/* Of so many recipients that others must not wait for them all: it goes on in the next transaction,
+ * behind what is there now. */
+static void postpone(struct settle *s, struct message *m)
+{
+    list_remove(&m->touched);
+    list_push_back(&s->touched, &m->touched);
+    s->unwritten = s->unwritten == NULL ? m : s->unwritten;
+}
+
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
 {
     s->is_light = false;
@@ -381,8 +408,11 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     {
         m->is_settled = true; /* the transaction absorbs the journal, and leaves these out */
     }
-    list_foreach(m, &s->touched, struct message, touched)
+    list_foreach_safe(m, &s->touched, struct message, touched)
     {
+        if (m == s->unwritten) {
+            break;
+        }
         if (s->notice_bytes >= NOTICE_BYTES_MAX) {
             s->unwritten = m; /* the next transaction has those from here on */
             break;
@@ -391,6 +421,10 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
         m->is_settled = false;
         int err = m->pending == 0 ? settle_message(s, txn, m, now)
                                   : store_states(txn, m, m->fresh, false);
+        if (err == SETTLE_LATER) {
+            postpone(s, m);
+            continue;
+        }
         if (is_of_one_message(err)) {
             char id[MESSAGE_ID_TEXT];
             message_id_format(m->envelope.id, id);

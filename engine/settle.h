@@ -34,6 +34,7 @@ struct settle {
     bool has_deferred;         /* the current transaction defers something */
     uint64_t suppressed;       /* notices that the current transaction leaves out */
     struct message *unwritten; /* first one in `touched` that this transaction has no room for */
+    unsigned expired_at_once;  /* event lines of one message in a transaction */
     uint64_t forgone;          /* dispatched recipients without a result, since the last commit */
 };
 

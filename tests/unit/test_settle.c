@@ -407,6 +407,37 @@ static void durable_deferrals_expire(void **state)
     message_put(m);
 }
 
+/* A million lines in one transaction would be seconds in which nothing else is stored. */
+static void many_expirations_are_logged_bit_by_bit(void **state)
+{
+    struct message *m = activate_many();
+    unsigned commits = 0;
+    settle.expired_at_once = 600;
+    for (uint32_t i = 0; i < MANY; i++) {
+        collect_long(m, i, RESULT_DEFERRED);
+        if (i == MANY - 2) {
+            assert_int_equal(commit(created + USEC_PER_SEC), 0);
+        }
+    }
+    for (unsigned logged = 1; settled == NULL; commits++) {
+        if (commits == 1) {
+            fail_commit(created + 600 * USEC_PER_SEC);
+            logged += 600;
+        }
+        /* Once it has begun it goes on, whatever the clock says. */
+        usec_t now = created + (commits < 2 ? 600 : 1) * USEC_PER_SEC;
+        assert_int_equal(commit(now), 0);
+        logged = logged + 600 < MANY ? logged + 600 : MANY;
+        assert_int_equal(count_lines("Expiration"), logged);
+        assert_int_equal(counts().messages, 1); /* it, or its notice */
+        assert_int_equal(notice.len > 0, settled != NULL);
+    }
+    assert_int_equal(commits, 4);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(atomic_load(&engine->expired), MANY);
+    message_put(m);
+}
+
 /* A page that the writer has to mend first fails the transaction; the next one goes on. */
 static void expirations_are_logged_in_spite_of_a_page_in_doubt(void **state)
 {
@@ -470,6 +501,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_crash_kept_from_the_sender_is_told, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(durable_deferrals_expire, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_expirations_are_logged_bit_by_bit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(expirations_are_logged_in_spite_of_a_page_in_doubt, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_parked_waits_for_the_first_end, set_up, tear_down),
