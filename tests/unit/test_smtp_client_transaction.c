@@ -222,6 +222,11 @@ static void test_reuse(void **state)
         "!DONE lost", "!CLOSED");
     RUN(&s, REUSED, "=start 1", ONE, "<550 no\r\n", "!REST hard 5.0.0 550 MAIL", "=eof",
         "!DONE close", "!CLOSED");
+    /* the connection has carried its fill, but not when it is the first message that is too much */
+    RUN(&s, REUSED, "=start 1", ONE, "<452 4.5.3 many\r\n", "!RETURNED soft 4.5.3 452 MAIL",
+        "!CLOSED");
+    RUN(&s, PIPELINED, "=start 1", ONE, "<452 4.5.3 many\r\n", "!REST soft 4.5.3 452 MAIL", "=eof",
+        "!DONE close", "!CLOSED");
 }
 
 static void test_no_reuse(void **state)
