@@ -103,7 +103,7 @@ static void a_destination_alone_dies_of_its_own_rule(void **state)
 
 /* A window that has grown: five failures are no windowful any more, neither for the destination nor
  * for its host, whose connections carry one entry each and so are never live for long. */
-static void a_grown_window_allows_more_failures(void **state)
+static void fail_with_a_grown_window(bool is_forgotten)
 {
     static struct bed b;
     bed_init(&b);
@@ -117,6 +117,12 @@ static void a_grown_window_allows_more_failures(void **state)
     for (unsigned i = 1; i <= 5; i++) {
         bed_outcome(&b, i, bed_gone);
     }
+    if (is_forgotten) {
+        sched_set_hold(b.sched, true, b.now);
+        bed_advance(&b, 3600);
+        assert_string_equal(bed_host(&b, 'x'), "unused 0 0 0");
+        sched_set_hold(b.sched, false, b.now);
+    }
     (void)bed_places(&b, 8);
     assert_string_equal(bed_queue(&b, "aa"), "8 8 7");
     /* 1/8 + 1/7 + 1/6 + 1/5 + 1/4 are less than one cohort, with 1/3 it is more. */
@@ -128,6 +134,16 @@ static void a_grown_window_allows_more_failures(void **state)
     bed_outcome(&b, 11, refused);
     assert_int_equal(bed_view(&b, "aa").state, SCHED_DESTINATION_DEAD);
     bed_close(&b);
+}
+
+static void a_grown_window_allows_more_failures(void **state)
+{
+    fail_with_a_grown_window(false);
+}
+
+static void a_forgotten_host_begins_anew(void **state)
+{
+    fail_with_a_grown_window(true);
 }
 
 static void a_live_connection_keeps_a_host_out_of_retry(void **state)
@@ -293,6 +309,7 @@ int main(void)
         cmocka_unit_test(a_windows_worth_of_failures_and_it_is_left_alone),
         cmocka_unit_test(a_destination_alone_dies_of_its_own_rule),
         cmocka_unit_test(a_grown_window_allows_more_failures),
+        cmocka_unit_test(a_forgotten_host_begins_anew),
         cmocka_unit_test(a_live_connection_keeps_a_host_out_of_retry),
         cmocka_unit_test(success_clears_failures),
         cmocka_unit_test(our_own_failure_says_nothing_of_a_host),
