@@ -33,6 +33,9 @@ void deferred_scan_start(struct deferred_scan *s, usec_t wall, usec_t mono, usec
     s->checks -= s->is_checking;
     s->at = (struct spool_position){.class = SPOOL_DEFERRED};
     s->until = (uint64_t)(wall + USEC_PER_SEC);
+    if (longest < s->longest || s->lowered == 0 || s->lowered > wall) {
+        s->lowered = wall;
+    }
     s->longest = longest;
 }
 
@@ -44,7 +47,8 @@ static bool is_due(const struct deferred_scan *s, struct spool_reader *reader,
     if (spool_read_retry(reader, p->id, &retry) != 0) {
         retry.deferred = 0;
     }
-    return retry_is_due(wall, retry.deferred, (usec_t)p->time, s->longest);
+    return retry_is_due(wall, retry.deferred, (usec_t)p->time, s->longest,
+                        retry_turn(s->lowered, s->longest, p->id));
 }
 
 int deferred_scan_next(struct deferred_scan *s, struct spool_reader *reader, usec_t wall,

@@ -23,6 +23,7 @@ struct deferred_scan {
     struct spool_position at; /* last one passed */
     uint64_t until;           /* wall: due at or before this */
     usec_t longest;           /* that a delay can be */
+    usec_t lowered;           /* wall: when that became less, or the daemon started */
     bool is_checking;         /* this scan looks at all that waits */
     unsigned checks;          /* scans to come that do */
     bool has_offset;

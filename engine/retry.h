@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Time from now until the next attempt: the message's age, at most `max` and then at least `min`
  * (min wins when it is the larger one).
@@ -22,15 +23,23 @@ static inline usec_t retry_longest(usec_t min, usec_t max)
     return min > max ? min : max;
 }
 
-/* Whether a deferred message is tried: its time has come, or the clock was set since it was
- * deferred, so that its time means nothing. Then rather too early once than late by the clock's
- * error.
+/* When it comes to a message's turn that waits longer than a delay can be now, as the configuration
+ * allows less than before: all of them come within the new longest delay, by their ids, so that
+ * they are not due in one moment.
  *
- * now, due   usec, wall
- * deferred   wall: when it was; 0: not known
- * longest    that a delay can be
+ * lowered   wall: when that configuration came into force
  */
-bool retry_is_due(usec_t now, usec_t deferred, usec_t due, usec_t longest);
+usec_t retry_turn(usec_t lowered, usec_t longest, uint64_t id);
+
+/* Whether a deferred message is tried: its time has come; or it was deferred after now, so that the
+ * clock was set since and its time means nothing: then rather too early once than late by the
+ * clock's error; or it has waited longer than a delay can be, and it is its turn.
+ *
+ * now, due, turn   usec, wall; see retry_turn
+ * deferred         wall: when it was; 0: not known
+ * longest          that a delay can be
+ */
+bool retry_is_due(usec_t now, usec_t deferred, usec_t due, usec_t longest, usec_t turn);
 
 /* Whether the sender is due the one notice of a delay: after an attempt that left something
  * undelivered and did not expire.

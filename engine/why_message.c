@@ -131,7 +131,12 @@ static void put_due(struct view *v)
                         "the active messages",
                         retry->attempts);
     }
-    if (low >= high || retry->due - low - created <= low) {
+    if (retry->deferred != 0 && retry->due - retry->deferred > retry_longest(low, high)) {
+        why_because(link,
+                    SLICE("it was deferred for longer than it would be now: it comes when it "
+                          "has waited the longest time, or in turn within that of the reload"));
+        why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "maximal_backoff_time", high);
+    } else if (low >= high || retry->due - low - created <= low) {
         why_because(link, SLICE("a young message waits the least time"));
         why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "minimal_backoff_time", low);
     } else if (retry->due - high - created >= high) {

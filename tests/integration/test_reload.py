@@ -7,6 +7,8 @@ import os
 import signal
 import ssl
 import threading
+import time
+from datetime import datetime
 
 import pytest
 
@@ -71,6 +73,26 @@ def test_deferred_mail_goes_by_the_new_route(place):
     daemon.routes = {'*': ('smtp', takes.nexthop)}
     reload(daemon)
     takes.wait(1)
+
+
+def test_a_lower_backoff_brings_mail_forward_in_turn(place):
+    """Mail that waits longer than it may now comes within the new time, and not all at once."""
+    refuses = [True]
+    receiver = place.receiver(answers=lambda verb, *_: '451 4.0.0 later' if verb == 'RCPT' and refuses[0]
+                              else None)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)}, options={
+        'minimal_backoff_time': '1h', 'maximal_backoff_time': '1h'})
+    for n in range(40):
+        submit(daemon, SENDER, [f'{n}@a.test'], message())
+    daemon.wait_events('TransientFailure', count=40)
+    last = max(e['timestamp'] for e in daemon.of('TransientFailure'))
+    until(lambda: time.time() > last + 4, 'mail that has waited longer than it may')
+    refuses[0] = False
+    daemon.options.update(minimal_backoff_time='1s', maximal_backoff_time='3s')
+    reload(daemon)
+    receiver.wait(40)
+    times = [datetime.fromisoformat(e['event_time']).timestamp() for e in daemon.wait_events('Delivery', count=40)]
+    assert max(times) - min(times) > 1.5, sorted(times)
 
 
 def test_hang_up_reloads_and_opens_the_log_again(place):

@@ -50,14 +50,34 @@ static void warnings_are_due_once_set(void **state)
 static void what_waits_for_a_wrong_future_is_due(void **state)
 {
     const usec_t longest = 4000 * SEC;
-    assert_false(retry_is_due(1000 * SEC, 900 * SEC, 1001 * SEC, longest));
-    assert_true(retry_is_due(1001 * SEC, 900 * SEC, 1001 * SEC, longest));
-    assert_true(retry_is_due(899 * SEC, 900 * SEC, 1001 * SEC, longest));
-    assert_false(retry_is_due(900 * SEC, 900 * SEC, 4900 * SEC, longest));
-    assert_true(retry_is_due(900 * SEC, 900 * SEC, 4901 * SEC, longest));
+    assert_false(retry_is_due(1000 * SEC, 900 * SEC, 1001 * SEC, longest, 0));
+    assert_true(retry_is_due(1001 * SEC, 900 * SEC, 1001 * SEC, longest, 0));
+    assert_true(retry_is_due(899 * SEC, 900 * SEC, 1001 * SEC, longest, 0));
+    assert_false(retry_is_due(900 * SEC, 900 * SEC, 4900 * SEC, longest, 0));
     /* stored by an older program */
-    assert_false(retry_is_due(900 * SEC, 0, 4900 * SEC, longest));
-    assert_true(retry_is_due(900 * SEC, 0, 4901 * SEC, longest));
+    assert_false(retry_is_due(900 * SEC, 0, 4900 * SEC, longest, 0));
+    assert_true(retry_is_due(900 * SEC, 0, 4901 * SEC, longest, 0));
+}
+
+static void a_lower_maximum_counts_from_the_deferral(void **state)
+{
+    const usec_t longest = 1000 * SEC;
+    /* deferred at 900 for 4000 seconds: due at 1900, not at once */
+    assert_false(retry_is_due(950 * SEC, 900 * SEC, 4900 * SEC, longest, 0));
+    assert_false(retry_is_due(1899 * SEC, 900 * SEC, 4900 * SEC, longest, 0));
+    assert_true(retry_is_due(1900 * SEC, 900 * SEC, 4900 * SEC, longest, 0));
+    /* what has waited longer comes in turn */
+    assert_false(retry_is_due(2900 * SEC, 900 * SEC, 4900 * SEC, longest, 3000 * SEC));
+    assert_true(retry_is_due(3000 * SEC, 900 * SEC, 4900 * SEC, longest, 3000 * SEC));
+    unsigned tenths[10] = {0};
+    for (uint64_t id = 1; id <= 10000; id++) {
+        usec_t turn = retry_turn(2900 * SEC, longest, id << 20) - 2900 * SEC;
+        assert_in_range(turn, 0, longest - 1);
+        tenths[turn / (longest / 10)]++;
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_in_range(tenths[i], 900, 1100);
+    }
 }
 
 int main(void)
@@ -66,6 +86,7 @@ int main(void)
         cmocka_unit_test(attempts_come_when_the_vectors_say),
         cmocka_unit_test(the_minimum_wins),
         cmocka_unit_test(what_waits_for_a_wrong_future_is_due),
+        cmocka_unit_test(a_lower_maximum_counts_from_the_deferral),
         cmocka_unit_test(warnings_are_due_once_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
