@@ -2,7 +2,8 @@
 whatever is loaded, reloaded and read, the daemon lives, every open transport goes on, and of what was
 accepted nothing is lost and nothing comes twice without a mark. Made for a build with the address
 sanitizer. RELOAD_PAIRS: how many pairs of configurations (or RELOAD_SECONDS: as many as fit);
-SLUICE_SEED: which; RELOAD_EPOCH: only this daemon of them."""
+SLUICE_SEED: which; RELOAD_EPOCH: only this daemon of them. With RELOAD_PAIRS each look runs every
+reading command, or so many as RELOAD_COMMANDS says; else a few in turn."""
 import json
 import os
 import random
@@ -26,6 +27,7 @@ PAIRS = int(os.environ.get('RELOAD_PAIRS', '0'))
 SECONDS = float(os.environ.get('RELOAD_SECONDS', '12'))
 SEED = int(os.environ.get('SLUICE_SEED', '0')) or random.SystemRandom().randrange(1 << 30)
 ONLY = os.environ.get('RELOAD_EPOCH')
+COMMANDS = int(os.environ.get('RELOAD_COMMANDS', '0')) or (1000 if PAIRS else 3)  # of a look, at most
 PAIRS_OF_EPOCH = 20  # of one daemon, which then gets a configuration under which everything may go
 PATIENCE = float(os.environ.get('RELOAD_PATIENCE', '60'))  # seconds for what must happen; it takes milliseconds when idle
 FINAL = ('Delivery', 'Bounce', 'Expiration', 'AdminBounce', 'AdminDrop')
@@ -122,7 +124,8 @@ class Epoch:
         self.protocols = self.now.of('').get('inet_protocols', 'all')
         self.probes = []
         self.commands = reading_commands()
-        self.counts = {'reloads': 0, 'refused': 0, 'reads': 0, 'probes': 0, 'pairs': 0}
+        self.next_command = self.chance.randrange(len(self.commands))
+        self.counts = {'reloads': 0, 'refused': 0, 'reads': 0, 'probes': 0, 'pairs': 0, 'commands': 0}
 
     # --- reload ------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class Epoch:
     # --- reading -----------------------------------------------------------------------------
 
     def read_all(self):
-        """Every GET route there is, with what it can be asked for; a few commands."""
+        """Every GET route there is, with what it can be asked for, and the commands whose turn it is."""
         control = Connection(self.daemon, PATIENCE)
         found = self.look(control, '/v1/messages?limit=200')
         ids = re.findall(rb'"id":"([0-9a-f]{16})"', found) or [b'0000000000000001']
@@ -188,12 +191,20 @@ class Epoch:
         for path in paths + asked:
             self.look(control, path)
         control.close()
+        for _ in range(min(COMMANDS, len(self.commands))):
+            self.run_command(domain, id)
+
+    def run_command(self, domain='d1.test', id='0000000000000001'):
+        """The next one in turn."""
         recipient = f'x@{domain}' if '[' not in domain else 'x@d1.test'
-        command = self.chance.choice(self.commands).format(domain=domain, recipient=recipient, id=id).split()
+        text = self.commands[self.next_command % len(self.commands)]
+        self.next_command += 1
+        command = text.format(domain=domain, recipient=recipient, id=id).split()
         done = self.daemon.command(*command, timeout=PATIENCE)
         check_log(done.stderr.decode())
         assert done.returncode in (0, 1, 64, 65, 66, 68, 69, 78), (command, done)
         self.counts['reads'] += 1
+        self.counts['commands'] += 1
 
     def look(self, control, path):
         control.request('GET', path, headers={'Host': 'localhost'})
@@ -295,6 +306,8 @@ class Epoch:
             if time.monotonic() > deadline:
                 break
             self.put_one()  # the next pair begins with another one
+        while self.counts['commands'] < len(self.commands):
+            self.run_command()
         self.settle()
         assert self.daemon.stop(PATIENCE) == 0
         check_log(self.daemon.log())
