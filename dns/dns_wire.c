@@ -238,7 +238,8 @@ static void read_soa(struct cursor *c, const struct raw_record *raw, struct dns_
 static struct dns_record *place_record(struct dns_answer *ret, enum dns_type type,
                                        uint16_t preference)
 {
-    if (ret->record_count < DNS_RECORDS_MAX) {
+    bool is_address = type == DNS_TYPE_A || type == DNS_TYPE_AAAA;
+    if (ret->record_count < (is_address ? DNS_ADDRESSES_MAX : DNS_RECORDS_MAX)) {
         return &ret->records[ret->record_count++];
     }
     ret->skipped++;

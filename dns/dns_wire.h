@@ -15,11 +15,12 @@
 #include <stdint.h>
 
 #define DNS_NAME_MAX                                                                               \
-    253                    /* bytes of text without the last dot (RFC 1035 2.3.4: 255 on the wire) \
-                            */
-#define DNS_LABEL_MAX   63 /* RFC 1035 2.3.4 */
-#define DNS_RECORDS_MAX 100 /* records kept of one answer, as Postfix does */
-#define DNS_CNAME_MAX   10  /* steps followed, as Postfix does */
+    253 /* bytes of text without the last dot (RFC 1035 2.3.4: 255 on the wire)                    \
+         */
+#define DNS_LABEL_MAX     63  /* RFC 1035 2.3.4 */
+#define DNS_RECORDS_MAX   100 /* records kept of one answer, as Postfix does */
+#define DNS_ADDRESSES_MAX 50  /* likewise of addresses: no delivery tries more (MX_TARGETS_MAX) */
+#define DNS_CNAME_MAX     10  /* steps followed, as Postfix does */
 
 enum dns_type {
     DNS_TYPE_A = 1,
@@ -79,7 +80,7 @@ struct dns_answer {
  * type     MX, A, AAAA, TLSA, TXT, or CNAME (which is then not followed)
  * errors   ERR_SYNTAX: not a well-formed response to that question; *ret is unspecified
  * Of more than DNS_RECORDS_MAX MX records those of least preference are kept, of addresses the
- * first ones. */
+ * first DNS_ADDRESSES_MAX. */
 MUST_USE int dns_wire_parse(const uint8_t *data, size_t len, const struct dns_name *name,
                             enum dns_type type, struct dns_answer *ret);
 

@@ -26,13 +26,28 @@ void dns_hosts_put(struct dns_hosts *hosts)
     free(hosts);
 }
 
+/* The first that is kept under the same name, or i: addresses of one host share its name, of which
+ * an answer may have many. At most MX_TARGETS_MAX of them are compared. */
+static uint32_t first_of_name(const struct dns_host *list, const bool *keep, uint32_t i)
+{
+    for (uint32_t j = 0; j < i; j++) {
+        if ((keep == NULL || keep[j]) && slice_eq(list[j].name, list[i].name)) {
+            return j;
+        }
+    }
+    return i;
+}
+
 static struct dns_hosts *make(const struct dns_hosts *head, const struct dns_host *list,
                               const bool *keep, uint32_t count)
 {
     size_t size = sizeof(struct dns_hosts) + head->policy.len;
 
     for (uint32_t i = 0; i < count; i++) {
-        size += sizeof(struct dns_host) + list[i].name.len;
+        if (keep == NULL || keep[i]) {
+            size += sizeof(struct dns_host);
+            size += first_of_name(list, keep, i) == i ? list[i].name.len : 0;
+        }
     }
     struct dns_hosts *hosts = malloc(size);
     if (hosts == NULL) {
@@ -49,9 +64,14 @@ static struct dns_hosts *make(const struct dns_hosts *head, const struct dns_hos
     char *texts = (char *)&hosts->list[hosts->count];
     for (uint32_t i = 0; i < hosts->count; i++) {
         struct dns_host *host = &hosts->list[i];
-        memcpy(texts, host->name.data, host->name.len);
-        host->name.data = texts;
-        texts += host->name.len;
+        uint32_t first = first_of_name(hosts->list, NULL, i);
+        if (first < i) {
+            host->name = hosts->list[first].name;
+        } else {
+            memcpy(texts, host->name.data, host->name.len);
+            host->name.data = texts;
+            texts += host->name.len;
+        }
         if (host->tlsa != NULL) {
             host->tlsa = dns_rrset_get(host->tlsa);
         }

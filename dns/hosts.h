@@ -39,7 +39,8 @@ struct dns_hosts {
 
 struct dns_hosts *dns_hosts_get(struct dns_hosts *hosts); /* any thread */
 void dns_hosts_put(struct dns_hosts *hosts);              /* any thread; accepts NULL */
-/* Copies list and names; one reference for the caller. errors: NULL when out of memory. */
+/* Copies list and names, each once; one reference for the caller. errors: NULL when out of memory.
+ */
 struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, bool has_mx,
                                 usec_t expires);
 /* The hosts for which keep[] is true, at least one, under a policy (see above).

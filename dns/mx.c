@@ -7,6 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
+static_assert(DNS_ADDRESSES_MAX >= MX_TARGETS_MAX, "an answer has all that may be tried");
+
 /* source   splitmix64 (Steele, Lea, Flood 2014) */
 static uint64_t random_next(struct mx_random *random)
 {

@@ -133,10 +133,24 @@ static struct slice key_slice(const struct session_key *key)
     return slice_make((const char *)key->bytes, sizeof(key->bytes));
 }
 
+/* What a session takes, about: its ticket, and the certificates that came with it. */
+static size_t session_bytes(SSL *ssl, SSL_SESSION *session)
+{
+    STACK_OF(X509) *chain = SSL_get_peer_cert_chain(ssl);
+    int bytes = i2d_SSL_SESSION(session, NULL);
+    size_t sum = bytes > 0 ? (size_t)bytes : 0;
+    for (int i = 0; chain != NULL && i < sk_X509_num(chain); i++) {
+        bytes = i2d_X509(sk_X509_value(chain, i), NULL);
+        sum += bytes > 0 ? (size_t)bytes : 0;
+    }
+    return sum;
+}
+
 static int session_made(SSL *ssl, SSL_SESSION *session)
 {
     struct demand *d = SSL_get_ex_data(ssl, demand_index);
-    if (d == NULL || d->cache == NULL || SSL_SESSION_is_resumable(session) != 1) {
+    if (d == NULL || d->cache == NULL || SSL_SESSION_is_resumable(session) != 1 ||
+        session_bytes(ssl, session) > TLS_SESSION_BYTES_MAX) {
         return 0;
     }
     tls_session_cache_put(d->cache, key_slice(&d->key), session);

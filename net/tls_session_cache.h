@@ -17,6 +17,9 @@ struct tls_session_cache;
 
 #define TLS_SESSIONS_PER_KEY 2
 #define TLS_SESSION_KEY_MAX  512 /* bytes */
+/* Larger ones are not offered to the cache (tls.c): tickets and certificates are the peer's choice,
+ * of up to 64 KB and 100 KB. Usual ones have 2 to 8 KB. */
+#define TLS_SESSION_BYTES_MAX (16 << 10)
 
 /* max_sessions: > 0. returns NULL when out of memory */
 struct tls_session_cache *tls_session_cache_new(size_t max_sessions, uint64_t hash_seed);

@@ -28,6 +28,32 @@ static void test_copy_and_count(void **state)
     dns_hosts_put(NULL);
 }
 
+/* Addresses of one host, as a large answer has them: its name is there once. */
+static void test_shared_names(void **state)
+{
+    char names[2][32] = {"mx1.test", "mx2.test"};
+    struct dns_host list[5];
+    const bool keep[5] = {false, true, true, true, true};
+
+    for (int i = 0; i < 5; i++) {
+        list[i] = (struct dns_host){.port = (uint16_t)i, .name = slice_of(names[i % 2])};
+    }
+    struct dns_hosts *hosts = dns_hosts_new(list, 5, true, 123);
+    memset(names, 'x', sizeof(names));
+    for (int i = 0; i < 5; i++) {
+        assert_true(slice_eq(hosts->list[i].name, slice_of(i % 2 ? "mx2.test" : "mx1.test")));
+        assert_ptr_equal(hosts->list[i].name.data, hosts->list[i % 2].name.data);
+    }
+    struct dns_hosts *some = dns_hosts_restrict(hosts, keep, SLICE("policy"));
+    dns_hosts_put(hosts);
+    assert_int_equal(some->count, 4);
+    assert_true(slice_eq(some->list[1].name, SLICE("mx1.test")));
+    assert_ptr_equal(some->list[0].name.data, some->list[2].name.data);
+    assert_ptr_equal(some->list[1].name.data, some->list[3].name.data);
+    assert_true(slice_eq(some->policy, SLICE("policy")));
+    dns_hosts_put(some);
+}
+
 static void test_restrict(void **state)
 {
     const struct dns_record record = {.data = SLICE("\3\1\1x")};
@@ -65,6 +91,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copy_and_count),
+        cmocka_unit_test(test_shared_names),
         cmocka_unit_test(test_restrict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,9 @@
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct tls_files files;
 
@@ -451,6 +453,45 @@ static void sessions_are_used_by_their_like_only(void **state)
     tls_client_free(client);
 }
 
+static void append_file(FILE *to, const char *path)
+{
+    char text[8192];
+    FILE *from = fopen(path, "r");
+    assert_non_null(from);
+    size_t len = fread(text, 1, sizeof(text), from);
+    assert_in_range(len, 1, sizeof(text) - 1);
+    assert_int_equal(fwrite(text, 1, len, to), len);
+    assert_int_equal(fclose(from), 0);
+}
+
+/* A peer may show as many certificates as it likes; a session would keep them all. */
+static void large_sessions_are_not_kept(void **state)
+{
+    for (int copies = 1; copies < 100; copies += 98) {
+        char path[] = "/tmp/chain.XXXXXX";
+        int fd = mkstemp(path);
+        FILE *chain = fdopen(fd, "w");
+        assert_non_null(chain);
+        append_file(chain, files.leaf);
+        for (int i = 0; i < copies; i++) {
+            append_file(chain, files.root);
+        }
+        assert_int_equal(fclose(chain), 0);
+        struct tls_client *client = client_new(files.root);
+        struct tls_server *server = server_new(path, files.leaf_key);
+        struct tls_session_cache *cache = tls_session_cache_new(100, 1);
+        const struct tls_peer peer = {.host = "mx.example", .level = TLS_LEVEL_VERIFY};
+        bool is_usual = copies == 1;
+        assert_false(is_resumed(client, server, &peer, cache));
+        assert_int_equal(tls_session_cache_count(cache), is_usual);
+        assert_int_equal(is_resumed(client, server, &peer, cache), is_usual);
+        tls_session_cache_free(cache);
+        tls_server_free(server);
+        tls_client_free(client);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 static void sessions_survive_a_lost_connection(void **state)
 {
     struct tls_client *client = client_new(files.root);
@@ -533,6 +574,7 @@ int main(void)
         cmocka_unit_test(weak_exchanges_pass_where_nothing_is_verified),
         cmocka_unit_test(old_protocols_are_refused),
         cmocka_unit_test(sessions_are_used_by_their_like_only),
+        cmocka_unit_test(large_sessions_are_not_kept),
         cmocka_unit_test(sessions_survive_a_lost_connection),
         cmocka_unit_test(unusable_names_make_no_connection),
         cmocka_unit_test(error_lines_are_printable),
