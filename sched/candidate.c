@@ -155,7 +155,7 @@ static void offer_class(const struct sched *s, struct best *best, const struct s
     }
 }
 
-static bool may_preempt(const struct sched *s, const struct job *j, int max_slots)
+static bool may_preempt(const struct sched *s, const struct job *j, int64_t max_slots)
 {
     return list_is_empty(&j->children) && !job_is_blocked(s, j) && job_need(j) > 0 &&
            job_need(j) <= max_slots;
@@ -173,7 +173,7 @@ static double oldest_age(const struct sched *s, const struct job *owner)
 
 /* As the queue manager does it, which matters when jobs on the stack are older than others before
  * them: it stops at the first job at level 0 that is too young to win. */
-static struct job *search_along(const struct sched *s, const struct job *owner, int max_slots)
+static struct job *search_along(const struct sched *s, const struct job *owner, int64_t max_slots)
 {
     struct best best = {0};
     for (struct job *j = job_next(s, owner); j != NULL; j = job_next(s, j)) {
@@ -206,8 +206,9 @@ static bool stands_behind_younger(const struct sched *s, const struct job *j,
 
 struct job *candidate_search(struct sched *s, struct job *owner)
 {
-    int max_slots = (owner->read_entries - owner->selected_entries + owner->slots_available) /
-                    s->config.delivery_slot_cost;
+    int64_t max_slots =
+        ((int64_t)owner->read_entries - owner->selected_entries + owner->slots_available) /
+        s->config.delivery_slot_cost;
     if (max_slots <= 0) {
         return NULL;
     }
@@ -224,7 +225,7 @@ struct job *candidate_search(struct sched *s, struct job *owner)
     }
     double oldest = oldest_age(s, owner);
     for (struct size_class *c = class_of(s->sizes.first);
-         c != NULL && c->need <= (uint32_t)max_slots && best.score <= oldest / c->need;
+         c != NULL && (int64_t)c->need <= max_slots && best.score <= oldest / c->need;
          c = class_of(tree_next(&c->in_sizes))) {
         offer_class(s, &best, c, owner);
     }

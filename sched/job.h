@@ -35,7 +35,9 @@ struct job {
     struct list children;       /* jobs that preempted it */
     struct list in_children;
     int level; /* JOB_UNLINKED, 0, or depth at the time of preemption */
-    int slots_available, slots_used;
+    /* Wide: each selection's price is an option, of which a reload may make another. */
+    int64_t slots_available;
+    int slots_used;
     int rcpt_limit; /* recipient slots it owns */
     usec_t refill_time;
     uint32_t rcpt_unread; /* still in the spool */

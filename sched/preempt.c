@@ -57,9 +57,9 @@ struct job *preempt_try(struct sched *s, struct job *current)
     if (j == NULL) {
         return current;
     }
-    int slots = (int)job_need(j);
-    int in_hand = current->slots_available / c->delivery_slot_cost + c->delivery_slot_loan;
-    if (in_hand < slots * s->loan_factor / 100.0) {
+    int64_t slots = job_need(j);
+    int64_t in_hand = current->slots_available / c->delivery_slot_cost + c->delivery_slot_loan;
+    if ((double)in_hand < (double)(slots * s->loan_factor) / 100.0) {
         return current;
     }
     if (j->level > 0) {
@@ -67,7 +67,7 @@ struct job *preempt_try(struct sched *s, struct job *current)
     }
     move_before(s, j, current);
     current->slots_available -= slots * c->delivery_slot_cost;
-    j->slots_used = -slots;
+    j->slots_used = -(int)slots;
     if (j->has_more) {
         recipient_pool_grant_preempting(s, j);
     }
@@ -80,7 +80,7 @@ void preempt_pop(struct sched *s, struct job *j)
     struct job *parent = j->parent;
     /* An adopted job stands deeper than its parent's next level; it refunds nothing. */
     if (parent != NULL && j->level == parent->level + 1) {
-        parent->slots_available -= j->slots_used * s->config.delivery_slot_cost;
+        parent->slots_available -= (int64_t)j->slots_used * s->config.delivery_slot_cost;
     }
     list_remove(&j->in_children);
     j->parent = NULL;

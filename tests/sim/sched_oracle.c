@@ -166,8 +166,9 @@ bool sched_oracle_has_work(const struct sched *s)
 
 struct job *sched_oracle_candidate(const struct sched *s, const struct job *owner)
 {
-    int max_slots = (owner->read_entries - owner->selected_entries + owner->slots_available) /
-                    s->config.delivery_slot_cost;
+    int64_t max_slots =
+        ((int64_t)owner->read_entries - owner->selected_entries + owner->slots_available) /
+        s->config.delivery_slot_cost;
     struct job *best = NULL;
     double best_score = 0;
     for (struct job *j = job_next(s, owner); max_slots > 0 && j != NULL; j = job_next(s, j)) {

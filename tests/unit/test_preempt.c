@@ -2,6 +2,8 @@
 #include "sched/transport.h"
 #include "tests/unit/sched_bed.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 struct order {
@@ -60,6 +62,38 @@ static void orders_of_selection(void **state)
         }
         bed_close(&b);
     }
+}
+
+/* The most that options may be; the build with the undefined sanitizer looks at the sums, too. */
+static void the_largest_options(void **state)
+{
+    static struct bed b;
+    static const int loans[] = {1000, INT_MAX};
+    char first[BED_TEXT];
+    for (int i = 0; i < 2; i++) {
+        open_with(&b, 2, loans[i], 0, 0);
+        bed_spread(&b, 'A', 12);
+        assert_string_equal(bed_order(&b, 4), "A x4"); /* two slots of its own beside the loan */
+        bed_spread(&b, 'B', 3);
+        const char *order = bed_order(&b, 11);
+        if (i == 0) {
+            (void)snprintf(first, sizeof(first), "%s", order);
+        } else {
+            assert_string_equal(order, first);
+        }
+        bed_close(&b);
+    }
+    assert_string_equal(first, "B x3 A x8");
+    /* another price while a job that was paid for by the old one stands in front */
+    open_with(&b, 2, 0, 0, 0);
+    bed_spread(&b, 'A', 10);
+    bed_spread(&b, 'B', 2);
+    assert_string_equal(bed_order(&b, 5), "A x4 B");
+    b.config.delivery_slot_cost = INT_MAX;
+    b.config.minimum_delivery_slots = INT_MAX;
+    assert_int_equal(sched_reconfigure(b.sched, &b.config, b.now), 0);
+    assert_string_equal(bed_order(&b, 7), "B A x6");
+    bed_close(&b);
 }
 
 /* JS-9 */
@@ -211,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(orders_of_selection),
+        cmocka_unit_test(the_largest_options),
         cmocka_unit_test(arrivals),
         cmocka_unit_test(ages),
         cmocka_unit_test(recursion),
