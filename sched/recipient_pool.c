@@ -5,6 +5,7 @@
 #include "sched/transport.h"
 
 #include <assert.h>
+#include <limits.h>
 
 static void set_unused(struct sched *s, int unused)
 {
@@ -29,12 +30,15 @@ void recipient_pool_grant(struct sched *s, struct job *j)
 
 void recipient_pool_grant_preempting(struct sched *s, struct job *j)
 {
-    int slots = (s->config.extra_recipient_limit + s->rcpt_unused + 1) / 2;
+    int64_t slots = ((int64_t)s->config.extra_recipient_limit + s->rcpt_unused + 1) / 2;
+    if (slots > INT_MAX - j->rcpt_limit) {
+        slots = INT_MAX - j->rcpt_limit; /* both limits are as large as options may be */
+    }
     if (slots <= 0) {
         return; /* the pool has shrunk: sched_reconfigure */
     }
-    j->rcpt_limit += slots;
-    set_unused(s, s->rcpt_unused - slots);
+    j->rcpt_limit += (int)slots;
+    set_unused(s, s->rcpt_unused - (int)slots);
 }
 
 /* In the order of the messages' ages: to the next job that is not completely read. j itself may

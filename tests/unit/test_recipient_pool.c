@@ -3,6 +3,7 @@
 #include "sched/transport.h"
 #include "tests/unit/sched_bed.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 static void open_pool(struct bed *b)
@@ -105,6 +106,29 @@ static void slots_move_on(void **state)
     bed_close(&b);
 }
 
+/* Both limits as large as options may be: a job's share stays a number. */
+static void the_largest_limits(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.message_recipient_minimum = 2;
+    b.config.message_recipient_limit = 8;
+    b.config.recipient_limit = INT_MAX;
+    b.config.extra_recipient_limit = INT_MAX;
+    b.config.recipient_refill_limit = 3;
+    b.config.delivery_slot_cost = 2;
+    b.config.delivery_slot_loan = 3;
+    b.config.minimum_delivery_slots = 0;
+    bed_open(&b);
+    bed_spread(&b, 'A', 8);
+    bed_spread(&b, 'B', 3);
+    expect(&b, 'B', (struct figures){2, 0, 1, true, 0});
+    assert_string_equal(bed_select(&b), "A a00000 u@a00000");
+    assert_string_equal(bed_select(&b), "B b00000 u@b00000");
+    assert_int_equal(job_find(b.sched, 'B')->rcpt_limit, 3); /* all that it has */
+    bed_close(&b);
+}
+
 /* RP-5 */
 static void preemption_takes_extra_slots(void **state)
 {
@@ -193,13 +217,10 @@ static void batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_reads),
-        cmocka_unit_test(refill),
-        cmocka_unit_test(nothing_left_to_read),
-        cmocka_unit_test(slots_move_on),
-        cmocka_unit_test(preemption_takes_extra_slots),
-        cmocka_unit_test(slow_reads),
-        cmocka_unit_test(batches),
+        cmocka_unit_test(first_reads),          cmocka_unit_test(refill),
+        cmocka_unit_test(nothing_left_to_read), cmocka_unit_test(slots_move_on),
+        cmocka_unit_test(the_largest_limits),   cmocka_unit_test(preemption_takes_extra_slots),
+        cmocka_unit_test(slow_reads),           cmocka_unit_test(batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
