@@ -132,7 +132,7 @@ def test_destinations_that_are_dead(place, tell):
         until(lambda: daemon.totals()['deferrals'] == 3 * count, lambda: daemon.totals(), PATIENCE)
     totals = daemon.totals()
     assert totals['dead'] <= 2 * count + 2
-    tell('dead destinations', totals['dead'], watch.growth, 160 * KB)
+    tell('dead destinations', totals['dead'], watch.growth, 140 * KB)
 
 
 def test_dns_cache(place, tell):
@@ -143,7 +143,7 @@ def test_dns_cache(place, tell):
     with Watch(daemon) as watch:
         send_large(daemon, [[f'd{100000 + n}.test' for n in range(count)]])
         until(lambda: daemon.totals()['deferrals'] == count, lambda: daemon.totals(), PATIENCE)
-    tell('the cache of DNS', 1, watch.growth, 200 * MB)
+    tell('the cache of DNS', 1, watch.growth, 170 * MB)
 
 
 def give(daemon, number):
