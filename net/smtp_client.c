@@ -142,8 +142,12 @@ static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *
     /* A refusal that came early ended the dialogue as much as one in its place. */
     bool is_complete = e->is_broken ? !e->is_incomplete
                                     : e->undecided == 0 || c->verdict.scope != OUTCOME_SCOPE_SITE;
+    /* Also when all recipients were refused, but nothing was said to the end: one of the refusals
+     * may have been that, and a reply before it missing. */
+    bool is_unsure = c->is_parting || c->is_out_of_step || e->is_unconfirmed || e->has_said_421 ||
+                     smtp_client_awaited(e) != SMTP_CLIENT_AWAITS_LAST_RESET;
     bool is_doubtful = e->undecided == 0 && is_handed_over && !e->is_taken && !e->is_broken &&
-                       !c->has_parted && (c->is_parting || c->is_out_of_step || e->is_unconfirmed);
+                       !c->has_parted && is_unsure;
     if (e->undecided > 0) {
         smtp_client_push_verdict(c, SMTP_CLIENT_REST, e)->is_neutral = c->has_hit;
         c->has_hit = true;
@@ -346,7 +350,7 @@ static bool is_reply_due(const struct smtp_client *c)
     return false;
 }
 
-static void on_reply(struct smtp_client *c, bool has_more, usec_t now)
+static void on_reply(struct smtp_client *c, struct slice rest, usec_t now)
 {
     const struct smtp_reply *r = &c->reply;
     /* Lines without CR come from a server that may see line ends where there are none (R7 leaves
@@ -363,10 +367,10 @@ static void on_reply(struct smtp_client *c, bool has_more, usec_t now)
     case SMTP_CLIENT_STATE_HELO:
     case SMTP_CLIENT_STATE_STARTTLS:
     case SMTP_CLIENT_STATE_AUTH:
-        smtp_client_handshake_reply(c, has_more, now);
+        smtp_client_handshake_reply(c, rest.len > 0, now);
         break;
     case SMTP_CLIENT_STATE_BUSY:
-        smtp_client_transaction_reply(c, has_more, now);
+        smtp_client_transaction_reply(c, rest, now);
         break;
     case SMTP_CLIENT_STATE_QUIT:
         close_now(c, false);
@@ -394,6 +398,9 @@ void smtp_client_input(struct smtp_client *c, struct slice *in, usec_t now)
         }
         switch (smtp_reply_feed(&c->reply, in)) {
         case SMTP_REPLY_MORE:
+            c->is_reply_premature =
+                c->is_reply_premature || (c->state == SMTP_CLIENT_STATE_BUSY && !c->is_parting &&
+                                          smtp_client_is_premature(c));
             return;
         case SMTP_REPLY_LINE:
             if (c->state == SMTP_CLIENT_STATE_EHLO) {
@@ -407,8 +414,9 @@ void smtp_client_input(struct smtp_client *c, struct slice *in, usec_t now)
             if (c->state == SMTP_CLIENT_STATE_EHLO) {
                 smtp_client_handshake_line(c);
             }
-            on_reply(c, in->len > 0, now);
+            on_reply(c, *in, now);
             c->reply_at = now;
+            c->is_reply_premature = false;
             smtp_reply_next(&c->reply);
             break;
         }

@@ -200,9 +200,10 @@ struct smtp_client {
     struct smtp_client_event events[SMTP_CLIENT_EVENTS_MAX];
     uint8_t event_first, event_count;
     uint8_t auth_step;
-    bool no_reuse;     /* 421 was said, line ends were wrong, ...: begin no transaction any more,
-                        * but the first */
-    bool was_last_421; /* the last reply was 421 */
+    bool no_reuse; /* 421 was said, line ends were wrong, ...: begin no transaction any more,
+                    * but the first */
+    bool is_reply_premature; /* it began before the last byte of the message was handed over */
+    bool was_last_421;       /* the last reply was 421 */
     bool is_parting;  /* 421 was said while messages were handed over: the end of file is awaited */
     bool has_quit;    /* ... and QUIT was said, for the end of file did not come */
     bool has_parted;  /* it came, and no reply before it: what was not answered was not taken */
@@ -226,9 +227,13 @@ struct smtp_client {
 
     /* see smtp_client_idiom.c */
     struct smtp_client_saying said[SMTP_CLIENT_ASKED_COUNT];
+    struct smtp_client_saying said_also[SMTP_CLIENT_ASKED_COUNT][2]; /* other words */
+    bool has_also;                                                   /* some are known */
     bool has_varied;    /* its words vary beyond what is taken out of them */
     bool is_told;       /* its reply to the end of a message is not that to MAIL or RCPT */
     bool is_reset_told; /* nor that to RSET */
+    bool is_suspect;    /* it said to another command what it says to the end of a message */
+    bool is_reset_odd;  /* that is another command's by all that is usual */
 
     struct smtp_pace pace;
     usec_t now;      /* of the latest call that told it */

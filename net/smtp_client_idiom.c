@@ -11,6 +11,8 @@
  *     connection; for a server that says the same to everything it stays so.
  *   - Then a reply that is another command's is a protocol error at once, and success at the end of
  *     a message is only what this server says to no other command.
+ *   - Where the replies to envelopes vary and are not told from the end's, DATA is used: its 354
+ *     shows that no reply was too many.
  *
  * What cannot be known: a server that answers the end as it answers ends, but did not take the
  * message; and a shift at an end that is sent alone while the misplaced reply is still on its way,
@@ -129,11 +131,41 @@ static bool is_same(struct smtp_client_saying a, struct smtp_client_saying b)
     return a.words == b.words && a.status == b.status;
 }
 
+/* Whether this is one of several things that were said to such a command. */
+static bool is_heard(const struct smtp_client *c, struct smtp_client_saying s,
+                     enum smtp_client_asked asked)
+{
+    if (!c->has_also) {
+        return false;
+    }
+    const struct smtp_client_saying *also = c->said_also[asked];
+    bool is_one = is_same(s, c->said[asked]);
+    bool are_several = false;
+    for (unsigned i = 0; i < 2; i++) {
+        is_one = is_one || is_same(s, also[i]);
+        are_several = are_several || (is_known(also[i]) && !is_same(also[i], c->said[asked]));
+    }
+    return is_one && are_several;
+}
+
+/* To be known as said to such a command. Of several the last is kept: there a shift begins. */
+static void hear(struct smtp_client *c, struct smtp_client_saying s, enum smtp_client_asked asked)
+{
+    struct smtp_client_saying *also = c->said_also[asked];
+    if (is_known(s) && !is_same(s, also[0]) && !is_same(s, also[1])) {
+        c->has_also = true;
+        also[is_known(also[0]) ? 1 : 0] = s;
+    }
+}
+
 /* Whether what was said to the end of a message cannot be an answer to the other command. */
 static bool tells_from(const struct smtp_client *c, struct smtp_client_saying end,
                        enum smtp_client_asked other)
 {
     const struct smtp_client_saying *said = c->said;
+    if (is_heard(c, end, other)) {
+        return false;
+    }
     if (end.status != said[other].status || !is_known(said[other])) {
         return true;
     }
@@ -158,7 +190,8 @@ static void judge_idiom(struct smtp_client *c)
     c->is_told = has_all && !is_uniform && tells_from_envelope(c, *end);
     bool is_reset_same = !tells_from(c, *end, SMTP_CLIENT_ASKED_RESET) ||
                          (c->has_varied && end->status == c->said[SMTP_CLIENT_ASKED_RESET].status);
-    c->is_reset_told = c->is_told && is_known(c->said[SMTP_CLIENT_ASKED_RESET]) && !is_reset_same;
+    c->is_reset_told = c->is_told && is_known(c->said[SMTP_CLIENT_ASKED_RESET]) && !is_reset_same &&
+                       !c->is_reset_odd;
 }
 
 bool smtp_client_knows_reset(const struct smtp_client *c)
@@ -166,12 +199,21 @@ bool smtp_client_knows_reset(const struct smtp_client *c)
     return is_known(c->said[SMTP_CLIENT_ASKED_RESET]);
 }
 
+/* x.1.z is about an address (RFC 3463 3.2): a server that says it of a message, or to RSET, says it
+ * of recipients as well. */
+static bool is_of_address(const struct smtp_client *c)
+{
+    return strncmp(c->reply.status.text, "2.1.", 4) == 0;
+}
+
 bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
 {
     uint64_t bytes = bytes_of(&c->reply);
     struct smtp_client_saying *known = &c->said[asked];
     if (!is_known(c->said[SMTP_CLIENT_ASKED_END]) && asked == SMTP_CLIENT_ASKED_MAIL) {
-        /* What was seen of a message that was refused in the end counts for nothing. */
+        /* The message before was refused in the end: what was seen of it is no measure. */
+        hear(c, c->said[SMTP_CLIENT_ASKED_MAIL], SMTP_CLIENT_ASKED_MAIL);
+        hear(c, c->said[SMTP_CLIENT_ASKED_RCPT], SMTP_CLIENT_ASKED_RCPT);
         c->said[SMTP_CLIENT_ASKED_RCPT] = *known = (struct smtp_client_saying){0};
         c->has_varied = false;
     }
@@ -184,9 +226,12 @@ bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
         known->bytes = bytes;
         return true;
     }
+    const struct smtp_client_saying before = c->said_also[asked][0];
     if (!is_known(*known)) {
+        c->has_varied = c->has_varied || (is_known(before) && !is_same(before, now));
         /* Of several RCPT the first one's is kept: there a shift puts the reply to MAIL. */
         *known = now;
+        c->is_reset_odd = c->is_reset_odd || (asked == SMTP_CLIENT_ASKED_RESET && is_of_address(c));
         judge_idiom(c);
         return true;
     }
@@ -196,6 +241,8 @@ bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
         }
     }
     c->has_varied = true;
+    c->is_suspect = c->is_suspect || is_same(now, c->said[SMTP_CLIENT_ASKED_END]);
+    hear(c, now, asked);
     judge_idiom(c);
     return true;
 }
@@ -207,21 +254,29 @@ static bool is_certain_alone(const struct smtp_client *c, struct smtp_client_say
 {
     const struct smtp_client_saying *mail = &c->said[SMTP_CLIENT_ASKED_MAIL];
     const struct smtp_client_saying *rcpt = &c->said[SMTP_CLIENT_ASKED_RCPT];
-    /* x.1.z is about an address (RFC 3463 3.2): a server that says it of a message says it of
-     * recipients as well. */
-    bool is_of_address = strncmp(c->reply.status.text, "2.1.", 4) == 0;
+    bool is_chunk = smtp_client_at(c, 0)->is_chunk;
+    if ((is_chunk || has_more) &&
+        (is_heard(c, end, SMTP_CLIENT_ASKED_MAIL) || is_heard(c, end, SMTP_CLIENT_ASKED_RCPT))) {
+        return false;
+    }
     if (has_more) {
         /* One of the two is too many. */
-        return !is_of_address && end.status != mail->status && end.status != rcpt->status;
+        return !is_of_address(c) && end.status != mail->status && end.status != rcpt->status;
     }
     /* Behind BDAT it may be a recipient's that is late; in front of DATA's 354 there is none. */
-    return !is_of_address || (end.status == rcpt->status && !smtp_client_at(c, 0)->is_chunk);
+    return !is_of_address(c) || (end.status == rcpt->status && !is_chunk);
 }
 
 /* The enhanced code alone tells the reply just read from those to the other commands. */
 static bool is_told_by_status(const struct smtp_client *c, bool can_be_reset)
 {
     uint32_t status = status_of(&c->reply);
+    const struct smtp_client_saying *mail = c->said_also[SMTP_CLIENT_ASKED_MAIL];
+    const struct smtp_client_saying *rcpt = c->said_also[SMTP_CLIENT_ASKED_RCPT];
+    if (c->has_also && (status == mail[0].status || status == mail[1].status ||
+                        status == rcpt[0].status || status == rcpt[1].status)) {
+        return false;
+    }
     return status != c->said[SMTP_CLIENT_ASKED_MAIL].status &&
            status != c->said[SMTP_CLIENT_ASKED_RCPT].status &&
            (!can_be_reset || status != c->said[SMTP_CLIENT_ASKED_RESET].status);
@@ -231,11 +286,17 @@ bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
 {
     bool is_next_begun = c->flight_count > 1 && smtp_client_at(c, 1)->is_begun;
     bool can_be_reset = c->is_reset_told || (is_next_begun && smtp_client_at(c, 1)->has_reset);
-    if (c->is_told && is_told_by_status(c, can_be_reset)) {
+    if (c->is_told && !c->is_reset_odd && is_told_by_status(c, can_be_reset)) {
         return true;
     }
     struct smtp_client_saying end = saying_of(&c->reply);
     struct smtp_client_saying *known = &c->said[SMTP_CLIENT_ASKED_END];
+    if (c->is_told && c->is_reset_odd && can_be_reset) {
+        return is_same(end, *known); /* what it says to RSET is perhaps not known */
+    }
+    if (c->is_told && is_of_address(c) && end.status != known->status) {
+        return false;
+    }
     if (!c->is_told && !smtp_client_at(c, 0)->is_streamed && !is_next_begun) {
         bool is_certain = is_certain_alone(c, end, has_more);
         if (is_certain) {
@@ -243,6 +304,9 @@ bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
             judge_idiom(c);
         }
         return is_certain;
+    }
+    if (has_more && !is_same(end, *known)) {
+        return false;
     }
     return tells_from_envelope(c, end) &&
            (!can_be_reset || tells_from(c, end, SMTP_CLIENT_ASKED_RESET));

@@ -42,7 +42,8 @@ struct smtp_client_envelope {
     bool is_reset_answered, is_mail_answered, is_mail_accepted, is_data_answered;
     bool is_taken;       /* its end was answered 2yz */
     bool is_unconfirmed; /* its end was refused for now: DONE waits for the reply behind that */
-    bool is_doubtful;    /* ... and DONE says so */
+    bool has_said_421;   /* to its envelope, and went on */
+    bool is_doubtful;    /* its verdicts were refusals, it may have been taken: DONE says so */
 };
 
 /* The reply that comes next for a transaction. */
@@ -110,8 +111,8 @@ enum outcome_stage smtp_client_stage(const struct smtp_client *c);
 /* The reply just read, 2yz, answers RSET, MAIL or RCPT; false: it is what this server says to
  * another command. */
 MUST_USE bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked);
-/* Whether the reply just read, 2yz, certainly answers the end of the oldest message. has_more: as
- * is_early of the reader */
+/* Whether the reply just read, 2yz, certainly answers the end of the oldest message. has_more: one
+ * too many stands behind it. */
 MUST_USE bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more);
 /* Whether the answer to RSET is known. */
 bool smtp_client_knows_reset(const struct smtp_client *c);
@@ -137,8 +138,10 @@ bool smtp_client_is_secret(const struct smtp_client *c, struct slice text);
 /* --- smtp_client_transaction.c: the reader -------------------------------------------------------
  */
 
-/* A complete reply in BUSY. has_more: bytes stand behind it in the input. */
-void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t now);
+/* A complete reply in BUSY. rest: the input behind it. */
+void smtp_client_transaction_reply(struct smtp_client *c, struct slice rest, usec_t now);
+/* Whether a reply now would come before the last byte of the message was handed over. */
+bool smtp_client_is_premature(const struct smtp_client *c);
 
 /* --- smtp_client_pipeline.c: the transactions in flight, and the writer --------------------------
  */
@@ -157,6 +160,8 @@ enum outcome_stage smtp_client_envelope_stage(const struct smtp_client *c,
 /* Whether the command whose reply is awaited has left out. That reply is to the oldest in flight,
  * or, when its end was refused for now, to the one behind it. */
 bool smtp_client_is_asked(const struct smtp_client *c);
+/* The same of the transaction behind the oldest. */
+bool smtp_client_is_next_asked(const struct smtp_client *c);
 /* The awaited reply came, in its place: count it. Before what it says is noted. */
 void smtp_client_take_reply(struct smtp_client *c, usec_t now);
 /* Whether all of the message was handed over (R1). */
@@ -168,6 +173,9 @@ bool smtp_client_has_handed_over(const struct smtp_client *c);
 
 /* Queue what may be written now; gives WANT_BODY, or ends the session when out of memory. */
 void smtp_client_write(struct smtp_client *c, usec_t now);
+/* Queue "." or RSET, the last that is written of e. */
+void smtp_client_append_end(struct smtp_client *c, struct smtp_client_envelope *e, const char *text,
+                            usec_t now);
 /* The oldest transaction got 354: its body, or a dot alone. */
 void smtp_client_write_data(struct smtp_client *c, usec_t now);
 /* RSET behind the oldest transaction, of which nothing is outstanding. */

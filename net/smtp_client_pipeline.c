@@ -165,12 +165,21 @@ static const struct smtp_client_envelope *asking(const struct smtp_client *c)
     return e->is_unconfirmed ? smtp_client_at(c, 1) : e;
 }
 
-bool smtp_client_is_asked(const struct smtp_client *c)
+static bool has_left(const struct smtp_client *c, const struct smtp_client_envelope *e)
 {
-    const struct smtp_client_envelope *e = asking(c);
     enum smtp_client_awaited awaited = smtp_client_awaited(e);
     return awaited != SMTP_CLIENT_AWAITS_NOTHING &&
            e->answered_pos + awaited_bytes(e, awaited) <= c->out_taken;
+}
+
+bool smtp_client_is_asked(const struct smtp_client *c)
+{
+    return has_left(c, asking(c));
+}
+
+bool smtp_client_is_next_asked(const struct smtp_client *c)
+{
+    return c->flight_count > 1 && has_left(c, smtp_client_at(c, 1));
 }
 
 void smtp_client_take_reply(struct smtp_client *c, usec_t now)
@@ -243,9 +252,12 @@ static bool is_pipelining(const struct smtp_client *c)
     return c->config->use_pipelining && c->features.has_pipelining;
 }
 
+/* Not where the replies to envelopes vary and are not told from the end's: one too many would be
+ * seen by nothing but the 354 to DATA. */
 static bool is_chunking(const struct smtp_client *c)
 {
-    return is_pipelining(c) && c->config->use_chunking && c->features.has_chunking;
+    return (c->is_told || !c->has_varied) && is_pipelining(c) && c->config->use_chunking &&
+           c->features.has_chunking;
 }
 
 uint16_t smtp_client_depth(const struct smtp_client *c)
@@ -446,9 +458,8 @@ void smtp_client_write(struct smtp_client *c, usec_t now)
     }
 }
 
-/* "." or RSET: the last that is written of e. */
-static void append_end(struct smtp_client *c, struct smtp_client_envelope *e, const char *text,
-                       usec_t now)
+void smtp_client_append_end(struct smtp_client *c, struct smtp_client_envelope *e, const char *text,
+                            usec_t now)
 {
     buf_append_str(&c->out, text);
     queued(c, 0);
@@ -466,7 +477,7 @@ void smtp_client_write_data(struct smtp_client *c, usec_t now)
     }
     /* RFC 2920 3.1: the way out of a 354 that nobody can use. */
     e->is_lone_dot = true;
-    append_end(c, e, ".\r\n", now);
+    smtp_client_append_end(c, e, ".\r\n", now);
     smtp_client_write(c, now);
 }
 
@@ -475,7 +486,7 @@ void smtp_client_write_last_reset(struct smtp_client *c, usec_t now)
     struct smtp_client_envelope *e = smtp_client_at(c, 0);
     e->has_last_reset = true;
     e->answered_pos = position(c);
-    append_end(c, e, "RSET\r\n", now);
+    smtp_client_append_end(c, e, "RSET\r\n", now);
     smtp_client_write(c, now);
 }
 
@@ -492,114 +503,5 @@ void smtp_client_consume(struct smtp_client *c, size_t bytes)
         if (e->is_end_queued && e->end_pos > before && e->end_pos <= c->out_taken) {
             e->end_at = c->now;
         }
-    }
-}
-
-/* --- bodies --------------------------------------------------------------------------------------
- */
-
-/* The oldest body that is not wholly handed over; NULL when there is none. */
-static struct smtp_client_envelope *body_under_way(const struct smtp_client *c)
-{
-    for (uint32_t i = 0; i < c->flight_count && i <= c->written; i++) {
-        struct smtp_client_envelope *e = smtp_client_at(c, i);
-        if (e->has_body && !e->is_body_out && !e->is_broken) {
-            return e;
-        }
-    }
-    return NULL;
-}
-
-/* Count bytes handed over, first of the oldest body; a chunk is out with its last byte. */
-static void count_body(struct smtp_client *c, uint64_t bytes, usec_t now)
-{
-    struct smtp_client_envelope *e = body_under_way(c);
-    while (e != NULL) {
-        uint64_t left = e->t.size_bytes - c->body_bytes;
-        uint64_t of_this = e->is_chunk && bytes > left ? left : bytes;
-        c->body_bytes += of_this;
-        bytes -= of_this;
-        if (!e->is_chunk || of_this < left) {
-            return;
-        }
-        e->is_body_out = true;
-        e->end_at = now;
-        c->body_bytes = 0;
-        c->body_started = now;
-        e = body_under_way(c);
-        c->body_deadline = e == NULL ? USEC_NEVER : now + c->config->data_xfer_timeout;
-    }
-}
-
-void smtp_client_body_progress(struct smtp_client *c, size_t bytes, usec_t now)
-{
-    if (c->state != SMTP_CLIENT_STATE_BUSY || c->is_ending || bytes == 0) {
-        return;
-    }
-    c->now = now;
-    count_body(c, bytes, now);
-    if (c->body_deadline == USEC_NEVER) {
-        return;
-    }
-    c->body_deadline = now + c->config->data_xfer_timeout;
-    if (c->config->min_data_rate > 0) {
-        usec_t allowed = (usec_t)(c->body_bytes / c->config->min_data_rate) * USEC_PER_SEC;
-        usec_t latest = c->body_started + c->config->data_xfer_timeout + allowed;
-        c->body_deadline = latest < c->body_deadline ? latest : c->body_deadline;
-    }
-}
-
-/* The transaction whose body was asked for last, if the shell still owes it. */
-static struct smtp_client_envelope *body_owed(const struct smtp_client *c)
-{
-    if (c->state != SMTP_CLIENT_STATE_BUSY || c->written >= c->flight_count) {
-        return NULL; /* the session was lost while the last bytes were written */
-    }
-    struct smtp_client_envelope *e = smtp_client_at(c, c->written);
-    return e->has_body && !e->is_end_queued && !e->is_broken ? e : NULL;
-}
-
-void smtp_client_body_sent(struct smtp_client *c, usec_t now)
-{
-    assert(!smtp_client_has_event(c));
-    struct smtp_client_envelope *e = body_owed(c);
-    if (e == NULL) {
-        return;
-    }
-    c->now = now;
-    if (e->is_chunk) {
-        e->is_end_queued = true;
-        e->end_at = now;
-    } else {
-        e->is_body_out = true;
-        c->body_deadline = USEC_NEVER;
-        append_end(c, e, ".\r\n", now);
-    }
-    smtp_client_write(c, now);
-}
-
-void smtp_client_body_failed(struct smtp_client *c, bool permanent, struct slice reason, usec_t now)
-{
-    assert(!smtp_client_has_event(c));
-    struct smtp_client_envelope *e = body_owed(c);
-    if (e == NULL) {
-        return;
-    }
-    c->now = now;
-    (void)smtp_client_judge(c, permanent ? OUTCOME_HARD : OUTCOME_SOFT,
-                            permanent ? OUTCOME_SCOPE_MESSAGE : OUTCOME_SCOPE_SITE,
-                            OUTCOME_STAGE_LOCAL, outcome_status_of(permanent ? "5.6.0" : "4.3.0"));
-    smtp_client_text_add(c, reason, 0);
-    smtp_client_push(c, SMTP_CLIENT_STOP_BODY)->transaction = e->number;
-    e->is_broken = true;
-    e->is_incomplete = !permanent && e->undecided > 0;
-    if (e->undecided > 0) {
-        smtp_client_push_verdict(c, SMTP_CLIENT_REST, e);
-        e->undecided = 0;
-    }
-    c->no_reuse = true;
-    c->body_deadline = body_under_way(c) == NULL ? USEC_NEVER : c->body_deadline;
-    if (c->written == 0) {
-        smtp_client_lose(c);
     }
 }

@@ -135,11 +135,14 @@ static void finish(struct smtp_client *c, bool is_sound, usec_t now)
 {
     bool goes_on = is_sound && !c->no_reuse;
     bool can_reuse = goes_on && (c->features.mail_max == 0 || c->mails < c->features.mail_max);
+    const struct smtp_client_envelope *e = smtp_client_at(c, 0);
     struct smtp_client_event *done = smtp_client_push(c, SMTP_CLIENT_DONE);
-    done->transaction = smtp_client_at(c, 0)->number;
+    done->transaction = e->number;
     done->can_reuse = can_reuse;
     done->is_complete = true;
-    done->is_doubtful = smtp_client_at(c, 0)->is_doubtful;
+    done->is_doubtful = (e->is_doubtful || e->has_said_421 || c->is_suspect) &&
+                        (!e->is_taken || e->accepted < e->t.recipient_count) &&
+                        smtp_client_is_handed_over(c, e);
     c->no_reuse = c->no_reuse || !is_sound;
     smtp_client_pop(c);
     const struct smtp_client_envelope *next = c->flight_count > 0 ? smtp_client_at(c, 0) : NULL;
@@ -237,8 +240,12 @@ static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
 static void on_rcpt(struct smtp_client *c, struct smtp_client_envelope *e)
 {
     uint32_t index = e->rcpt_answered++;
+    if (c->reply.code < 300 && !e->is_mail_accepted) {
+        smtp_client_protocol_error(c, NULL);
+        return;
+    }
     if (c->reply.code < 300) {
-        e->accepted += e->is_mail_accepted ? 1 : 0;
+        e->accepted++;
         return;
     }
     if (e->undecided == 0) {
@@ -295,6 +302,7 @@ static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited,
     if (c->is_parting || c->is_ending) {
         return;
     }
+    e->has_said_421 = e->has_said_421 || c->reply.code == 421;
     if (c->reply.code == 421 && smtp_client_has_handed_over(c)) {
         smtp_client_part(c, now);
     } else if (is_early) {
@@ -314,12 +322,26 @@ static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited,
  * --------------------------------------------------------------------------
  */
 
+static inline bool is_premature(const struct smtp_client *c, const struct smtp_client_envelope *e,
+                                enum smtp_client_awaited awaited)
+{
+    return awaited == SMTP_CLIENT_AWAITS_BODY ||
+           (awaited == SMTP_CLIENT_AWAITS_END && !e->is_lone_dot &&
+            !(e->is_end_queued && smtp_client_is_handed_over(c, e)));
+}
+
+bool smtp_client_is_premature(const struct smtp_client *c)
+{
+    const struct smtp_client_envelope *e = smtp_client_at(c, 0);
+    return is_premature(c, e, smtp_client_awaited(e));
+}
+
 /* A reply before the last byte of the message was handed over. A refusal counts, success cannot. */
 static void on_early_reply(struct smtp_client *c)
 {
     const struct smtp_client_envelope *e = smtp_client_at(c, 0);
-    bool may_be_taken =
-        c->reply.code < 300 ? e->is_chunk || c->body_bytes > 0 : smtp_client_is_handed_over(c, e);
+    bool may_be_taken = smtp_client_is_handed_over(c, e) ||
+                        (c->reply.code < 300 && (e->is_chunk || c->body_bytes > 0));
     if (c->reply.code < 400) {
         smtp_client_judge_protocol(c, NULL);
         c->verdict.is_ambiguous = may_be_taken;
@@ -344,16 +366,21 @@ static void decide_end(struct smtp_client *c, struct smtp_client_envelope *e)
     e->is_taken = true;
 }
 
-/* Whether the 2yz just read can be the answer to the end of e: nobody takes a message to nobody. */
+/* Whether the 2yz just read is the answer to the end of e: nobody takes a message to nobody. Which
+ * of two replies is the end's, when one is too many? But a server may say at any time that it goes.
+ */
 static bool is_possible_end(struct smtp_client *c, const struct smtp_client_envelope *e,
-                            bool is_early)
+                            struct slice more)
 {
-    return e->accepted > 0 && smtp_client_is_certain_end(c, is_early);
+    bool is_leaving =
+        more.len > 2 && memcmp(more.data, "421", 3) == 0 && slice_find(more, '\n') + 1 >= more.len;
+    return e->accepted > 0 && smtp_client_is_certain_end(c, more.len > 0 && !is_leaving);
 }
 
-/* The dot or BDAT was answered. is_early as in on_envelope. */
-static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
+/* The dot or BDAT was answered. more: replies that no command asked for stand behind this one. */
+static void on_end_of_data(struct smtp_client *c, struct slice more, usec_t now)
 {
+    bool is_early = more.len > 0;
     const struct smtp_reply *r = &c->reply;
     struct smtp_client_envelope *e = smtp_client_at(c, 0);
     c->is_out_of_step = c->is_out_of_step || is_early;
@@ -363,7 +390,7 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
         finish(c, !is_early && r->code / 100 != 3 && e->end_pos <= c->out_taken, now);
         return;
     }
-    if (r->code / 100 == 3 || (r->code < 300 && !is_possible_end(c, e, is_early))) {
+    if (r->code / 100 == 3 || (r->code < 300 && !is_possible_end(c, e, more))) {
         e->is_data_answered = false; /* so that what is said of it is right */
         smtp_client_protocol_error(c, NULL);
         return;
@@ -376,7 +403,7 @@ static void on_end_of_data(struct smtp_client *c, bool is_early, usec_t now)
         smtp_client_part(c, now);
         return;
     }
-    e->is_doubtful = is_early && r->code >= 400;
+    e->is_doubtful = is_early;
     bool is_next_begun = c->flight_count > 1 && smtp_client_at(c, 1)->is_begun;
     if (r->code / 100 == 4 && is_next_begun) {
         e->is_unconfirmed = true;
@@ -398,7 +425,8 @@ static void on_last_reset(struct smtp_client *c, bool is_early, usec_t now)
     }
     bool is_sound = !is_early && c->reply.code < 300;
     struct smtp_client_envelope *e = smtp_client_at(c, 0);
-    e->is_doubtful = e->is_doubtful || is_early;
+    /* Nobody refuses RSET: the refusal of the message was perhaps another's. */
+    e->is_doubtful = e->is_doubtful || is_early || (c->reply.code >= 300 && c->reply.code != 421);
     c->is_out_of_step = c->is_out_of_step || (!is_sound && c->reply.code != 421);
     finish(c, is_sound, now);
 }
@@ -418,15 +446,21 @@ static void on_parting_reply(struct smtp_client *c)
  * reply, to the one behind it, tells; false: there is nothing more to do with it. */
 static bool confirm(struct smtp_client *c, usec_t now)
 {
-    if (!is_in_place(c, smtp_client_awaited(smtp_client_at(c, 1)))) {
+    enum smtp_client_awaited awaited = smtp_client_awaited(smtp_client_at(c, 1));
+    if (!is_in_place(c, awaited)) {
         smtp_client_protocol_error(c, NULL);
         return false;
+    }
+    /* Nobody refuses RSET, so this may be the reply to the end of the message in front; and behind
+     * 421 nothing tells. */
+    if (c->reply.code == 421 || (awaited == SMTP_CLIENT_AWAITS_RESET && c->reply.code >= 300)) {
+        smtp_client_at(c, 0)->is_doubtful = true;
     }
     finish(c, true, now);
     return !c->is_ending;
 }
 
-void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t now)
+void smtp_client_transaction_reply(struct smtp_client *c, struct slice rest, usec_t now)
 {
     if (c->is_parting) {
         on_parting_reply(c);
@@ -439,10 +473,10 @@ void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t 
     enum smtp_client_awaited awaited = smtp_client_awaited(e);
     /* Behind 354 may stand a refusal of the message, as early as can be. */
     bool is_go_ahead = awaited == SMTP_CLIENT_AWAITS_DATA && c->reply.code < 400;
-    bool is_early = has_more && c->unanswered <= 1 && !is_go_ahead;
     bool is_end = awaited == SMTP_CLIENT_AWAITS_END;
-    if (awaited == SMTP_CLIENT_AWAITS_BODY ||
-        (is_end && !e->is_lone_dot && !(e->is_end_queued && smtp_client_is_handed_over(c, e)))) {
+    bool is_early = rest.len > 0 && !is_go_ahead &&
+                    (is_end ? !smtp_client_is_next_asked(c) : c->unanswered <= 1);
+    if (is_premature(c, e, awaited) || (is_end && c->is_reply_premature && c->reply.code < 400)) {
         on_early_reply(c);
         return;
     }
@@ -462,7 +496,7 @@ void smtp_client_transaction_reply(struct smtp_client *c, bool has_more, usec_t 
     }
     smtp_client_take_reply(c, now);
     if (is_end) {
-        on_end_of_data(c, is_early, now);
+        on_end_of_data(c, is_early ? rest : SLICE(""), now);
     } else if (awaited == SMTP_CLIENT_AWAITS_LAST_RESET) {
         on_last_reset(c, is_early, now);
     } else {

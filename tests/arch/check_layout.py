@@ -21,7 +21,7 @@ MAY_INCLUDE = {
 
 # Files without thread, clock or I/O; every file of sched/ is one too.
 PURE_CORES = [
-    'net/smtp_client', 'net/smtp_client_auth', 'net/smtp_client_handshake',
+    'net/smtp_client', 'net/smtp_client_auth', 'net/smtp_client_body', 'net/smtp_client_handshake',
     'net/smtp_client_idiom', 'net/smtp_client_internal', 'net/smtp_client_pipeline',
     'net/smtp_client_transaction', 'net/smtp_client_verdict', 'net/smtp_pace', 'net/smtp_server', 'net/smtp_server_auth',
     'net/smtp_server_body', 'net/smtp_server_command', 'net/smtp_server_private',

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-unsigned long hostile_seed, hostile_deviations, hostile_losses, hostile_repeats, hostile_open;
+unsigned long hostile_seed, hostile_deviations;
 
 enum how {
     NONE,
@@ -275,80 +275,13 @@ struct slice hostile_says(const struct hostile *p)
     return slice_from(buf_slice(&p->out), (size_t)p->read);
 }
 
-const struct hostile_reply *hostile_reply_at(const struct hostile *p, uint64_t position)
+uint64_t hostile_reply_begin(const struct hostile *p, unsigned i)
 {
-    static const struct hostile_reply none = {.words = HOSTILE_KIND_COUNT};
-    const struct hostile_reply *found = &none;
-    for (unsigned i = 0; i < p->reply_count && p->replies[i].position <= position; i++) {
-        found = &p->replies[i];
-    }
-    return found;
+    return i == 0 ? 0 : p->replies[i - 1].position;
 }
 
-/* A loss by one deviation ends the run. Several may hide one another (a reply missing, another too
- * many), and a few repeats are not marked yet: a refusal that moved into the place of the end,
- * where RSET is answered as an end is, or where the replies to the message were one too few. Those
- * are counted, and smtp_random.c bounds how many there are. */
-static void wrong(const struct hostile *p, bool is_loss, unsigned message,
-                  const struct hostile_reply *by)
+struct slice hostile_reply_text(const struct hostile *p, unsigned i)
 {
-    if (!is_loss || p->met > 1) {
-        hostile_open++;
-        return;
-    }
-    (void)fprintf(stderr,
-                  "seed %lu: message %u reported delivered, but not taken (words %d to command %d "
-                  "of %u); vocabulary %u\n",
-                  hostile_seed, message, (int)by->words, (int)by->command, by->message, p->words);
-    for (unsigned i = 0; i < p->deviations; i++) {
-        (void)fprintf(stderr, "  deviation %u at reply %u\n", p->how[i], p->at[i]);
-    }
-    (void)fprintf(stderr, "%.*s\n", (int)p->out.len, p->out.data);
-    abort();
-}
-
-/* A stray in words that it has said to no command so far. */
-static bool is_unheard(const struct hostile *p, const struct hostile_reply *by)
-{
-    bool is_unheard = by->is_lie;
-    for (unsigned i = 0; i < p->reply_count && p->replies[i].position < by->position; i++) {
-        is_unheard = is_unheard && (p->replies[i].is_lie || p->replies[i].words != by->words);
-    }
-    return is_unheard;
-}
-
-/* What no client can see. One: it says of the end what it says of a message that it took, or what
- * it has said to no command so far. Two: the connection's first success, or a server that says the
- * same to all, when the message's end came behind all replies that were said; the misplaced one was
- * on its way. */
-void hostile_excuse_loss(const struct hostile *p, unsigned message, const struct hostile_reply *by,
-                         bool was_known, bool was_alone)
-{
-    bool is_same = by->words < HOSTILE_REFUSAL && by->words >= HOSTILE_RESET &&
-                   by->words != HOSTILE_DATA &&
-                   strcmp(text_of(p, by->words), text_of(p, HOSTILE_END)) == 0;
-    /* In the place of its own end, in an end's words. */
-    bool is_end_word_for_word = by->command == HOSTILE_END && by->message == message && is_same;
-    bool is_end = by->words == HOSTILE_END || is_end_word_for_word || is_unheard(p, by);
-    bool is_of_address = strstr(text_of(p, by->words), "2.1.") != NULL;
-    bool is_hidden = (is_same || (!was_known && !is_of_address)) && was_alone;
-    if (!is_end && !is_hidden) {
-        wrong(p, true, message, by);
-    } else {
-        hostile_losses++;
-    }
-}
-
-/* It said a refusal of its own accord, or a refusal came displaced to a message sent alone. */
-void hostile_excuse_repeat(const struct hostile *p, unsigned message,
-                           const struct hostile_reply *by, bool was_alone, bool is_of_recipient)
-{
-    /* A refusal of one recipient in the place of another's, of the same message. */
-    bool is_other =
-        is_of_recipient && by != NULL && by->command == HOSTILE_RCPT && by->message == message;
-    if (by == NULL || by->words != HOSTILE_REFUSAL || (!by->is_lie && !was_alone && !is_other)) {
-        wrong(p, false, message, by);
-    } else {
-        hostile_repeats++;
-    }
+    uint64_t begin = hostile_reply_begin(p, i);
+    return slice_make(p->out.data + begin, (size_t)(p->replies[i].position - begin));
 }

@@ -48,10 +48,7 @@ struct hostile {
     bool is_open, is_content, has_content, is_chunk, has_left, is_reset, is_merging, is_chunking;
 };
 
-/* hostile_open: wrong ends that nothing excuses and that do not end the run: losses in dialogues in
- * which two or three deviations hid one another, and repeats. */
-extern unsigned long hostile_seed, hostile_deviations, hostile_losses, hostile_repeats,
-    hostile_open;
+extern unsigned long hostile_seed, hostile_deviations;
 
 void hostile_init(struct hostile *p, uint64_t seed);
 void hostile_fini(struct hostile *p);
@@ -64,12 +61,8 @@ void hostile_step(struct hostile *p);
 void hostile_finish(struct hostile *p);
 /* What was said and is not read. */
 struct slice hostile_says(const struct hostile *p);
-const struct hostile_reply *hostile_reply_at(const struct hostile *p, uint64_t position);
-/* End the run, unless no client could have known. */
-void hostile_excuse_loss(const struct hostile *p, unsigned message, const struct hostile_reply *by,
-                         bool was_known, bool was_alone);
-/* by: the refusal that came for it; NULL: it was returned */
-void hostile_excuse_repeat(const struct hostile *p, unsigned message,
-                           const struct hostile_reply *by, bool was_alone, bool is_of_recipient);
+/* Of the i-th reply: where it begins among the bytes said, and all of it. */
+uint64_t hostile_reply_begin(const struct hostile *p, unsigned i);
+struct slice hostile_reply_text(const struct hostile *p, unsigned i);
 
 #endif

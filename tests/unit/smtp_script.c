@@ -81,8 +81,10 @@ void smtp_script_event_text(const struct smtp_client_event *event, char *ret, si
     const char *tail = "";
     if (event->kind == SMTP_CLIENT_DONE) {
         static const char *const ends[] = {" lost", " close", " lost doubtful", " close doubtful"};
-        tail = event->can_reuse ? " reuse"
-                                : ends[(event->is_doubtful ? 2 : 0) + (event->is_complete ? 1 : 0)];
+        tail = ends[(event->is_doubtful ? 2 : 0) + (event->is_complete ? 1 : 0)];
+        if (event->can_reuse) {
+            tail = event->is_doubtful ? " reuse doubtful" : " reuse";
+        }
     } else if (event->kind == SMTP_CLIENT_CLOSED && event->flush) {
         tail = " flush";
     } else if (event->is_chunk) {

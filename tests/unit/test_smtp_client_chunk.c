@@ -100,7 +100,7 @@ static void test_refused(void **state)
         "!0 REST hard 5.6.0 554 DOT", "!0 DONE reuse", "!READY",
         "!1 REST soft 4.5.0 502 DOT site amb proto", "!1 DONE lost", "!CLOSED");
     RUN(&s, CHUNKED, FIRST, "<250 ok\r\n250 ok\r\n554 5.6.0 no\r\n", "!0 REST hard 5.6.0 554 DOT",
-        ">RSET\r\n", ONE("1"), "<502 RSET?\r\n", "!0 DONE close", "!1 STOP_BODY",
+        ">RSET\r\n", ONE("1"), "<502 RSET?\r\n", "!0 DONE close doubtful", "!1 STOP_BODY",
         "!1 RETURNED soft 4.4.2 0 MAIL site", "!CLOSED");
 }
 
@@ -239,6 +239,61 @@ static void test_first_shifted(void **state)
     RUN(&s, CHUNKED, FIRST_WAITS, "<250 2.0.0 ok\r\n250 2.0.0 ok\r\n", "!0 WANT_BODY chunk",
         ">BDAT 4 LAST\r\n", "=body hi\r\n", "<250 2.0.0 ok\r\n554 5.6.0 no\r\n",
         "!0 REST soft 4.5.0 250 DOT site amb proto", "!0 DONE lost", "!CLOSED");
+}
+
+/* Replies that no server that behaves would give: what they leave uncertain is never a success, and
+ * never sent again without a mark. */
+static void test_impossible(void **state)
+{
+    (void)state;
+    struct smtp_script s;
+    script_init(&s, 3);
+    /* 421 to a recipient, and on: it may have been taken with the others */
+#define TWO_OF_ONE                                                                                 \
+    "=start 2 size=4", "!0 WANT_BODY chunk",                                                       \
+        ">MAIL FROM:<s@a>\r\nRCPT TO:<r0@b>\r\nRCPT TO:<r1@b>\r\nBDAT 4 LAST\r\n",
+    RUN(&s, CHUNKED, TWO_OF_ONE "<250 ok\r\n421 4.3.2 bye\r\n",
+        "!0 RECIPIENT 0 soft 4.3.2 421 RCPT", "<250 ok\r\n", "=body hi\r\n",
+        "<250 2.6.0 queued\r\n", "!0 REST ok 2.6.0 250 DOT", "!0 DONE close doubtful",
+        "!CLOSED flush", ">QUIT\r\n");
+    /* a recipient is accepted of a sender that was not */
+    RUN(&s, CHUNKED, FIRST, "<450 4.2.0 later\r\n", "!0 REST soft 4.2.0 450 MAIL", "<250 ok\r\n",
+        "!0 DONE close doubtful", "!CLOSED");
+    /* all were refused, and the end is never answered: a reply before may be missing */
+    RUN(&s, CHUNKED, FIRST, "<250 ok\r\n550 5.1.1 no\r\n", "!0 RECIPIENT 0 hard 5.1.1 550 RCPT",
+        "=eof", "!0 DONE close doubtful", "!CLOSED");
+    /* RSET behind the refused message is refused, too */
+    RUN(&s, CHUNKED, FIRST, SECOND, "<250 ok\r\n250 ok\r\n450 4.2.0 later\r\n",
+        "!0 REST soft 4.2.0 450 DOT", "<450 4.2.0 later\r\n", "!0 DONE reuse doubtful", "!READY",
+        "!1 REST soft 4.5.0 450 DOT site amb proto", "!1 DONE lost", "!CLOSED");
+    /* it began before the last byte of the message left */
+    s.is_whole_only = true;
+    RUN(&s, CHUNKED, ONE("0"), "<250 ok\r\n250 ok\r\n2", "=body hi\r\n", "<50 2.6.0 queued\r\n",
+        "!0 REST soft 4.5.0 250 DOT site amb proto", "!0 DONE lost", "!CLOSED");
+    /* which of the two is the end's? But a server may go whenever it likes. */
+    RUN(&s, CHUNKED, FIRST, "<250 ok\r\n250 ok\r\n250 what\r\n450 4.2.0 later\r\n",
+        "!0 REST soft 4.5.0 250 DOT site amb proto", "!0 DONE lost", "!CLOSED");
+    RUN(&s, CHUNKED, FIRST, "<250 ok\r\n250 ok\r\n250 2.6.0 queued\r\n421 4.3.2 bye\r\n",
+        "!0 REST ok 2.6.0 250 DOT", "!0 DONE close", "!CLOSED flush", ">QUIT\r\n");
+}
+
+/* What was said to a recipient of the message before, which was refused, is no end's reply. */
+static void test_shifted_behind_refusal(void **state)
+{
+    (void)state;
+    struct smtp_script s;
+    script_init(&s, 1);
+    s.is_whole_only = true;
+    RUN(&s, CHUNKED, "=start 1 size=4", ">" WAITED, "<250 OK\r\n250 Accepted\r\n",
+        "!0 WANT_BODY chunk", ">BDAT 4 LAST\r\n", "=body hi\r\n", "<450 later\r\n",
+        "!0 REST soft 4.0.0 450 DOT", ">RSET\r\n", "<250 Reset OK\r\n", "!0 DONE reuse", "!READY",
+        "=start 1 size=4", ">" WAITED, "<250 OK\r\n250 OK\r\n", ">DATA\r\n", "<250 Accepted\r\n",
+        "!1 REST soft 4.5.0 250 DATA site proto", "!1 DONE lost", "!CLOSED");
+    /* where the replies to an envelope vary, the 354 to DATA tells that none is too many */
+    RUN(&s, CHUNKED, "=start 2 size=4", ">" WAITED "RCPT TO:<r1@b>\r\n",
+        "<250 ok\r\n250 Accepted\r\n250 ok\r\n", ">DATA\r\n", "<354 go\r\n", "!0 WANT_BODY",
+        "=body hi\r\n", ">.\r\n", "<250 ok\r\n", "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse",
+        "!READY");
 }
 
 /* What is learnt of the replies: the first message alone, the second with RSET, then a stream. */
@@ -421,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_refused),       cmocka_unit_test(test_lost),
         cmocka_unit_test(test_said_421),      cmocka_unit_test(test_protocol_errors),
         cmocka_unit_test(test_shifted),       cmocka_unit_test(test_first_shifted),
+        cmocka_unit_test(test_impossible),    cmocka_unit_test(test_shifted_behind_refusal),
         cmocka_unit_test(test_learnt),        cmocka_unit_test(test_said_421_and_on),
         cmocka_unit_test(test_early_reply),   cmocka_unit_test(test_queued_bodies),
         cmocka_unit_test(test_chunk_wait),    cmocka_unit_test(test_body_failed),
