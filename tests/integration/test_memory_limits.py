@@ -132,7 +132,7 @@ def test_destinations_that_are_dead(place, tell):
         until(lambda: daemon.totals()['deferrals'] == 3 * count, lambda: daemon.totals(), PATIENCE)
     totals = daemon.totals()
     assert totals['dead'] <= 2 * count + 2
-    tell('dead destinations', totals['dead'], watch.growth, 140 * KB)
+    tell('dead destinations', totals['dead'], watch.growth, 160 * KB)
 
 
 def test_dns_cache(place, tell):
