@@ -17,10 +17,8 @@
 #include "engine/message.h"
 #include "engine/order_book.h"
 #include "engine/retry.h"
-#include "engine/sched_thread.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
-#include "engine/spool_writer.h"
 #include "engine/sweep.h"
 
 #include <assert.h>
@@ -771,9 +769,9 @@ int activator_start(struct activator *a)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_init(&a->activation.to_scheds[i], sched_thread_box(e->scheds[i]));
+        outbox_init(&a->activation.to_scheds[i], e->boxes.scheds[i]);
     }
-    outbox_init(&a->activation.to_writer, spool_writer_box(e->writer));
+    outbox_init(&a->activation.to_writer, e->boxes.writer);
     return thread_start(&a->thread, "activator", run, a);
 }
 

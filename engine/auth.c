@@ -229,7 +229,7 @@ int auth_start(struct auth *a)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < a->engine->worker_count; i++) {
-        outbox_init(&a->to_workers[i], worker_box(a->engine->workers[i]));
+        outbox_init(&a->to_workers[i], a->engine->boxes.workers[i]);
     }
     return thread_start(&a->thread, "auth", run, a);
 }

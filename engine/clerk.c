@@ -1,15 +1,13 @@
-/* Owns a clerk's thread, its spool reader and its list of active messages. Called by engine.c for
+/* Owns a clerk's thread, its spool reader and its list of active messages. Called by engine_run.c for
  * its life and by the handlers for reading. Must not know what the routes mean. */
 #include "engine/clerk.h"
 
 #include "base/clock.h"
 #include "base/rcu.h"
-#include "engine/activator.h"
 #include "engine/api_private.h"
 #include "engine/census.h"
 #include "engine/config.h"
 #include "engine/engine.h"
-#include "engine/http.h"
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "sched/sched.h"
@@ -223,11 +221,11 @@ int clerk_start(struct clerk *k)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_init(&k->to_scheds[i], sched_thread_box(e->scheds[i]));
+        outbox_init(&k->to_scheds[i], e->boxes.scheds[i]);
     }
-    outbox_init(&k->to_http, http_box(e->http));
+    outbox_init(&k->to_http, e->boxes.http);
     outbox_init(&k->to_other, clerk_box(e->clerks[e->clerks[0] == k ? 1 : 0]));
-    outbox_init(&k->to_activator, activator_box(e->activator));
+    outbox_init(&k->to_activator, e->boxes.activator);
     return thread_start(&k->thread, k->name, run, k);
 }
 

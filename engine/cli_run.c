@@ -1,6 +1,6 @@
 /* `sluice run`: the daemon in the foreground. */
 #include "engine/cli.h"
-#include "engine/engine.h"
+#include "engine/engine_run.h"
 
 #include <sysexits.h>
 

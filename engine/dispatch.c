@@ -27,7 +27,7 @@ int dispatch_start(struct dispatch *p)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < p->engine->worker_count; i++) {
-        outbox_init(&p->to_workers[i], worker_box(p->engine->workers[i]));
+        outbox_init(&p->to_workers[i], p->engine->boxes.workers[i]);
     }
     return 0;
 }

@@ -1,4 +1,4 @@
-/* The engine: what all threads share, and its start and stop.
+/* The engine: what all threads share.
  *
  * Everything here is set before the first thread starts and constant afterwards, except the
  * settings, which main replaces (settings.h), and the atomics at the end. Each thread's own state
@@ -9,7 +9,6 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "engine/event_log.h"
-#include "engine/reload.h"
 #include "engine/spool_store.h"
 
 #include <stdatomic.h>
@@ -28,8 +27,10 @@ struct http;
 struct injector;
 struct listener;
 struct message;
+struct mailbox;
 struct order_book;
 struct queue_figures_keeper;
+struct reloader;
 struct sched_thread;
 struct series;
 struct sts_fetcher;
@@ -44,6 +45,15 @@ enum engine_gate {
     ENGINE_GATE_BROKEN = 2,    /* the last commit failed: no intake, no dispatch */
     ENGINE_GATE_STOPPING = 4,  /* shutting down: no intake, no dispatch */
     ENGINE_GATE_COUNT = 3,     /* bits */
+};
+
+/* The address book: where each thread takes its letters. Filled by main before the first thread
+ * starts, so that a thread can write to another without knowing what it is. */
+struct engine_boxes {
+    struct mailbox *writer, *activator, *auth, *sts, *http;
+    struct mailbox *clerks[2];
+    struct mailbox **scheds;  /* [sched_count]; NULL before they exist */
+    struct mailbox **workers; /* [worker_count] */
 };
 
 struct engine {
@@ -70,11 +80,16 @@ struct engine {
     struct clerk *clerks[2];         /* of fast routes, of slow ones */
     struct http *http;
     struct injector *injector;
+    struct engine_boxes boxes;
+    /* [sched_count]: recipients of the largest entry that each scheduler thread may hand out,
+     * waiting ones too, as they are divided when another configuration allows less. Written by that
+     * thread; see engine_may_dispatch */
+    _Atomic uint64_t *entry_limits;
     usec_t started; /* wall */
 
     /* any thread, by settings_of; main publishes */
     struct settings *settings;
-    struct reloader reloader; /* see there */
+    struct reloader *reloader;
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;
@@ -106,25 +121,6 @@ struct engine {
     _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */
 };
 
-/* A program that embeds the engine. */
-struct engine_host {
-    void (*built)(void *ctx, struct engine *e);   /* everything is there, no thread runs yet */
-    void (*running)(void *ctx, struct engine *e); /* all threads run */
-    void *ctx;
-};
-
-/* Ends an embedded engine, sent to the thread that runs it. */
-#define ENGINE_STOP_SIGNAL SIGUSR2
-
-/* Run the engine until SIGTERM or SIGINT.
- *
- * host     NULL: the daemon. Else signals of the process are left alone, and it runs until
- *          ENGINE_STOP_SIGNAL
- * thread   main, or the host's for it; blocks all signals before the first thread
- * returns  exit code of sysexits.h: 0 after an orderly stop, 73/75/78 with a message in the log
- *          when it could not start */
-int engine_run(const struct config *config, const struct engine_host *host);
-
 /* A message id that was never used and never will be again. Any thread.
  * The caller refuses the mail when the id is not below id_limit (the writer reserves far ahead). */
 uint64_t engine_new_id(struct engine *e);
@@ -144,7 +140,7 @@ void engine_gate_clear(struct engine *e, enum engine_gate bit);
  * below the duplicate bound, which is what a crash can repeat. Scheduler threads.
  *
  * entry  recipients of the largest that the caller could hand out: not more than the bound has been
- *        made for. Published before (sched_thread_entry_limit), or the bound could shrink below it
+ *        made for. Published before (entry_limits), or the bound could shrink below it
  */
 MUST_USE bool engine_may_dispatch(const struct engine *e, uint64_t entry);
 void engine_dispatched(struct engine *e, uint32_t recipients);

@@ -1,4 +1,4 @@
-/* Owns the http thread and its loop. Started and stopped by engine.c. Must not know what routes
+/* Owns the http thread and its loop. Started and stopped by engine_run.c. Must not know what routes
  * mean; it must never wait for anything but its poller. */
 #include "engine/http.h"
 
@@ -220,10 +220,10 @@ int http_start(struct http *h)
         return err;
     }
     for (uint32_t i = 0; i < h->engine->worker_count; i++) {
-        outbox_init(&h->to_workers[i], worker_box(h->engine->workers[i]));
+        outbox_init(&h->to_workers[i], h->engine->boxes.workers[i]);
     }
     for (int i = 0; i < HTTP_CLERKS; i++) {
-        outbox_init(&h->to_clerks[i], clerk_box(h->engine->clerks[i]));
+        outbox_init(&h->to_clerks[i], h->engine->boxes.clerks[i]);
     }
     return thread_start(&h->thread, "http", run, h);
 }

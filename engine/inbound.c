@@ -10,7 +10,6 @@
 #include "engine/message.h"
 #include "engine/reception.h"
 #include "engine/settings.h"
-#include "engine/spool_writer.h"
 #include "net/smtp_server.h"
 #include "net/stream.h"
 #include "net/tls.h"
@@ -127,7 +126,7 @@ static void accept_envelope(struct inbound *c)
     bool is_reserved = engine_id_is_reserved(e, id);
     if (!is_reserved) {
         /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
-        waker_kick(&spool_writer_box(e->writer)->waker);
+        waker_kick(&e->boxes.writer->waker);
     }
     if (!is_reserved || reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
         count_refusal(c);

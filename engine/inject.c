@@ -21,7 +21,6 @@
 #include "engine/message.h"
 #include "engine/router.h"
 #include "engine/settings.h"
-#include "engine/spool_writer.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -126,7 +125,7 @@ int injector_new(struct engine *engine, struct http *http, struct injector **ret
 
 void injector_start(struct injector *j)
 {
-    outbox_init(&j->to_writer, spool_writer_box(j->engine->writer));
+    outbox_init(&j->to_writer, j->engine->boxes.writer);
 }
 
 void injector_free(struct injector *j)
@@ -479,7 +478,7 @@ static bool has_ids(struct injector *j, const struct injection *n)
         return true;
     }
     /* Only commits reserve more: the writer may have no other. */
-    waker_kick(&spool_writer_box(j->engine->writer)->waker);
+    waker_kick(&j->engine->boxes.writer->waker);
     api_retry_after(n->call, RETRY_BUSY);
     api_error(n->call, 503, "unavailable", "out of message ids, try again");
     return false;

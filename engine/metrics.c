@@ -5,7 +5,6 @@
 
 #include "base/rcu.h"
 #include "base/ring.h"
-#include "engine/activator.h"
 #include "engine/api.h"
 #include "engine/clerk.h"
 #include "engine/config.h"
@@ -19,7 +18,6 @@
 #include "engine/sched_thread.h"
 #include "engine/settings.h"
 #include "engine/spool_store.h"
-#include "engine/spool_writer.h"
 #include "engine/tally.h"
 #include "engine/worker.h"
 #include "sched/sched.h"
@@ -420,15 +418,15 @@ static void put_mailboxes(struct page *p)
     const struct engine *e = p->engine;
     exposition_family(&p->out, "sluice_mailbox_letters", EXPOSITION_GAUGE,
                       "Letters that wait for a thread.");
-    put_depth(p, "spool-writer", 0, spool_writer_box(e->writer));
-    put_depth(p, "activator", 0, activator_box(e->activator));
-    put_depth(p, "clerk", 0, clerk_box(e->clerks[0]));
-    put_depth(p, "clerk", 1, clerk_box(e->clerks[1]));
+    put_depth(p, "spool-writer", 0, e->boxes.writer);
+    put_depth(p, "activator", 0, e->boxes.activator);
+    put_depth(p, "clerk", 0, e->boxes.clerks[0]);
+    put_depth(p, "clerk", 1, e->boxes.clerks[1]);
     for (uint32_t i = 0; i < e->sched_count; i++) {
-        put_depth(p, "scheduler", i, sched_thread_box(e->scheds[i]));
+        put_depth(p, "scheduler", i, e->boxes.scheds[i]);
     }
     for (uint32_t i = 0; i < e->worker_count; i++) {
-        put_depth(p, "worker", i, worker_box(e->workers[i]));
+        put_depth(p, "worker", i, e->boxes.workers[i]);
     }
 }
 

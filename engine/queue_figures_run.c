@@ -136,7 +136,7 @@ static void read_long(const struct engine *e, const struct spool_counts *counts,
     atomic_store_explicit(&keeper->wanted_until, now + WANTED_FOR, memory_order_relaxed);
     bool is_good = has_last && is_of_these_orders(e, &last);
     if (!is_good || now - last.ended > pause_after(&last)) {
-        waker_kick(&clerk_box(e->clerks[1])->waker);
+        waker_kick(&e->boxes.clerks[1]->waker);
     }
     if (is_good && now - last.ended <= WANTED_FOR + 2 * pause_after(&last)) {
         *ret = last.figures;

@@ -11,14 +11,33 @@
 #include "engine/config.h"
 #include "engine/config_change.h"
 #include "engine/engine.h"
-#include "engine/sched_thread.h"
 #include "engine/settings.h"
-#include "engine/spool_writer.h"
 #include "engine/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
+
+struct reload_result {
+    bool is_done;     /* other settings are in force */
+    json_t *errors;   /* texts */
+    json_t *warnings; /* texts */
+    json_t *restart;  /* objects: option, at, why */
+    uint64_t serial;  /* of the settings in force afterwards */
+};
+
+struct reloader {
+    /* set at creation */
+    struct engine *engine;
+    pthread_t main;
+
+    /* main only */
+    struct outbox to_writer;
+    struct outbox *to_scheds; /* [engine->sched_count] */
+
+    /* any thread, atomic: who waits for an answer, or NULL; after the end, a mark */
+    struct reload_question *_Atomic asked;
+};
 
 struct reload_question {
     struct waker waker; /* of who asks */
@@ -97,7 +116,7 @@ static void put_in_force(struct reloader *r, struct settings *fresh)
         outbox_put(&r->to_scheds[i], LETTER_SETTINGS, settings_get(fresh), 0);
         flush(&r->to_scheds[i]);
     }
-    waker_kick(&spool_writer_box(e->writer)->waker); /* the bound on what a crash can repeat */
+    waker_kick(&e->boxes.writer->waker); /* the bound on what a crash can repeat */
     engine_wake_all(e);
     rcu_join();
     rcu_retire(&old->retired, release);
@@ -154,28 +173,38 @@ static void reload(struct reloader *r, struct reload_result *result)
 /* --- the main thread ---------------------------------------------------------------------------
  */
 
-int reloader_init(struct reloader *r, struct engine *engine)
+int reloader_new(struct engine *engine, struct reloader **ret)
 {
-    r->engine = engine;
-    r->main = pthread_self();
-    r->to_scheds = calloc(engine->sched_count + 1, sizeof(*r->to_scheds));
-    if (r->to_scheds == NULL) {
+    struct reloader *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
         return -ENOMEM;
     }
-    outbox_init(&r->to_writer, spool_writer_box(engine->writer));
-    for (uint32_t i = 0; i < engine->sched_count; i++) {
-        outbox_init(&r->to_scheds[i], sched_thread_box(engine->scheds[i]));
+    r->engine = engine;
+    r->main = pthread_self();
+    r->to_scheds = calloc(engine->sched_count, sizeof(*r->to_scheds));
+    if (r->to_scheds == NULL) {
+        reloader_free(r);
+        return -ENOMEM;
     }
+    outbox_init(&r->to_writer, engine->boxes.writer);
+    for (uint32_t i = 0; i < engine->sched_count; i++) {
+        outbox_init(&r->to_scheds[i], engine->boxes.scheds[i]);
+    }
+    *ret = r;
     return 0;
 }
 
-void reloader_fini(struct reloader *r)
+void reloader_free(struct reloader *r)
 {
+    if (r == NULL) {
+        return;
+    }
     for (uint32_t i = 0; r->to_scheds != NULL && i < r->engine->sched_count; i++) {
         outbox_fini(&r->to_scheds[i]);
     }
     free(r->to_scheds);
     outbox_fini(&r->to_writer);
+    free(r);
 }
 
 void reloader_hang_up(struct reloader *r)
@@ -281,7 +310,7 @@ static void describe(struct api_call *c, const struct engine *e, const struct re
 
 void reload_run(struct clerk *k, struct api_call *c)
 {
-    struct reloader *r = &k->engine->reloader;
+    struct reloader *r = k->engine->reloader;
     struct reload_question *q = question_new();
     struct reload_question *none = NULL;
     if (q == NULL) {

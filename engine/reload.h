@@ -14,45 +14,19 @@
 
 #include "base/attr.h"
 #include "engine/api.h"
-#include "engine/mailbox.h"
 
-#include <jansson.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
 struct engine;
 
 /* Wakes the main thread for a question. */
 #define RELOAD_SIGNAL SIGUSR1
 
-struct reload_result {
-    bool is_done;     /* other settings are in force */
-    json_t *errors;   /* texts */
-    json_t *warnings; /* texts */
-    json_t *restart;  /* objects: option, at, why */
-    uint64_t serial;  /* of the settings in force afterwards */
-};
-
-struct reload_question;
-
-struct reloader {
-    /* set at creation */
-    struct engine *engine;
-    pthread_t main;
-
-    /* main only */
-    struct outbox to_writer;
-    struct outbox *to_scheds; /* [engine->sched_count] */
-
-    /* any thread, atomic: who waits for an answer, or NULL; after the end, a mark */
-    struct reload_question *_Atomic asked;
-};
+struct reloader;
 
 /* Main, when all threads exist. errors: -ENOMEM */
-MUST_USE int reloader_init(struct reloader *r, struct engine *engine);
-void reloader_fini(struct reloader *r); /* accepts a zeroed one */
+MUST_USE int reloader_new(struct engine *engine, struct reloader **ret);
+void reloader_free(struct reloader *r); /* accepts NULL */
 /* SIGHUP: reload, and open the event log again. Main. */
 void reloader_hang_up(struct reloader *r);
 /* RELOAD_SIGNAL: answer who asked. Main. */

@@ -11,7 +11,6 @@
 #include "base/thread.h"
 #include "dns/hosts.h"
 #include "engine/activation.h"
-#include "engine/activator.h"
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/dispatch.h"
@@ -19,7 +18,6 @@
 #include "engine/message.h"
 #include "engine/result.h"
 #include "engine/settings.h"
-#include "engine/spool_writer.h"
 #include "engine/sweep.h"
 #include "engine/withdrawal.h"
 #include "engine/worker.h"
@@ -55,8 +53,6 @@ struct sched_thread {
     uint32_t core_count;
     struct history *changes; /* written by the owner, read by anybody */
     _Atomic bool is_stopping;
-    _Atomic uint64_t
-        entry_limit;            /* recipients, the largest of its cores; see engine_may_dispatch */
     _Atomic int64_t held_since; /* wall; 0: it may select. Written by the owner */
 
     /* owner thread only */
@@ -149,7 +145,8 @@ static void publish_entry_limit(struct sched_thread *t)
     for (uint32_t i = 0; i < t->core_count; i++) {
         most = t->cores[i].entry_limit > most ? t->cores[i].entry_limit : most;
     }
-    atomic_store(&t->entry_limit, most); /* sequentially consistent: see engine_may_dispatch */
+    /* Sequentially consistent: see engine_may_dispatch. */
+    atomic_store(&t->engine->entry_limits[t->index], most);
 }
 
 int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread **ret)
@@ -250,11 +247,6 @@ const struct history *sched_thread_changes(const struct sched_thread *t)
 usec_t sched_thread_held_since(const struct sched_thread *t)
 {
     return atomic_load_explicit(&t->held_since, memory_order_relaxed);
-}
-
-uint64_t sched_thread_entry_limit(const struct sched_thread *t)
-{
-    return atomic_load(&t->entry_limit);
 }
 
 uint32_t sched_thread_in_flight(const struct sched_thread *t)
@@ -412,7 +404,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         }
     }
     publish_entry_limit(t);
-    waker_kick(&spool_writer_box(t->engine->writer)->waker); /* the bound may follow now */
+    waker_kick(&t->engine->boxes.writer->waker); /* the bound may follow now */
     settings_put(s);
 }
 
@@ -587,7 +579,8 @@ static void note_changes(struct sched_thread *t, struct core *c)
 static bool may_dispatch(const struct sched_thread *t)
 {
     return engine_may_dispatch(t->engine,
-                               atomic_load_explicit(&t->entry_limit, memory_order_relaxed));
+                               atomic_load_explicit(&t->engine->entry_limits[t->index],
+                                                    memory_order_relaxed));
 }
 
 static void pull_actions(struct sched_thread *t, struct core *c)
@@ -728,8 +721,8 @@ int sched_thread_start(struct sched_thread *t)
     if (err != 0) {
         return err;
     }
-    outbox_init(&t->to_writer, spool_writer_box(e->writer));
-    outbox_init(&t->to_activator, activator_box(e->activator));
+    outbox_init(&t->to_writer, e->boxes.writer);
+    outbox_init(&t->to_activator, e->boxes.activator);
     return thread_start(&t->thread, "scheduler", run, t);
 }
 

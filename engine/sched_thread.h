@@ -33,9 +33,6 @@ struct sched_thread_change {
 };
 /* The newest 4,096 of them, of all transports of the thread (base/history.h). Any thread. */
 const struct history *sched_thread_changes(const struct sched_thread *t);
-/* Recipients of the largest entry that it may hand out: waiting ones too, as they are divided when
- * another configuration allows less. Any thread. */
-uint64_t sched_thread_entry_limit(const struct sched_thread *t);
 /* Wall: since when it may not select, by engine_may_dispatch; 0: it may. Any thread. */
 usec_t sched_thread_held_since(const struct sched_thread *t);
 /* Entries handed to workers and not yet reported, all transports. Any thread. */

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/bounce.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/intake.h"

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/engine_run.h"
 #include "engine/event_feed.h"
 #include "engine/inner_call.h"
 

@@ -12,11 +12,9 @@
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/thread.h"
-#include "engine/activator.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/event_log.h"
-#include "engine/http.h"
 #include "engine/intake.h"
 #include "engine/journaled.h"
 #include "engine/message.h"
@@ -732,10 +730,10 @@ int spool_writer_start(struct spool_writer *w)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < e->worker_count; i++) {
-        outbox_init(&w->to_workers[i], worker_box(e->workers[i]));
+        outbox_init(&w->to_workers[i], e->boxes.workers[i]);
     }
-    outbox_init(&w->to_workers[e->worker_count], http_box(e->http));
-    outbox_init(&w->to_activator, activator_box(e->activator));
+    outbox_init(&w->to_workers[e->worker_count], e->boxes.http);
+    outbox_init(&w->to_activator, e->boxes.activator);
     spool_store_on_damage(e->store, wake_writer, w);
     return thread_start(&w->thread, "spool-writer", run, w);
 }

@@ -487,7 +487,7 @@ int sts_fetcher_start(struct sts_fetcher *f)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < f->engine->worker_count; i++) {
-        outbox_init(&f->to_workers[i], worker_box(f->engine->workers[i]));
+        outbox_init(&f->to_workers[i], f->engine->boxes.workers[i]);
     }
     return thread_start(&f->thread, "sts", run, f);
 }

@@ -54,7 +54,7 @@ static void send_letters(struct trace_question *q, const struct engine *e)
     atomic_store_explicit(&q->unanswered, q->worker_count, memory_order_relaxed);
     for (uint32_t i = 0; i < q->worker_count; i++) {
         struct outbox o;
-        outbox_init(&o, worker_box(e->workers[i]));
+        outbox_init(&o, e->boxes.workers[i]);
         outbox_put(&o, LETTER_TRACE, q, 0);
         if (!outbox_flush(&o)) {
             trace_question_put(q); /* its ring is full: one that counts as unanswered */

@@ -8,7 +8,6 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/event_line.h"
-#include "engine/event_log.h"
 #include "engine/event_search.h"
 #include "engine/json_line.h"
 #include "engine/message.h"

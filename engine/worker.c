@@ -16,9 +16,7 @@
 #include "engine/inbound.h"
 #include "engine/outbound.h"
 #include "engine/resolution.h"
-#include "engine/sched_thread.h"
 #include "engine/spool_store.h"
-#include "engine/spool_writer.h"
 #include "engine/sts_fetcher.h"
 #include "engine/trace_question.h"
 #include "net/tls_session_cache.h"
@@ -366,11 +364,11 @@ int worker_start(struct worker *w)
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_init(&w->to_scheds[i], sched_thread_box(e->scheds[i]));
+        outbox_init(&w->to_scheds[i], e->boxes.scheds[i]);
     }
-    outbox_init(&w->to_writer, spool_writer_box(e->writer));
-    outbox_init(&w->to_auth, auth_box(e->auth));
-    outbox_init(&w->to_sts, sts_fetcher_box(e->sts));
+    outbox_init(&w->to_writer, e->boxes.writer);
+    outbox_init(&w->to_auth, e->boxes.auth);
+    outbox_init(&w->to_sts, e->boxes.sts);
     /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
     int err = poller_add(&w->poller, &w->box_watch, w->box.waker.fd, on_box);
     if (err == 0) {

@@ -1,0 +1,536 @@
+/* Start and stop. Order of start: everything is built by main alone, then threads start from the
+ * spool outwards; order of stop: intake first, then dispatch, then connections, and the spool
+ * writer last, so that every result that is known becomes durable. */
+#include "engine/engine_run.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "dns/cache.h"
+#include "dns/resolver.h"
+#include "engine/activator.h"
+#include "engine/auth.h"
+#include "engine/clerk.h"
+#include "engine/config.h"
+#include "engine/dns_setup.h"
+#include "engine/engine.h"
+#include "engine/event_feed.h"
+#include "engine/http.h"
+#include "engine/inject.h"
+#include "engine/listener.h"
+#include "engine/mailbox.h"
+#include "engine/order_book.h"
+#include "engine/order_report.h"
+#include "engine/queue_figures.h"
+#include "engine/reload.h"
+#include "engine/sched_thread.h"
+#include "engine/series.h"
+#include "engine/settings.h"
+#include "engine/spool_store.h"
+#include "engine/spool_writer.h"
+#include "engine/sts_fetcher.h"
+#include "engine/tally.h"
+#include "engine/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- start -------------------------------------------------------------------------------------
+ */
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* the old limit serves fewer connections */
+    }
+}
+
+static int become_user(const struct config *config)
+{
+    if (config->user == NULL) {
+        if (geteuid() == 0) {
+            log_warning("running as root; set user = \"NAME\" to give that up after binding");
+        }
+        return EX_OK;
+    }
+    const struct passwd *p = getpwnam(config->user);
+    if (p == NULL) {
+        log_error("user \"%s\": no such user", config->user);
+        return EX_NOUSER;
+    }
+    if (geteuid() == p->pw_uid) {
+        return EX_OK;
+    }
+    if (initgroups(p->pw_name, p->pw_gid) != 0 || setgid(p->pw_gid) != 0 ||
+        setuid(p->pw_uid) != 0) {
+        log_error("cannot become user \"%s\": %s", config->user, strerror(errno));
+        return EX_NOPERM;
+    }
+    return EX_OK;
+}
+
+static int open_listeners(struct engine *e)
+{
+    const struct config *c = e->config;
+    char text[256];
+    e->listeners = calloc(c->listener_count + 1, sizeof(struct listener *));
+    e->local_listener = listener_new_local(c);
+    if (e->listeners == NULL || e->local_listener == NULL) {
+        return EX_OSERR;
+    }
+    for (size_t i = 0; i < c->listener_count; i++) {
+        if (listener_new(c, i, &e->listeners[i], text) != 0) {
+            log_error("%s", text);
+            return EX_UNAVAILABLE;
+        }
+        log_info("listening on %s", c->listeners[i].name);
+    }
+    return EX_OK;
+}
+
+static void tell_last_stop(const struct spool_store *store, const char *path)
+{
+    uint64_t bound = spool_store_duplicate_bound(store);
+    if (bound == 0) {
+        log_info("spool %s: %s", path,
+                 spool_store_is_new(store) ? "it is new" : "the last stop was clean");
+    } else if (bound == SPOOL_BOUND_UNKNOWN) {
+        log_warning(
+            "spool %s: the record of the last stop is damaged: if it was a crash, deliveries "
+            "may repeat",
+            path);
+    } else {
+        log_info("spool %s: the last stop was not clean: at most %llu deliveries may repeat", path,
+                 (unsigned long long)bound);
+    }
+}
+
+static int open_spool(struct engine *e)
+{
+    const struct config_spool *s = &e->config->spool;
+    const struct spool_options options = {.path = s->path,
+                                          .map_size = s->map_size,
+                                          .reserve = s->reserve,
+                                          .ballast = s->ballast,
+                                          .journal = s->journal};
+    char text[256];
+    int err = spool_store_open(&options, &e->store, text);
+    if (err != 0) {
+        bool needs_salvage = strstr(text, "--salvage") != NULL;
+        log_error("%s%s%s", text, needs_salvage ? " -c " : "",
+                  needs_salvage ? e->config->path : "");
+        return err == ERR_LOCKED ? EX_TEMPFAIL : err == ERR_CORRUPT ? EX_DATAERR : EX_CANTCREAT;
+    }
+    tell_last_stop(e->store, s->path);
+    return EX_OK;
+}
+
+/* A file that cannot be used stops the start: mail that somebody stopped would go out. */
+static int open_orders(struct engine *e)
+{
+    char text[ORDER_FILE_TEXT_MAX];
+    int err = order_book_open(e->config->spool.path, clock_wall(), &e->orders, text);
+    if (err != 0) {
+        log_error("%s", text);
+        return err == -ENOMEM ? EX_OSERR : EX_CONFIG;
+    }
+    if (!order_book_is_empty(e->orders)) {
+        log_info("standing orders of an earlier run are in force");
+    }
+    return EX_OK;
+}
+
+static int open_event_log(struct engine *e)
+{
+    if (strcmp(e->config->event_log_path, "none") == 0) {
+        return EX_OK;
+    }
+    e->events = calloc(1, sizeof(*e->events));
+    int err = e->events == NULL ? -ENOMEM : event_log_open(e->events, e->config->event_log_path);
+    if (err != 0) {
+        log_error("event log %s: %s", e->config->event_log_path, err_str(err));
+        free(e->events);
+        e->events = NULL;
+        return EX_CANTCREAT;
+    }
+    err = event_log_segment(e->events, e->config->event_log_rotate_size,
+                            (unsigned)e->config->event_log_rotate_keep);
+    if (err != 0) {
+        log_warning("event log %s: its folder cannot be read: %s; it grows as one file",
+                    e->config->event_log_path, err_str(err));
+    }
+    return EX_OK;
+}
+
+static int make_settings(struct engine *e)
+{
+    char why[SETTINGS_TEXT_MAX];
+    int err = settings_new(e, e->config, NULL, &e->settings, why);
+    if (err != 0) {
+        log_error("%s", why);
+    }
+    return err == 0 ? EX_OK : err == -ENOMEM ? EX_OSERR : EX_CONFIG;
+}
+
+static int open_http(struct engine *e)
+{
+    int err = http_new(e, &e->http);
+    return err == 0            ? EX_OK
+           : err == -ENOMEM    ? EX_OSERR
+           : err == ERR_SYNTAX ? EX_CONFIG
+                               : EX_UNAVAILABLE;
+}
+
+static int write_address_book(struct engine *e)
+{
+    struct engine_boxes *b = &e->boxes;
+    b->scheds = calloc(e->sched_count, sizeof(*b->scheds));
+    b->workers = calloc(e->worker_count, sizeof(*b->workers));
+    if (b->scheds == NULL || b->workers == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        b->scheds[i] = sched_thread_box(e->scheds[i]);
+    }
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        b->workers[i] = worker_box(e->workers[i]);
+    }
+    b->writer = spool_writer_box(e->writer);
+    b->activator = activator_box(e->activator);
+    b->auth = auth_box(e->auth);
+    b->sts = sts_fetcher_box(e->sts);
+    b->http = http_box(e->http);
+    b->clerks[0] = clerk_box(e->clerks[0]);
+    b->clerks[1] = clerk_box(e->clerks[1]);
+    return 0;
+}
+
+static int build_threads(struct engine *e)
+{
+    const struct config *c = e->config;
+    e->worker_count = (uint32_t)c->workers;
+    e->sched_count = (uint32_t)c->scheduler_threads;
+    if (e->sched_count > c->transport_count) {
+        e->sched_count = (uint32_t)c->transport_count;
+    }
+    engine_set_dispatch_bound(e, &e->settings->dispatch_bound);
+    e->tally = tally_new(c);
+    e->dns_cache = dns_setup_cache(e);
+    e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
+    e->workers = calloc(e->worker_count, sizeof(struct worker *));
+    e->entry_limits = calloc(e->sched_count, sizeof(*e->entry_limits));
+    if (e->tally == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL ||
+        e->entry_limits == NULL) {
+        return -ENOMEM;
+    }
+    int err = auth_new(e, &e->auth);
+    if (err == 0) {
+        err = sts_fetcher_new(e, &e->sts);
+    }
+    if (err == 0) {
+        err = activator_new(e, &e->activator);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->sched_count; i++) {
+        err = sched_thread_new(e, i, &e->scheds[i]);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
+        err = worker_new(e, i, &e->workers[i]);
+    }
+    if (err == 0 && config_has_tls_level(c, CONFIG_TLS_DANE) &&
+        !resolver_trusts_ad(e->workers[0]->resolver)) {
+        log_warning("smtp_tls_security_level = dane without effect: no answer of name servers "
+                    "elsewhere than on loopback counts as validated; see dns { trust_ad }");
+    }
+    if (err == 0) {
+        err = spool_writer_new(e, &e->writer);
+    }
+    if (err == 0) {
+        err = series_new(e, &e->series);
+    }
+    if (err == 0) {
+        e->figures = queue_figures_keeper_new();
+        err = e->figures == NULL ? -ENOMEM : 0;
+    }
+    if (err == 0) {
+        err = event_feed_new(e, &e->feed);
+    }
+    if (err == 0) {
+        err = clerk_new(e, "clerk", &e->clerks[0]);
+    }
+    if (err == 0) {
+        e->clerks[0]->tidy = order_report_tidy;
+        err = clerk_new(e, "slow clerk", &e->clerks[1]);
+    }
+    if (err == 0) {
+        e->clerks[1]->tidy = queue_figures_tidy;
+        err = http_open_control(e->http);
+    }
+    if (err == 0) {
+        err = injector_new(e, e->http, &e->injector);
+    }
+    if (err == 0) {
+        err = write_address_book(e);
+    }
+    if (err == 0) {
+        err = reloader_new(e, &e->reloader);
+    }
+    return err;
+}
+
+/* A thread that does not start leaves others running that cannot be stopped in order: the caller
+ * exits at once, and the spool is as good as after a crash. */
+static int start_threads(struct engine *e)
+{
+    int err = spool_writer_start(e->writer);
+    if (err == 0 && e->feed != NULL) {
+        err = event_feed_start(e->feed);
+    }
+    if (err == 0) {
+        err = activator_start(e->activator);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->sched_count; i++) {
+        err = sched_thread_start(e->scheds[i]);
+    }
+    if (err == 0) {
+        err = auth_start(e->auth);
+    }
+    if (err == 0) {
+        err = sts_fetcher_start(e->sts);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
+        err = worker_start(e->workers[i]);
+    }
+    for (int i = 0; err == 0 && i < 2; i++) {
+        err = clerk_start(e->clerks[i]);
+    }
+    if (err == 0) {
+        err = series_start(e->series);
+    }
+    if (err == 0) {
+        injector_start(e->injector);
+        err = http_start(e->http);
+    }
+    return err;
+}
+
+/* --- stop --------------------------------------------------------------------------------------
+ */
+
+static bool is_quiet(const struct engine *e)
+{
+    uint32_t busy = atomic_load_explicit(&e->injections, memory_order_relaxed);
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        busy += sched_thread_in_flight(e->scheds[i]);
+    }
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        busy += atomic_load_explicit(&e->workers[i]->inbound_count, memory_order_relaxed);
+    }
+    return busy == 0;
+}
+
+static void wait_until_quiet(const struct engine *e)
+{
+    usec_t deadline = clock_mono() + e->settings->config->shutdown_timeout;
+    const struct timespec tick = {.tv_nsec = 5000000};
+    while (!is_quiet(e) && clock_mono() < deadline) {
+        (void)nanosleep(&tick, NULL); /* a signal only shortens it */
+    }
+}
+
+static void stop_threads(struct engine *e)
+{
+    engine_gate_set(e, ENGINE_GATE_STOPPING);
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        worker_drain(e->workers[i]);
+    }
+    wait_until_quiet(e);
+    clerk_stop(e->clerks[0]);
+    clerk_stop(e->clerks[1]);
+    http_stop(e->http);
+    series_stop(e->series);
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        worker_stop(e->workers[i]);
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        sched_thread_stop(e->scheds[i]);
+    }
+    auth_stop(e->auth);
+    sts_fetcher_stop(e->sts);
+    activator_stop(e->activator);
+    spool_writer_stop(e->writer);
+    if (e->feed != NULL) {
+        event_feed_stop(e->feed);
+    }
+}
+
+static void free_all(struct engine *e)
+{
+    rcu_join();
+    rcu_drain(); /* messages whose content is being taken away */
+    http_free(e->http);
+    injector_free(e->injector);
+    clerk_free(e->clerks[0]);
+    clerk_free(e->clerks[1]);
+    series_free(e->series);
+    queue_figures_keeper_free(e->figures);
+    for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
+        sched_thread_free(e->scheds[i]);
+    }
+    for (uint32_t i = 0; e->workers != NULL && i < e->worker_count; i++) {
+        worker_free(e->workers[i]);
+    }
+    spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
+    activator_free(e->activator);
+    auth_free(e->auth);
+    sts_fetcher_free(e->sts);
+    event_feed_free(e->feed);
+    dns_cache_free(e->dns_cache);
+    rcu_leave();
+    rcu_drain();
+    tally_free(e->tally);
+    settings_put(e->settings);
+    reloader_free(e->reloader);
+    order_book_free(e->orders);
+    for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
+        listener_free(e->listeners[i]);
+    }
+    listener_free(e->local_listener);
+    free(e->listeners);
+    free(e->scheds);
+    free(e->workers);
+    free(e->boxes.scheds);
+    free(e->boxes.workers);
+    free(e->entry_limits);
+    if (e->events != NULL) {
+        int err = event_log_close(e->events);
+        if (err != 0) {
+            log_error("event log: %s", err_str(err));
+        }
+        free(e->events);
+    }
+    spool_store_close(e->store);
+}
+
+/* --- main --------------------------------------------------------------------------------------
+ */
+
+static void block_signals(const struct engine_host *host, sigset_t *ret_waited)
+{
+    sigset_t all;
+    (void)sigfillset(&all);        /* these cannot fail with valid arguments */
+    (void)sigdelset(&all, SIGBUS); /* of this thread's own making; see spool_guard.h */
+    (void)pthread_sigmask(SIG_BLOCK, &all, NULL);
+    (void)sigemptyset(ret_waited);
+    (void)sigaddset(ret_waited, RELOAD_SIGNAL);
+    if (host != NULL) {
+        (void)sigaddset(ret_waited, ENGINE_STOP_SIGNAL);
+        return;
+    }
+    (void)sigaddset(ret_waited, SIGTERM);
+    (void)sigaddset(ret_waited, SIGINT);
+    (void)sigaddset(ret_waited, SIGHUP);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static void wait_for_end(struct engine *e, const sigset_t *waited)
+{
+    for (;;) {
+        int signal_number = sigwaitinfo(waited, NULL);
+        if (signal_number == SIGTERM || signal_number == SIGINT ||
+            signal_number == ENGINE_STOP_SIGNAL) {
+            break;
+        }
+        if (signal_number == SIGHUP) {
+            reloader_hang_up(e->reloader);
+        } else if (signal_number == RELOAD_SIGNAL) {
+            reloader_answer(e->reloader);
+        }
+    }
+    reloader_close(e->reloader);
+}
+
+static int open_all(struct engine *e)
+{
+    int code = open_listeners(e);
+    if (code == EX_OK) {
+        code = make_settings(e);
+    }
+    if (code == EX_OK) {
+        code = open_http(e);
+    }
+    if (code == EX_OK) {
+        code = become_user(e->config);
+    }
+    if (code == EX_OK) {
+        code = open_spool(e);
+    }
+    if (code == EX_OK) {
+        code = open_orders(e);
+    }
+    if (code == EX_OK) {
+        code = open_event_log(e);
+    }
+    if (code == EX_OK) {
+        int err = build_threads(e);
+        if (err != 0) {
+            log_error("cannot start: %s", err_str(err));
+            code = EX_OSERR;
+        }
+    }
+    return code;
+}
+
+int engine_run(const struct config *config, const struct engine_host *host)
+{
+    struct engine *e =
+        aligned_alloc(CACHE_LINE, (sizeof(*e) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    sigset_t waited;
+    if (e == NULL) {
+        return EX_OSERR;
+    }
+    memset(e, 0, sizeof(*e));
+    e->config = config;
+    e->started = clock_wall();
+    block_signals(host, &waited);
+    raise_descriptor_limit();
+    rcu_start();
+    int code = open_all(e);
+    if (code == EX_OK) {
+        if (host != NULL) {
+            host->built(host->ctx, e);
+        }
+        int err = start_threads(e);
+        if (err != 0) {
+            log_error("cannot start a thread: %s", err_str(err));
+            _exit(EX_OSERR);
+        }
+        log_info("sluice %s is running", SLUICE_VERSION);
+        if (host != NULL) {
+            host->running(host->ctx, e);
+        }
+        wait_for_end(e, &waited);
+        log_info("stopping");
+        stop_threads(e);
+    }
+    free_all(e);
+    rcu_stop();
+    if (code == EX_OK) {
+        log_info("stopped: %llu received, %llu delivered, %llu deferred, %llu failed",
+                 (unsigned long long)e->received, (unsigned long long)e->delivered,
+                 (unsigned long long)e->deferred, (unsigned long long)e->failed);
+    }
+    free(e);
+    return code;
+}
