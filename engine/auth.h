@@ -1,5 +1,5 @@
-/* SMTP AUTH: the users file (NAME:CRYPT-HASH lines, '#' comments) and the thread that computes
- * crypt(3), which takes milliseconds on purpose and would stop a worker's other connections.
+/* SMTP AUTH: the thread that computes crypt(3), which takes milliseconds on purpose and would stop
+ * a worker's other connections.
  *
  * A request travels from a worker to the auth thread and back; it holds the password, which is
  * wiped before it returns. */
@@ -13,19 +13,12 @@
 #include <stdint.h>
 
 struct auth;
-struct auth_users;
 struct engine;
 struct settings;
-
-/* errors: -errno, ERR_SYNTAX; ret_text names the file and line */
-MUST_USE int auth_users_load(const char *path, struct auth_users **ret, char ret_text[256]);
-void auth_users_free(struct auth_users *users); /* accepts NULL */
-/* true when the password is the user's. Takes as long for an unknown user. Thread: any, slow. */
-MUST_USE bool auth_users_check(const struct auth_users *users, const char *name,
-                               const char *password);
+struct users;
 
 struct auth_request {
-    const struct auth_users *users;
+    const struct users *users;
     struct settings *settings; /* own reference: users are of them */
     void *connection;          /* the asker's; not looked into */
     uint16_t worker;

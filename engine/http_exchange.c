@@ -8,6 +8,7 @@
 #include "engine/http_guard.h"
 #include "engine/http_private.h"
 #include "engine/settings.h"
+#include "engine/tokens.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -240,16 +241,16 @@ static bool is_own_page(struct api_call *c, const struct http_door *d)
 }
 
 /* Those in force, NULL where none are asked for; for this pass. */
-static const struct http_tokens *tokens_of(const struct http_door *d)
+static const struct tokens *tokens_of(const struct http_door *d)
 {
     return d->is_control ? NULL : settings_of(d->http->engine)->tokens[d - d->http->doors];
 }
 
-static void check_token(struct api_call *c, const struct http_tokens *tokens)
+static void check_token(struct api_call *c, const struct tokens *tokens)
 {
     bool is_open = c->route != NULL && c->route->is_open;
     bool is_reader;
-    const char *name = http_tokens_check(tokens, header_of(c, "Authorization"), &is_reader);
+    const char *name = tokens_check(tokens, header_of(c, "Authorization"), &is_reader);
     if (name != NULL) {
         (void)snprintf(c->who, sizeof(c->who), "%s", name);
         if (is_reader && c->route != NULL && strcmp(c->route->method, "GET") != 0) {
@@ -294,7 +295,7 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
     if (!api_is_answered(c)) {
         api_call_route(c, method, api_routes, api_route_count);
     }
-    const struct http_tokens *tokens = tokens_of(d);
+    const struct tokens *tokens = tokens_of(d);
     if (tokens != NULL) {
         check_token(c, tokens);
     }

@@ -2,9 +2,9 @@
  * opens no socket. */
 #include "engine/listener_rules.h"
 
-#include "engine/auth.h"
 #include "engine/config.h"
 #include "engine/spool_store.h"
+#include "engine/users.h"
 #include "net/tls.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ int listener_rules_init(struct listener_rules *r, const struct config *config,
         }
     }
     if (err == 0 && section->users != NULL) {
-        err = auth_users_load(section->users, &r->users, ret_text);
+        err = users_load(section->users, &r->users, ret_text);
     }
     return err;
 }
@@ -66,7 +66,7 @@ int listener_rules_init(struct listener_rules *r, const struct config *config,
 void listener_rules_fini(struct listener_rules *r)
 {
     tls_server_free(r->tls);
-    auth_users_free(r->users);
+    users_free(r->users);
     r->tls = NULL;
     r->users = NULL;
 }

@@ -7,18 +7,18 @@
 #include "base/attr.h"
 #include "net/smtp_server.h"
 
-struct auth_users;
 struct config;
 struct config_listener;
 struct tls_server;
+struct users;
 
 #define LISTENER_RULES_TEXT_MAX 256
 
 struct listener_rules {
     const struct config_listener *config; /* NULL: sessions over the control socket */
     struct smtp_server_config smtp;
-    struct tls_server *tls;   /* NULL: no STARTTLS */
-    struct auth_users *users; /* NULL: no AUTH */
+    struct tls_server *tls; /* NULL: no STARTTLS */
+    struct users *users;    /* NULL: no AUTH */
 };
 
 /* Read the files that the section names.

@@ -4,6 +4,7 @@
 #include "engine/outbound.h"
 
 #include "base/error.h"
+#include "engine/client_settings.h"
 #include "engine/delivery.h"
 #include "engine/message.h"
 #include "engine/outbound_private.h"
@@ -251,10 +252,10 @@ void outbound_connected(struct outbound *c)
     };
     tls_policy_choose(c->settings, c->transport, peer.nexthop, c->hosts, c->host, c->is_tls_broken,
                       &c->policy);
-    smtp_client_init(
-        &c->smtp,
-        request_client_config(c->settings, c->transport, c->egress.slot, c->policy.client), &peer,
-        c->worker->now);
+    smtp_client_init(&c->smtp,
+                     client_settings_of(c->settings->client_configs, c->transport, c->egress.slot,
+                                        c->policy.client),
+                     &peer, c->worker->now);
     c->has_core = true;
     c->traced = 0;
     c->state = OUTBOUND_TALKING;

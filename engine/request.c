@@ -6,18 +6,12 @@
 #include "engine/egress.h"
 #include "engine/message.h"
 #include "engine/result.h"
-#include "engine/settings.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    TLS_LEVELS = SMTP_CLIENT_TLS_ENCRYPT + 1, /* settings a source */
-    UNACKED_PER_DELIVERY = 256,               /* bytes: RSET, MAIL and a few RCPT */
-};
 
 struct request *request_new(struct delivery *d)
 {
@@ -290,83 +284,4 @@ struct result *request_refuse(struct delivery *d, const char *status, const char
         }
     }
     return out;
-}
-
-/* --- settings of the core ------------------------------------------------------------------------
- */
-
-static void client_config(const struct config_transport *t, const char *ehlo_name,
-                          struct slice password, enum smtp_client_tls tls,
-                          struct smtp_client_config *ret)
-{
-    const struct config_smtp *s = &t->smtp;
-    smtp_client_config_defaults(ret);
-    if (s->smtp_auth_user != NULL) {
-        ret->auth_user = slice_of(s->smtp_auth_user);
-        ret->auth_password = password;
-        ret->auth_requires_tls = s->smtp_auth_requires_tls;
-    }
-    ret->ehlo_name = slice_of(ehlo_name);
-    ret->tls = tls;
-    ret->always_send_ehlo = s->smtp_always_send_ehlo;
-    ret->skip_5xx_greeting = s->smtp_skip_5xx_greeting;
-    ret->helo_timeout = s->smtp_helo_timeout;
-    ret->starttls_timeout = s->smtp_starttls_timeout;
-    ret->mail_timeout = s->smtp_mail_timeout;
-    ret->rcpt_timeout = s->smtp_rcpt_timeout;
-    ret->data_init_timeout = s->smtp_data_init_timeout;
-    ret->data_xfer_timeout = s->smtp_data_xfer_timeout;
-    ret->data_done_timeout = s->smtp_data_done_timeout;
-    ret->rset_timeout = s->smtp_rset_timeout;
-    ret->quit_timeout = s->smtp_quit_timeout;
-    ret->pipeline_depth = (uint16_t)t->sched.pipeline_depth;
-    /* The shell reads while it writes, so no number of unanswered commands can block both sides
-     * (RFC 2920 3.1); the bound only must not be narrower than the depth. */
-    ret->unacked_max += (uint32_t)t->sched.pipeline_depth * UNACKED_PER_DELIVERY;
-}
-
-static size_t slot_count(const struct config_transport *t)
-{
-    return t->pool == NULL ? 1 : t->pool->source_names.count;
-}
-
-int request_configs_init(struct settings *s)
-{
-    const struct config *c = s->config;
-    s->client_configs = calloc(c->transport_count, sizeof(struct smtp_client_config *));
-    if (s->client_configs == NULL) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < c->transport_count; i++) {
-        const struct config_transport *t = &c->transports[i];
-        struct smtp_client_config *configs = calloc(TLS_LEVELS * slot_count(t), sizeof(*configs));
-        if (configs == NULL) {
-            return -ENOMEM;
-        }
-        s->client_configs[i] = configs;
-        for (size_t slot = 0; slot < slot_count(t); slot++) {
-            const char *name = t->pool == NULL ? NULL : t->pool->sources[slot]->helo_name;
-            name = name == NULL ? t->smtp.smtp_helo_name : name;
-            for (size_t tls = 0; tls < TLS_LEVELS; tls++) {
-                client_config(t, name, s->passwords.transports[i], (enum smtp_client_tls)tls,
-                              &configs[TLS_LEVELS * slot + tls]);
-            }
-        }
-    }
-    return 0;
-}
-
-void request_configs_fini(struct settings *s)
-{
-    for (size_t i = 0; s->client_configs != NULL && i < s->config->transport_count; i++) {
-        free(s->client_configs[i]);
-    }
-    free(s->client_configs);
-    s->client_configs = NULL;
-}
-
-const struct smtp_client_config *request_client_config(const struct settings *s, uint32_t transport,
-                                                       uint32_t slot, enum smtp_client_tls tls)
-{
-    return &s->client_configs[transport][(size_t)slot * TLS_LEVELS + tls];
 }

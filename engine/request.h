@@ -101,11 +101,4 @@ struct result *request_finish(struct request *r, const struct request_session *s
 /* A delivery that could not begin: everything is deferred. */
 struct result *request_refuse(struct delivery *d, const char *status, const char *text);
 
-/* The core's settings for a transport, built at start: one for each source of its pool (slot, see
- * engine/egress.h) at each level of TLS. */
-MUST_USE int request_configs_init(struct settings *s);
-void request_configs_fini(struct settings *s);
-const struct smtp_client_config *request_client_config(const struct settings *s, uint32_t transport,
-                                                       uint32_t slot, enum smtp_client_tls tls);
-
 #endif

@@ -578,9 +578,8 @@ static void note_changes(struct sched_thread *t, struct core *c)
 
 static bool may_dispatch(const struct sched_thread *t)
 {
-    return engine_may_dispatch(t->engine,
-                               atomic_load_explicit(&t->engine->entry_limits[t->index],
-                                                    memory_order_relaxed));
+    return engine_may_dispatch(
+        t->engine, atomic_load_explicit(&t->engine->entry_limits[t->index], memory_order_relaxed));
 }
 
 static void pull_actions(struct sched_thread *t, struct core *c)

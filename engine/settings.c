@@ -3,12 +3,12 @@
 #include "engine/settings.h"
 
 #include "base/error.h"
+#include "engine/client_settings.h"
 #include "engine/config.h"
 #include "engine/config_change.h"
-#include "engine/http_guard.h"
-#include "engine/request.h"
 #include "engine/router.h"
-#include "engine/tls_policy.h"
+#include "engine/tls_clients.h"
+#include "engine/tokens.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,15 +26,15 @@ enum { RESULTS_HEADROOM = 2000 };
 
 static void settings_free(struct settings *s)
 {
-    request_configs_fini(s);
+    client_settings_free(s->config, s->client_configs);
     passwords_free(s->config, &s->passwords);
-    tls_policy_close_clients(s);
+    tls_clients_close(s->config, s->tls_clients);
     for (size_t i = 0; s->listeners != NULL && i <= s->listener_count; i++) {
         listener_rules_fini(&s->listeners[i].own);
         settings_put(s->listeners[i].owner);
     }
     for (size_t i = 0; s->tokens != NULL && i < s->door_count; i++) {
-        http_tokens_free(s->tokens[i]);
+        tokens_free(s->tokens[i]);
     }
     free(s->tokens);
     free(s->listeners);
@@ -95,12 +95,12 @@ static int load_tokens(struct settings *s, const struct engine *engine, char *re
 {
     char why[512];
     s->door_count = engine->config->http_door_count;
-    s->tokens = calloc(s->door_count + 1, sizeof(struct http_tokens *));
+    s->tokens = calloc(s->door_count + 1, sizeof(struct tokens *));
     int err = s->tokens == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < s->door_count && err == 0; i++) {
         const struct config_http *door = &engine->config->http_doors[i];
         if (door->tokens_file != NULL) {
-            err = http_tokens_load(door->tokens_file, &s->tokens[i], why);
+            err = tokens_load(door->tokens_file, &s->tokens[i], why);
         }
         if (err != 0) {
             (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "http \"%.60s\": %s", door->name, why);
@@ -171,11 +171,11 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     int err = s->router == NULL ? -ENOMEM : 0;
     err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
     err = err != 0 ? err : load_tokens(s, engine, ret_text);
-    err = err != 0 ? err : tls_policy_open_clients(s, ret_text);
+    err = err != 0 ? err : tls_clients_open(config, &s->tls_clients, ret_text);
     err = err != 0 ? err : passwords_load(config, &s->passwords, ret_text);
     if (err == 0) {
         (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "out of memory");
-        err = request_configs_init(s);
+        err = client_settings_new(config, &s->passwords, &s->client_configs);
     }
     err = err != 0 ? err : count_generations(s, engine, before);
     if (err != 0) {

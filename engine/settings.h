@@ -25,10 +25,10 @@
 #include <stdint.h>
 
 struct config;
-struct http_tokens;
 struct router;
 struct smtp_client_config;
 struct tls_client;
+struct tokens;
 
 #define SETTINGS_TEXT_MAX 600
 
@@ -47,10 +47,10 @@ struct settings {
     struct router *router;
     struct passwords passwords;
     struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
-    struct smtp_client_config **client_configs; /* see request_client_config */
+    struct smtp_client_config **client_configs; /* see client_settings_of */
     struct settings_listener *listeners; /* [listener_count + 1], the last for local sessions */
     size_t listener_count;               /* the engine's */
-    struct http_tokens **tokens;         /* [engine's http doors], NULL where none are asked for */
+    struct tokens **tokens;              /* [engine's http doors], NULL where none are asked for */
     size_t door_count;
     size_t transport_count; /* the engine's; config may have more behind them */
     uint32_t *generations;  /* [transport_count]; one more when it connects in another way */

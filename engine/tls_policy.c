@@ -1,22 +1,13 @@
-/* Owns nothing but the table of hosts whose TLS is broken; everything else is a function of the
- * configuration and the hosts. Called by outbound connections and at start. */
+/* Owns nothing: a function of the configuration and the hosts. Called by outbound connections. */
 #include "engine/tls_policy.h"
 
-#include "base/error.h"
-#include "base/hash.h"
 #include "dns/hosts.h"
 #include "dns/nexthop.h"
 #include "engine/config.h"
 #include "engine/router.h"
 #include "engine/settings.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* --- what is demanded --------------------------------------------------------------------------
- */
 
 static enum tls_level level_of(enum config_tls_level level, const struct dns_hosts *hosts,
                                const struct dns_host *host)
@@ -104,67 +95,4 @@ const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts 
 {
     bool is_met = facts->is_proved && (p->level != TLS_LEVEL_VERIFY || facts->is_verified);
     return is_met ? NULL : "Server certificate not verified";
-}
-
-/* --- clients -----------------------------------------------------------------------------------
- */
-
-static bool is_same_file(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-/* The first transport with the same files. */
-static size_t model_of(const struct config *c, size_t transport)
-{
-    const struct config_smtp *s = &c->transports[transport].smtp;
-    for (size_t i = 0; i < transport; i++) {
-        const struct config_smtp *other = &c->transports[i].smtp;
-        if (is_same_file(other->smtp_tls_CAfile, s->smtp_tls_CAfile) &&
-            is_same_file(other->smtp_tls_cert_file, s->smtp_tls_cert_file) &&
-            is_same_file(other->smtp_tls_key_file, s->smtp_tls_key_file)) {
-            return i;
-        }
-    }
-    return transport;
-}
-
-int tls_policy_open_clients(struct settings *s, char ret_text[static TLS_POLICY_TEXT_MAX])
-{
-    const struct config *c = s->config;
-    (void)snprintf(ret_text, TLS_POLICY_TEXT_MAX, "out of memory");
-    s->tls_clients = calloc(c->transport_count + 1, sizeof(struct tls_client *));
-    if (s->tls_clients == NULL) {
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < c->transport_count; i++) {
-        const struct config_smtp *smtp = &c->transports[i].smtp;
-        const struct tls_client_config config = {.ca_file = smtp->smtp_tls_CAfile,
-                                                 .certificate_file = smtp->smtp_tls_cert_file,
-                                                 .key_file = smtp->smtp_tls_key_file};
-        struct tls_error why = {"out of memory"};
-        size_t model = model_of(c, i);
-        if (model < i) {
-            s->tls_clients[i] = s->tls_clients[model];
-            continue;
-        }
-        int err = tls_client_new(&config, &s->tls_clients[i], &why);
-        if (err != 0) {
-            (void)snprintf(ret_text, TLS_POLICY_TEXT_MAX, "transport %.64s: TLS: %.230s",
-                           c->transports[i].name, why.text);
-            return err;
-        }
-    }
-    return 0;
-}
-
-void tls_policy_close_clients(struct settings *s)
-{
-    for (size_t i = 0; s->tls_clients != NULL && i < s->config->transport_count; i++) {
-        if (model_of(s->config, i) == i) {
-            tls_client_free(s->tls_clients[i]);
-        }
-    }
-    free(s->tls_clients);
-    s->tls_clients = NULL;
 }

@@ -55,10 +55,4 @@ MUST_USE struct ssl_st *tls_policy_connection(const struct settings *s, uint32_t
  * (4.7.5). The TLS layer has refused already what it saw itself; a resumed session is seen here. */
 const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts *facts);
 
-#define TLS_POLICY_TEXT_MAX 320
-/* One client for each distinct set of TLS files of the transports, in settings.tls_clients.
- * errors: ERR_TLS or -ENOMEM; ret_text says which transport and why */
-MUST_USE int tls_policy_open_clients(struct settings *s, char ret_text[static TLS_POLICY_TEXT_MAX]);
-void tls_policy_close_clients(struct settings *s);
-
 #endif

@@ -2,6 +2,7 @@
 #include "dns/hosts.h"
 #include "engine/router.h"
 #include "engine/settings.h"
+#include "engine/tls_clients.h"
 #include "engine/tls_policy.h"
 #include "tests/unit/config_sample.h"
 
@@ -97,17 +98,16 @@ static void transports_with_the_same_files_share_a_client(void **state)
                     "/tests/unit/no.pem\" }\n"
                     "route \"*\" { transport = a }\n");
     assert_int_equal(s.err, 0);
-    struct settings settings = {.config = s.config};
-    char why[TLS_POLICY_TEXT_MAX];
+    struct tls_client **clients;
+    char why[TLS_CLIENTS_TEXT_MAX];
     s.config->transport_count = 2;
-    assert_int_equal(tls_policy_open_clients(&settings, why), 0);
-    assert_non_null(settings.tls_clients[0]);
-    assert_ptr_equal(settings.tls_clients[0], settings.tls_clients[1]);
-    tls_policy_close_clients(&settings);
+    assert_int_equal(tls_clients_open(s.config, &clients, why), 0);
+    assert_non_null(clients[0]);
+    assert_ptr_equal(clients[0], clients[1]);
+    tls_clients_close(s.config, clients);
     s.config->transport_count = 3;
-    assert_int_not_equal(tls_policy_open_clients(&settings, why), 0);
+    assert_int_not_equal(tls_clients_open(s.config, &clients, why), 0);
     assert_non_null(strstr(why, "transport c: TLS: "));
-    tls_policy_close_clients(&settings);
     config_free(s.config);
 }
 

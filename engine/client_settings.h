@@ -1,0 +1,27 @@
+/* The settings of the SMTP client core: for each transport one for each source of its pool at each
+ * level of TLS. Part of the settings: made with them, immutable, for any thread. */
+#ifndef ENGINE_CLIENT_SETTINGS_H
+#define ENGINE_CLIENT_SETTINGS_H
+
+#include "base/attr.h"
+#include "net/smtp_client.h"
+
+#include <stdint.h>
+
+struct config;
+struct passwords;
+
+/* passwords  of the same configuration; they outlive the result
+ * ret        [config->transport_count], for client_settings_free
+ * errors     -ENOMEM */
+MUST_USE int client_settings_new(const struct config *c, const struct passwords *passwords,
+                                 struct smtp_client_config ***ret);
+/* config: the same as before; all may be NULL. */
+void client_settings_free(const struct config *c, struct smtp_client_config **all);
+/* Those of a session. slot: position of its source in the transport's pool (egress.h). Valid as
+ * long as all. */
+const struct smtp_client_config *client_settings_of(struct smtp_client_config *const *all,
+                                                    uint32_t transport, uint32_t slot,
+                                                    enum smtp_client_tls tls);
+
+#endif
