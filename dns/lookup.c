@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "dns/cache.h"
 
 #include <ares.h>
 #include <arpa/nameser.h>

@@ -10,12 +10,13 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/slice.h"
-#include "dns/resolver.h"
+#include "dns/dns_config.h"
 #include "dns/rrset.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+struct dns_cache;
 struct lookup;
 
 /* One who waits for an answer; embedded in an object of the asker, zeroed before the first use. */

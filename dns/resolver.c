@@ -14,19 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dns_config_defaults(struct dns_config *ret)
-{
-    *ret = (struct dns_config){
-        .query_timeout = 5 * USEC_PER_SEC,
-        .query_tries = 3,
-        .deadline = 60 * USEC_PER_SEC,
-        .query_limit = 1000,
-        .families = DNS_FAMILIES_ALL,
-        .prefer = MX_FAMILY_ANY,
-        .address_limit = 5,
-    };
-}
-
 int resolver_new(const struct dns_config *config, struct dns_cache *cache,
                  const struct resolver_hooks *hooks, struct resolver **ret)
 {

@@ -2,6 +2,7 @@
  * calls, each while it has the call. Must not know where requests come from. */
 #include "engine/api.h"
 
+#include "base/span.h"
 #include "engine/api_private.h"
 
 #include <errno.h>
@@ -91,32 +92,11 @@ bool api_param_limit(struct api_call *c, uint64_t *ret)
     return api_param_number(c, "limit", 1, API_LIST_MAX, API_LIST_DEFAULT, ret);
 }
 
-bool api_span_parse(struct slice text, usec_t *ret)
-{
-    static const struct {
-        char letter;
-        uint64_t seconds;
-    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 604800}};
-    uint64_t n, seconds = 1;
-    for (size_t i = 0; text.len > 1 && i < sizeof(units) / sizeof(units[0]); i++) {
-        if (text.data[text.len - 1] == units[i].letter) {
-            seconds = units[i].seconds;
-            text = slice_to(text, text.len - 1);
-            break;
-        }
-    }
-    if (!parse_number(text, &n) || n > 1000000000 / seconds) {
-        return false;
-    }
-    *ret = (usec_t)(n * seconds) * USEC_PER_SEC;
-    return true;
-}
-
 bool api_param_span(struct api_call *c, const char *name, usec_t initial, usec_t *ret)
 {
     struct slice text;
     usec_t span = initial;
-    if (api_param(c, name, &text) && !api_span_parse(text, &span)) {
+    if (api_param(c, name, &text) && !span_parse(text, &span)) {
         api_error(c, 400, "usage", "%s: not a span such as 90s, 15m, 2h or 5d", name);
         return false;
     }

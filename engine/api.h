@@ -32,6 +32,10 @@ struct api_call;
 struct clerk;
 typedef void api_handler(struct clerk *k, struct api_call *c);
 
+/* Of a call from inside the process (inner_call.h): called on the http thread with the answer,
+ * once; must not block. body: valid during the call */
+typedef void inner_call_answer(void *ctx, int status, struct slice body);
+
 struct api_route {
     const char *method; /* "GET", "POST", "DELETE"; HEAD follows GET */
     const char *path;   /* "/v1/messages", or with one argument at the end: "/v1/messages/:id" */
@@ -57,8 +61,6 @@ MUST_USE bool api_param_number(struct api_call *c, const char *name, uint64_t mi
 MUST_USE bool api_param_span(struct api_call *c, const char *name, usec_t initial, usec_t *ret);
 /* "limit", 1 to API_LIST_MAX. */
 MUST_USE bool api_param_limit(struct api_call *c, uint64_t *ret);
-/* A span as written above. */
-MUST_USE bool api_span_parse(struct slice text, usec_t *ret);
 /* The JSON object that was sent, or NULL when the body is empty or no JSON was expected. */
 const json_t *api_body(const struct api_call *c);
 /* The body as it came. */

@@ -5,7 +5,6 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "engine/api.h"
-#include "engine/inner_call.h"
 
 enum {
     API_PARAMS_MAX = 32,
@@ -87,9 +86,5 @@ uint64_t api_call_body_max(const struct api_call *c, uint64_t most);
 void api_call_take_body(struct api_call *c);
 /* Nobody looks at the body any more. */
 void api_call_forget_body(struct api_call *c);
-
-/* The table (api_routes.c). */
-extern const struct api_route api_routes[];
-extern const size_t api_route_count;
 
 #endif

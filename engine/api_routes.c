@@ -1,6 +1,7 @@
 /* The table of all verbs: who wants another one adds a row here, a handler in the file of its noun,
  * and the path to docs/openapi.yaml, which a test compares with this file. */
-#include "engine/api_private.h"
+#include "engine/api_routes.h"
+
 #include "engine/clerk_walk.h"
 #include "engine/config_report.h"
 #include "engine/counts_report.h"

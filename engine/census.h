@@ -75,7 +75,5 @@ struct slice census_row_value(const struct census_result *c, const struct census
 #define CENSUS_KEPT (2 * USEC_PER_SEC)
 MUST_USE int census_run(struct clerk *k, const struct census_query *query,
                         const struct census_result **ret);
-struct census_memo;
-void census_memo_free(struct census_memo *m); /* accepts NULL */
 
 #endif

@@ -13,7 +13,7 @@ struct census_memo {
     usec_t kept_until; /* monotonic */
 };
 
-void census_memo_free(struct census_memo *m)
+static void memo_free(struct census_memo *m)
 {
     if (m != NULL) {
         queue_filter_fini(&m->query.filter);
@@ -40,7 +40,7 @@ int census_run(struct clerk *k, const struct census_query *query, const struct c
         *ret = k->census->result;
         return 0;
     }
-    census_memo_free(k->census);
+    memo_free(k->census);
     k->census = NULL;
     struct queue_source from;
     struct census_memo *m = calloc(1, sizeof(*m));
@@ -54,12 +54,13 @@ int census_run(struct clerk *k, const struct census_query *query, const struct c
         err = census_take(&from, query, &m->result);
     }
     if (err != 0) {
-        census_memo_free(m);
+        memo_free(m);
         return err;
     }
     usec_t kept = 3 * m->result->took > CENSUS_KEPT ? 3 * m->result->took : CENSUS_KEPT;
     m->kept_until = clock_mono() + kept;
     k->census = m;
+    k->free_census = memo_free;
     *ret = m->result;
     return 0;
 }

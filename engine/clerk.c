@@ -1,11 +1,10 @@
-/* Owns a clerk's thread, its spool reader and its list of active messages. Called by engine_run.c for
- * its life and by the handlers for reading. Must not know what the routes mean. */
+/* Owns a clerk's thread, its spool reader and its list of active messages. Called by engine_run.c
+ * for its life and by the handlers for reading. Must not know what the routes mean. */
 #include "engine/clerk.h"
 
 #include "base/clock.h"
 #include "base/rcu.h"
 #include "engine/api_private.h"
-#include "engine/census.h"
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/sched_thread.h"
@@ -249,7 +248,9 @@ void clerk_free(struct clerk *k)
         free(k->to_scheds);
         spool_reader_free(k->reader);
         free(k->active);
-        census_memo_free(k->census);
+        if (k->free_census != NULL) {
+            k->free_census(k->census);
+        }
         free(k);
     }
 }

@@ -42,7 +42,8 @@ struct clerk {
     bool has_passed_on;       /* the call it was serving is the other clerk's now */
     uint64_t *active;         /* ids that schedulers hold, sorted; for one call */
     size_t active_count;
-    struct census_memo *census; /* the last counts; NULL: none yet */
+    struct census_memo *census;                 /* the last counts; NULL: none yet */
+    void (*free_census)(struct census_memo *m); /* set with the first of them */
 };
 
 /* errors: -ENOMEM, -errno of the spool reader */

@@ -1,5 +1,6 @@
 /* `sluice inject [FILE]`: messages from a file or standard input go to the daemon as POST
  * /v1/inject, and their ids are printed when they are stored. What is in them is not looked at. */
+#include "base/span.h"
 #include "engine/api.h"
 #include "engine/api_client.h"
 #include "engine/cli.h"
@@ -52,7 +53,7 @@ static void make_url(const struct cli_args *args, struct buf *url)
 {
     const char *expires = cli_value(args, "expires");
     usec_t ignored;
-    bool is_span = expires != NULL && api_span_parse(slice_of(expires), &ignored);
+    bool is_span = expires != NULL && span_parse(slice_of(expires), &ignored);
     api_client_url(url, "/v1/inject", "");
     api_client_query(url, "tenant", cli_value(args, "tenant"));
     api_client_query(url, "campaign", cli_value(args, "campaign"));

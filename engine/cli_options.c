@@ -3,6 +3,7 @@
 #include "engine/cli_options.h"
 
 #include "base/error.h"
+#include "base/span.h"
 #include "engine/api.h"
 #include "engine/cli.h"
 
@@ -41,7 +42,7 @@ static const char *misfit(const struct cli_option *o, const char *value)
     case CLI_NUMBER:
         return is_number(value) ? NULL : "a number";
     case CLI_SPAN:
-        return api_span_parse(slice_of(value), &span) ? NULL : "a span such as 90s, 15m or 2h";
+        return span_parse(slice_of(value), &span) ? NULL : "a span such as 90s, 15m or 2h";
     case CLI_ID:
         return is_id(value) ? NULL : "the id of a message";
     case CLI_WORD:

@@ -1,5 +1,6 @@
 /* `sluice top`: what the daemon is doing, again and again, on a terminal; or once, as text. Main
  * thread. */
+#include "base/span.h"
 #include "engine/api.h"
 #include "engine/cli.h"
 #include "engine/cli_table.h"
@@ -403,8 +404,8 @@ int cli_top(const struct cli *cli, const struct cli_args *args)
 {
     usec_t interval = 2 * USEC_PER_SEC;
     const char *text = cli_value(args, "interval");
-    if (text != NULL && (!api_span_parse(slice_of(text), &interval) || interval == 0 ||
-                         interval > TOP_INTERVAL_MAX)) {
+    if (text != NULL &&
+        (!span_parse(slice_of(text), &interval) || interval == 0 || interval > TOP_INTERVAL_MAX)) {
         (void)fprintf(cli->err, "sluice top: --interval: 1s to 10m\n");
         return EX_USAGE;
     }

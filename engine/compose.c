@@ -1,7 +1,7 @@
 /* Owns the envelope side of an injected message: who, to whom, for whom, when. Called by inject.c;
  * the content is compose_content.c's. Every member comes from a stranger and is checked. */
 #include "base/error.h"
-#include "engine/api.h"
+#include "base/span.h"
 #include "engine/compose_private.h"
 #include "engine/date.h"
 #include "engine/mime_field.h"
@@ -337,7 +337,7 @@ static bool take_time(struct composer *c, const char *key, bool is_span, usec_t 
     if (json_is_number(value)) {
         is_right = seconds_to_usec(json_number_value(value), ret);
     } else if (json_is_string(value)) {
-        is_right = is_span ? api_span_parse(compose_string(value), ret)
+        is_right = is_span ? span_parse(compose_string(value), ret)
                            : parse_moment(compose_string(value), ret);
     }
     if (!is_right) {

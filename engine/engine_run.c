@@ -9,6 +9,7 @@
 #include "dns/cache.h"
 #include "dns/resolver.h"
 #include "engine/activator.h"
+#include "engine/api_routes.h"
 #include "engine/auth.h"
 #include "engine/clerk.h"
 #include "engine/config.h"
@@ -31,6 +32,7 @@
 #include "engine/sts_fetcher.h"
 #include "engine/tally.h"
 #include "engine/worker.h"
+#include "engine/worker_thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -186,7 +188,7 @@ static int make_settings(struct engine *e)
 
 static int open_http(struct engine *e)
 {
-    int err = http_new(e, &e->http);
+    int err = http_new(e, api_routes, api_route_count, &e->http);
     return err == 0            ? EX_OK
            : err == -ENOMEM    ? EX_OSERR
            : err == ERR_SYNTAX ? EX_CONFIG
@@ -246,7 +248,7 @@ static int build_threads(struct engine *e)
         err = sched_thread_new(e, i, &e->scheds[i]);
     }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
-        err = worker_new(e, i, &e->workers[i]);
+        err = worker_thread_new(e, i, &e->workers[i]);
     }
     if (err == 0 && config_has_tls_level(c, CONFIG_TLS_DANE) &&
         !resolver_trusts_ad(e->workers[0]->resolver)) {
@@ -310,7 +312,7 @@ static int start_threads(struct engine *e)
         err = sts_fetcher_start(e->sts);
     }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
-        err = worker_start(e->workers[i]);
+        err = worker_thread_start(e->workers[i]);
     }
     for (int i = 0; err == 0 && i < 2; i++) {
         err = clerk_start(e->clerks[i]);
@@ -353,7 +355,7 @@ static void stop_threads(struct engine *e)
 {
     engine_gate_set(e, ENGINE_GATE_STOPPING);
     for (uint32_t i = 0; i < e->worker_count; i++) {
-        worker_drain(e->workers[i]);
+        worker_thread_drain(e->workers[i]);
     }
     wait_until_quiet(e);
     clerk_stop(e->clerks[0]);
@@ -361,7 +363,7 @@ static void stop_threads(struct engine *e)
     http_stop(e->http);
     series_stop(e->series);
     for (uint32_t i = 0; i < e->worker_count; i++) {
-        worker_stop(e->workers[i]);
+        worker_thread_stop(e->workers[i]);
     }
     for (uint32_t i = 0; i < e->sched_count; i++) {
         sched_thread_stop(e->scheds[i]);
@@ -389,7 +391,7 @@ static void free_all(struct engine *e)
         sched_thread_free(e->scheds[i]);
     }
     for (uint32_t i = 0; e->workers != NULL && i < e->worker_count; i++) {
-        worker_free(e->workers[i]);
+        worker_thread_free(e->workers[i]);
     }
     spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
     activator_free(e->activator);

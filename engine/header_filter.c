@@ -1,10 +1,11 @@
 /* Owns nothing; the buffer is the reception's, or a composition's. Called where content is complete
  * or a chunk of it is full. A line is decided when its name and colon are seen, so at most a name
- * and HEADER_FILTER_WHITE_MAX bytes are undecided at the end of the buffer; they are looked at
+ * and LABEL_WHITE_MAX bytes are undecided at the end of the buffer; they are looked at
  * again with what follows. */
 #include "engine/header_filter.h"
 
 #include "base/buf.h"
+#include "engine/label.h"
 
 #include <assert.h>
 
@@ -80,7 +81,7 @@ static enum decision is_field(struct slice rest, struct slice name)
     while (at < rest.len && (rest.data[at] == ' ' || rest.data[at] == '\t')) {
         at++;
     }
-    if (at > name.len + HEADER_FILTER_WHITE_MAX || (at < rest.len && rest.data[at] != ':')) {
+    if (at > name.len + LABEL_WHITE_MAX || (at < rest.len && rest.data[at] != ':')) {
         return STAYS;
     }
     return at < rest.len ? GOES : NOT_YET;

@@ -16,8 +16,6 @@
 struct buf;
 
 #define HEADER_FILTER_NAMES_MAX 2
-/* White space between a field's name and its colon, beyond which it is no field. */
-#define HEADER_FILTER_WHITE_MAX 200
 
 enum header_filter_state {
     HEADER_FILTER_LINE_START,

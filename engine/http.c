@@ -9,7 +9,6 @@
 #include "engine/config.h"
 #include "engine/engine.h"
 #include "engine/http_private.h"
-#include "engine/inject.h"
 #include "engine/intake.h"
 #include "engine/worker.h"
 
@@ -43,11 +42,11 @@ static void take_letter(struct http *h, const struct letter *letter)
         http_answer(h, letter->body);
         break;
     case LETTER_INNER:
-        inner_call_begin(h, letter->body);
+        http_exchange_begin_inner(h, letter->body);
         break;
     case LETTER_STORED:
     case LETTER_STAGED:
-        injector_stored(h->engine->injector, letter->body);
+        h->injector.take_stored(h->injector.ctx, letter->body);
         break;
     default:
         assert(false && "unknown letter to the http thread");
@@ -90,7 +89,7 @@ static bool flush_outboxes(struct http *h)
     for (int i = 0; i < HTTP_CLERKS; i++) {
         is_done = outbox_flush(&h->to_clerks[i]) && is_done;
     }
-    return injector_flush(h->engine->injector) && is_done;
+    return h->injector.flush(h->injector.ctx) && is_done;
 }
 
 static usec_t sleep_time(struct http *h, bool is_flushed)
@@ -173,7 +172,8 @@ static void run(void *arg)
 /* --- life --------------------------------------------------------------------------------------
  */
 
-int http_new(struct engine *engine, struct http **ret)
+int http_new(struct engine *engine, const struct api_route *routes, size_t route_count,
+             struct http **ret)
 {
     struct http *h = calloc(1, sizeof(*h));
     if (h == NULL) {
@@ -181,6 +181,8 @@ int http_new(struct engine *engine, struct http **ret)
     }
     h->engine = engine;
     h->self.engine = engine;
+    h->routes = routes;
+    h->route_count = route_count;
     h->accept_at = USEC_NEVER;
     h->poller.epfd = -1;
     list_init(&h->running);
@@ -199,6 +201,17 @@ int http_new(struct engine *engine, struct http **ret)
     }
     *ret = h;
     return 0;
+}
+
+void http_set_injector(struct http *h, const struct http_injector *injector)
+{
+    h->injector = *injector;
+}
+
+const struct api_route *http_routes(const struct http *h, size_t *ret_count)
+{
+    *ret_count = h->route_count;
+    return h->routes;
 }
 
 int http_open_control(struct http *h)
@@ -255,7 +268,7 @@ void http_free(struct http *h)
             intake_free(letter.body); /* a call belongs to its connection */
         } else if (letter.kind == LETTER_INNER) {
             api_error(letter.body, 503, "unavailable", "the engine has stopped");
-            inner_call_end(letter.body);
+            http_exchange_end_inner(letter.body);
         }
     }
     poller_fini(&h->poller);

@@ -11,25 +11,45 @@
 
 #include "base/attr.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+
 struct api_call;
+struct api_route;
 struct engine;
 struct http;
+struct intake;
 struct mailbox;
 
 /* Bind the sockets of the http sections and read their tokens, certificates and keys, as whoever
- * started the daemon. errors: -errno, ERR_SYNTAX (a file); logged */
-MUST_USE int http_new(struct engine *engine, struct http **ret);
+ * started the daemon.
+ *
+ * routes   what is served, route_count of them; they outlive the thread
+ * errors   -errno, ERR_SYNTAX (a file); logged */
+MUST_USE int http_new(struct engine *engine, const struct api_route *routes, size_t route_count,
+                      struct http **ret);
 /* Bind the control socket, as the user that the daemon is from now on. errors: -errno, logged */
 MUST_USE int http_open_control(struct http *h);
+/* Who injects mail on the http thread: hears of LETTER_STAGED and LETTER_STORED, and sends its own
+ * letters once a pass. */
+struct http_injector {
+    void (*take_stored)(void *ctx, struct intake *in);
+    bool (*flush)(void *ctx); /* false: letters wait for room */
+    void *ctx;
+};
+/* Before http_start. */
+void http_set_injector(struct http *h, const struct http_injector *injector);
 /* Workers and clerks exist. */
 MUST_USE int http_start(struct http *h);
 /* The clerks have ended. Calls without an answer get 503. */
 void http_stop(struct http *h);
 void http_free(struct http *h); /* accepts NULL; removes the socket */
 
-/* LETTER_ANSWER (struct api_call) and what inline handlers wait for: injections for LETTER_STAGED
- * and LETTER_STORED. Any thread sends. */
+/* LETTER_ANSWER and LETTER_INNER (struct api_call), LETTER_STAGED and LETTER_STORED (struct
+ * intake). Any thread sends. */
 struct mailbox *http_box(struct http *h);
+/* The routes as given to http_new. Any thread. */
+const struct api_route *http_routes(const struct http *h, size_t *ret_count);
 /* A call that an inline handler kept (api_keep) is answered now. Thread: http */
 void http_answer(struct http *h, struct api_call *c);
 

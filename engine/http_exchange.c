@@ -293,7 +293,7 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
         return;
     }
     if (!api_is_answered(c)) {
-        api_call_route(c, method, api_routes, api_route_count);
+        api_call_route(c, method, d->http->routes, d->http->route_count);
     }
     const struct tokens *tokens = tokens_of(d);
     if (tokens != NULL) {
@@ -387,7 +387,7 @@ void http_exchange_resume(struct api_call *c)
 {
     list_remove(&c->link);
     if (c->connection == NULL) {
-        inner_call_end(c);
+        http_exchange_end_inner(c);
     } else {
         MHD_resume_connection(c->connection);
         struct http_connection *n = connection_of(c->connection);
@@ -551,4 +551,23 @@ int http_exchange_open(struct http_door *d)
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_ARRAY, d->key != NULL ? tls : none, MHD_OPTION_END);
     return d->daemon == NULL ? -EINVAL : 0;
+}
+
+/* --- calls from inside -------------------------------------------------------------------------
+ */
+
+void http_exchange_begin_inner(struct http *h, struct api_call *c)
+{
+    if (!api_is_answered(c)) {
+        api_call_route(c, c->method, h->routes, h->route_count);
+    }
+    if (http_exchange_run(h, c)) {
+        http_exchange_end_inner(c);
+    }
+}
+
+void http_exchange_end_inner(struct api_call *c)
+{
+    c->inner_answer(c->inner_ctx, c->status, buf_slice(&c->out));
+    api_call_free(c);
 }

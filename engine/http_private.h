@@ -42,6 +42,9 @@ struct http {
     _Atomic bool is_stopping;
     struct http_door *doors;
     size_t door_count;
+    const struct api_route *routes; /* [route_count] */
+    size_t route_count;
+    struct http_injector injector;
 
     /* http thread only */
     struct clerk self; /* what inline handlers read with: the engine and nothing else */
@@ -93,6 +96,10 @@ MUST_USE int http_exchange_open(struct http_door *d);
 void http_exchange_expire(struct http *h);
 /* Its connection goes on with the answer, or who made it inside is told. */
 void http_exchange_resume(struct api_call *c);
+/* A call from inside comes (LETTER_INNER). */
+void http_exchange_begin_inner(struct http *h, struct api_call *c);
+/* Its answer is there: whoever made it is told, and it is freed. */
+void http_exchange_end_inner(struct api_call *c);
 /* The request is complete: have its handler run, here or on a clerk. true: it is answered already
  */
 MUST_USE bool http_exchange_run(struct http *h, struct api_call *c);

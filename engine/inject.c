@@ -110,19 +110,6 @@ static struct injection *injection_new(struct injector *j, struct api_call *call
     return n;
 }
 
-int injector_new(struct engine *engine, struct http *http, struct injector **ret)
-{
-    struct injector *j = calloc(1, sizeof(*j));
-    if (j == NULL) {
-        return -ENOMEM;
-    }
-    j->engine = engine;
-    j->http = http;
-    list_init(&j->running);
-    *ret = j;
-    return 0;
-}
-
 void injector_start(struct injector *j)
 {
     outbox_init(&j->to_writer, j->engine->boxes.writer);
@@ -142,8 +129,9 @@ void injector_free(struct injector *j)
     free(j);
 }
 
-bool injector_flush(struct injector *j)
+static bool flush(void *ctx)
 {
+    struct injector *j = ctx;
     return outbox_flush(&j->to_writer);
 }
 
@@ -419,8 +407,10 @@ static void go_on(struct injected *m)
     send_part(m, kind);
 }
 
-void injector_stored(struct injector *j, struct intake *in)
+/* LETTER_STAGED and LETTER_STORED came back. */
+static void take_stored(void *ctx, struct intake *in)
 {
+    struct injector *j = ctx;
     struct injected *m = in->connection;
     (void)j; /* the message knows it */
     assert(m->intake == in);
@@ -437,6 +427,20 @@ void injector_stored(struct injector *j, struct intake *in)
         in->chunk++;
     }
     go_on(m);
+}
+
+int injector_new(struct engine *engine, struct http *http, struct injector **ret)
+{
+    struct injector *j = calloc(1, sizeof(*j));
+    if (j == NULL) {
+        return -ENOMEM;
+    }
+    j->engine = engine;
+    j->http = http;
+    list_init(&j->running);
+    http_set_injector(http, &(const struct http_injector){take_stored, flush, j});
+    *ret = j;
+    return 0;
 }
 
 /* --- the route ---------------------------------------------------------------------------------

@@ -23,10 +23,6 @@ MUST_USE int injector_new(struct engine *engine, struct http *http, struct injec
 /* The spool writer exists. */
 void injector_start(struct injector *j);
 void injector_free(struct injector *j); /* accepts NULL */
-/* LETTER_STAGED and LETTER_STORED came back. Thread: http */
-void injector_stored(struct injector *j, struct intake *in);
-/* Once a pass; false: letters wait for room. Thread: http */
-MUST_USE bool injector_flush(struct injector *j);
 
 api_handler inject_post;
 extern const char *const inject_params[];

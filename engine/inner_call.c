@@ -38,19 +38,3 @@ int inner_call_make(struct http *h, const char *method, const char *target, cons
     outbox_fini(&to_http);
     return 0;
 }
-
-void inner_call_begin(struct http *h, struct api_call *c)
-{
-    if (!api_is_answered(c)) {
-        api_call_route(c, c->method, api_routes, api_route_count);
-    }
-    if (http_exchange_run(h, c)) {
-        inner_call_end(c);
-    }
-}
-
-void inner_call_end(struct api_call *c)
-{
-    c->inner_answer(c->inner_ctx, c->status, buf_slice(&c->out));
-    api_call_free(c);
-}

@@ -9,9 +9,6 @@
 
 struct http;
 
-/* Called on the http thread with the answer, once; must not block. body: valid during the call */
-typedef void inner_call_answer(void *ctx, int status, struct slice body);
-
 /* Make a call. The http thread runs.
  *
  * method   a literal
@@ -21,9 +18,5 @@ typedef void inner_call_answer(void *ctx, int status, struct slice body);
 MUST_USE int inner_call_make(struct http *h, const char *method, const char *target,
                              const char *type, struct slice body, inner_call_answer *answer,
                              void *ctx);
-/* LETTER_INNER came. Thread: http */
-void inner_call_begin(struct http *h, struct api_call *c);
-/* Its answer is there; frees it. Thread: http */
-void inner_call_end(struct api_call *c);
 
 #endif

@@ -3,8 +3,6 @@
  */
 #include "engine/label.h"
 
-#include "engine/header_filter.h"
-
 bool label_is_valid(struct slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -58,7 +56,7 @@ static bool is_field(struct slice line, struct slice name, size_t *ret_value)
         at++;
     }
     *ret_value = at + 1;
-    return at <= name.len + HEADER_FILTER_WHITE_MAX && at < line.len && line.data[at] == ':';
+    return at <= name.len + LABEL_WHITE_MAX && at < line.len && line.data[at] == ':';
 }
 
 /* Bytes of the field at the start of the content, its folded lines included; 0: it is cut off. */

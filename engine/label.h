@@ -10,6 +10,8 @@
 
 #define LABEL_MAX       64 /* bytes */
 #define LABEL_FIELD_MAX 76 /* bytes of a header field's name that holds one */
+/* Bytes of white space between a field's name and its colon, beyond which it is no field. */
+#define LABEL_WHITE_MAX 200
 
 struct label {
     size_t len; /* 0: none */

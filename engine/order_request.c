@@ -2,6 +2,7 @@
 #include "engine/order_request.h"
 
 #include "base/error.h"
+#include "base/span.h"
 #include "engine/api.h"
 
 #include <errno.h>
@@ -80,8 +81,8 @@ static int take_span(const json_t *body, usec_t *ret, char text[ORDER_REQUEST_TE
     if (json_is_integer(value) && json_integer_value(value) >= 0 &&
         json_integer_value(value) <= ORDER_FOR_MAX / USEC_PER_SEC) {
         span = json_integer_value(value) * USEC_PER_SEC;
-    } else if (!json_is_string(value) ||
-               !api_span_parse(slice_of(json_string_value(value)), &span) || span > ORDER_FOR_MAX) {
+    } else if (!json_is_string(value) || !span_parse(slice_of(json_string_value(value)), &span) ||
+               span > ORDER_FOR_MAX) {
         return refuse(text, "for: a span such as 90s, 15m, 2h or 5d, at most 366 days");
     }
     *ret = span;

@@ -3,10 +3,10 @@
 #include "engine/status_report.h"
 
 #include "base/error.h"
-#include "engine/api_private.h"
 #include "engine/clerk.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/http.h"
 #include "engine/order_book.h"
 #include "engine/queue_figures.h"
 #include "engine/sched_thread.h"
@@ -143,9 +143,10 @@ static json_t *route_object(const struct api_route *r)
 
 void status_report_routes(struct clerk *k, struct api_call *c)
 {
-    (void)k; /* the table is constant */
-    for (size_t i = 0; i < api_route_count; i++) {
-        api_put(c, route_object(&api_routes[i]));
+    size_t count;
+    const struct api_route *routes = http_routes(k->engine->http, &count);
+    for (size_t i = 0; i < count; i++) {
+        api_put(c, route_object(&routes[i]));
     }
     api_end(c, false);
 }

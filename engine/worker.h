@@ -1,9 +1,8 @@
 /* A worker: one epoll loop with its connections in both directions, its resolver and its TLS
- * sessions. Started and stopped by the engine; inbound.c and outbound.c are its two sides.
+ * sessions. The loop is worker_thread.c; inbound.c and outbound.c are its two sides.
  *
- * A pass: time once; events; letters; connections that have more to do; deadlines; DNS; letters
- * out; then quiescent for RCU, or offline and asleep. A spool reader is opened at the first need of
- * a pass and closed at its end, so no slow peer ever pins pages of the spool. */
+ * A spool reader is opened at the first need of a pass of the loop and closed at its end, so no
+ * slow peer ever pins pages of the spool. */
 #ifndef ENGINE_WORKER_H
 #define ENGINE_WORKER_H
 
@@ -81,18 +80,12 @@ struct worker {
     _Atomic uint32_t inbound_count, outbound_count;
 };
 
-/* errors: -ENOMEM, -errno */
-MUST_USE int worker_new(struct engine *engine, uint32_t index, struct worker **ret);
 struct mailbox *worker_box(struct worker *w);
-MUST_USE int worker_start(struct worker *w);
-/* Accept nothing more and end sessions at their next command. Any thread. */
-void worker_drain(struct worker *w);
-/* End the thread; connections are closed as they are. */
-void worker_stop(struct worker *w);
-void worker_free(struct worker *w); /* accepts NULL */
 
 /* The open reader of this pass, or NULL while the spool is being reopened: try in a later pass. */
 struct spool_reader *worker_reader(struct worker *w);
+/* At the end of a pass, and where what comes next needs to see more. */
+void worker_end_reader(struct worker *w);
 
 /* In the ready list a connection is called again in the next pass. */
 struct worker_ready {
@@ -100,5 +93,7 @@ struct worker_ready {
     void (*run)(struct worker_ready *self);
 };
 void worker_run_again(struct worker *w, struct worker_ready *r);
+/* Call those that were ready before: one that asks again waits for the next pass. */
+void worker_run_ready(struct worker *w);
 
 #endif

@@ -2,6 +2,7 @@
  * the message is cut. */
 #include "base/buf.h"
 #include "engine/header_filter.h"
+#include "engine/label.h"
 #include "tests/unit/unit.h"
 
 static const char *const two[] = {"X-Tenant", "X-Campaign"};
@@ -21,7 +22,7 @@ static void filter_in_pieces(struct slice message, size_t piece, size_t cut, str
         at += len;
         size_t ready = header_filter_run(&f, &b);
         assert_true(ready <= b.len);
-        assert_true(b.len - ready <= HEADER_FILTER_WHITE_MAX + 10 + piece);
+        assert_true(b.len - ready <= LABEL_WHITE_MAX + 10 + piece);
         if (ready >= cut) {
             buf_append(out, b.data, ready);
             buf_consume(&b, ready);
@@ -92,12 +93,12 @@ static void much_white_space_is_no_field(void **state)
 {
     (void)state;
     char text[1000] = "", less[1000] = "";
-    memset(text, ' ', 8 + HEADER_FILTER_WHITE_MAX + 1);
+    memset(text, ' ', 8 + LABEL_WHITE_MAX + 1);
     memcpy(text, "X-Tenant", 8);
-    memcpy(text + 8 + HEADER_FILTER_WHITE_MAX + 1, ": a\r\n", 6);
+    memcpy(text + 8 + LABEL_WHITE_MAX + 1, ": a\r\n", 6);
     check(text, text);
-    memcpy(less, text, 8 + HEADER_FILTER_WHITE_MAX);
-    memcpy(less + 8 + HEADER_FILTER_WHITE_MAX, ": a\r\n", 6);
+    memcpy(less, text, 8 + LABEL_WHITE_MAX);
+    memcpy(less + 8 + LABEL_WHITE_MAX, ": a\r\n", 6);
     check(less, "");
 }
 

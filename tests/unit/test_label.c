@@ -65,7 +65,7 @@ static void white_space_in_front_of_the_colon(void **state)
     char text[1000] = "";
     struct label label;
     for (size_t more = 0; more < 2; more++) {
-        size_t at = 3 + HEADER_FILTER_WHITE_MAX + more;
+        size_t at = 3 + LABEL_WHITE_MAX + more;
         memset(text, ' ', at);
         memcpy(text, "X-T", 3);
         memcpy(text + at, ": acme\r\n\r\n", 11);

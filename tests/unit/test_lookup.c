@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/rcu.h"
+#include "dns/cache.h"
 #include "dns/lookup.h"
 #include "tests/unit/fake_dns.h"
 #include "tests/unit/unit.h"

@@ -52,8 +52,7 @@ static void readers(void **state)
                  {"Bearer " SECRET "3", "read", false},
                  {"Bearer " SECRET "4", "reader", false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_string_equal(tokens_check(t, cases[i].authorization, &is_reader),
-                            cases[i].name);
+        assert_string_equal(tokens_check(t, cases[i].authorization, &is_reader), cases[i].name);
         assert_int_equal(is_reader, cases[i].is_reader);
     }
     tokens_free(t);

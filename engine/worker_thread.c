@@ -1,0 +1,387 @@
+/* Owns the loop of a worker's thread and its start and stop. Called by engine_run.c. Must not know
+ * what a connection is about: that is inbound.c and outbound.c. */
+#include "engine/worker_thread.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "dns/resolver.h"
+#include "engine/acceptor.h"
+#include "engine/auth.h"
+#include "engine/config.h"
+#include "engine/delivery.h"
+#include "engine/dns_setup.h"
+#include "engine/egress.h"
+#include "engine/engine.h"
+#include "engine/flight_recorder.h"
+#include "engine/inbound.h"
+#include "engine/outbound.h"
+#include "engine/resolution.h"
+#include "engine/spool_store.h"
+#include "engine/sts_fetcher.h"
+#include "engine/trace_question.h"
+#include "engine/worker.h"
+#include "net/tls_session_cache.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENTS_PER_PASS = 256,
+    LETTERS_PER_PASS = 1024,
+    TLS_SESSIONS = 10000,
+    DNS_WATCHES = 64, /* sockets of the resolver: one or two a server, and TCP ones */
+};
+
+struct worker_dns_watch {
+    struct poller_watch watch;
+    struct worker *worker;
+    int fd; /* -1: free */
+};
+
+/* --- the resolver's sockets
+ * ----------------------------------------------------------------------- */
+
+static void on_dns_socket(struct poller_watch *watch, unsigned events)
+{
+    struct worker_dns_watch *dw = container_of(watch, struct worker_dns_watch, watch);
+    resolver_fd_event(dw->worker->resolver, dw->fd, (events & (POLLER_READ | POLLER_HANGUP)) != 0,
+                      (events & POLLER_WRITE) != 0, dw->worker->now);
+}
+
+static struct worker_dns_watch *dns_watch(struct worker *w, int fd)
+{
+    struct worker_dns_watch *unused = NULL;
+    for (int i = 0; i < DNS_WATCHES; i++) {
+        if (w->dns_watches[i].fd == fd) {
+            return &w->dns_watches[i];
+        }
+        if (unused == NULL && w->dns_watches[i].fd == -1) {
+            unused = &w->dns_watches[i];
+        }
+    }
+    return unused;
+}
+
+static void watch_dns(void *ctx, int fd, bool want_read, bool want_write)
+{
+    struct worker *w = ctx;
+    struct worker_dns_watch *dw = dns_watch(w, fd);
+    unsigned wants = (want_read ? POLLER_READ : 0u) | (want_write ? POLLER_WRITE : 0u);
+    if (dw == NULL) {
+        return; /* the query times out and is asked again */
+    }
+    if (wants == 0) {
+        poller_remove(&w->poller, &dw->watch);
+        dw->fd = -1;
+        return;
+    }
+    if (poller_has(&dw->watch) && poller_change(&w->poller, &dw->watch, wants) == 0) {
+        return;
+    }
+    poller_remove(&w->poller, &dw->watch);
+    dw->worker = w;
+    dw->fd = fd;
+    if (poller_watch(&w->poller, &dw->watch, fd, wants, on_dns_socket) != 0) {
+        dw->fd = -1;
+    }
+}
+
+/* --- letters -----------------------------------------------------------------------------------
+ */
+
+static void take_letter(struct worker *w, const struct letter *letter)
+{
+    switch (letter->kind) {
+    case LETTER_STORED:
+    case LETTER_STAGED:
+        inbound_stored(w, letter->body);
+        break;
+    case LETTER_DELIVER:
+        outbound_deliver(w, letter->body);
+        break;
+    case LETTER_RESOLVE:
+        resolution_start(w, letter->body);
+        break;
+    case LETTER_CLOSE:
+        outbound_close(w, (uint16_t)(letter->number >> 32), (uint32_t)letter->number,
+                       letter->number >> 48 != 0);
+        break;
+    case LETTER_ADOPT:
+        acceptor_adopt(w, (int)letter->number);
+        break;
+    case LETTER_AUTHENTICATED:
+        inbound_authenticated(w, letter->body);
+        break;
+    case LETTER_STS_ANSWER:
+        resolution_take_policy(w, letter->body);
+        break;
+    case LETTER_TRACE:
+        trace_question_answer(letter->body, w);
+        break;
+    default:
+        assert(false && "unknown letter to a worker");
+    }
+}
+
+static void on_box(struct poller_watch *watch, unsigned events)
+{
+    (void)watch; /* the pass looks into the mailbox anyway */
+    (void)events;
+}
+
+/* --- a pass ------------------------------------------------------------------------------------
+ */
+
+static bool flush_outboxes(struct worker *w)
+{
+    bool is_done = outbox_flush(&w->to_writer);
+    is_done = outbox_flush(&w->to_auth) && is_done;
+    is_done = outbox_flush(&w->to_sts) && is_done;
+    for (uint32_t i = 0; i < w->engine->sched_count; i++) {
+        is_done = outbox_flush(&w->to_scheds[i]) && is_done;
+    }
+    return is_done;
+}
+
+static void pass(struct worker *w)
+{
+    struct letter letter;
+    (void)poller_dispatch(&w->poller);
+    for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&w->box, &letter); i++) {
+        take_letter(w, &letter);
+    }
+    if (atomic_load_explicit(&w->is_draining, memory_order_relaxed) && !w->was_draining) {
+        w->was_draining = true;
+        acceptor_close(w);
+        inbound_drain(w);
+    }
+    inbound_resume(w);
+    acceptor_resume(w);
+    worker_end_reader(w); /* it may be older than a message that a letter brought */
+    worker_run_ready(w);
+    (void)timeout_queue_run(&w->timeouts, w->now); /* how many does not matter */
+    resolver_tick(w->resolver, w->now);
+    resolution_take_results(w);
+}
+
+static usec_t sleep_time(struct worker *w, bool is_flushed)
+{
+    usec_t now = clock_mono();
+    usec_t wake = timeout_queue_next(&w->timeouts);
+    usec_t dns = resolver_wake_at(w->resolver);
+    wake = dns < wake ? dns : wake;
+    wake = w->accept_at < wake ? w->accept_at : wake;
+    if (!list_is_empty(&w->ready)) {
+        /* While the spool is closed, bodies under way ask again and again: not as fast as we can.
+         */
+        return w->lacks_reader ? 10 * USEC_PER_MSEC : 0;
+    }
+    if (!is_flushed || !list_is_empty(&w->paused)) {
+        wake = now + USEC_PER_MSEC < wake ? now + USEC_PER_MSEC : wake;
+    }
+    if (wake == USEC_NEVER) {
+        return USEC_NEVER;
+    }
+    return wake > now ? wake - now : 0;
+}
+
+static void drop_letter(const struct letter *letter)
+{
+    if (letter->kind == LETTER_STORED || letter->kind == LETTER_STAGED) {
+        intake_free(letter->body);
+    } else if (letter->kind == LETTER_AUTHENTICATED) {
+        auth_request_free(letter->body);
+    } else if (letter->kind == LETTER_RESOLVE) {
+        free(letter->body);
+    } else if (letter->kind == LETTER_STS_ANSWER) {
+        sts_question_free(letter->body);
+    } else if (letter->kind == LETTER_TRACE) {
+        trace_question_drop(letter->body);
+    }
+}
+
+/* What other threads wait for goes back; what nobody waits for is freed with the mailbox. */
+static void end(struct worker *w)
+{
+    struct letter letter;
+    acceptor_close(w);
+    inbound_close_all(w);
+    outbound_close_all(w);
+    while (mailbox_take(&w->box, &letter)) {
+        if (letter.kind == LETTER_DELIVER) {
+            struct delivery *d = letter.body;
+            d->has_deferred = true;
+            outbound_return(w, d);
+        } else {
+            drop_letter(&letter);
+        }
+    }
+}
+
+static void run(void *arg)
+{
+    struct worker *w = arg;
+    while (!atomic_load(&w->is_stopping)) {
+        w->now = clock_mono();
+        w->lacks_reader = false;
+        pass(w);
+        worker_end_reader(w);
+        bool is_flushed = flush_outboxes(w);
+        usec_t timeout = sleep_time(w, is_flushed);
+        int fetched;
+        if (timeout == 0) {
+            rcu_pass();
+            fetched = poller_wait(&w->poller, 0);
+        } else {
+            waker_prepare(&w->box.waker);
+            bool must_drain = atomic_load(&w->is_draining) && !w->was_draining;
+            if (ring_count(w->box.ring) > 0 || must_drain || atomic_load(&w->is_stopping)) {
+                timeout = 0;
+            }
+            rcu_sleep();
+            fetched = poller_wait(&w->poller, timeout);
+            rcu_awake();
+            waker_finish(&w->box.waker);
+        }
+        if (fetched < 0) {
+            log_error("worker %u: epoll: %s", w->index, err_str(fetched));
+        }
+    }
+    end(w);
+    (void)flush_outboxes(w); /* what does not fit is dropped: its mail is in the spool */
+}
+
+/* --- life --------------------------------------------------------------------------------------
+ */
+
+static int init_dns(struct worker *w)
+{
+    const struct resolver_hooks hooks = {.watch = watch_dns, .ctx = w};
+    w->dns_watches = calloc(DNS_WATCHES, sizeof(*w->dns_watches));
+    if (w->dns_watches == NULL) {
+        return -ENOMEM;
+    }
+    for (int i = 0; i < DNS_WATCHES; i++) {
+        w->dns_watches[i].fd = -1;
+    }
+    return dns_setup_resolver(w->engine, &hooks, &w->resolver);
+}
+
+int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret)
+{
+    struct worker *w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        return -ENOMEM;
+    }
+    w->engine = engine;
+    w->index = index;
+    list_init(&w->inbounds);
+    list_init(&w->outbounds);
+    list_init(&w->ready);
+    list_init(&w->paused);
+    list_init(&w->resolving);
+    timeout_queue_init(&w->timeouts);
+    w->poller.epfd = -1;
+    w->now = clock_mono();
+    w->accept_at = USEC_NEVER;
+    w->input = malloc(WORKER_READ_BYTES);
+    w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
+    int err =
+        w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init_polled(&w->box, 1 << 16);
+    if (err == 0) {
+        err = poller_init(&w->poller, EVENTS_PER_PASS);
+    }
+    if (err == 0) {
+        err = spool_reader_new(engine->store, &w->reader);
+    }
+    if (err == 0) {
+        err = init_dns(w);
+    }
+    if (err == 0 && engine->config->trace_memory > 0) {
+        w->recorder = flight_recorder_new(engine->config->trace_memory / engine->worker_count,
+                                          hash_random_seed());
+        err = w->recorder == NULL ? -ENOMEM : 0;
+    }
+    if (err != 0) {
+        worker_thread_free(w);
+        return err;
+    }
+    *ret = w;
+    return 0;
+}
+
+int worker_thread_start(struct worker *w)
+{
+    struct engine *e = w->engine;
+    w->to_scheds = calloc(e->sched_count, sizeof(*w->to_scheds));
+    if (w->to_scheds == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        outbox_init(&w->to_scheds[i], e->boxes.scheds[i]);
+    }
+    outbox_init(&w->to_writer, e->boxes.writer);
+    outbox_init(&w->to_auth, e->boxes.auth);
+    outbox_init(&w->to_sts, e->boxes.sts);
+    /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
+    int err = poller_add(&w->poller, &w->box_watch, w->box.waker.fd, on_box);
+    if (err == 0) {
+        err = acceptor_listen(w);
+    }
+    if (err == 0) {
+        err = outbound_start(w);
+    }
+    return err == 0 ? thread_start(&w->thread, "worker", run, w) : err;
+}
+
+void worker_thread_drain(struct worker *w)
+{
+    atomic_store(&w->is_draining, true);
+    waker_kick(&w->box.waker);
+}
+
+void worker_thread_stop(struct worker *w)
+{
+    atomic_store(&w->is_stopping, true);
+    waker_kick(&w->box.waker);
+    thread_join(&w->thread);
+}
+
+void worker_thread_free(struct worker *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    struct letter letter;
+    while (w->box.ring != NULL && mailbox_take(&w->box, &letter)) {
+        drop_letter(&letter);
+    }
+    resolver_free(w->resolver);
+    list_foreach_safe(r, &w->resolving, struct resolution, link)
+    {
+        resolution_free(r);
+    }
+    poller_remove(&w->poller, &w->box_watch);
+    mailbox_fini(&w->box);
+    spool_reader_free(w->reader);
+    tls_session_cache_free(w->sessions);
+    egress_free(w->egress);
+    flight_recorder_free(w->recorder);
+    for (uint32_t i = 0; w->to_scheds != NULL && i < w->engine->sched_count; i++) {
+        outbox_fini(&w->to_scheds[i]);
+    }
+    outbox_fini(&w->to_writer);
+    outbox_fini(&w->to_auth);
+    outbox_fini(&w->to_sts);
+    timeout_queue_fini(&w->timeouts);
+    poller_fini(&w->poller);
+    free(w->to_scheds);
+    free(w->listeners);
+    free(w->dns_watches);
+    free(w->input);
+    free(w);
+}
