@@ -45,8 +45,7 @@ static struct {
     char obstacle[256];
 } reading;
 
-/* --- complaints --------------------------------------------------------------------------------
- */
+/* --- complaints ------------------------------------------------------------------------------- */
 
 void behaviour_complain(struct behaviour_sections *s, struct behaviour_place place, const char *key,
                         const char *fmt, ...)
@@ -171,8 +170,7 @@ static void complain_unknown(const cfg_t *cfg, const char *name)
     }
 }
 
-/* --- what libconfuse calls ---------------------------------------------------------------------
- */
+/* --- what libconfuse calls -------------------------------------------------------------------- */
 
 static char *copy(const char *text)
 {
@@ -305,8 +303,7 @@ __attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const cha
     }
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* Sections of this source that an earlier pass read. */
 static void drop_sections(struct behaviour_sections *s, size_t from)

@@ -23,8 +23,7 @@ enum {
 };
 #define PATIENCE (10 * USEC_PER_SEC)
 
-/* --- the request -------------------------------------------------------------------------------
- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 /* About size bytes of message: what the header will take is left out. */
 static void write_text(struct buf *out, uint64_t size)
@@ -62,8 +61,7 @@ static int write_request(struct http_load *l)
     return has_failed ? -ENOMEM : 0;
 }
 
-/* --- connections -------------------------------------------------------------------------------
- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static void tell_problem(struct http_load *l, const char *what, struct slice text)
 {
@@ -131,8 +129,7 @@ static void write_some(struct http_session *s)
     }
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* Bytes of a whole answer at the start of the text; 0: more must come; -1: it is none. */
 static ssize_t answer_length(struct slice text, int *ret_status)
@@ -206,8 +203,7 @@ static void on_ready(struct poller_watch *watch, unsigned events)
     }
 }
 
-/* --- the loop ----------------------------------------------------------------------------------
- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static usec_t due_of(const struct http_load *l, uint64_t number)
 {
@@ -272,8 +268,7 @@ int http_load_run(struct http_load *l)
     return 0;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 int http_load_init(struct http_load *l, const struct http_load_options *options)
 {

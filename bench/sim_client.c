@@ -56,7 +56,7 @@ static void release_hosts(void *ctx, void *hosts)
 
 static void act(struct client *c);
 
-/* --- results --- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void count_windows(struct client *c)
 {
@@ -160,7 +160,7 @@ static void slot_timer(struct sim_event *e)
     report(s, SCHED_NEGATIVE, false);
 }
 
-/* --- the core's actions --- */
+/* --- the core's actions ----------------------------------------------------------------------- */
 
 static struct sched_message next_part(struct client *c, uint32_t limit)
 {
@@ -238,7 +238,7 @@ static void client_wakes(struct sim_event *e)
     act(container_of(e, struct client, wake));
 }
 
-/* --- a run --- */
+/* --- a run ------------------------------------------------------------------------------------ */
 
 static void configure(struct sched_config *c, const struct sim_run *r)
 {

@@ -80,7 +80,7 @@ static void bad(const struct run *r, const char *what)
     exit(2);
 }
 
-/* --- parameters --- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 struct parameter {
     const char *name;
@@ -178,7 +178,7 @@ static void set_parameter(struct run *r, const char *name, const char *value)
     }
 }
 
-/* --- what the core does --- */
+/* --- what the core does ----------------------------------------------------------------------- */
 
 static void append_addresses(struct buf *out, const struct message *m, const uint32_t *indexes,
                              uint32_t count)
@@ -269,7 +269,7 @@ static void settle(struct script *s)
     }
 }
 
-/* --- commands --- */
+/* --- commands --------------------------------------------------------------------------------- */
 
 static void start(struct script *s)
 {
@@ -448,7 +448,7 @@ static void run_command(struct run *r, char *line)
     }
 }
 
-/* --- scripts and files --- */
+/* --- scripts and files ------------------------------------------------------------------------ */
 
 /* The last command and its expected lines are complete. After the first difference the states have
  * parted, so the rest of the script says nothing. */

@@ -56,8 +56,7 @@ static void fail(struct delivery *d, const char *what)
     }
 }
 
-/* --- the receiver ------------------------------------------------------------------------------
- */
+/* --- the receiver ----------------------------------------------------------------------------- */
 
 static void next_piece(struct delivery *d)
 {
@@ -121,8 +120,7 @@ static bool write_pieces(struct delivery *d)
     return !d->text.failed;
 }
 
-/* --- the client --------------------------------------------------------------------------------
- */
+/* --- the client ------------------------------------------------------------------------------- */
 
 static void trace_commands(struct delivery *d)
 {

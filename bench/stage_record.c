@@ -8,8 +8,7 @@
 
 #define ARRIVAL ((usec_t)1793491200 * USEC_PER_SEC) /* 2026-11-01T00:00:00Z */
 
-/* --- the spool ---------------------------------------------------------------------------------
- */
+/* --- the spool -------------------------------------------------------------------------------- */
 
 static bool is_same(const struct spool_message *in, const struct spool_message *out)
 {
@@ -70,8 +69,7 @@ bool stage_record(const struct stage_message *m, uint64_t messages)
     return is_good;
 }
 
-/* --- the event log -----------------------------------------------------------------------------
- */
+/* --- the event log ---------------------------------------------------------------------------- */
 
 /* As engine/notice fills them. */
 static void put_lines(const struct stage_message *m, struct buf *log)

@@ -36,8 +36,7 @@ struct connection {
     uint8_t in[2 + QUERY_MAX];
 };
 
-/* --- UDP ---------------------------------------------------------------------------------------
- */
+/* --- UDP -------------------------------------------------------------------------------------- */
 
 static void send_answer(struct zone_server *s, const uint8_t *answer, size_t size,
                         const struct sockaddr_storage *peer, socklen_t peer_len)
@@ -101,8 +100,7 @@ static void on_questions(struct poller_watch *watch, unsigned events)
     }
 }
 
-/* --- TCP ---------------------------------------------------------------------------------------
- */
+/* --- TCP -------------------------------------------------------------------------------------- */
 
 static void end_connection(struct connection *c)
 {
@@ -183,8 +181,7 @@ static void on_caller(struct poller_watch *watch, unsigned events)
     list_push_back(&s->connections, &c->link);
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static int open_udp(const struct endpoint *e)
 {

@@ -96,8 +96,7 @@ static const char *pool_of(void *ctx, const char *name)
                : NULL;
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* A new file begins only here, when every row of the old one is accounted for. errors: -errno */
 static int make_ready(struct account_consumer *a, usec_t now)
@@ -166,8 +165,7 @@ static bool account_step(struct event_consumer *c, usec_t now, bool is_last)
     return has_more;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void account_free(struct event_consumer *c)
 {

@@ -56,8 +56,7 @@ static int write_all(int fd, struct slice data)
     return 0;
 }
 
-/* --- opening -----------------------------------------------------------------------------------
- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static bool is_at_path(const struct account_file *f)
 {
@@ -103,8 +102,7 @@ static int open_file(struct account_file *f, const struct account_mark *mark)
     return err;
 }
 
-/* --- rotation ----------------------------------------------------------------------------------
- */
+/* --- rotation --------------------------------------------------------------------------------- */
 
 static void prune(const struct account_file *f, struct event_segments *s)
 {

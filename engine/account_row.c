@@ -56,8 +56,7 @@ enum account_column account_column_find(struct slice name)
     return (enum account_column)i;
 }
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values ----------------------------------------------------------------------------------- */
 
 /* "" when there is none */
 static const char *text_of(const json_t *object, const char *key)
@@ -261,8 +260,7 @@ static void put_queue(struct buf *out, const struct entry *e)
     buf_fini(&text);
 }
 
-/* --- rows --------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* Where the message came from, and where it went: the peer of the log is either. */
 static void put_way(struct buf *out, const struct entry *e, enum account_column column)

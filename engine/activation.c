@@ -38,8 +38,7 @@ uint32_t activation_limit(const struct activation *a)
     return room < READ_LIMIT ? (uint32_t)room : READ_LIMIT;
 }
 
-/* --- what could not be handed over
- * ---------------------------------------------------------------- */
+/* --- what could not be handed over ------------------------------------------------------------ */
 
 static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
 {
@@ -65,8 +64,7 @@ static void submit(struct activation *a, struct submission *s, enum letter_kind 
     outbox_put(&a->to_scheds[s->transport % a->engine->sched_count], kind, s, 0);
 }
 
-/* --- a whole message ---------------------------------------------------------------------------
- */
+/* --- a whole message -------------------------------------------------------------------------- */
 
 static void fail_unrouted(struct activation *a, struct message *m, uint32_t count,
                           const struct route_result *routes)
@@ -151,8 +149,7 @@ int activation_fresh(struct activation *a, struct message *m)
     return 0;
 }
 
-/* --- a message of the spool ----------------------------------------------------------------------
- */
+/* --- a message of the spool ------------------------------------------------------------------- */
 
 /* Reads the body once: damage is found now, and its pages are warm when a worker sends it (a page
  * fault there would stop that worker's other connections). */
@@ -391,8 +388,7 @@ void activation_read(struct activation *a, const struct read_request *request)
     submit(a, s, LETTER_MORE);
 }
 
-/* --- what orders and sweeps ask of a message that is not active ----------------------------------
- */
+/* --- what orders and sweeps ask of a message that is not active ------------------------------- */
 
 /* errors: as spool_read_message */
 static int read_envelope(struct activation *a, const struct spool_position *position,

@@ -162,8 +162,7 @@ void activator_free(struct activator *a)
     free(a);
 }
 
-/* --- activation --------------------------------------------------------------------------------
- */
+/* --- activation ------------------------------------------------------------------------------- */
 
 static void set_active(struct activator *a, uint32_t active)
 {
@@ -278,8 +277,7 @@ static void answer_reads(struct activator *a)
     }
 }
 
-/* --- what to activate next ---------------------------------------------------------------------
- */
+/* --- what to activate next -------------------------------------------------------------------- */
 
 static bool has_room(const struct activator *a)
 {
@@ -681,8 +679,7 @@ static void take_letter(struct activator *a, const struct letter *letter)
     }
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static bool flush_outboxes(struct activator *a)
 {

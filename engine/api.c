@@ -31,8 +31,7 @@ void api_call_free(struct api_call *c)
     }
 }
 
-/* --- the request -------------------------------------------------------------------------------
- */
+/* --- the request ------------------------------------------------------------------------------ */
 
 struct slice api_argument(const struct api_call *c)
 {
@@ -129,8 +128,7 @@ const char *api_address(const struct api_call *c)
     return c->address;
 }
 
-/* --- the answer --------------------------------------------------------------------------------
- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static void append(struct api_call *c, json_t *object)
 {
@@ -237,8 +235,7 @@ void api_keep(struct api_call *c)
     c->is_kept = true;
 }
 
-/* --- members of objects ------------------------------------------------------------------------
- */
+/* --- members of objects ----------------------------------------------------------------------- */
 
 json_t *api_text(struct slice s)
 {

@@ -76,8 +76,7 @@ const char *api_address(const struct api_call *c);
  * between pages. */
 MUST_USE bool api_is_deserted(const struct api_call *c);
 
-/* --- the answer --------------------------------------------------------------------------------
- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 /* A line of a list; takes the reference. NULL: out of memory, the answer then becomes an error. */
 void api_put(struct api_call *c, json_t *object);
@@ -106,8 +105,7 @@ MUST_USE bool api_is_long(const struct api_call *c);
  * http_answer (http.h). The handler has stored the call; it lives until then. */
 void api_keep(struct api_call *c);
 
-/* --- members of objects ------------------------------------------------------------------------
- */
+/* --- members of objects ----------------------------------------------------------------------- */
 
 /* A string that may hold anything: what is no UTF-8 is shown as '?'. NULL: out of memory. */
 json_t *api_text(struct slice s);

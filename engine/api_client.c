@@ -16,8 +16,7 @@ enum {
     ANSWER_MAX_BYTES = 256 * 1024 * 1024,
 };
 
-/* --- asking ------------------------------------------------------------------------------------
- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 {
@@ -177,8 +176,7 @@ int api_client_complain(const struct cli *cli, const char *command, const struct
     return code;
 }
 
-/* --- paths -------------------------------------------------------------------------------------
- */
+/* --- paths ------------------------------------------------------------------------------------ */
 
 static void append_encoded(struct buf *b, const char *text)
 {
@@ -220,8 +218,7 @@ void api_client_query(struct buf *b, const char *name, const char *value)
     }
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* The next line with its LF; "" at the end. */
 static struct slice next_line(struct api_answer *a)

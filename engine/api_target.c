@@ -95,8 +95,7 @@ struct api_call *api_call_new(const char *target)
     return c;
 }
 
-/* --- routes ------------------------------------------------------------------------------------
- */
+/* --- routes ----------------------------------------------------------------------------------- */
 
 static bool path_fits(const char *pattern, struct slice path, struct slice *ret_argument)
 {

@@ -30,8 +30,7 @@ void auth_request_free(struct auth_request *r)
     }
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 int auth_new(struct engine *engine, struct auth **ret)
 {

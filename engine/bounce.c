@@ -65,8 +65,7 @@ static void begin_part(struct buf *out, const struct plan *p, const char *descri
     line(out, "");
 }
 
-/* --- the header --------------------------------------------------------------------------------
- */
+/* --- the header ------------------------------------------------------------------------------- */
 
 static void put_header(struct buf *out, const struct plan *p)
 {
@@ -101,8 +100,7 @@ static void put_header(struct buf *out, const struct plan *p)
     line(out, "This is a report of mail delivery in MIME format.");
 }
 
-/* --- the part for people -----------------------------------------------------------------------
- */
+/* --- the part for people ---------------------------------------------------------------------- */
 
 static void put_words(struct buf *out, const struct plan *p)
 {
@@ -171,8 +169,7 @@ static void put_text(struct buf *out, const struct plan *p)
     }
 }
 
-/* --- the part for programs (RFC 3464, RFC 6533) ------------------------------------------------
- */
+/* --- the part for programs (RFC 3464, RFC 6533) ----------------------------------------------- */
 
 static bool is_unitext(char c)
 {
@@ -282,8 +279,7 @@ static void put_status(struct buf *out, const struct plan *p)
     }
 }
 
-/* --- the original ------------------------------------------------------------------------------
- */
+/* --- the original ----------------------------------------------------------------------------- */
 
 static void put_original(struct buf *out, const struct plan *p)
 {
@@ -297,8 +293,7 @@ static void put_original(struct buf *out, const struct plan *p)
                      p->is_headers_only ? p->original.header : p->original.total);
 }
 
-/* --- putting it together -----------------------------------------------------------------------
- */
+/* --- putting it together ---------------------------------------------------------------------- */
 
 /* How many recipients are told of each: both parts have all of their texts. */
 static size_t count_told(const struct plan *p)

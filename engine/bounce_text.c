@@ -119,8 +119,7 @@ void bounce_text_folded(struct buf *out, struct slice value, size_t column, cons
     }
 }
 
-/* --- copying a message -------------------------------------------------------------------------
- */
+/* --- copying a message ------------------------------------------------------------------------ */
 
 struct copier {
     struct buf *out;

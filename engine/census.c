@@ -59,8 +59,7 @@ const char *census_age_text(usec_t age)
     return ">3d";
 }
 
-/* --- rows ----------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static size_t add_value(char *key, size_t at, struct slice value)
 {
@@ -189,8 +188,7 @@ static int count_message(struct tally *t, struct queue_walk *w)
     return 0;
 }
 
-/* --- the whole -----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static int compare_rows(const void *a, const void *b)
 {

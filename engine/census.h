@@ -65,7 +65,7 @@ void census_result_free(struct census_result *c); /* accepts NULL */
 struct slice census_row_value(const struct census_result *c, const struct census_row *row,
                               enum census_word word);
 
-/* --- for handlers (census_run.c) --- */
+/* --- for handlers (census_run.c) -------------------------------------------------------------- */
 
 /* Count for a clerk. Equal questions within CENSUS_KEPT, or within three times as long as the count
  * took, get the same answer: who asks again and again costs a quarter of a core at most.

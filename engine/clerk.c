@@ -20,8 +20,7 @@ enum {
     BEGIN_TRIES = 200, /* of 10 ms */
 };
 
-/* --- which messages are active -------------------------------------------------------------------
- */
+/* --- which messages are active ---------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -73,8 +72,7 @@ bool clerk_is_active(const struct clerk *k, uint64_t id)
            bsearch(&id, k->active, k->active_count, sizeof(*k->active), compare_ids) != NULL;
 }
 
-/* --- the spool ---------------------------------------------------------------------------------
- */
+/* --- the spool -------------------------------------------------------------------------------- */
 
 bool clerk_begin(struct clerk *k, struct api_call *c)
 {
@@ -101,8 +99,7 @@ void clerk_breathe(struct clerk *k)
     rcu_pass();
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_t *kept)
 {
@@ -184,8 +181,7 @@ static void run(void *arg)
     rcu_awake();
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 int clerk_new(struct engine *engine, const char *name, struct clerk **ret)
 {

@@ -55,8 +55,7 @@ void clerk_stop(struct clerk *k);
 void clerk_free(struct clerk *k); /* accepts NULL */
 struct mailbox *clerk_box(struct clerk *k);
 
-/* --- for handlers ------------------------------------------------------------------------------
- */
+/* --- for handlers ----------------------------------------------------------------------------- */
 
 /* Open a view of the spool. It may be in the hands of the writer for a moment (being reopened); if
  * it stays there the call is answered with 503 and false returned. */

@@ -6,8 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* --- bash --------------------------------------------------------------------------------------
- */
+/* --- bash ------------------------------------------------------------------------------------- */
 
 static const char bash_head[] =
     "# Completion of sluice for bash: sluice completion bash > "
@@ -108,8 +107,7 @@ static void print_bash(FILE *out)
     (void)fputs(bash_tail, out);
 }
 
-/* --- zsh ---------------------------------------------------------------------------------------
- */
+/* --- zsh -------------------------------------------------------------------------------------- */
 
 /* Inside single quotes. special: what has a meaning of its own there */
 static void print_zsh_text(const char *text, const char *special, FILE *out)

@@ -14,8 +14,7 @@
 
 static const struct timespec follow_interval = {.tv_nsec = 500000000};
 
-/* --- consumers ---------------------------------------------------------------------------------
- */
+/* --- consumers -------------------------------------------------------------------------------- */
 
 static void add_consumer(void *ctx, const json_t *o)
 {
@@ -46,8 +45,7 @@ static int list_consumers(const struct cli *cli)
     return api_client_table(cli, "events", &url, columns, add_consumer, "nobody reads the events");
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static void print_time(FILE *out, const json_t *o)
 {

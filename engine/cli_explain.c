@@ -15,8 +15,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static const struct cli_column columns[] = {
     {"OPTION", false}, {"VALUE", false}, {"SET AT", false}, {NULL, false}};
@@ -98,8 +97,7 @@ void cli_explain_all(const struct cli *cli, const struct config *c)
     }
 }
 
-/* --- one way -----------------------------------------------------------------------------------
- */
+/* --- one way ---------------------------------------------------------------------------------- */
 
 /* By the domain of an address, a domain, or the nexthop that some route names. */
 static bool find_way(const struct config *c, const struct router *router, const char *what,

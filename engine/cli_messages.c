@@ -10,8 +10,7 @@
 #define text_of   cli_member_text
 #define number_of cli_member_number
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 /* Nobody cares how long ago it was due. returns ret */
 static const char *due_text(const json_t *o, double now, char ret[static CLI_WHEN_TEXT])
@@ -60,8 +59,7 @@ int cli_messages(const struct cli *cli, const struct cli_args *args)
     return api_client_table(cli, "messages", &url, columns, add_message, "nothing is queued");
 }
 
-/* --- message -----------------------------------------------------------------------------------
- */
+/* --- message ---------------------------------------------------------------------------------- */
 
 static void print_recipient(FILE *out, const json_t *o, double now)
 {

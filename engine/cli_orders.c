@@ -10,8 +10,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-/* --- what was asked for ------------------------------------------------------------------------
- */
+/* --- what was asked for ----------------------------------------------------------------------- */
 
 /* Every row of these commands has an option for each word. */
 static bool has_selector(const struct cli_args *args)
@@ -76,8 +75,7 @@ static int post(const struct cli *cli, const char *command, const char *path, js
     return code;
 }
 
-/* --- printing ----------------------------------------------------------------------------------
- */
+/* --- printing --------------------------------------------------------------------------------- */
 
 static void print_selectors(FILE *out, const json_t *o)
 {
@@ -142,8 +140,7 @@ static void print_order(const struct cli *cli, const json_t *o)
     (void)fputc('\n', cli->out);
 }
 
-/* --- suspend, bounce, drop -----------------------------------------------------------------------
- */
+/* --- suspend, bounce, drop -------------------------------------------------------------------- */
 
 /* NULL: complained, or out of memory */
 static json_t *order_body(const struct cli *cli, const struct cli_args *args, bool is_dry_run)
@@ -227,8 +224,7 @@ int cli_order(const struct cli *cli, const struct cli_args *args)
     return send_order(cli, args, is_dry_run);
 }
 
-/* --- resume --------------------------------------------------------------------------------------
- */
+/* --- resume ----------------------------------------------------------------------------------- */
 
 static int lift(const struct cli *cli, const struct cli_args *args, const char *id)
 {
@@ -322,8 +318,7 @@ int cli_resume(const struct cli *cli, const struct cli_args *args)
     return code;
 }
 
-/* --- orders --------------------------------------------------------------------------------------
- */
+/* --- orders ----------------------------------------------------------------------------------- */
 
 static void add_order(void *ctx, const json_t *o)
 {
@@ -367,8 +362,7 @@ int cli_orders(const struct cli *cli, const struct cli_args *args)
     return api_client_table(cli, "orders", &url, columns, add_order, "no orders");
 }
 
-/* --- flush ---------------------------------------------------------------------------------------
- */
+/* --- flush ------------------------------------------------------------------------------------ */
 
 int cli_flush(const struct cli *cli, const struct cli_args *args)
 {

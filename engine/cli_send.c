@@ -38,8 +38,7 @@ static int fail(const struct send *s, int code, const char *what, const char *wh
     return code;
 }
 
-/* --- options -----------------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static int set_sender(struct send *s, const char *text)
 {
@@ -174,8 +173,7 @@ static int complete_sender(struct send *s)
     return 0;
 }
 
-/* --- standard input ----------------------------------------------------------------------------
- */
+/* --- standard input --------------------------------------------------------------------------- */
 
 /* One more piece into `raw`; false at the end of the input. */
 static bool read_piece(struct send *s, int *ret_code)
@@ -229,8 +227,7 @@ static int read_header(struct send *s)
     return s->recipients.len > 0 ? 0 : fail(s, EX_USAGE, "the header names no recipients", "");
 }
 
-/* --- SMTP --------------------------------------------------------------------------------------
- */
+/* --- SMTP ------------------------------------------------------------------------------------- */
 
 static int broken(const struct send *s, int err)
 {

@@ -11,8 +11,7 @@ enum { CELL_TEXT = 1024, NOTE_INDENT = 4 };
 
 static const char CELL = 'c', NOTE = 'n';
 
-/* --- pieces ------------------------------------------------------------------------------------
- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 size_t cli_danger_length(const unsigned char *p)
 {
@@ -96,8 +95,7 @@ double cli_now(void)
     return (double)clock_wall() / (double)USEC_PER_SEC;
 }
 
-/* --- tables ------------------------------------------------------------------------------------
- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 void cli_table_init(struct cli_table *t, const struct cli_column *columns)
 {

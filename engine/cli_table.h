@@ -40,8 +40,7 @@ void cli_table_note(struct cli_table *t, const char *text);
 /* With its titles; nothing when there are no rows. */
 void cli_table_print(const struct cli_table *t, FILE *out);
 
-/* --- pieces ------------------------------------------------------------------------------------
- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 /* UTF-8 without control characters and without marks that turn the direction of text: '?' instead.
  */

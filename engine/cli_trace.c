@@ -33,8 +33,7 @@ struct follower {
     long long last_session; /* whose lines were printed last; 0: none */
 };
 
-/* --- printing ------------------------------------------------------------------------------------
- */
+/* --- printing --------------------------------------------------------------------------------- */
 
 static void print_time(FILE *out, const json_t *o)
 {
@@ -97,8 +96,7 @@ void cli_trace_print(void *ctx, const json_t *o)
     print_outcome(out, o);
 }
 
-/* --- following -----------------------------------------------------------------------------------
- */
+/* --- following -------------------------------------------------------------------------------- */
 
 static struct seen *seen_of(struct follower *f, long long session)
 {

@@ -24,8 +24,7 @@ void composition_fini(struct composition *c)
     buf_fini(&c->content);
 }
 
-/* --- mistakes ----------------------------------------------------------------------------------
- */
+/* --- mistakes --------------------------------------------------------------------------------- */
 
 /* A place names members that a stranger named. */
 static void make_printable(char *text)
@@ -71,8 +70,7 @@ void compose_wrong(struct composer *c, const char *what, const char *where_forma
     va_end(args);
 }
 
-/* --- members -----------------------------------------------------------------------------------
- */
+/* --- members ---------------------------------------------------------------------------------- */
 
 const json_t *compose_member(const json_t *object, const char *key)
 {
@@ -191,8 +189,7 @@ json_t *compose_merge(const json_t *defaults, const json_t *message)
     return merged;
 }
 
-/* --- addresses ---------------------------------------------------------------------------------
- */
+/* --- addresses -------------------------------------------------------------------------------- */
 
 bool compose_mailbox(struct composer *c, const json_t *value, const char *where, unsigned flags,
                      struct smtp_address *ret, struct slice *ret_name)
@@ -288,8 +285,7 @@ static void take_recipients(struct composer *c)
     }
 }
 
-/* --- whose and when ----------------------------------------------------------------------------
- */
+/* --- whose and when --------------------------------------------------------------------------- */
 
 static void take_label(struct composer *c, const char *key, struct label *ret)
 {

@@ -20,8 +20,7 @@ enum {
     SCRATCH_BYTES = 65536,
 };
 
-/* --- attachments -------------------------------------------------------------------------------
- */
+/* --- attachments ------------------------------------------------------------------------------ */
 
 static bool is_token_char(char ch)
 {
@@ -149,8 +148,7 @@ static int write_parts(struct composer *c)
     return 0;
 }
 
-/* --- finished text -----------------------------------------------------------------------------
- */
+/* --- finished text ---------------------------------------------------------------------------- */
 
 /* What the SMTP side would say of these bytes, which have CRLF line ends. */
 static int learn_facts(struct slice text, struct smtp_body_facts *ret)
@@ -235,8 +233,7 @@ static int write_raw_base64(struct composer *c, struct slice text)
     return err;
 }
 
-/* --- content -----------------------------------------------------------------------------------
- */
+/* --- content ---------------------------------------------------------------------------------- */
 
 static void refuse_beside_raw(struct composer *c)
 {

@@ -8,8 +8,7 @@
 
 #include <stdio.h>
 
-/* --- header fields -----------------------------------------------------------------------------
- */
+/* --- header fields ---------------------------------------------------------------------------- */
 
 enum field_kind {
     FIELD_TEXT,     /* anything; what is not ASCII becomes encoded words */
@@ -98,8 +97,7 @@ static void write_text(struct composer *c, const struct field_rule *rule, struct
     mime_field_end(&f);
 }
 
-/* --- address fields ----------------------------------------------------------------------------
- */
+/* --- address fields --------------------------------------------------------------------------- */
 
 /* The next mailbox of a list, up to a comma that is not inside quotes or angle brackets. */
 static struct slice next_mailbox(struct slice *list)
@@ -279,8 +277,7 @@ static void write_field(struct composer *c, const json_t *headers, const char *k
     }
 }
 
-/* --- fields that are missing --------------------------------------------------------------------
- */
+/* --- fields that are missing ------------------------------------------------------------------ */
 
 void compose_write_from(struct composer *c)
 {

@@ -12,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what needs a restart ------------------------------------------------------------------------
- */
+/* --- what needs a restart --------------------------------------------------------------------- */
 
 #define NAME_MAX_BYTES 512
 
@@ -80,8 +79,7 @@ void config_change_list(const struct config *started, const struct config *fresh
     }
 }
 
-/* --- transports in their order -------------------------------------------------------------------
- */
+/* --- transports in their order ---------------------------------------------------------------- */
 
 /* order[i]: which of fresh comes to place i. false: one that is wanted is not there */
 static bool find_order(const struct config *started, const struct config *fresh, size_t *order,
@@ -155,8 +153,7 @@ int config_change_arrange(const struct config *started, struct config *fresh,
     return check_routes(started, fresh, ret_text) ? 0 : ERR_SYNTAX;
 }
 
-/* --- how a transport connects --------------------------------------------------------------------
- */
+/* --- how a transport connects ----------------------------------------------------------------- */
 
 /* All rows of a section, from `from` on (an offset). */
 static bool is_same_section(enum config_section section, size_t from, size_t below, const void *a,

@@ -16,8 +16,7 @@
 
 #define CONTROL_PATH_MAX_BYTES 107 /* sun_path, with its NUL */
 
-/* --- what follows from other options -----------------------------------------------------------
- */
+/* --- what follows from other options ---------------------------------------------------------- */
 
 static int set_default_path(char **field, const char *folder, const char *name)
 {
@@ -103,8 +102,7 @@ static void check_limits(struct config_loader *l, struct config *c)
     }
 }
 
-/* --- listeners ---------------------------------------------------------------------------------
- */
+/* --- listeners -------------------------------------------------------------------------------- */
 
 static bool is_same_address(const struct config_address *a, const struct config_address *b)
 {
@@ -185,8 +183,7 @@ static void check_listener(struct config_loader *l, struct config *c, size_t ind
     }
 }
 
-/* --- transports --------------------------------------------------------------------------------
- */
+/* --- transports ------------------------------------------------------------------------------- */
 
 void config_check_name(struct config_loader *l, enum config_section section, size_t index,
                        const char *name)
@@ -303,8 +300,7 @@ static void check_defer_transports(struct config_loader *l, struct config *c)
     }
 }
 
-/* --- routes ------------------------------------------------------------------------------------
- */
+/* --- routes ----------------------------------------------------------------------------------- */
 
 static void to_lower(char *text)
 {

@@ -36,8 +36,7 @@ static char *join(const struct config_texts *names)
     return list;
 }
 
-/* --- sources -----------------------------------------------------------------------------------
- */
+/* --- sources ---------------------------------------------------------------------------------- */
 
 /* false only when the system says that the address is not there: a kernel without IPv6, or without
  * descriptors, says nothing about it */
@@ -126,8 +125,7 @@ static void check_source(struct config_loader *l, const struct config *c, size_t
     check_login(l, s, index);
 }
 
-/* --- pools -------------------------------------------------------------------------------------
- */
+/* --- pools ------------------------------------------------------------------------------------ */
 
 static const struct config_egress_source *find_source(const struct config *c, const char *name)
 {

@@ -35,8 +35,7 @@ static void check_log(struct config_loader *l, const struct config *c, enum conf
     }
 }
 
-/* --- webhooks ----------------------------------------------------------------------------------
- */
+/* --- webhooks --------------------------------------------------------------------------------- */
 
 /* Visible ASCII only: what curl would have to guess about does not reach it. */
 static bool is_visible(const char *text)
@@ -119,8 +118,7 @@ static void check_headers(struct config_loader *l, const struct config_webhook *
     }
 }
 
-/* --- CSV ---------------------------------------------------------------------------------------
- */
+/* --- CSV -------------------------------------------------------------------------------------- */
 
 static void check_columns(struct config_loader *l, const struct config_csv *csv, size_t index)
 {

@@ -58,8 +58,7 @@ static bool is_set(struct lint *l, enum config_section section, size_t index, co
     return config_origin(l->config, section, index, option, at);
 }
 
-/* --- what nothing leads to ---------------------------------------------------------------------
- */
+/* --- what nothing leads to -------------------------------------------------------------------- */
 
 static void check_use(struct lint *l)
 {
@@ -101,8 +100,7 @@ static void check_use(struct lint *l)
     }
 }
 
-/* --- routes ------------------------------------------------------------------------------------
- */
+/* --- routes ----------------------------------------------------------------------------------- */
 
 static const struct config_route *find_route(const struct config *c, const char *pattern)
 {
@@ -144,8 +142,7 @@ static void check_routes(struct lint *l)
     }
 }
 
-/* --- limits ------------------------------------------------------------------------------------
- */
+/* --- limits ----------------------------------------------------------------------------------- */
 
 static void check_sched(struct lint *l, size_t i)
 {
@@ -239,8 +236,7 @@ static void check_timeouts(struct lint *l, size_t i)
     }
 }
 
-/* --- names and files ---------------------------------------------------------------------------
- */
+/* --- names and files -------------------------------------------------------------------------- */
 
 static void check_name(struct lint *l, enum config_section section, size_t index,
                        const char *option, const char *name)

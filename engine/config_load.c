@@ -53,8 +53,7 @@ struct config_loader {
 
 static struct config_loader *loading;
 
-/* --- complaints --------------------------------------------------------------------------------
- */
+/* --- complaints ------------------------------------------------------------------------------- */
 
 static void add_complaint(struct config_loader *l, struct config_place place, bool is_warning,
                           const char *key, const char *message)
@@ -145,8 +144,7 @@ static bool tell_complaints(struct config_loader *l, const struct config_sink *s
     return has_error;
 }
 
-/* --- what libconfuse calls ---------------------------------------------------------------------
- */
+/* --- what libconfuse calls -------------------------------------------------------------------- */
 
 static enum config_section section_of(const cfg_t *cfg)
 {
@@ -327,8 +325,7 @@ __attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const cha
     }
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static int add_source(struct config_loader *l, const char *path, size_t *ret)
 {
@@ -456,8 +453,7 @@ static int on_include(cfg_t *cfg, cfg_opt_t *opt, int argc, const char **argv)
     return is_pattern ? include_all(cfg, path) : include_file(cfg, path);
 }
 
-/* --- libconfuse's view of the table ------------------------------------------------------------
- */
+/* --- libconfuse's view of the table ----------------------------------------------------------- */
 
 static void free_opts(struct config_loader *l)
 {
@@ -537,8 +533,7 @@ static int parse_pass(struct config_loader *l)
     return ERR_AGAIN;
 }
 
-/* --- the calls ---------------------------------------------------------------------------------
- */
+/* --- the calls -------------------------------------------------------------------------------- */
 
 struct config_place config_place_of(const struct config_loader *l, enum config_section section,
                                     size_t index, const char *name)

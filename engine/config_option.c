@@ -137,7 +137,7 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define FEEDBACK(n, at, d, text) ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
 
 const struct config_option config_options[] = {
-    /* --- global --- */
+    /* --- global ----------------------------------------------------------------------------------- */
     INT("workers", START(workers), "0", 0, 256,
         "Worker threads; each has an event loop with its own connections. 0: one for each core."),
     INT("scheduler_threads", START(scheduler_threads), "0", 0, 256,
@@ -218,7 +218,7 @@ const struct config_option config_options[] = {
     SIZE("bounce_size_limit", GLOBAL(bounce_size_limit), "50000", 0,
          "How much of the original message a bounce returns; of a larger one only the headers. "
          "0: always only the headers."),
-    /* --- spool, event_log, control --- */
+    /* --- spool, event_log, control ---------------------------------------------------------------- */
     TEXT("path", SPOOL(spool.path), "/var/spool/sluice", NULL, 4000,
          "Directory of the spool. It is created, for its owner only, when it does not exist. One "
          "daemon at a time uses it."),
@@ -240,7 +240,7 @@ const struct config_option config_options[] = {
         CONFIG_TYPE_TEXT, NULL, "SPOOL/control", 1, 107, 0, NULL,
         "Path of the Unix socket, mode 0660. Whoever may connect may send mail, read the queue "
         "and give orders."),
-    /* --- http --- */
+    /* --- http ------------------------------------------------------------------------------------- */
     TEXT(
         "tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,
         "File of lines `NAME:TOKEN`, or `NAME:` and the SHA-256 of a token in 64 hex digits, for "
@@ -262,7 +262,7 @@ const struct config_option config_options[] = {
     TIME("timeout", HTTP(timeout), "30s", 1, 3600,
          "A client that is silent for so long, or takes longer for the head of a request, is "
          "disconnected. Ten times as long may a whole body take, or the reading of an answer."),
-    /* --- webhook --- */
+    /* --- webhook ---------------------------------------------------------------------------------- */
     LIST("types", WEBHOOK(types), CONFIG_TYPE_TEXTS, "all",
          "Types of events to post: `Reception`, `Delivery`, `TransientFailure`, `Bounce`, "
          "`Expiration`, `AdminBounce`, `AdminDrop`."),
@@ -281,7 +281,7 @@ const struct config_option config_options[] = {
     TEXT("tls_ca_file", WEBHOOK(tls_ca_file), NULL, "the system's store", 4000,
          "PEM file of the authorities that an https server's certificate is verified with. It is "
          "always verified."),
-    /* --- csv --- */
+    /* --- csv -------------------------------------------------------------------------------------- */
     LIST("types", CSV(types), CONFIG_TYPE_TEXTS, "all",
          "Types of events that become rows, as in `webhook`."),
     LIST("columns", CSV(columns), CONFIG_TYPE_TEXTS, "all",
@@ -295,7 +295,7 @@ const struct config_option config_options[] = {
          "At this size the file becomes `PATH.N`, with N rising, and a new one begins. 0: never."),
     INT("rotate_keep", CSV(rotate_keep), "0", 0, 1000000,
         "How many files `PATH.N` are kept; of more the oldest are removed. 0: all are kept."),
-    /* --- listener --- */
+    /* --- listener --------------------------------------------------------------------------------- */
     LIST("relay_from", LISTENER(relay_from), CONFIG_TYPE_NETWORKS, "{}",
          "Networks whose hosts may send to any domain without AUTH: `{\"127.0.0.0/8\", \"::1\"}`."),
     TEXT("tls_certificate", LISTENER(tls_certificate), NULL, "no STARTTLS", 4000,
@@ -355,7 +355,7 @@ const struct config_option config_options[] = {
          "senders that read the event log instead: it names every recipient that failed, and "
          "`sluice_notices_suppressed_total` counts what was not sent. A message keeps what its "
          "listener said when it came; see `notices` of `tenant` as well."),
-    /* --- dns --- */
+    /* --- dns -------------------------------------------------------------------------------------- */
     LIST("servers", DNS(servers), CONFIG_TYPE_ADDRESSES, "/etc/resolv.conf",
          "Name servers, `ADDR` or `ADDR:PORT`: `{\"127.0.0.1:5300\", \"[::1]:53\"}`."),
     TIME("timeout", DNS(timeout), "5s", 1, 60, "How long one try waits for an answer."),
@@ -371,12 +371,12 @@ const struct config_option config_options[] = {
          "Believe these servers when they say that they validated an answer with DNSSEC, which "
          "`smtp_tls_security_level = dane` builds on. A server on a loopback address is always "
          "believed, if all of them are; anywhere else the path to it must be safe as well."),
-    /* --- tenant --- */
+    /* --- tenant ----------------------------------------------------------------------------------- */
     BOOL("notices", TENANT(notices), "yes",
          "Tell the senders of this tenant's mail what becomes of it, as far as the listener of a "
          "message does not say `no` (see `notices` of `listener`). Counts when the notice would be "
          "made: a reload is enough."),
-    /* --- source, pool --- */
+    /* --- source, pool ----------------------------------------------------------------------------- */
     IP("address", SOURCE(address), 4, "none",
        "The IPv4 address that connections come from. With `haproxy` it is an address of the "
        "proxy."),
@@ -399,7 +399,7 @@ const struct config_option config_options[] = {
          "Names of `source` sections."),
     ROW("weights", POOL(weights), CONFIG_TYPE_NUMBERS, NULL, "1 each", 0, 10000, 0, NULL,
         "How often each source is chosen, in the order of `sources`. 0: not at all."),
-    /* --- transport: scheduler --- */
+    /* --- transport: scheduler --------------------------------------------------------------------- */
     CHOICE("concurrency_feedback_rule", SCHED(concurrency_feedback_rule), "readme", rule_choices,
            "How feedback moves a window: `readme` is the published algorithm taken literally, "
            "`postfix3` what Postfix 3 does (rounding by half a feedback, dead at the limit instead "
@@ -459,7 +459,7 @@ const struct config_option config_options[] = {
     INT("host_concurrency_limit", SCHED(host_concurrency_limit), "0", 0, 65535,
         "Connections of the transport to one address, all destinations together. 0: no limit."),
     BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
-    /* --- transport: SMTP client --- */
+    /* --- transport: SMTP client ------------------------------------------------------------------- */
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
          "The `pool` from which connections take their source. Addresses that no source of the "
          "pool can reach are not tried."),
@@ -536,7 +536,7 @@ const struct config_option config_options[] = {
         INT_MAX, "Deliveries on one connection. 0: no limit."),
     CHOICE("inet_protocols", SMTP_START(inet_protocols), "all", protocol_choices,
            "Which addresses of a host are used."),
-    /* --- route --- */
+    /* --- route ------------------------------------------------------------------------------------ */
     TEXT("transport", ROUTE(transport_name), NULL, "must be set", 64,
          "The transport, by its name."),
     ROW("nexthop", ROUTE(nexthop), CONFIG_TYPE_TEXT, "", "the recipient's domain", 0, 320, 0, NULL,

@@ -28,7 +28,7 @@ struct config_place {
 bool config_origin(const struct config *c, enum config_section section, size_t index,
                    const char *option, char ret[static CONFIG_ORIGIN_BYTES]);
 
-/* --- while loading --- */
+/* --- while loading ---------------------------------------------------------------------------- */
 
 /* errors: NULL when out of memory */
 MUST_USE struct config_origins *config_origins_new(void);

@@ -49,8 +49,7 @@ void date_format(usec_t wall, char ret[DATE_BYTES])
     date_digits(ret + 23, d.second, 2);
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Takes `count` digits off the text. */
 static bool take_digits(struct slice *text, size_t count, unsigned *ret)

@@ -39,8 +39,7 @@ void destination_rank_fini(struct destination_rank *r)
     free(r->rows);
 }
 
-/* --- which is better -----------------------------------------------------------------------------
- */
+/* --- which is better -------------------------------------------------------------------------- */
 
 static int compare_names(struct slice a, struct slice b)
 {
@@ -84,8 +83,7 @@ static bool is_worse(const struct destination_rank *r, size_t a, size_t b)
                    r->rows[b].transport) > 0;
 }
 
-/* --- the heap ------------------------------------------------------------------------------------
- */
+/* --- the heap --------------------------------------------------------------------------------- */
 
 static void swap(struct destination_row *a, struct destination_row *b)
 {

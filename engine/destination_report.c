@@ -192,8 +192,7 @@ void destination_report_list(struct clerk *k, struct api_call *c)
     destination_rank_fini(&rank);
 }
 
-/* --- transports --------------------------------------------------------------------------------
- */
+/* --- transports ------------------------------------------------------------------------------- */
 
 static json_t *transport_object(const struct engine *e, uint32_t transport)
 {
@@ -227,8 +226,7 @@ void destination_report_transports(struct clerk *k, struct api_call *c)
     api_end(c, false);
 }
 
-/* --- sources -----------------------------------------------------------------------------------
- */
+/* --- sources ---------------------------------------------------------------------------------- */
 
 static void set_ip(json_t *o, const char *key, const struct ip *ip)
 {

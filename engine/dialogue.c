@@ -45,8 +45,7 @@ size_t dialogue_bytes(const struct dialogue *d)
     return (size_t)d->parts[0].capacity + d->parts[1].capacity + d->parts[2].capacity;
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 /* Sixteen counters at once; gcc 12 gets the loop wrong when it makes them of a plain one. */
 typedef int8_t lanes __attribute__((vector_size(16)));
@@ -86,8 +85,7 @@ uint32_t dialogue_line_count(const struct dialogue *d)
            count_part_lines(&d->parts[2]) + d->left_out + (d->is_open ? 1 : 0);
 }
 
-/* --- headers -----------------------------------------------------------------------------------
- */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 #define LOW_28       (((uint64_t)1 << 28) - 1)
 #define LOW_14S      0x00003fff00003fffull
@@ -123,8 +121,7 @@ static struct slice read_piece(const struct dialogue_part *p, uint16_t *offset, 
     return piece;
 }
 
-/* --- recording ---------------------------------------------------------------------------------
- */
+/* --- recording -------------------------------------------------------------------------------- */
 
 static bool resize(struct dialogue *d, struct dialogue_part *p, size_t capacity)
 {
@@ -391,8 +388,7 @@ bool dialogue_forgets_failure(const struct dialogue *d, size_t bytes)
     return d->parts[3 - d->current].has_failure || (is_large && d->parts[d->current].has_failure);
 }
 
-/* --- at rest -----------------------------------------------------------------------------------
- */
+/* --- at rest ---------------------------------------------------------------------------------- */
 
 static void mask_piece(char *bytes, size_t len, struct slice secret)
 {
@@ -460,8 +456,7 @@ int dialogue_copy(const struct dialogue *d, struct dialogue *ret, size_t *budget
     return 0;
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 void dialogue_begin_reading(const struct dialogue *d, struct dialogue_cursor *ret)
 {

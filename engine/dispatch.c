@@ -50,8 +50,7 @@ bool dispatch_flush(struct dispatch *p)
     return is_done;
 }
 
-/* --- deliveries --------------------------------------------------------------------------------
- */
+/* --- deliveries ------------------------------------------------------------------------------- */
 
 /* The delivery of an entry that comes back to be placed again; NULL for a first placement. They
  * mostly come in the order in which they left. */
@@ -187,8 +186,7 @@ void dispatch_free_delivery(struct delivery *d)
     free(d);
 }
 
-/* --- hosts -------------------------------------------------------------------------------------
- */
+/* --- hosts ------------------------------------------------------------------------------------ */
 
 /* One destination always asks the same worker, whose resolver then joins equal questions. */
 static void send_question(struct dispatch *p, struct resolution *r)

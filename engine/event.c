@@ -15,8 +15,7 @@
 #define HEAD_TEXT(type) "{\"type\":\"" type "\",\"id\":"
 #define HEAD(type)      HEAD_TEXT(type), sizeof(HEAD_TEXT(type)) - 1
 
-/* --- delays ------------------------------------------------------------------------------------
- */
+/* --- delays ----------------------------------------------------------------------------------- */
 
 static usec_t between(usec_t from, usec_t to)
 {

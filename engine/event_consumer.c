@@ -20,8 +20,7 @@ static const usec_t backoff_least = USEC_PER_SEC;
 static const usec_t backoff_most = 300 * USEC_PER_SEC;
 static const usec_t lazy_save = 5 * USEC_PER_SEC;
 
-/* --- the place ---------------------------------------------------------------------------------
- */
+/* --- the place -------------------------------------------------------------------------------- */
 
 /* errors: -errno; ERR_SYNTAX */
 static int read_place(struct event_consumer *c)
@@ -155,8 +154,7 @@ void event_consumer_fini(struct event_consumer *c)
     free(c->place);
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 static void tell_gap(struct event_consumer *c)
 {

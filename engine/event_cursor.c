@@ -20,8 +20,7 @@ enum {
     LINE_MAX_BYTES = 4 << 20 /* longer than any event; more without a newline is garbage */
 };
 
-/* --- positions ---------------------------------------------------------------------------------
- */
+/* --- positions -------------------------------------------------------------------------------- */
 
 void event_position_format(struct event_position at, char ret[static EVENT_POSITION_TEXT])
 {
@@ -132,8 +131,7 @@ int event_position_behind(const char *path, struct event_position at, uint64_t *
     return 0;
 }
 
-/* --- segments ----------------------------------------------------------------------------------
- */
+/* --- segments --------------------------------------------------------------------------------- */
 
 int event_cursor_init(struct event_cursor *c, const char *path, struct event_position at)
 {
@@ -251,8 +249,7 @@ static int find_next(const struct event_cursor *c, uint64_t *ret)
     return 0;
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Room for a block behind what is there. errors: -ENOMEM */
 static int make_room(struct event_cursor *c)

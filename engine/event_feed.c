@@ -65,8 +65,7 @@ static void publish(struct event_feed *f, struct event_consumer *c)
                                                     memory_order_acquire));
 }
 
-/* --- subscribers -------------------------------------------------------------------------------
- */
+/* --- subscribers ------------------------------------------------------------------------------ */
 
 static bool subscriber_step(struct event_consumer *c, usec_t now, bool is_last)
 {
@@ -141,8 +140,7 @@ int event_feed_subscribe(struct event_feed *f, const char *name, event_feed_call
     return 0;
 }
 
-/* --- reports -----------------------------------------------------------------------------------
- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 void event_feed_look(struct event_feed *f,
                      void (*see)(void *ctx, const struct event_feed_report *r), void *ctx)
@@ -170,8 +168,7 @@ void event_feed_look(struct event_feed *f,
     }
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 /* The writer keeps what somebody still reads. */
 static void tell_needed(struct event_feed *f)
@@ -266,8 +263,7 @@ static void run(void *arg)
     rcu_awake();
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static int add_consumers(struct event_feed *f, struct engine *engine)
 {

@@ -92,8 +92,7 @@ static int open_file(const char *path)
     return fd;
 }
 
-/* --- segments ----------------------------------------------------------------------------------
- */
+/* --- segments --------------------------------------------------------------------------------- */
 
 /* A head that a crash cut off is all there is of the file. */
 static void drop_torn_head(struct event_log *log)

@@ -134,8 +134,7 @@ void event_report_list(struct clerk *k, struct api_call *c)
     buf_fini(&out);
 }
 
-/* --- consumers ---------------------------------------------------------------------------------
- */
+/* --- consumers -------------------------------------------------------------------------------- */
 
 static void put_consumer(void *ctx, const struct event_feed_report *r)
 {

@@ -60,8 +60,7 @@ size_t flight_recorder_bytes(const struct flight_recorder *r)
     return r->budget - r->left;
 }
 
-/* --- destinations ------------------------------------------------------------------------------
- */
+/* --- destinations ----------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct flight_recorder *r, uint16_t transport, struct slice name)
 {
@@ -120,8 +119,7 @@ static void leave(struct flight_recorder *r, struct flight_destination *to)
     free(to);
 }
 
-/* --- sessions ----------------------------------------------------------------------------------
- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 static size_t names_bytes(const struct flight *f)
 {
@@ -191,8 +189,7 @@ static void set_why(struct flight *f, struct slice why)
     }
 }
 
-/* --- secrets -----------------------------------------------------------------------------------
- */
+/* --- secrets ---------------------------------------------------------------------------------- */
 
 static void mask_bytes(struct flight *f, struct slice secret)
 {
@@ -271,8 +268,7 @@ static struct flight *copy_flight(const struct flight *f, size_t *budget)
     return copy;
 }
 
-/* --- those that are over -------------------------------------------------------------------------
- */
+/* --- those that are over ---------------------------------------------------------------------- */
 
 static void rank(struct flight_recorder *r, struct flight_destination *to)
 {
@@ -340,8 +336,7 @@ static void detach(struct flight_recorder *r, struct flight *f)
     keep(r, f->to, f);
 }
 
-/* --- the budget ----------------------------------------------------------------------------------
- */
+/* --- the budget ------------------------------------------------------------------------------- */
 
 static bool give_one(struct flight_recorder *r)
 {
@@ -367,8 +362,7 @@ static void make_room(struct flight_recorder *r, size_t bytes)
     }
 }
 
-/* --- recording -----------------------------------------------------------------------------------
- */
+/* --- recording -------------------------------------------------------------------------------- */
 
 void flight_begin(struct flight_recorder *r, struct flight **slot, const struct flight_names *names,
                   uint64_t session, usec_t now)
@@ -491,8 +485,7 @@ void flight_recorder_free(struct flight_recorder *r)
     free(r);
 }
 
-/* --- reading -------------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 void flight_reading_init(struct flight_reading *r, size_t budget)
 {

@@ -169,8 +169,7 @@ static void run(void *arg)
     end(h);
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 int http_new(struct engine *engine, const struct api_route *routes, size_t route_count,
              struct http **ret)

@@ -38,8 +38,7 @@ struct arrival {
     usec_t deadline;
 };
 
-/* --- what it is --------------------------------------------------------------------------------
- */
+/* --- what it is ------------------------------------------------------------------------------- */
 
 static void hand_to_worker(struct http *h, int fd)
 {
@@ -133,8 +132,7 @@ static void arrive(struct http_door *d, int fd)
     }
 }
 
-/* --- accepting ---------------------------------------------------------------------------------
- */
+/* --- accepting -------------------------------------------------------------------------------- */
 
 static void on_connection(struct poller_watch *watch, unsigned events)
 {
@@ -205,8 +203,7 @@ usec_t http_door_wake_at(const struct http *h)
     return at;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static int bind_control(const char *path, int *ret)
 {

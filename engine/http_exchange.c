@@ -45,8 +45,7 @@ static void set_deadline(const struct api_call *c, unsigned timeouts)
         timeouts == 0 ? USEC_NEVER : n->door->http->now + (usec_t)timeouts * n->door->timeout;
 }
 
-/* --- memory ------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* false: so much of memory is needed for all bodies and answers together that no more is taken. */
 static bool has_room(struct http *h, struct api_call *c, size_t len)
@@ -66,8 +65,7 @@ static void drop_body(struct http *h, struct api_call *c)
     api_call_forget_body(c);
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static bool add_header(struct MHD_Response *r, const char *name, const char *value)
 {
@@ -124,8 +122,7 @@ static enum MHD_Result reply(struct api_call *c)
     return queued;
 }
 
-/* --- requests ----------------------------------------------------------------------------------
- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static const char *header_of(const struct api_call *c, const char *name)
 {
@@ -397,8 +394,7 @@ void http_exchange_resume(struct api_call *c)
     }
 }
 
-/* --- callbacks ---------------------------------------------------------------------------------
- */
+/* --- callbacks -------------------------------------------------------------------------------- */
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *data,
@@ -553,8 +549,7 @@ int http_exchange_open(struct http_door *d)
     return d->daemon == NULL ? -EINVAL : 0;
 }
 
-/* --- calls from inside -------------------------------------------------------------------------
- */
+/* --- calls from inside ------------------------------------------------------------------------ */
 
 void http_exchange_begin_inner(struct http *h, struct api_call *c)
 {

@@ -63,8 +63,7 @@ struct http {
     usec_t accept_at; /* doors rest until then; USEC_NEVER: they do not */
 };
 
-/* --- doors -------------------------------------------------------------------------------------
- */
+/* --- doors ------------------------------------------------------------------------------------ */
 
 MUST_USE int http_door_open_control(struct http *h, struct http_door *ret);
 /* errors: as http_new, logged */
@@ -79,8 +78,7 @@ void http_door_expire(struct http *h);
 /* When the next of them is due, or USEC_NEVER. */
 usec_t http_door_wake_at(const struct http *h);
 
-/* --- exchanges ---------------------------------------------------------------------------------
- */
+/* --- exchanges -------------------------------------------------------------------------------- */
 
 /* A connection that libmicrohttpd has. */
 struct http_connection {

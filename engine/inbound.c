@@ -54,8 +54,7 @@ struct inbound {
 
 static void run(struct inbound *c);
 
-/* --- end of a session
- * ----------------------------------------------------------------------------- */
+/* --- end of a session ------------------------------------------------------------------------- */
 
 static void drop_reception(struct inbound *c)
 {
@@ -95,8 +94,7 @@ static void end_session(struct inbound *c)
     free_session(c);
 }
 
-/* --- events of the core ------------------------------------------------------------------------
- */
+/* --- events of the core ----------------------------------------------------------------------- */
 
 static void count_refusal(struct inbound *c)
 {
@@ -243,8 +241,7 @@ static void take_event(struct inbound *c, enum smtp_server_event event)
     }
 }
 
-/* --- bytes -------------------------------------------------------------------------------------
- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 /* returns false when the session ended */
 static bool flush_replies(struct inbound *c)
@@ -436,8 +433,7 @@ static void on_timeout(struct timeout *t, usec_t now)
     }
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static void answer_error(struct inbound *c, int err, bool is_message)
 {
@@ -502,8 +498,7 @@ void inbound_authenticated(struct worker *w, struct auth_request *request)
     run(c);
 }
 
-/* --- beginning of a session ---------------------------------------------------------------------
- */
+/* --- beginning of a session ------------------------------------------------------------------- */
 
 static void peer_text(const struct sockaddr_storage *peer, char ret[SMTP_SERVER_PEER_MAX])
 {

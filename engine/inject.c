@@ -73,8 +73,7 @@ struct injector {
 const char *const inject_params[] = {"from",       "to",      "tenant",     "campaign",
                                      "not_before", "expires", "expires_in", NULL};
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void injection_free(struct injection *n)
 {
@@ -135,8 +134,7 @@ static bool flush(void *ctx)
     return outbox_flush(&j->to_writer);
 }
 
-/* --- composing ---------------------------------------------------------------------------------
- */
+/* --- composing -------------------------------------------------------------------------------- */
 
 static bool has_route(const void *routes, struct slice domain)
 {
@@ -211,8 +209,7 @@ static bool compose_all(struct injection *n, const struct inject_request *reques
     return true;
 }
 
-/* --- handing over to the spool -----------------------------------------------------------------
- */
+/* --- handing over to the spool ---------------------------------------------------------------- */
 
 static struct slice keep(struct buf *strings, struct slice text)
 {
@@ -336,8 +333,7 @@ static void send_part(struct injected *m, uint32_t kind)
     outbox_put(&j->to_writer, kind, in, 0);
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static void finish(struct injection *n)
 {
@@ -443,8 +439,7 @@ int injector_new(struct engine *engine, struct http *http, struct injector **ret
     return 0;
 }
 
-/* --- the route ---------------------------------------------------------------------------------
- */
+/* --- the route -------------------------------------------------------------------------------- */
 
 /* Answers and returns false while no mail is taken. */
 static bool is_open(struct injector *j, struct api_call *c)

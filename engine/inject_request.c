@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- the query ---------------------------------------------------------------------------------
- */
+/* --- the query -------------------------------------------------------------------------------- */
 
 /* errors: -ENOMEM, ERR_SYNTAX (the value is no UTF-8) */
 static int set_text(json_t *o, const char *key, struct slice value)
@@ -76,8 +75,7 @@ static int take_envelope(const struct api_call *c, json_t *envelope)
     return err;
 }
 
-/* --- the body ----------------------------------------------------------------------------------
- */
+/* --- the body --------------------------------------------------------------------------------- */
 
 static bool take_list(struct inject_request *r, struct api_call *c, const json_t *body, size_t most)
 {
@@ -199,8 +197,7 @@ int inject_request_compose(const struct inject_request *r, size_t index,
     return err;
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 void inject_request_refuse(struct api_call *c, const struct compose_mistakes *mistakes)
 {

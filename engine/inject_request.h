@@ -32,8 +32,7 @@ MUST_USE int inject_request_compose(const struct inject_request *r, size_t index
                                     const struct compose_options *options, uint64_t id,
                                     struct compose_mistakes *mistakes, struct composition *ret);
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* 422 with all mistakes that are kept. */
 void inject_request_refuse(struct api_call *c, const struct compose_mistakes *mistakes);

@@ -168,8 +168,7 @@ static enum queue_state state_of(struct clerk *k, uint64_t id)
     return state;
 }
 
-/* --- one message -------------------------------------------------------------------------------
- */
+/* --- one message ------------------------------------------------------------------------------ */
 
 static json_t *recipient_object(struct clerk *k, uint64_t id, struct slice address, uint32_t index,
                                 int state)

@@ -58,8 +58,7 @@ static void put(struct page *p, const char *name, const char *label, struct slic
     exposition_sample(&p->out, name, &labels, sample);
 }
 
-/* --- mail ----------------------------------------------------------------------------------------
- */
+/* --- mail ------------------------------------------------------------------------------------- */
 
 static void put_totals(struct page *p)
 {
@@ -189,8 +188,7 @@ static void put_spans(struct page *p)
              "From dispatch to end of the attempts that delivered to a recipient at least.");
 }
 
-/* --- the queue -----------------------------------------------------------------------------------
- */
+/* --- the queue -------------------------------------------------------------------------------- */
 
 /* When the oldest message came in; 0: there is none that can be read. */
 static usec_t oldest(struct spool_reader *reader)
@@ -280,8 +278,7 @@ static void put_flow(struct page *p)
     }
 }
 
-/* --- orders --------------------------------------------------------------------------------------
- */
+/* --- orders ----------------------------------------------------------------------------------- */
 
 static void put_orders(struct page *p)
 {
@@ -308,8 +305,7 @@ static void put_orders(struct page *p)
     }
 }
 
-/* --- schedulers ----------------------------------------------------------------------------------
- */
+/* --- schedulers ------------------------------------------------------------------------------- */
 
 struct walk {
     struct sched_counters counters;
@@ -402,8 +398,7 @@ static void put_schedulers(struct page *p)
     free(walks);
 }
 
-/* --- threads and sockets -------------------------------------------------------------------------
- */
+/* --- threads and sockets ---------------------------------------------------------------------- */
 
 static void put_depth(struct page *p, const char *thread, uint32_t index, const struct mailbox *box)
 {

@@ -15,8 +15,7 @@ enum {
 
 enum level { LEVEL_MIXED, LEVEL_ALTERNATIVE, LEVEL_RELATED };
 
-/* --- text --------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /* The next line without its end; *ret_ends: it has one. */
 static struct slice next_line(struct slice *text, bool *ret_ends)
@@ -122,8 +121,7 @@ static void put_text(struct buf *out, const char *subtype, struct slice text)
     }
 }
 
-/* --- attachments -------------------------------------------------------------------------------
- */
+/* --- attachments ------------------------------------------------------------------------------ */
 
 static bool is_base64_space(char c)
 {
@@ -180,8 +178,7 @@ static int put_part(struct buf *out, const struct mime_part *part)
     return put_base64(out, part->content);
 }
 
-/* --- nesting -----------------------------------------------------------------------------------
- */
+/* --- nesting ---------------------------------------------------------------------------------- */
 
 static void begin_multipart(struct buf *out, const struct mime_body *b, enum level level)
 {

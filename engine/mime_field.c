@@ -59,8 +59,7 @@ bool mime_is_field_name(struct slice name)
     return name.len > 0 && name.len <= MIME_FIELD_NAME_MAX;
 }
 
-/* --- lines -------------------------------------------------------------------------------------
- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 void mime_field_begin(struct mime_field *f, struct buf *out, struct slice name)
 {
@@ -120,8 +119,7 @@ void mime_field_words(struct mime_field *f, struct slice text)
     }
 }
 
-/* --- encoded words -----------------------------------------------------------------------------
- */
+/* --- encoded words ---------------------------------------------------------------------------- */
 
 /* RFC 2047 5 (3): what a phrase may have, which is safe everywhere. */
 static bool is_plain(char c)
@@ -219,8 +217,7 @@ void mime_field_text(struct mime_field *f, struct slice text)
     }
 }
 
-/* --- mailboxes ---------------------------------------------------------------------------------
- */
+/* --- mailboxes -------------------------------------------------------------------------------- */
 
 static bool is_phrase(struct slice name)
 {
@@ -290,8 +287,7 @@ void mime_field_mailbox(struct mime_field *f, struct slice name, struct slice ad
     put(f, SLICE(">"));
 }
 
-/* --- parameters --------------------------------------------------------------------------------
- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 static bool is_attribute_char(unsigned char c)
 {

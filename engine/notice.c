@@ -166,8 +166,7 @@ int notice_put(struct spool_txn *txn, struct intake *in)
     return err;
 }
 
-/* --- event lines -------------------------------------------------------------------------------
- */
+/* --- event lines ------------------------------------------------------------------------------ */
 
 void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
 {

@@ -12,8 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* --- from the spool ----------------------------------------------------------------------------
- */
+/* --- from the spool --------------------------------------------------------------------------- */
 
 static bool is_fresh(const struct notice_stored *s, uint32_t index)
 {
@@ -85,8 +84,7 @@ int notice_stored_end(struct notice_stored *s)
     return s->walk.error == ERR_MISSING ? ERR_CORRUPT : s->walk.error;
 }
 
-/* --- whom a notice tells of --------------------------------------------------------------------
- */
+/* --- whom a notice tells of ------------------------------------------------------------------- */
 
 static bool is_told(enum notice_kind kind, uint8_t result)
 {

@@ -104,8 +104,7 @@ static void retire_snapshot(struct snapshot *s)
     }
 }
 
-/* --- start and end -----------------------------------------------------------------------------
- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 static void free_all(struct snapshot *s)
 {
@@ -178,8 +177,7 @@ void order_book_free(struct order_book *b)
     }
 }
 
-/* --- changes -----------------------------------------------------------------------------------
- */
+/* --- changes ---------------------------------------------------------------------------------- */
 
 /* is_reviewed: as far as is known; what this change needs is still to be done */
 static int write_file(struct order_book *b, const struct snapshot *s, uint64_t next_id,
@@ -357,8 +355,7 @@ void order_book_reviewed(struct order_book *b, uint64_t number)
     atomic_store_explicit(&b->reviewed, number, memory_order_relaxed);
 }
 
-/* --- judging -----------------------------------------------------------------------------------
- */
+/* --- judging ---------------------------------------------------------------------------------- */
 
 uint32_t order_book_size(const struct order_book *b)
 {
@@ -569,8 +566,7 @@ bool order_book_would_hold(const struct order_book *b, const struct order *o,
     return has_own;
 }
 
-/* --- views -------------------------------------------------------------------------------------
- */
+/* --- views ------------------------------------------------------------------------------------ */
 
 void order_book_count(const struct order_book *b, uint64_t id, uint64_t recipients)
 {

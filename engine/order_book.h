@@ -54,7 +54,7 @@ MUST_USE int order_book_open(const char *folder, usec_t now_wall, struct order_b
 /* No reader is left; accepts NULL. */
 void order_book_free(struct order_book *b);
 
-/* --- owner --- */
+/* --- owner ------------------------------------------------------------------------------------ */
 
 /* Put an order into force: it gets an id, and its texts pass to the book.
  *
@@ -86,7 +86,7 @@ bool order_book_awaits_review(const struct order_book *b);
 /* Every message that was held when this number was read has been looked at. The activator. */
 void order_book_reviewed(struct order_book *b, uint64_t number);
 
-/* --- any thread, online under RCU --- */
+/* --- any thread, online under RCU ------------------------------------------------------------- */
 
 /* The cheap question before the others; one relaxed load, needs no RCU. */
 bool order_book_is_empty(const struct order_book *b);

@@ -19,8 +19,7 @@
 #define VERSION  1
 #define FILE_MAX (16 << 20) /* bytes: ORDER_COUNT_MAX orders of the longest kind, and some */
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static bool take_time(const json_t *o, const char *name, usec_t *ret)
 {
@@ -188,8 +187,7 @@ void order_file_fini(struct order_file *f)
     *f = (struct order_file){0};
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* NULL: out of memory */
 static json_t *order_json(const struct order *o)

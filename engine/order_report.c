@@ -25,8 +25,7 @@
 
 enum { DESCRIPTION_TEXT = 300 };
 
-/* --- telling others ----------------------------------------------------------------------------
- */
+/* --- telling others --------------------------------------------------------------------------- */
 
 static void send_sweep(struct clerk *k, enum sweep_kind kind, const struct selector *selector)
 {
@@ -85,8 +84,7 @@ usec_t order_report_tidy(struct clerk *k)
     return clock_mono() + (must_note && wait > NOTE_INTERVAL ? NOTE_INTERVAL : wait);
 }
 
-/* --- objects -----------------------------------------------------------------------------------
- */
+/* --- objects ---------------------------------------------------------------------------------- */
 
 /* NULL: out of memory. id 0: a dry run */
 static json_t *order_object(const struct order *o, uint64_t matched)
@@ -223,8 +221,7 @@ static void count_given(struct clerk *k, struct api_call *c)
     api_object(c, 201, json_incref(kept));
 }
 
-/* --- giving and lifting ------------------------------------------------------------------------
- */
+/* --- giving and lifting ----------------------------------------------------------------------- */
 
 /* 422 or 503 */
 static void refuse(struct api_call *c, int err, const char *text)

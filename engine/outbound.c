@@ -21,8 +21,7 @@
 /* To flush QUIT, and for the server to close where that is awaited. */
 static const usec_t leaving_time = 5 * USEC_PER_SEC;
 
-/* --- the connection as an object ---------------------------------------------------------------
- */
+/* --- the connection as an object -------------------------------------------------------------- */
 
 static bool has_requests(const struct outbound *c)
 {
@@ -131,8 +130,7 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
     return c;
 }
 
-/* --- reports -----------------------------------------------------------------------------------
- */
+/* --- reports ---------------------------------------------------------------------------------- */
 
 static void send_report(struct worker *w, struct delivery *d)
 {
@@ -236,8 +234,7 @@ static void site_failed(struct outbound *c, const struct outcome_verdict *v)
     send_all_again(c);
 }
 
-/* --- connecting --------------------------------------------------------------------------------
- */
+/* --- connecting ------------------------------------------------------------------------------- */
 
 void outbound_connected(struct outbound *c)
 {
@@ -277,8 +274,7 @@ void outbound_connect_failed(struct outbound *c, int err)
     outbound_unreachable(c, egress_error_text(err), egress_is_own_failure(&c->egress, err));
 }
 
-/* --- the dialogue ------------------------------------------------------------------------------
- */
+/* --- the dialogue ----------------------------------------------------------------------------- */
 
 /* The request whose transaction has this number. Events come in order, so it stands near the head;
  * only a body is asked for at the tail. */
@@ -520,8 +516,7 @@ bool outbound_drain(struct outbound *c)
     return rest(c);
 }
 
-/* --- from the scheduler --------------------------------------------------------------------------
- */
+/* --- from the scheduler ----------------------------------------------------------------------- */
 
 static void refuse_delivery(struct worker *w, struct delivery *d)
 {

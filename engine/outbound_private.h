@@ -86,7 +86,7 @@ static inline const struct config_smtp *outbound_settings(const struct outbound 
     return &c->settings->config->transports[c->transport].smtp;
 }
 
-/* --- outbound_socket.c --- */
+/* --- outbound_socket.c ------------------------------------------------------------------------ */
 
 /* Begin to connect to hosts[host], from c->egress. errors: -errno; nothing is open then */
 MUST_USE int outbound_open(struct outbound *c);
@@ -96,7 +96,7 @@ void outbound_run(struct outbound *c);
 void outbound_run_ready(struct worker_ready *self);
 void outbound_on_timeout(struct timeout *t, usec_t now);
 
-/* --- outbound.c --- */
+/* --- outbound.c ------------------------------------------------------------------------------- */
 
 /* Take the events of the core, and start what waits; false: c is gone or has a new socket. */
 MUST_USE bool outbound_drain(struct outbound *c);

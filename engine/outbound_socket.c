@@ -11,8 +11,7 @@
 
 enum { ROUNDS_PER_PASS = 8 };
 
-/* --- the socket --------------------------------------------------------------------------------
- */
+/* --- the socket ------------------------------------------------------------------------------- */
 
 void outbound_close_socket(struct outbound *c)
 {
@@ -63,8 +62,7 @@ int outbound_open(struct outbound *c)
     return 0;
 }
 
-/* --- loss --------------------------------------------------------------------------------------
- */
+/* --- loss ------------------------------------------------------------------------------------- */
 
 /* The socket failed, or (err 0) the peer closed it. returns false when c is gone or has a new one
  */
@@ -110,8 +108,7 @@ static bool write_failed(struct outbound *c, int err)
     return take_input(c, n > 0 ? (size_t)n : 0) && take_loss(c, err);
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 enum written { WRITTEN_ALL, WRITTEN_BLOCKED, WRITTEN_LOST /* c is gone or has a new socket */ };
 
@@ -219,8 +216,7 @@ static enum written write_out(struct outbound *c)
     }
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* returns false when c is gone; *ret_progress: something was read */
 static bool read_replies(struct outbound *c, bool *ret_progress)
@@ -240,8 +236,7 @@ static bool read_replies(struct outbound *c, bool *ret_progress)
     return take_input(c, (size_t)n);
 }
 
-/* --- TLS ---------------------------------------------------------------------------------------
- */
+/* --- TLS -------------------------------------------------------------------------------------- */
 
 /* The handshake failed: where that is allowed, others do without TLS for a while. */
 static void note_tls(struct outbound *c)
@@ -292,8 +287,7 @@ static void tls_done(struct outbound *c, int err)
     }
 }
 
-/* --- a pass ------------------------------------------------------------------------------------
- */
+/* --- a pass ----------------------------------------------------------------------------------- */
 
 /* returns false when there is nothing more to do now */
 static bool step_connect(struct outbound *c)

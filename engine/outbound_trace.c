@@ -91,8 +91,7 @@ void outbound_trace_rest(struct outbound *c)
     flight_rest(c->worker->recorder, c->flight);
 }
 
-/* --- the dialogue ------------------------------------------------------------------------------
- */
+/* --- the dialogue ----------------------------------------------------------------------------- */
 
 /* Only the core's state tells what part of an AUTH exchange is: base64 looks like anything. */
 void outbound_trace_commands(struct outbound *c)

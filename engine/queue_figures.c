@@ -4,8 +4,7 @@
 
 #include "engine/spool_store.h"
 
-/* --- without a walk ------------------------------------------------------------------------------
- */
+/* --- without a walk --------------------------------------------------------------------------- */
 
 static uint64_t without(uint64_t all, uint64_t some)
 {
@@ -39,8 +38,7 @@ void queue_figures_derive(const struct queue_figures_known *known, struct queue_
     add_up(ret);
 }
 
-/* --- by a walk -----------------------------------------------------------------------------------
- */
+/* --- by a walk -------------------------------------------------------------------------------- */
 
 /* The state of the message that the walk is at; QUEUE_STATE_COUNT: all of it is done. */
 static enum queue_state state_of(struct queue_walk *w)

@@ -51,7 +51,7 @@ void queue_figures_derive(const struct queue_figures_known *known, struct queue_
 /* Count by a walk. errors: as queue_walk */
 MUST_USE int queue_figures_walk(const struct queue_source *from, struct queue_figures *ret);
 
-/* --- the engine's (queue_figures_run.c) --- */
+/* --- the engine's (queue_figures_run.c) ------------------------------------------------------- */
 
 /* NULL when out of memory. */
 struct queue_figures_keeper *queue_figures_keeper_new(void);

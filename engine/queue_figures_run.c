@@ -59,8 +59,7 @@ void queue_figures_keeper_free(struct queue_figures_keeper *keeper)
     }
 }
 
-/* --- without a walk ------------------------------------------------------------------------------
- */
+/* --- without a walk --------------------------------------------------------------------------- */
 
 static uint64_t load(const _Atomic uint64_t *counter)
 {
@@ -94,8 +93,7 @@ static bool needs_walk(const struct engine *e)
            load(&e->next_held) <= (uint64_t)clock_wall();
 }
 
-/* --- by a walk -----------------------------------------------------------------------------------
- */
+/* --- by a walk -------------------------------------------------------------------------------- */
 
 static int walk_clerk(struct clerk *k, bool (*between)(void *ctx, struct queue_walk *w),
                       struct queue_figures *ret)
@@ -106,8 +104,7 @@ static int walk_clerk(struct clerk *k, bool (*between)(void *ctx, struct queue_w
     return queue_figures_walk(&from, ret);
 }
 
-/* --- long queues ---------------------------------------------------------------------------------
- */
+/* --- long queues ------------------------------------------------------------------------------ */
 
 static bool last_walk(const struct queue_figures_keeper *keeper, struct walked *ret)
 {

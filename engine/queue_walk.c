@@ -38,8 +38,7 @@ enum queue_state queue_state_find(struct slice name)
     return QUEUE_STATE_COUNT;
 }
 
-/* --- filters -------------------------------------------------------------------------------------
- */
+/* --- filters ---------------------------------------------------------------------------------- */
 
 void queue_filter_fini(struct queue_filter *f)
 {
@@ -77,8 +76,7 @@ bool queue_filter_eq(const struct queue_filter *a, const struct queue_filter *b)
            a->created_before == b->created_before;
 }
 
-/* --- pages of messages ---------------------------------------------------------------------------
- */
+/* --- pages of messages ------------------------------------------------------------------------ */
 
 static bool is_about_routes(const struct queue_filter *f)
 {
@@ -215,8 +213,7 @@ void queue_walk_end(struct queue_walk *w)
     close_page(w);
 }
 
-/* --- recipients ----------------------------------------------------------------------------------
- */
+/* --- recipients ------------------------------------------------------------------------------- */
 
 /* The next one that is not done. */
 static bool next_undone(struct queue_walk *w)

@@ -50,8 +50,7 @@ struct reload_question {
 /* Stands in `asked` when nobody answers any more. */
 static struct reload_question closed;
 
-/* --- what is said about it ---------------------------------------------------------------------
- */
+/* --- what is said about it -------------------------------------------------------------------- */
 
 static void result_init(struct reload_result *ret)
 {
@@ -89,8 +88,7 @@ static void add_restart(void *ctx, const char *option, const char *at, const cha
     log_warning("reload: %s: %s: %s", at, option, why);
 }
 
-/* --- the reload --------------------------------------------------------------------------------
- */
+/* --- the reload ------------------------------------------------------------------------------- */
 
 /* A full ring is being emptied, so this ends. */
 static void flush(struct outbox *o)
@@ -170,8 +168,7 @@ static void reload(struct reloader *r, struct reload_result *result)
     result->serial = r->engine->settings->serial;
 }
 
-/* --- the main thread ---------------------------------------------------------------------------
- */
+/* --- the main thread -------------------------------------------------------------------------- */
 
 int reloader_new(struct engine *engine, struct reloader **ret)
 {
@@ -253,8 +250,7 @@ void reloader_close(struct reloader *r)
     }
 }
 
-/* --- who asks ----------------------------------------------------------------------------------
- */
+/* --- who asks --------------------------------------------------------------------------------- */
 
 static struct reload_question *question_new(void)
 {

@@ -43,8 +43,7 @@ void request_free(struct request *r)
     }
 }
 
-/* --- servers -----------------------------------------------------------------------------------
- */
+/* --- servers ---------------------------------------------------------------------------------- */
 
 static bool is_limited(uint32_t used, int limit)
 {
@@ -75,8 +74,7 @@ void request_greeted(struct request *r, const struct config_smtp *s)
     }
 }
 
-/* --- transactions -------------------------------------------------------------------------------
- */
+/* --- transactions ----------------------------------------------------------------------------- */
 
 const struct smtp_transaction *request_begin_transaction(struct request *r,
                                                          const struct smtp_client_features *f)
@@ -198,8 +196,7 @@ void request_unreachable(struct request *r, const struct dns_host *host,
     request_site_failed(r, &verdict);
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static enum result_kind kind_of(enum outcome_kind kind)
 {

@@ -42,8 +42,7 @@ static enum config_tls_level level_of(const struct worker *w, const struct resol
     return router_tls_level(settings_of(w->engine)->router, r->transport, slice_of(r->nexthop));
 }
 
-/* --- MTA-STS -----------------------------------------------------------------------------------
- */
+/* --- MTA-STS ---------------------------------------------------------------------------------- */
 
 static void send_question(struct worker *w, struct resolution *r, struct sts_question *q)
 {
@@ -156,8 +155,7 @@ void resolution_take_policy(struct worker *w, struct sts_question *q)
     finish(w, r);
 }
 
-/* --- hosts -------------------------------------------------------------------------------------
- */
+/* --- hosts ------------------------------------------------------------------------------------ */
 
 static void take_hosts(struct worker *w, struct resolution *r, const struct dns_result *result)
 {

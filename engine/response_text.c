@@ -107,8 +107,7 @@ static void put_star(struct writer *w)
     }
 }
 
-/* --- kinds of words ----------------------------------------------------------------------------
- */
+/* --- kinds of words --------------------------------------------------------------------------- */
 
 /* What stands behind the last word of a sentence. */
 static bool is_end(char c)
@@ -275,9 +274,7 @@ static bool is_reply_code(struct slice s, struct slice behind)
     return is_status(slice_to(next, span(next, 0, DIGIT | INNER)));
 }
 
-/* --- what stands in front
- * -------------------------------------------------------------------------
- */
+/* --- what stands in front --------------------------------------------------------------------- */
 
 /* "host mx.example[192.0.2.1] said: ", as results have it. */
 static struct slice without_host(struct slice text)
@@ -309,8 +306,7 @@ static struct slice without_codes(struct slice text)
     return is_reply ? without_code(slice_from(text, 4)) : text;
 }
 
-/* --- the text ----------------------------------------------------------------------------------
- */
+/* --- the text --------------------------------------------------------------------------------- */
 
 /* Writes what the text begins with; returns its bytes. */
 static size_t put_word(struct writer *w, struct slice s, char before)

@@ -50,8 +50,7 @@ struct responses {
     struct response *slots[RESPONSES_MAX]; /* published under RCU */
 };
 
-/* --- names -------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void note_name(struct names *names, struct slice name)
 {
@@ -80,8 +79,7 @@ static uint32_t view_names(const struct names *names, struct slice ret[RESPONSE_
     return count;
 }
 
-/* --- the table ---------------------------------------------------------------------------------
- */
+/* --- the table -------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const struct responses *r, const struct response_sight *s,
                         struct slice text)

@@ -65,8 +65,7 @@ struct sched_thread {
     usec_t now;
 };
 
-/* --- what the core borrows: memory whose free can be postponed
- * ------------------------------------ */
+/* --- what the core borrows: memory whose free can be postponed -------------------------------- */
 
 /* In front of each object, so that retiring needs no allocation. 16 bytes keep malloc's alignment.
  */
@@ -109,8 +108,7 @@ static void release_hosts(void *ctx, void *hosts)
     dns_hosts_put(hosts);
 }
 
-/* --- creation ----------------------------------------------------------------------------------
- */
+/* --- creation --------------------------------------------------------------------------------- */
 
 static struct sched_config core_config(const struct settings *s, uint32_t transport)
 {
@@ -259,8 +257,7 @@ static struct core *core_of(struct sched_thread *t, uint32_t transport)
     return &t->cores[transport / t->engine->sched_count];
 }
 
-/* --- letters in --------------------------------------------------------------------------------
- */
+/* --- letters in ------------------------------------------------------------------------------- */
 
 /* The core could not take the message: its recipients wait for the next queue run. */
 static void defer_submission(struct sched_thread *t, struct submission *s)
@@ -447,8 +444,7 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
     }
 }
 
-/* --- actions out -------------------------------------------------------------------------------
- */
+/* --- actions out ------------------------------------------------------------------------------ */
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
@@ -619,8 +615,7 @@ static void note_held(struct sched_thread *t)
     }
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static bool flush_outboxes(struct sched_thread *t)
 {

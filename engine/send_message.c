@@ -8,8 +8,7 @@
 #include <strings.h>
 #include <time.h>
 
-/* --- body --------------------------------------------------------------------------------------
- */
+/* --- body ------------------------------------------------------------------------------------- */
 
 static void end_line(struct send_body *b, struct buf *out)
 {
@@ -67,8 +66,7 @@ void send_body_finish(struct send_body *b, struct buf *out)
     buf_append_str(out, ".\r\n");
 }
 
-/* --- header ------------------------------------------------------------------------------------
- */
+/* --- header ----------------------------------------------------------------------------------- */
 
 /* Past the end of the line that starts at `at`; text.len when it has no end. */
 static size_t line_end(struct slice text, size_t at)

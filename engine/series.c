@@ -73,8 +73,7 @@ static const struct sched *core_of(const struct series *s, uint32_t transport)
     return sched_thread_core(e->scheds[transport % e->sched_count], transport);
 }
 
-/* --- points ------------------------------------------------------------------------------------
- */
+/* --- points ----------------------------------------------------------------------------------- */
 
 static uint64_t counter(const _Atomic uint64_t *c)
 {
@@ -144,8 +143,7 @@ void series_rates(const struct series *s, struct series_rates *ret)
     ret->failed = rate(first.failed, last.failed, span);
 }
 
-/* --- which destinations are watched ------------------------------------------------------------
- */
+/* --- which destinations are watched ----------------------------------------------------------- */
 
 static void offer(struct series *s, const struct candidate *c)
 {
@@ -297,8 +295,7 @@ static bool may_walk(const struct series *s)
     return destinations <= WALK_FREELY || s->seconds % WALK_INTERVAL == 0;
 }
 
-/* --- their samples -----------------------------------------------------------------------------
- */
+/* --- their samples ---------------------------------------------------------------------------- */
 
 static void add_sample(const struct series *s, struct watch *w, usec_t now)
 {
@@ -327,8 +324,7 @@ const struct history *series_samples(const struct series *s, uint32_t transport,
     return NULL;
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static void sample(struct series *s)
 {

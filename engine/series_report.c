@@ -53,8 +53,7 @@ void series_report_points(struct clerk *k, struct api_call *c)
     api_object(c, 200, json_pack("{s:i, s:o}", "step", 1, "points", list));
 }
 
-/* --- windows -------------------------------------------------------------------------------------
- */
+/* --- windows ---------------------------------------------------------------------------------- */
 
 static json_t *sample_list(const struct history *samples)
 {

@@ -44,8 +44,7 @@ static void settings_free(struct settings *s)
     free(s);
 }
 
-/* --- listeners ---------------------------------------------------------------------------------
- */
+/* --- listeners -------------------------------------------------------------------------------- */
 
 /* Recipients are refused in the dialogue rather than bounced, by the routes of the moment. */
 static bool has_route(const void *engine, struct slice domain)
@@ -109,8 +108,7 @@ static int load_tokens(struct settings *s, const struct engine *engine, char *re
     return err;
 }
 
-/* --- transports --------------------------------------------------------------------------------
- */
+/* --- transports ------------------------------------------------------------------------------- */
 
 static bool has_same_passwords(const struct settings *a, const struct settings *b, size_t transport)
 {
@@ -153,8 +151,7 @@ static void set_bound(struct settings *s)
         (struct dispatch_bound){.undurable = in_flight + RESULTS_HEADROOM, .entry = largest};
 }
 
-/* --- all of it ---------------------------------------------------------------------------------
- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 int settings_new(const struct engine *engine, const struct config *config, struct settings *before,
                  struct settings **ret, char ret_text[static SETTINGS_TEXT_MAX])

@@ -42,8 +42,7 @@ struct sluice {
 
 static atomic_flag is_taken = ATOMIC_FLAG_INIT; /* RCU and signals are the process's */
 
-/* --- what the engine tells ---------------------------------------------------------------------
- */
+/* --- what the engine tells -------------------------------------------------------------------- */
 
 static void put_text(char *text, size_t bytes, struct slice s)
 {
@@ -125,8 +124,7 @@ static int on_event(void *ctx, struct slice line)
     return result;
 }
 
-/* --- start and stop ----------------------------------------------------------------------------
- */
+/* --- start and stop --------------------------------------------------------------------------- */
 
 static void on_built(void *ctx, struct engine *e)
 {
@@ -259,8 +257,7 @@ PUBLIC void sluice_stop(struct sluice *s)
     release(s);
 }
 
-/* --- calls -------------------------------------------------------------------------------------
- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 /* Who waits for an answer. */
 struct wait {
@@ -310,8 +307,7 @@ PUBLIC int sluice_call(struct sluice *s, const char *method, const char *target,
     return w.status;
 }
 
-/* --- mail --------------------------------------------------------------------------------------
- */
+/* --- mail ------------------------------------------------------------------------------------- */
 
 struct submission_wait {
     void (*done)(void *ctx, int result, const char *id, const char *text);

@@ -55,8 +55,7 @@ static int give_up(struct inspection *in, uint64_t page, const char *what, int e
     return ERR_CORRUPT;
 }
 
-/* --- mending -----------------------------------------------------------------------------------
- */
+/* --- mending ---------------------------------------------------------------------------------- */
 
 static int add_mended(struct inspection *in, uint64_t page, struct mended **ret)
 {
@@ -212,8 +211,7 @@ static int write_mended(struct inspection *in)
     return err;
 }
 
-/* --- looking -----------------------------------------------------------------------------------
- */
+/* --- looking ---------------------------------------------------------------------------------- */
 
 /* The head of a large value is all that LMDB uses of it; it is looked at where a page has turned
  * out to be bad. */
@@ -439,8 +437,7 @@ int spool_inspect(struct spool_store *s, bool reads_leaves, char text[TEXT_BYTES
     return err;
 }
 
-/* --- telling whom it concerns --------------------------------------------------------------------
- */
+/* --- telling whom it concerns ----------------------------------------------------------------- */
 
 /* Recipients of these may have their mail, and nobody knows which. */
 static void name_repeats(struct spool_store *s, MDB_txn *txn, const struct spool_lost *lost)

@@ -51,8 +51,7 @@ static size_t aligned(size_t bytes, size_t unit)
     return (bytes + unit - 1) / unit * unit;
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* Room for a frame at the end of the batch; what follows its head is the caller's to fill in. */
 static char *add_frame(struct spool_journal *j, enum frame_kind kind, uint64_t id, uint64_t time,
@@ -195,8 +194,7 @@ void spool_journal_restart(struct spool_store *s, uint64_t generation)
     buf_clear(&s->journal.batch);
 }
 
-/* --- what a crash left -------------------------------------------------------------------------
- */
+/* --- what a crash left ------------------------------------------------------------------------ */
 
 struct replay {
     struct spool_txn *txn;
@@ -376,8 +374,7 @@ static int read_all(int fd, struct buf *contents)
     }
 }
 
-/* --- the file ----------------------------------------------------------------------------------
- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 /* Every byte is written once, so that later writes find their blocks and change no metadata. */
 static int fill(int fd, uint64_t bytes)

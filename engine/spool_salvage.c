@@ -45,8 +45,7 @@ struct salvage {
     bool has_ids, has_generation;
 };
 
-/* --- copying records ---------------------------------------------------------------------------
- */
+/* --- copying records -------------------------------------------------------------------------- */
 
 static int next_txn(struct salvage *v, bool is_last)
 {
@@ -203,8 +202,7 @@ static int copy_leaf(struct salvage *v, enum spool_table table, const char *byte
     return err;
 }
 
-/* --- the trees ---------------------------------------------------------------------------------
- */
+/* --- the trees -------------------------------------------------------------------------------- */
 
 static int on_leaf(void *ctx, const struct spool_place *place, const char *bytes)
 {
@@ -288,8 +286,7 @@ static int copy_trees(struct salvage *v)
     return err == ERR_CORRUPT ? 0 : err;
 }
 
-/* --- what hangs on pages that are lost -----------------------------------------------------------
- */
+/* --- what hangs on pages that are lost -------------------------------------------------------- */
 
 static int on_free_leaf(void *ctx, const struct spool_place *place, const char *bytes)
 {
@@ -383,8 +380,7 @@ static int copy_all(struct salvage *v)
     return err;
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static int file_open(struct salvage *v, char *text)
 {

@@ -11,8 +11,7 @@
 
 enum { TXN_STEPS = 5000 };
 
-/* --- ids ---------------------------------------------------------------------------------------
- */
+/* --- ids -------------------------------------------------------------------------------------- */
 
 int spool_ids_add(struct spool_ids *ids, uint64_t id)
 {
@@ -67,8 +66,7 @@ static uint64_t *find_id(const struct spool_ids *ids, uint64_t id)
                            : bsearch(&id, ids->items, ids->count, sizeof(*ids->items), compare);
 }
 
-/* --- records -----------------------------------------------------------------------------------
- */
+/* --- records ---------------------------------------------------------------------------------- */
 
 bool spool_salvage_key(enum spool_table table, struct slice key, uint64_t *ret_id)
 {
@@ -216,8 +214,7 @@ int spool_salvage_table(const struct spool_file *file, const char *bytes)
     return found;
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 struct settling {
     struct spool_store *store;

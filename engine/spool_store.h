@@ -174,8 +174,7 @@ uint64_t spool_store_duplicate_bound(const struct spool_store *);
 /* Nothing was ever stored about a run. */
 bool spool_store_is_new(const struct spool_store *);
 
-/* --- writer ------------------------------------------------------------------------------------
- */
+/* --- writer ----------------------------------------------------------------------------------- */
 
 /* Operations that fail with a storage error (see the head of the file) doom the transaction: the
  * rest of it fails and so does its commit. ERR_LIMIT, ERR_CORRUPT, ERR_MISSING and -EEXIST concern
@@ -264,8 +263,7 @@ MUST_USE int spool_journal_removal(struct spool_store *, const struct spool_posi
 MUST_USE int spool_journal_commit(struct spool_store *);
 void spool_journal_abort(struct spool_store *);
 
-/* --- readers -----------------------------------------------------------------------------------
- */
+/* --- readers ---------------------------------------------------------------------------------- */
 
 MUST_USE int spool_reader_new(struct spool_store *, struct spool_reader **ret);
 void spool_reader_free(struct spool_reader *);

@@ -162,8 +162,7 @@ int spool_walk_batch(struct spool_walk *w, uint64_t id, uint32_t batch, struct s
     return rc;
 }
 
-/* --- asking for pages ----------------------------------------------------------------------------
- */
+/* --- asking for pages ------------------------------------------------------------------------- */
 
 /* Pages that lie near each other are asked for together: one system call for many messages. */
 struct wish {

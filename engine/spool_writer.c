@@ -160,8 +160,7 @@ void spool_writer_free(struct spool_writer *w)
     free(w);
 }
 
-/* --- taking letters ----------------------------------------------------------------------------
- */
+/* --- taking letters --------------------------------------------------------------------------- */
 
 /* The activator has no room for it. */
 static void take_back(struct spool_writer *w, struct message *m)
@@ -230,8 +229,7 @@ static bool take_batch(struct spool_writer *w)
     return taken > 0;
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* One transaction with everything that waits. On an error nothing of it is stored. */
 static int write_batch(struct spool_writer *w)
@@ -293,8 +291,7 @@ static int write_journal(struct spool_writer *w)
     return err;
 }
 
-/* --- after the commit --------------------------------------------------------------------------
- */
+/* --- after the commit ------------------------------------------------------------------------- */
 
 static void count_reception(struct spool_writer *w, const struct intake *in)
 {
@@ -504,8 +501,7 @@ static void watch_space(struct spool_writer *w)
     }
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 /* Lines are in the file before the commit that needs them, which outlives a crash of the process;
  * one sync a second bounds what a power cut takes from the log. */

@@ -128,8 +128,7 @@ static int add(struct sts_cache *c, struct slice domain, struct slice id,
     return 0;
 }
 
-/* --- files -------------------------------------------------------------------------------------
- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* returns: bytes read into data[FILE_MAX], or -errno */
 static ssize_t read_file(int folder, const char *name, char *data)
@@ -241,8 +240,7 @@ static int store(const struct sts_cache *c, const struct sts_entry *e)
     return err;
 }
 
-/* --- the cache ---------------------------------------------------------------------------------
- */
+/* --- the cache -------------------------------------------------------------------------------- */
 
 int sts_cache_open(const char *folder, uint32_t limit, usec_t now, struct sts_cache **ret)
 {

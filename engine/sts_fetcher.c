@@ -70,8 +70,7 @@ void sts_question_free(struct sts_question *q)
     }
 }
 
-/* --- failures ----------------------------------------------------------------------------------
- */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static uint64_t failure_key(const struct sts_fetcher *f, const char *domain, const char *id)
 {
@@ -93,8 +92,7 @@ static void remember_failure(struct sts_fetcher *f, const struct fetch *t, usec_
     f->failures[at].until = now + STS_RETRY_TIME;
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* returns false when out of memory */
 static bool fill_in(struct sts_question *q, const struct sts_entry *entry)
@@ -149,8 +147,7 @@ static void fetch_failed(struct sts_fetcher *f, struct fetch *t, const char *why
     fetch_end(f, t);
 }
 
-/* --- fetching ----------------------------------------------------------------------------------
- */
+/* --- fetching --------------------------------------------------------------------------------- */
 
 bool sts_fetcher_may_ask(const struct ip *ip, bool allow_loopback)
 {
@@ -278,8 +275,7 @@ static void fetch_done(struct sts_fetcher *f, struct fetch *t, CURLcode code)
     fetch_end(f, t);
 }
 
-/* --- questions ---------------------------------------------------------------------------------
- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 static struct fetch *find_fetch(struct list *list, const char *domain)
 {
@@ -344,8 +340,7 @@ static void take_question(struct sts_fetcher *f, struct sts_question *q)
     }
 }
 
-/* --- the thread --------------------------------------------------------------------------------
- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 int sts_fetcher_new(struct engine *engine, struct sts_fetcher **ret)
 {

@@ -150,8 +150,7 @@ static bool remember(struct sweeper *s, uint64_t id)
     return !id_set_has(&s->taken, id) && id_set_add(&s->taken, id);
 }
 
-/* --- the walk ----------------------------------------------------------------------------------
- */
+/* --- the walk --------------------------------------------------------------------------------- */
 
 /* errors: ERR_AGAIN: nobody knows yet */
 static int look_at(struct sweeper *s, struct activation *a, const struct spool_position *p,

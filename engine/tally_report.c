@@ -10,8 +10,7 @@
 
 enum { RESPONSES_DEFAULT = 50 };
 
-/* --- tenants -------------------------------------------------------------------------------------
- */
+/* --- tenants ---------------------------------------------------------------------------------- */
 
 static uint64_t recipients(const struct tally_row *r)
 {
@@ -75,8 +74,7 @@ void tally_report_tenants(struct clerk *k, struct api_call *c)
     api_end(c, false);
 }
 
-/* --- responses -----------------------------------------------------------------------------------
- */
+/* --- responses -------------------------------------------------------------------------------- */
 
 static int compare_responses(const void *a, const void *b)
 {

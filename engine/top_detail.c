@@ -73,8 +73,7 @@ static void set_path(struct top_detail *d, const char *path, const char *word, c
     d->path = buf_detach(&url, &len);
 }
 
-/* --- all that a row has --------------------------------------------------------------------------
- */
+/* --- all that a row has ----------------------------------------------------------------------- */
 
 static bool is_time(const char *name)
 {
@@ -126,8 +125,7 @@ static void describe(struct top_detail *d, const json_t *row, double now)
     (void)fclose(out); /* out of memory: the text is shorter */
 }
 
-/* --- looking into ------------------------------------------------------------------------------
- */
+/* --- looking into ----------------------------------------------------------------------------- */
 
 const char *top_detail_why(struct top_detail *d, const struct top_model *m)
 {
@@ -185,8 +183,7 @@ void top_detail_help(struct top_detail *d)
     d->text = strdup(help_text);
 }
 
-/* --- answers -----------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 static void print_answer(const struct top_detail *d, FILE *out, struct api_answer *a)
 {

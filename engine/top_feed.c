@@ -67,8 +67,7 @@ char *top_feed_path(const struct top_model *m, enum top_view view, bool is_held)
     return buf_detach(&url, &len);
 }
 
-/* --- asking --------------------------------------------------------------------------------------
- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static void end_round(struct top_feed *f)
 {
@@ -137,8 +136,7 @@ static void begin(struct top_feed *f, const struct top_model *m, const struct to
     ask_next(f, m, d);
 }
 
-/* --- answers -------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 /* A list as an array; NULL: it was cut. */
 static json_t *take_list(struct api_answer *a)

@@ -12,8 +12,7 @@ enum {
     REASON_MIN = 14, /* and a text that explains */
 };
 
-/* --- text ----------------------------------------------------------------------------------------
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /* The next character of UTF-8. returns its bytes; what is none is one byte and -1 */
 static size_t decode(const unsigned char *p, long *ret)
@@ -113,8 +112,7 @@ int top_layout_width(const char *text)
     return top_layout_take(&text, TOP_WIDTH_MAX, false, ignored);
 }
 
-/* --- columns -------------------------------------------------------------------------------------
- */
+/* --- columns ---------------------------------------------------------------------------------- */
 
 static int total(const int *widths, size_t count)
 {

@@ -41,8 +41,7 @@ struct top_light top_model_light(const struct top_model *m)
     return light;
 }
 
-/* --- which rows, in which order ------------------------------------------------------------------
- */
+/* --- which rows, in which order --------------------------------------------------------------- */
 
 static bool fits(const struct top_model *m, enum top_view view, const json_t *row)
 {
@@ -137,8 +136,7 @@ static void arrange_all(struct top_model *m)
     }
 }
 
-/* --- answers -------------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------------- */
 
 void top_model_status(struct top_model *m, json_t *status)
 {
@@ -171,8 +169,7 @@ void top_model_queue(struct top_model *m, json_t *rows, bool has_more)
     top_model_rows(m, TOP_QUEUE, rows, has_more);
 }
 
-/* --- what the operator wants ---------------------------------------------------------------------
- */
+/* --- what the operator wants ------------------------------------------------------------------ */
 
 void top_model_show(struct top_model *m, enum top_view view)
 {

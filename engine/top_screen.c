@@ -53,8 +53,7 @@ void top_screen_close(void)
     screen = NULL;
 }
 
-/* --- keys ----------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static enum top_key special_key(wint_t key)
 {
@@ -108,8 +107,7 @@ enum top_key top_screen_key(wchar_t *ret)
     }
 }
 
-/* --- pieces --------------------------------------------------------------------------------------
- */
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 static attr_t tone_of(enum top_tone tone)
 {
@@ -168,8 +166,7 @@ static double real_of(const json_t *o, const char *name)
     return json_number_value(json_object_get(o, name)); /* 0 when it is absent */
 }
 
-/* --- the head ------------------------------------------------------------------------------------
- */
+/* --- the head --------------------------------------------------------------------------------- */
 
 static void draw_name(const struct top_picture *p)
 {
@@ -271,8 +268,7 @@ static void draw_views(const struct top_model *m)
     }
 }
 
-/* --- rows ----------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 size_t top_screen_lines(void)
 {
@@ -356,8 +352,7 @@ static void draw_table(struct top_model *m)
     }
 }
 
-/* --- the rest ------------------------------------------------------------------------------------
- */
+/* --- the rest --------------------------------------------------------------------------------- */
 
 /* The text of a detail, wrapped; returns how many lines it takes. */
 static size_t draw_text(const struct top_detail *d, size_t lines)

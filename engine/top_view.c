@@ -114,8 +114,7 @@ bool top_column_is_number(const struct top_column *c)
     return c->kind == TOP_NUMBER || c->kind == TOP_WINDOW || c->kind == TOP_SINCE;
 }
 
-/* --- cells ---------------------------------------------------------------------------------------
- */
+/* --- cells ------------------------------------------------------------------------------------ */
 
 /* Append; what does not fit is cut. returns the new length */
 static size_t add(char ret[TOP_CELL_TEXT], size_t len, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -248,8 +247,7 @@ int top_cell_compare(const struct top_column *c, const json_t *a, const json_t *
     return strcasecmp(top_cell_text(c, a, &light, x), top_cell_text(c, b, &light, y));
 }
 
-/* --- rows ----------------------------------------------------------------------------------------
- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 bool top_row_is_held(const json_t *destination)
 {

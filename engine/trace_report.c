@@ -19,8 +19,7 @@ enum {
 
 static const usec_t patience = 1 * USEC_PER_SEC;
 
-/* --- the question --------------------------------------------------------------------------------
- */
+/* --- the question ----------------------------------------------------------------------------- */
 
 /* false: answered with an error */
 static bool read_filter(struct api_call *c, struct flight_filter *ret)
@@ -83,8 +82,7 @@ static struct trace_question *read_question(const struct engine *e, struct api_c
     return q;
 }
 
-/* --- the answer ----------------------------------------------------------------------------------
- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static const char *outcome_of(const struct flight *f)
 {

@@ -47,8 +47,7 @@ static struct webhook *of(struct event_consumer *c)
     return (struct webhook *)(void *)((char *)c - offsetof(struct webhook, consumer));
 }
 
-/* --- one request -------------------------------------------------------------------------------
- */
+/* --- one request ------------------------------------------------------------------------------ */
 
 static bool sign(const struct webhook *w, char ret[static SIGNATURE_BYTES])
 {
@@ -136,8 +135,7 @@ void webhook_done(CURL *curl, CURLcode code, usec_t now)
     w->is_complete = false;
 }
 
-/* --- batches -----------------------------------------------------------------------------------
- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 static void put_line(struct webhook *w, struct slice line, usec_t now)
 {
@@ -215,8 +213,7 @@ static bool webhook_is_busy(const struct event_consumer *c)
     return ((const struct webhook *)(const void *)c)->is_sending;
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static size_t ignore_body(char *data, size_t size, size_t count, void *ctx)
 {

@@ -30,8 +30,7 @@ static const char *age_text(const struct why *w, usec_t since, char ret[static W
     return why_span_text(since == 0 || since > w->now ? 0 : w->now - since, ret);
 }
 
-/* --- gates ---------------------------------------------------------------------------------------
- */
+/* --- gates ------------------------------------------------------------------------------------ */
 
 static void put_broken(struct why *w, int level)
 {
@@ -70,8 +69,7 @@ static void put_low_space(struct why *w, int level)
     why_next(link, "what is queued is delivered, which makes room");
 }
 
-/* --- the bound of what a crash can repeat --------------------------------------------------------
- */
+/* --- the bound of what a crash can repeat ----------------------------------------------------- */
 
 /* The transport that has the greatest part in the bound; see settings.c. */
 static size_t widest_transport(const struct why *w)
@@ -181,8 +179,7 @@ void why_gates(struct why *w, int level)
     }
 }
 
-/* --- memory --------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 bool why_memory(struct why *w, int level)
 {

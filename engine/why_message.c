@@ -98,8 +98,7 @@ static void gather(struct view *v)
     }
 }
 
-/* --- states --------------------------------------------------------------------------------------
- */
+/* --- states ----------------------------------------------------------------------------------- */
 
 /* Wall; in the past: the scan is under way. */
 static usec_t next_scan(const struct why *w)
@@ -229,8 +228,7 @@ static void put_expiry(struct view *v)
                              : "then it goes back to its sender");
 }
 
-/* --- groups --------------------------------------------------------------------------------------
- */
+/* --- groups ----------------------------------------------------------------------------------- */
 
 static void put_group(struct view *v, const struct group *g)
 {

@@ -42,8 +42,7 @@ struct slice why_past_member(const char *name, struct slice value,
     return slice_make(ret, (size_t)(end - ret));
 }
 
-/* --- events --------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 struct gathering {
     struct clerk *clerk;
@@ -202,8 +201,7 @@ bool why_past_message(struct why *w, uint64_t id)
     return count > 0;
 }
 
-/* --- names ---------------------------------------------------------------------------------------
- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* Names that have `part` in theirs, as "a, b"; nothing of it is kept when they are too many. */
 struct near {

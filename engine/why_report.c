@@ -29,8 +29,7 @@ enum {
     REASONS_SAMPLE = 2000, /* deferred recipients whose reasons are read */
 };
 
-/* --- counts --------------------------------------------------------------------------------------
- */
+/* --- counts ----------------------------------------------------------------------------------- */
 
 static void put_row(struct why *w, const struct census_result *n, const struct census_row *row)
 {
@@ -81,8 +80,7 @@ static int put_counts(struct why *w, const struct queue_filter *filter, bool has
     return 0;
 }
 
-/* --- reasons -------------------------------------------------------------------------------------
- */
+/* --- reasons ---------------------------------------------------------------------------------- */
 
 struct reason {
     char text[200];
@@ -165,8 +163,7 @@ static int put_replies(struct why *w, const struct queue_filter *filter)
     return err;
 }
 
-/* --- what is asked for ---------------------------------------------------------------------------
- */
+/* --- what is asked for ------------------------------------------------------------------------ */
 
 /* Who asks for a domain, or an address, may mean its mail, which a route sends elsewhere. */
 static void put_route(struct why *w, struct slice name)

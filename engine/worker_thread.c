@@ -42,8 +42,7 @@ struct worker_dns_watch {
     int fd; /* -1: free */
 };
 
-/* --- the resolver's sockets
- * ----------------------------------------------------------------------- */
+/* --- the resolver's sockets ------------------------------------------------------------------- */
 
 static void on_dns_socket(struct poller_watch *watch, unsigned events)
 {
@@ -90,8 +89,7 @@ static void watch_dns(void *ctx, int fd, bool want_read, bool want_write)
     }
 }
 
-/* --- letters -----------------------------------------------------------------------------------
- */
+/* --- letters ---------------------------------------------------------------------------------- */
 
 static void take_letter(struct worker *w, const struct letter *letter)
 {
@@ -133,8 +131,7 @@ static void on_box(struct poller_watch *watch, unsigned events)
     (void)events;
 }
 
-/* --- a pass ------------------------------------------------------------------------------------
- */
+/* --- a pass ----------------------------------------------------------------------------------- */
 
 static bool flush_outboxes(struct worker *w)
 {
@@ -255,8 +252,7 @@ static void run(void *arg)
     (void)flush_outboxes(w); /* what does not fit is dropped: its mail is in the spool */
 }
 
-/* --- life --------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static int init_dns(struct worker *w)
 {

@@ -46,8 +46,7 @@ static bool is_key(struct slice key)
     return key.len > 0 && key.len <= KEY_MAX;
 }
 
-/* --- the record ---------------------------------------------------------------------------------
- */
+/* --- the record ------------------------------------------------------------------------------- */
 
 static bool is_record(struct slice text)
 {
@@ -127,8 +126,7 @@ int mta_sts_record(const struct slice *texts, uint32_t count, struct slice *ret_
     return found == NULL ? ERR_MISSING : parse_record(*found, ret_id);
 }
 
-/* --- the policy ---------------------------------------------------------------------------------
- */
+/* --- the policy ------------------------------------------------------------------------------- */
 
 /* Take the first line, without its end and the spaces before that. */
 static struct slice take_line(struct slice *text)

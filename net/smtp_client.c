@@ -65,7 +65,7 @@ void smtp_client_fini(struct smtp_client *c)
     buf_fini(&c->flight);
 }
 
-/* --- events ---------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 struct smtp_client_event *smtp_client_push(struct smtp_client *c, enum smtp_client_event_kind kind)
 {
@@ -109,7 +109,7 @@ bool smtp_client_next_event(struct smtp_client *c, struct smtp_client_event *ret
     return true;
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void close_now(struct smtp_client *c, bool flush)
 {
@@ -272,8 +272,7 @@ void smtp_client_quit(struct smtp_client *c, usec_t now)
     smtp_client_leave(c);
 }
 
-/* --- what happens to the connection ------------------------------------------------------------
- */
+/* --- what happens to the connection ----------------------------------------------------------- */
 
 static void lose_connection(struct smtp_client *c, bool by_timeout, usec_t now)
 {
@@ -324,8 +323,7 @@ usec_t smtp_client_deadline(const struct smtp_client *c)
     return c->state == SMTP_CLIENT_STATE_BUSY ? smtp_client_busy_deadline(c) : c->deadline;
 }
 
-/* --- input -------------------------------------------------------------------------------------
- */
+/* --- input ------------------------------------------------------------------------------------ */
 
 /* True while some reply is owed. An answer to a command that is not written yet answers nothing:
  * most likely the server gave up an idle connection. */

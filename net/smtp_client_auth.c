@@ -15,8 +15,7 @@ enum {
     STEP_LAST, /* everything was said */
 };
 
-/* --- the password ------------------------------------------------------------------------------
- */
+/* --- the password ----------------------------------------------------------------------------- */
 
 /* Append base64 of data. */
 static void append_encoded(struct buf *out, struct slice data)
@@ -67,8 +66,7 @@ bool smtp_client_is_secret(const struct smtp_client *c, struct slice text)
     return is_secret;
 }
 
-/* --- refusals ------------------------------------------------------------------------------------
- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 /* This server cannot be used. */
 static void fail_unoffered(struct smtp_client *c, const char *text)
@@ -101,8 +99,7 @@ static void fail_as_protocol(struct smtp_client *c)
     smtp_client_lose(c);
 }
 
-/* --- the exchange --------------------------------------------------------------------------------
- */
+/* --- the exchange ----------------------------------------------------------------------------- */
 
 /* A line is queued. */
 static void say(struct smtp_client *c, uint8_t step, usec_t now)

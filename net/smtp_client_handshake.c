@@ -18,8 +18,7 @@ void smtp_client_hello(struct smtp_client *c, bool extended, usec_t now)
     buf_append_str(&c->out, "\r\n");
 }
 
-/* --- what EHLO says ----------------------------------------------------------------------------
- */
+/* --- what EHLO says --------------------------------------------------------------------------- */
 
 /* The next word of s, which moves behind it; empty at the end. */
 static struct slice next_word(struct slice *s)
@@ -128,8 +127,7 @@ void smtp_client_handshake_line(struct smtp_client *c)
                  slice_ieq(name, c->config->ehlo_name);
 }
 
-/* --- refusals ----------------------------------------------------------------------------------
- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 void smtp_client_fail_politely(struct smtp_client *c)
 {
@@ -176,8 +174,7 @@ static void fail_as_loop(struct smtp_client *c)
     smtp_client_fail_politely(c);
 }
 
-/* --- replies -----------------------------------------------------------------------------------
- */
+/* --- replies ---------------------------------------------------------------------------------- */
 
 /* Nothing but AUTH is left before mail. */
 static void said_all(struct smtp_client *c, usec_t now)

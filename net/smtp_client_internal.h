@@ -58,8 +58,7 @@ enum smtp_client_awaited {
     SMTP_CLIENT_AWAITS_LAST_RESET,
 };
 
-/* --- smtp_client.c: events, the end --------------------------------------------------------------
- */
+/* --- smtp_client.c: events, the end ----------------------------------------------------------- */
 
 /* Queue an event without verdict; at most SMTP_CLIENT_EVENTS_MAX a call. */
 struct smtp_client_event *smtp_client_push(struct smtp_client *c, enum smtp_client_event_kind kind);
@@ -83,8 +82,7 @@ void smtp_client_leave(struct smtp_client *c);
 /* Ready for a transaction, nothing is in flight. */
 void smtp_client_idle(struct smtp_client *c);
 
-/* --- smtp_client_verdict.c -----------------------------------------------------------------------
- */
+/* --- smtp_client_verdict.c -------------------------------------------------------------------- */
 
 /* Set c->verdict and its text. Peer is "HOST[ADDRESS]", reply is sanitised already. */
 struct outcome_verdict *smtp_client_judge(struct smtp_client *c, enum outcome_class class,
@@ -105,8 +103,7 @@ void smtp_client_judge_lost(struct smtp_client *c, enum outcome_stage stage, boo
 /* The stage of whatever is awaited now. */
 enum outcome_stage smtp_client_stage(const struct smtp_client *c);
 
-/* --- smtp_client_idiom.c -------------------------------------------------------------------------
- */
+/* --- smtp_client_idiom.c ---------------------------------------------------------------------- */
 
 /* The reply just read, 2yz, answers RSET, MAIL or RCPT; false: it is what this server says to
  * another command. */
@@ -117,8 +114,7 @@ MUST_USE bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more);
 /* Whether the answer to RSET is known. */
 bool smtp_client_knows_reset(const struct smtp_client *c);
 
-/* --- smtp_client_handshake.c, smtp_client_auth.c -------------------------------------------------
- */
+/* --- smtp_client_handshake.c, smtp_client_auth.c ---------------------------------------------- */
 
 /* A complete reply in GREETING, EHLO, HELO or STARTTLS; a line of EHLO. */
 void smtp_client_handshake_reply(struct smtp_client *c, bool has_more, usec_t now);
@@ -135,16 +131,14 @@ void smtp_client_auth_reply(struct smtp_client *c, usec_t now);
 /* Whether text could give the password away. */
 bool smtp_client_is_secret(const struct smtp_client *c, struct slice text);
 
-/* --- smtp_client_transaction.c: the reader -------------------------------------------------------
- */
+/* --- smtp_client_transaction.c: the reader ---------------------------------------------------- */
 
 /* A complete reply in BUSY. rest: the input behind it. */
 void smtp_client_transaction_reply(struct smtp_client *c, struct slice rest, usec_t now);
 /* Whether a reply now would come before the last byte of the message was handed over. */
 bool smtp_client_is_premature(const struct smtp_client *c);
 
-/* --- smtp_client_pipeline.c: the transactions in flight, and the writer --------------------------
- */
+/* --- smtp_client_pipeline.c: the transactions in flight, and the writer ----------------------- */
 
 /* The index-th in flight, 0 is the oldest. */
 struct smtp_client_envelope *smtp_client_at(const struct smtp_client *c, uint32_t index);

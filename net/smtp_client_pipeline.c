@@ -21,8 +21,7 @@
 #define RESET_BYTES         6  /* "RSET\r\n" */
 #define MAIL_OVERHEAD_BYTES 60 /* about, with its parameters */
 
-/* --- those in flight -----------------------------------------------------------------------------
- */
+/* --- those in flight -------------------------------------------------------------------------- */
 
 struct smtp_client_envelope *smtp_client_at(const struct smtp_client *c, uint32_t index)
 {
@@ -54,8 +53,7 @@ void smtp_client_pop(struct smtp_client *c)
     }
 }
 
-/* --- what is awaited -----------------------------------------------------------------------------
- */
+/* --- what is awaited -------------------------------------------------------------------------- */
 
 enum smtp_client_awaited smtp_client_awaited(const struct smtp_client_envelope *e)
 {
@@ -244,8 +242,7 @@ usec_t smtp_client_busy_deadline(const struct smtp_client *c)
     return c->body_deadline < reply ? c->body_deadline : reply;
 }
 
-/* --- depth ---------------------------------------------------------------------------------------
- */
+/* --- depth ------------------------------------------------------------------------------------ */
 
 static bool is_pipelining(const struct smtp_client *c)
 {
@@ -285,8 +282,7 @@ bool smtp_client_can_start(const struct smtp_client *c)
            c->flight_count < smtp_client_depth(c);
 }
 
-/* --- the writer ----------------------------------------------------------------------------------
- */
+/* --- the writer ------------------------------------------------------------------------------- */
 
 static uint64_t position(const struct smtp_client *c)
 {

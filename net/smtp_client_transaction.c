@@ -10,8 +10,7 @@
 
 #define STALE_TIME (1 * USEC_PER_SEC)
 
-/* --- beginning -----------------------------------------------------------------------------------
- */
+/* --- beginning -------------------------------------------------------------------------------- */
 
 static int check_address(struct slice address)
 {
@@ -125,8 +124,7 @@ int smtp_client_start(struct smtp_client *c, const struct smtp_transaction *t, u
     return 0;
 }
 
-/* --- ending --------------------------------------------------------------------------------------
- */
+/* --- ending ----------------------------------------------------------------------------------- */
 
 /* The oldest transaction is over and nothing of it is outstanding.
  *
@@ -179,9 +177,7 @@ static void reset(struct smtp_client *c, usec_t now)
     }
 }
 
-/* --- replies to the envelope
- * -----------------------------------------------------------------------
- */
+/* --- replies to the envelope ------------------------------------------------------------------ */
 
 /* 421 in the place of RSET or MAIL; the verdict is set. */
 static void part_or_lose(struct smtp_client *c)
@@ -318,9 +314,7 @@ static void on_envelope(struct smtp_client *c, enum smtp_client_awaited awaited,
     }
 }
 
-/* --- the body and its end
- * --------------------------------------------------------------------------
- */
+/* --- the body and its end --------------------------------------------------------------------- */
 
 static inline bool is_premature(const struct smtp_client *c, const struct smtp_client_envelope *e,
                                 enum smtp_client_awaited awaited)

@@ -316,8 +316,7 @@ static bool set_host(SSL *ssl, const char *host)
     return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, host) == 1;
 }
 
-/* --- the key of a session ----------------------------------------------------------------------
- */
+/* --- the key of a session --------------------------------------------------------------------- */
 
 static bool key_add(EVP_MD_CTX *md, const void *data, size_t n)
 {
@@ -387,8 +386,7 @@ static bool key_make(const struct tls_client *client, const struct tls_peer *pee
     return ok;
 }
 
-/* --- a client connection ------------------------------------------------------------------------
- */
+/* --- a client connection ---------------------------------------------------------------------- */
 
 /* Where nothing is demanded of the name, its mismatch must not hide what the chain is worth. */
 static int pass_other_names(int ok, X509_STORE_CTX *store)

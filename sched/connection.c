@@ -490,8 +490,7 @@ void connection_expire(struct sched *s)
     }
 }
 
-/* --- another config ------------------------------------------------------------------------------
- */
+/* --- another config --------------------------------------------------------------------------- */
 
 static bool is_used_up(const struct sched *s, const struct connection *c)
 {

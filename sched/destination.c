@@ -443,8 +443,7 @@ void destination_resolved(struct sched *s, struct sched_destination *d,
     destination_settle(s, d);
 }
 
-/* --- another config ------------------------------------------------------------------------------
- */
+/* --- another config --------------------------------------------------------------------------- */
 
 /* A pause under way is as long as the config now says, counted from now, when that is sooner. */
 static void refit_pause(struct sched *s, struct sched_destination *d)

@@ -306,7 +306,7 @@ struct sched_fault {
 /* Check every invariant from the root; 0, or ERR_CORRUPT with what is wrong. Slow. */
 MUST_USE int sched_check(const struct sched *, struct sched_fault *ret);
 
-/* --- any thread, online under RCU --- */
+/* --- any thread, online under RCU ------------------------------------------------------------- */
 
 enum sched_destination_state {
     SCHED_DESTINATION_READY,

@@ -332,8 +332,7 @@ static size_t part(enum verdict verdict, size_t len)
     return verdict == DO_HALF ? len / 2 : len;
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 ssize_t write(int fd, const void *data, size_t len)
 {
@@ -393,8 +392,7 @@ ssize_t pwritev64(int fd, const struct iovec *iov, int count, off64_t at)
     return write_vector(fd, iov, count, at, true);
 }
 
-/* --- syncing and sizes -------------------------------------------------------------------------
- */
+/* --- syncing and sizes ------------------------------------------------------------------------ */
 
 static int sync_any(int fd, int (*real)(int fd))
 {
@@ -461,8 +459,7 @@ int fallocate(int fd, int mode, off_t at, off_t len)
     return (int)settle(v, v == FAIL ? -1 : REAL(fallocate)(fd, mode, at, len));
 }
 
-/* --- opening and names -------------------------------------------------------------------------
- */
+/* --- opening and names ------------------------------------------------------------------------ */
 
 static int open_any(int folder_fd, const char *path, int flags, mode_t mode)
 {

@@ -147,8 +147,7 @@ static void forget(struct change *c)
     free(c->hidden);
 }
 
-/* --- remembering -------------------------------------------------------------------------------
- */
+/* --- remembering ------------------------------------------------------------------------------ */
 
 static uint64_t size_of(int fd)
 {
@@ -308,8 +307,7 @@ void power_cut_synced(int fd)
     free(folder);
 }
 
-/* --- rolling back: in a child, which has one thread and must not allocate -----------------------
- */
+/* --- rolling back: in a child, which has one thread and must not allocate --------------------- */
 
 static struct {
     enum mode mode;

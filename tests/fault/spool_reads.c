@@ -183,8 +183,7 @@ static int fill(const char *folder)
     _exit(code); /* as a crash: the journal is not empty */
 }
 
-/* --- draining ----------------------------------------------------------------------------------
- */
+/* --- draining --------------------------------------------------------------------------------- */
 
 static int content_is_right(const struct spool_envelope *e, bool *ret_is_right)
 {

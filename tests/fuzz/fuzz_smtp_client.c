@@ -177,8 +177,7 @@ static void pull(struct world *w)
     require(!w->is_closed || smtp_client_deadline(&w->client) == USEC_NEVER);
 }
 
-/* --- what is handed over
- * ------------------------------------------------------------------------------ */
+/* --- what is handed over ---------------------------------------------------------------------- */
 
 static bool begins(struct slice line, const char *with)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what is seen ---------------------------------------------------------------------------- */
+/* --- what is seen ----------------------------------------------------------------------------- */
 
 static void push(struct view *v, enum hostile_kind kind, unsigned recipient)
 {
@@ -69,7 +69,7 @@ void view_read(struct view *v, const struct hostile *p, uint64_t seen)
     }
 }
 
-/* --- the other explanation ------------------------------------------------------------------- */
+/* --- the other explanation -------------------------------------------------------------------- */
 
 struct story {
     bool is_open, has_recipient; /* of the transaction under way */

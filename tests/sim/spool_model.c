@@ -52,8 +52,7 @@ uint64_t model_random(struct model *m, uint64_t below)
     return (m->random >> 11) % below;
 }
 
-/* --- contents ----------------------------------------------------------------------------------
- */
+/* --- contents --------------------------------------------------------------------------------- */
 
 static void fill_body(struct buf *b, const struct model_message *m)
 {
@@ -90,8 +89,7 @@ static bool needs_staging(const struct model_message *m)
     return chunk_count(m) > 0 || m->recipients > SPOOL_BATCH_RECIPIENTS;
 }
 
-/* --- operations --------------------------------------------------------------------------------
- */
+/* --- operations ------------------------------------------------------------------------------- */
 
 static struct model_message *pick(struct model *m, bool is_staged)
 {
@@ -407,8 +405,7 @@ void model_learn_positions(struct model *m, struct spool_reader *r)
     }
 }
 
-/* --- texts -------------------------------------------------------------------------------------
- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 static void text_message(struct buf *out, enum spool_class class, uint64_t due,
                          const struct spool_envelope *e, uint64_t body_hash, uint64_t packed_hash)

@@ -155,8 +155,7 @@ static void what_mail_needs_is_spared(void **state)
     }
 }
 
-/* --- against a model that sees the whole message ------------------------------------------------
- */
+/* --- against a model that sees the whole message ---------------------------------------------- */
 
 static uint32_t draw(uint64_t *seed, uint32_t below)
 {

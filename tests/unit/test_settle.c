@@ -230,8 +230,7 @@ static void a_message_without_any_result_settles(void **state)
     message_put(m);
 }
 
-/* --- what is durable is in the spool and not in memory -----------------------------------------
- */
+/* --- what is durable is in the spool and not in memory ---------------------------------------- */
 
 enum { MANY = 2500 };
 

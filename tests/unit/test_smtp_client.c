@@ -421,8 +421,7 @@ static void test_matrix(void **state)
     assert_true(cells > 700);
 }
 
-/* --- texts ---------------------------------------------------------------------------------------
- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 static void check_text(enum point point, enum fault fault, const char *text)
 {

@@ -202,8 +202,7 @@ static void check(struct bed *b, enum point point, enum fault fault, const char 
     smtp_client_fini(&b->client);
 }
 
-/* --- by BDAT: two wholly sent, of the third half a body
- * ------------------------------------------------- */
+/* --- by BDAT: two wholly sent, of the third half a body --------------------------------------- */
 
 /* At the first, which is the connection's first; at the second, with the first answered. */
 static const char *const chunk_fates[POINT_COUNT][FAULT_COUNT][2] = {
@@ -272,8 +271,7 @@ static void test_chunks(void **state)
     assert_int_equal(cells, FAULT_COUNT * 7);
 }
 
-/* --- by DATA: the dot of the first and the envelope of the second
- * --------------------------------------- */
+/* --- by DATA: the dot of the first and the envelope of the second ----------------------------- */
 
 /* At END of the first; elsewhere at the second, with the first answered. */
 static const char *const data_fates[POINT_COUNT][FAULT_COUNT] = {

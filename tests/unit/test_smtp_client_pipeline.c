@@ -144,7 +144,7 @@ static void test_replies_too_many(void **state)
         "!CLOSED");
 }
 
-/* --- without transcripts --------------------------------------------------------------------- */
+/* --- without transcripts ---------------------------------------------------------------------- */
 
 struct bed {
     struct smtp_script script;

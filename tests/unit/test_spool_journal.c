@@ -145,8 +145,7 @@ static void read_file(char contents[JOURNAL_BYTES])
     assert_int_equal(close(fd), 0);
 }
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 static void what_was_acknowledged_is_in_the_tables_after_a_crash(void **state)
 {
