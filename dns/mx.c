@@ -169,7 +169,9 @@ static uint32_t group_append(const struct mx_policy *policy, struct group group,
 }
 
 /* Keep `limit` addresses such that a family with many does not crowd out the other; the order
- * stays.  source   Postfix smtp_balance_inet_protocols */
+ * stays.
+ *
+ * source   Postfix smtp_balance_inet_protocols */
 static uint32_t balance(struct mx_target *targets, uint32_t count, uint32_t limit)
 {
     uint32_t v6 = 0;

@@ -88,7 +88,9 @@ static inline bool dns_status_is_soft(enum dns_status status)
 }
 
 /* Whether SMTP can use the record: DANE-TA or DANE-EE, of a selector and a matching type that are
- * known, the digest as long as it must be.  source   RFC 7672 3.1 */
+ * known, the digest as long as it must be.
+ *
+ * source   RFC 7672 3.1 */
 MUST_USE bool dns_tlsa_is_usable(const struct dns_tlsa *tlsa);
 
 /* As Postfix words it: "Host not found", "Host not found, try again", ... */

@@ -10,10 +10,12 @@
  *   incoming    sequence, id -> nothing; new messages in the order of their commits
  *   deferred    due time, id -> nothing; messages that wait for a retry
  *   held        time, id -> nothing; messages not wanted before: scheduled, or suspended by an
- * order staging     id -> nothing; receptions that are not committed; the only table cleared at
- * start quarantine  id, table, number -> bytes of a damaged message's records, as found meta
- * version, id reservation, the duplicate bound in force, messages in quarantine, the generation of
- * the journal twin        the generation once more: without it the journal's mail would be lost
+ *               order
+ *   staging     id -> nothing; receptions that are not committed; the only table cleared at start
+ *   quarantine  id, table, number -> bytes of a damaged message's records, as found
+ *   meta        version, id reservation, the duplicate bound in force, messages in quarantine, the
+ *               generation of the journal
+ *   twin        the generation once more: without it the journal's mail would be lost
  *
  * Every record starts with a version byte and ends with a checksum over itself and its key; one
  * that fails is reported, its message is moved to quarantine, the rest goes on. A message without a

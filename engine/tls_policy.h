@@ -32,7 +32,8 @@ struct tls_policy {
 /* destination  the nexthop (not the name, which with recipient limit 1 is longer)
  * host         index in hosts
  * is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
- * becomes NONE, no other one changes thread       any; reads only */
+ *              becomes NONE, no other one changes
+ * thread       any; reads only */
 void tls_policy_choose(const struct settings *s, uint32_t transport, struct slice destination,
                        const struct dns_hosts *hosts, uint32_t host, bool is_broken,
                        struct tls_policy *ret);
