@@ -7,6 +7,7 @@
 #include "engine/config.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/message.h"
 #include "engine/recipient_walk.h"
 #include "engine/result.h"

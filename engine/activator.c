@@ -14,6 +14,7 @@
 #include "engine/deferred_scan.h"
 #include "engine/engine.h"
 #include "engine/id_set.h"
+#include "engine/letter.h"
 #include "engine/message.h"
 #include "engine/order_book.h"
 #include "engine/retry.h"

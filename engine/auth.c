@@ -5,6 +5,7 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/settings.h"
 #include "engine/users.h"
 #include "engine/worker.h"

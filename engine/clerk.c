@@ -7,6 +7,7 @@
 #include "engine/api_private.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/sched_thread.h"
 #include "engine/spool_store.h"
 #include "sched/sched.h"

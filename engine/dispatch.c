@@ -5,6 +5,7 @@
 #include "dns/mx.h"
 #include "engine/delivery.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/request.h"
 #include "engine/worker.h"
 

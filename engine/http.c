@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine/http_private.h"
 #include "engine/intake.h"
+#include "engine/letter.h"
 #include "engine/worker.h"
 
 #include <assert.h>

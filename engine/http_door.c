@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/http_guard.h"
 #include "engine/http_private.h"
+#include "engine/letter.h"
 #include "net/listen.h"
 
 #include <errno.h>

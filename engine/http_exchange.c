@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/http_guard.h"
 #include "engine/http_private.h"
+#include "engine/letter.h"
 #include "engine/settings.h"
 #include "engine/tokens.h"
 

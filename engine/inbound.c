@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/message.h"
 #include "engine/reception.h"
 #include "engine/settings.h"

@@ -17,6 +17,7 @@
 #include "engine/http.h"
 #include "engine/inject_request.h"
 #include "engine/intake.h"
+#include "engine/letter.h"
 #include "engine/mailbox.h"
 #include "engine/message.h"
 #include "engine/router.h"

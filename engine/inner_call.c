@@ -5,6 +5,7 @@
 #include "engine/api_private.h"
 #include "engine/http.h"
 #include "engine/http_private.h"
+#include "engine/letter.h"
 #include "engine/mailbox.h"
 
 #include <errno.h>

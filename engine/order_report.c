@@ -7,6 +7,7 @@
 #include "engine/clerk.h"
 #include "engine/clerk_walk.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/order_book.h"
 #include "engine/order_count.h"
 #include "engine/order_request.h"

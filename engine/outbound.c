@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/client_settings.h"
 #include "engine/delivery.h"
+#include "engine/letter.h"
 #include "engine/message.h"
 #include "engine/outbound_private.h"
 #include "engine/request.h"

@@ -11,6 +11,7 @@
 #include "engine/config.h"
 #include "engine/config_change.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/settings.h"
 #include "engine/worker.h"
 

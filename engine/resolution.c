@@ -10,6 +10,7 @@
 #include "engine/delivery.h"
 #include "engine/egress.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/router.h"
 #include "engine/settings.h"
 #include "engine/sts_fetcher.h"

@@ -1,5 +1,6 @@
 #include "engine/result.h"
 
+#include "engine/letter.h"
 #include "engine/mailbox.h"
 
 #include <assert.h>

@@ -15,6 +15,7 @@
 #include "engine/delivery.h"
 #include "engine/dispatch.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/message.h"
 #include "engine/result.h"
 #include "engine/settings.h"

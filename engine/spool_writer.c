@@ -17,6 +17,7 @@
 #include "engine/event_log.h"
 #include "engine/intake.h"
 #include "engine/journaled.h"
+#include "engine/letter.h"
 #include "engine/message.h"
 #include "engine/notice.h"
 #include "engine/result.h"

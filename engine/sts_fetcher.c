@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/settings.h"
 #include "engine/sts_cache.h"
 #include "engine/worker.h"

@@ -5,6 +5,7 @@
 #include "base/rcu.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/mailbox.h"
 #include "engine/worker.h"
 

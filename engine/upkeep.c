@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/letter.h"
 #include "engine/mailbox.h"
 #include "engine/message.h"
 #include "engine/settings.h"

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "engine/flight_recorder.h"
 #include "engine/inbound.h"
+#include "engine/letter.h"
 #include "engine/outbound.h"
 #include "engine/resolution.h"
 #include "engine/spool_store.h"
