@@ -1,10 +1,10 @@
 /* Behaviour files through libconfuse. Its callbacks take no context: `reading` is the reading in
  * progress, one at a time in a process. It ends at the first statement it does not know; then that
- * statement is blanked (engine/config_source.h) and the text parsed again. */
+ * statement is blanked (engine/config/config_source.h) and the text parsed again. */
 #include "bench/behaviour_section.h"
 
 #include "base/error.h"
-#include "engine/config_option.h"
+#include "engine/config/config_option.h"
 
 #include <confuse.h>
 #include <errno.h>

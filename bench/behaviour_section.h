@@ -6,7 +6,7 @@
 
 #include "base/attr.h"
 #include "bench/behaviour.h"
-#include "engine/config_source.h"
+#include "engine/config/config_source.h"
 
 #include <stdbool.h>
 #include <stddef.h>

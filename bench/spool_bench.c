@@ -6,7 +6,7 @@
  * many deferred messages lie in the spool meanwhile. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/spool_store.h"
+#include "engine/spool/spool_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

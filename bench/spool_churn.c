@@ -8,7 +8,7 @@
  * the removals and the commit apart, the slowest transaction, the size of the file and RssAnon. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/spool_store.h"
+#include "engine/spool/spool_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,11 +5,11 @@
  * nanoseconds a message, the best of three. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/census.h"
-#include "engine/config.h"
-#include "engine/router.h"
-#include "engine/spool_record.h"
-#include "engine/spool_store.h"
+#include "engine/census/census.h"
+#include "engine/config/config.h"
+#include "engine/config/router.h"
+#include "engine/spool/spool_record.h"
+#include "engine/spool/spool_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

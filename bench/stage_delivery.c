@@ -3,7 +3,7 @@
  * engine/outbound_socket, engine/outflow and engine/outbound_trace do: commands and the small body
  * are gathered, all of it is written before replies are read, and the dialogue is recorded. */
 #include "bench/stage.h"
-#include "engine/flight_recorder.h"
+#include "engine/trace/flight_recorder.h"
 #include "net/smtp_client.h"
 #include "net/smtp_wire.h"
 

@@ -1,8 +1,8 @@
 /* What is kept of one message: its record in the spool and its lines in the event log. Called by
  * sluice-instructions. */
 #include "bench/stage.h"
-#include "engine/event.h"
-#include "engine/spool_record.h"
+#include "engine/event/event.h"
+#include "engine/spool/spool_record.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* The counters that the spool writer keeps of one message: its reception and its delivery. Called
  * by sluice-instructions. */
 #include "bench/stage.h"
-#include "engine/config.h"
-#include "engine/message.h"
-#include "engine/result.h"
-#include "engine/tally.h"
+#include "engine/config/config.h"
+#include "engine/post/message.h"
+#include "engine/post/result.h"
+#include "engine/tally/tally.h"
 
 #define TENANTS 20
 #define CREATED ((usec_t)1793491200 * USEC_PER_SEC) /* 2026-11-01T00:00:00Z */

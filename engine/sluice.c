@@ -8,11 +8,11 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/config.h"
-#include "engine/engine.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
 #include "engine/engine_run.h"
-#include "engine/event_feed.h"
-#include "engine/inner_call.h"
+#include "engine/feed/event_feed.h"
+#include "engine/http/inner_call.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -45,7 +45,7 @@ def add_arguments(parser):
 
 
 class Page(threading.Thread):
-    """Asks what the page asks, as often as it does (engine/page/index.html)."""
+    """Asks what the page asks, as often as it does (engine/http/page/index.html)."""
 
     def __init__(self, port):
         super().__init__(daemon=True)

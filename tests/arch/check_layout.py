@@ -168,7 +168,7 @@ START_CONFIG = re.compile(r'\b(?:e|engine|\w+->engine)->config\b')
 
 def check_start_config(tree):
     """engine.config is what the daemon started with; what a reload changes is read in settings."""
-    options = START_OPTION.findall(tree.text['engine/config_option.c'])
+    options = START_OPTION.findall(tree.text['engine/config/config_option.c'])
     allowed = OF_THE_START | {name.removeprefix('smtp.') for pair in options for name in pair if name}
     for path, text in tree.text.items():
         if not re.match(r'engine/\w+\.c$', path):

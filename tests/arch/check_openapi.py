@@ -1,4 +1,4 @@
-"""docs/openapi.yaml says of every route of engine/api_routes.c what it takes, and of no other; one
+"""docs/openapi.yaml says of every route of engine/report/api_routes.c what it takes, and of no other; one
 TAP line each.
 
 usage: check_openapi.py OPENAPI.yaml LIST_ROUTES
@@ -64,7 +64,7 @@ def routes_of_program(program):
 
 def problems_of(route, there, described):
     if route not in there:
-        yield 'is no route of engine/api_routes.c'
+        yield 'is no route of engine/report/api_routes.c'
     if route not in described:
         yield 'is not described'
         return

@@ -1,5 +1,5 @@
 /* Prints the routes of the operators' interface: METHOD PATH PARAMETER... a line. */
-#include "engine/api_routes.h"
+#include "engine/report/api_routes.h"
 
 #include <stdio.h>
 

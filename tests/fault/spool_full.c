@@ -3,7 +3,7 @@
  *
  * Mounts a tmpfs in its own mount namespace; exits 77 (skipped) where that is not allowed. */
 #include "base/error.h"
-#include "engine/spool_store.h"
+#include "engine/spool/spool_store.h"
 
 #include <errno.h>
 #include <fcntl.h>

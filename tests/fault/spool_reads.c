@@ -13,8 +13,8 @@
  *
  * exit  0 right, 2 usage, 3 the spool could not be opened, 4 it did not end, 65 needs a salvage */
 #include "base/error.h"
-#include "engine/spool_salvage.h"
-#include "engine/spool_store.h"
+#include "engine/spool/spool_salvage.h"
+#include "engine/spool/spool_store.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* Request targets out of arbitrary bytes: a call is answered with an error, or it has a route, an
  * argument without slash and parameters that the route knows, each once and without control
  * characters. The first byte chooses the method. */
-#include "engine/api_private.h"
-#include "engine/http_guard.h"
+#include "engine/http/api_private.h"
+#include "engine/http/http_guard.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Notices about arbitrary mail from arbitrary peers: always a well-formed report. The input is cut
  * at 0xfe into the strings that strangers choose and the pieces of the original; its first byte
  * holds the flags. */
-#include "engine/bounce.h"
+#include "engine/writer/bounce.h"
 #include "tests/unit/bounce_check.h"
 
 #include <stdio.h>

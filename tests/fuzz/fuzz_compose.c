@@ -1,6 +1,6 @@
 /* Messages out of arbitrary JSON, and out of arbitrary text: what is taken is sound mail, whose
  * header has no line that the JSON did not name. */
-#include "engine/compose.h"
+#include "engine/compose/compose.h"
 
 #include <stdlib.h>
 #include <string.h>

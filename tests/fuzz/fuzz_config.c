@@ -1,8 +1,8 @@
 /* Fuzz target: any text as a configuration. A text that loads must also be routable and free
  * cleanly; one that does not must have said why. Texts with include are skipped: they would read
  * files of the machine. */
-#include "engine/config.h"
-#include "engine/router.h"
+#include "engine/config/config.h"
+#include "engine/config/router.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * The first byte says how long pieces are, the second one how much is kept; the rest is the
  * message, which gets the line end that every message has. */
 #include "base/buf.h"
-#include "engine/header_filter.h"
+#include "engine/compose/header_filter.h"
 
 #include <stdbool.h>
 #include <stdint.h>

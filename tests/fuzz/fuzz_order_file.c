@@ -1,6 +1,6 @@
 /* orders.json out of arbitrary bytes: it is refused with a text that fits, or what was read obeys
  * the limits, and is read back as the same when it is written. */
-#include "engine/order_file.h"
+#include "engine/order/order_file.h"
 
 #include <fcntl.h>
 #include <stdio.h>

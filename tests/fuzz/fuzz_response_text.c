@@ -1,6 +1,6 @@
 /* Templates out of arbitrary bytes: bounded, without control bytes, without two blanks in a row,
  * and the same again each time. */
-#include "engine/response_text.h"
+#include "engine/tally/response_text.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * is read back as the same. The first byte is the word, the second the length of the glob, which
  * follows; the rest is the fact. */
 #include "base/error.h"
-#include "engine/selector.h"
+#include "engine/order/selector.h"
 
 #include <stdint.h>
 #include <stdlib.h>

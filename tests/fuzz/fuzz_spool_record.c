@@ -1,6 +1,6 @@
 /* Spool records: whatever the bytes are, decoders stay inside them; what decodes without its
  * checksum encodes to the same bytes again. First byte: kind of record. */
-#include "engine/spool_record.h"
+#include "engine/spool/spool_record.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Prints a notice for test_bounce_format.py: print_bounce KIND, with odd and ordinary facts. */
-#include "engine/bounce.h"
+#include "engine/writer/bounce.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * waits longer than its delay after it was deferred or the clock was last set back, and none is
  * tried before its time unless the clock was set meanwhile. usage: clock_random [SEEDS [RUNS]] */
 #include "base/error.h"
-#include "engine/deferred_scan.h"
-#include "engine/retry.h"
+#include "engine/activator/deferred_scan.h"
+#include "engine/writer/retry.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "engine/spool_record.h"
+#include "engine/spool/spool_record.h"
 
 #include <assert.h>
 #include <stdio.h>

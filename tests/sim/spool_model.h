@@ -4,7 +4,7 @@
 #define TESTS_SIM_SPOOL_MODEL_H
 
 #include "base/buf.h"
-#include "engine/spool_store.h"
+#include "engine/spool/spool_store.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_CONFIG_SAMPLE_H
 #define TESTS_UNIT_CONFIG_SAMPLE_H
 
-#include "engine/config.h"
+#include "engine/config/config.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_SPOOL_FIXTURE_H
 #define TESTS_UNIT_SPOOL_FIXTURE_H
 
-#include "engine/spool_store.h"
+#include "engine/spool/spool_store.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Rows on disk: names, rotation, files that others move, and what a crash leaves. */
-#include "engine/account_file.h"
+#include "engine/feed/account_file.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Rows of events, read back by a reader of RFC 4180 of the test's own. */
 #include "base/error.h"
-#include "engine/account_row.h"
+#include "engine/event/account_row.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

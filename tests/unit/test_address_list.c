@@ -1,6 +1,6 @@
 #include "base/buf.h"
 #include "base/error.h"
-#include "engine/address_list.h"
+#include "engine/compose/address_list.h"
 #include "tests/unit/config_sample.h"
 
 static int append(void *ctx, struct slice address)

@@ -1,5 +1,5 @@
 /* Calls: how a request line is read, which route it leads to, and what answers look like. */
-#include "engine/api_private.h"
+#include "engine/http/api_private.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Notices: their parts, and what strangers cannot do to them. A parser that nobody here wrote reads
  * them in tests/integration/test_bounce_format.py. */
 #include "base/error.h"
-#include "engine/bounce.h"
+#include "engine/writer/bounce.h"
 #include "tests/unit/bounce_check.h"
 #include "tests/unit/unit.h"
 

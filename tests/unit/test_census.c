@@ -1,12 +1,12 @@
 /* Counts over a spool on a real folder: facts, states, filters, pages, bounds; and how many
  * messages are in each state (queue_figures.h). */
 #include "base/error.h"
-#include "engine/census.h"
-#include "engine/config.h"
-#include "engine/queue_figures.h"
-#include "engine/router.h"
-#include "engine/spool_record.h"
-#include "engine/spool_store.h"
+#include "engine/census/census.h"
+#include "engine/config/config.h"
+#include "engine/census/queue_figures.h"
+#include "engine/config/router.h"
+#include "engine/spool/spool_record.h"
+#include "engine/spool/spool_store.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The last failure of each destination in a history of windows. */
-#include "engine/change_index.h"
+#include "engine/report/change_index.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

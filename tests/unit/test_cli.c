@@ -1,6 +1,6 @@
 /* The commands against a scripted daemon: a thread that listens on a Unix socket in a folder of its
  * own, expects lines and answers. */
-#include "engine/cli.h"
+#include "engine/cli/cli.h"
 #include "tests/unit/config_sample.h"
 
 #include <pthread.h>

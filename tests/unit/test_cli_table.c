@@ -1,5 +1,5 @@
 /* Tables and pieces of text for terminals. */
-#include "engine/cli_table.h"
+#include "engine/cli/cli_table.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

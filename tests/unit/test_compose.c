@@ -1,4 +1,4 @@
-#include "engine/compose.h"
+#include "engine/compose/compose.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "engine/config.h"
+#include "engine/config/config.h"
 #include "tests/unit/config_sample.h"
 
 #include <arpa/inet.h>

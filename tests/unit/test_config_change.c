@@ -1,7 +1,7 @@
 #include "base/error.h"
-#include "engine/config_change.h"
-#include "engine/config_option.h"
-#include "engine/config_origin.h"
+#include "engine/config/config_change.h"
+#include "engine/config/config_option.h"
+#include "engine/config/config_origin.h"
 #include "tests/unit/config_sample.h"
 
 #define FIRST                                                                                      \

@@ -1,4 +1,4 @@
-#include "engine/config_lint.h"
+#include "engine/config/config_lint.h"
 #include "tests/unit/config_sample.h"
 
 #include <stdlib.h>

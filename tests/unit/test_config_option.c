@@ -1,7 +1,7 @@
 /* The table against the parameters of the queue manager and the SMTP client that it promises:
  * name, default, smallest and largest value, written down here a second time on purpose. */
-#include "engine/config_foreign.h"
-#include "engine/config_option.h"
+#include "engine/config/config_foreign.h"
+#include "engine/config/config_option.h"
 #include "tests/unit/config_sample.h"
 
 struct promise {

@@ -1,4 +1,4 @@
-#include "engine/config_origin.h"
+#include "engine/config/config_origin.h"
 #include "tests/unit/config_sample.h"
 
 #include <stdlib.h>

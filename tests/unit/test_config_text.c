@@ -1,6 +1,6 @@
 /* What is printed of a value is what the file would say. */
-#include "engine/config_section.h"
-#include "engine/config_text.h"
+#include "engine/config/config_section.h"
+#include "engine/config/config_text.h"
 #include "tests/unit/config_sample.h"
 
 static void expect(const struct config *c, enum config_section section, const char *option,

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "engine/config_value.h"
+#include "engine/config/config_value.h"
 #include "tests/unit/config_sample.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-#include "engine/date.h"
+#include "base/date.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

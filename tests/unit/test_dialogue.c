@@ -1,6 +1,6 @@
 /* What is recorded of a dialogue: lines come back as they were said, secrets do not, and memory has
  * an end. */
-#include "engine/dialogue.h"
+#include "engine/trace/dialogue.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

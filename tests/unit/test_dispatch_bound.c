@@ -1,6 +1,6 @@
 /* The bound on what a crash can repeat, from one configuration to another: never less than what can
  * happen. */
-#include "engine/dispatch_bound.h"
+#include "engine/state/dispatch_bound.h"
 #include "tests/unit/unit.h"
 
 static const struct dispatch_bound large = {.undurable = 7000, .entry = 50};

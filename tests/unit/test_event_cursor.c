@@ -2,10 +2,10 @@
  * each line once, in order, never a torn one. */
 #include "base/buf.h"
 #include "base/error.h"
-#include "engine/event_cursor.h"
-#include "engine/event_line.h"
-#include "engine/event_log.h"
-#include "engine/event_segment.h"
+#include "engine/event/event_cursor.h"
+#include "engine/event/event_line.h"
+#include "engine/event/event_log.h"
+#include "engine/event/event_segment.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

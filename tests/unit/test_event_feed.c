@@ -2,11 +2,11 @@
  * that fail and over restarts. Webhooks and CSV files are the matter of the integration tests. */
 #include "base/error.h"
 #include "base/rcu.h"
-#include "engine/config.h"
-#include "engine/engine.h"
-#include "engine/event_feed.h"
-#include "engine/event_log.h"
-#include "engine/settings.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/feed/event_feed.h"
+#include "engine/event/event_log.h"
+#include "engine/state/settings.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* What is seen of a line without parsing it. */
-#include "engine/event_line.h"
+#include "engine/event/event_line.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

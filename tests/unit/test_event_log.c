@@ -1,7 +1,7 @@
 /* Event lines, parsed by a library that nobody here wrote; delays against the vectors LG; the file
  * through rotation and torn ends. */
-#include "engine/event.h"
-#include "engine/event_log.h"
+#include "engine/event/event.h"
+#include "engine/event/event_log.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

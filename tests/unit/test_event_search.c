@@ -1,9 +1,9 @@
 /* Looking backwards through a log of several segments: the newest first, whatever the blocks'
  * bounds, and within its bounds. */
 #include "base/buf.h"
-#include "engine/event_line.h"
-#include "engine/event_log.h"
-#include "engine/event_search.h"
+#include "engine/event/event_line.h"
+#include "engine/event/event_log.h"
+#include "engine/event/event_search.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The text format of metrics, byte for byte. */
-#include "engine/exposition.h"
+#include "engine/tally/exposition.h"
 #include "tests/unit/unit.h"
 
 static struct buf out;

@@ -1,6 +1,6 @@
 /* The recorder: which sessions stay, what a reader gets, and that the budget holds whatever comes.
  */
-#include "engine/flight_recorder.h"
+#include "engine/trace/flight_recorder.h"
 #include "net/smtp_client.h"
 #include "tests/unit/unit.h"
 

@@ -1,8 +1,8 @@
 /* Control headers taken out of a message: what goes, what stays, and that it does not matter how
  * the message is cut. */
 #include "base/buf.h"
-#include "engine/header_filter.h"
-#include "engine/label.h"
+#include "engine/compose/header_filter.h"
+#include "engine/config/label.h"
 #include "tests/unit/unit.h"
 
 static const char *const two[] = {"X-Tenant", "X-Campaign"};

@@ -1,5 +1,5 @@
 /* What a browser says of itself. */
-#include "engine/http_guard.h"
+#include "engine/http/http_guard.h"
 #include "tests/unit/unit.h"
 
 static void hosts(void **state)

@@ -2,15 +2,15 @@
  * over by a transaction, waiting for the activator; and their content, which must be found by
  * everybody at any time. */
 #include "base/rcu.h"
-#include "engine/config.h"
-#include "engine/engine.h"
-#include "engine/intake.h"
-#include "engine/journaled.h"
-#include "engine/message.h"
-#include "engine/result.h"
-#include "engine/settings.h"
-#include "engine/settle.h"
-#include "engine/tally.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/post/intake.h"
+#include "engine/writer/journaled.h"
+#include "engine/post/message.h"
+#include "engine/post/result.h"
+#include "engine/state/settings.h"
+#include "engine/writer/settle.h"
+#include "engine/tally/tally.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* JSON text: whatever goes in, what comes out is valid and harmless. */
-#include "engine/json_line.h"
+#include "base/json_line.h"
 #include "tests/unit/unit.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
-#include "engine/header_filter.h"
-#include "engine/label.h"
+#include "engine/compose/header_filter.h"
+#include "engine/config/label.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The addresses of an active message: loaded and unloaded one by one, or all at once. */
-#include "engine/message.h"
+#include "engine/post/message.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "engine/mime_body.h"
+#include "engine/compose/mime_body.h"
 #include "tests/unit/unit.h"
 
 static struct buf out;

@@ -1,4 +1,4 @@
-#include "engine/mime_field.h"
+#include "engine/compose/mime_field.h"
 #include "tests/unit/unit.h"
 
 static struct buf out;

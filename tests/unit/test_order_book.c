@@ -1,7 +1,7 @@
 /* Standing orders: which of them applies, sources, expiry, and the file that keeps them. */
 #include "base/error.h"
 #include "base/rcu.h"
-#include "engine/order_book.h"
+#include "engine/order/order_book.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What a request for an order may say, and what it may not. */
 #include "base/error.h"
-#include "engine/order_request.h"
+#include "engine/report/order_request.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

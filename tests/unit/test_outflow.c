@@ -1,7 +1,7 @@
 /* Commands among bodies: whatever the socket takes at a time, the bytes arrive in order, and the
  * core hears of exactly those of its commands that left. */
 #include "base/error.h"
-#include "engine/outflow.h"
+#include "engine/outbound/outflow.h"
 #include "net/poller.h"
 #include "net/stream.h"
 #include "tests/unit/unit.h"

@@ -1,6 +1,6 @@
 /* Password files: the first line, its limits, and what is said about a bad one. */
 #include "base/error.h"
-#include "engine/password.h"
+#include "engine/state/password.h"
 #include "tests/unit/config_sample.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* The dialogue over a real stream: what arrives at the proxy, that the target's greeting is left in
  * the socket, and whom a failure blames. */
 #include "dns/hosts.h"
-#include "engine/egress.h"
-#include "engine/proxy_dialogue.h"
-#include "engine/settings.h"
+#include "engine/outbound/egress.h"
+#include "engine/outbound/proxy_dialogue.h"
+#include "engine/state/settings.h"
 #include "net/poller.h"
 #include "net/socks5.h"
 #include "net/stream.h"

@@ -1,6 +1,6 @@
 /* Replies as one line: code and status once. */
 #include "base/plural.h"
-#include "engine/reply_line.h"
+#include "engine/event/reply_line.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Templates of replies: what varies is a star, what tells reasons apart stays. */
-#include "engine/response_text.h"
+#include "engine/tally/response_text.h"
 #include "tests/unit/unit.h"
 
 static void check(const char *text, const char *expected)

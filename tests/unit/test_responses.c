@@ -1,6 +1,6 @@
 /* The table of responses: what is the same, what is remembered, what gives way. */
 #include "base/rcu.h"
-#include "engine/responses.h"
+#include "engine/tally/responses.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* What a result keeps of names and replies. */
-#include "engine/result.h"
+#include "engine/post/result.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Retry times against the worked vectors TM. */
-#include "engine/retry.h"
+#include "engine/writer/retry.h"
 #include "tests/unit/unit.h"
 
 #define SEC USEC_PER_SEC

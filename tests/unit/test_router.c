@@ -1,6 +1,6 @@
 /* The router against a plain reading of the rules, over many random route sets and domains. */
 #include "base/buf.h"
-#include "engine/router.h"
+#include "engine/config/router.h"
 #include "tests/unit/config_sample.h"
 
 #include <strings.h>

@@ -1,6 +1,6 @@
 /* Selectors: globs, their limits, and the JSON form. */
 #include "base/error.h"
-#include "engine/selector.h"
+#include "engine/order/selector.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

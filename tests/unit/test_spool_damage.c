@@ -1,8 +1,8 @@
 /* Pages of data.mdb that are bad: before the spool is opened, and while it is used. */
 #include "base/error.h"
-#include "engine/spool_salvage.h"
-#include "engine/spool_table.h"
-#include "engine/spool_tree.h"
+#include "engine/spool/spool_salvage.h"
+#include "engine/spool/spool_table.h"
+#include "engine/spool/spool_tree.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

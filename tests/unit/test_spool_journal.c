@@ -1,9 +1,9 @@
 /* The journal on a real folder: what a start finds of it, whole, torn, damaged or out of date. */
 #include "base/buf.h"
 #include "base/error.h"
-#include "engine/spool_salvage.h"
-#include "engine/spool_store.h"
-#include "engine/spool_table.h"
+#include "engine/spool/spool_salvage.h"
+#include "engine/spool/spool_store.h"
+#include "engine/spool/spool_table.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The spool's records: both ways, every truncation, every flipped byte, wrong keys. */
 #include "base/error.h"
-#include "engine/spool_record.h"
+#include "engine/spool/spool_record.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

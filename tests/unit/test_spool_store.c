@@ -1,6 +1,6 @@
 /* The spool on a real folder: lock, staging, damage, repair, limits. */
 #include "base/error.h"
-#include "engine/spool_env.h"
+#include "engine/spool/spool_env.h"
 #include "tests/unit/spool_fixture.h"
 
 #include <errno.h>

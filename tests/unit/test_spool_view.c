@@ -1,6 +1,6 @@
 /* Readers of the spool: their snapshot, what they ask for ahead, and a reopen under them. */
 #include "base/error.h"
-#include "engine/spool_env.h"
+#include "engine/spool/spool_env.h"
 #include "tests/unit/spool_fixture.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* The walk over a spool on a real folder: order, states beside messages, damage, passes. */
 #include "base/error.h"
-#include "engine/spool_env.h"
-#include "engine/spool_walk.h"
+#include "engine/spool/spool_env.h"
+#include "engine/spool/spool_walk.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Policies that outlive the process: files of a folder, their expiry and their bound. */
-#include "engine/sts_cache.h"
+#include "engine/outbound/sts_cache.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Which addresses a stranger's policy host may make this machine connect to; the rest is the matter
  * of the integration tests. */
-#include "engine/sts_fetcher.h"
+#include "engine/outbound/sts_fetcher.h"
 #include "tests/unit/unit.h"
 
 static void only_addresses_of_others_are_asked(void **state)

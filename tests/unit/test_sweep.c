@@ -1,10 +1,10 @@
 /* A sweep over mail that comes back behind it: each message once, with bounded memory. */
 #include "base/error.h"
 #include "base/rcu.h"
-#include "engine/activation.h"
-#include "engine/engine.h"
-#include "engine/spool_env.h"
-#include "engine/sweep.h"
+#include "engine/activator/activation.h"
+#include "engine/state/engine.h"
+#include "engine/spool/spool_env.h"
+#include "engine/activator/sweep.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* Which counters a message moves on its way. */
 #include "base/rcu.h"
-#include "engine/config.h"
-#include "engine/message.h"
-#include "engine/responses.h"
-#include "engine/result.h"
-#include "engine/tally.h"
+#include "engine/config/config.h"
+#include "engine/post/message.h"
+#include "engine/tally/responses.h"
+#include "engine/post/result.h"
+#include "engine/tally/tally.h"
 #include "tests/unit/unit.h"
 
 static struct tally *tally;

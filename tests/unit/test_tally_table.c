@@ -1,5 +1,5 @@
 /* Rows by name: made when there is room, found again, and "other" beyond the bound. */
-#include "engine/tally_table.h"
+#include "engine/tally/tally_table.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

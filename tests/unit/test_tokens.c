@@ -1,6 +1,6 @@
 /* Files of tokens, and who has one. */
 #include "base/error.h"
-#include "engine/tokens.h"
+#include "engine/state/tokens.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* What `sluice top` keeps and how it is sorted, filtered, selected and fitted into a terminal. */
-#include "engine/top_layout.h"
-#include "engine/top_model.h"
+#include "engine/cli/top_layout.h"
+#include "engine/cli/top_model.h"
 #include "tests/unit/unit.h"
 
 #include <locale.h>

@@ -1,5 +1,5 @@
 /* Spans as they stand in the texts of causes. */
-#include "engine/why_chain.h"
+#include "engine/report/why_chain.h"
 #include "tests/unit/unit.h"
 
 static void spans(void **state)

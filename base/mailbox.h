@@ -1,0 +1,56 @@
+/* Letters between threads: a mailbox is one thread's ring and its waker; an outbox is one sender's
+ * side of it.
+ *
+ * Owner of a mailbox: the thread that reads it. Any thread may send through its own outbox. A full
+ * ring never blocks or drops: the letters wait in the sender's outbox, in order, and the next
+ * outbox_flush tries again. Letters of one outbox arrive in order. What a letter points to belongs
+ * to the receiver from the moment it is put. Wake-ups are coalesced: one a flush, and none for
+ * letters that can wait when the reader only dozes (waker.h). */
+#ifndef BASE_MAILBOX_H
+#define BASE_MAILBOX_H
+
+#include "base/attr.h"
+#include "base/ring.h"
+#include "base/waker.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct letter {
+    void *body;      /* owned by the receiver */
+    uint64_t number; /* for kinds that need no body */
+    uint32_t kind;   /* of the receiver's; engine: enum letter_kind */
+};
+
+struct mailbox {
+    struct ring *ring;
+    struct waker waker;
+};
+
+/* For a thread that sleeps in waker_wait. capacity: letters. errors: -ENOMEM */
+MUST_USE int mailbox_init(struct mailbox *m, size_t capacity);
+/* For a thread that polls waker.fd with others. errors: -ENOMEM, -errno of eventfd */
+MUST_USE int mailbox_init_polled(struct mailbox *m, size_t capacity);
+void mailbox_fini(struct mailbox *m); /* accepts a zeroed mailbox */
+/* The next letter, or false. Thread: the owner. */
+MUST_USE bool mailbox_take(struct mailbox *m, struct letter *ret);
+
+struct outbox {
+    struct mailbox *to;
+    struct letter *waiting; /* those that did not fit, oldest first */
+    size_t first, count, capacity;
+    bool is_urgent;   /* something was pushed since the last wake-up */
+    bool has_patient; /* and this of what can wait */
+};
+
+void outbox_init(struct outbox *o, struct mailbox *to);
+void outbox_fini(struct outbox *o); /* letters still waiting are dropped: shutdown only */
+void outbox_put(struct outbox *o, uint32_t kind, void *body, uint64_t number);
+/* The same for a letter that can wait until a dozing reader gets up by itself. */
+void outbox_put_patient(struct outbox *o, uint32_t kind, void *body, uint64_t number);
+/* Push what waits and wake the receiver if anything was pushed since the last flush. true when
+ * nothing waits any more. */
+bool outbox_flush(struct outbox *o);
+
+#endif

@@ -1,0 +1,494 @@
+#include "engine/activator/activation.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/order/aside.h"
+#include "engine/config/config.h"
+#include "engine/post/delivery.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/writer/recipient_walk.h"
+#include "engine/post/result.h"
+#include "engine/config/router.h"
+#include "engine/order/selector.h"
+#include "engine/state/settings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { READ_LIMIT = 5000 }; /* recipients a portion: bounds how long one message holds the thread */
+
+static void count_in(struct activation *a, uint32_t recipients)
+{
+    atomic_fetch_add_explicit(&a->engine->recipients_in_core, recipients, memory_order_relaxed);
+}
+
+uint32_t activation_limit(const struct activation *a)
+{
+    const struct config *c = settings_of(a->engine)->config;
+    uint64_t in_core = atomic_load_explicit(&a->engine->recipients_in_core, memory_order_relaxed);
+    uint64_t limit = (uint64_t)c->message_recipient_limit;
+    uint64_t room = limit > in_core ? limit - in_core : 0;
+    if (room < (uint64_t)c->message_recipient_minimum) {
+        room = (uint64_t)c->message_recipient_minimum;
+    }
+    return room < READ_LIMIT ? (uint32_t)room : READ_LIMIT;
+}
+
+/* --- what could not be handed over ------------------------------------------------------------ */
+
+static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
+{
+    struct submission *s = malloc(sizeof(*s) + (size_t)capacity * sizeof(struct sched_recipient));
+    if (s != NULL) {
+        *s = (struct submission){.message = m, .transport = (uint16_t)transport};
+    }
+    return s;
+}
+
+/* A nexthop that a route names belongs to the settings, which may be replaced before the scheduler
+ * has copied it. */
+static void keep_settings(struct submission *s, struct settings *settings,
+                          const struct route_result *route)
+{
+    if (s->settings == NULL && route->route->nexthop[0] != '\0') {
+        s->settings = settings_get(settings);
+    }
+}
+
+static void submit(struct activation *a, struct submission *s, enum letter_kind kind)
+{
+    outbox_put(&a->to_scheds[s->transport % a->engine->sched_count], kind, s, 0);
+}
+
+/* --- a whole message -------------------------------------------------------------------------- */
+
+static void fail_unrouted(struct activation *a, struct message *m, uint32_t count,
+                          const struct route_result *routes)
+{
+    struct result *r = result_new(m, count);
+    if (r != NULL) {
+        r->done = clock_wall();
+    }
+    for (uint32_t i = 0; r != NULL && i < m->envelope.recipient_count; i++) {
+        if (routes[i].route == NULL) {
+            result_add(r, i, RESULT_FAILED, 0, "5.1.2",
+                       SLICE("no route to the recipient's domain"));
+        }
+    }
+    result_send(&a->to_writer, r, m, count, RESULT_WAS_LOADED);
+}
+
+/* settings: those that the routes are of */
+static void submit_whole(struct activation *a, struct message *m, uint32_t transport,
+                         uint32_t count, struct settings *settings,
+                         const struct route_result *routes)
+{
+    struct submission *s = submission_new(m, transport, count);
+    if (s == NULL) {
+        result_send(&a->to_writer, NULL, m, count, RESULT_WAS_LOADED);
+        return;
+    }
+    message_get(m);
+    for (uint32_t i = 0; i < m->envelope.recipient_count; i++) {
+        if (routes[i].route != NULL && routes[i].transport == transport) {
+            s->recipients[s->count++] = (struct sched_recipient){
+                .address = message_address(m, i), .nexthop = routes[i].nexthop, .index = i};
+            keep_settings(s, settings, &routes[i]);
+        }
+    }
+    submit(a, s, LETTER_SUBMIT);
+}
+
+int activation_fresh(struct activation *a, struct message *m)
+{
+    uint32_t total = m->envelope.recipient_count;
+    uint32_t transports = (uint32_t)a->engine->config->transport_count;
+    /* Once: a reload may publish others at any moment, and these routes belong to this one. */
+    struct settings *settings = settings_of(a->engine);
+    struct route_result *routes = calloc(total, sizeof(*routes));
+    uint32_t *counts = calloc(transports + 1, sizeof(*counts));
+    if (routes == NULL || counts == NULL) {
+        free(routes);
+        free(counts);
+        return -ENOMEM;
+    }
+    struct aside aside;
+    struct order_verdict verdict;
+    m->activated = clock_wall();
+    m->pending = total;
+    count_in(a, total);
+    aside_init(&aside, a->engine, &a->to_writer, m, true);
+    for (uint32_t i = 0; i < total; i++) {
+        struct slice domain = router_domain(message_address(m, i));
+        bool is_routed = router_route(settings->router, domain, &routes[i]);
+        if (!is_routed) {
+            routes[i] = (struct route_result){0};
+        } else if (aside_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
+                               routes[i].transport, &verdict)) {
+            aside_take(&aside, i, &verdict);
+            routes[i].transport = SIZE_MAX; /* nobody's */
+            continue;
+        }
+        counts[is_routed ? routes[i].transport : transports]++;
+    }
+    aside_flush(&aside);
+    for (uint32_t t = 0; t < transports; t++) {
+        if (counts[t] > 0) {
+            submit_whole(a, m, t, counts[t], settings, routes);
+        }
+    }
+    if (counts[transports] > 0) {
+        fail_unrouted(a, m, counts[transports], routes);
+    }
+    free(routes);
+    free(counts);
+    return 0;
+}
+
+/* --- a message of the spool ------------------------------------------------------------------- */
+
+/* Reads the body once: damage is found now, and its pages are warm when a worker sends it (a page
+ * fault there would stop that worker's other connections). */
+static int check_body(struct activation *a, const struct spool_envelope *e)
+{
+    enum { WARM_CHUNKS = 64 }; /* 4 MB; later chunks are read as they are sent */
+    for (uint32_t i = 0; i < e->chunk_count && i < WARM_CHUNKS; i++) {
+        struct slice chunk;
+        int err = spool_read_chunk(a->reader, e->id, i, &chunk);
+        if (err != 0) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+struct census {
+    uint32_t failed; /* stored as failed, the sender not yet told */
+    uint32_t unrouted;
+    uint32_t undone;
+};
+
+/* Counts recipients by transport into m->parts, and checks every record on the way. */
+static int take_census(struct activation *a, struct message *m, struct census *ret)
+{
+    struct recipient_walk w;
+    struct slice address;
+    uint32_t index;
+    int state;
+    *ret = (struct census){0};
+    recipient_walk_init(&w, a->reader, &m->envelope, 0);
+    while (recipient_walk_next(&w, &index, &address, &state)) {
+        struct route_result route;
+        struct spool_reason reason;
+        if (state == SPOOL_RECIPIENT_FAILED) {
+            int err = spool_read_reason(a->reader, m->envelope.id, index, &reason);
+            ret->failed += err == 0 || err == ERR_CORRUPT;
+        } else if (recipient_is_undone(state)) {
+            ret->undone++;
+            if (router_route(m->settings->router, router_domain(address), &route)) {
+                m->parts[route.transport].unread++;
+            } else {
+                ret->unrouted++;
+            }
+        }
+    }
+    return w.error;
+}
+
+static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_t count)
+{
+    struct result *r = result_new(m, count);
+    struct recipient_walk w;
+    struct slice address;
+    uint32_t index;
+    int state, err = r == NULL ? -ENOMEM : 0;
+    recipient_walk_init(&w, a->reader, &m->envelope, 0);
+    while (err == 0 && r->count < count && recipient_walk_next(&w, &index, &address, &state)) {
+        struct route_result route;
+        if (recipient_is_undone(state) &&
+            !router_route(m->settings->router, router_domain(address), &route)) {
+            err = message_load(m, index, address);
+            result_add(r, index, RESULT_FAILED, 0, "5.1.2",
+                       SLICE("no route to the recipient's domain"));
+        }
+    }
+    if (err != 0 || w.error != 0) {
+        result_free(r);
+        return err != 0 ? err : w.error;
+    }
+    count_in(a, r->count); /* the writer takes them out with the result */
+    r->done = clock_wall();
+    outbox_put_patient(&a->to_writer, LETTER_RESULT, r, 0);
+    return 0;
+}
+
+/* The next portion of a part, at most `wanted` recipients. NULL when out of memory. */
+static struct submission *read_portion(struct activation *a, struct message *m, uint32_t transport,
+                                       uint32_t wanted)
+{
+    struct message_part *part = &m->parts[transport];
+    uint32_t capacity = wanted < part->unread ? wanted : part->unread;
+    struct submission *s = submission_new(m, transport, capacity);
+    struct recipient_walk w;
+    struct slice address;
+    uint32_t index;
+    int state;
+    if (s == NULL) {
+        return NULL;
+    }
+    struct aside aside;
+    struct order_verdict verdict;
+    aside_init(&aside, a->engine, &a->to_writer, m, false);
+    recipient_walk_init(&w, a->reader, &m->envelope, part->next);
+    while (s->count < capacity && recipient_walk_next(&w, &index, &address, &state)) {
+        struct route_result route;
+        if (!recipient_is_undone(state) ||
+            !router_route(m->settings->router, router_domain(address), &route) ||
+            route.transport != transport) {
+            continue;
+        }
+        if (message_load(m, index, address) != 0) {
+            w.index = index;
+            break;
+        }
+        /* The nexthop of a route without one is a view of the address in the spool's map. */
+        struct slice kept = message_address(m, index);
+        if (route.nexthop.data >= address.data &&
+            route.nexthop.data <= address.data + address.len) {
+            route.nexthop = router_domain(kept);
+        }
+        if (aside_judge(a->engine, &m->envelope, router_domain(kept), route.nexthop, transport,
+                        &verdict)) {
+            aside_take(&aside, index, &verdict);
+            continue;
+        }
+        s->recipients[s->count++] =
+            (struct sched_recipient){.address = kept, .nexthop = route.nexthop, .index = index};
+        keep_settings(s, m->settings, &route);
+    }
+    part->next = w.index;
+    part->unread -= s->count + aside.taken;
+    if (s->count < capacity && part->unread > 0) {
+        /* Memory or a record failed: what is left of the part waits for the next activation. */
+        result_send(&a->to_writer, NULL, m, part->unread, 0);
+        part->unread = 0;
+    }
+    s->unread = part->unread;
+    count_in(a, s->count);
+    aside_flush(&aside);
+    return s;
+}
+
+/* The routes were needed for what is still to be read. */
+static void release_settings(struct activation *a, struct message *m)
+{
+    for (size_t i = 0; i < a->engine->config->transport_count; i++) {
+        if (m->parts[i].unread > 0) {
+            return;
+        }
+    }
+    settings_put(m->settings);
+    m->settings = NULL;
+}
+
+static void submit_parts(struct activation *a, struct message *m)
+{
+    uint32_t transports = (uint32_t)a->engine->config->transport_count, parts = 0;
+    for (uint32_t t = 0; t < transports; t++) {
+        parts += m->parts[t].unread > 0;
+    }
+    for (uint32_t t = 0; t < transports; t++) {
+        if (m->parts[t].unread == 0) {
+            continue;
+        }
+        uint32_t share = activation_limit(a) / parts;
+        uint32_t minimum = (uint32_t)settings_of(a->engine)->config->message_recipient_minimum;
+        struct submission *s = read_portion(a, m, t, share < minimum ? minimum : share);
+        if (s != NULL && s->count == 0 && s->unread == 0) {
+            free(s); /* orders keep all of it */
+            continue;
+        }
+        if (s == NULL || s->count == 0) {
+            free(s);
+            result_send(&a->to_writer, NULL, m, m->parts[t].unread, 0);
+            m->parts[t].unread = 0;
+            continue;
+        }
+        message_get(m);
+        submit(a, s, LETTER_SUBMIT);
+    }
+}
+
+int activation_stored(struct activation *a, const struct spool_position *position,
+                      struct message **ret)
+{
+    struct spool_envelope envelope;
+    struct slice body;
+    const uint64_t faults = spool_faults_seen();
+    int err = spool_read_message(a->reader, position->id, &envelope, &body);
+    if (err == 0) {
+        err = check_body(a, &envelope);
+    }
+    struct message *m = err == 0 ? message_new(&envelope) : NULL;
+    if (m == NULL) {
+        return err == 0 ? -ENOMEM : err;
+    }
+    struct census census = {0};
+    m->position = *position;
+    m->activated = clock_wall();
+    m->settings = settings_get(settings_of(a->engine)); /* one set of routes for all portions */
+    m->parts = calloc(a->engine->config->transport_count, sizeof(*m->parts));
+    err = m->parts == NULL ? -ENOMEM : spool_read_retry(a->reader, position->id, &m->retry);
+    if (err == 0) {
+        err = take_census(a, m, &census);
+    }
+    m->pending = census.undone;
+    m->stored.failed = census.failed;
+    if (err == 0 && spool_faults_seen() != faults) {
+        err =
+            ERR_AGAIN; /* what was copied was verified before, but need not be the same any more */
+    }
+    if (err == 0 && census.unrouted > 0) {
+        err = fail_stored_unrouted(a, m, census.unrouted);
+    }
+    if (err != 0) {
+        message_destroy(m);
+        return err;
+    }
+    submit_parts(a, m);
+    release_settings(a, m);
+    if (census.undone == 0) {
+        result_send(&a->to_writer, NULL, m, 0,
+                    0); /* a crash came between its last result and its removal: settle it */
+    }
+    *ret = m;
+    return 0;
+}
+
+void activation_read(struct activation *a, const struct read_request *request)
+{
+    struct message *m = request->message;
+    struct message_part *part = &m->parts[request->transport];
+    uint32_t wanted = request->wanted < READ_LIMIT ? request->wanted : READ_LIMIT;
+    struct submission *s = read_portion(a, m, request->transport, wanted == 0 ? 1 : wanted);
+    if (s == NULL) {
+        s = submission_new(m, request->transport, 0);
+        if (s == NULL) {
+            log_error("out of memory: recipients of a message wait for the next start");
+            return;
+        }
+        result_send(&a->to_writer, NULL, m, part->unread, 0);
+        part->unread = 0;
+    }
+    release_settings(a, m);
+    submit(a, s, LETTER_MORE);
+}
+
+/* --- what orders and sweeps ask of a message that is not active ------------------------------- */
+
+/* errors: as spool_read_message */
+static int read_envelope(struct activation *a, const struct spool_position *position,
+                         struct spool_envelope *ret)
+{
+    struct slice body;
+    return spool_read_message(a->reader, position->id, ret, &body);
+}
+
+bool activation_suspended(struct activation *a, const struct spool_position *position,
+                          usec_t *ret_until)
+{
+    struct spool_envelope e;
+    struct order_verdict verdict;
+    /* Without orders only a sweep brings mail before its time, and only out of this class. */
+    bool is_possible = !order_book_is_empty(a->engine->orders) || position->class == SPOOL_HELD;
+    if (!is_possible || read_envelope(a, position, &e) != 0 ||
+        !aside_suspends(a->engine, &e, &verdict)) {
+        return false;
+    }
+    const struct message m = {.envelope = e};
+    usec_t expires = message_expires(&m, settings_of(a->engine)->config);
+    if (expires <= clock_wall()) {
+        return false; /* an expired one has to be settled */
+    }
+    if (position->class == SPOOL_INCOMING && aside_is_first(&verdict, &e, position)) {
+        order_book_count(a->engine->orders, verdict.id, e.recipient_count);
+    }
+    *ret_until = verdict.until < expires ? verdict.until : expires;
+    return true;
+}
+
+static bool matches_recipient(const struct activation *a, const struct selector *wanted,
+                              const struct spool_envelope *e, struct slice address)
+{
+    struct route_result route;
+    struct slice facts[SELECTOR_COUNT] = {[SELECTOR_TENANT] = e->tenant,
+                                          [SELECTOR_CAMPAIGN] = e->campaign,
+                                          [SELECTOR_DOMAIN] = router_domain(address)};
+    if (router_route(settings_of(a->engine)->router, router_domain(address), &route)) {
+        facts[SELECTOR_DESTINATION] = route.nexthop;
+        const struct config_transport *t =
+            &settings_of(a->engine)->config->transports[route.transport];
+        facts[SELECTOR_TRANSPORT] = slice_of(t->name);
+        facts[SELECTOR_SOURCE] = config_transport_sources(t);
+    }
+    return selector_matches(wanted, facts);
+}
+
+/* What cannot be read at all is for the message's own activation to find out; what can be read
+ * again soon says nothing yet. */
+static int unread(int err)
+{
+    return err == ERR_AGAIN ? ERR_AGAIN : 0;
+}
+
+int activation_matches(struct activation *a, const struct spool_position *position,
+                       const struct selector *wanted, bool *ret, usec_t *ret_not_before)
+{
+    struct spool_envelope e;
+    int err = read_envelope(a, position, &e);
+    *ret = false;
+    if (err != 0) {
+        return unread(err);
+    }
+    *ret_not_before = e.not_before;
+    if (!selector_matches_word(wanted, SELECTOR_TENANT, e.tenant) ||
+        !selector_matches_word(wanted, SELECTOR_CAMPAIGN, e.campaign)) {
+        return 0;
+    }
+    bool is_whole = true;
+    for (int word = SELECTOR_DOMAIN; word < SELECTOR_COUNT; word++) {
+        is_whole = is_whole && wanted->value[word] == NULL;
+    }
+    struct recipient_walk w;
+    struct slice address;
+    uint32_t index;
+    int state;
+    recipient_walk_init(&w, a->reader, &e, 0);
+    while (!is_whole && recipient_walk_next(&w, &index, &address, &state)) {
+        is_whole = recipient_is_undone(state) && matches_recipient(a, wanted, &e, address);
+    }
+    *ret = is_whole;
+    return unread(w.error);
+}
+
+int activation_may_end(struct activation *a, const struct spool_position *position, bool *ret)
+{
+    struct spool_envelope e;
+    *ret = false;
+    if (order_book_is_empty(a->engine->orders)) {
+        return 0;
+    }
+    int err = read_envelope(a, position, &e);
+    if (err != 0) {
+        return unread(err);
+    }
+    const struct order_facts facts = {
+        .tenant = e.tenant, .campaign = e.campaign, .received = e.created};
+    *ret = order_book_may_concern(a->engine->orders, &facts, ORDER_BOUNCE, clock_wall());
+    return 0;
+}

@@ -1,0 +1,781 @@
+/* Who owns what: a message belongs to the activator from the letter that brings it until its parts
+ * are in the schedulers' mailboxes; from then on its account is the spool writer's. The set of held
+ * messages is the activator's alone. It has the incoming ones as well: the commit that makes one
+ * deferred is seen by a scan before the letter that says it has settled. */
+#include "engine/activator/activator.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "base/thread.h"
+#include "engine/activator/activation.h"
+#include "engine/config/config.h"
+#include "engine/activator/deferred_scan.h"
+#include "engine/state/engine.h"
+#include "base/id_set.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/order/order_book.h"
+#include "engine/writer/retry.h"
+#include "engine/state/settings.h"
+#include "engine/spool/spool_store.h"
+#include "engine/activator/sweep.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ACTIVATIONS_PER_PASS = 256,
+    AHEAD = 512, /* messages whose pages are asked for before they are read: 16 MB at most */
+};
+
+/* How far the kernel was asked to read a queue ahead. */
+struct ahead {
+    struct spool_position last;
+    uint32_t count; /* messages from the scan's place to `last` */
+};
+
+struct activator {
+    /* set at creation */
+    struct engine *engine;
+    struct mailbox box;
+    struct thread thread;
+    struct spool_reader *reader;
+    _Atomic bool is_stopping;
+
+    /* activator thread only */
+    struct activation activation;
+    struct read_request **reads; /* to be answered when the spool can be read */
+    uint32_t read_count, read_capacity;
+    struct list messages;  /* active ones, with the reference that LETTER_SETTLED returns */
+    struct list lingering; /* settled, but a scheduler has not let go yet */
+    struct id_set held;    /* ids that a deferred scan must pass over: active or lingering */
+    uint32_t active;
+    bool has_backlog;               /* incoming mail waits in the spool behind `incoming` */
+    bool is_dry;                    /* and what there is of it is not in the tables yet */
+    uint64_t returned;              /* place of the last message that went back to wait its turn */
+    bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
+    bool prefers_woken;             /* likewise: held mail and sweeps, or the two queues */
+    struct spool_position incoming; /* last one taken or passed over */
+    struct deferred_scan scan;
+    struct ahead ahead[SPOOL_CLASS_COUNT];
+    usec_t next_scan;              /* monotonic */
+    usec_t pause_until;            /* monotonic: the spool could not be read */
+    struct spool_position held_at; /* last held one looked at: those before it are active */
+    uint64_t next_held; /* wall: the first held message behind it is due; UINT64_MAX: none */
+    struct sweeper sweeper;
+    /* What was judged before orders were given or lifted may reach the held class behind the sweep
+     * that looks for it there. It is looked for again once it has settled. */
+    uint32_t changes;        /* of orders: heard of so far */
+    uint32_t unloaded;       /* given to the writer without having been loaded */
+    uint32_t stale_unloaded; /* of these, not settled and given before the last change; they come
+                                first */
+    bool needs_review;
+    uint64_t noted_review;
+    uint64_t review; /* order_book_wanted_review of the newest sweep of that kind */
+};
+
+static void set_backlog(struct activator *a, bool has_backlog)
+{
+    a->has_backlog = has_backlog;
+    a->is_dry = false;
+    /* The writer may see it late: what it tells meanwhile goes back to it. */
+    atomic_store_explicit(&a->engine->has_backlog, has_backlog, memory_order_relaxed);
+}
+
+static bool has_incoming(const struct activator *a)
+{
+    return a->has_backlog && !a->is_dry;
+}
+
+int activator_new(struct engine *engine, struct activator **ret)
+{
+    struct activator *a = calloc(1, sizeof(*a));
+    if (a == NULL) {
+        return -ENOMEM;
+    }
+    a->engine = engine;
+    list_init(&a->messages);
+    list_init(&a->lingering);
+    set_backlog(a, true); /* whatever an earlier run left */
+    a->incoming.class = SPOOL_INCOMING;
+    deferred_scan_init(&a->scan, spool_store_clock(engine->store), clock_wall());
+    a->held_at.class = SPOOL_HELD;
+    sweeper_init(&a->sweeper); /* next_held is 0: what an earlier run left is looked at */
+    int err = mailbox_init(&a->box, 1 << 16);
+    if (err == 0) {
+        err = spool_reader_new(engine->store, &a->reader);
+    }
+    a->activation.engine = engine;
+    a->activation.reader = a->reader;
+    if (err != 0) {
+        activator_free(a);
+        return err;
+    }
+    *ret = a;
+    return 0;
+}
+
+struct mailbox *activator_box(struct activator *a)
+{
+    return &a->box;
+}
+
+void activator_free(struct activator *a)
+{
+    if (a == NULL) {
+        return;
+    }
+    struct letter letter;
+    while (a->box.ring != NULL && mailbox_take(&a->box, &letter)) {
+        if (letter.kind == LETTER_ARRIVED && letter.body != NULL) {
+            message_put(letter.body);
+        } else if (letter.kind == LETTER_READ) {
+            free(letter.body);
+        } else if (letter.kind == LETTER_SWEEP) {
+            sweep_free(letter.body);
+        } /* settled ones are still in the list */
+    }
+    list_foreach_safe(m, &a->messages, struct message, active)
+    {
+        message_destroy(m);
+    }
+    list_foreach_safe(m, &a->lingering, struct message, active)
+    {
+        message_destroy(m);
+    }
+    mailbox_fini(&a->box);
+    spool_reader_free(a->reader);
+    for (uint32_t i = 0; a->activation.to_scheds != NULL && i < a->engine->sched_count; i++) {
+        outbox_fini(&a->activation.to_scheds[i]);
+    }
+    outbox_fini(&a->activation.to_writer);
+    free(a->activation.to_scheds);
+    for (uint32_t i = 0; i < a->read_count; i++) {
+        free(a->reads[i]);
+    }
+    free(a->reads);
+    sweeper_fini(&a->sweeper);
+    id_set_fini(&a->held);
+    free(a);
+}
+
+/* --- activation ------------------------------------------------------------------------------- */
+
+static void set_active(struct activator *a, uint32_t active)
+{
+    a->active = active;
+    atomic_store_explicit(&a->engine->active_messages, active, memory_order_relaxed);
+}
+
+/* As wide as one thread's store: only this one changes it. */
+static void count_class(struct activator *a, const struct message *m, int by)
+{
+    _Atomic uint64_t *count = &a->engine->active_of[m->position.class];
+    atomic_store_explicit(count,
+                          atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)(int64_t)by,
+                          memory_order_relaxed);
+}
+
+static void set_next_held(struct activator *a, uint64_t time)
+{
+    a->next_held = time;
+    atomic_store_explicit(&a->engine->next_held, time, memory_order_relaxed);
+}
+
+static void count_active(struct activator *a, struct message *m)
+{
+    count_class(a, m, 1);
+    m->changes = a->changes;
+    list_push_back(&a->messages, &m->active);
+    set_active(a, a->active + 1);
+}
+
+/* errors: -ENOMEM, nothing happened: it is the caller's still, and in the spool */
+static int activate_fresh(struct activator *a, struct message *m)
+{
+    if (!id_set_add(&a->held, m->envelope.id)) {
+        return -ENOMEM;
+    }
+    int err = activation_fresh(&a->activation, m);
+    if (err != 0) {
+        id_set_remove(&a->held, m->envelope.id);
+        return err;
+    }
+    count_active(a, m);
+    return 0;
+}
+
+/* The writer puts it into quarantine, and gives its place back with LETTER_SETTLED. */
+static int report_damage(struct activator *a, const struct spool_position *position)
+{
+    struct spool_position *damaged = malloc(sizeof(*damaged));
+    if (damaged == NULL || !id_set_add(&a->held, position->id)) {
+        free(damaged);
+        return -ENOMEM;
+    }
+    *damaged = *position;
+    a->unloaded++;
+    set_active(a, a->active + 1);
+    outbox_put(&a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
+    return 0;
+}
+
+/* An order suspends all of it: it is put off unloaded. The writer gives its place back with
+ * LETTER_SETTLED. */
+static int park(struct activator *a, const struct spool_position *position, usec_t until)
+{
+    struct spool_position *parked = malloc(sizeof(*parked));
+    if (parked == NULL || !id_set_add(&a->held, position->id)) {
+        free(parked);
+        return -ENOMEM;
+    }
+    *parked = *position;
+    a->unloaded++;
+    set_active(a, a->active + 1);
+    outbox_put(&a->activation.to_writer, LETTER_PARK, parked, (uint64_t)until);
+    return 0;
+}
+
+/* errors: what passes (no memory, no reader); the same message is due again after a pause */
+static int load_and_activate(struct activator *a, const struct spool_position *position)
+{
+    struct message *m;
+    usec_t until;
+    if (activation_suspended(&a->activation, position, &until)) {
+        return park(a, position, until);
+    }
+    if (!id_set_add(&a->held, position->id)) {
+        return -ENOMEM;
+    }
+    int err = activation_stored(&a->activation, position, &m);
+    if (err == 0) {
+        count_active(a, m);
+        return 0;
+    }
+    id_set_remove(&a->held, position->id);
+    if (err == ERR_CORRUPT || err == ERR_MISSING) {
+        return report_damage(a, position);
+    }
+    if (err == -ENOMEM || err == -EAGAIN || err == ERR_AGAIN) {
+        return err;
+    }
+    /* Its pages cannot be read; the others must not wait behind it. */
+    log_error("spool: cannot read a message: %s; it waits for the next start", err_str(err));
+    return 0;
+}
+
+/* Recipients that a pool has asked for; the spool reader is open. */
+static void answer_reads(struct activator *a)
+{
+    while (a->read_count > 0) {
+        struct read_request *request = a->reads[--a->read_count];
+        activation_read(&a->activation, request);
+        free(request);
+    }
+}
+
+/* --- what to activate next -------------------------------------------------------------------- */
+
+static bool has_room(const struct activator *a)
+{
+    return a->active < (uint32_t)settings_of(a->engine)->config->message_active_limit &&
+           clock_mono() >= a->pause_until &&
+           (engine_gate(a->engine) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
+}
+
+static void pause_import(struct activator *a, int err)
+{
+    log_error("spool: cannot read a message: %s; trying again in a second", err_str(err));
+    a->pause_until = clock_mono() + USEC_PER_SEC;
+}
+
+/* A cold page costs a read of the disk, one after the other; asked for early they come together.
+ * from: the scan's place, a message is about to be taken behind it; until: where the scan ends */
+static void read_ahead(struct activator *a, const struct spool_position *from, uint64_t until)
+{
+    struct ahead *ahead = &a->ahead[from->class];
+    if (ahead->count == 0 || ahead->last.time < from->time) {
+        *ahead = (struct ahead){.last = *from};
+    }
+    if (ahead->count < AHEAD / 2) {
+        ahead->count += spool_prefetch(a->reader, (enum spool_class)from->class, &ahead->last,
+                                       until, AHEAD - ahead->count, &ahead->last);
+    }
+    ahead->count -= ahead->count > 0;
+}
+
+/* returns true when a message was taken from the incoming class */
+static bool take_incoming(struct activator *a)
+{
+    struct spool_position next;
+    if (!has_incoming(a)) {
+        return false;
+    }
+    read_ahead(a, &a->incoming, UINT64_MAX);
+    int err = spool_scan(a->reader, SPOOL_INCOMING, &a->incoming, &next);
+    if (err == ERR_MISSING && a->incoming.time < a->returned) {
+        a->is_dry = true; /* a letter will tell when the tables have it */
+        return false;
+    }
+    if (err == ERR_MISSING) {
+        set_backlog(a, false);
+        return false;
+    }
+    if (err != 0) {
+        pause_import(a, err);
+        return false;
+    }
+    /* A sweep may have been here before. */
+    err = id_set_has(&a->held, next.id) ? 0 : load_and_activate(a, &next);
+    if (err != 0) {
+        pause_import(a, err);
+        return false;
+    }
+    a->incoming = next;
+    return true;
+}
+
+static bool take_deferred(struct activator *a, int *looks)
+{
+    struct spool_position next;
+    while (a->scan.is_running) {
+        read_ahead(a, &a->scan.at, a->scan.until);
+        if (deferred_scan_next(&a->scan, a->reader, clock_wall(), looks, &next) != 0) {
+            return false;
+        }
+        bool is_held = id_set_has(&a->held, next.id);
+        int err = is_held ? 0 : load_and_activate(a, &next);
+        if (err != 0) {
+            pause_import(a, err);
+            return false;
+        }
+        deferred_scan_pass(&a->scan, &next);
+        if (!is_held) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether a held message is due, as far as is known. */
+static bool has_held(const struct activator *a)
+{
+    return a->next_held != UINT64_MAX && (uint64_t)clock_wall() >= a->next_held;
+}
+
+/* There is a held message with this time that nobody has looked at. */
+static void wake_held(struct activator *a, uint64_t time)
+{
+    set_next_held(a, time < a->next_held ? time : a->next_held);
+    if (time <= a->held_at.time) {
+        a->held_at = (struct spool_position){.class = SPOOL_HELD, .time = time};
+    }
+}
+
+/* Held messages whose time has come. An active one stays where it is until it settles, and is told
+ * of again if it is held then: it must not stand in the way of those behind it.
+ * returns true when one was taken */
+static bool take_held(struct activator *a, int *looks)
+{
+    struct spool_position next;
+    while (has_held(a) && has_room(a) && --*looks >= 0) {
+        int err = spool_scan(a->reader, SPOOL_HELD, &a->held_at, &next);
+        if (err == ERR_MISSING || (err == 0 && next.time > (uint64_t)clock_wall())) {
+            set_next_held(a, err == 0 ? next.time : UINT64_MAX);
+            return false;
+        }
+        bool is_active = err == 0 && id_set_has(&a->held, next.id);
+        if (err == 0 && !is_active) {
+            err = load_and_activate(a, &next);
+        }
+        if (err != 0) {
+            pause_import(a, err);
+            return false;
+        }
+        a->held_at = next;
+        if (!is_active) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Mail that a sweep finds comes before its time. returns true when one was taken */
+static bool take_swept(struct activator *a, int *looks)
+{
+    struct spool_position next;
+    while (has_room(a) && *looks > 0) {
+        int err = sweeper_next(&a->sweeper, &a->activation, looks, &next);
+        if (err == ERR_AGAIN) {
+            pause_import(a, err);
+        }
+        if (err != 0) {
+            return false;
+        }
+        if (id_set_has(&a->held, next.id)) {
+            continue; /* active: who changed the orders told the schedulers as well */
+        }
+        err = load_and_activate(a, &next);
+        if (err == 0) {
+            return true;
+        }
+        sweeper_give_back(&a->sweeper, &next);
+        pause_import(a, err);
+    }
+    return false;
+}
+
+static void start_scan(struct activator *a)
+{
+    const struct config *c = settings_of(a->engine)->config;
+    usec_t now = clock_mono();
+    deferred_scan_start(&a->scan, clock_wall(), now,
+                        retry_longest(c->minimal_backoff_time, c->maximal_backoff_time));
+    a->ahead[SPOOL_DEFERRED] = (struct ahead){0};
+    a->next_scan = now + c->queue_run_delay;
+    atomic_store_explicit(&a->engine->next_scan, a->next_scan, memory_order_relaxed);
+}
+
+/* scheduler-semantics 8.1: try the scan whose turn it is, then the other; alternate while there is
+ * room; with a full active queue new mail goes first. */
+static bool take_queued(struct activator *a, int *looks)
+{
+    bool took_deferred = a->prefers_deferred && take_deferred(a, looks);
+    bool took_incoming = !took_deferred && take_incoming(a);
+    if (!took_deferred && !took_incoming) {
+        took_deferred = take_deferred(a, looks);
+    }
+    if (took_deferred || took_incoming) {
+        a->prefers_deferred = took_incoming;
+    }
+    return took_deferred || took_incoming;
+}
+
+/* Every second one is mail that was held, or that a sweep finds: there may be millions of these
+ * all at once, and neither they nor new mail must wait for the other's end. */
+static bool take_next(struct activator *a, int *looks)
+{
+    a->prefers_woken = !a->prefers_woken;
+    if (a->prefers_woken && (take_held(a, looks) || take_swept(a, looks))) {
+        return true;
+    }
+    if (!has_room(a)) {
+        return false; /* it pauses */
+    }
+    return take_queued(a, looks) ||
+           (!a->prefers_woken && (take_held(a, looks) || take_swept(a, looks)));
+}
+
+static void import(struct activator *a)
+{
+    enum { LOOKS_PER_PASS = 500 }; /* records that may be cold */
+    int looks = LOOKS_PER_PASS;
+    if (clock_mono() >= a->next_scan && !a->scan.is_running) {
+        start_scan(a);
+    }
+    bool wants_more = has_room(a) && (has_incoming(a) || a->scan.is_running || has_held(a) ||
+                                      sweeper_is_busy(&a->sweeper));
+    if (!wants_more && a->read_count == 0) {
+        return;
+    }
+    if (spool_reader_begin(a->reader) != 0) {
+        a->pause_until = clock_mono() + 100 * USEC_PER_MSEC; /* being reopened, or no memory */
+        return;
+    }
+    answer_reads(a);
+    for (int i = 0; i < ACTIVATIONS_PER_PASS && has_room(a) && take_next(a, &looks); i++) {
+    }
+    if (!has_room(a)) {
+        a->prefers_deferred = false;
+    }
+    spool_reader_end(a->reader);
+}
+
+/* It comes again from the spool, behind others, or in portions. The tables may not have it yet. */
+static void give_back(struct activator *a, struct message *m)
+{
+    a->returned = m->position.time;
+    if (!a->has_backlog) {
+        set_backlog(a, true);
+    }
+    outbox_put(&a->activation.to_writer, LETTER_RETURNED, m, 0);
+}
+
+static void take_arrival(struct activator *a, struct message *m, uint64_t sequence)
+{
+    if (sequence <= a->incoming.time || (m != NULL && id_set_has(&a->held, m->envelope.id))) {
+        /* The scan was faster than the letter, or a sweep: what settles is told of behind it. */
+        if (m != NULL) {
+            message_put(m);
+        }
+        return;
+    }
+    if (m == NULL) {
+        set_backlog(a, true);
+        return;
+    }
+    struct spool_position position = m->position;
+    if (a->has_backlog || !has_room(a) ||
+        m->envelope.recipient_count > activation_limit(&a->activation) ||
+        activate_fresh(a, m) != 0) {
+        give_back(a, m);
+        return;
+    }
+    a->incoming = position;
+}
+
+static void forget(struct activator *a, struct message *m)
+{
+    list_remove(&m->active);
+    id_set_remove(&a->held, m->envelope.id);
+    if (m->held_until != 0) {
+        a->needs_review = a->needs_review || m->changes != a->changes;
+        wake_held(a, (uint64_t)m->held_until);
+    }
+    message_put(m);
+}
+
+/* A scheduler may still hold its part of a settled message: the report is on its way while the
+ * result was faster. Until it lets go the same message must not become active again. */
+static void take_settled(struct activator *a, struct message *m, uint64_t id)
+{
+    assert(a->active > 0);
+    set_active(a, a->active - 1);
+    if (m == NULL) {
+        id_set_remove(&a->held, id);
+        a->unloaded--;
+        a->needs_review = a->needs_review || a->stale_unloaded == 1;
+        a->stale_unloaded -= a->stale_unloaded > 0;
+        return;
+    }
+    count_class(a, m, -1);
+    if (message_is_last(m)) {
+        forget(a, m);
+    } else {
+        list_remove(&m->active);
+        list_push_back(&a->lingering, &m->active);
+    }
+}
+
+static void forget_lingering(struct activator *a)
+{
+    list_foreach_safe(m, &a->lingering, struct message, active)
+    {
+        if (message_is_last(m)) {
+            forget(a, m);
+        }
+    }
+}
+
+static void add_read(struct activator *a, struct read_request *request)
+{
+    if (a->read_count == a->read_capacity) {
+        uint32_t capacity = a->read_capacity == 0 ? 64 : a->read_capacity * 2;
+        struct read_request **grown = realloc(a->reads, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            log_error("out of memory: recipients of a message wait for the next start");
+            free(request);
+            return;
+        }
+        a->reads = grown;
+        a->read_capacity = capacity;
+    }
+    a->reads[a->read_count++] = request;
+}
+
+static void take_sweep(struct activator *a, struct sweep *s, uint64_t review)
+{
+    if (s->kind == SWEEP_REVIEW) {
+        a->review = review;
+    }
+    if (s->kind != SWEEP_FLUSH) {
+        a->changes++;
+        a->stale_unloaded = a->unloaded;
+    }
+    sweeper_add(&a->sweeper, s);
+}
+
+/* All of the held mail: this is rare, and the selectors of what was lifted are gone. Behind other
+ * sweeps, so that what settles meanwhile needs no further one. */
+static void review_again(struct activator *a)
+{
+    static const struct selector everything;
+    if (!a->needs_review || sweeper_is_busy(&a->sweeper)) {
+        return;
+    }
+    struct sweep *s = sweep_new(SWEEP_REVIEW, &everything);
+    if (s != NULL) {
+        sweeper_add(&a->sweeper, s);
+        a->needs_review = false;
+    }
+}
+
+/* Nothing that was judged before the last change of orders can reach the held class any more. */
+static void note_review(struct activator *a)
+{
+    if (a->noted_review == a->review || sweeper_is_busy(&a->sweeper) || a->needs_review ||
+        a->stale_unloaded > 0 || !list_is_empty(&a->lingering)) {
+        return;
+    }
+    if (list_is_empty(&a->messages) ||
+        list_first(&a->messages, struct message, active)->changes == a->changes) {
+        order_book_reviewed(a->engine->orders, a->review);
+        a->noted_review = a->review;
+    }
+}
+
+/* What an earlier run may not have come to: held mail whose orders are gone, and mail that orders
+ * are to end. */
+static void sweep_at_start(struct activator *a)
+{
+    const struct order_book *book = a->engine->orders;
+    const struct order *o;
+    a->review = order_book_wanted_review(book);
+    a->needs_review = a->review != 0;
+    for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
+        struct sweep *s = o->kind == ORDER_SUSPEND ? NULL : sweep_new(SWEEP_APPLY, &o->selector);
+        if (s != NULL) {
+            sweeper_add(&a->sweeper, s);
+        } else if (o->kind != ORDER_SUSPEND) {
+            log_error("out of memory: mail in the queue meets an order when it is due");
+        }
+    }
+}
+
+/* In the wake of what was submitted before, which no other thread's letter could follow. */
+static void pass_on_orders(struct activator *a)
+{
+    for (uint32_t i = 0; i < a->engine->sched_count; i++) {
+        outbox_put(&a->activation.to_scheds[i], LETTER_ORDERS, NULL, 0);
+    }
+}
+
+static void take_letter(struct activator *a, const struct letter *letter)
+{
+    switch (letter->kind) {
+    case LETTER_ARRIVED:
+        take_arrival(a, letter->body, letter->number);
+        break;
+    case LETTER_SETTLED:
+        take_settled(a, letter->body, letter->number);
+        break;
+    case LETTER_READ:
+        add_read(a, letter->body);
+        break;
+    case LETTER_HELD:
+        wake_held(a, letter->number);
+        break;
+    case LETTER_SWEEP:
+        take_sweep(a, letter->body, letter->number);
+        break;
+    case LETTER_ORDERS:
+        pass_on_orders(a);
+        break;
+    default:
+        assert(false && "unknown letter to the activator");
+    }
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static bool flush_outboxes(struct activator *a)
+{
+    bool is_done = outbox_flush(&a->activation.to_writer);
+    for (uint32_t i = 0; i < a->engine->sched_count; i++) {
+        is_done = outbox_flush(&a->activation.to_scheds[i]) && is_done;
+    }
+    return is_done;
+}
+
+static void nap(struct activator *a, bool is_flushed)
+{
+    /* A scan that has no room to go on is not started again; what makes room sends a letter. */
+    usec_t deadline = a->scan.is_running ? USEC_NEVER : a->next_scan;
+    if (a->next_held != UINT64_MAX && !has_held(a)) {
+        /* Looked at each minute, should the wall clock be set meanwhile. */
+        usec_t wait = (usec_t)a->next_held - clock_wall();
+        wait = wait > 60 * USEC_PER_SEC ? 60 * USEC_PER_SEC : wait;
+        deadline = clock_mono() + wait < deadline ? clock_mono() + wait : deadline;
+    }
+    if (a->pause_until > clock_mono() && a->pause_until < deadline) {
+        deadline = a->pause_until;
+    }
+    if (!list_is_empty(&a->lingering) || a->read_count > 0) {
+        deadline = clock_mono() + 20 * USEC_PER_MSEC;
+    }
+    if (!is_flushed) {
+        deadline = clock_mono() + USEC_PER_MSEC;
+    }
+    waker_prepare(&a->box.waker);
+    bool has_work = has_room(a) && (has_incoming(a) || a->scan.is_running || has_held(a) ||
+                                    sweeper_is_busy(&a->sweeper));
+    if (ring_count(a->box.ring) == 0 && !has_work && !atomic_load(&a->is_stopping)) {
+        rcu_sleep();
+        waker_wait(&a->box.waker, deadline);
+        rcu_awake();
+    }
+    waker_finish(&a->box.waker);
+}
+
+static void note_since(_Atomic int64_t *since, bool is_so)
+{
+    if (is_so != (atomic_load_explicit(since, memory_order_relaxed) != 0)) {
+        atomic_store_explicit(since, is_so ? clock_wall() : 0, memory_order_relaxed);
+    }
+}
+
+/* For who asks why mail does not become active. */
+static void note_full(struct activator *a)
+{
+    struct engine *e = a->engine;
+    const struct config *c = settings_of(e)->config;
+    uint64_t recipients = atomic_load_explicit(&e->recipients_in_core, memory_order_relaxed);
+    note_since(&e->full_of_messages, a->active >= (uint32_t)c->message_active_limit);
+    note_since(&e->full_of_recipients, recipients >= (uint64_t)c->message_recipient_limit);
+}
+
+static void run(void *arg)
+{
+    enum { LETTERS_PER_PASS = 4096 };
+    struct activator *a = arg;
+    sweep_at_start(a);
+    while (!atomic_load(&a->is_stopping)) {
+        struct letter letter;
+        for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&a->box, &letter); i++) {
+            take_letter(a, &letter);
+        }
+        forget_lingering(a);
+        review_again(a);
+        import(a);
+        note_review(a);
+        note_full(a);
+        bool is_flushed = flush_outboxes(a);
+        rcu_pass();
+        nap(a, is_flushed);
+    }
+}
+
+int activator_start(struct activator *a)
+{
+    struct engine *e = a->engine;
+    a->activation.to_scheds = calloc(e->sched_count, sizeof(*a->activation.to_scheds));
+    if (a->activation.to_scheds == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        outbox_init(&a->activation.to_scheds[i], e->boxes.scheds[i]);
+    }
+    outbox_init(&a->activation.to_writer, e->boxes.writer);
+    return thread_start(&a->thread, "activator", run, a);
+}
+
+void activator_stop(struct activator *a)
+{
+    atomic_store(&a->is_stopping, true);
+    waker_kick(&a->box.waker);
+    thread_join(&a->thread);
+}

@@ -1,0 +1,75 @@
+/* A sweep: a walk over mail that is not active, to try some of it now. Asked for by whoever changes
+ * orders or flushes; the activator does it a part a pass, one sweep after the other.
+ *
+ * struct sweep is passed by ownership in LETTER_SWEEP; struct sweeper is the activator's. */
+#ifndef ENGINE_SWEEP_H
+#define ENGINE_SWEEP_H
+
+#include "base/attr.h"
+#include "base/id_set.h"
+#include "engine/order/selector.h"
+#include "engine/spool/spool_store.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct activation;
+
+enum sweep_kind {
+    SWEEP_REVIEW, /* held mail whose own time has come: an order ended, or changed */
+    SWEEP_FLUSH,  /* deferred mail: tried now, not when it is due */
+    SWEEP_APPLY,  /* all mail, scheduled too, as long as some order may end it */
+};
+
+struct sweep {
+    struct sweep *next; /* activator only */
+    enum sweep_kind kind;
+    struct selector selector;
+    _Atomic uint32_t *counter; /* it counts there until it is freed; NULL: nowhere */
+};
+
+/* A copy of the selector. NULL when out of memory. */
+MUST_USE struct sweep *sweep_new(enum sweep_kind kind, const struct selector *selector);
+void sweep_free(struct sweep *s); /* accepts NULL */
+/* Count it, once, until it is freed. */
+void sweep_count(struct sweep *s, _Atomic uint32_t *counter);
+
+struct sweeper {
+    struct sweep *first, *last;
+    /* Ids are remembered for a part of the mail at a time, by a hash of the id, so that they need
+     * no more memory however much mail there is; each part is a walk of its own. */
+    size_t part_size;            /* messages, about */
+    uint64_t part, parts;        /* the one under way; 0 parts: the first sweep has not begun */
+    uint64_t end;                /* first id that came after the sweep had begun */
+    uint32_t waiting;            /* sweeps, the first one included */
+    uint8_t walk;                /* which of its kind's classes is under way */
+    struct spool_position at;    /* last one looked at */
+    struct id_set taken;         /* found in this part: what fails comes back behind `at` */
+    struct spool_position again; /* given back; id 0: none */
+};
+
+void sweeper_init(struct sweeper *s);
+void sweeper_fini(struct sweeper *s);
+/* Takes the sweep over; its turn comes after those that wait. When SWEEPS_MAX wait, one for orders
+ * makes another of its kind look at all mail; a flush is dropped, and logged. (Operators are told
+ * so before: order_report.c refuses a flush when so many were asked for.) */
+#define SWEEPS_MAX 1000
+void sweeper_add(struct sweeper *s, struct sweep *sweep);
+
+static inline bool sweeper_is_busy(const struct sweeper *s)
+{
+    return s->first != NULL;
+}
+
+/* The next message to be made active, looking at most at *budget of them, which is counted down.
+ * The reader of the activation is open.
+ *
+ * errors   ERR_MISSING when the budget is used up or no sweep is left; ERR_AGAIN when a page cannot
+ *          be read for now: the sweep goes on there later */
+MUST_USE int sweeper_next(struct sweeper *s, struct activation *a, int *budget,
+                          struct spool_position *ret);
+/* That one could not be made active for now: it is the next one again. */
+void sweeper_give_back(struct sweeper *s, const struct spool_position *position);
+
+#endif

@@ -1,0 +1,138 @@
+/* Turns requests into filters and clerks into sources of walks. Called by handlers; knows neither
+ * counts nor lists. */
+#include "engine/census/clerk_walk.h"
+
+#include "base/error.h"
+#include "engine/http/clerk.h"
+#include "engine/state/engine.h"
+#include "engine/order/order_book.h"
+#include "engine/state/settings.h"
+
+#include <errno.h>
+#include <string.h>
+
+static bool take_selector(struct api_call *c, struct selector *s)
+{
+    for (enum selector_word word = 0; word < SELECTOR_COUNT; word++) {
+        const char *name = selector_word_text(word);
+        struct slice value;
+        if (!api_param(c, name, &value)) {
+            continue;
+        }
+        int err = selector_set(s, slice_of(name), value);
+        if (err != 0) {
+            api_error(c, 400, "usage", "%s: %s", name,
+                      err == ERR_LIMIT ? "longer than 255 bytes"
+                                       : "not a text, such as example.com or *.example.com");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* An address, whose globs have the rules of a selector's value. */
+static bool take_address(struct api_call *c, const char *name, char **ret)
+{
+    enum { ADDRESS_MAX = 512 };
+    struct slice value;
+    if (!api_param(c, name, &value)) {
+        return true;
+    }
+    if (value.len > ADDRESS_MAX || memchr(value.data, '\0', value.len) != NULL) {
+        api_error(c, 400, "usage", "%s: not an address, such as *@example.com", name);
+        return false;
+    }
+    *ret = slice_dup(value);
+    if (*ret == NULL) {
+        api_error(c, 503, "unavailable", "out of memory");
+    }
+    return *ret != NULL;
+}
+
+static bool take_states(struct api_call *c, uint32_t *ret)
+{
+    struct slice rest;
+    if (!api_param(c, "state", &rest)) {
+        return true;
+    }
+    do {
+        size_t end = slice_find(rest, ',');
+        enum queue_state state = queue_state_find(slice_to(rest, end));
+        if (state == QUEUE_STATE_COUNT) {
+            api_error(c, 400, "usage",
+                      "state: one or several of incoming,active,deferred,scheduled,suspended");
+            return false;
+        }
+        *ret |= 1u << state;
+        rest = slice_from(rest, end < rest.len ? end + 1 : end);
+    } while (rest.len > 0);
+    return true;
+}
+
+bool clerk_filter(struct api_call *c, struct queue_filter *ret)
+{
+    usec_t older = 0;
+    *ret = (struct queue_filter){0};
+    bool is_good = take_selector(c, &ret->selector) && take_address(c, "sender", &ret->sender) &&
+                   take_address(c, "recipient", &ret->recipient) && take_states(c, &ret->states) &&
+                   api_param_span(c, "older", 0, &older);
+    ret->created_before = older > 0 ? clock_wall() - older : 0;
+    return is_good;
+}
+
+void clerk_walk_breathe(struct clerk *k, struct queue_walk *w)
+{
+    clerk_breathe(k);
+    const struct settings *settings = settings_of(k->engine);
+    queue_walk_configure(w, settings->config, settings->router);
+}
+
+static bool between(void *ctx, struct queue_walk *w)
+{
+    struct clerk *k = ctx;
+    clerk_walk_breathe(k, w);
+    return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed) &&
+           (k->call == NULL || !api_is_deserted(k->call));
+}
+
+static bool is_suspended(void *ctx, const struct slice facts[static SELECTOR_COUNT],
+                         usec_t received)
+{
+    const struct clerk *k = ctx;
+    const struct order_facts f = {
+        .tenant = facts[SELECTOR_TENANT],
+        .campaign = facts[SELECTOR_CAMPAIGN],
+        .domain = facts[SELECTOR_DOMAIN],
+        .destination = facts[SELECTOR_DESTINATION],
+        .transport = facts[SELECTOR_TRANSPORT],
+        .sources = facts[SELECTOR_SOURCE],
+        .received = received,
+    };
+    struct order_verdict verdict;
+    order_book_judge(k->engine->orders, &f, clock_wall(), &verdict);
+    return verdict.kind == ORDER_SUSPEND;
+}
+
+void clerk_source(struct clerk *k, struct queue_source *ret)
+{
+    const struct settings *settings = settings_of(k->engine);
+    clerk_read_active(k);
+    *ret = (struct queue_source){
+        .reader = k->reader,
+        .config = settings->config,
+        .router = settings->router,
+        .active = k->active,
+        .active_count = k->active_count,
+        .is_suspended = order_book_is_empty(k->engine->orders) ? NULL : is_suspended,
+        .between = between,
+        .ctx = k,
+    };
+}
+
+void clerk_walk_error(struct api_call *c, int err)
+{
+    api_error(c, 503, "unavailable", "%s",
+              err == -ECANCELED  ? "the daemon stops, or nobody waits for the answer"
+              : err == ERR_AGAIN ? "the spool is being reopened"
+                                 : err_str(err));
+}

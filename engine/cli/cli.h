@@ -1,0 +1,80 @@
+/* The commands of the `sluice` program. Each is a row of cli_rows.c and a function in the cli_*.c
+ * of its noun. Everything here runs on the main thread and writes to the streams it was given. */
+#ifndef ENGINE_CLI_H
+#define ENGINE_CLI_H
+
+#include "base/attr.h"
+#include "engine/cli/cli_options.h"
+#include "engine/config/config.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+struct cli {
+    const char *config_path; /* -c, or the default */
+    bool is_json;            /* --json */
+    FILE *in, *out, *err;
+};
+
+/* Global options are gone. Returns an exit code of sysexits.h. */
+typedef int cli_command(const struct cli *cli, const struct cli_args *args);
+
+struct cli_row {
+    const char *name;
+    cli_command *run;
+    const char *operands; /* as in the synopsis: "[TEXT]", "ID", "" */
+    int operands_min, operands_max;
+    enum cli_kind operand_kind;       /* CLI_TEXT, CLI_ID ... */
+    const struct cli_option *options; /* ends with a NULL name; NULL: none */
+    const char *summary;
+    const char *help; /* "" or lines that say more, each with its \n */
+    bool is_raw;      /* it parses its arguments itself; `options` is for the help only */
+};
+
+extern const struct cli_row cli_rows[];
+extern const size_t cli_row_count;
+/* NULL: there is none. */
+const struct cli_row *cli_row_find(const char *name);
+
+cli_command cli_explain; /* cli_explain.c */
+cli_command cli_reload;  /* cli_reload.c */
+cli_command cli_run, cli_check, cli_send, cli_version;
+cli_command cli_messages, cli_message;                                /* cli_messages.c */
+cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
+cli_command cli_counts;                                               /* cli_counts.c */
+cli_command cli_tenants, cli_responses;                               /* cli_tally.c */
+cli_command cli_why;                                                  /* cli_why.c */
+cli_command cli_order, cli_resume, cli_orders, cli_flush;             /* cli_orders.c */
+cli_command cli_events;                                               /* cli_events.c */
+cli_command cli_inject;                                               /* cli_inject.c */
+cli_command cli_status;                                               /* cli_status.c */
+cli_command cli_repair;                                               /* cli_repair.c */
+cli_command cli_trace;                                                /* cli_trace.c */
+
+struct buf;
+/* Add the parameters of the options that say which mail is meant; the row has all of them. */
+void cli_filter(struct buf *url, const struct cli_args *args);
+
+cli_command cli_top; /* cli_top.c */
+
+/* What these commands print of one object; ctx: a FILE. */
+void cli_why_print(void *ctx, const json_t *o);
+void cli_trace_print(void *ctx, const json_t *o);
+void cli_status_print(void *ctx, const json_t *o);
+
+cli_command cli_completion; /* cli_completion.c */
+cli_command cli_help;       /* cli_manual.c */
+
+/* All commands; one with its options. */
+void cli_print_usage(FILE *out);
+void cli_print_help(const struct cli_row *row, FILE *out);
+
+/* Load cli->config_path with complaints on cli->err. errors: the exit code (EX_CONFIG, EX_NOINPUT);
+ * 0 when *ret is set */
+MUST_USE int cli_config(const struct cli *cli, struct config **ret);
+
+/* The whole program: options, table, command. */
+int cli_main(struct cli *cli, int argc, char **argv);
+
+#endif

@@ -1,0 +1,125 @@
+/* `sluice check`: is the configuration right, and can the files that it names be read. */
+#include "engine/cli/cli.h"
+#include "engine/cli/cli_explain.h"
+#include "engine/config/config_lint.h"
+#include "engine/config/config_option.h"
+#include "engine/config/config_origin.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+struct findings {
+    const struct cli *cli;
+    json_t *list; /* --json: what would be printed */
+    int errors;
+    bool explains; /* --explain */
+};
+
+static void add_finding(void *ctx, bool is_warning, const char *line)
+{
+    struct findings *f = ctx;
+    f->errors += is_warning ? 0 : 1;
+    if (f->list == NULL) {
+        (void)fprintf(f->cli->err, "%s\n", line);
+        return;
+    }
+    json_t *item =
+        json_pack("{s:s, s:s}", "severity", is_warning ? "warning" : "error", "text", line);
+    (void)json_array_append_new(f->list, item); /* NULL, out of memory: the list is short */
+}
+
+/* The index-th section of this kind names a file. */
+static void check_file(struct findings *f, const struct config *c, enum config_section section,
+                       size_t index, const char *option, const char *path)
+{
+    char at[CONFIG_ORIGIN_BYTES], line[2 * CONFIG_ORIGIN_BYTES];
+    if (path == NULL || access(path, R_OK) == 0) {
+        return;
+    }
+    int error = errno;
+    (void)config_origin(c, section, index, option, at); /* "default" cannot be */
+    (void)snprintf(line, sizeof(line),
+                   "%s: %s: warning: %s: %s; name a file that the daemon can "
+                   "read",
+                   at, option, path, strerror(error));
+    add_finding(f, true, line);
+}
+
+static void check_transport(struct findings *f, const struct config *c, size_t i)
+{
+    const struct config_transport *t = &c->transports[i];
+    const enum config_section section = CONFIG_SECTION_TRANSPORT;
+    check_file(f, c, section, i, "smtp_auth_password_file", t->smtp.smtp_auth_password_file);
+    check_file(f, c, section, i, "smtp_tls_CAfile", t->smtp.smtp_tls_CAfile);
+    check_file(f, c, section, i, "smtp_tls_cert_file", t->smtp.smtp_tls_cert_file);
+    check_file(f, c, section, i, "smtp_tls_key_file", t->smtp.smtp_tls_key_file);
+}
+
+static void check_files(struct findings *f, const struct config *c)
+{
+    for (size_t i = 0; i < c->listener_count; i++) {
+        const struct config_listener *l = &c->listeners[i];
+        check_file(f, c, CONFIG_SECTION_LISTENER, i, "tls_certificate", l->tls_certificate);
+        check_file(f, c, CONFIG_SECTION_LISTENER, i, "tls_key", l->tls_key);
+        check_file(f, c, CONFIG_SECTION_LISTENER, i, "users", l->users);
+    }
+    for (size_t i = 0; i < c->http_door_count; i++) {
+        const struct config_http *h = &c->http_doors[i];
+        check_file(f, c, CONFIG_SECTION_HTTP, i, "tokens_file", h->tokens_file);
+        check_file(f, c, CONFIG_SECTION_HTTP, i, "tls_certificate", h->tls_certificate);
+        check_file(f, c, CONFIG_SECTION_HTTP, i, "tls_key", h->tls_key);
+    }
+    for (size_t i = 0; i < c->webhook_count; i++) {
+        const struct config_webhook *w = &c->webhooks[i];
+        check_file(f, c, CONFIG_SECTION_WEBHOOK, i, "secret_file", w->secret_file);
+        check_file(f, c, CONFIG_SECTION_WEBHOOK, i, "tls_ca_file", w->tls_ca_file);
+    }
+    for (size_t i = 0; i < c->egress_source_count; i++) {
+        check_file(f, c, CONFIG_SECTION_SOURCE, i, "socks5_password_file",
+                   c->egress_sources[i].socks5_password_file);
+    }
+    for (size_t i = 0; i < c->transport_count; i++) {
+        check_transport(f, c, i);
+    }
+}
+
+static int check(struct findings *f)
+{
+    struct config *config = NULL;
+    struct config_sink sink = {.complain = add_finding, .ctx = f};
+    int err = config_load(f->cli->config_path, &sink, &config);
+    if (err == 0) {
+        check_files(f, config);
+        config_lint(config, &sink);
+        if (f->explains) {
+            cli_explain_all(f->cli, config);
+        }
+    }
+    config_free(config);
+    return err == 0 ? EX_OK : f->errors > 0 && err < 0 && err > -1000 ? EX_NOINPUT : EX_CONFIG;
+}
+
+int cli_check(const struct cli *cli, const struct cli_args *args)
+{
+    struct findings f = {.cli = cli, .explains = cli_has(args, "explain") && !cli->is_json};
+    if (cli_has(args, "reference")) {
+        config_reference_print(cli->out);
+        return EX_OK;
+    }
+    if (!cli->is_json) {
+        return check(&f);
+    }
+    f.list = json_array();
+    int code = check(&f);
+    json_t *all = json_pack("{s:s, s:b, s:o}", "file", cli->config_path, "ok", f.errors == 0,
+                            "findings", f.list);
+    if (all == NULL || json_dumpf(all, cli->out, JSON_INDENT(2)) < 0) {
+        code = EX_OSERR;
+    }
+    (void)fputc('\n', cli->out);
+    json_decref(all);
+    return code;
+}

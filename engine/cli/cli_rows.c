@@ -1,0 +1,372 @@
+/* The table of all commands: who wants another one adds a row here, its options, and a function.
+ * Read by cli.c, by the help, the completion and the man page. */
+#include "engine/cli/cli.h"
+
+#include <string.h>
+
+#define OPTIONS(...)                                                                               \
+    (const struct cli_option[])                                                                    \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            .name = NULL                                                                           \
+        }                                                                                          \
+    }
+
+#define OPTION_LIMIT                                                                               \
+    {                                                                                              \
+        "limit", 0, CLI_NUMBER, "N", "so many at most (default 1000, at most 10000)"               \
+    }
+
+/* Which mail: see clerk_walk.h and cli_filter. */
+#define OPTIONS_FILTER                                                                             \
+    {"tenant", 0, CLI_TEXT, "GLOB", "only mail of this tenant"},                                   \
+        {"campaign", 0, CLI_TEXT, "GLOB", "only of this campaign"},                                \
+        {"domain", 0, CLI_TEXT, "GLOB", "only recipients in this domain"},                         \
+        {"destination", 0, CLI_TEXT, "GLOB", "only what goes to this destination"},                \
+        {"transport", 0, CLI_TEXT, "GLOB", "only what goes by this transport"},                    \
+        {"source", 0, CLI_TEXT, "GLOB", "only what may leave from this source"},                   \
+        {"sender", 0, CLI_TEXT, "GLOB", "only from this envelope sender"},                         \
+        {"recipient", 0, CLI_TEXT, "GLOB", "only to this recipient"},                              \
+        {"state", 0, CLI_TEXT, "STATE,...",                                                        \
+         "only incoming, active, deferred, scheduled, suspended ones"},                            \
+    {                                                                                              \
+        "older", 0, CLI_SPAN, "SPAN", "only what came longer ago"                                  \
+    }
+
+/* Which mail; as in the counts. */
+#define OPTION_SELECTORS                                                                           \
+    {"tenant", 0, CLI_TEXT, "GLOB", "mail of this tenant"},                                        \
+        {"campaign", 0, CLI_TEXT, "GLOB", "mail of this campaign"},                                \
+        {"domain", 0, CLI_TEXT, "GLOB", "to recipients in this domain"},                           \
+        {"destination", 0, CLI_TEXT, "GLOB", "for this destination (nexthop)"},                    \
+        {"transport", 0, CLI_TEXT, "GLOB", "by this transport"},                                   \
+    {                                                                                              \
+        "source", 0, CLI_TEXT, "GLOB", "from this egress source"                                   \
+    }
+#define OPTION_DRY_RUN                                                                             \
+    {                                                                                              \
+        "dry-run", 'n', CLI_FLAG, NULL, "only say what would happen"                               \
+    }
+#define OPTION_YES                                                                                 \
+    {                                                                                              \
+        "yes", 0, CLI_FLAG, NULL, "do not ask"                                                     \
+    }
+#define OPTION_FOR                                                                                 \
+    {                                                                                              \
+        "for", 0, CLI_SPAN, "SPAN", "how long; 0: what is queued now"                              \
+    }
+#define OPTION_ORDER                                                                               \
+    {"all", 0, CLI_FLAG, NULL, "all mail"},                                                        \
+        {"reason", 0, CLI_TEXT, "TEXT", "why; everybody who looks sees it"}, OPTION_DRY_RUN
+
+const struct cli_row cli_rows[] = {
+    {.name = "run",
+     .run = cli_run,
+     .operands = "",
+     .summary = "run the daemon in the foreground",
+     .help = "Reads the configuration and relays mail until SIGTERM or SIGINT. SIGHUP does what "
+             "`sluice reload`\n"
+             "does, and opens the event log again.\n"},
+    {.name = "check",
+     .run = cli_check,
+     .operands = "",
+     .options = OPTIONS(
+         {"reference", 0, CLI_FLAG, NULL,
+          "print the configuration reference (docs/configuration.md)"},
+         {"explain", 0, CLI_FLAG, NULL, "print every option with its value and where it was set"}),
+     .summary = "say whether the configuration is right",
+     .help = "Prints every mistake as FILE:LINE: key: what is wrong; what would be right, and "
+             "exits with 78\n"
+             "when there is one.\n"},
+    {.name = "repair",
+     .run = cli_repair,
+     .operands = "",
+     .options = OPTIONS({"salvage", 0, CLI_FLAG, NULL, "build the spool anew, keep the old file"}),
+     .summary = "build a damaged spool anew from what can be read",
+     .help = "For a spool that the daemon refuses to open; it must not run. Reads every page of "
+             "data.mdb by\n"
+             "itself, and lists each message: kept; may-repeat, when who has it is lost or when it "
+             "may be an\n"
+             "old copy; lost. The damaged file stays beside the new one as data.mdb.damaged-N.\n"},
+    {.name = "explain",
+     .run = cli_explain,
+     .operands = "DOMAIN",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .summary = "say which route mail for a domain takes, by which options, and where they are set",
+     .help = "Reads the configuration only. DOMAIN may also be an address, or a nexthop that a "
+             "route names.\n"
+             "Exit code 68: no route leads there.\n"},
+    {.name = "reload",
+     .run = cli_reload,
+     .operands = "",
+     .summary = "have the daemon read its configuration again",
+     .help = "All or nothing: with a mistake in the file the old configuration stays, the mistakes "
+             "are printed\n"
+             "and the exit code is 78. What needs a restart is printed, and left as it was.\n"},
+    {.name = "send",
+     .run = cli_send,
+     .operands = "[RECIPIENT...]",
+     .options = OPTIONS(
+         {"", 't', CLI_FLAG, NULL, "recipients from To, Cc and Bcc as well; Bcc is removed"},
+         {"", 'f', CLI_TEXT, "SENDER", "envelope sender; <> is the null sender"},
+         {"", 'F', CLI_TEXT, "NAME", "full name for a From header that is missing"},
+         {"", 'i', CLI_FLAG, NULL, "a line of one dot does not end the message; so does -oi"}),
+     .summary = "queue the message on standard input",
+     .help =
+         "Takes the options of sendmail. Either the message is queued for every recipient or, when "
+         "the\n"
+         "exit code is not 0, for none.\n"
+         "Exit codes: 64 usage, 65 message or address not understood, 67 a recipient was refused, "
+         "69 the\n"
+         "message was refused, 75 try again later, 77 not allowed to use the control socket.\n",
+     .is_raw = true},
+    {.name = "inject",
+     .run = cli_inject,
+     .operands = "[FILE]",
+     .operands_max = 1,
+     .operand_kind = CLI_FILE,
+     .options = OPTIONS(
+         {"tenant", 0, CLI_TEXT, "NAME", "whose mail it is, whatever the messages say"},
+         {"campaign", 0, CLI_TEXT, "NAME", "what it belongs to, likewise"},
+         {"at", 0, CLI_TEXT, "TIME", "not before 2030-01-31T12:00:00Z, or seconds since 1970"},
+         {"expires", 0, CLI_TEXT, "WHEN", "given up then: a time as above, or after 90s, 2h, 5d"},
+         {"from", 0, CLI_TEXT, "SENDER", "with --to: the envelope sender"},
+         {"to", 0, CLI_TEXT, "LIST", "the input is one finished message for these recipients"}),
+     .summary = "queue messages given as JSON",
+     .help =
+         "Reads FILE, or standard input, and prints the id of each message when it is stored: "
+         "one\n"
+         "message {\"from\", \"recipients\", \"headers\", \"text\", ...}, or {\"messages\": "
+         "[...],\n"
+         "\"defaults\": {...}} with at most 1000. All messages are checked before one is taken; "
+         "every\n"
+         "mistake is printed with its place.\n"
+         "Exit codes: 64 a mistake in the messages, 69 no daemon, or it takes no mail, 75 try "
+         "again\n"
+         "later.\n"},
+    {.name = "status",
+     .run = cli_status,
+     .operands = "",
+     .summary = "totals: messages, connections, space",
+     .help = ""},
+    {.name = "top",
+     .run = cli_top,
+     .operands = "",
+     .options = OPTIONS({"once", 0, CLI_FLAG, NULL, "print everything once, as text"},
+                        {"interval", 'i', CLI_SPAN, "SPAN",
+                         "ask so often (default 2s); never faster than the daemon answers"}),
+     .summary = "what is going on, live",
+     .help = "Rates, destinations with their windows, the queue by destination, tenant and age, "
+             "tenants,\n"
+             "responses and standing orders; red is what is dead or suspended. Keys: 1 to 6 or Tab "
+             "switch the\n"
+             "view, arrows select, Enter tells why mail is held back, t shows the last session, s "
+             "sorts, r\n"
+             "reverses, / filters, d shows only what is held back, p pauses, + and - set how often "
+             "it asks,\n"
+             "h explains all, q quits. Without a terminal, or with --json, it prints everything "
+             "once.\n"},
+    {.name = "counts",
+     .run = cli_counts,
+     .operands = "",
+     .options = OPTIONS({"by", 0, CLI_TEXT, "WORD,...",
+                         "groups: tenant, campaign, domain, destination, transport, source, state, "
+                         "age"},
+                        OPTION_LIMIT, OPTIONS_FILTER),
+     .summary = "how much is queued, by tenant, destination, state and others",
+     .help = "Counts recipients that are not done, and the messages they belong to, by walking "
+             "through the\n"
+             "queue. In a GLOB * stands for any text. Without --by it is grouped by state.\n"},
+    {.name = "messages",
+     .run = cli_messages,
+     .operands = "",
+     .options = OPTIONS(OPTION_LIMIT, {"after", 0, CLI_ID, "ID", "those that came after ID"},
+                        OPTIONS_FILTER),
+     .summary = "the messages in the queue, in order of id",
+     .help = "In a GLOB * stands for any text. A message is shown when one of its recipients that "
+             "are not\n"
+             "done fits.\n"},
+    {.name = "message",
+     .run = cli_message,
+     .operands = "ID",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_ID,
+     .summary = "one message with all its recipients",
+     .help = ""},
+    {.name = "why",
+     .run = cli_why,
+     .operands = "ID|DESTINATION|TENANT",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"destination", 'd', CLI_FLAG, NULL, "it is the name of a destination"},
+                        {"tenant", 't', CLI_FLAG, NULL, "it is the name of a tenant"}),
+     .summary = "what holds a message, a destination or a tenant back",
+     .help = "Says what keeps the mail, because of what, by which option, and when that changes.\n"
+             "16 hex digits are the id of a message, a name with a dot or a bracket is a "
+             "destination,\n"
+             "another one a tenant.\n"},
+    {.name = "trace",
+     .run = cli_trace,
+     .operands = "DESTINATION",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"follow", 'f', CLI_FLAG, NULL, "go on with what is said from now on"},
+                        {"last", 0, CLI_NUMBER, "N", "so many sessions (default 4, at most 200)"},
+                        {"failed", 0, CLI_FLAG, NULL, "only those in which something failed"},
+                        {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"}),
+     .summary = "what the last sessions with a destination said and heard",
+     .help =
+         "Sessions under way and those that are over, of each destination the last four and "
+         "the last two\n"
+         "in which something failed; passwords are masked. > is what we said, < what the server "
+         "said,\n"
+         "- what else happened, with the seconds since the connect.\n"},
+    {.name = "destinations",
+     .run = cli_destinations,
+     .operands = "[TEXT]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"state", 0, CLI_WORD, "ready|dead|suspended|resolving", "only these"},
+                        {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"},
+                        {"sort", 0, CLI_WORD, "name|load|delivered|deferred",
+                         "the first by name, or the largest; load: in flight and waiting"},
+                        OPTION_LIMIT),
+     .summary = "the destinations that mail waits for or goes to",
+     .help = "Those that schedulers know, with TEXT in their name. Without --sort as they are "
+             "found.\n"},
+    {.name = "hosts",
+     .run = cli_hosts,
+     .operands = "[TEXT]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .summary = "the addresses that mail went to",
+     .help = "Connections, failures, when they are tried again; only those with TEXT in TRANSPORT\n"
+             "[ADDRESS]:PORT.\n"},
+    {.name = "transports",
+     .run = cli_transports,
+     .operands = "",
+     .summary = "the transports and what they are doing",
+     .help = ""},
+    {.name = "sources",
+     .run = cli_sources,
+     .operands = "",
+     .summary = "the egress sources and the pools they are in",
+     .help = ""},
+    {.name = "tenants",
+     .run = cli_tenants,
+     .operands = "",
+     .summary = "what became of whose mail since the start",
+     .help = "Mail of no tenant stands as -; tenants that found no room as other.\n"},
+    {.name = "responses",
+     .run = cli_responses,
+     .operands = "",
+     .options = OPTIONS({"limit", 0, CLI_NUMBER, "N", "so many at most (default 50, at most 500)"}),
+     .summary = "the replies that deferred or refused mail, the most frequent first",
+     .help =
+         "Replies that differ in numbers, addresses, ids and quoted text only count together.\n"},
+    {.name = "events",
+     .run = cli_events,
+     .operands = "[consumers]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS(
+         {"follow", 'f', CLI_FLAG, NULL, "wait for more; without --after from now on"},
+         {"type", 0, CLI_TEXT, "TYPES",
+          "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop, "
+          "with commas"},
+         {"after", 0, CLI_TEXT, "CURSOR", "from there on; start: from the oldest"},
+         {"limit", 0, CLI_NUMBER, "N", "so many at most"}),
+     .summary = "what happened to mail, from the event log",
+     .help = "Without options all that the event log still has. With --json the lines as they are "
+             "there.\n"
+             "`sluice events consumers`: the webhooks and files that read it, and how far behind "
+             "they are.\n"},
+    {.name = "orders",
+     .run = cli_orders,
+     .operands = "",
+     .summary = "the standing orders in force",
+     .help = "What was suspended, bounced or dropped with the commands of these names, and is "
+             "still.\n"},
+    {.name = "suspend",
+     .run = cli_order,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_ORDER,
+                        {"for", 0, CLI_SPAN, "SPAN", "how long (default 1h)"}),
+     .summary = "hold mail back for a time",
+     .help = "Mail that the options name is taken in and kept, and not delivered until the order "
+             "ends.\n"
+             "All options must fit; * in a value stands for anything. --source alone closes a "
+             "source: its\n"
+             "mail goes out from the others of its pool, or waits when there are none.\n"},
+    {.name = "bounce",
+     .run = cli_order,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_ORDER, OPTION_YES, OPTION_FOR),
+     .summary = "return mail to its senders",
+     .help =
+         "Queued mail that the options name, and what comes while the order stands, is given up "
+         "with a\n"
+         "notice to its sender. Shows first how much that is; see sluice suspend for options.\n"},
+    {.name = "drop",
+     .run = cli_order,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_ORDER, OPTION_YES, OPTION_FOR),
+     .summary = "throw mail away without a notice",
+     .help = "As sluice bounce, but nobody is told; the event log has a line of each recipient.\n"},
+    {.name = "resume",
+     .run = cli_resume,
+     .operands = "[ID]",
+     .operands_max = 1,
+     .operand_kind = CLI_NUMBER,
+     .options = OPTIONS(OPTION_SELECTORS, {"all", 0, CLI_FLAG, NULL, "every order"},
+                        {"reason", 0, CLI_TEXT, "TEXT", "why, for the log"}, OPTION_DRY_RUN),
+     .summary = "end a standing order",
+     .help = "The one with this ID, or those that were given with exactly these selectors.\n"},
+    {.name = "flush",
+     .run = cli_flush,
+     .operands = "",
+     .options = OPTIONS(OPTION_SELECTORS, OPTION_DRY_RUN),
+     .summary = "try deferred mail and dead destinations now",
+     .help = "All of it, or the mail that the options name.\n"},
+    {.name = "help",
+     .run = cli_help,
+     .operands = "[COMMAND]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"man", 0, CLI_FLAG, NULL, "print the manual page sluice(1)"}),
+     .summary = "explain a command, or list all",
+     .help = ""},
+    {.name = "completion",
+     .run = cli_completion,
+     .operands = "bash|zsh",
+     .operands_min = 1,
+     .operands_max = 1,
+     .operand_kind = CLI_WORD,
+     .summary = "print a script that completes command lines",
+     .help = "For bash: source <(sluice completion bash). For zsh: sluice completion zsh > "
+             "FOLDER/_sluice,\n"
+             "where FOLDER is one of $fpath.\n"},
+    {.name = "version",
+     .run = cli_version,
+     .operands = "",
+     .summary = "print the version",
+     .help = ""},
+};
+
+const size_t cli_row_count = sizeof(cli_rows) / sizeof(cli_rows[0]);
+
+const struct cli_row *cli_row_find(const char *name)
+{
+    for (size_t i = 0; i < cli_row_count; i++) {
+        if (strcmp(cli_rows[i].name, name) == 0) {
+            return &cli_rows[i];
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,89 @@
+/* `sluice status`: the totals of the daemon (status_report.h). */
+#include "engine/cli/api_client.h"
+#include "engine/cli/cli.h"
+#include "engine/cli/cli_table.h"
+
+#include <string.h>
+
+#define text_of   cli_member_text
+#define number_of cli_member_number
+
+static void print_gates(FILE *out, const json_t *gates)
+{
+    for (size_t i = 0; i < json_array_size(gates); i++) {
+        const char *text = json_string_value(json_array_get(gates, i));
+        (void)fputs(i == 0 ? "no mail is taken: " : ", ", out);
+        cli_print_safe(out, text == NULL ? "" : text);
+    }
+    if (json_array_size(gates) > 0) {
+        (void)fputc('\n', out);
+    }
+}
+
+static double real_of(const json_t *o, const char *name)
+{
+    return json_number_value(json_object_get(o, name)); /* 0 when it is absent */
+}
+
+static void print_rates(FILE *out, const json_t *rates)
+{
+    if (rates != NULL) {
+        (void)fprintf(out,
+                      "a second, over the last 10: received %.1f, delivered %.1f, deferred %.1f, "
+                      "failed %.1f\n",
+                      real_of(rates, "received"), real_of(rates, "delivered"),
+                      real_of(rates, "deferred"), real_of(rates, "failed"));
+    }
+}
+
+/* The states add up to the messages. Counted just now they say nothing of when. */
+static void print_states(FILE *out, const json_t *o)
+{
+    char as_of[CLI_WHEN_TEXT];
+    const json_t *when = json_object_get(o, "states_as_of");
+    (void)fprintf(out,
+                  "messages %lld: incoming %lld, active %lld, deferred %lld, scheduled %lld, "
+                  "suspended %lld",
+                  number_of(o, "messages"), number_of(o, "incoming"), number_of(o, "active"),
+                  number_of(o, "deferred"), number_of(o, "scheduled"), number_of(o, "suspended"));
+    if (json_is_true(json_object_get(o, "is_estimate"))) {
+        (void)fputs(" (about: being counted, as orders have changed)", out);
+    } else if (json_number_value(when) + 2 < real_of(o, "now")) {
+        (void)fprintf(out, " (counted %s)", cli_when_text(when, cli_now(), as_of));
+    }
+    (void)fprintf(out, "; quarantined %lld\n", number_of(o, "quarantined"));
+}
+
+void cli_status_print(void *ctx, const json_t *o)
+{
+    FILE *out = ctx;
+    char started[CLI_WHEN_TEXT];
+    (void)fprintf(out, "sluice %s at ", text_of(o, "version"));
+    cli_print_safe(out, text_of(o, "hostname"));
+    (void)fprintf(out, ", started %s\n",
+                  cli_when_text(json_object_get(o, "started"), cli_now(), started));
+    print_gates(out, json_object_get(o, "gates"));
+    print_states(out, o);
+    (void)fprintf(
+        out,
+        "since start: messages received %lld; recipients delivered %lld, deferred %lld, "
+        "failed %lld, expired %lld\n"
+        "destinations %lld, dead %lld; connections %lld, idle %lld; standing orders %lld\n"
+        "entries waiting %lld, in flight %lld; recipients in memory %lld\n"
+        "spool %lld MB used, %lld MB left (%s)\n",
+        number_of(o, "received"), number_of(o, "delivered"), number_of(o, "deferrals"),
+        number_of(o, "failed"), number_of(o, "expired"), number_of(o, "destinations"),
+        number_of(o, "dead"), number_of(o, "connections"), number_of(o, "idle"),
+        number_of(o, "orders"), number_of(o, "entries_waiting"), number_of(o, "entries_in_flight"),
+        number_of(o, "recipients_in_core"), number_of(o, "used_bytes") >> 20,
+        number_of(o, "free_bytes") >> 20,
+        strcmp(text_of(o, "free_limit"), "disk") == 0 ? "then the disk is full"
+                                                      : "then the map is full: map_size");
+    print_rates(out, json_object_get(o, "rates"));
+}
+
+int cli_status(const struct cli *cli, const struct cli_args *args)
+{
+    (void)args; /* it takes none */
+    return api_client_show(cli, "status", "/v1/status", cli_status_print, cli->out);
+}

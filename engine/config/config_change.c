@@ -1,0 +1,244 @@
+/* Owns the comparison of two snapshots by the table of options. Called by a reload before anything
+ * is built of the fresh one. */
+#include "engine/config/config_change.h"
+
+#include "base/error.h"
+#include "engine/config/config_origin.h"
+#include "engine/config/config_section.h"
+#include "engine/config/config_value.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what needs a restart --------------------------------------------------------------------- */
+
+#define NAME_MAX_BYTES 512
+
+static void tell(const struct config_change_sink *sink, const struct config *c,
+                 enum config_section section, size_t index, const struct config_option *o,
+                 const char *why)
+{
+    char name[NAME_MAX_BYTES], at[CONFIG_ORIGIN_BYTES];
+    struct slice title = config_section_shown(section, config_section_title(c, section, index));
+    (void)snprintf(name, sizeof(name), "%s%s%.*s%s%s", config_sections[section].name,
+                   title.len == 0 ? "" : " ", (int)(title.len < 300 ? title.len : 300), title.data,
+                   o == NULL || section == CONFIG_SECTION_GLOBAL ? "" : ".",
+                   o == NULL ? "" : o->name);
+    (void)config_origin(c, section, index, o == NULL ? NULL : o->name, at); /* or "default" */
+    sink->tell(sink->ctx, name, at, why);
+}
+
+static void list_options(const struct config *started, size_t old, const struct config *fresh,
+                         size_t index, enum config_section section,
+                         const struct config_change_sink *sink)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->section == section && o->needs_restart &&
+            !config_value_equal(o, config_section_value(started, o, old),
+                                config_section_value(fresh, o, index))) {
+            tell(sink, fresh, section, index, o, "needs a restart");
+        }
+    }
+}
+
+static void list_titled(const struct config *started, const struct config *fresh,
+                        enum config_section section, const struct config_change_sink *sink)
+{
+    size_t old_count = config_section_count(started, section);
+    size_t count = config_section_count(fresh, section);
+    for (size_t i = 0; i < count; i++) {
+        size_t old =
+            config_section_find_title(started, section, config_section_title(fresh, section, i));
+        if (old < old_count) {
+            list_options(started, old, fresh, i, section, sink);
+        } else {
+            tell(sink, fresh, section, i, NULL, "it is new and needs a restart");
+        }
+    }
+    for (size_t i = 0; i < old_count; i++) {
+        if (config_section_find_title(fresh, section, config_section_title(started, section, i)) ==
+            count) {
+            tell(sink, started, section, i, NULL, "it is gone, and stays until a restart");
+        }
+    }
+}
+
+void config_change_list(const struct config *started, const struct config *fresh,
+                        const struct config_change_sink *sink)
+{
+    for (int s = 0; s < CONFIG_SECTION_COUNT; s++) {
+        enum config_section section = (enum config_section)s;
+        if (config_sections[s].title == NULL) {
+            list_options(started, 0, fresh, 0, section, sink);
+        } else if (!config_section_is_live(section)) {
+            list_titled(started, fresh, section, sink);
+        }
+    }
+}
+
+/* --- transports in their order ---------------------------------------------------------------- */
+
+/* order[i]: which of fresh comes to place i. false: one that is wanted is not there */
+static bool find_order(const struct config *started, const struct config *fresh, size_t *order,
+                       char *ret_text)
+{
+    size_t placed = 0;
+    for (; placed < started->transport_count; placed++) {
+        const char *name = started->transports[placed].name;
+        order[placed] = config_transport_find(fresh, slice_of(name));
+        if (order[placed] == fresh->transport_count) {
+            (void)snprintf(ret_text, CONFIG_CHANGE_TEXT_MAX,
+                           "%.4096s: transport \"%.64s\" is gone, and mail may be queued for it; "
+                           "keep its section until the next restart",
+                           fresh->path, name);
+            return false;
+        }
+    }
+    for (size_t i = 0; i < fresh->transport_count; i++) {
+        if (config_transport_find(started, slice_of(fresh->transports[i].name)) ==
+            started->transport_count) {
+            order[placed++] = i;
+        }
+    }
+    return true;
+}
+
+static bool check_routes(const struct config *started, const struct config *fresh, char *ret_text)
+{
+    char at[CONFIG_ORIGIN_BYTES];
+    for (size_t i = 0; i < fresh->route_count; i++) {
+        const struct config_route *r = &fresh->routes[i];
+        if (r->transport >= started->transport_count) {
+            (void)config_origin(fresh, CONFIG_SECTION_ROUTE, i, "transport", at);
+            (void)snprintf(ret_text, CONFIG_CHANGE_TEXT_MAX,
+                           "%s: transport: \"%.64s\" is new and needs a restart, so that no route "
+                           "can lead to it yet",
+                           at, r->transport_name);
+            return false;
+        }
+    }
+    return true;
+}
+
+int config_change_arrange(const struct config *started, struct config *fresh,
+                          char ret_text[static CONFIG_CHANGE_TEXT_MAX])
+{
+    size_t count = fresh->transport_count;
+    size_t *order = calloc(count + started->transport_count + 1, sizeof(*order));
+    struct config_transport *items = calloc(count + 1, sizeof(*items));
+    int err = order == NULL || items == NULL ? -ENOMEM : 0;
+    (void)snprintf(ret_text, CONFIG_CHANGE_TEXT_MAX, "out of memory");
+    if (err == 0 && !find_order(started, fresh, order, ret_text)) {
+        err = ERR_SYNTAX;
+    }
+    err = err != 0 ? err : config_origins_order(fresh->origins, CONFIG_SECTION_TRANSPORT, order);
+    if (err != 0) {
+        free(order);
+        free(items);
+        return err;
+    }
+    for (size_t i = 0; i < count; i++) {
+        items[i] = fresh->transports[order[i]];
+    }
+    free(fresh->transports);
+    free(order);
+    fresh->transports = items;
+    for (size_t i = 0; i < fresh->route_count; i++) {
+        struct config_route *r = &fresh->routes[i];
+        r->transport = config_transport_find(fresh, slice_of(r->transport_name));
+    }
+    return check_routes(started, fresh, ret_text) ? 0 : ERR_SYNTAX;
+}
+
+/* --- how a transport connects ----------------------------------------------------------------- */
+
+/* All rows of a section, from `from` on (an offset). */
+static bool is_same_section(enum config_section section, size_t from, size_t below, const void *a,
+                            const void *b)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->section == section && o->offset >= from && o->offset < below &&
+            !config_value_equal(o, (const char *)a + o->offset, (const char *)b + o->offset)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+static bool is_same_pool(const struct config_egress_pool *a, const struct config_egress_pool *b)
+{
+    if (a == NULL || b == NULL) {
+        return a == b;
+    }
+    if (a->source_names.count != b->source_names.count ||
+        !is_same_section(CONFIG_SECTION_POOL, 0, SIZE_MAX, a, b)) {
+        return false;
+    }
+    for (size_t i = 0; i < a->source_names.count; i++) {
+        if (!is_same_section(CONFIG_SECTION_SOURCE, 0, SIZE_MAX, a->sources[i], b->sources[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The next route of the transport from *at on, or NULL. */
+static const struct config_route *next_route(const struct config *c, size_t transport, size_t *at)
+{
+    for (; *at < c->route_count; (*at)++) {
+        if (c->routes[*at].transport == transport) {
+            return &c->routes[(*at)++];
+        }
+    }
+    return NULL;
+}
+
+static bool has_level(const struct config *c, size_t transport)
+{
+    size_t at = 0;
+    const struct config_route *r;
+    while ((r = next_route(c, transport, &at)) != NULL) {
+        if (r->smtp_tls_security_level != CONFIG_TLS_OF_TRANSPORT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where routes have levels, each of them may decide that of some destination. */
+static bool has_same_levels(const struct config *a, const struct config *b, size_t transport)
+{
+    size_t at_a = 0, at_b = 0;
+    const struct config_route *x, *y;
+    if (!has_level(a, transport) && !has_level(b, transport)) {
+        return true;
+    }
+    do {
+        x = next_route(a, transport, &at_a);
+        y = next_route(b, transport, &at_b);
+        if (x == NULL || y == NULL) {
+            return x == y;
+        }
+    } while (strcmp(x->pattern, y->pattern) == 0 && strcmp(x->nexthop, y->nexthop) == 0 &&
+             x->smtp_tls_security_level == y->smtp_tls_security_level);
+    return false;
+}
+
+bool config_change_is_same_way(const struct config *a, const struct config *b, size_t transport)
+{
+    const struct config_transport *x = &a->transports[transport];
+    const struct config_transport *y = &b->transports[transport];
+    size_t smtp = offsetof(struct config_transport, smtp);
+    return is_same_text(x->source_pool, y->source_pool) && is_same_pool(x->pool, y->pool) &&
+           is_same_section(CONFIG_SECTION_TRANSPORT, smtp, smtp + sizeof(x->smtp), x, y) &&
+           has_same_levels(a, b, transport);
+}

@@ -1,0 +1,40 @@
+/* Two configurations of one daemon: the one it was started with and one that a reload brings. What
+ * of the second it cannot take over, and what changes how a transport connects. Pure but for
+ * allocation. */
+#ifndef ENGINE_CONFIG_CHANGE_H
+#define ENGINE_CONFIG_CHANGE_H
+
+#include "base/attr.h"
+#include "engine/config/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Hears of each difference that only a restart brings about.
+ *
+ * option   "workers", "spool.path", "listener 127.0.0.1:25", "transport smtp.inet_protocols"
+ * at       "FILE:LINE" in the fresh file; of what is gone from it, in the old one */
+struct config_change_sink {
+    void (*tell)(void *ctx, const char *option, const char *at, const char *why);
+    void *ctx;
+};
+void config_change_list(const struct config *started, const struct config *fresh,
+                        const struct config_change_sink *sink);
+
+/* Put the transports of `fresh` into the order in which the daemon has them; those it lacks stand
+ * behind. Routes follow.
+ *
+ * ret_text   why it cannot be: a transport is gone, or a route leads to one that is not there yet
+ * errors     ERR_SYNTAX, -ENOMEM */
+#define CONFIG_CHANGE_TEXT_MAX 4600
+MUST_USE int config_change_arrange(const struct config *started, struct config *fresh,
+                                   char ret_text[static CONFIG_CHANGE_TEXT_MAX]);
+
+/* Whether the transport connects by the second as by the first: client options, sources, and the
+ * TLS levels of its destinations. Passwords and files are not looked into.
+ *
+ * transport  has the same index in both */
+MUST_USE bool config_change_is_same_way(const struct config *a, const struct config *b,
+                                        size_t transport);
+
+#endif

@@ -1,0 +1,615 @@
+/* Owns the table of options. Read by the parser, the defaults, the checks and the reference; it
+ * must not know what uses an option. */
+#include "engine/config/config_option.h"
+
+#include "engine/config/config.h"
+#include "engine/config/label.h"
+#include "net/socks5.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define DAYS(n)        ((int64_t)(n)*86400)
+#define MEGA(n)        ((int64_t)(n) << 20)
+#define TIME_MAX       INT32_MAX /* seconds */
+#define SIZE_MAX_BYTES (1LL << 50)
+
+const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
+    [CONFIG_SECTION_GLOBAL] = {"", NULL, "struct config",
+                               "Written at the top level of the file, outside every section."},
+    [CONFIG_SECTION_SPOOL] = {"spool", NULL, "struct config", "Where accepted mail is kept."},
+    [CONFIG_SECTION_LISTENER] =
+        {"listener", "ADDR:PORT", "struct config_listener",
+         "A socket on which mail is accepted over SMTP. The title is a "
+         "numeric address and port: `\"192.0.2.1:25\"`, `\"[::]:25\"`. Mail "
+         "is taken from hosts in `relay_from` and from clients that "
+         "authenticated; from nobody else."},
+    [CONFIG_SECTION_DNS] = {"dns", NULL, "struct config_dns", "How names are resolved."},
+    [CONFIG_SECTION_EVENT_LOG] = {"event_log", NULL, "struct config",
+                                  "One JSON line for each reception, delivery, transient failure, "
+                                  "bounce and expiry."},
+    [CONFIG_SECTION_CONTROL] = {"control", NULL, "struct config",
+                                "The socket over which the commands reach the daemon: HTTP, and "
+                                "SMTP for `sluice send`."},
+    [CONFIG_SECTION_HTTP] =
+        {"http", "ADDR:PORT", "struct config_http",
+         "A TCP socket with the operators' interface: the same requests as over the control "
+         "socket, "
+         "a page for browsers at `/`, and `/healthz` and `/readyz` for those who watch. The title "
+         "is a numeric address and port: `\"127.0.0.1:8025\"`. Off loopback everybody who asks "
+         "needs a token."},
+    [CONFIG_SECTION_WEBHOOK] =
+        {"webhook", "URL", "struct config_webhook",
+         "Events posted to a web server, in batches, in order, each at least once. A batch that is "
+         "not answered with 2xx in time is sent again, after 1 second, then twice as long each "
+         "time up to 5 minutes; redirects are not followed. Mail never waits for it: the event log "
+         "is what it reads from, and where it stands is kept in `feed/` of the spool. What the "
+         "event log has removed meanwhile (see `rotate_keep`) is lost to it, with a warning. The "
+         "header `X-Sluice-Cursor` says up to where the batch reaches; a repeated batch begins "
+         "where the last one accepted ended. A new section begins with the events from then on."},
+    [CONFIG_SECTION_CSV] =
+        {"csv", "PATH", "struct config_csv",
+         "A file of comma-separated values in the manner of PowerMTA's accounting file, with a "
+         "line of column names: one row for each event, quoted as in RFC 4180. `type` is `r` for a "
+         "reception, `d` for a delivery, `t` for a transient failure and `b` for all that "
+         "failed for good. Each line of the event log becomes one row, also over a crash. When "
+         "somebody moves the file away, a new one begins."},
+    [CONFIG_SECTION_TENANT] =
+        {"tenant", "NAME", "struct config_tenant",
+         "What is special about the mail of one tenant (`tenant_header` says how mail comes by "
+         "one), also of mail that is queued. `\"*\"` stands for all that have no section of their "
+         "own, and for mail of nobody. Letters match in either case."},
+    [CONFIG_SECTION_SOURCE] =
+        {"source", "NAME", "struct config_egress_source",
+         "An identity under which mail leaves: an address of this machine, or a proxy, and the "
+         "name "
+         "in EHLO. A source with only one of `address` and `address6` reaches hosts of that family "
+         "only; with neither it reaches both, and the system chooses the address. The event log "
+         "names it in `egress_source`."},
+    [CONFIG_SECTION_POOL] =
+        {"pool", "NAME", "struct config_egress_pool",
+         "Sources among which each new connection of a transport chooses, in turn and by weight. "
+         "The turn is each worker's own, and apart for IPv4 and IPv6: `sources = {\"a\", \"b\"}` "
+         "with `weights = {3, 1}` gives a a b a, a a b a."},
+    [CONFIG_SECTION_TRANSPORT] =
+        {"transport", "NAME", "struct config_transport",
+         "A way to deliver, with its own scheduler: destinations, windows, connections and limits. "
+         "Each option may also be written at the top level, where it is the default of all "
+         "transports: the value inside the transport counts, else the one at the top level, else "
+         "the built-in default. Names and meaning are Postfix's, without the `default_` or `qmgr_` "
+         "prefix."},
+    [CONFIG_SECTION_ROUTE] =
+        {"route", "PATTERN", "struct config_route",
+         "Which transport and nexthop serve a recipient's domain. The pattern is a domain "
+         "(`\"example.com\"`), all subdomains of a domain (`\".example.com\"`) or everything "
+         "(`\"*\"`). The exact domain goes before the longest matching subdomain pattern, and that "
+         "before `\"*\"`. A recipient without a route is refused with `550 5.1.2`."},
+};
+
+static const char *const webhook_choices[] = {"ndjson", "array", NULL};
+static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
+static const char *const rule_choices[] = {"readme", "postfix3", NULL};
+static const char *const tls_choices[] = {"none", "may",     "encrypt", "verify",
+                                          "dane", "mta-sts", NULL};
+static const char *const route_tls_choices[] = {"none", "may",     "encrypt",   "verify",
+                                                "dane", "mta-sts", "transport", NULL};
+static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
+
+/* What only a restart changes. */
+#define AT_START     0x100
+#define START(field) CONFIG_SECTION_GLOBAL | AT_START, offsetof(struct config, field)
+#define SPOOL(field) CONFIG_SECTION_SPOOL | AT_START, offsetof(struct config, field)
+#define DNS(field)   CONFIG_SECTION_DNS | AT_START, offsetof(struct config_dns, field)
+#define SMTP_START(field)                                                                          \
+    CONFIG_SECTION_TRANSPORT | AT_START, offsetof(struct config_transport, smtp.field)
+#define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
+#define WEBHOOK(field)   CONFIG_SECTION_WEBHOOK | AT_START, offsetof(struct config_webhook, field)
+#define CSV(field)       CONFIG_SECTION_CSV | AT_START, offsetof(struct config_csv, field)
+#define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
+#define HTTP(field)      CONFIG_SECTION_HTTP | AT_START, offsetof(struct config_http, field)
+#define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)
+#define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
+#define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
+#define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
+#define SCHED(field)     CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, sched.field)
+#define SMTP(field)      CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, smtp.field)
+#define ROUTE(field)     CONFIG_SECTION_ROUTE, offsetof(struct config_route, field)
+
+/* Each takes (name, section and offset, default, ..., documentation). */
+#define ROW(...) ROW_(__VA_ARGS__)
+#define ROW_(n, s, o, t, d, dd, lo, hi, u, c, text)                                                \
+    {                                                                                              \
+        .name = (n), .section = (enum config_section)((s) & ~AT_START),                            \
+        .needs_restart = ((s)&AT_START) != 0, .type = (t), .offset = (o), .initial = (d),          \
+        .initial_doc = (dd), .min = (lo), .max = (hi), .unit = (u), .choices = (c), .doc = (text)  \
+    }
+#define INT(n, at, d, lo, hi, text)  ROW(n, at, CONFIG_TYPE_INT, d, NULL, lo, hi, 0, NULL, text)
+#define BOOL(n, at, d, text)         ROW(n, at, CONFIG_TYPE_BOOL, d, NULL, 0, 1, 0, NULL, text)
+#define TIME(n, at, d, lo, hi, text) ROW(n, at, CONFIG_TYPE_TIME, d, NULL, lo, hi, 's', NULL, text)
+#define SIZE(n, at, d, lo, text)                                                                   \
+    ROW(n, at, CONFIG_TYPE_SIZE, d, NULL, lo, SIZE_MAX_BYTES, 0, NULL, text)
+#define TEXT(n, at, d, dd, hi, text) ROW(n, at, CONFIG_TYPE_TEXT, d, dd, 1, hi, 0, NULL, text)
+#define CHOICE(n, at, d, c, text)    ROW(n, at, CONFIG_TYPE_CHOICE, d, NULL, 0, 0, 0, c, text)
+#define LIST(n, at, t, dd, text)     ROW(n, at, t, NULL, dd, 0, 0, 0, NULL, text)
+#define IP(n, at, family, dd, text)                                                                \
+    ROW(n, at, CONFIG_TYPE_IP, NULL, dd, family, family, 0, NULL, text)
+#define ADDRESS(n, at, text)     ROW(n, at, CONFIG_TYPE_ADDRESS, NULL, "none", 0, 0, 0, NULL, text)
+#define FEEDBACK(n, at, d, text) ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
+
+const struct config_option config_options[] = {
+    /* --- global ----------------------------------------------------------------------------------- */
+    INT("workers", START(workers), "0", 0, 256,
+        "Worker threads; each has an event loop with its own connections. 0: one for each core."),
+    INT("scheduler_threads", START(scheduler_threads), "0", 0, 256,
+        "Threads for schedulers; transports beyond this number share threads. 0: four for each "
+        "core."),
+    TEXT("user", START(user), NULL, "stay who started it", 64,
+         "The account that the daemon becomes after it has opened its listeners. Started as root "
+         "without it, the daemon warns."),
+    TEXT("hostname", GLOBAL(hostname), NULL, "the system's host name", 255,
+         "The name of this host: in greetings, in EHLO, in Received headers and in bounces "
+         "(Postfix: `myhostname`)."),
+    BOOL("allow_loopback", START(allow_loopback), "no",
+         "Deliver to hosts that MX records place on loopback addresses. Otherwise that is a mail "
+         "loop and bounces. The same holds for a recipient at an address literal. A nexthop in "
+         "brackets may always be on loopback."),
+    TIME("shutdown_timeout", GLOBAL(shutdown_timeout), "5s", 0, 3600,
+         "How long a daemon that was told to stop waits for the final replies of deliveries in "
+         "flight."),
+    SIZE(
+        "trace_memory", START(trace_memory), "16M", 0,
+        "Memory for the dialogues of outbound sessions that `sluice trace` shows: those under way, "
+        "and of each destination the last four and the last two in which something failed. When "
+        "it is used up, destinations with many sessions lose their oldest first. Passwords are "
+        "never in it. 0: nothing is recorded."),
+    SIZE("map_size", START(spool.map_size), "1T", MEGA(16),
+         "Address space of the spool's memory map, the most that the spool can hold. It costs "
+         "neither memory nor disk in advance."),
+    SIZE("spool_reserve", START(spool.reserve), "256M", 0,
+         "Below this much free space, in the map or on the disk, new mail is answered with 452; "
+         "queued mail goes on draining."),
+    SIZE("spool_ballast", START(spool.ballast), "64M", 0,
+         "Size of a file in the spool that is given up when something else fills the disk, so that "
+         "results can still be stored. 0: none."),
+    ROW("spool_journal", START(spool.journal), CONFIG_TYPE_SIZE, "16M", NULL, 0, MEGA(256), 0, NULL,
+        "Size of a file in the spool that new mail is written to first, with one sync for all that "
+        "waits; what is delivered soon never reaches the tables. 0: none; new mail goes to the "
+        "tables at once, which costs more."),
+    SIZE("intake_memory", GLOBAL(intake_memory), "64M", MEGA(1),
+         "Bytes received and not yet stored, all connections together; at this limit reading "
+         "pauses."),
+    INT("hopcount_limit", GLOBAL(hopcount_limit), "50", 1, INT_MAX,
+        "A message with more Received headers than this is refused as a loop."),
+    SIZE("inject_size_limit", GLOBAL(inject_size_limit), "50M", 0,
+         "Largest message, as it goes out, that POST /v1/inject takes. 0: no limit but that of the "
+         "request."),
+    INT("message_active_limit", GLOBAL(message_active_limit), "20000", 1, INT_MAX,
+        "Messages that schedulers hold in memory, all transports together; the others wait in the "
+        "spool."),
+    INT("message_recipient_limit", GLOBAL(message_recipient_limit), "20000", 1, INT_MAX,
+        "Recipients in memory. Raised to `message_active_limit`, with a warning, when it is "
+        "smaller."),
+    INT("message_recipient_minimum", GLOBAL(message_recipient_minimum), "10", 1, INT_MAX,
+        "Recipients in memory that every message gets, however full the pools are."),
+    TIME("queue_run_delay", GLOBAL(queue_run_delay), "300s", 1, TIME_MAX,
+         "Interval between scans for deferred mail that is due again."),
+    TIME("minimal_backoff_time", GLOBAL(minimal_backoff_time), "300s", 1, TIME_MAX,
+         "Shortest time between two attempts of a message, and how long a dead destination is left "
+         "alone."),
+    TIME("maximal_backoff_time", GLOBAL(maximal_backoff_time), "4000s", 1, TIME_MAX,
+         "Longest time between two attempts of a message. Between the two limits it is the "
+         "message's age."),
+    TIME("maximal_queue_lifetime", GLOBAL(maximal_queue_lifetime), "5d", 0, DAYS(100),
+         "A message that could not be delivered for so long is returned to its sender. 0: after "
+         "one attempt."),
+    TIME("bounce_queue_lifetime", GLOBAL(bounce_queue_lifetime), "5d", 0, DAYS(100),
+         "The same for mail with the null sender. Lowered to `maximal_queue_lifetime`, with a "
+         "warning, when it is larger."),
+    ROW("delay_warning_time", GLOBAL(delay_warning_time), CONFIG_TYPE_TIME, "0h", NULL, 0, TIME_MAX,
+        'h', NULL,
+        "After this time a sender is told, once, that the message is still queued. Hours when no "
+        "unit is written. 0: never."),
+    BOOL("confirm_delay_cleared", GLOBAL(confirm_delay_cleared), "no",
+         "Tell a sender who was warned of a delay when the message is delivered after all."),
+    BOOL("destination_concurrency_feedback_debug", GLOBAL(destination_concurrency_feedback_debug),
+         "no", "Log each change of a window."),
+    LIST("defer_transports", GLOBAL(defer_transports), CONFIG_TYPE_TEXTS, "{}",
+         "Transports that queue and deliver nothing; the same as `hold = yes` in each of them."),
+    SIZE("bounce_size_limit", GLOBAL(bounce_size_limit), "50000", 0,
+         "How much of the original message a bounce returns; of a larger one only the headers. "
+         "0: always only the headers."),
+    /* --- spool, event_log, control ---------------------------------------------------------------- */
+    TEXT("path", SPOOL(spool.path), "/var/spool/sluice", NULL, 4000,
+         "Directory of the spool. It is created, for its owner only, when it does not exist. One "
+         "daemon at a time uses it."),
+    ROW("path", CONFIG_SECTION_EVENT_LOG | AT_START, offsetof(struct config, event_log_path),
+        CONFIG_TYPE_TEXT, NULL, "SPOOL/events.jsonl", 1, 4000, 0, NULL,
+        "File of the event log, opened again on SIGHUP. Its first line numbers the segment: "
+        "`{\"type\":\"Segment\",\"number\":N,...}`. `none`: no event log."),
+    ROW("rotate_size", CONFIG_SECTION_EVENT_LOG | AT_START,
+        offsetof(struct config, event_log_rotate_size), CONFIG_TYPE_SIZE, "256M", NULL, 0,
+        SIZE_MAX_BYTES, 0, NULL,
+        "At this size the file becomes `PATH.N`, N the number of the segment, and a new one "
+        "begins. 0: never; somebody else moves it away and sends SIGHUP."),
+    ROW("rotate_keep", CONFIG_SECTION_EVENT_LOG | AT_START,
+        offsetof(struct config, event_log_rotate_keep), CONFIG_TYPE_INT, "20", NULL, 0, 1000000, 0,
+        NULL,
+        "How many files `PATH.N` are kept; of more the oldest are removed when one is added. Those "
+        "that a `webhook` or `csv` has not read yet stay, up to twice as many. 0: all are kept."),
+    ROW("path", CONFIG_SECTION_CONTROL | AT_START, offsetof(struct config, control_path),
+        CONFIG_TYPE_TEXT, NULL, "SPOOL/control", 1, 107, 0, NULL,
+        "Path of the Unix socket, mode 0660. Whoever may connect may send mail, read the queue "
+        "and give orders."),
+    /* --- http ------------------------------------------------------------------------------------- */
+    TEXT(
+        "tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,
+        "File of lines `NAME:TOKEN`, or `NAME:` and the SHA-256 of a token in 64 hex digits, for "
+        "nobody else to read (mode 0600); `#` begins a comment. With `read` in front, `read "
+        "NAME:TOKEN`, a token is for GET only: it sees all, and changes and sends nothing. The "
+        "others may do all. It is read at start, before the daemon becomes `user`, and again at "
+        "each reload. Requests then "
+        "need `Authorization: Bearer TOKEN`, except those for `/`, `/healthz` and `/readyz`. It "
+        "must be set where the address is not a loopback address; on loopback without it all users "
+        "of the machine may do all."),
+    TEXT("tls_certificate", HTTP(tls_certificate), NULL, "no TLS", 4000,
+         "PEM file with the certificate and its chain; the door then takes HTTPS only."),
+    TEXT("tls_key", HTTP(tls_key), NULL, "none", 4000,
+         "PEM file with the certificate's key, read before the daemon becomes `user`."),
+    INT("connection_limit", HTTP(connection_limit), "200", 1, 10000,
+        "Open connections; further clients are disconnected at once."),
+    SIZE("request_size_limit", HTTP(request_size_limit), "32M", 1024,
+         "Largest body of a request; a larger one is answered with 413."),
+    TIME("timeout", HTTP(timeout), "30s", 1, 3600,
+         "A client that is silent for so long, or takes longer for the head of a request, is "
+         "disconnected. Ten times as long may a whole body take, or the reading of an answer."),
+    /* --- webhook ---------------------------------------------------------------------------------- */
+    LIST("types", WEBHOOK(types), CONFIG_TYPE_TEXTS, "all",
+         "Types of events to post: `Reception`, `Delivery`, `TransientFailure`, `Bounce`, "
+         "`Expiration`, `AdminBounce`, `AdminDrop`."),
+    CHOICE("format", WEBHOOK(format), "ndjson", webhook_choices,
+           "`ndjson`: the lines of the event log as they are, `application/x-ndjson`. `array`: the "
+           "same objects in a JSON array, `application/json`."),
+    INT("batch_size", WEBHOOK(batch_size), "500", 1, 10000, "The most events of one request."),
+    TIME("batch_wait", WEBHOOK(batch_wait), "1s", 0, 3600,
+         "How long the first event of a batch waits for others."),
+    LIST("headers", WEBHOOK(headers), CONFIG_TYPE_TEXTS, "{}",
+         "Header fields added to each request: `{\"Authorization: Bearer TOKEN\"}`."),
+    TEXT("secret_file", WEBHOOK(secret_file), NULL, "no signature", 4000,
+         "File whose first line is a secret shared with the receiver, read at start. Requests then "
+         "have the header `X-Sluice-Signature: sha256=HEX`: HMAC-SHA256 of the body."),
+    TIME("timeout", WEBHOOK(timeout), "30s", 1, 3600, "How long one request may take."),
+    TEXT("tls_ca_file", WEBHOOK(tls_ca_file), NULL, "the system's store", 4000,
+         "PEM file of the authorities that an https server's certificate is verified with. It is "
+         "always verified."),
+    /* --- csv -------------------------------------------------------------------------------------- */
+    LIST("types", CSV(types), CONFIG_TYPE_TEXTS, "all",
+         "Types of events that become rows, as in `webhook`."),
+    LIST("columns", CSV(columns), CONFIG_TYPE_TEXTS, "all",
+         "Columns and their order: `type`, `timeLogged`, `timeQueued`, `orig`, `rcpt`, `orcpt`, "
+         "`dsnAction`, `dsnStatus`, `dsnDiag`, `dsnMta`, `bounceCat`, `srcType`, `srcMta`, "
+         "`dlvType`, `dlvSourceIp`, `dlvDestinationIp`, `dlvEsmtpAvailable`, `dlvSize`, `vmta` "
+         "(the source), `jobId` (the campaign), `envId`, `queue` (domain/source), `vmtaPool`, "
+         "`msgId`, `tenant`, `attempts`, `delay`. `orcpt`, `envId` and `dlvEsmtpAvailable` are "
+         "always empty. Times are in UTC."),
+    SIZE("rotate_size", CSV(rotate_size), "256M", 0,
+         "At this size the file becomes `PATH.N`, with N rising, and a new one begins. 0: never."),
+    INT("rotate_keep", CSV(rotate_keep), "0", 0, 1000000,
+        "How many files `PATH.N` are kept; of more the oldest are removed. 0: all are kept."),
+    /* --- listener --------------------------------------------------------------------------------- */
+    LIST("relay_from", LISTENER(relay_from), CONFIG_TYPE_NETWORKS, "{}",
+         "Networks whose hosts may send to any domain without AUTH: `{\"127.0.0.0/8\", \"::1\"}`."),
+    TEXT("tls_certificate", LISTENER(tls_certificate), NULL, "no STARTTLS", 4000,
+         "PEM file with the certificate and its chain; STARTTLS is offered with it."),
+    TEXT("tls_key", LISTENER(tls_key), NULL, "none", 4000, "PEM file with the certificate's key."),
+    TEXT(
+        "users", LISTENER(users), NULL, "no AUTH", 4000,
+        "File of lines `NAME:HASH`, hashes as crypt(3) makes them. Clients may then use AUTH PLAIN "
+        "and LOGIN, over TLS only."),
+    BOOL("require_tls", LISTENER(require_tls), "no", "Accept MAIL only after STARTTLS."),
+    SIZE("message_size_limit", LISTENER(message_size_limit), "50M", 0,
+         "Largest message accepted; announced with SIZE. 0: no limit."),
+    INT("smtpd_recipient_limit", LISTENER(smtpd_recipient_limit), "1000", 0, INT_MAX,
+        "Recipients of one message; further ones are answered with 452. 0: no limit."),
+    TIME("smtpd_timeout", LISTENER(smtpd_timeout), "300s", 1, TIME_MAX,
+         "A client silent for so long is disconnected with 421."),
+    INT("smtpd_hard_error_limit", LISTENER(smtpd_hard_error_limit), "20", 1, INT_MAX,
+        "A client that caused so many errors is disconnected."),
+    INT("smtpd_junk_command_limit", LISTENER(smtpd_junk_command_limit), "100", 1, INT_MAX,
+        "NOOP, VRFY, RSET and the like beyond this number, without mail in between, count as "
+        "errors."),
+    INT("smtpd_connection_limit", LISTENER(smtpd_connection_limit), "1000", 1, 1000000,
+        "Open connections of this listener; further clients are answered with 421."),
+    INT("smtpd_client_connection_count_limit", LISTENER(smtpd_client_connection_count_limit), "50",
+        0, INT_MAX,
+        "Open connections of one client address. Does not apply to hosts in `relay_from`. 0: no "
+        "limit."),
+    INT("line_length_limit", LISTENER(line_length_limit), "2048", 512, 65536,
+        "Bytes of a command line; a longer one is an error. Lines of a message are not limited."),
+    TEXT("tenant", LISTENER(tenant), NULL, "the authenticated user", LABEL_MAX,
+         "Whose mail comes in here: the tenant of messages that do not say it in `tenant_header`. "
+         "Printable ASCII without spaces."),
+    TEXT("tenant_header", LISTENER(tenant_header), NULL, "none", LABEL_FIELD_MAX,
+         "Name of a header field, `X-Tenant` say, whose value is the tenant of the message. A "
+         "value of more than 64 bytes, or with anything but printable ASCII without spaces, is "
+         "ignored and counted. It goes before `tenant` and before the authenticated user: set it "
+         "where clients may say whose mail it is. The field is taken out of the message, see "
+         "`keep_control_headers`."),
+    TEXT("campaign_header", LISTENER(campaign_header), NULL, "none", LABEL_FIELD_MAX,
+         "The same for the campaign that a message belongs to."),
+    BOOL("keep_control_headers", LISTENER(keep_control_headers), "no",
+         "Leave the fields that `tenant_header` and `campaign_header` name in the message. "
+         "Otherwise all of them are removed from its header before it is stored, so that "
+         "receivers do not see whose mail it is; mail injected over HTTP loses them as well. "
+         "Fields that mail needs (`From`, `Subject`, `List-Id`, `Feedback-ID` and the like) may "
+         "name a tenant or campaign, and are never removed. A DKIM signature that covers a removed "
+         "field becomes invalid."),
+    CHOICE("received_header", LISTENER(received_header), "yes", received_choices,
+           "The Received field that is written in front of each message: with the client's name "
+           "and address (`yes`), without them (`anonymous`: who sent it, and from which inner "
+           "network, is nobody's business), or not at all (`no`: then mail that goes round in "
+           "circles is not noticed here, see `hopcount_limit`, and receivers may think less of "
+           "it). `sluice message` and the event log know the client in any case."),
+    BOOL("notices", LISTENER(notices), "yes",
+         "Tell senders of mail that comes in here what becomes of it: that it failed, is delayed "
+         "(`delay_warning_time`) or was delivered after all (`confirm_delay_cleared`). `no` is for "
+         "senders that read the event log instead: it names every recipient that failed, and "
+         "`sluice_notices_suppressed_total` counts what was not sent. A message keeps what its "
+         "listener said when it came; see `notices` of `tenant` as well."),
+    /* --- dns -------------------------------------------------------------------------------------- */
+    LIST("servers", DNS(servers), CONFIG_TYPE_ADDRESSES, "/etc/resolv.conf",
+         "Name servers, `ADDR` or `ADDR:PORT`: `{\"127.0.0.1:5300\", \"[::1]:53\"}`."),
+    TIME("timeout", DNS(timeout), "5s", 1, 60, "How long one try waits for an answer."),
+    INT("tries", DNS(tries), "3", 1, 10, "Tries at each server before a lookup fails softly."),
+    INT("cache_size", DNS(cache_size), "100000", 0, 10000000,
+        "Names kept in the cache, with 64 MB of answers at most. 0: no cache."),
+    TIME("cache_max_ttl", DNS(cache_max_ttl), "1d", 1, DAYS(30),
+         "An answer is kept no longer than this, whatever its TTL says."),
+    TIME("cache_negative_ttl", DNS(cache_negative_ttl), "300s", 1, DAYS(1),
+         "How long it is remembered that a name does not exist, when the zone names no time; also "
+         "the longest time."),
+    BOOL("trust_ad", DNS(trust_ad), "no",
+         "Believe these servers when they say that they validated an answer with DNSSEC, which "
+         "`smtp_tls_security_level = dane` builds on. A server on a loopback address is always "
+         "believed, if all of them are; anywhere else the path to it must be safe as well."),
+    /* --- tenant ----------------------------------------------------------------------------------- */
+    BOOL("notices", TENANT(notices), "yes",
+         "Tell the senders of this tenant's mail what becomes of it, as far as the listener of a "
+         "message does not say `no` (see `notices` of `listener`). Counts when the notice would be "
+         "made: a reload is enough."),
+    /* --- source, pool ----------------------------------------------------------------------------- */
+    IP("address", SOURCE(address), 4, "none",
+       "The IPv4 address that connections come from. With `haproxy` it is an address of the "
+       "proxy."),
+    IP("address6", SOURCE(address6), 6, "none", "The same for IPv6."),
+    TEXT("helo_name", SOURCE(helo_name), NULL, "the transport's `smtp_helo_name`", 255,
+         "The name in EHLO and HELO. Receivers compare it with the name of the address."),
+    ADDRESS("haproxy", SOURCE(haproxy),
+            "`ADDR:PORT` of a proxy that is told where to connect, and from which address, with a "
+            "header of the PROXY protocol, version 2. It must bind that address itself. That it "
+            "could not connect is seen only as a connection that it closes."),
+    ADDRESS("socks5", SOURCE(socks5),
+            "`ADDR:PORT` of a SOCKS version 5 proxy. It chooses the address; `address` and "
+            "`address6` cannot be set beside it."),
+    TEXT("socks5_user", SOURCE(socks5_user), NULL, "no login", SOCKS5_LOGIN_MAX,
+         "The user towards a SOCKS proxy (RFC 1929; it travels in clear)."),
+    TEXT("socks5_password_file", SOURCE(socks5_password_file), NULL, "none", 4000,
+         "File whose first line is the password of `socks5_user`. It is read at start, before the "
+         "daemon becomes `user`."),
+    LIST("sources", POOL(source_names), CONFIG_TYPE_TEXTS, "must be set",
+         "Names of `source` sections."),
+    ROW("weights", POOL(weights), CONFIG_TYPE_NUMBERS, NULL, "1 each", 0, 10000, 0, NULL,
+        "How often each source is chosen, in the order of `sources`. 0: not at all."),
+    /* --- transport: scheduler --------------------------------------------------------------------- */
+    CHOICE("concurrency_feedback_rule", SCHED(concurrency_feedback_rule), "readme", rule_choices,
+           "How feedback moves a window: `readme` is the published algorithm taken literally, "
+           "`postfix3` what Postfix 3 does (rounding by half a feedback, dead at the limit instead "
+           "of beyond it, no square root)."),
+    INT("initial_destination_concurrency", SCHED(initial_destination_concurrency), "5", 1, INT_MAX,
+        "Window of a destination that is new: connections that may be busy at a time. Never more "
+        "than `destination_concurrency_limit`."),
+    INT("destination_concurrency_limit", SCHED(destination_concurrency_limit), "20", 0, INT_MAX,
+        "Largest window. 0: no limit."),
+    FEEDBACK("destination_concurrency_positive_feedback", TRANSPORT(positive_feedback), "1",
+             "How much one success adds to the window: `NUMBER`, `NUMBER/NUMBER`, "
+             "`NUMBER/concurrency` or, under the `readme` rule, `NUMBER/sqrt_concurrency`; the "
+             "result lies in 0..1."),
+    FEEDBACK("destination_concurrency_negative_feedback", TRANSPORT(negative_feedback), "1",
+             "How much one failure of the site takes from the window; same syntax."),
+    INT("destination_concurrency_failed_cohort_limit",
+        SCHED(destination_concurrency_failed_cohort_limit), "1", 0, INT_MAX,
+        "A destination is dead after so many cohorts (windows full) of failures without a success. "
+        "0: never."),
+    INT("destination_recipient_limit", SCHED(destination_recipient_limit), "50", 0, INT_MAX,
+        "Recipients of one delivery. 1: each recipient is a destination of its own. 0: no limit."),
+    TIME("destination_rate_delay", SCHED(destination_rate_delay), "0s", 0, TIME_MAX,
+         "Pause between two deliveries to a destination; makes its window 1. 0: off."),
+    TIME("transport_rate_delay", SCHED(transport_rate_delay), "0s", 0, TIME_MAX,
+         "Pause before each delivery of the transport, which then makes one at a time. 0: off."),
+    INT("delivery_slot_cost", SCHED(delivery_slot_cost), "5", 0, INT_MAX,
+        "Selections of a large message that earn one for a smaller message which arrived later. 0 "
+        "or 1: no preemption."),
+    INT("delivery_slot_loan", SCHED(delivery_slot_loan), "3", 0, INT_MAX,
+        "Slots that a preempting message may have in advance."),
+    INT("delivery_slot_discount", SCHED(delivery_slot_discount), "50", 0, 100,
+        "Percentage of the needed slots that is enough to begin."),
+    INT("minimum_delivery_slots", SCHED(minimum_delivery_slots), "3", 0, INT_MAX,
+        "A message that could earn fewer slots than this is never preempted."),
+    INT("recipient_limit", SCHED(recipient_limit), "20000", 0, INT_MAX,
+        "Recipients of the transport in memory (its pool)."),
+    INT("extra_recipient_limit", SCHED(extra_recipient_limit), "1000", 0, INT_MAX,
+        "Recipients beyond the pool for messages that preempt others."),
+    INT("recipient_refill_limit", SCHED(recipient_refill_limit), "100", 1, INT_MAX,
+        "More recipients of a message are read from the spool when so many fit."),
+    TIME("recipient_refill_delay", SCHED(recipient_refill_delay), "5s", 1, TIME_MAX,
+         "More recipients are read after this time even when fewer fit."),
+    INT("process_limit", SCHED(process_limit), "100", 1, 65535,
+        "Open connections of the transport, all destinations together."),
+    INT("max_message_concurrency", SCHED(max_message_concurrency), "0", 0, 65535,
+        "Deliveries of one message in flight that never keep it from a further connection; beyond "
+        "them scale_max_concurrency decides, and without that the message only uses connections "
+        "that are idle. 0: no such allowance, and no limit when scale_max_concurrency is 0 too."),
+    INT("scale_max_concurrency", SCHED(scale_max_concurrency), "0", 0, 65535,
+        "A message may have so many deliveries in flight for each connection that the transport "
+        "could still use; with 10, one message takes 91 % of an idle transport. 0: none."),
+    INT("pipeline_depth", SCHED(pipeline_depth), "16", 1, 1000,
+        "Deliveries on their way on one connection, at most, where the server offers PIPELINING "
+        "(two "
+        "then) and CHUNKING as well (so many). Fewer while it answers fast enough that more would "
+        "only wait. 1: one after the other, as Postfix does."),
+    INT("host_concurrency_limit", SCHED(host_concurrency_limit), "0", 0, 65535,
+        "Connections of the transport to one address, all destinations together. 0: no limit."),
+    BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
+    /* --- transport: SMTP client ------------------------------------------------------------------- */
+    TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
+         "The `pool` from which connections take their source. Addresses that no source of the "
+         "pool can reach are not tried."),
+    INT("smtp_tcp_port", SMTP(smtp_tcp_port), "25", 1, 65535,
+        "Port of destinations whose nexthop names none."),
+    TIME("smtp_connect_timeout", SMTP(smtp_connect_timeout), "30s", 0, TIME_MAX,
+         "Time for a TCP connection. 0: the system's."),
+    TIME("smtp_helo_timeout", SMTP(smtp_helo_timeout), "300s", 1, TIME_MAX,
+         "Time for the greeting, and for the reply to EHLO or HELO."),
+    TIME("smtp_starttls_timeout", SMTP(smtp_starttls_timeout), "300s", 1, TIME_MAX,
+         "Time for the reply to STARTTLS and for the handshake."),
+    TIME("smtp_mail_timeout", SMTP(smtp_mail_timeout), "300s", 1, TIME_MAX,
+         "Time for the reply to MAIL."),
+    TIME("smtp_rcpt_timeout", SMTP(smtp_rcpt_timeout), "300s", 1, TIME_MAX,
+         "Time for the reply to RCPT."),
+    TIME("smtp_data_init_timeout", SMTP(smtp_data_init_timeout), "120s", 1, TIME_MAX,
+         "Time for the reply to DATA."),
+    TIME("smtp_data_xfer_timeout", SMTP(smtp_data_xfer_timeout), "180s", 1, TIME_MAX,
+         "How long the transfer of a message may stand still."),
+    TIME("smtp_data_done_timeout", SMTP(smtp_data_done_timeout), "600s", 1, TIME_MAX,
+         "Time for the reply to the end of the message."),
+    TIME("smtp_rset_timeout", SMTP(smtp_rset_timeout), "20s", 1, TIME_MAX,
+         "Time for the reply to RSET."),
+    TIME("smtp_quit_timeout", SMTP(smtp_quit_timeout), "300s", 1, TIME_MAX,
+         "Time to send QUIT and see the connection end."),
+    INT("smtp_mx_address_limit", SMTP(smtp_mx_address_limit), "5", 0, INT_MAX,
+        "Addresses tried for one delivery, failed connections included. 0: no limit."),
+    INT("smtp_mx_session_limit", SMTP(smtp_mx_session_limit), "2", 0, INT_MAX,
+        "Sessions, that is hosts which completed the handshake, tried for one delivery. 0: no "
+        "limit."),
+    BOOL("smtp_skip_5xx_greeting", SMTP(smtp_skip_5xx_greeting), "yes",
+         "A host that greets with 5xx is passed over like one that greets with 4xx; otherwise the "
+         "mail bounces."),
+    BOOL("smtp_always_send_ehlo", SMTP(smtp_always_send_ehlo), "yes",
+         "Send EHLO also to a host whose greeting does not say ESMTP."),
+    TEXT("smtp_helo_name", SMTP(smtp_helo_name), NULL, "`hostname`", 255,
+         "The name in EHLO and HELO."),
+    TEXT("smtp_auth_user", SMTP(smtp_auth_user), NULL, "no AUTH", 255,
+         "The user as whom the transport logs in at its smart hosts, by AUTH PLAIN or LOGIN "
+         "(Postfix: `smtp_sasl_password_maps`). A server that offers neither, or refuses, gets no "
+         "mail: it is deferred, never bounced. Every route to such a transport must name a "
+         "nexthop, as others have no business with the password."),
+    TEXT("smtp_auth_password_file", SMTP(smtp_auth_password_file), NULL, "none", 4000,
+         "File whose first line is the password of `smtp_auth_user`. It is read at start, before "
+         "the daemon becomes `user`."),
+    BOOL("smtp_auth_requires_tls", SMTP(smtp_auth_requires_tls), "yes",
+         "Never send the password in clear: for a transport with `smtp_auth_user` the level `may`, "
+         "also where `dane` and `mta-sts` come down to it, is taken as `encrypt`. That keeps it "
+         "from who listens, not from who pretends to be the smart host: for that set "
+         "`smtp_tls_security_level = verify`; `sluice check` warns where it is less."),
+    CHOICE("smtp_tls_security_level", SMTP(smtp_tls_security_level), "may", tls_choices,
+           "`none`: no TLS; `may`: TLS where it is offered, any certificate, and in clear when it "
+           "fails; `encrypt`: no delivery without TLS, any certificate; `verify`: no delivery "
+           "without a certificate that an authority of `smtp_tls_CAfile` vouches for and that "
+           "names the host; `dane`: where DNSSEC says that the hosts have TLSA records, TLS with a "
+           "certificate that matches them (RFC 7672), where it says that there are none, `may`, "
+           "and no delivery while it cannot say; needs a validating resolver, see `trust_ad`; "
+           "`mta-sts`: where the domain has an MTA-STS policy in mode `enforce` (RFC 8461), its "
+           "hosts only, as with `verify`; else `may`. Each of the last two knows nothing of the "
+           "other: a destination at `dane` is never delivered to because of an MTA-STS policy."),
+    TEXT("smtp_tls_CAfile", SMTP(smtp_tls_CAfile), NULL, "the system's", 4000,
+         "PEM file with the authorities against which certificates are verified, those of hosts "
+         "that give out MTA-STS policies included (for these `user` must be able to read it)."),
+    TEXT("smtp_tls_cert_file", SMTP(smtp_tls_cert_file), NULL, "none", 4000,
+         "PEM file with the certificate (its chain behind it) that a server which asks for one is "
+         "shown."),
+    TEXT("smtp_tls_key_file", SMTP(smtp_tls_key_file), NULL, "in `smtp_tls_cert_file`", 4000,
+         "PEM file with that certificate's key."),
+    TIME("smtp_connection_cache_time_limit", SMTP(smtp_connection_cache_time_limit), "2s", 0,
+         TIME_MAX, "An idle connection is kept so long for the next delivery. 0: not at all."),
+    TIME("smtp_connection_reuse_time_limit", SMTP(smtp_connection_reuse_time_limit), "300s", 1,
+         TIME_MAX, "A connection older than this takes no further delivery."),
+    INT("smtp_connection_reuse_count_limit", SMTP(smtp_connection_reuse_count_limit), "0", 0,
+        INT_MAX, "Deliveries on one connection. 0: no limit."),
+    CHOICE("inet_protocols", SMTP_START(inet_protocols), "all", protocol_choices,
+           "Which addresses of a host are used."),
+    /* --- route ------------------------------------------------------------------------------------ */
+    TEXT("transport", ROUTE(transport_name), NULL, "must be set", 64,
+         "The transport, by its name."),
+    ROW("nexthop", ROUTE(nexthop), CONFIG_TYPE_TEXT, "", "the recipient's domain", 0, 320, 0, NULL,
+        "Where the mail goes, as in Postfix: `HOST` or `HOST:PORT` with MX lookup, `[HOST]` or "
+        "`[HOST]:PORT` or `[ADDRESS]:PORT` without."),
+    CHOICE("smtp_tls_security_level", ROUTE(smtp_tls_security_level), "transport",
+           route_tls_choices,
+           "As in a transport, for destinations that this route leads to. `transport`: what the "
+           "transport says. Routes to one nexthop of one transport must agree. A nexthop that a "
+           "route names has that route's level for mail of every route."),
+};
+
+const size_t config_option_count = sizeof(config_options) / sizeof(config_options[0]);
+
+const struct config_option *config_option_find(enum config_section section, const char *name)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        bool is_here = o->section == section ||
+                       (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
+        if (is_here && strcmp(o->name, name) == 0) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+enum config_section config_section_find(const char *name)
+{
+    for (int s = CONFIG_SECTION_GLOBAL + 1; s < CONFIG_SECTION_COUNT; s++) {
+        if (strcmp(config_sections[s].name, name) == 0) {
+            return (enum config_section)s;
+        }
+    }
+    return CONFIG_SECTION_COUNT;
+}
+
+/* Postfix's prefix of a global default is not an edit but a habit. */
+static const char *without_prefix(const char *name)
+{
+    static const char *const prefixes[] = {"default_", "qmgr_", "my", NULL};
+    for (size_t i = 0; prefixes[i] != NULL; i++) {
+        size_t len = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], len) == 0) {
+            return name + len;
+        }
+    }
+    return name;
+}
+
+const char *config_option_nearest(enum config_section section, const char *name)
+{
+    struct config_near near;
+    config_near_begin(&near, without_prefix(name));
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->section == section ||
+            (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT)) {
+            config_near_offer(&near, o->name);
+        }
+    }
+    for (int s = 1; s < CONFIG_SECTION_COUNT && section == CONFIG_SECTION_GLOBAL; s++) {
+        config_near_offer(&near, config_sections[s].name);
+    }
+    return near.found;
+}
+
+const char *config_section_nearest(const char *name)
+{
+    struct config_near near;
+    config_near_begin(&near, name);
+    for (int s = CONFIG_SECTION_GLOBAL + 1; s < CONFIG_SECTION_COUNT; s++) {
+        config_near_offer(&near, config_sections[s].name);
+    }
+    return near.found;
+}

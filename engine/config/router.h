@@ -1,0 +1,54 @@
+/* From a recipient's domain to a transport and a nexthop, by the routes of the configuration.
+ *
+ * Immutable after router_new, so any thread routes without a lock. The router points into the
+ * config it was made from and lives as long as that snapshot.
+ *
+ * A domain matches, in this order: the route of exactly that name; the longest ".suffix" route of
+ * which it is a subdomain (".example.com" matches a.b.example.com, not example.com); "*".
+ *
+ * An address literal that would be its own nexthop by "*" must be an address that an MX host may
+ * have: loopback (without allow_loopback), link-local, unspecified and multicast ones match
+ * nothing, so no client reaches this machine's own services or a cloud's metadata by mail. */
+#ifndef ENGINE_ROUTER_H
+#define ENGINE_ROUTER_H
+
+#include "base/attr.h"
+#include "base/slice.h"
+#include "engine/config/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct router;
+
+struct route_result {
+    size_t transport;     /* index into config.transports */
+    struct slice nexthop; /* for nexthop_parse; the route's own, or `domain` when it names none */
+    const struct config_route *route; /* which one matched */
+};
+
+struct router *router_new(const struct config *c); /* NULL when out of memory */
+void router_free(struct router *r);                /* accepts NULL */
+
+/* The part of an address behind its last '@', "" without one; a view. Pure. */
+struct slice router_domain(struct slice address);
+
+/* Route one domain (the part after the last @; brackets of an address literal included).
+ *
+ * domain   any case; a nexthop taken from it keeps that case, so give it in lower case to get one
+ *          destination for each domain
+ * returns  false when no route matches: the recipient is refused with 550 5.1.2 "no route to
+ *          domain" (intake) or bounced with 5.1.2 (a queued recipient whose route went away)
+ * thread   any; reads only */
+MUST_USE bool router_route(const struct router *r, struct slice domain, struct route_result *ret);
+
+/* The TLS level of a destination: of the route that names this nexthop for this transport, else of
+ * the route by which the nexthop's own domain comes to this transport, else (the routes changed
+ * since its mail was queued) the transport's.
+ *
+ * nexthop  a destination's name, in lower case
+ * thread   any; reads only */
+MUST_USE enum config_tls_level router_tls_level(const struct router *r, size_t transport,
+                                                struct slice nexthop);
+
+#endif

@@ -1,0 +1,99 @@
+/* One that reads the event log to its end and on: its place there, which outlives the process, its
+ * retries, and what is told about it. The feed thread owns all of them and calls `step`; any thread
+ * may read the atomics, which only the owner writes, and the constants.
+ *
+ * The place is a file of the spool, FEED/NAME: "SEGMENT:OFFSET", and below it "DEV:INO:SIZE" where
+ * a file of rows goes with it. It is replaced as a whole, by rename, after what it says is true: so
+ * a consumer sees each line at least once, whatever happens. */
+#ifndef ENGINE_EVENT_CONSUMER_H
+#define ENGINE_EVENT_CONSUMER_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "engine/feed/account_file.h"
+#include "engine/event/event_cursor.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config_texts;
+struct event_log;
+
+#define EVENT_CONSUMER_NAME_MAX 96
+#define EVENT_CONSUMER_WHY_MAX  96
+
+/* What every consumer is made of. */
+struct event_consumer_place {
+    const char *folder; /* where places are kept */
+    struct event_log *log;
+};
+
+struct event_consumer {
+    /* set at creation */
+    const char *kind; /* "webhook", "csv", "subscriber" */
+    char *name;       /* of its file; letters, digits and -_. */
+    char *title;      /* for people */
+    char *place;      /* path of its file */
+    struct event_log *log;
+    unsigned types; /* bits of event_line_type_bit; 0: all */
+    /* Go on. is_last: nothing more will come, so nothing should be waited for.
+     * returns true when there is more to do at once */
+    bool (*step)(struct event_consumer *c, usec_t now, bool is_last);
+    /* Whether something is under way that a stop may wait a moment for; NULL: never. */
+    bool (*is_busy)(const struct event_consumer *c);
+    void (*free)(struct event_consumer *c);
+
+    /* feed thread only */
+    struct event_cursor cursor;  /* how far it has read */
+    struct event_position acked; /* how far all is done */
+    struct account_mark mark;    /* beside it in its file */
+    usec_t retry_at, backoff;    /* monotonic; 0: no failure since */
+    usec_t saved;                /* monotonic, the last time */
+    uint64_t seen;               /* event_log.written when there was nothing more */
+    bool is_dry;                 /* there was nothing more */
+    bool is_saved;               /* `acked` is in its file */
+
+    /* any thread, atomic */
+    _Atomic(struct event_consumer *) next; /* of all; set before it is published */
+    _Atomic uint64_t segment, offset;      /* acked */
+    _Atomic uint64_t events;               /* lines done since start */
+    _Atomic uint64_t failures;             /* tries that failed, since start */
+    _Atomic uint64_t gaps;                 /* how often lines were gone before it read them */
+    _Atomic int64_t oldest;        /* wall, usec: the first line read and not done; 0: none */
+    _Atomic int64_t failing_since; /* wall, usec; 0: it works */
+    _Atomic int why;               /* the last failure, see event_consumer_why */
+};
+
+/* Read its place. One that has none begins at the end of the log.
+ *
+ * c        zeroed, kind and calls set by the caller
+ * types    NULL or empty: all
+ * errors   -ENOMEM, -errno of the log's folder; event_consumer_fini is due all the same */
+MUST_USE int event_consumer_init(struct event_consumer *c, const struct event_consumer_place *at,
+                                 const char *name, const char *title,
+                                 const struct config_texts *types);
+void event_consumer_fini(struct event_consumer *c);
+
+/* The next line of its types, as event_cursor_next gives it; what is missing is warned about and
+ * passed.
+ *
+ * budget   lines that may be looked at, counted down
+ * errors   ERR_AGAIN: none now, or the budget is spent; -errno */
+MUST_USE int event_consumer_next(struct event_consumer *c, unsigned *budget, struct slice *ret);
+/* All that was read is done. lines: how many were for it; 0: its file may lag behind a little. */
+void event_consumer_ack(struct event_consumer *c, uint64_t lines, usec_t now);
+/* Write its place now. */
+void event_consumer_save(struct event_consumer *c, usec_t now);
+/* Try again later. why: as event_consumer_why takes it */
+void event_consumer_fail(struct event_consumer *c, int why, usec_t now);
+/* Read again from where all is done. */
+void event_consumer_rewind(struct event_consumer *c);
+
+/* A failure in words: a code of enum err or -errno; above 0 an HTTP status; from
+ * EVENT_CONSUMER_CURL on downwards one of curl's. */
+#define EVENT_CONSUMER_CURL (-100000)
+void event_consumer_why(int why, char ret[static EVENT_CONSUMER_WHY_MAX]);
+
+#endif

@@ -1,0 +1,74 @@
+/* The body of a call: how much of it is read, and the JSON object that it is. Called by the http
+ * thread, which serves nobody else meanwhile, so that what a body unfolds to is bounded here. Pure;
+ * the call is answered when something is wrong. */
+#include "engine/http/api_private.h"
+
+#include <string.h>
+
+/* What has two bytes in a body has up to three hundred as a tree. An injection with all the
+ * recipients that one may have is far below. */
+enum {
+    VALUES_MAX = 1000000,
+    CONTAINERS_MAX = 250000,      /* objects and arrays */
+    SMALL_BODY_BYTES = 64 * 1024, /* of requests that bring no mail */
+};
+
+uint64_t api_call_body_max(const struct api_call *c, uint64_t most)
+{
+    bool is_small = c->route == NULL || !c->route->takes_message;
+    return is_small && most > SMALL_BODY_BYTES ? SMALL_BODY_BYTES : most;
+}
+
+/* Of the string that began before `at`: the place behind its end. */
+static size_t skip_string(struct slice text, size_t at)
+{
+    while (at < text.len && text.data[at] != '"') {
+        at += text.data[at] == '\\' ? 2 : 1;
+    }
+    return at + 1;
+}
+
+/* Whether the tree stays within bounds; text that is no JSON may be found so, too. */
+static bool is_moderate(struct slice text)
+{
+    size_t values = 0, containers = 0;
+    for (size_t at = 0; at < text.len;) {
+        char c = text.data[at++];
+        if (c == '"') {
+            at = skip_string(text, at);
+        } else if (c == ',') {
+            values++;
+        } else if (c == '{' || c == '[') {
+            containers++;
+        }
+    }
+    return values <= VALUES_MAX && containers <= CONTAINERS_MAX;
+}
+
+void api_call_take_body(struct api_call *c)
+{
+    json_error_t error;
+    if (strcmp(c->route->method, "POST") != 0 || c->in.len == 0 ||
+        (c->route->takes_message && strcmp(c->type, "message/rfc822") == 0)) {
+        return;
+    }
+    if (!is_moderate(buf_slice(&c->in))) {
+        api_error(c, 413, "large", "the body has more than %d values, or %d objects and arrays",
+                  VALUES_MAX, CONTAINERS_MAX);
+        return;
+    }
+    c->body = json_loadb(c->in.data, c->in.len, JSON_REJECT_DUPLICATES, &error);
+    if (c->body == NULL) {
+        api_error(c, 400, "usage", "the body is no JSON: %s (line %d, column %d)", error.text,
+                  error.line, error.column);
+    } else if (!json_is_object(c->body)) {
+        api_error(c, 400, "usage", "the body is no JSON object");
+    }
+}
+
+void api_call_forget_body(struct api_call *c)
+{
+    json_decref(c->body);
+    c->body = NULL;
+    buf_fini(&c->in);
+}

@@ -1,0 +1,173 @@
+/* The request line of a call: its path and parameters, decoded, and the route they lead to. Called
+ * by the http thread when a request begins. Pure; the call is answered when something is wrong. */
+#include "engine/http/api_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* In place, with a NUL behind it; false: a bad escape, or a control character. */
+static bool decode(char *text, bool is_query, struct slice *ret)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0'; from++) {
+        char c = *from;
+        if (c == '%') {
+            int high = hex_value(from[1]);
+            int low = high < 0 ? -1 : hex_value(from[2]);
+            if (low < 0) {
+                return false;
+            }
+            c = (char)(high << 4 | low);
+            from += 2;
+        } else if (c == '+' && is_query) {
+            c = ' ';
+        }
+        if ((unsigned char)c < 0x20 || c == 0x7f) {
+            return false;
+        }
+        *to++ = c;
+    }
+    *to = '\0';
+    *ret = slice_make(text, (size_t)(to - text));
+    return true;
+}
+
+static void parse_query(struct api_call *c, char *query)
+{
+    for (char *rest = query, *pair; (pair = strsep(&rest, "&")) != NULL;) {
+        struct slice name, value = SLICE("");
+        char *equals = strchr(pair, '=');
+        if (pair[0] == '\0') {
+            continue;
+        }
+        if (equals != NULL) {
+            *equals = '\0';
+        }
+        if (!decode(pair, true, &name) || (equals != NULL && !decode(equals + 1, true, &value))) {
+            api_error(c, 400, "usage", "a query parameter has a bad escape or control characters");
+            return;
+        }
+        struct slice seen;
+        if (api_param(c, pair, &seen)) {
+            api_error(c, 400, "usage", "%.64s: given twice", pair);
+            return;
+        }
+        if (c->pair_count == API_PARAMS_MAX) {
+            api_error(c, 400, "usage", "too many query parameters");
+            return;
+        }
+        c->pairs[c->pair_count++] = (struct api_pair){.name = pair, .value = value};
+    }
+}
+
+struct api_call *api_call_new(const char *target)
+{
+    struct api_call *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return NULL;
+    }
+    list_init(&c->link);
+    c->peer = -1;
+    buf_init(&c->in, 0);
+    buf_init(&c->out, API_ANSWER_MAX_BYTES);
+    c->path = c->argument = SLICE("");
+    c->target = strdup(target);
+    if (c->target == NULL) {
+        api_call_free(c);
+        return NULL;
+    }
+    char *rest = c->target;
+    char *path = strsep(&rest, "?");
+    if (!decode(path, false, &c->path)) {
+        api_error(c, 400, "usage", "the path has a bad escape or control characters");
+    } else if (rest != NULL) {
+        parse_query(c, rest);
+    }
+    return c;
+}
+
+/* --- routes ----------------------------------------------------------------------------------- */
+
+static bool path_fits(const char *pattern, struct slice path, struct slice *ret_argument)
+{
+    struct slice want = slice_of(pattern);
+    size_t fixed = slice_find(want, ':');
+    *ret_argument = SLICE("");
+    if (fixed == want.len) {
+        return slice_eq(want, path);
+    }
+    if (path.len <= fixed || !slice_eq(slice_to(want, fixed), slice_to(path, fixed))) {
+        return false;
+    }
+    *ret_argument = slice_from(path, fixed);
+    return memchr(ret_argument->data, '/', ret_argument->len) == NULL;
+}
+
+/* The methods of a path as the Allow header writes them. */
+static const char *const allow_texts[8] = {
+    "OPTIONS",
+    "OPTIONS, GET, HEAD",
+    "OPTIONS, POST",
+    "OPTIONS, GET, HEAD, POST",
+    "OPTIONS, DELETE",
+    "OPTIONS, GET, HEAD, DELETE",
+    "OPTIONS, POST, DELETE",
+    "OPTIONS, GET, HEAD, POST, DELETE",
+};
+
+static unsigned method_bit(const char *method)
+{
+    return strcmp(method, "GET") == 0 ? 1u : strcmp(method, "POST") == 0 ? 2u : 4u;
+}
+
+static void check_params(struct api_call *c)
+{
+    for (size_t i = 0; i < c->pair_count; i++) {
+        const char *const *known = c->route->params;
+        while (known != NULL && *known != NULL && strcmp(*known, c->pairs[i].name) != 0) {
+            known++;
+        }
+        if (known == NULL || *known == NULL) {
+            api_error(c, 400, "usage", "%.64s: no such query parameter of %s", c->pairs[i].name,
+                      c->route->path);
+            return;
+        }
+    }
+}
+
+void api_call_route(struct api_call *c, const char *method, const struct api_route *routes,
+                    size_t count)
+{
+    const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    unsigned methods = 0;
+    for (size_t i = 0; i < count && c->route == NULL; i++) {
+        struct slice argument;
+        if (path_fits(routes[i].path, c->path, &argument)) {
+            methods |= method_bit(routes[i].method);
+            if (strcmp(routes[i].method, wanted) == 0) {
+                c->route = &routes[i];
+                c->argument = argument;
+            }
+        }
+    }
+    if (c->route != NULL) {
+        check_params(c);
+    } else if (methods == 0 && !(strcmp(method, "OPTIONS") == 0 && slice_eq(c->path, SLICE("*")))) {
+        api_error(c, 404, "missing", "there is no such path; GET /v1 lists all");
+    } else if (strcmp(method, "OPTIONS") == 0) {
+        c->allow = allow_texts[methods == 0 ? 7 : methods];
+        api_raw(c, 204, NULL, SLICE(""));
+    } else {
+        c->allow = allow_texts[methods];
+        api_error(c, 405, "method", "this path takes %s", c->allow);
+    }
+}

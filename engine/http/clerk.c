@@ -1,0 +1,253 @@
+/* Owns a clerk's thread, its spool reader and its list of active messages. Called by engine_run.c
+ * for its life and by the handlers for reading. Must not know what the routes mean. */
+#include "engine/http/clerk.h"
+
+#include "base/clock.h"
+#include "base/rcu.h"
+#include "engine/http/api_private.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/schedule/sched_thread.h"
+#include "engine/spool/spool_store.h"
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    BOX_LETTERS = 1024,
+    BEGIN_TRIES = 200, /* of 10 ms */
+};
+
+/* --- which messages are active ---------------------------------------------------------------- */
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void clerk_read_active(struct clerk *k)
+{
+    const struct engine *e = k->engine;
+    size_t capacity = 0;
+    clerk_forget_active(k);
+    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+        const struct sched *s = sched_thread_core(e->scheds[t % e->sched_count], t);
+        struct sched_job_view job;
+        uint64_t cursor = 0;
+        while (sched_view_jobs(s, &cursor, &job)) {
+            if (k->active_count == capacity) {
+                capacity = capacity == 0 ? 1024 : capacity * 2;
+                uint64_t *grown = realloc(k->active, capacity * sizeof(*grown));
+                if (grown == NULL) {
+                    return; /* some active ones are then shown as incoming */
+                }
+                k->active = grown;
+            }
+            k->active[k->active_count++] = job.message_id;
+        }
+    }
+    if (k->active_count > 0) {
+        qsort(k->active, k->active_count, sizeof(*k->active), compare_ids);
+    }
+}
+
+void clerk_forget_active(struct clerk *k)
+{
+    free(k->active);
+    k->active = NULL;
+    k->active_count = 0;
+}
+
+bool clerk_has_calls(const struct clerk *k)
+{
+    return ring_count(k->box.ring) > 0;
+}
+
+bool clerk_is_active(const struct clerk *k, uint64_t id)
+{
+    return k->active_count > 0 &&
+           bsearch(&id, k->active, k->active_count, sizeof(*k->active), compare_ids) != NULL;
+}
+
+/* --- the spool -------------------------------------------------------------------------------- */
+
+bool clerk_begin(struct clerk *k, struct api_call *c)
+{
+    for (int i = 0; i < BEGIN_TRIES; i++) {
+        if (spool_reader_begin(k->reader) == 0) {
+            return true;
+        }
+        rcu_sleep();
+        (void)usleep(10 * 1000); /* shorter is as good */
+        rcu_awake();
+    }
+    api_error(c, 503, "unavailable", "the spool is being reopened");
+    return false;
+}
+
+void clerk_end(struct clerk *k)
+{
+    spool_reader_end(k->reader);
+}
+
+void clerk_breathe(struct clerk *k)
+{
+    (void)k; /* its thread is ours */
+    rcu_pass();
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_t *kept)
+{
+    if (kept != c->kept) {
+        json_decref(c->kept);
+    }
+    c->kept = kept;
+    c->next = next;
+    k->has_passed_on = true;
+    outbox_put(&k->to_other, LETTER_CALL, c, 0);
+}
+
+json_t *clerk_kept(const struct api_call *c)
+{
+    return c->kept;
+}
+
+static void serve(struct clerk *k, struct api_call *c)
+{
+    rcu_awake();
+    k->has_passed_on = false;
+    k->call = c;
+    (c->next != NULL ? c->next : c->route->run)(k, c);
+    k->call = NULL;
+    rcu_sleep();
+    clerk_forget_active(k);
+    if (k->has_passed_on) {
+        return;
+    }
+    if (!api_is_answered(c)) {
+        api_error(c, 503, "unavailable", "%s gave no answer", c->route->path);
+    }
+    outbox_put(&k->to_http, LETTER_ANSWER, c, 0);
+    (void)outbox_flush(&k->to_http); /* the http thread's ring holds more than it has calls */
+}
+
+/* false: some ring is full, and what did not fit waits here */
+static bool flush_outboxes(struct clerk *k)
+{
+    bool is_done = outbox_flush(&k->to_other);
+    is_done = outbox_flush(&k->to_activator) && is_done;
+    for (uint32_t i = 0; i < k->engine->sched_count; i++) {
+        is_done = outbox_flush(&k->to_scheds[i]) && is_done;
+    }
+    return is_done;
+}
+
+static usec_t tidy(struct clerk *k)
+{
+    if (k->tidy == NULL) {
+        return USEC_NEVER;
+    }
+    rcu_awake();
+    usec_t again = k->tidy(k);
+    rcu_sleep();
+    return again;
+}
+
+static void run(void *arg)
+{
+    struct clerk *k = arg;
+    struct letter letter;
+    rcu_sleep();
+    while (!atomic_load(&k->is_stopping)) {
+        while (!atomic_load(&k->is_stopping) && mailbox_take(&k->box, &letter)) {
+            serve(k, letter.body);
+            (void)flush_outboxes(k); /* again below */
+        }
+        usec_t deadline = tidy(k);
+        if (!flush_outboxes(k)) {
+            deadline = clock_mono() + 10 * USEC_PER_MSEC;
+        }
+        waker_prepare(&k->box.waker);
+        if (ring_count(k->box.ring) == 0 && !atomic_load(&k->is_stopping)) {
+            waker_wait(&k->box.waker, deadline);
+        }
+        waker_finish(&k->box.waker);
+    }
+    rcu_awake();
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+int clerk_new(struct engine *engine, const char *name, struct clerk **ret)
+{
+    struct clerk *k = calloc(1, sizeof(*k));
+    if (k == NULL) {
+        return -ENOMEM;
+    }
+    k->engine = engine;
+    k->name = name;
+    int err = mailbox_init(&k->box, BOX_LETTERS);
+    if (err == 0) {
+        err = spool_reader_new(engine->store, &k->reader);
+    }
+    if (err != 0) {
+        clerk_free(k);
+        return err;
+    }
+    *ret = k;
+    return 0;
+}
+
+struct mailbox *clerk_box(struct clerk *k)
+{
+    return &k->box;
+}
+
+int clerk_start(struct clerk *k)
+{
+    struct engine *e = k->engine;
+    k->to_scheds = calloc(e->sched_count, sizeof(*k->to_scheds));
+    if (k->to_scheds == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        outbox_init(&k->to_scheds[i], e->boxes.scheds[i]);
+    }
+    outbox_init(&k->to_http, e->boxes.http);
+    outbox_init(&k->to_other, clerk_box(e->clerks[e->clerks[0] == k ? 1 : 0]));
+    outbox_init(&k->to_activator, e->boxes.activator);
+    return thread_start(&k->thread, k->name, run, k);
+}
+
+void clerk_stop(struct clerk *k)
+{
+    atomic_store(&k->is_stopping, true);
+    waker_kick(&k->box.waker);
+    thread_join(&k->thread);
+}
+
+void clerk_free(struct clerk *k)
+{
+    if (k != NULL) {
+        mailbox_fini(&k->box); /* calls in it belong to the http thread, which has ended them */
+        outbox_fini(&k->to_http);
+        outbox_fini(&k->to_other);
+        outbox_fini(&k->to_activator);
+        for (uint32_t i = 0; k->to_scheds != NULL && i < k->engine->sched_count; i++) {
+            outbox_fini(&k->to_scheds[i]);
+        }
+        free(k->to_scheds);
+        spool_reader_free(k->reader);
+        free(k->active);
+        if (k->free_census != NULL) {
+            k->free_census(k->census);
+        }
+        free(k);
+    }
+}

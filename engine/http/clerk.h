@@ -1,0 +1,81 @@
+/* A clerk: a thread that runs the handlers of the operators' interface which read the spool or walk
+ * through what schedulers publish, so that the http thread never waits. There are two: one for
+ * routes that answer soon, one for those that walk far (api.h, api_place).
+ *
+ * Concurrency: a call travels to a clerk by LETTER_CALL and back to the http thread by
+ * LETTER_ANSWER, and belongs to who has it. A clerk is online for RCU while a handler runs; a long
+ * walk calls clerk_breathe between pages. The reader sees one moment of the spool from clerk_begin
+ * to clerk_end, and keeps pages alive so long: end it between pages as well. */
+#ifndef ENGINE_CLERK_H
+#define ENGINE_CLERK_H
+
+#include "base/attr.h"
+#include "base/thread.h"
+#include "engine/http/api.h"
+#include "base/mailbox.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct census_memo;
+struct engine;
+struct spool_reader;
+
+struct clerk {
+    /* set at creation */
+    struct engine *engine;
+    struct spool_reader *reader; /* NULL on the http thread */
+    struct thread thread;
+    struct mailbox box;
+    _Atomic bool is_stopping;
+    const char *name;
+    /* Before the thread starts; NULL: nothing. What it does on its thread beside calls, online for
+     * RCU; returns when it wants to be asked again, monotonic. */
+    usec_t (*tidy)(struct clerk *k);
+
+    /* clerk thread only */
+    struct outbox to_http, to_other, to_activator;
+    struct outbox *to_scheds; /* [engine->sched_count] */
+    struct api_call *call;    /* being served; NULL between calls */
+    bool has_passed_on;       /* the call it was serving is the other clerk's now */
+    uint64_t *active;         /* ids that schedulers hold, sorted; for one call */
+    size_t active_count;
+    struct census_memo *census;                 /* the last counts; NULL: none yet */
+    void (*free_census)(struct census_memo *m); /* set with the first of them */
+};
+
+/* errors: -ENOMEM, -errno of the spool reader */
+MUST_USE int clerk_new(struct engine *engine, const char *name, struct clerk **ret);
+/* The http thread exists already. */
+MUST_USE int clerk_start(struct clerk *k);
+/* What it has it finishes; what is sent from now on stays in its mailbox. */
+void clerk_stop(struct clerk *k);
+void clerk_free(struct clerk *k); /* accepts NULL */
+struct mailbox *clerk_box(struct clerk *k);
+
+/* --- for handlers ----------------------------------------------------------------------------- */
+
+/* Open a view of the spool. It may be in the hands of the writer for a moment (being reopened); if
+ * it stays there the call is answered with 503 and false returned. */
+MUST_USE bool clerk_begin(struct clerk *k, struct api_call *c);
+void clerk_end(struct clerk *k);
+/* Between pages of a long walk, without an open view: nothing found under RCU is kept over it. */
+void clerk_breathe(struct clerk *k);
+/* Which messages schedulers hold, asked anew. */
+void clerk_read_active(struct clerk *k);
+MUST_USE bool clerk_is_active(const struct clerk *k, uint64_t id);
+/* After each call, and after what tidy asked for. */
+void clerk_forget_active(struct clerk *k);
+/* Somebody waits for this clerk. */
+MUST_USE bool clerk_has_calls(const struct clerk *k);
+/* The other clerk goes on with the call, by `next`; the handler is done with it. For what needs the
+ * spool walked and something changed: each is done by the clerk whose business it is.
+ *
+ * kept     what clerk_kept gives to `next`; takes the reference; may be NULL */
+void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_t *kept);
+/* Owned by the call. */
+json_t *clerk_kept(const struct api_call *c);
+
+#endif

@@ -1,0 +1,539 @@
+/* Owns requests to inject mail, from their check to their answer. Called by the http thread's
+ * routes and mailbox. What a message is made of is compose.c's; nothing here blocks.
+ *
+ * Concurrency: everything is the http thread's, except engine.intake_bytes and engine.injections,
+ * which are atomic counters, and intakes, which belong to the spool writer while they are away. One
+ * part of a message is away at a time. */
+#include "engine/http/inject.h"
+
+#include "base/error.h"
+#include "base/list.h"
+#include "engine/http/clerk.h"
+#include "engine/compose/compose.h"
+#include "engine/config/config.h"
+#include "base/date.h"
+#include "engine/state/engine.h"
+#include "engine/compose/header_filter.h"
+#include "engine/http/http.h"
+#include "engine/http/inject_request.h"
+#include "engine/post/intake.h"
+#include "engine/post/letter.h"
+#include "base/mailbox.h"
+#include "engine/post/message.h"
+#include "engine/config/router.h"
+#include "engine/state/settings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    RUNNING_MAX = 256,              /* requests whose commits are awaited */
+    RECIPIENTS_MAX = 100000,        /* of one message */
+    TOTAL_LEAST = 64 * 1024 * 1024, /* bytes that a batch may always come to */
+    RETRY_BUSY = 1,                 /* seconds that a client is asked to wait */
+    RETRY_CLOSED = 10,
+};
+
+/* One message of a request. */
+struct injected {
+    struct injection *injection;
+    uint64_t id;
+    struct composition composition;
+    struct intake *intake; /* here or with the writer */
+    size_t content_taken;  /* bytes of its content handed over */
+    size_t packed_taken;   /* likewise of its recipients */
+    bool is_staged;
+    int error;
+};
+
+struct injection {
+    struct list link;
+    struct injector *injector;
+    struct api_call *call;
+    struct injected *messages;
+    size_t count;
+    size_t waiting;    /* messages without a result */
+    bool is_beginning; /* its handler has not returned: the call is not suspended */
+    uint64_t bytes;
+};
+
+struct injector {
+    /* set at creation */
+    struct engine *engine;
+    struct http *http;
+
+    /* http thread only */
+    struct outbox to_writer;
+    struct list running; /* struct injection */
+    uint32_t running_count;
+    uint64_t held; /* bytes of all that run */
+};
+
+const char *const inject_params[] = {"from",       "to",      "tenant",     "campaign",
+                                     "not_before", "expires", "expires_in", NULL};
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+static void injection_free(struct injection *n)
+{
+    if (n == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < n->count; i++) {
+        composition_fini(&n->messages[i].composition);
+    }
+    free(n->messages);
+    free(n);
+}
+
+static struct injection *injection_new(struct injector *j, struct api_call *call, size_t count)
+{
+    struct injection *n = calloc(1, sizeof(*n));
+    if (n == NULL) {
+        return NULL;
+    }
+    n->messages = calloc(count, sizeof(*n->messages));
+    if (n->messages == NULL) {
+        free(n);
+        return NULL;
+    }
+    n->injector = j;
+    n->call = call;
+    n->count = n->waiting = count;
+    list_init(&n->link);
+    for (size_t i = 0; i < count; i++) {
+        n->messages[i].injection = n;
+        composition_init(&n->messages[i].composition);
+    }
+    return n;
+}
+
+void injector_start(struct injector *j)
+{
+    outbox_init(&j->to_writer, j->engine->boxes.writer);
+}
+
+void injector_free(struct injector *j)
+{
+    if (j == NULL) {
+        return;
+    }
+    while (!list_is_empty(&j->running)) {
+        struct injection *n = list_first(&j->running, struct injection, link);
+        list_remove(&n->link);
+        injection_free(n); /* its intakes are where the writer put them */
+    }
+    outbox_fini(&j->to_writer);
+    free(j);
+}
+
+static bool flush(void *ctx)
+{
+    struct injector *j = ctx;
+    return outbox_flush(&j->to_writer);
+}
+
+/* --- composing -------------------------------------------------------------------------------- */
+
+static bool has_route(const void *routes, struct slice domain)
+{
+    struct route_result route;
+    return router_route(routes, domain, &route);
+}
+
+/* The trace of this hop. Who asked is not told to the world. */
+static void write_received(struct buf *out, const struct config *config, uint64_t id, usec_t now)
+{
+    char text[MESSAGE_ID_TEXT], date[DATE_BYTES];
+    message_id_format(id, text);
+    date_format(now, date);
+    buf_printf(out, "Received: by %s (sluice)\r\n\twith HTTP id %s;\r\n\t%s\r\n", config->hostname,
+               text, date);
+}
+
+/* What a listener takes for a control header goes no further than us, whichever way mail comes. */
+static void remove_control_headers(const struct config *config, struct buf *content, size_t at)
+{
+    for (size_t i = 0; i < config->listener_count; i++) {
+        const struct config_listener *l = &config->listeners[i];
+        const char *names[] = {l->tenant_header, l->campaign_header};
+        struct header_filter filter;
+        if (!l->keep_control_headers) {
+            header_filter_init(&filter, names, sizeof(names) / sizeof(names[0]), at);
+            (void)header_filter_run(&filter, content); /* complete: all of it is decided */
+        }
+    }
+}
+
+/* Answers and returns false when one of them cannot be. */
+static bool compose_all(struct injection *n, const struct inject_request *request, usec_t now)
+{
+    struct engine *e = n->injector->engine;
+    const struct settings *settings = settings_of(e);
+    const struct compose_options options = {
+        .hostname = slice_of(settings->config->hostname),
+        .now = now,
+        .size_limit = settings->config->inject_size_limit,
+        .recipient_limit = RECIPIENTS_MAX,
+        .hop_limit = (uint32_t)settings->config->hopcount_limit,
+        .has_route = has_route,
+        .routes = settings->router,
+    };
+    uint64_t most = options.size_limit > TOTAL_LEAST ? options.size_limit : TOTAL_LEAST;
+    struct compose_mistakes mistakes = {.count = 0};
+    for (size_t i = 0; i < n->count && mistakes.count < COMPOSE_MISTAKES_MAX; i++) {
+        struct injected *m = &n->messages[i];
+        m->id = engine_new_id(e);
+        write_received(&m->composition.content, settings->config, m->id, now);
+        size_t at = m->composition.content.len;
+        int err = inject_request_compose(request, i, &options, m->id, &mistakes, &m->composition);
+        if (err != 0) {
+            api_error(n->call, 503, "unavailable", "%s", err_str(err));
+            return false;
+        }
+        remove_control_headers(settings->config, &m->composition.content, at);
+        n->bytes += m->composition.content.len + m->composition.packed.len;
+        if (n->bytes > most) {
+            api_error(n->call, 413, "large",
+                      "the messages are more than %llu bytes together; send them in several "
+                      "requests",
+                      (unsigned long long)most);
+            return false;
+        }
+    }
+    if (mistakes.count > 0) {
+        inject_request_refuse(n->call, &mistakes);
+        return false;
+    }
+    return true;
+}
+
+/* --- handing over to the spool ---------------------------------------------------------------- */
+
+static struct slice keep(struct buf *strings, struct slice text)
+{
+    struct slice kept = {strings->data + strings->len, text.len};
+    buf_append_slice(strings, text);
+    return kept;
+}
+
+/* The envelope, into an intake that is filled part by part. errors: -ENOMEM */
+static int open_intake(struct injected *m, usec_t now)
+{
+    struct injector *j = m->injection->injector;
+    struct slice who = slice_of(api_who(m->injection->call));
+    struct slice peer = slice_of(api_address(m->injection->call));
+    const struct config *config = settings_of(j->engine)->config;
+    const struct composition *c = &m->composition;
+    struct slice sender = smtp_address_slice(&c->sender), protocol = SLICE("HTTP");
+    struct slice tenant = label_slice(&c->tenant), campaign = label_slice(&c->campaign);
+    usec_t begin = c->not_before != 0 ? c->not_before : now;
+    usec_t lifetime =
+        sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime;
+    struct intake *in = m->intake = intake_new();
+    if (in == NULL || buf_reserve(&in->strings, sender.len + who.len + peer.len + protocol.len +
+                                                    tenant.len + campaign.len + 1) == NULL) {
+        return -ENOMEM;
+    }
+    in->worker = (uint16_t)j->engine->worker_count; /* the answer comes to the http thread */
+    in->connection = m;
+    in->envelope = (struct spool_envelope){
+        .id = m->id,
+        .created = now,
+        .size_bytes = c->content.len,
+        .recipient_count = c->recipient_count,
+        .flags = (c->has_8bit ? SPOOL_FLAG_8BIT : 0) | (c->needs_utf8 ? SPOOL_FLAG_UTF8 : 0) |
+                 (c->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0),
+        .warn_at = config->delay_warning_time > 0 && sender.len > 0
+                       ? begin + config->delay_warning_time
+                       : 0,
+        .sender = keep(&in->strings, sender),
+        .peer_name = keep(&in->strings, who),
+        .peer_address = keep(&in->strings, peer),
+        .protocol = keep(&in->strings, protocol),
+        .auth_user = SLICE(""),
+        .tenant = keep(&in->strings, tenant),
+        .campaign = keep(&in->strings, campaign),
+        .not_before = c->not_before,
+        /* The lifetime of scheduled mail counts from when it may go. */
+        .expires = c->expires != 0 || c->not_before == 0 ? c->expires : begin + lifetime,
+    };
+    return 0;
+}
+
+/* The bytes of the next batch of recipients, and their number. */
+static struct slice next_batch(const struct injected *m, uint32_t *ret_count)
+{
+    struct slice rest = slice_from(buf_slice(&m->composition.packed), m->packed_taken);
+    struct slice left = rest, address;
+    *ret_count = 0;
+    while (*ret_count < SPOOL_BATCH_RECIPIENTS && spool_packed_next(&left, &address)) {
+        (*ret_count)++;
+    }
+    return slice_to(rest, rest.len - left.len);
+}
+
+static void take_recipients(struct injected *m)
+{
+    struct intake *in = m->intake;
+    struct slice batch = next_batch(m, &in->packed_count);
+    buf_clear(&in->packed);
+    buf_append_slice(&in->packed, batch);
+    m->packed_taken += batch.len;
+}
+
+/* The whole of a small message is moved rather than copied. */
+static void take_content(struct injected *m)
+{
+    struct intake *in = m->intake;
+    struct buf *content = &m->composition.content;
+    size_t left = content->len - m->content_taken;
+    size_t len = left < SPOOL_CHUNK_BYTES ? left : SPOOL_CHUNK_BYTES;
+    if (m->content_taken == 0 && len == content->len) {
+        struct buf swap = in->body;
+        in->body = *content;
+        *content = swap;
+    } else {
+        buf_clear(&in->body);
+        buf_append(&in->body, content->data + m->content_taken, len);
+    }
+    m->content_taken += len;
+}
+
+/* Recipients first, then content; the last of both go with the envelope. returns: of letter */
+static uint32_t fill_part(struct injected *m, bool *ret_failed)
+{
+    struct intake *in = m->intake;
+    const struct composition *c = &m->composition;
+    uint32_t kind = LETTER_STAGE;
+    in->puts_recipients = in->puts_body = false;
+    if (in->packed.len == 0) {
+        take_recipients(m);
+    }
+    in->puts_recipients = m->packed_taken < c->packed.len;
+    if (!in->puts_recipients) {
+        take_content(m);
+        in->puts_body = m->content_taken < in->envelope.size_bytes;
+        kind = in->puts_body ? LETTER_STAGE : LETTER_STORE;
+    }
+    *ret_failed = in->packed.failed || in->body.failed;
+    if (kind == LETTER_STORE && !*ret_failed) {
+        in->message = intake_message(in); /* NULL: read back from the spool */
+    }
+    return kind;
+}
+
+static void send_part(struct injected *m, uint32_t kind)
+{
+    struct injector *j = m->injection->injector;
+    struct intake *in = m->intake;
+    atomic_fetch_add_explicit(&j->engine->intake_bytes, in->body.len + in->packed.len,
+                              memory_order_relaxed);
+    outbox_put(&j->to_writer, kind, in, 0);
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static void finish(struct injection *n)
+{
+    struct injector *j = n->injector;
+    size_t stored = 0;
+    json_t *ids = json_array(), *results = json_array();
+    const char *why = "";
+    for (size_t i = 0; i < n->count; i++) {
+        struct injected *m = &n->messages[i];
+        json_t *result = json_object();
+        char id[MESSAGE_ID_TEXT];
+        message_id_format(m->id, id);
+        if (m->error == 0) {
+            stored++;
+            (void)json_array_append_new(ids, json_string(id)); /* out of memory: seen below */
+            api_set_text(result, "id", slice_make(id, MESSAGE_ID_TEXT - 1));
+        } else {
+            why = inject_request_error(m->error);
+            api_set_text(result, "error", slice_of(why));
+        }
+        (void)json_array_append_new(results, result);
+    }
+    if (stored == 0) {
+        api_retry_after(n->call, RETRY_CLOSED);
+        api_error(n->call, 503, "unavailable", "%s", why);
+    } else {
+        inject_request_accept(n->call, json_incref(ids),
+                              stored == n->count ? NULL : json_incref(results));
+    }
+    json_decref(ids);
+    json_decref(results);
+    list_remove(&n->link);
+    j->running_count--;
+    j->held -= n->bytes;
+    atomic_fetch_sub_explicit(&j->engine->injections, 1, memory_order_relaxed);
+    if (!n->is_beginning) {
+        http_answer(j->http, n->call);
+    }
+    injection_free(n);
+}
+
+/* A message has its result. */
+static void settle(struct injected *m, int error)
+{
+    struct injection *n = m->injection;
+    m->error = error;
+    if (error != 0 && m->is_staged) {
+        outbox_put(&n->injector->to_writer, LETTER_DISCARD, NULL, m->id);
+    }
+    intake_free(m->intake);
+    m->intake = NULL;
+    buf_fini(&m->composition.content);
+    buf_fini(&m->composition.packed);
+    if (--n->waiting == 0) {
+        finish(n);
+    }
+}
+
+static void go_on(struct injected *m)
+{
+    bool has_failed;
+    uint32_t kind = fill_part(m, &has_failed);
+    if (has_failed) {
+        settle(m, -ENOMEM);
+        return;
+    }
+    send_part(m, kind);
+}
+
+/* LETTER_STAGED and LETTER_STORED came back. */
+static void take_stored(void *ctx, struct intake *in)
+{
+    struct injector *j = ctx;
+    struct injected *m = in->connection;
+    (void)j; /* the message knows it */
+    assert(m->intake == in);
+    if (in->error != 0 || in->is_last) {
+        settle(m, in->error);
+        return;
+    }
+    in->is_staged = m->is_staged = true;
+    if (in->puts_recipients) {
+        in->batch++;
+        buf_clear(&in->packed);
+    }
+    if (in->puts_body) {
+        in->chunk++;
+    }
+    go_on(m);
+}
+
+int injector_new(struct engine *engine, struct http *http, struct injector **ret)
+{
+    struct injector *j = calloc(1, sizeof(*j));
+    if (j == NULL) {
+        return -ENOMEM;
+    }
+    j->engine = engine;
+    j->http = http;
+    list_init(&j->running);
+    http_set_injector(http, &(const struct http_injector){take_stored, flush, j});
+    *ret = j;
+    return 0;
+}
+
+/* --- the route -------------------------------------------------------------------------------- */
+
+/* Answers and returns false while no mail is taken. */
+static bool is_open(struct injector *j, struct api_call *c)
+{
+    struct engine *e = j->engine;
+    uint32_t gate = engine_gate(e);
+    uint64_t bytes = atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) + j->held;
+    bool is_full =
+        j->running_count >= RUNNING_MAX || bytes >= settings_of(e)->config->intake_memory;
+    if (gate != ENGINE_GATE_OPEN || is_full) {
+        atomic_fetch_add_explicit(&e->refused, 1, memory_order_relaxed);
+    }
+    if (gate != ENGINE_GATE_OPEN) {
+        api_retry_after(c, RETRY_CLOSED);
+        api_error(c, 503, "unavailable", "%s",
+                  (gate & ENGINE_GATE_STOPPING) != 0 ? "the daemon is stopping"
+                  : (gate & ENGINE_GATE_BROKEN) != 0 ? "the spool does not work at the moment"
+                                                     : "insufficient system storage");
+        return false;
+    }
+    if (is_full) {
+        api_retry_after(c, RETRY_BUSY);
+        api_error(c, 429, "busy", "%s",
+                  j->running_count >= RUNNING_MAX ? "too many injections are under way"
+                                                  : "intake_memory is reached");
+        return false;
+    }
+    return true;
+}
+
+/* All ids must survive a crash before one of them is told. */
+static bool has_ids(struct injector *j, const struct injection *n)
+{
+    if (engine_id_is_reserved(j->engine, n->messages[n->count - 1].id)) {
+        return true;
+    }
+    /* Only commits reserve more: the writer may have no other. */
+    waker_kick(&j->engine->boxes.writer->waker);
+    api_retry_after(n->call, RETRY_BUSY);
+    api_error(n->call, 503, "unavailable", "out of message ids, try again");
+    return false;
+}
+
+static bool open_intakes(struct injection *n, usec_t now)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        if (open_intake(&n->messages[i], now) != 0) {
+            for (size_t k = 0; k <= i; k++) {
+                intake_free(n->messages[k].intake);
+                n->messages[k].intake = NULL;
+            }
+            api_error(n->call, 503, "unavailable", "out of memory");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void begin(struct injection *n)
+{
+    struct injector *j = n->injector;
+    api_keep(n->call);
+    list_push_back(&j->running, &n->link);
+    j->running_count++;
+    j->held += n->bytes;
+    atomic_fetch_add_explicit(&j->engine->injections, 1, memory_order_relaxed);
+    n->is_beginning = true;
+    n->waiting++; /* it must not end while its messages are sent */
+    for (size_t i = 0; i < n->count; i++) {
+        go_on(&n->messages[i]);
+    }
+    if (--n->waiting == 0) {
+        finish(n);
+        return;
+    }
+    n->is_beginning = false;
+}
+
+void inject_post(struct clerk *k, struct api_call *c)
+{
+    struct injector *j = k->engine->injector;
+    struct inject_request request;
+    usec_t now = clock_wall();
+    if (!is_open(j, c) || !inject_request_init(&request, c, INJECT_MESSAGES_MAX)) {
+        return;
+    }
+    struct injection *n = injection_new(j, c, request.count);
+    if (n == NULL) {
+        api_error(c, 503, "unavailable", "out of memory");
+    } else if (compose_all(n, &request, now) && has_ids(j, n) && open_intakes(n, now)) {
+        begin(n);
+        n = NULL;
+    }
+    injection_free(n);
+    inject_request_fini(&request);
+}

@@ -1,0 +1,599 @@
+/* A session is owned by its worker. While its reception is with the spool writer (or its password
+ * with the auth thread) `is_away` is set: the session then does nothing but flush replies, and when
+ * the connection is lost it stays allocated until the answer returns. */
+#include "engine/inbound/inbound.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/inbound/reception.h"
+#include "engine/state/settings.h"
+#include "net/smtp_server.h"
+#include "net/stream.h"
+#include "net/tls.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    STEPS_PER_PASS = 256, /* of one session, so that it cannot starve the others */
+    READS_PER_PASS = 4,
+    OUT_PENDING_MAX = 64 << 10, /* replies the client does not read: stop serving it */
+};
+
+struct inbound {
+    struct worker_ready ready;
+    struct list all;
+    struct list paused;
+    struct worker *worker;
+    struct listener *listener;
+    struct settings *settings; /* own reference: rules are of them */
+    const struct listener_rules *rules;
+    struct poller_watch watch;
+    struct timeout timer;
+    struct stream stream;
+    struct smtp_server smtp;
+    struct sockaddr_storage peer;
+    struct reception reception;
+    struct buf input; /* received and not yet consumed */
+    bool is_counted;  /* in the listener's limits */
+    bool is_away;
+    bool is_handshaking;
+    bool is_closing; /* replies flushed, then close */
+    bool is_dead;    /* closed, waits for what is away */
+};
+
+static void run(struct inbound *c);
+
+/* --- end of a session ------------------------------------------------------------------------- */
+
+static void drop_reception(struct inbound *c)
+{
+    uint64_t staged = reception_drop(&c->reception);
+    if (staged != 0) {
+        outbox_put(&c->worker->to_writer, LETTER_DISCARD, NULL, staged);
+    }
+}
+
+static void free_session(struct inbound *c)
+{
+    drop_reception(c);
+    reception_fini(&c->reception);
+    buf_fini(&c->input);
+    smtp_server_fini(&c->smtp);
+    settings_put(c->settings);
+    free(c);
+}
+
+static void end_session(struct inbound *c)
+{
+    struct worker *w = c->worker;
+    poller_remove(&w->poller, &c->watch);
+    timeout_remove(&w->timeouts, &c->timer);
+    stream_close(&c->stream);
+    list_remove(&c->ready.link);
+    list_remove(&c->paused);
+    list_remove(&c->all);
+    if (c->is_counted) {
+        listener_release(c->listener, (const struct sockaddr *)&c->peer);
+    }
+    atomic_fetch_sub_explicit(&w->inbound_count, 1, memory_order_relaxed);
+    if (c->is_away) {
+        c->is_dead = true;
+        return;
+    }
+    free_session(c);
+}
+
+/* --- events of the core ----------------------------------------------------------------------- */
+
+static void count_refusal(struct inbound *c)
+{
+    atomic_fetch_add_explicit(&c->worker->engine->refused, 1, memory_order_relaxed);
+}
+
+static void accept_envelope(struct inbound *c)
+{
+    struct engine *e = c->worker->engine;
+    uint32_t gate = engine_gate(e);
+    usec_t now = c->worker->now;
+    if ((gate & ENGINE_GATE_LOW_SPACE) != 0) {
+        count_refusal(c);
+        smtp_server_answer(&c->smtp, 452, "4.3.1", "Insufficient system storage", now);
+        return;
+    }
+    if ((gate & ENGINE_GATE_BROKEN) != 0) {
+        count_refusal(c);
+        smtp_server_answer(&c->smtp, 452, "4.3.0", "Queue not available, try again later", now);
+        return;
+    }
+    if (c->rules->config != NULL && c->rules->config->require_tls && !c->smtp.is_tls) {
+        smtp_server_answer(&c->smtp, 530, "5.7.0", "Must issue a STARTTLS command first", now);
+        return;
+    }
+    uint64_t id = engine_new_id(e);
+    bool is_reserved = engine_id_is_reserved(e, id);
+    if (!is_reserved) {
+        /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
+        waker_kick(&e->boxes.writer->waker);
+    }
+    if (!is_reserved || reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
+        count_refusal(c);
+        smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
+        return;
+    }
+    smtp_server_answer(&c->smtp, 250, "2.1.0", "Ok", now);
+}
+
+static void send_part(struct inbound *c, uint32_t kind)
+{
+    struct intake *in = c->reception.intake;
+    atomic_fetch_add_explicit(&c->worker->engine->intake_bytes, in->body.len + in->packed.len,
+                              memory_order_relaxed);
+    c->is_away = true;
+    outbox_put(&c->worker->to_writer, kind, in, 0);
+}
+
+/* A full batch goes to the spool at once, so that an envelope of any size needs the memory of two.
+ */
+static void take_recipients(struct inbound *c)
+{
+    bool is_full;
+    if (reception_add_recipients(&c->reception, &c->smtp, &is_full) != 0) {
+        count_refusal(c);
+        smtp_server_fail(&c->smtp, 452, "4.3.1", "Out of memory");
+        drop_reception(c);
+    } else if (is_full) {
+        send_part(c, LETTER_STAGE);
+    }
+}
+
+static void take_chunk(struct inbound *c)
+{
+    if (c->reception.intake == NULL) {
+        buf_clear(&c->reception.body); /* the transaction failed; its content is dropped */
+        return;
+    }
+    if (reception_cut(&c->reception)) {
+        send_part(c, LETTER_STAGE);
+    }
+}
+
+static void take_message(struct inbound *c)
+{
+    struct engine *e = c->worker->engine;
+    usec_t warn_after = settings_of(e)->config->delay_warning_time;
+    if (reception_complete(&c->reception, &c->smtp, warn_after) != 0) {
+        drop_reception(c);
+        count_refusal(c);
+        smtp_server_answer(&c->smtp, 452, "4.3.1", "Out of memory", c->worker->now);
+        return;
+    }
+    if (c->reception.odd_labels > 0) {
+        atomic_fetch_add_explicit(&e->odd_labels, c->reception.odd_labels, memory_order_relaxed);
+    }
+    send_part(c, LETTER_STORE);
+}
+
+static void ask_password(struct inbound *c)
+{
+    struct auth_request *r = calloc(1, sizeof(*r));
+    struct slice name = c->smtp.auth_username, password = c->smtp.auth_password;
+    if (r == NULL || c->rules->users == NULL || name.len >= sizeof(r->name) ||
+        password.len >= sizeof(r->password)) {
+        free(r); /* nothing is in it yet */
+        smtp_server_auth_answer(&c->smtp, SMTP_SERVER_AUTH_TEMPFAIL, c->worker->now);
+        return;
+    }
+    memcpy(r->name, name.data, name.len);
+    memcpy(r->password, password.data, password.len);
+    r->users = c->rules->users;
+    r->settings = settings_get(c->settings);
+    r->worker = (uint16_t)c->worker->index;
+    r->connection = c;
+    c->is_away = true;
+    outbox_put(&c->worker->to_auth, LETTER_AUTHENTICATED, r, 0);
+}
+
+static void take_event(struct inbound *c, enum smtp_server_event event)
+{
+    switch (event) {
+    case SMTP_SERVER_ENVELOPE:
+        accept_envelope(c);
+        break;
+    case SMTP_SERVER_RECIPIENTS:
+        take_recipients(c);
+        break;
+    case SMTP_SERVER_BODY:
+        take_chunk(c);
+        break;
+    case SMTP_SERVER_MESSAGE:
+        take_message(c);
+        break;
+    case SMTP_SERVER_ABORTED:
+        drop_reception(c);
+        buf_clear(&c->reception.body);
+        break;
+    case SMTP_SERVER_AUTH:
+        ask_password(c);
+        break;
+    case SMTP_SERVER_STARTTLS:
+        c->is_handshaking = true; /* begins once the 220 is flushed */
+        break;
+    case SMTP_SERVER_CLOSE:
+        c->is_closing = true;
+        break;
+    case SMTP_SERVER_INPUT:
+    case SMTP_SERVER_FLUSH:
+    case SMTP_SERVER_WAIT:
+    case SMTP_SERVER_EVENT_COUNT:
+    default:
+        break;
+    }
+}
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+/* returns false when the session ended */
+static bool flush_replies(struct inbound *c)
+{
+    while (c->smtp.out.len > 0) {
+        if (!stream_can_write(&c->stream)) {
+            break;
+        }
+        ssize_t n = stream_write(&c->stream, c->smtp.out.data, c->smtp.out.len, false);
+        if (n == ERR_AGAIN) {
+            break;
+        }
+        if (n < 0) {
+            end_session(c);
+            return false;
+        }
+        buf_consume(&c->smtp.out, (size_t)n);
+    }
+    if (c->is_closing && (c->smtp.out.len == 0 || c->smtp.out.len > OUT_PENDING_MAX)) {
+        end_session(c);
+        return false;
+    }
+    return true;
+}
+
+static bool handshake(struct inbound *c)
+{
+    if (c->smtp.out.len > 0) {
+        return true; /* the 220 first */
+    }
+    if (!stream_is_tls(&c->stream) && c->stream.ssl == NULL) {
+        buf_clear(&c->input); /* nothing said in clear survives (RFC 3207 4.2) */
+        struct ssl_st *ssl = tls_server_connection(c->rules->tls);
+        if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
+            end_session(c);
+            return false;
+        }
+    }
+    int err = stream_handshake(&c->stream);
+    if (err == ERR_AGAIN) {
+        return true;
+    }
+    if (err != 0) {
+        end_session(c);
+        return false;
+    }
+    struct tls_facts facts;
+    stream_tls_facts(&c->stream, &facts);
+    c->is_handshaking = false;
+    smtp_server_tls_started(&c->smtp, facts.protocol, facts.cipher, c->worker->now);
+    return true;
+}
+
+/* Lets the core eat `in`; what it leaves stays in c->input.
+ * returns false when the session ended */
+static bool feed(struct inbound *c, struct slice in, bool is_kept, int *steps)
+{
+    size_t had = in.len;
+    while (*steps > 0 && !c->is_away && !c->is_handshaking && !c->is_closing) {
+        enum smtp_server_event event =
+            smtp_server_step(&c->smtp, &in, &c->reception.body, c->worker->now);
+        (*steps)--;
+        take_event(c, event);
+        if (event == SMTP_SERVER_INPUT || event == SMTP_SERVER_WAIT) {
+            break;
+        }
+        if (event == SMTP_SERVER_FLUSH) {
+            if (!flush_replies(c)) {
+                return false;
+            }
+            if (c->smtp.out.len > 0) {
+                break;
+            }
+        }
+    }
+    if (is_kept) {
+        buf_consume(&c->input, had - in.len);
+    } else if (in.len > 0) {
+        buf_append_slice(&c->input, in);
+    }
+    return true;
+}
+
+/* returns false when the session ended; *ret_progress: more may be there */
+static bool read_more(struct inbound *c, int *steps, bool *ret_progress)
+{
+    *ret_progress = false;
+    if (!stream_can_read(&c->stream)) {
+        return true;
+    }
+    ssize_t n = stream_read(&c->stream, c->worker->input, WORKER_READ_BYTES);
+    if (n == ERR_AGAIN) {
+        return true;
+    }
+    if (n <= 0) {
+        end_session(c);
+        return false;
+    }
+    *ret_progress = true;
+    return feed(c, slice_make(c->worker->input, (size_t)n), false, steps);
+}
+
+/* All of intake_memory is used up. */
+static bool must_pause(const struct engine *e)
+{
+    return atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) >=
+           settings_of(e)->config->intake_memory;
+}
+
+static void set_timer(struct inbound *c)
+{
+    if (list_is_linked(&c->paused)) {
+        timeout_set(&c->worker->timeouts, &c->timer, USEC_NEVER); /* it is us who let it wait */
+        return;
+    }
+    usec_t deadline = smtp_server_deadline(&c->smtp);
+    if (c->is_handshaking || c->is_closing || c->smtp.out.len > 0) {
+        /* A peer that does not read or does not finish its handshake has the same patience. */
+        usec_t latest = c->worker->now + c->smtp.config->command_timeout;
+        deadline = deadline < latest ? deadline : latest;
+        if (timeout_is_armed(&c->timer) && c->timer.deadline < deadline) {
+            return; /* never prolonged by trickles */
+        }
+    }
+    timeout_set(&c->worker->timeouts, &c->timer, deadline);
+}
+
+static void run(struct inbound *c)
+{
+    int steps = STEPS_PER_PASS;
+    bool progress = true;
+    for (int reads = 0; progress && reads < READS_PER_PASS && steps > 0; reads++) {
+        if (c->is_handshaking && !handshake(c)) {
+            return;
+        }
+        if (c->is_away || c->is_handshaking || c->is_closing) {
+            break;
+        }
+        if (must_pause(c->worker->engine)) {
+            if (!list_is_linked(&c->paused)) {
+                list_push_back(&c->worker->paused, &c->paused);
+            }
+            break;
+        }
+        if (c->input.len > 0) {
+            if (!feed(c, buf_slice(&c->input), true, &steps)) {
+                return;
+            }
+            progress = c->input.len == 0;
+        } else if (!read_more(c, &steps, &progress)) {
+            return;
+        }
+    }
+    if (!flush_replies(c) || (c->is_handshaking && !handshake(c))) {
+        return;
+    }
+    bool can_go_on =
+        c->smtp.out.len == 0 && !c->is_away && !c->is_handshaking && !list_is_linked(&c->paused);
+    if (can_go_on && (c->input.len > 0 || stream_can_read(&c->stream))) {
+        worker_run_again(c->worker, &c->ready);
+    }
+    set_timer(c);
+}
+
+static void run_ready(struct worker_ready *self)
+{
+    run(container_of(self, struct inbound, ready));
+}
+
+static void on_event(struct poller_watch *watch, unsigned events)
+{
+    struct inbound *c = container_of(watch, struct inbound, watch);
+    stream_ready(&c->stream, events);
+    run(c);
+}
+
+static void on_timeout(struct timeout *t, usec_t now)
+{
+    struct inbound *c = container_of(t, struct inbound, timer);
+    (void)now;
+    if (c->is_handshaking || c->is_closing || c->smtp.out.len > OUT_PENDING_MAX) {
+        end_session(c);
+        return;
+    }
+    /* Until it wants input again: the end of a session that had a transaction is two events. */
+    int steps = STEPS_PER_PASS;
+    if (feed(c, SLICE(""), false, &steps) && flush_replies(c)) {
+        set_timer(c);
+    }
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static void answer_error(struct inbound *c, int err, bool is_message)
+{
+    bool is_full = err == -ENOSPC || err == -EDQUOT;
+    int code = is_full ? 452 : 451;
+    const char *status = is_full ? "4.3.1" : "4.3.0";
+    const char *text = is_full ? "Insufficient system storage" : "Queue file write error";
+    count_refusal(c);
+    if (is_message) {
+        smtp_server_answer(&c->smtp, code, status, text, c->worker->now);
+    } else {
+        smtp_server_fail(&c->smtp, code, status, text);
+    }
+}
+
+static void answer_stored(struct inbound *c, struct intake *in)
+{
+    static const char queued[] = "Ok: queued as ";
+    char text[sizeof(queued) - 1 + MESSAGE_ID_TEXT];
+    memcpy(text, queued, sizeof(queued) - 1);
+    message_id_format(in->envelope.id, text + sizeof(queued) - 1);
+    smtp_server_answer(&c->smtp, 250, "2.0.0", text, c->worker->now);
+}
+
+void inbound_stored(struct worker *w, struct intake *in)
+{
+    struct inbound *c = in->connection;
+    (void)w;
+    c->is_away = false;
+    if (in->error == 0) {
+        /* A message now, which a lost connection does not change; or parts in the spool, which have
+         * to be discarded with the session. */
+        in->is_staged = !in->is_last;
+    }
+    if (c->is_dead) {
+        free_session(c);
+        return;
+    }
+    if (in->error != 0) {
+        answer_error(c, in->error, in->is_last);
+        drop_reception(c);
+    } else if (in->is_last) {
+        answer_stored(c, in);
+        drop_reception(c);
+    } else {
+        reception_staged(&c->reception);
+    }
+    run(c);
+}
+
+void inbound_authenticated(struct worker *w, struct auth_request *request)
+{
+    struct inbound *c = request->connection;
+    bool is_good = request->is_good;
+    auth_request_free(request);
+    c->is_away = false;
+    if (c->is_dead) {
+        free_session(c);
+        return;
+    }
+    smtp_server_auth_answer(&c->smtp, is_good ? SMTP_SERVER_AUTH_OK : SMTP_SERVER_AUTH_BAD, w->now);
+    run(c);
+}
+
+/* --- beginning of a session ------------------------------------------------------------------- */
+
+static void peer_text(const struct sockaddr_storage *peer, char ret[SMTP_SERVER_PEER_MAX])
+{
+    const void *address = NULL;
+    (void)snprintf(ret, SMTP_SERVER_PEER_MAX, "127.0.0.1"); /* a local socket */
+    if (peer->ss_family == AF_INET) {
+        address = &((const struct sockaddr_in *)peer)->sin_addr;
+    } else if (peer->ss_family == AF_INET6) {
+        address = &((const struct sockaddr_in6 *)peer)->sin6_addr;
+    }
+    if (address != NULL) {
+        (void)inet_ntop(peer->ss_family, address, ret, SMTP_SERVER_PEER_MAX); /* it fits */
+    }
+}
+
+void inbound_begin(struct worker *w, struct listener *l, int fd,
+                   const struct sockaddr_storage *peer, bool is_trusted)
+{
+    const struct sockaddr *address = (const struct sockaddr *)peer;
+    struct settings *settings = settings_of(w->engine);
+    const struct listener_rules *rules = settings_listener(settings, l->index);
+    enum listener_admission admission = listener_admit(l, rules, address);
+    struct inbound *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        if (admission == LISTENER_ADMITTED) {
+            listener_release(l, address);
+        }
+        (void)close(fd); /* nothing was said */
+        return;
+    }
+    char text[SMTP_SERVER_PEER_MAX];
+    peer_text(peer, text);
+    const struct smtp_server_peer who = {.address = text, .is_trusted = is_trusted};
+    c->worker = w;
+    c->listener = l;
+    c->settings = settings_get(settings);
+    c->rules = rules;
+    c->peer = *peer;
+    c->ready.run = run_ready;
+    list_init(&c->ready.link);
+    list_init(&c->paused);
+    reception_init(&c->reception, rules->config);
+    buf_init(&c->input, 0);
+    stream_init(&c->stream, fd);
+    smtp_server_init(&c->smtp, &rules->smtp, &who, w->now);
+    if (admission != LISTENER_ADMITTED) {
+        smtp_server_refuse(&c->smtp, 421, "4.7.0",
+                           admission == LISTENER_FULL ? "Too many connections"
+                                                      : "Too many connections from your address");
+        c->is_closing = true;
+    }
+    c->is_counted = admission == LISTENER_ADMITTED;
+    list_push_back(&w->inbounds, &c->all);
+    atomic_fetch_add_explicit(&w->inbound_count, 1, memory_order_relaxed);
+    if (timeout_add(&w->timeouts, &c->timer, on_timeout) != 0 ||
+        poller_add(&w->poller, &c->watch, fd, on_event) != 0) {
+        end_session(c);
+        return;
+    }
+    run(c);
+}
+
+void inbound_drain(struct worker *w)
+{
+    list_foreach_safe(c, &w->inbounds, struct inbound, all)
+    {
+        smtp_server_stop(&c->smtp);
+        worker_run_again(w, &c->ready);
+        /* The core says 421 when it is stepped. */
+        timeout_set(&w->timeouts, &c->timer, w->now);
+    }
+}
+
+void inbound_resume(struct worker *w)
+{
+    if (list_is_empty(&w->paused) || must_pause(w->engine)) {
+        return;
+    }
+    list_foreach_safe(c, &w->paused, struct inbound, paused)
+    {
+        list_remove(&c->paused);
+        smtp_server_resume(&c->smtp, w->now);
+        worker_run_again(w, &c->ready);
+    }
+}
+
+void inbound_close_all(struct worker *w)
+{
+    list_foreach_safe(c, &w->inbounds, struct inbound, all)
+    {
+        if (c->is_away) {
+            c->is_away = false;
+            c->reception.intake = NULL; /* whoever holds it frees it */
+        }
+        end_session(c);
+    }
+}

@@ -1,0 +1,242 @@
+#include "engine/inbound/reception.h"
+
+#include "engine/config/config.h"
+#include "base/date.h"
+#include "engine/post/message.h"
+#include "net/smtp_server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+void reception_init(struct reception *r, const struct config_listener *config)
+{
+    *r = (struct reception){.config = config};
+    buf_init(&r->body, SPOOL_CHUNK_BYTES);
+    buf_init(&r->spill, 0);
+}
+
+void reception_fini(struct reception *r)
+{
+    buf_fini(&r->body);
+    buf_fini(&r->spill);
+}
+
+int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *connection)
+{
+    assert(r->intake == NULL);
+    r->intake = intake_new();
+    if (r->intake == NULL) {
+        return -ENOMEM;
+    }
+    r->intake->envelope.id = id;
+    r->intake->worker = worker;
+    r->intake->connection = connection;
+    r->tenant.len = r->campaign.len = 0;
+    r->odd_labels = 0;
+    r->are_labels_read = false;
+    return 0;
+}
+
+uint64_t reception_drop(struct reception *r)
+{
+    if (r->intake == NULL) {
+        return 0;
+    }
+    uint64_t staged = r->intake->is_staged ? r->intake->envelope.id : 0;
+    intake_free(r->intake);
+    r->intake = NULL;
+    buf_clear(&r->spill);
+    r->spill_count = 0;
+    return staged;
+}
+
+static void append_packed(struct buf *packed, struct slice address)
+{
+    unsigned char length[2] = {(unsigned char)(address.len >> 8), (unsigned char)address.len};
+    buf_append(packed, length, sizeof(length));
+    buf_append_slice(packed, address);
+}
+
+/* Who brought the message, when, and under which name: the first content of it. Behind it begins
+ * the client's header. */
+static void begin_content(struct reception *r, const struct smtp_server *core)
+{
+    char id[MESSAGE_ID_TEXT], date[DATE_BYTES];
+    struct spool_envelope *e = &r->intake->envelope;
+    message_id_format(e->id, id);
+    e->created = clock_wall();
+    date_format(e->created, date);
+    const struct config_listener *lc = r->config;
+    if (lc == NULL || lc->received_header != CONFIG_RECEIVED_NO) {
+        smtp_server_received_header(core, slice_of(id), slice_of(date), &r->body);
+    }
+    bool is_kept = lc == NULL || lc->keep_control_headers;
+    const char *names[] = {is_kept ? NULL : lc->tenant_header,
+                           is_kept ? NULL : lc->campaign_header};
+    header_filter_init(&r->filter, names, sizeof(names) / sizeof(names[0]), r->body.len);
+}
+
+int reception_add_recipients(struct reception *r, const struct smtp_server *core, bool *ret_full)
+{
+    struct intake *in = r->intake;
+    struct slice address;
+    size_t at = 0;
+    if (in->envelope.recipient_count == 0) {
+        begin_content(r, core);
+    }
+    while (smtp_server_recipient_next(core, &at, &address)) {
+        in->envelope.recipient_count++;
+        if (in->packed_count < SPOOL_BATCH_RECIPIENTS) {
+            append_packed(&in->packed, address);
+            in->packed_count++;
+        } else {
+            append_packed(&r->spill, address);
+            r->spill_count++;
+        }
+    }
+    if (in->packed.failed || r->spill.failed) {
+        return -ENOMEM;
+    }
+    in->puts_recipients = r->spill_count > 0;
+    *ret_full = in->puts_recipients;
+    return 0;
+}
+
+/* The first bytes of the body buffer; the others stay for the next part. */
+static void hand_over_body(struct reception *r, size_t len)
+{
+    struct buf swap = r->intake->body;
+    r->intake->body = r->body;
+    r->body = swap;
+    buf_clear(&r->body);
+    r->body.limit = SPOOL_CHUNK_BYTES;
+    buf_append_slice(&r->body, slice_from(buf_slice(&r->intake->body), len));
+    r->intake->body.len = len;
+    header_filter_cut(&r->filter);
+}
+
+static void read_label(struct reception *r, const char *name, struct label *ret)
+{
+    if (name != NULL && !label_find(buf_slice(&r->body), slice_of(name), ret)) {
+        r->odd_labels++;
+    }
+}
+
+/* The first chunk holds the header, as far as labels are looked for. */
+static void read_labels(struct reception *r)
+{
+    if (r->config != NULL && !r->are_labels_read) {
+        read_label(r, r->config->tenant_header, &r->tenant);
+        read_label(r, r->config->campaign_header, &r->campaign);
+    }
+    r->are_labels_read = true;
+}
+
+bool reception_cut(struct reception *r)
+{
+    read_labels(r);
+    size_t len = header_filter_run(&r->filter, &r->body);
+    if (len < SPOOL_CHUNK_BYTES / 2) {
+        return false;
+    }
+    hand_over_body(r, len);
+    r->intake->puts_body = true;
+    return true;
+}
+
+/* The last part. Content that is nothing at all becomes an empty header: there are no messages
+ * without a byte in the spool. */
+static void finish_content(struct reception *r)
+{
+    read_labels(r);
+    (void)header_filter_run(&r->filter, &r->body); /* it ends with a line: all of it is decided */
+    if (r->intake->chunk == 0 && r->body.len == 0) {
+        buf_append_str(&r->body, "\r\n");
+    }
+    hand_over_body(r, r->body.len);
+}
+
+static struct slice keep_string(struct buf *strings, const char *data, size_t len)
+{
+    struct slice kept = {strings->data + strings->len, len};
+    buf_append(strings, data, len);
+    return kept;
+}
+
+static const char *protocol_name(const struct smtp_server *s)
+{
+    /* RFC 3848, RFC 6531 */
+    static const char *const names[2][2][2] = {
+        {{"ESMTP", "ESMTPA"}, {"ESMTPS", "ESMTPSA"}},
+        {{"UTF8SMTP", "UTF8SMTPA"}, {"UTF8SMTPS", "UTF8SMTPSA"}}};
+    return s->is_esmtp || s->is_smtputf8 ? names[s->is_smtputf8][s->is_tls][s->is_authenticated]
+                                         : "SMTP";
+}
+
+/* The header says whose mail it is, else the listener, else who logged in. */
+static void settle_tenant(struct reception *r, struct slice user)
+{
+    if (r->tenant.len == 0 && r->config != NULL && r->config->tenant != NULL) {
+        label_set(&r->tenant, slice_of(r->config->tenant));
+    }
+    if (r->tenant.len == 0) {
+        label_set(&r->tenant, user);
+    }
+}
+
+int reception_complete(struct reception *r, const struct smtp_server *core, usec_t warn_after)
+{
+    struct intake *in = r->intake;
+    struct spool_envelope *e = &in->envelope;
+    const struct smtp_body_facts *facts = &core->body.facts;
+    struct slice user = core->is_authenticated ? core->auth_username : SLICE("");
+    struct slice sender = slice_make(core->sender.text, core->sender.len);
+    size_t helo = strlen(core->helo), peer = strlen(core->peer);
+    const char *protocol = protocol_name(core);
+
+    finish_content(r);
+    settle_tenant(r, user);
+    /* Reserved as a whole: the slices point into it. */
+    if (buf_reserve(&in->strings, sender.len + helo + peer + strlen(protocol) + user.len +
+                                      r->tenant.len + r->campaign.len + 1) == NULL) {
+        return -ENOMEM;
+    }
+    e->sender = keep_string(&in->strings, sender.data, sender.len);
+    e->peer_name = keep_string(&in->strings, core->helo, helo);
+    e->peer_address = keep_string(&in->strings, core->peer, peer);
+    e->protocol = keep_string(&in->strings, protocol, strlen(protocol));
+    e->auth_user = keep_string(&in->strings, user.data, user.len);
+    e->tenant = keep_string(&in->strings, r->tenant.text, r->tenant.len);
+    e->campaign = keep_string(&in->strings, r->campaign.text, r->campaign.len);
+    e->flags = (facts->has_8bit ? SPOOL_FLAG_8BIT : 0) | (core->is_smtputf8 ? SPOOL_FLAG_UTF8 : 0) |
+               (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) |
+               (r->config != NULL && !r->config->notices ? SPOOL_FLAG_NO_NOTICES : 0);
+    e->warn_at = warn_after > 0 && sender.len > 0 ? e->created + warn_after : 0;
+    e->size_bytes += in->body.len;
+    if (in->packed.failed || in->body.failed) {
+        return -ENOMEM;
+    }
+    in->message = intake_message(in); /* NULL: read back from the spool */
+    return 0;
+}
+
+void reception_staged(struct reception *r)
+{
+    struct intake *in = r->intake;
+    if (in->puts_recipients) {
+        struct buf swap = in->packed;
+        in->batch++;
+        in->packed = r->spill;
+        in->packed_count = r->spill_count;
+        r->spill = swap;
+        r->spill_count = 0;
+        buf_clear(&r->spill);
+    }
+    if (in->puts_body) {
+        in->chunk++;
+        in->envelope.size_bytes += in->body.len;
+        buf_clear(&in->body);
+    }
+    in->puts_recipients = in->puts_body = false;
+}

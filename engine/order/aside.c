@@ -1,0 +1,156 @@
+/* Owns nothing but the result being gathered. Called by activator and scheduler threads; decides
+ * nothing (order_book.c does) and changes no message. */
+#include "engine/order/aside.h"
+
+#include "base/clock.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "base/mailbox.h"
+#include "engine/post/message.h"
+#include "engine/state/settings.h"
+
+#include <stdio.h>
+
+enum { GATHERED = 64 }; /* recipients a result */
+
+/* What keeps mail that its sender wants later, and that a sweep for an order has brought here. */
+static struct order_verdict early(const struct spool_envelope *envelope)
+{
+    return (struct order_verdict){.kind = ORDER_SUSPEND,
+                                  .until = envelope->not_before,
+                                  .reason = "its sender wants it later"};
+}
+
+/* The orders would let it go before its time. */
+static bool is_before(const struct order_verdict *v, usec_t not_before)
+{
+    return v->kind == ORDER_NONE || (v->kind == ORDER_SUSPEND && v->until < not_before);
+}
+
+bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, struct slice domain,
+                 struct slice nexthop, size_t transport, struct order_verdict *ret)
+{
+    usec_t now = envelope->not_before == 0 ? 0 : clock_wall();
+    bool is_early = envelope->not_before > now;
+    if (order_book_is_empty(e->orders)) {
+        *ret = early(envelope);
+        return is_early;
+    }
+    const struct config_transport *t = &settings_of(e)->config->transports[transport];
+    const struct order_facts facts = {
+        .tenant = envelope->tenant,
+        .campaign = envelope->campaign,
+        .domain = domain,
+        .destination = nexthop,
+        .transport = slice_of(t->name),
+        .sources = config_transport_sources(t),
+        .received = envelope->created,
+    };
+    order_book_judge(e->orders, &facts, clock_wall(), ret);
+    ret->facts = facts;
+    if (is_early && is_before(ret, envelope->not_before)) {
+        *ret = early(envelope);
+    }
+    return ret->kind != ORDER_NONE;
+}
+
+bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
+                    struct order_verdict *ret)
+{
+    usec_t now = clock_wall();
+    *ret = (struct order_verdict){.kind = ORDER_NONE};
+    struct order_facts facts = {
+        .tenant = envelope->tenant, .campaign = envelope->campaign, .received = envelope->created};
+    if (!order_book_is_empty(e->orders)) {
+        if (order_book_may_concern(e->orders, &facts, ORDER_BOUNCE, now)) {
+            return false;
+        }
+        facts.domain = facts.destination = facts.transport = facts.sources = SLICE("");
+        order_book_judge(e->orders, &facts, now, ret);
+    }
+    if (envelope->not_before > now && is_before(ret, envelope->not_before)) {
+        *ret = early(envelope);
+    }
+    return ret->kind == ORDER_SUSPEND;
+}
+
+bool aside_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
+                    const struct spool_position *position)
+{
+    bool has_waited = position->class == SPOOL_HELD && position->time == (uint64_t)v->until;
+    return v->id != 0 &&
+           (v->kind != ORDER_SUSPEND || (envelope->created > v->given && !has_waited));
+}
+
+void aside_init(struct aside *s, struct engine *engine, struct outbox *to_writer,
+                struct message *message, bool is_counted)
+{
+    *s = (struct aside){
+        .engine = engine, .to_writer = to_writer, .message = message, .is_counted = is_counted};
+}
+
+void aside_flush(struct aside *s)
+{
+    if (s->result == NULL) {
+        return;
+    }
+    s->result->done = clock_wall();
+    if (s->met > 0) {
+        order_book_count(s->engine->orders, s->order, s->met);
+        s->met = 0;
+    }
+    if (!s->is_counted) { /* the writer takes them out with the result */
+        atomic_fetch_add_explicit(&s->engine->recipients_in_core, s->result->count,
+                                  memory_order_relaxed);
+    }
+    outbox_put_patient(s->to_writer, LETTER_RESULT, s->result, 0);
+    s->result = NULL;
+}
+
+static struct result *open_result(struct aside *s, const struct order_verdict *v)
+{
+    static const enum result_kind kinds[] = {[ORDER_SUSPEND] = RESULT_PARKED,
+                                             [ORDER_BOUNCE] = RESULT_FAILED,
+                                             [ORDER_DROP] = RESULT_DROPPED};
+    if (s->result != NULL && (s->order != v->id || s->result->count == s->result->capacity)) {
+        aside_flush(s);
+    }
+    if (s->result == NULL) {
+        s->result = result_new(s->message, GATHERED);
+        s->order = v->id;
+        s->kind = kinds[v->kind];
+        if (s->result != NULL) {
+            s->result->order = v->id;
+            s->result->park_until = v->until;
+        }
+    }
+    return s->result;
+}
+
+void aside_take(struct aside *s, uint32_t index, const struct order_verdict *v)
+{
+    static const char *const what[] = {[ORDER_SUSPEND] = "suspended",
+                                       [ORDER_BOUNCE] = "returned by the operator",
+                                       [ORDER_DROP] = "dropped by the operator"};
+    struct result *r = open_result(s, v);
+    s->taken++;
+    if (r == NULL) { /* it stays as it is stored, and is judged again */
+        result_send(s->to_writer, NULL, s->message, 1, s->is_counted ? RESULT_WAS_LOADED : 0);
+        return;
+    }
+    if (aside_is_first(v, &s->message->envelope, &s->message->position)) {
+        if (v->is_by_sources) {
+            order_book_count_sources(s->engine->orders, &v->facts, clock_wall(), 1);
+        } else {
+            s->met++;
+        }
+    }
+    char text[400];
+    int len = v->id == 0 ? snprintf(text, sizeof(text), "%s: %s", what[v->kind], v->reason)
+                         : snprintf(text, sizeof(text), "%s: %s (order %llu)", what[v->kind],
+                                    v->reason, (unsigned long long)v->id);
+    size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
+    result_add(r, index, s->kind, 0, v->kind == ORDER_SUSPEND ? "4.7.0" : "5.7.1",
+               slice_make(text, shown));
+}

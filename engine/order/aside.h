@@ -1,0 +1,69 @@
+/* Recipients that a standing order keeps from delivery, on their way to the spool writer: suspended
+ * ones wait in the queue, bounced ones go back to their sender, dropped ones go without a word.
+ * Mail whose sender wants it later counts as suspended until then, whoever woke it.
+ *
+ * Used where recipients are about to be handed to a scheduler (activator) and where they come back
+ * from one unsent (scheduler threads); one at a time, inside one pass. */
+#ifndef ENGINE_ASIDE_H
+#define ENGINE_ASIDE_H
+
+#include "base/attr.h"
+#include "base/slice.h"
+#include "engine/order/order_book.h"
+#include "engine/post/result.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine;
+struct message;
+struct outbox;
+struct spool_envelope;
+struct spool_position;
+
+/* What the orders say about one recipient. false, and cheap, when none is about it and its time has
+ * come.
+ *
+ * domain      of the recipient
+ * nexthop     where its route leads
+ * transport   index
+ * ret         its reason is valid until the end of the pass */
+MUST_USE bool aside_judge(const struct engine *e, const struct spool_envelope *envelope,
+                          struct slice domain, struct slice nexthop, size_t transport,
+                          struct order_verdict *ret);
+
+/* Whether all of a message is suspended, whatever its recipients, by orders or as it is not wanted
+ * yet. false, and cheap, when there are no orders; false also when some recipient may meet a
+ * harsher one.
+ *
+ * ret         as of aside_judge */
+MUST_USE bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
+                             struct order_verdict *ret);
+/* Whether an order meets a message's recipients for the first time. What a suspension found queued
+ * was counted when it was given (order_report.c); what came since counts when it is first put
+ * aside, and not again when it comes back from there. */
+MUST_USE bool aside_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
+                             const struct spool_position *position);
+
+/* Results gathered for one message; neighbours with the same verdict share one. */
+struct aside {
+    struct engine *engine;
+    struct outbox *to_writer;
+    struct message *message;
+    bool is_counted; /* its recipients are in engine.recipients_in_core already */
+    struct result *result;
+    uint64_t order;
+    uint32_t met; /* recipients of `result` that the order had not met before */
+    enum result_kind kind;
+    uint32_t taken; /* recipients, all together */
+};
+
+void aside_init(struct aside *s, struct engine *engine, struct outbox *to_writer,
+                struct message *message, bool is_counted);
+/* One recipient, whose address is loaded. */
+void aside_take(struct aside *s, uint32_t index, const struct order_verdict *verdict);
+/* Sends what was gathered: the account of the message may end with it. */
+void aside_flush(struct aside *s);
+
+#endif

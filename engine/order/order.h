@@ -1,0 +1,51 @@
+/* A standing order of an operator: what happens to the mail that its selector names, until when and
+ * why. Plain data; the order book (order_book.h) keeps them. */
+#ifndef ENGINE_ORDER_H
+#define ENGINE_ORDER_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "engine/order/selector.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The harsher the later: the harshest wins. */
+enum order_kind {
+    ORDER_NONE,
+    ORDER_SUSPEND, /* not delivered for now */
+    ORDER_BOUNCE,  /* given up, the sender is told */
+    ORDER_DROP,    /* given up, nobody is told */
+    ORDER_KIND_COUNT
+};
+
+#define ORDER_REASON_MAX 500 /* bytes */
+#define ORDER_BY_MAX     255
+
+/* How long an order may work that is for what is queued now (is_once): the sweep that it starts has
+ * so much time to reach everything, and what was just being tried comes back for its retry. */
+#define ORDER_ONCE_SPAN (2 * 3600 * USEC_PER_SEC)
+
+struct order {
+    uint64_t id; /* 1, 2, ..; never used again; 0: not in a book */
+    enum order_kind kind;
+    bool is_once; /* only mail that was received before `created` */
+    struct selector selector;
+    char *reason, *by;     /* owned; never NULL in a book */
+    usec_t created, until; /* wall; until > created */
+    uint64_t matched;      /* of a file: when it was written; in a book it goes on elsewhere */
+};
+
+/* "suspend", "bounce", "drop". */
+const char *order_kind_text(enum order_kind kind) NONNULL_RET;
+/* ORDER_NONE: none of them. */
+enum order_kind order_kind_find(struct slice text);
+
+void order_init(struct order *o);
+void order_fini(struct order *o); /* accepts a zeroed one */
+/* Set the text that goes with it; the one before is freed.  errors: -ENOMEM; ERR_LIMIT longer than
+ * `most` bytes; ERR_SYNTAX empty, with a control byte or not UTF-8 */
+MUST_USE int order_set_text(char **text, struct slice value, size_t most);
+
+#endif

@@ -1,0 +1,701 @@
+/* The deliveries of an outbound connection and its dialogue: what the scheduler sends is queued as
+ * requests; each is a transaction of the core, several at once where the server allows; what the
+ * core says becomes verdicts, results and reports. */
+#include "engine/outbound/outbound.h"
+
+#include "base/error.h"
+#include "engine/state/client_settings.h"
+#include "engine/post/delivery.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/outbound/outbound_private.h"
+#include "engine/outbound/request.h"
+#include "engine/post/result.h"
+#include "engine/outbound/tls_policy.h"
+#include "net/outcome.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* To flush QUIT, and for the server to close where that is awaited. */
+static const usec_t leaving_time = 5 * USEC_PER_SEC;
+
+/* --- the connection as an object -------------------------------------------------------------- */
+
+static bool has_requests(const struct outbound *c)
+{
+    return !list_is_empty(&c->started) || !list_is_empty(&c->waiting);
+}
+
+/* NULL: there is none. */
+static struct outbound *connection_of(const struct worker *w, uint32_t transport, uint32_t number)
+{
+    const struct worker_connections *t = &w->connections[transport];
+    return number < t->count ? t->slots[number] : NULL;
+}
+
+/* A place of that number. false: out of memory */
+static bool make_room(struct worker_connections *t, uint32_t number)
+{
+    if (number < t->count) {
+        return true;
+    }
+    uint32_t count = number + 1 > 2 * t->count ? number + 1 : 2 * t->count;
+    struct outbound **grown = realloc(t->slots, count * sizeof(*grown));
+    if (grown == NULL) {
+        return false;
+    }
+    memset(grown + t->count, 0, (count - t->count) * sizeof(*grown));
+    *t = (struct worker_connections){grown, count};
+    return true;
+}
+
+static void leave_table(struct outbound *c)
+{
+    struct outbound **slot = &c->worker->connections[c->transport].slots[c->connection];
+    if (*slot == c) {
+        *slot = NULL;
+    }
+}
+
+static void tell_lost(struct worker *w, uint32_t transport, uint32_t connection)
+{
+    outbox_put(&w->to_scheds[transport % w->engine->sched_count], LETTER_LOST, NULL,
+               (uint64_t)transport << 48 | (uint64_t)w->index << 32 | connection);
+}
+
+void outbound_free(struct outbound *c)
+{
+    assert(!has_requests(c));
+    outbound_trace_end(c);
+    outbound_close_socket(c);
+    if (c->is_awaited) {
+        tell_lost(c->worker, c->transport, c->connection);
+    }
+    leave_table(c);
+    timeout_remove(&c->worker->timeouts, &c->timer);
+    dns_hosts_put(c->hosts);
+    settings_put(c->settings);
+    outflow_fini(&c->flow);
+    list_remove(&c->all);
+    atomic_fetch_sub_explicit(&c->worker->outbound_count, 1, memory_order_relaxed);
+    free(c);
+}
+
+/* Flush what is left (QUIT) for a moment, then close. Who waits for the end waits for the server's:
+ * one that limits connections counts this one until then, and 221 comes before. */
+static void begin_leaving(struct outbound *c)
+{
+    leave_table(c);
+    c->state = OUTBOUND_LEAVING;
+    worker_run_again(c->worker, &c->ready);
+    timeout_set(&c->worker->timeouts, &c->timer, c->worker->now + leaving_time);
+}
+
+static void lose_idle(struct outbound *c)
+{
+    c->is_awaited = true;
+    outbound_free(c);
+}
+
+static struct outbound *new_connection(struct worker *w, const struct delivery *d,
+                                       struct settings *settings)
+{
+    struct outbound *c =
+        make_room(&w->connections[d->transport], d->connection) ? calloc(1, sizeof(*c)) : NULL;
+    if (c == NULL) {
+        return NULL;
+    }
+    c->worker = w;
+    c->transport = d->transport;
+    c->connection = d->connection;
+    c->ready.run = outbound_run_ready;
+    c->stream.fd = -1;
+    list_init(&c->ready.link);
+    list_init(&c->started);
+    list_init(&c->waiting);
+    outflow_init(&c->flow);
+    if (timeout_add(&w->timeouts, &c->timer, outbound_on_timeout) != 0) {
+        free(c);
+        return NULL;
+    }
+    c->settings = settings_get(settings);
+    c->hosts = dns_hosts_get(d->hosts);
+    c->host = d->server;
+    (void)ip_text(&c->hosts->list[c->host].ip, c->address);
+    list_push_back(&w->outbounds, &c->all);
+    atomic_fetch_add_explicit(&w->outbound_count, 1, memory_order_relaxed);
+    w->connections[c->transport].slots[c->connection] = c;
+    return c;
+}
+
+/* --- reports ---------------------------------------------------------------------------------- */
+
+static void send_report(struct worker *w, struct delivery *d)
+{
+    struct outbox *to = &w->to_scheds[d->transport % w->engine->sched_count];
+    if (d->again) {
+        outbox_put(to, LETTER_REPORT, d, 0); /* it waits for another connection */
+    } else {
+        outbox_put_patient(to, LETTER_REPORT, d, 0);
+    }
+}
+
+static bool may_be_reused(const struct outbound *c)
+{
+    return !c->is_leaving && !atomic_load_explicit(&c->worker->is_draining, memory_order_relaxed) &&
+           !egress_is_closed(c->worker->engine->orders, c->egress.source);
+}
+
+/* What the report says of the connection and its server. */
+static void describe_connection(struct outbound *c, struct delivery *d, bool server_failed)
+{
+    d->connection_open = may_be_reused(c);
+    d->connection_ends = c->is_leaving = c->is_awaited = !d->connection_open;
+    d->depth = c->is_ready && c->has_core ? smtp_client_depth(&c->smtp) : 0;
+    d->is_out_of_step = c->is_out_of_step || (c->has_core && c->smtp.is_out_of_step);
+    d->server_notes = c->notes;
+    d->server_failed = server_failed;
+}
+
+/* Everybody hears: the spool writer what became of the recipients, the scheduler what it teaches.
+ */
+static void finish(struct worker *w, struct request *r, const struct request_session *session)
+{
+    struct delivery *d = r->delivery;
+    struct message *message = d->message;
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
+    struct result *result = request_finish(r, session);
+    d->again = false;
+    result_send(&w->to_writer, result, message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
+    send_report(w, d);
+}
+
+static void finish_here(struct outbound *c, struct request *r, bool server_failed)
+{
+    const struct request_session session = {
+        .host = &c->hosts->list[c->host],
+        .address = c->address,
+        .tls = c->tls,
+        .source = egress_source_name(&c->egress),
+    };
+    describe_connection(c, r->delivery, server_failed);
+    finish(c->worker, r, &session);
+}
+
+/* It wants another connection. One that has had a transaction here in vain would have it again: it
+ * goes to another server as well, or it could come back for ever.  tried: not to this server any
+ * more */
+static void send_again(struct outbound *c, struct request *r, bool tried, bool server_failed)
+{
+    struct delivery *d = r->delivery;
+    list_remove(&r->link);
+    describe_connection(c, d, server_failed);
+    d->again = true;
+    d->server_tried = tried || r->was_in_vain;
+    d->feedback = SCHED_NEUTRAL;
+    d->has_deferred = false;
+    send_report(c->worker, d);
+}
+
+/* This server is done with it: over, or on to the next one. */
+static void leave_server(struct outbound *c, struct request *r, bool server_failed)
+{
+    if (request_is_undecided(r) && !r->is_final) {
+        send_again(c, r, true, server_failed);
+    } else {
+        finish_here(c, r, server_failed);
+    }
+}
+
+/* None of them came to the server, and that is nobody's fault but the connection's. */
+static void send_all_again(struct outbound *c)
+{
+    while (!list_is_empty(&c->waiting)) {
+        struct request *r = list_first(&c->waiting, struct request, link);
+        request_returned(r);
+        send_again(c, r, false, false);
+    }
+}
+
+/* The session could not be brought to MAIL: that is about the first one; any others merely came
+ * along. */
+static void site_failed(struct outbound *c, const struct outcome_verdict *v)
+{
+    c->is_leaving = true;
+    outbound_trace_verdict(c, v);
+    if (!list_is_empty(&c->waiting)) {
+        struct request *r = list_first(&c->waiting, struct request, link);
+        request_site_failed(r, v);
+        leave_server(c, r, true);
+    }
+    send_all_again(c);
+}
+
+/* --- connecting ------------------------------------------------------------------------------- */
+
+void outbound_connected(struct outbound *c)
+{
+    const struct dns_host *host = &c->hosts->list[c->host];
+    const struct request *first = list_first(&c->waiting, const struct request, link);
+    const struct smtp_client_peer peer = {
+        .host = host->name,
+        .address = slice_of(c->address),
+        .nexthop = first->delivery->nexthop,
+        .port = host->port,
+        .is_best_mx = host->preference == c->hosts->list[0].preference,
+    };
+    tls_policy_choose(c->settings, c->transport, peer.nexthop, c->hosts, c->host, c->is_tls_broken,
+                      &c->policy);
+    smtp_client_init(&c->smtp,
+                     client_settings_of(c->settings->client_configs, c->transport, c->egress.slot,
+                                        c->policy.client),
+                     &peer, c->worker->now);
+    c->has_core = true;
+    c->traced = 0;
+    c->state = OUTBOUND_TALKING;
+}
+
+void outbound_unreachable(struct outbound *c, const char *why, bool is_own)
+{
+    struct request *first = list_first(&c->waiting, struct request, link);
+    c->is_leaving = true;
+    outbound_trace_unreachable(c, why);
+    request_unreachable(first, &c->hosts->list[c->host], &c->egress, why, is_own);
+    leave_server(c, first, !is_own);
+    send_all_again(c);
+    outbound_free(c);
+}
+
+void outbound_connect_failed(struct outbound *c, int err)
+{
+    outbound_unreachable(c, egress_error_text(err), egress_is_own_failure(&c->egress, err));
+}
+
+/* --- the dialogue ----------------------------------------------------------------------------- */
+
+/* The request whose transaction has this number. Events come in order, so it stands near the head;
+ * only a body is asked for at the tail. */
+static struct request *request_of(struct outbound *c, uint32_t number, bool at_tail)
+{
+    if (at_tail && !list_is_empty(&c->started)) {
+        struct request *last = list_last(&c->started, struct request, link);
+        if (last->number == number) {
+            return last;
+        }
+    }
+    list_foreach(r, &c->started, struct request, link)
+    {
+        if (r->number == number) {
+            return r;
+        }
+    }
+    assert(false && "an event for no transaction");
+    return NULL;
+}
+
+/* Its recipients cannot be put into a transaction, and have their verdict. */
+static void refuse_unsent(struct outbound *c, struct request *r, int err)
+{
+    const struct outcome_verdict verdict = {
+        .class = err == -ENOMEM ? OUTCOME_SOFT : OUTCOME_HARD,
+        .scope = OUTCOME_SCOPE_MESSAGE,
+        .stage = OUTCOME_STAGE_LOCAL,
+        .status = outcome_status_of(err == -ENOMEM ? "4.3.0" : "5.1.3"),
+        .text = err == -ENOMEM ? SLICE("out of memory") : SLICE("bad address syntax"),
+    };
+    request_rest(r, &verdict);
+    request_end_transaction(r, true);
+    if (!request_has_untried(r)) {
+        leave_server(c, r, false);
+    }
+}
+
+/* Begin what waits as far as the core takes it; its events are drained after each. */
+static void start_one(struct outbound *c)
+{
+    struct request *r = list_first(&c->waiting, struct request, link);
+    const struct smtp_transaction *t = request_begin_transaction(r, &c->smtp.features);
+    int err = smtp_client_start(&c->smtp, t, c->worker->now);
+    if (err != 0) {
+        refuse_unsent(c, r, err);
+        return;
+    }
+    r->number = c->smtp.transactions - 1;
+    r->use = c->smtp.transactions;
+    list_remove(&r->link);
+    list_push_back(&c->started, &r->link);
+}
+
+static void transaction_done(struct outbound *c, const struct smtp_client_event *e)
+{
+    struct request *r = request_of(c, e->transaction, false);
+    request_end_transaction(r, e->is_complete);
+    if (e->is_doubtful) {
+        request_doubt(r);
+    }
+    c->is_leaving = c->is_leaving || !e->can_reuse;
+    list_remove(&r->link);
+    if (!request_is_undecided(r)) {
+        finish_here(c, r, false);
+    } else if (!request_has_untried(r)) {
+        leave_server(c, r, false);
+    } else if (c->is_leaving) {
+        send_again(c, r, false, false);
+    } else {
+        list_push_front(&c->waiting, &r->link); /* more recipients than one transaction takes */
+    }
+}
+
+/* The connection is lost; nothing of this message was taken there. */
+static void transaction_returned(struct outbound *c, const struct smtp_client_event *e)
+{
+    struct request *r = request_of(c, e->transaction, false);
+    c->is_leaving = true;
+    request_returned(r);
+    send_again(c, r, false, false);
+}
+
+static void ready_for_mail(struct outbound *c)
+{
+    if (!c->is_ready) {
+        c->is_ready = true;
+        list_foreach(r, &c->waiting, struct request, link)
+        {
+            request_greeted(r, outbound_settings(c));
+        }
+    }
+}
+
+static void decide(struct outbound *c, const struct smtp_client_event *e)
+{
+    struct request *r = request_of(c, e->transaction, false);
+    const struct outcome_verdict *v = e->verdict;
+    outbound_trace_verdict(c, v);
+    /* What is lost with several in flight may be our pipelining: that host gets one at a time. */
+    bool is_lost = v->scope == OUTCOME_SCOPE_SITE && v->code == 0;
+    c->is_out_of_step = c->is_out_of_step || (is_lost && r->link.next != &c->started);
+    if (e->is_neutral) {
+        outcome_set_neutral(&r->outcome);
+    }
+    if (e->kind == SMTP_CLIENT_RECIPIENT) {
+        request_recipient(r, e->index, v);
+    } else {
+        request_rest(r, v);
+    }
+}
+
+/* The core has ended the session. returns as outbound_drain */
+static bool closed(struct outbound *c, bool flush)
+{
+    assert(list_is_empty(&c->started));
+    if (c->state == OUTBOUND_LEAVING) {
+        if (flush) {
+            return true;
+        }
+        outbound_free(c);
+        return false;
+    }
+    if (c->wants_plain && !list_is_empty(&c->waiting)) {
+        c->wants_plain = false;
+        outbound_close_socket(c);
+        int err = outbound_open(c);
+        if (err != 0) {
+            outbound_connect_failed(c, err);
+        }
+        return false;
+    }
+    bool was_idle = !c->is_leaving;
+    c->is_leaving = true;
+    bool had_waiting = !list_is_empty(&c->waiting);
+    send_all_again(c);
+    if (flush && c->smtp.out.len > 0 && stream_is_open(&c->stream)) {
+        begin_leaving(c);
+        return true;
+    }
+    if (was_idle && !had_waiting) {
+        lose_idle(c);
+    } else {
+        outbound_free(c);
+    }
+    return false;
+}
+
+static void begin_body(struct outbound *c, const struct smtp_client_event *e)
+{
+    const struct message *m = request_of(c, e->transaction, true)->delivery->message;
+    body_stream_begin(&c->flow.body, m, e->is_chunk);
+    outbound_trace_body(c, m);
+}
+
+/* returns false when the loop over events must end: c is gone, or has a new socket */
+static bool take_event(struct outbound *c, const struct smtp_client_event *e)
+{
+    switch (e->kind) {
+    case SMTP_CLIENT_WANT_TLS:
+        c->wants_tls = true; /* begins once out is flushed */
+        return true;
+    case SMTP_CLIENT_READY:
+        ready_for_mail(c);
+        return true;
+    case SMTP_CLIENT_WANT_BODY:
+        begin_body(c, e);
+        return true;
+    case SMTP_CLIENT_STOP_BODY:
+        body_stream_drop(&c->flow.body);
+        return true;
+    case SMTP_CLIENT_RECIPIENT:
+    case SMTP_CLIENT_REST:
+        decide(c, e);
+        return true;
+    case SMTP_CLIENT_DONE:
+        transaction_done(c, e);
+        return true;
+    case SMTP_CLIENT_RETURNED:
+        transaction_returned(c, e);
+        return true;
+    case SMTP_CLIENT_FAILED:
+        if (!c->wants_plain) {
+            site_failed(c, e->verdict);
+        }
+        return true;
+    case SMTP_CLIENT_CLOSED:
+        return closed(c, e->flush);
+    case SMTP_CLIENT_NONE:
+    case SMTP_CLIENT_EVENT_COUNT:
+    default:
+        return true;
+    }
+}
+
+static bool take_events(struct outbound *c)
+{
+    struct smtp_client_event event;
+    while (smtp_client_next_event(&c->smtp, &event)) {
+        if (!take_event(c, &event)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nothing is left to carry: idle, or gone when no more may come. */
+static bool rest(struct outbound *c)
+{
+    if (c->state != OUTBOUND_TALKING || !c->is_ready || has_requests(c)) {
+        return true;
+    }
+    if (!c->is_leaving) {
+        c->state = OUTBOUND_IDLE;
+        outbound_trace_rest(c);
+        return true;
+    }
+    smtp_client_quit(&c->smtp, c->worker->now);
+    return take_events(c);
+}
+
+bool outbound_drain(struct outbound *c)
+{
+    if (!take_events(c)) {
+        return false;
+    }
+    while (!list_is_empty(&c->waiting) && c->is_ready && !c->is_leaving &&
+           smtp_client_can_start(&c->smtp)) {
+        start_one(c);
+        if (!take_events(c)) {
+            return false;
+        }
+    }
+    bool is_stuck = c->is_ready && list_is_empty(&c->started); /* nothing will free the core */
+    c->is_leaving = c->is_leaving || (is_stuck && !list_is_empty(&c->waiting));
+    if (c->is_leaving && c->state != OUTBOUND_LEAVING) {
+        send_all_again(c);
+    }
+    return rest(c);
+}
+
+/* --- from the scheduler ----------------------------------------------------------------------- */
+
+static void refuse_delivery(struct worker *w, struct delivery *d)
+{
+    static const struct outcome_verdict verdict = {
+        .class = OUTCOME_SOFT,
+        .scope = OUTCOME_SCOPE_MESSAGE,
+        .stage = OUTCOME_STAGE_LOCAL,
+        .status = {"4.3.0"},
+        .text = {"out of resources", sizeof("out of resources") - 1},
+    };
+    d->connection_open = d->connection_ends = d->again = d->server_failed = false;
+    if (d->request != NULL) { /* some recipients may be decided already */
+        request_site_failed(d->request, &verdict);
+        finish(w, d->request, &(const struct request_session){.host = NULL});
+        return;
+    }
+    uint32_t count;
+    (void)sched_entry_indexes(d->entry, &count);
+    struct result *r = request_refuse(d, "4.3.0", "out of resources");
+    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
+    send_report(w, d);
+}
+
+/* The connection it was meant for has gone meanwhile. */
+static void return_unbegun(struct worker *w, struct delivery *d)
+{
+    d->again = true;
+    d->server_tried = d->server_failed = d->connection_open = d->connection_ends = false;
+    d->feedback = SCHED_NEUTRAL;
+    d->has_deferred = false;
+    d->depth = 0;
+    send_report(w, d);
+}
+
+/* Turns are counted for the pools of one configuration; a new one starts them again. */
+static int take_turns(struct worker *w, const struct settings *s)
+{
+    struct egress *fresh;
+    if (w->egress != NULL && w->egress_of == s->serial) {
+        return 0;
+    }
+    int err = egress_new(s->config, w->engine->orders, &fresh);
+    if (err == 0) {
+        egress_free(w->egress);
+        w->egress = fresh;
+        w->egress_of = s->serial;
+    }
+    return err;
+}
+
+/* settings: no newer ones than those that its hosts were found by */
+static void open_for(struct worker *w, struct delivery *d, struct settings *settings)
+{
+    struct outbound *stale = connection_of(w, d->transport, d->connection);
+    if (stale != NULL) {
+        outbound_free(stale); /* the scheduler asked for this close, or knows of the loss */
+    }
+    struct outbound *c = new_connection(w, d, settings);
+    if (c == NULL) {
+        refuse_delivery(w, d);
+        return;
+    }
+    c->is_tls_broken = (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
+    request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
+    list_push_back(&c->waiting, &d->request->link);
+    const struct config_transport *t = &c->settings->config->transports[d->transport];
+    int err = take_turns(w, c->settings);
+    if (err == 0) {
+        err = egress_choose(w->egress, t->pool, c->hosts->list[c->host].ip.family, &c->egress)
+                  ? outbound_open(c)
+                  : ERR_MISSING;
+    }
+    if (err != 0) {
+        outbound_connect_failed(c, err);
+    }
+}
+
+void outbound_deliver(struct worker *w, struct delivery *d)
+{
+    if (d->request == NULL) {
+        d->request = request_new(d);
+    }
+    if (d->request == NULL) {
+        refuse_delivery(w, d);
+        return;
+    }
+    if (d->is_exhausted) {
+        finish(w, d->request, &(const struct request_session){.host = NULL});
+        return;
+    }
+    struct settings *settings = settings_of(w->engine);
+    if (d->connection_is_new && d->generation < settings->generations[d->transport]) {
+        return_unbegun(w, d); /* its hosts were found for other sources or TLS levels */
+        return;
+    }
+    if (d->connection_is_new) {
+        open_for(w, d, settings);
+        return;
+    }
+    struct outbound *c = connection_of(w, d->transport, d->connection);
+    if (c == NULL || !may_be_reused(c)) {
+        /* It may be idle, and nobody asks again. */
+        outbound_close(w, d->transport, d->connection, false);
+        return_unbegun(w, d);
+        return;
+    }
+    request_begin_server(d->request, outbound_settings(c), d->is_last_server, c->is_ready);
+    list_push_back(&c->waiting, &d->request->link);
+    if (c->state == OUTBOUND_IDLE) {
+        c->state = OUTBOUND_TALKING;
+        outbound_trace_resume(c);
+    }
+    worker_run_again(w, &c->ready); /* with others that arrive in this pass */
+}
+
+void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, bool is_awaited)
+{
+    struct outbound *c = connection_of(w, transport, connection);
+    if (c == NULL) {
+        if (is_awaited) {
+            tell_lost(w, transport,
+                      connection); /* perhaps once more; it is waiting, or ignores it */
+        }
+        return;
+    }
+    c->is_awaited = c->is_awaited || is_awaited;
+    if (c->state != OUTBOUND_IDLE) {
+        return;
+    }
+    c->is_leaving = true;
+    smtp_client_quit(&c->smtp, w->now);
+    (void)take_events(c); /* it is left to the ready list, or gone */
+}
+
+int outbound_start(struct worker *w)
+{
+    const struct config *config = w->engine->config;
+    w->connections = calloc(config->transport_count, sizeof(*w->connections));
+    if (w->connections == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < config->transport_count; i++) {
+        uint32_t limit = (uint32_t)config->transports[i].sched.process_limit;
+        if (!make_room(&w->connections[i], limit - 1)) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
+}
+
+void outbound_return(struct worker *w, struct delivery *d)
+{
+    request_free(d->request);
+    d->request = NULL;
+    d->feedback = SCHED_NEUTRAL;
+    d->has_deferred = true;
+    d->again = d->connection_open = d->connection_ends = false;
+    send_report(w, d);
+}
+
+static void return_all(struct worker *w, struct list *requests)
+{
+    while (!list_is_empty(requests)) {
+        outbound_return(w, list_first(requests, struct request, link)->delivery);
+    }
+}
+
+void outbound_close_all(struct worker *w)
+{
+    list_foreach_safe(c, &w->outbounds, struct outbound, all)
+    {
+        return_all(w, &c->started);
+        return_all(w, &c->waiting);
+        outbound_free(c);
+    }
+    for (size_t i = 0; w->connections != NULL && i < w->engine->config->transport_count; i++) {
+        free(w->connections[i].slots);
+    }
+    free(w->connections);
+    w->connections = NULL;
+}

@@ -1,0 +1,284 @@
+#include "engine/outbound/request.h"
+
+#include "dns/hosts.h"
+#include "engine/config/config.h"
+#include "engine/post/delivery.h"
+#include "engine/outbound/egress.h"
+#include "engine/post/message.h"
+#include "engine/post/result.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct request *request_new(struct delivery *d)
+{
+    uint32_t count;
+    const uint32_t *indexes = sched_entry_indexes(d->entry, &count);
+    /* Slices first, then what needs less alignment. */
+    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 2 * sizeof(bool);
+    struct request *r = calloc(1, sizeof(*r) + count * each);
+    if (r == NULL || outcome_init(&r->outcome, count) != 0) {
+        free(r);
+        return NULL;
+    }
+    list_init(&r->link);
+    r->delivery = d;
+    r->indexes = indexes;
+    r->recipients = (struct slice *)(r + 1);
+    r->positions = (uint32_t *)(r->recipients + count);
+    r->is_tried = (bool *)(r->positions + count);
+    r->is_answered = r->is_tried + count;
+    return r;
+}
+
+void request_free(struct request *r)
+{
+    if (r != NULL) {
+        list_remove(&r->link);
+        outcome_fini(&r->outcome);
+        free(r);
+    }
+}
+
+/* --- servers ---------------------------------------------------------------------------------- */
+
+static bool is_limited(uint32_t used, int limit)
+{
+    return limit > 0 && used >= (uint32_t)limit;
+}
+
+void request_begin_server(struct request *r, const struct config_smtp *s, bool is_last,
+                          bool is_ready)
+{
+    r->addresses++;
+    r->is_final = is_last || is_limited(r->addresses, s->smtp_mx_address_limit);
+    r->is_in_session = true;
+    r->was_in_vain = false;
+    memset(r->is_tried, 0, r->outcome.recipient_count * sizeof(*r->is_tried));
+    outcome_session_begin(&r->outcome, r->is_final);
+    if (is_ready) {
+        request_greeted(r, s);
+    }
+}
+
+void request_greeted(struct request *r, const struct config_smtp *s)
+{
+    r->sessions++;
+    r->connected = clock_wall();
+    if (is_limited(r->sessions, s->smtp_mx_session_limit)) {
+        r->is_final = true;
+        outcome_session_is_final(&r->outcome);
+    }
+}
+
+/* --- transactions ----------------------------------------------------------------------------- */
+
+const struct smtp_transaction *request_begin_transaction(struct request *r,
+                                                         const struct smtp_client_features *f)
+{
+    const struct message *m = r->delivery->message;
+    uint32_t count = 0;
+    r->undecided = r->outcome.undecided;
+    if (!r->is_in_session) {
+        r->is_in_session = true;
+        outcome_session_begin(&r->outcome, r->is_final);
+    }
+    for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
+        if (r->outcome.recipients[i].kind != OUTCOME_UNDECIDED || r->is_tried[i] ||
+            (f->rcpt_max > 0 && count == f->rcpt_max)) {
+            continue;
+        }
+        r->is_tried[i] = true;
+        r->recipients[count] = message_address(m, r->indexes[i]);
+        r->positions[count] = i;
+        r->is_answered[count] = false;
+        count++;
+    }
+    r->transaction = (struct smtp_transaction){
+        .sender = m->envelope.sender,
+        .recipients = r->recipients,
+        .recipient_count = count,
+        .size_bytes = m->envelope.size_bytes,
+        .has_8bit = (m->envelope.flags & SPOOL_FLAG_8BIT) != 0,
+        .needs_smtputf8 = (m->envelope.flags & SPOOL_FLAG_UTF8) != 0,
+    };
+    return &r->transaction;
+}
+
+bool request_has_untried(const struct request *r)
+{
+    for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
+        if (r->outcome.recipients[i].kind == OUTCOME_UNDECIDED && !r->is_tried[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Replies come in order: an earlier recipient without a verdict was accepted. */
+static bool has_accepted_before(const struct request *r, uint32_t index)
+{
+    return memchr(r->is_answered, false, index) != NULL;
+}
+
+void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v)
+{
+    assert(index < r->transaction.recipient_count);
+    r->is_answered[index] = true;
+    if (outcome_is_recipient_limit(v) && has_accepted_before(r, index)) {
+        /* The next transaction takes it; each carries at least one, so there is an end. */
+        r->is_tried[r->positions[index]] = false;
+        return;
+    }
+    (void)outcome_decide(&r->outcome, r->positions[index], v); /* kept ones stay undecided */
+}
+
+void request_rest(struct request *r, const struct outcome_verdict *v)
+{
+    for (uint32_t i = 0; i < r->transaction.recipient_count; i++) {
+        if (!r->is_answered[i]) {
+            request_recipient(r, i, v);
+        }
+    }
+}
+
+static void end_session(struct request *r, bool is_complete)
+{
+    if (r->is_in_session) {
+        r->is_in_session = false;
+        outcome_session_end(&r->outcome, is_complete);
+    }
+}
+
+void request_end_transaction(struct request *r, bool is_complete)
+{
+    r->was_in_vain = r->outcome.undecided == r->undecided;
+    end_session(r, is_complete);
+}
+
+void request_doubt(struct request *r)
+{
+    r->is_doubtful = true;
+}
+
+void request_returned(struct request *r)
+{
+    end_session(r, false);
+    if (!r->was_in_vain) {
+        r->addresses -= r->addresses > 0;
+        r->sessions -= r->sessions > 0;
+    }
+}
+
+void request_site_failed(struct request *r, const struct outcome_verdict *v)
+{
+    (void)outcome_decide_rest(&r->outcome, v); /* how many does not matter here */
+    end_session(r, false);
+}
+
+void request_unreachable(struct request *r, const struct dns_host *host,
+                         const struct egress_choice *from, const char *why, bool is_own)
+{
+    char text[600], address[IP_TEXT_MAX], source[EGRESS_TEXT_MAX];
+    (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u%s: %s",
+                   SLICE_ARG(host->name), ip_text(&host->ip, address), (unsigned)host->port,
+                   egress_describe(from, source), why);
+    const struct outcome_verdict verdict = {
+        .class = OUTCOME_SOFT,
+        .scope = is_own ? OUTCOME_SCOPE_OWN : OUTCOME_SCOPE_SITE,
+        .stage = OUTCOME_STAGE_CONNECT,
+        .status = outcome_status_of("4.4.1"),
+        .text = slice_of(text),
+    };
+    request_site_failed(r, &verdict);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static enum result_kind kind_of(enum outcome_kind kind)
+{
+    return kind == OUTCOME_DELIVERED ? RESULT_DELIVERED
+           : kind == OUTCOME_BOUNCED ? RESULT_FAILED
+                                     : RESULT_DEFERRED;
+}
+
+static void describe_session(struct result *out, const struct request *r,
+                             const struct request_session *s)
+{
+    const struct delivery *d = r->delivery;
+    out->destination = result_keep(out, d->destination);
+    out->transport = d->transport;
+    out->dispatched = d->dispatched;
+    out->connected = r->connected;
+    out->has_dispatch = true;
+    out->is_ambiguous = r->outcome.ambiguous > 0 || r->is_doubtful;
+    out->source = result_keep(out, s->source);
+    if (s->host != NULL) {
+        out->host_name = result_keep(out, s->host->name);
+        out->host_address = result_keep(out, slice_of(s->address));
+        out->port = s->host->port;
+        out->connection_use = r->use;
+    }
+    if (s->tls.protocol != NULL) {
+        out->tls_protocol = slice_of(s->tls.protocol);
+        out->tls_cipher = slice_of(s->tls.cipher);
+        out->tls_verdict = slice_of(s->tls.verdict);
+        out->is_tls_resumed = s->tls.is_resumed;
+    }
+}
+
+struct result *request_finish(struct request *r, const struct request_session *session)
+{
+    struct delivery *d = r->delivery;
+    struct outcome *o = &r->outcome;
+    struct outcome_reason reason;
+    if (r->is_in_session) {
+        end_session(r, false);
+    }
+    outcome_finish(o);
+    enum outcome_feedback feedback = outcome_feedback(o, &reason);
+    d->feedback = feedback == OUTCOME_NEGATIVE   ? SCHED_NEGATIVE
+                  : feedback == OUTCOME_POSITIVE ? SCHED_POSITIVE
+                                                 : SCHED_NEUTRAL;
+    d->has_deferred = outcome_has_deferred(o);
+    if (feedback == OUTCOME_NEGATIVE) {
+        memcpy(d->reason.status, reason.status, sizeof(d->reason.status));
+        memcpy(d->reason.text, reason.text, sizeof(d->reason.text));
+    }
+    struct result *out = result_new(d->message, o->recipient_count);
+    if (out != NULL) {
+        out->done = clock_wall();
+        describe_session(out, r, session);
+        for (uint32_t i = 0; i < o->recipient_count; i++) {
+            const struct outcome_recipient *to = &o->recipients[i];
+            result_add(out, r->indexes[i], kind_of(to->kind), to->code, to->status.text,
+                       slice_of(to->text == NULL ? "" : to->text));
+        }
+    }
+    d->request = NULL;
+    request_free(r);
+    return out;
+}
+
+struct result *request_refuse(struct delivery *d, const char *status, const char *text)
+{
+    uint32_t count;
+    const uint32_t *indexes = sched_entry_indexes(d->entry, &count);
+    struct result *out = result_new(d->message, count);
+    d->feedback = SCHED_NEUTRAL;
+    d->has_deferred = true;
+    if (out != NULL) {
+        out->done = clock_wall();
+        out->has_dispatch = true;
+        out->dispatched = d->dispatched;
+        out->transport = d->transport;
+        out->destination = result_keep(out, d->destination);
+        for (uint32_t i = 0; i < count; i++) {
+            result_add(out, indexes[i], RESULT_DEFERRED, 0, status, slice_of(text));
+        }
+    }
+    return out;
+}

@@ -1,0 +1,217 @@
+/* See the header. A resolution's user pointer in the resolver is the resolution itself; whether it
+ * waits for its hosts or for the policy's host says `question`. */
+#include "engine/outbound/resolution.h"
+
+#include "base/log.h"
+#include "dns/hosts.h"
+#include "dns/nexthop.h"
+#include "dns/resolver.h"
+#include "engine/config/config.h"
+#include "engine/post/delivery.h"
+#include "engine/outbound/egress.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/config/router.h"
+#include "engine/state/settings.h"
+#include "engine/outbound/sts_fetcher.h"
+#include "engine/worker/worker.h"
+#include "net/mta_sts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Back to the scheduler. */
+static void finish(struct worker *w, struct resolution *r)
+{
+    list_remove(&r->link);
+    outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
+}
+
+static void fail_soft(struct resolution *r, usec_t expires, const char *status, const char *text)
+{
+    dns_hosts_put(r->hosts);
+    r->hosts = NULL;
+    r->outcome = SCHED_RESOLVE_SOFT;
+    r->expires = expires;
+    (void)snprintf(r->reason.status, sizeof(r->reason.status), "%s", status);
+    (void)snprintf(r->reason.text, sizeof(r->reason.text), "%s", text);
+}
+
+static enum config_tls_level level_of(const struct worker *w, const struct resolution *r)
+{
+    return router_tls_level(settings_of(w->engine)->router, r->transport, slice_of(r->nexthop));
+}
+
+/* --- MTA-STS ---------------------------------------------------------------------------------- */
+
+static void send_question(struct worker *w, struct resolution *r, struct sts_question *q)
+{
+    r->question = NULL;
+    outbox_put(&w->to_sts, LETTER_STS_QUESTION, q, 0);
+}
+
+static void set_id(struct sts_question *q, const struct dns_rrset *txt)
+{
+    struct slice id;
+    if (txt != NULL && txt->status == DNS_FOUND && mta_sts_record(txt->txt, txt->count, &id) == 0) {
+        memcpy(q->id, id.data, id.len); /* the rest is zero */
+    }
+}
+
+/* Where the policy is given out: asked for as a host with brackets, that is without MX. */
+static bool ask_policy_host(struct worker *w, struct resolution *r, const struct sts_question *q)
+{
+    char host[DNS_NAME_MAX + 32];
+    (void)snprintf(host, sizeof(host), "[" MTA_STS_HOST_LABEL ".%s]", q->domain); /* it fits */
+    return resolver_start(w->resolver, slice_of(host), 443, NULL, r, w->now) == 0;
+}
+
+/* Hosts are known: find out which of them the domain's policy allows. returns false when there is
+ * nothing to find out. */
+static bool begin_policy(struct worker *w, struct resolution *r, const struct dns_rrset *txt)
+{
+    struct nexthop hop;
+    if (r->outcome != SCHED_RESOLVED || level_of(w, r) != CONFIG_TLS_MTA_STS ||
+        nexthop_parse(slice_of(r->nexthop), 0, &hop) != 0 || !hop.wants_mx) {
+        return false;
+    }
+    struct sts_question *q = calloc(1, sizeof(*q));
+    if (q == NULL) {
+        fail_soft(r, w->now, "4.3.0", "out of memory");
+        return false;
+    }
+    memcpy(q->domain, hop.name.text, sizeof(q->domain));
+    q->worker = (uint16_t)w->index;
+    q->transport = r->transport;
+    q->resolution = r;
+    set_id(q, txt);
+    r->question = q;
+    if (q->id[0] == '\0' || !ask_policy_host(w, r, q)) {
+        send_question(w, r, q);
+    }
+    return true;
+}
+
+static void take_policy_host(struct worker *w, struct resolution *r,
+                             const struct dns_result *result)
+{
+    struct sts_question *q = r->question;
+    if (result->verdict == DNS_OK) {
+        for (uint32_t i = 0; i < result->hosts->count && i < STS_ADDRESSES_MAX; i++) {
+            q->addresses[q->address_count++] = result->hosts->list[i].ip;
+        }
+        dns_hosts_put(result->hosts);
+    }
+    send_question(w, r, q);
+}
+
+static void note_test(const struct sts_question *q, const struct dns_host *host)
+{
+    log_info("mta-sts: %s: host " SLICE_FMT " is not in the policy, which is in testing", q->domain,
+             SLICE_ARG(host->name));
+}
+
+static void apply_policy(struct worker *w, struct resolution *r, const struct sts_question *q)
+{
+    bool keep[MX_TARGETS_MAX] = {false};
+    uint32_t kept = 0;
+    if (q->has_failed) {
+        fail_soft(r, w->now, "4.3.0", "out of memory");
+        return;
+    }
+    if (!q->has_policy || q->policy.mode == MTA_STS_NONE) {
+        return;
+    }
+    for (uint32_t i = 0; i < r->hosts->count; i++) {
+        keep[i] = mta_sts_policy_allows(&q->policy, r->hosts->list[i].name);
+        kept += keep[i];
+        if (!keep[i] && q->policy.mode == MTA_STS_TESTING) {
+            note_test(q, &r->hosts->list[i]);
+        }
+    }
+    if (q->policy.mode == MTA_STS_TESTING) {
+        return;
+    }
+    if (kept == 0) {
+        char text[DNS_NAME_MAX + 64];
+        (void)snprintf(text, sizeof(text), "No MX host of %s is in its MTA-STS policy", q->domain);
+        fail_soft(r, w->now, "4.7.5", text);
+        return;
+    }
+    struct dns_hosts *allowed = dns_hosts_restrict(r->hosts, keep, slice_of(q->answer_id));
+    if (allowed == NULL) {
+        fail_soft(r, w->now, "4.3.0", "out of memory");
+        return;
+    }
+    dns_hosts_put(r->hosts);
+    r->hosts = allowed;
+}
+
+void resolution_take_policy(struct worker *w, struct sts_question *q)
+{
+    struct resolution *r = q->resolution;
+    apply_policy(w, r, q);
+    sts_question_free(q);
+    finish(w, r);
+}
+
+/* --- hosts ------------------------------------------------------------------------------------ */
+
+static void take_hosts(struct worker *w, struct resolution *r, const struct dns_result *result)
+{
+    r->outcome = result->verdict == DNS_OK     ? SCHED_RESOLVED
+                 : result->verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
+                                               : SCHED_RESOLVE_HARD;
+    const struct config_transport *t = &settings_of(w->engine)->config->transports[r->transport];
+    r->hosts = result->verdict == DNS_OK ? egress_reachable(t->pool, result->hosts) : NULL;
+    r->expires = result->expires;
+    if (result->verdict != DNS_OK) {
+        memcpy(r->reason.status, result->status, sizeof(r->reason.status));
+        memcpy(r->reason.text, result->text, sizeof(r->reason.text));
+    }
+    if (!begin_policy(w, r, result->txt)) {
+        finish(w, r);
+    }
+}
+
+void resolution_take_results(struct worker *w)
+{
+    struct dns_result result;
+    while (resolver_next(w->resolver, &result, w->now)) {
+        struct resolution *r = result.user;
+        if (r->question != NULL) {
+            take_policy_host(w, r, &result);
+        } else {
+            take_hosts(w, r, &result);
+        }
+        dns_rrset_put(result.txt);
+    }
+}
+
+void resolution_start(struct worker *w, struct resolution *r)
+{
+    /* First: what comes from settings that a reload publishes in between counts as outdated. */
+    r->generation = settings_of(w->engine)->generations[r->transport];
+    const struct config_smtp *s = &settings_of(w->engine)->config->transports[r->transport].smtp;
+    enum config_tls_level level = level_of(w, r);
+    const struct resolver_wants wants = {
+        .dane = level == CONFIG_TLS_DANE,
+        .txt_label = level == CONFIG_TLS_MTA_STS ? MTA_STS_LABEL : NULL,
+    };
+    list_init(&r->link);
+    list_push_back(&w->resolving, &r->link);
+    if (resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, &wants, r,
+                       w->now) != 0) {
+        fail_soft(r, w->now, "4.3.0", "out of memory");
+        finish(w, r);
+    }
+}
+
+void resolution_free(struct resolution *r)
+{
+    list_remove(&r->link);
+    sts_question_free(r->question);
+    dns_hosts_put(r->hosts);
+    free(r);
+}

@@ -1,0 +1,98 @@
+/* Owns nothing: a function of the configuration and the hosts. Called by outbound connections. */
+#include "engine/outbound/tls_policy.h"
+
+#include "dns/hosts.h"
+#include "dns/nexthop.h"
+#include "engine/config/config.h"
+#include "engine/config/router.h"
+#include "engine/state/settings.h"
+
+#include <string.h>
+
+static enum tls_level level_of(enum config_tls_level level, const struct dns_hosts *hosts,
+                               const struct dns_host *host)
+{
+    switch (level) {
+    case CONFIG_TLS_NONE:
+        return TLS_LEVEL_NONE;
+    case CONFIG_TLS_ENCRYPT:
+        return TLS_LEVEL_ENCRYPT;
+    case CONFIG_TLS_VERIFY:
+        return TLS_LEVEL_VERIFY;
+    case CONFIG_TLS_DANE:
+        return host->dane == DNS_DANE_RECORDS    ? TLS_LEVEL_DANE
+               : host->dane == DNS_DANE_UNUSABLE ? TLS_LEVEL_ENCRYPT
+                                                 : TLS_LEVEL_MAY;
+    case CONFIG_TLS_MTA_STS:
+        return hosts->policy.len > 0 ? TLS_LEVEL_VERIFY : TLS_LEVEL_MAY;
+    case CONFIG_TLS_MAY:
+    case CONFIG_TLS_OF_TRANSPORT:
+    default:
+        return TLS_LEVEL_MAY;
+    }
+}
+
+void tls_policy_choose(const struct settings *s, uint32_t transport, struct slice destination,
+                       const struct dns_hosts *hosts, uint32_t host, bool is_broken,
+                       struct tls_policy *ret)
+{
+    enum config_tls_level level = router_tls_level(s->router, transport, destination);
+    const struct config_smtp *smtp = &s->config->transports[transport].smtp;
+    ret->level = level_of(level, hosts, &hosts->list[host]);
+    if (ret->level == TLS_LEVEL_MAY && smtp->smtp_auth_user != NULL &&
+        smtp->smtp_auth_requires_tls) {
+        ret->level = TLS_LEVEL_ENCRYPT;
+    } else if (ret->level == TLS_LEVEL_MAY && is_broken) {
+        ret->level = TLS_LEVEL_NONE;
+    }
+    ret->client = ret->level == TLS_LEVEL_NONE  ? SMTP_CLIENT_TLS_NONE
+                  : ret->level == TLS_LEVEL_MAY ? SMTP_CLIENT_TLS_MAY
+                                                : SMTP_CLIENT_TLS_ENCRYPT;
+}
+
+static const char *terminated(struct slice name, char ret[static DNS_NAME_MAX + 1])
+{
+    size_t len = name.len < DNS_NAME_MAX ? name.len : DNS_NAME_MAX;
+    memcpy(ret, name.data, len);
+    ret[len] = '\0';
+    return ret;
+}
+
+struct ssl_st *tls_policy_connection(const struct settings *s, uint32_t transport,
+                                     const struct tls_policy *p, struct slice destination,
+                                     const struct dns_hosts *hosts, uint32_t host,
+                                     struct tls_session_cache *cache)
+{
+    const struct dns_host *h = &hosts->list[host];
+    bool is_dane = p->level == TLS_LEVEL_DANE;
+    struct tls_tlsa tlsa[DNS_RECORDS_MAX];
+    struct sockaddr_storage address;
+    struct nexthop hop = {.port = 0};
+    char name[DNS_NAME_MAX + 1];
+    struct tls_peer peer = {
+        .host = terminated(is_dane ? dane_base(h->tlsa) : h->name, name),
+        .address_len = ip_to_sockaddr(&h->ip, h->port, &address),
+        .address = (const struct sockaddr *)&address,
+        .level = p->level,
+        .sts_id = p->level == TLS_LEVEL_VERIFY ? hosts->policy : SLICE(""),
+    };
+    if (is_dane) {
+        /* RFC 7672 section 3.2.2: the domain of the mail is as good as the host's own name. */
+        if (nexthop_parse(destination, 0, &hop) == 0 && hop.name.len > 0) {
+            peer.second_name = hop.name.text;
+        }
+        for (uint32_t i = 0; i < h->tlsa->count; i++) {
+            const struct dns_tlsa *t = &h->tlsa->tlsa[i];
+            tlsa[i] = (struct tls_tlsa){t->usage, t->selector, t->matching, t->data};
+        }
+        peer.tlsa = tlsa;
+        peer.tlsa_count = h->tlsa->count;
+    }
+    return tls_client_connection(s->tls_clients[transport], &peer, cache);
+}
+
+const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts *facts)
+{
+    bool is_met = facts->is_proved && (p->level != TLS_LEVEL_VERIFY || facts->is_verified);
+    return is_met ? NULL : "Server certificate not verified";
+}

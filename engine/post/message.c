@@ -1,0 +1,303 @@
+#include "engine/post/message.h"
+
+#include "base/buf.h"
+#include "engine/config/config.h"
+#include "engine/post/result.h"
+#include "engine/state/settings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Small, as one slow recipient keeps its page. */
+enum { PAGE = 64 };
+
+static size_t envelope_bytes(const struct spool_envelope *e)
+{
+    return e->sender.len + e->peer_name.len + e->peer_address.len + e->protocol.len +
+           e->auth_user.len + e->tenant.len + e->campaign.len;
+}
+
+/* Copies s to *at and moves *at behind it. */
+static struct slice keep(char **at, struct slice s)
+{
+    struct slice kept = {*at, s.len};
+    if (s.len > 0) {
+        memcpy(*at, s.data, s.len);
+    }
+    *at += s.len;
+    return kept;
+}
+
+static uint32_t page_count(const struct message *m)
+{
+    return (m->envelope.recipient_count + PAGE - 1) / PAGE;
+}
+
+/* Most messages have one recipient: a whole page for each would be most of the memory of a full
+ * active queue. */
+static uint32_t page_entries(const struct message *m, uint32_t page)
+{
+    uint32_t left = m->envelope.recipient_count - page * PAGE;
+    return left < PAGE ? left : PAGE;
+}
+
+static size_t page_bytes(uint32_t entries)
+{
+    return sizeof(struct message_page) + entries * sizeof(char *);
+}
+
+/* Behind the struct: the page table, `extra` bytes for the caller (*ret_extra, aligned), and the
+ * envelope's strings. */
+static struct message *create(const struct spool_envelope *envelope, size_t extra, char **ret_extra)
+{
+    uint32_t pages = (envelope->recipient_count + PAGE - 1) / PAGE;
+    size_t table = pages * sizeof(struct message_page *);
+    struct message *m = malloc(sizeof(*m) + table + extra + envelope_bytes(envelope) + 1);
+    if (m == NULL) {
+        return NULL;
+    }
+    memset(m, 0, sizeof(*m));
+    m->pages = (struct message_page **)(m + 1);
+    memset(m->pages, 0, table);
+    char *at = (char *)m->pages + table;
+    *ret_extra = at;
+    at += extra;
+    m->envelope = *envelope;
+    m->envelope.sender = keep(&at, envelope->sender);
+    m->envelope.peer_name = keep(&at, envelope->peer_name);
+    m->envelope.peer_address = keep(&at, envelope->peer_address);
+    m->envelope.protocol = keep(&at, envelope->protocol);
+    m->envelope.auth_user = keep(&at, envelope->auth_user);
+    m->envelope.tenant = keep(&at, envelope->tenant);
+    m->envelope.campaign = keep(&at, envelope->campaign);
+    list_init(&m->touched);
+    list_init(&m->active);
+    list_init(&m->journaled);
+    atomic_init(&m->references, 1);
+    return m;
+}
+
+static void put_address(char *at, struct slice address)
+{
+    at[0] = (char)(address.len >> 8);
+    at[1] = (char)address.len;
+    memcpy(at + 2, address.data, address.len);
+}
+
+struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed)
+{
+    uint32_t count = envelope->recipient_count;
+    assert(count <= SPOOL_BATCH_RECIPIENTS);
+    size_t pages = (count + PAGE - 1) / PAGE * sizeof(struct message_page) + count * sizeof(char *);
+    char *extra;
+    struct message *m = create(envelope, pages + packed.len, &extra);
+    if (m == NULL) {
+        return NULL;
+    }
+    memset(extra, 0, pages);
+    m->is_whole = true;
+    for (uint32_t p = 0; p < page_count(m); p++) {
+        m->pages[p] = (void *)(extra + p * page_bytes(PAGE));
+    }
+    char *at = extra + pages;
+    struct slice address;
+    for (uint32_t i = 0; i < count && spool_packed_next(&packed, &address); i++) {
+        m->pages[i / PAGE]->addresses[i % PAGE] = at;
+        put_address(at, address);
+        at += 2 + address.len;
+    }
+    return m;
+}
+
+struct message *message_new(const struct spool_envelope *envelope)
+{
+    char *extra;
+    return create(envelope, 0, &extra);
+}
+
+/* Acquire: partner of message_unload's release. */
+static bool is_unused(const struct message_page *page)
+{
+    return page != NULL && atomic_load_explicit(&page->loaded, memory_order_acquire) == 0;
+}
+
+/* errors: -ENOMEM */
+static int make_page(struct message *m, uint32_t p)
+{
+    for (uint32_t i = 0; i < page_count(m); i++) {
+        if (is_unused(m->pages[i])) {
+            free(m->pages[i]);
+            m->pages[i] = NULL;
+        }
+    }
+    m->pages[p] = calloc(1, page_bytes(page_entries(m, p)));
+    return m->pages[p] == NULL ? -ENOMEM : 0;
+}
+
+int message_load(struct message *m, uint32_t index, struct slice address)
+{
+    assert(!m->is_whole && index < m->envelope.recipient_count);
+    char *at = malloc(2 + address.len);
+    if (at == NULL || (m->pages[index / PAGE] == NULL && make_page(m, index / PAGE) != 0)) {
+        free(at);
+        return -ENOMEM;
+    }
+    struct message_page *page = m->pages[index / PAGE];
+    char **slot = &page->addresses[index % PAGE];
+    put_address(at, address);
+    if (*slot == NULL) {
+        /* Only we free pages, so nothing needs ordering here. */
+        atomic_fetch_add_explicit(&page->loaded, 1, memory_order_relaxed);
+    }
+    free(*slot);
+    *slot = at;
+    return 0;
+}
+
+void message_unload(struct message *m, uint32_t index)
+{
+    struct message_page *page = m->pages[index / PAGE];
+    if (!m->is_whole && page != NULL && page->addresses[index % PAGE] != NULL) {
+        free(page->addresses[index % PAGE]);
+        page->addresses[index % PAGE] = NULL;
+        /* Release: the page is free for the taking once the last address is out. */
+        atomic_fetch_sub_explicit(&page->loaded, 1, memory_order_release);
+    }
+}
+
+struct slice message_address(const struct message *m, uint32_t index)
+{
+    const struct message_page *page = m->pages[index / PAGE];
+    const unsigned char *at = (const unsigned char *)page->addresses[index % PAGE];
+    assert(at != NULL);
+    return slice_make((const char *)at + 2, (size_t)at[0] << 8 | at[1]);
+}
+
+usec_t message_expires(const struct message *m, const struct config *config)
+{
+    const struct spool_envelope *e = &m->envelope;
+    return e->expires != 0      ? e->expires
+           : e->sender.len == 0 ? e->created + config->bounce_queue_lifetime
+                                : e->created + config->maximal_queue_lifetime;
+}
+
+struct slice message_packed(const struct message *m)
+{
+    assert(m->is_whole && m->envelope.recipient_count > 0);
+    /* message_new_whole put them one behind the other. */
+    struct slice last = message_address(m, m->envelope.recipient_count - 1);
+    const char *first = m->pages[0]->addresses[0];
+    return slice_make(first, (size_t)(last.data + last.len - first));
+}
+
+void message_keep_body(struct message *m, struct buf *body)
+{
+    size_t bytes;
+    char *data = buf_detach(body, &bytes);
+    assert(data != NULL && bytes > 0);
+    m->body_bytes = bytes;
+    rcu_publish(&m->body, data);
+}
+
+bool message_body(const struct message *m, struct slice *ret)
+{
+    const char *data = rcu_load(&m->body);
+    if (data == NULL) {
+        return false;
+    }
+    *ret = slice_make(data, m->body_bytes);
+    return true;
+}
+
+static void body_is_unused(struct rcu_retired *retired)
+{
+    struct message *m = container_of(retired, struct message, retired);
+    free(m->unseen_body);
+    m->unseen_body = NULL;
+    message_put(m);
+}
+
+/* Every pass that goes on now has begun after the commit. */
+static void body_is_elsewhere(struct rcu_retired *retired)
+{
+    struct message *m = container_of(retired, struct message, retired);
+    m->unseen_body = m->body;
+    rcu_publish(&m->body, NULL);
+    rcu_retire(retired, body_is_unused);
+}
+
+void message_drop_body(struct message *m)
+{
+    message_get(m);
+    rcu_retire(&m->retired, body_is_elsewhere);
+}
+
+void message_get(struct message *m)
+{
+    /* Whoever calls already holds a reference, so nothing needs ordering here. */
+    atomic_fetch_add_explicit(&m->references, 1, memory_order_relaxed);
+}
+
+void message_put(struct message *m)
+{
+    /* Release: our uses come before; acquire: the last one sees everybody's. */
+    if (atomic_fetch_sub_explicit(&m->references, 1, memory_order_acq_rel) == 1) {
+        message_destroy(m);
+    }
+}
+
+bool message_is_last(const struct message *m)
+{
+    return atomic_load_explicit(&m->references, memory_order_acquire) == 1;
+}
+
+void message_destroy(struct message *m)
+{
+    result_free_all(m->fresh);
+    free(m->stored.park_text);
+    for (uint32_t p = 0; !m->is_whole && p < page_count(m); p++) {
+        for (uint32_t i = 0; m->pages[p] != NULL && i < page_entries(m, p); i++) {
+            free(m->pages[p]->addresses[i]);
+        }
+        free(m->pages[p]);
+    }
+    settings_put(m->settings);
+    free(m->parts);
+    free(m->body);
+    free(m);
+}
+
+static const char id_digits[] = "0123456789abcdef";
+
+void message_id_format(uint64_t id, char ret[MESSAGE_ID_TEXT])
+{
+    for (int i = MESSAGE_ID_TEXT - 2; i >= 0; i--) {
+        ret[i] = id_digits[id & 15];
+        id >>= 4;
+    }
+    ret[MESSAGE_ID_TEXT - 1] = '\0';
+}
+
+bool message_id_parse(struct slice text, uint64_t *ret)
+{
+    uint64_t id = 0;
+    if (text.len != MESSAGE_ID_TEXT - 1) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        uint64_t digit;
+        if (c >= '0' && c <= '9') {
+            digit = (uint64_t)(c - '0');
+        } else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f') {
+            digit = (uint64_t)((c | 0x20) - 'a') + 10;
+        } else {
+            return false;
+        }
+        id = id << 4 | digit;
+    }
+    *ret = id;
+    return true;
+}

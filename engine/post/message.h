@@ -1,0 +1,141 @@
+/* One active message in memory: its envelope, those of its recipients that are being worked on, and
+ * the account of this activation. A message that is not active has no object at all.
+ *
+ * Recipients go by their number in the spool. A small message holds all its addresses in its own
+ * block; of a large one only those are loaded that a scheduler has asked for, and an address goes
+ * as soon as its recipient is delivered.
+ *
+ * Owners: "set at creation" is constant and read by every thread that holds a reference; an address
+ * is loaded by the activator before its recipient is handed to a scheduler, read by whoever works
+ * on that recipient, and unloaded by the spool writer when its result is durable; the account
+ * belongs to the spool writer from the moment the message is handed to a scheduler until it
+ * settles. The content of a message that came in moments ago is in memory; the writer sets it
+ * before anybody else knows the message, and the reclaim thread takes it away. References: one of
+ * the activator's, which the writer sends back when the message has settled, one for each scheduler
+ * that has a part of it (dropped when it has finished), one while it is in the journal alone, and
+ * one while its content is being taken away. */
+#ifndef ENGINE_MESSAGE_H
+#define ENGINE_MESSAGE_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/rcu.h"
+#include "base/slice.h"
+#include "engine/spool/spool_store.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct buf;
+struct config;
+struct result;
+struct settings;
+
+/* What of a message goes to one transport and has not been read yet. */
+struct message_part {
+    uint32_t unread; /* undone recipients of the transport that are not loaded */
+    uint32_t next;   /* number of the recipient at which reading goes on */
+};
+
+/* Addresses of neighbours. The activator makes a page with the first address in it, and frees one
+ * in which none is left when it makes another; the writer only takes addresses out. */
+struct message_page {
+    _Atomic uint32_t loaded;
+    char *addresses[]; /* [at most 64]: address behind its 16-bit length */
+};
+
+/* How many recipients have a durable result of this activation, or wait from an earlier one for
+ * their sender to be told. Everything else about them is in the spool. */
+struct message_stored {
+    uint32_t deferred, failed, parked;
+    usec_t park_until; /* wall: when the first of the parked ones may go; 0: none is parked */
+    char *park_text;   /* why they are; heap, NULL when none is */
+};
+
+struct message {
+    /* set at creation */
+    struct spool_envelope envelope; /* slices point into this object's own block */
+    bool is_whole;                  /* all addresses are in the block */
+    struct message_page **pages;    /* [recipients / 64, up] */
+
+    /* set before it is handed to a scheduler */
+    usec_t activated;               /* wall */
+    struct spool_position position; /* its place in the queue table */
+    struct spool_retry retry;       /* as stored before this activation */
+
+    /* activator only */
+    struct message_part *parts; /* [transports], NULL when nothing is unread */
+    struct settings *settings;  /* by whose routes it is read; own reference, NULL when all is */
+    uint32_t changes;   /* of orders, that the activator had heard of when it became active */
+    struct list active; /* from activation until nobody else holds it */
+
+    /* spool writer only */
+    uint32_t pending;     /* recipients without a result */
+    struct result *fresh; /* results that are not durable yet */
+    struct message_stored stored;
+    struct list touched;   /* linked while `fresh` is not empty */
+    bool is_settled;       /* the transaction being written ends this activation */
+    bool is_expiry_begun;  /* it is counted, and lines of recipients in `fresh` are written */
+    uint32_t expiry_from;  /* lines of stored recipients are written up to this one */
+    bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
+    uint16_t tenant_row;   /* tally_tenant; 0: not looked up */
+    struct list journaled; /* linked while the journal has it and the tables do not */
+    usec_t journaled_at;   /* monotonic */
+    bool is_untold;        /* journaled: the activator does not have it */
+    bool is_plain;         /* journaled, and its removal is all that its results come to */
+    usec_t held_until;     /* settled: it waits for that time, wall; 0: it does not */
+
+    /* any thread that is online: see message_body */
+    char *body;
+    size_t body_bytes;
+    char *unseen_body; /* on the reclaim thread only */
+    struct rcu_retired retired;
+
+    /* any thread, atomic */
+    _Atomic uint32_t references;
+};
+
+/* A message with all recipients of a packed list (spool_store.h), at most one batch; strings are
+ * copied. NULL when out of memory. The caller owns the one reference. */
+struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed);
+/* One without any address yet. */
+struct message *message_new(const struct spool_envelope *envelope);
+
+/* Load or unload one address of a message that is not whole (unloading a whole one does nothing).
+ * errors: -ENOMEM */
+MUST_USE int message_load(struct message *m, uint32_t index, struct slice address);
+void message_unload(struct message *m, uint32_t index);
+/* The address of a loaded recipient. */
+struct slice message_address(const struct message *m, uint32_t index);
+
+/* All addresses of a whole message as a packed list (spool_store.h). */
+struct slice message_packed(const struct message *m);
+
+/* Keep the content in memory, so that the spool need not be read for it; takes the bytes over, at
+ * least one. Spool writer, before the message is handed to anybody. */
+void message_keep_body(struct message *m, struct buf *body);
+/* The content if it is in memory; false: it is in the spool, and a reader that was begun in this
+ * pass finds it there. Thread: any that is online; valid until the end of its pass. */
+MUST_USE bool message_body(const struct message *m, struct slice *ret);
+/* The tables have it: whoever begins a pass from now on finds it there. Once all are in such a pass
+ * the content is unpublished, and freed when they have left that as well. Spool writer. */
+void message_drop_body(struct message *m);
+
+void message_get(struct message *m);
+void message_put(struct message *m);
+/* True when the caller's reference is the only one left. */
+MUST_USE bool message_is_last(const struct message *m);
+/* Free it and its results whatever the references say: at shutdown, when all holders are gone. */
+void message_destroy(struct message *m);
+
+/* When it is given up: its own time, or its age that the configuration sets; wall. */
+usec_t message_expires(const struct message *m, const struct config *config);
+
+/* 16 lower-case hexadecimal digits. */
+#define MESSAGE_ID_TEXT 17
+void message_id_format(uint64_t id, char ret[MESSAGE_ID_TEXT]);
+MUST_USE bool message_id_parse(struct slice text, uint64_t *ret);
+
+#endif

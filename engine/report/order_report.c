@@ -1,0 +1,419 @@
+/* Owns nothing; the first clerk is the owner of the order book and runs all handlers here but those
+ * that count. Orders are told to who carries them out by letters. Must not deliver or bounce. */
+#include "engine/report/order_report.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/http/clerk.h"
+#include "engine/census/clerk_walk.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/order/order_book.h"
+#include "engine/report/order_count.h"
+#include "engine/report/order_request.h"
+#include "engine/report/order_warning.h"
+#include "engine/activator/sweep.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The clock may be set: an end is looked at again before long. */
+#define TIDY_MAX (60 * USEC_PER_SEC)
+/* How often it is asked whether mail was reviewed. */
+#define NOTE_INTERVAL (5 * USEC_PER_SEC)
+
+enum { DESCRIPTION_TEXT = 300 };
+
+/* --- telling others --------------------------------------------------------------------------- */
+
+static void send_sweep(struct clerk *k, enum sweep_kind kind, const struct selector *selector)
+{
+    struct sweep *s = sweep_new(kind, selector);
+    if (s == NULL) {
+        log_error("out of memory: mail in the queue meets changed orders when it is due");
+        return;
+    }
+    sweep_count(s, &k->engine->sweeps);
+    outbox_put(&k->to_activator, LETTER_SWEEP, s, order_book_wanted_review(k->engine->orders));
+}
+
+/* By way of the activator: what it has given them before it heard of the order comes first. */
+static void tell_schedulers(struct clerk *k)
+{
+    outbox_put(&k->to_activator, LETTER_ORDERS, NULL, 0);
+}
+
+static void revive(struct clerk *k, const struct selector *selector)
+{
+    for (uint32_t i = 0; i < k->engine->sched_count; i++) {
+        struct sweep *s = sweep_new(SWEEP_FLUSH, selector);
+        if (s == NULL) {
+            log_error("out of memory: dead destinations wait for their time");
+            return;
+        }
+        outbox_put(&k->to_scheds[i], LETTER_REVIVE, s, 0);
+    }
+}
+
+usec_t order_report_tidy(struct clerk *k)
+{
+    struct order_book *book = k->engine->orders;
+    usec_t now = clock_wall(), first = USEC_NEVER;
+    const struct order *o;
+    bool has_ended = false;
+    for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
+        if (o->until <= now) {
+            char text[DESCRIPTION_TEXT];
+            order_describe(o, text, sizeof(text));
+            log_info("order %llu is over: %s", (unsigned long long)o->id, text);
+            has_ended = true;
+        } else if (o->until < first) {
+            first = o->until;
+        }
+    }
+    if (has_ended) {
+        (void)order_book_expire(book, now); /* what could not be written has no effect anyway */
+    }
+    order_book_note_matched(book, clock_mono());
+    bool must_note = order_book_note_review(book);
+    if (first == USEC_NEVER && !must_note) {
+        return USEC_NEVER;
+    }
+    usec_t wait = first == USEC_NEVER || first - now > TIDY_MAX ? TIDY_MAX : first - now;
+    return clock_mono() + (must_note && wait > NOTE_INTERVAL ? NOTE_INTERVAL : wait);
+}
+
+/* --- objects ---------------------------------------------------------------------------------- */
+
+/* NULL: out of memory. id 0: a dry run */
+static json_t *order_object(const struct order *o, uint64_t matched)
+{
+    char id[24];
+    json_t *object = json_object();
+    if (object == NULL || selector_to_json(&o->selector, object) != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    if (o->id != 0) {
+        (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)o->id);
+        api_set_text(object, "id", slice_of(id));
+    }
+    api_set_text(object, "order", slice_of(order_kind_text(o->kind)));
+    api_set_text(object, "reason", slice_of(o->reason));
+    api_set_text(object, "by", slice_of(o->by));
+    api_set_time(object, "created", o->created);
+    api_set_time(object, "until", o->until);
+    usec_t left = o->until - clock_wall();
+    (void)json_object_set_new(object, "remaining", api_time(left > 0 ? left : 0)); /* or not */
+    if (o->is_once) {
+        (void)json_object_set_new(object, "once", json_true()); /* likewise */
+    }
+    if (o->id != 0) {
+        api_set_number(object, "matched", matched);
+    }
+    return object;
+}
+
+static const struct order *find_order(const struct clerk *k, uint64_t id, uint64_t *ret_matched)
+{
+    const struct order *o =
+        id == 0 ? NULL : order_book_next(k->engine->orders, id - 1, ret_matched);
+    return o != NULL && o->id == id ? o : NULL;
+}
+
+void order_report_list(struct clerk *k, struct api_call *c)
+{
+    const struct order *o;
+    uint64_t matched;
+    (void)order_report_tidy(k); /* asked again after the call */
+    for (uint64_t id = 0; (o = order_book_next(k->engine->orders, id, &matched)) != NULL;
+         id = o->id) {
+        json_t *object = order_object(o, matched);
+        json_t *warnings = object == NULL ? NULL : order_warning_of_config(k, &o->selector);
+        if (warnings != NULL) {
+            (void)json_object_set_new(object, "warnings", warnings); /* or not */
+        }
+        api_put(c, object);
+    }
+    api_end(c, false);
+}
+
+/* Decimal, as in answers. 0: it is none. */
+static uint64_t parse_id(struct slice text)
+{
+    uint64_t id = 0;
+    if (text.len == 0 || text.len > 18) {
+        return 0;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return 0;
+        }
+        id = id * 10 + (uint64_t)(text.data[i] - '0');
+    }
+    return id;
+}
+
+/* --- counting ----------------------------------------------------------------------------------
+ * On the other clerk, which walks through the spool; `kept` is the object to be completed. */
+
+/* false: the call was answered
+ *
+ * before   as in order_count_take
+ * ret      recipients; may be NULL */
+static bool add_count(struct clerk *k, struct api_call *c, json_t *kept, usec_t before,
+                      uint64_t *ret)
+{
+    struct selector selector;
+    struct order_count found = {0};
+    const char *word, *kind = json_string_value(json_object_get(kept, "order"));
+    selector_init(&selector);
+    int err = selector_from_json(&selector, kept, &word);
+    if (err == 0) {
+        err = order_count_take(k, kind == NULL ? ORDER_NONE : order_kind_find(slice_of(kind)),
+                               &selector, before, &found);
+    }
+    if (err == 0 && found.recipients == 0) {
+        json_t *warnings = order_warning_list(k, &selector);
+        if (warnings != NULL) {
+            (void)json_object_set_new(kept, "warnings", warnings); /* or not */
+        }
+    }
+    selector_fini(&selector);
+    if (err != 0) {
+        clerk_walk_error(c, err);
+        return false;
+    }
+    json_t *count = json_object();
+    if (count != NULL) {
+        api_set_number(count, "messages", found.messages);
+        api_set_number(count, "recipients", found.recipients);
+    }
+    (void)json_object_set_new(kept, "would_match", count); /* out of memory leaves it out */
+    if (ret != NULL) {
+        *ret = found.recipients;
+    }
+    return true;
+}
+
+static void count_dry(struct clerk *k, struct api_call *c)
+{
+    json_t *kept = clerk_kept(c);
+    if (add_count(k, c, kept, 0, NULL)) {
+        api_object(c, 200, json_incref(kept));
+    }
+}
+
+/* The order stands, whatever comes of the count. What was queued when it was given is where its own
+ * count begins. */
+static void count_given(struct clerk *k, struct api_call *c)
+{
+    json_t *kept = clerk_kept(c);
+    uint64_t recipients, id = parse_id(slice_of(json_string_value(json_object_get(kept, "id"))));
+    const struct order *o = find_order(k, id, NULL);
+    usec_t given = o == NULL ? 0 : o->created;
+    if (add_count(k, c, kept, given, &recipients)) {
+        order_book_count(k->engine->orders, id, recipients);
+        (void)json_object_set_new(kept, "matched",
+                                  json_integer((json_int_t)recipients)); /* or not */
+    }
+    api_object(c, 201, json_incref(kept));
+}
+
+/* --- giving and lifting ----------------------------------------------------------------------- */
+
+/* 422 or 503 */
+static void refuse(struct api_call *c, int err, const char *text)
+{
+    if (err == -ENOMEM) {
+        api_error(c, 503, "unavailable", "out of memory");
+    } else {
+        api_error(c, 422, "wrong", "%s", text);
+    }
+}
+
+/* Put it into force and tell everybody. NULL: the call was answered */
+static json_t *give(struct clerk *k, struct api_call *c, struct order *o)
+{
+    char text[DESCRIPTION_TEXT];
+    uint64_t id, matched;
+    (void)order_report_tidy(k); /* makes room; asked again after the call */
+    int err = order_book_add(k->engine->orders, o, &id);
+    if (err == ERR_LIMIT) {
+        api_error(c, 429, "busy", "there are %d orders; resume some first", ORDER_COUNT_MAX);
+        return NULL;
+    }
+    if (err != 0) {
+        log_error("an order could not be written: %s", err_str(err));
+        api_error(c, 503, "unavailable", "the order could not be written: %s", err_str(err));
+        return NULL;
+    }
+    const struct order *given = find_order(k, id, &matched);
+    assert(given != NULL);
+    order_describe(given, text, sizeof(text));
+    log_info("order %llu by %s: %s for %lld s%s: %s", (unsigned long long)id, given->by, text,
+             (long long)((given->until - given->created) / USEC_PER_SEC),
+             given->is_once ? ", what is queued now" : "", given->reason);
+    tell_schedulers(k);
+    if (given->kind != ORDER_SUSPEND) {
+        send_sweep(k, SWEEP_APPLY, &given->selector);
+    }
+    json_t *object = order_object(given, matched);
+    if (object == NULL) {
+        api_error(c, 503, "unavailable", "out of memory; order %llu is in force",
+                  (unsigned long long)id);
+    }
+    return object;
+}
+
+/* What is ended was counted before. */
+static void give_counted(struct clerk *k, struct api_call *c)
+{
+    char text[ORDER_REQUEST_TEXT_MAX];
+    struct order_request r;
+    int err = order_request_read(api_body(c), api_who(c), clock_wall(), &r, text);
+    if (err != 0) {
+        refuse(c, err, text);
+    } else {
+        json_t *object = give(k, c, &r.order);
+        if (object != NULL) {
+            static const char *const found[] = {"would_match", "warnings"};
+            for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
+                json_t *value = json_object_get(clerk_kept(c), found[i]);
+                if (value != NULL) {
+                    (void)json_object_set(object, found[i], value); /* or not */
+                }
+            }
+            api_object(c, 201, object);
+        }
+    }
+    order_fini(&r.order);
+}
+
+/* Back to the owner of the book, unless it could not be counted. */
+static void count_first(struct clerk *k, struct api_call *c)
+{
+    json_t *kept = clerk_kept(c);
+    if (add_count(k, c, kept, 0, NULL)) {
+        clerk_pass_on(k, c, give_counted, kept);
+    }
+}
+
+/* To suspend is urgent: at once, then counted. What cannot be undone is counted before. */
+void order_report_give(struct clerk *k, struct api_call *c)
+{
+    char text[ORDER_REQUEST_TEXT_MAX];
+    struct order_request r;
+    json_t *object;
+    int err = order_request_read(api_body(c), api_who(c), clock_wall(), &r, text);
+    if (err != 0) {
+        refuse(c, err, text);
+    } else if (r.is_dry_run || r.order.kind != ORDER_SUSPEND) {
+        object = order_object(&r.order, 0);
+        clerk_pass_on(k, c, r.is_dry_run ? count_dry : count_first, object);
+    } else if ((object = give(k, c, &r.order)) != NULL) {
+        clerk_pass_on(k, c, count_given, object);
+    }
+    order_fini(&r.order);
+}
+
+/* The reason of a request without a body, heap; NULL: none. false: the call was answered */
+static bool take_reason(struct api_call *c, char **ret)
+{
+    struct slice reason;
+    *ret = NULL;
+    int err = api_param(c, "reason", &reason) && reason.len > 0
+                  ? order_set_text(ret, reason, ORDER_REASON_MAX)
+                  : 0;
+    if (err != 0) {
+        refuse(c, err, "reason: one line of at most 500 bytes");
+    }
+    return err == 0;
+}
+
+static void lift(struct clerk *k, struct api_call *c, const struct order *o, uint64_t matched,
+                 const char *reason)
+{
+    char text[DESCRIPTION_TEXT];
+    json_t *object = order_object(o, matched);
+    order_describe(o, text, sizeof(text));
+    int err = order_book_remove(k->engine->orders, o->id);
+    if (err != 0) {
+        json_decref(object);
+        api_error(c, 503, "unavailable", "the order is still in force: %s", err_str(err));
+        return;
+    }
+    /* It is retired, and readable until this handler ends. */
+    log_info("order %llu is lifted by %s: %s%s%s", (unsigned long long)o->id, api_who(c), text,
+             reason == NULL ? "" : ": ", reason == NULL ? "" : reason);
+    if (o->kind == ORDER_SUSPEND) {
+        send_sweep(k, SWEEP_REVIEW, &o->selector);
+    }
+    api_object(c, 200, object);
+}
+
+void order_report_lift(struct clerk *k, struct api_call *c)
+{
+    uint64_t matched = 0;
+    char *reason;
+    (void)order_report_tidy(k); /* asked again after the call */
+    const struct order *o = find_order(k, parse_id(api_argument(c)), &matched);
+    if (o == NULL) {
+        api_error(c, 404, "missing", "there is no such order");
+    } else if (take_reason(c, &reason)) {
+        lift(k, c, o, matched, reason);
+        free(reason);
+    }
+}
+
+/* It is under way; whether the names in it are known is said afterwards. */
+static void warn_flushed(struct clerk *k, struct api_call *c)
+{
+    json_t *kept = clerk_kept(c);
+    struct selector selector;
+    const char *word;
+    selector_init(&selector);
+    if (selector_from_json(&selector, kept, &word) == 0) {
+        json_t *warnings = order_warning_list(k, &selector);
+        if (warnings != NULL) {
+            (void)json_object_set_new(kept, "warnings", warnings); /* or not */
+        }
+    }
+    selector_fini(&selector);
+    api_object(c, 202, json_incref(kept));
+}
+
+void order_report_flush(struct clerk *k, struct api_call *c)
+{
+    char text[ORDER_REQUEST_TEXT_MAX];
+    struct selector selector;
+    bool is_dry_run;
+    json_t *object = json_object();
+    int err = order_request_read_flush(api_body(c), &selector, &is_dry_run, text);
+    if (err == 0 && (object == NULL || selector_to_json(&selector, object) != 0)) {
+        err = -ENOMEM;
+    }
+    if (err != 0) {
+        json_decref(object);
+        refuse(c, err, text);
+    } else if (is_dry_run) {
+        clerk_pass_on(k, c, count_dry, object);
+    } else if (atomic_load_explicit(&k->engine->sweeps, memory_order_relaxed) >= SWEEPS_MAX) {
+        json_decref(object);
+        api_error(c, 429, "busy", "%d walks over the queue wait; flush again later", SWEEPS_MAX);
+    } else {
+        const struct order shown = {.selector = selector};
+        order_describe(&shown, text, sizeof(text));
+        log_info("flush by %s:%s", api_who(c), text + strlen(order_kind_text(ORDER_NONE)));
+        revive(k, &selector);
+        send_sweep(k, SWEEP_FLUSH, &selector);
+        if (selector_is_empty(&selector)) {
+            api_object(c, 202, object);
+        } else {
+            clerk_pass_on(k, c, warn_flushed, object);
+        }
+    }
+    selector_fini(&selector);
+}

@@ -1,0 +1,334 @@
+/* Owns the way from a configuration file to settings in force. Called by the main loop, and by the
+ * clerk that has such a request; builds nothing that is not in settings.c. */
+#include "engine/report/reload.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "base/waker.h"
+#include "dns/resolver.h"
+#include "engine/http/clerk.h"
+#include "engine/config/config.h"
+#include "engine/config/config_change.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/state/settings.h"
+#include "engine/worker/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct reload_result {
+    bool is_done;     /* other settings are in force */
+    json_t *errors;   /* texts */
+    json_t *warnings; /* texts */
+    json_t *restart;  /* objects: option, at, why */
+    uint64_t serial;  /* of the settings in force afterwards */
+};
+
+struct reloader {
+    /* set at creation */
+    struct engine *engine;
+    pthread_t main;
+
+    /* main only */
+    struct outbox to_writer;
+    struct outbox *to_scheds; /* [engine->sched_count] */
+
+    /* any thread, atomic: who waits for an answer, or NULL; after the end, a mark */
+    struct reload_question *_Atomic asked;
+};
+
+struct reload_question {
+    struct waker waker; /* of who asks */
+    _Atomic bool is_answered;
+    _Atomic int holders; /* who asks, and main: the last one frees it */
+    bool is_closed;      /* the daemon stops */
+    struct reload_result result;
+};
+
+/* Stands in `asked` when nobody answers any more. */
+static struct reload_question closed;
+
+/* --- what is said about it -------------------------------------------------------------------- */
+
+static void result_init(struct reload_result *ret)
+{
+    *ret = (struct reload_result){
+        .errors = json_array(), .warnings = json_array(), .restart = json_array()};
+}
+
+static void result_fini(struct reload_result *r)
+{
+    json_decref(r->errors);
+    json_decref(r->warnings);
+    json_decref(r->restart);
+}
+
+/* Out of memory leaves it to the log. */
+static void add_complaint(void *ctx, bool is_warning, const char *line)
+{
+    struct reload_result *r = ctx;
+    (void)json_array_append_new(is_warning ? r->warnings : r->errors, api_text(slice_of(line)));
+    if (is_warning) {
+        log_warning("reload: %s", line);
+    } else {
+        log_error("reload: %s", line);
+    }
+}
+
+static void add_restart(void *ctx, const char *option, const char *at, const char *why)
+{
+    struct reload_result *r = ctx;
+    json_t *o = json_object();
+    api_set_text(o, "option", slice_of(option));
+    api_set_text(o, "at", slice_of(at));
+    api_set_text(o, "why", slice_of(why));
+    (void)json_array_append_new(r->restart, o);
+    log_warning("reload: %s: %s: %s", at, option, why);
+}
+
+/* --- the reload ------------------------------------------------------------------------------- */
+
+/* A full ring is being emptied, so this ends. */
+static void flush(struct outbox *o)
+{
+    const struct timespec tick = {.tv_nsec = 1000000};
+    while (!outbox_flush(o)) {
+        (void)nanosleep(&tick, NULL); /* a signal only shortens it */
+    }
+}
+
+static void release(struct rcu_retired *self)
+{
+    settings_put(container_of(self, struct settings, retired));
+}
+
+/* Schedulers hear of it by letter, everybody else with the next pass. */
+static void put_in_force(struct reloader *r, struct settings *fresh)
+{
+    struct engine *e = r->engine;
+    struct settings *old = e->settings;
+    rcu_publish(&e->settings, fresh);
+    for (uint32_t i = 0; i < e->sched_count; i++) {
+        outbox_put(&r->to_scheds[i], LETTER_SETTINGS, settings_get(fresh), 0);
+        flush(&r->to_scheds[i]);
+    }
+    waker_kick(&e->boxes.writer->waker); /* the bound on what a crash can repeat */
+    engine_wake_all(e);
+    rcu_join();
+    rcu_retire(&old->retired, release);
+    rcu_leave();
+}
+
+/* returns false when it has been said why not */
+static bool make(struct reloader *r, struct config *config, struct settings **ret,
+                 struct reload_result *result)
+{
+    struct engine *e = r->engine;
+    const struct config_change_sink sink = {.tell = add_restart, .ctx = result};
+    char why[CONFIG_CHANGE_TEXT_MAX];
+    char text[SETTINGS_TEXT_MAX];
+    if (config_change_arrange(e->config, config, why) != 0) {
+        add_complaint(result, false, why);
+        return false;
+    }
+    if (settings_new(e, config, e->settings, ret, text) != 0) {
+        add_complaint(result, false, text);
+        return false;
+    }
+    config_change_list(e->config, config, &sink);
+    if (config_has_tls_level(config, CONFIG_TLS_DANE) &&
+        !resolver_trusts_ad(e->workers[0]->resolver)) {
+        add_complaint(result, true,
+                      "smtp_tls_security_level = dane without effect: no answer of name servers "
+                      "elsewhere than on loopback counts as validated; see dns { trust_ad }");
+    }
+    return true;
+}
+
+static void reload(struct reloader *r, struct reload_result *result)
+{
+    const char *path = r->engine->config->path;
+    const struct config_sink sink = {.complain = add_complaint, .ctx = result};
+    struct config *config = NULL;
+    struct settings *fresh = NULL;
+    if (config_load(path, &sink, &config) == 0 && make(r, config, &fresh, result)) {
+        fresh->owned = config;
+        put_in_force(r, fresh);
+        result->is_done = true;
+        log_info("reload: %s is in force", path);
+    } else {
+        config_free(config);
+        if (json_array_size(result->errors) == 0) {
+            add_complaint(result, false, "out of memory");
+        }
+        log_error("reload: %s: the old configuration stays in force", path);
+    }
+    result->serial = r->engine->settings->serial;
+}
+
+/* --- the main thread -------------------------------------------------------------------------- */
+
+int reloader_new(struct engine *engine, struct reloader **ret)
+{
+    struct reloader *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return -ENOMEM;
+    }
+    r->engine = engine;
+    r->main = pthread_self();
+    r->to_scheds = calloc(engine->sched_count, sizeof(*r->to_scheds));
+    if (r->to_scheds == NULL) {
+        reloader_free(r);
+        return -ENOMEM;
+    }
+    outbox_init(&r->to_writer, engine->boxes.writer);
+    for (uint32_t i = 0; i < engine->sched_count; i++) {
+        outbox_init(&r->to_scheds[i], engine->boxes.scheds[i]);
+    }
+    *ret = r;
+    return 0;
+}
+
+void reloader_free(struct reloader *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; r->to_scheds != NULL && i < r->engine->sched_count; i++) {
+        outbox_fini(&r->to_scheds[i]);
+    }
+    free(r->to_scheds);
+    outbox_fini(&r->to_writer);
+    free(r);
+}
+
+void reloader_hang_up(struct reloader *r)
+{
+    struct reload_result result;
+    outbox_put(&r->to_writer, LETTER_ROTATE, NULL, 0);
+    (void)outbox_flush(&r->to_writer); /* a full ring takes it with the next signal */
+    result_init(&result);
+    reload(r, &result);
+    result_fini(&result);
+}
+
+static void question_put(struct reload_question *q)
+{
+    if (atomic_fetch_sub_explicit(&q->holders, 1, memory_order_acq_rel) == 1) {
+        result_fini(&q->result);
+        waker_fini(&q->waker);
+        free(q);
+    }
+}
+
+static void finish(struct reload_question *q)
+{
+    /* Release: the result comes before. */
+    atomic_store_explicit(&q->is_answered, true, memory_order_release);
+    waker_kick(&q->waker);
+    question_put(q);
+}
+
+void reloader_answer(struct reloader *r)
+{
+    /* Acquire pairs with the release of who asked. */
+    struct reload_question *q = atomic_exchange_explicit(&r->asked, NULL, memory_order_acq_rel);
+    if (q != NULL) {
+        reload(r, &q->result);
+        finish(q);
+    }
+}
+
+void reloader_close(struct reloader *r)
+{
+    struct reload_question *q = atomic_exchange_explicit(&r->asked, &closed, memory_order_acq_rel);
+    if (q != NULL) {
+        q->is_closed = true;
+        finish(q);
+    }
+}
+
+/* --- who asks --------------------------------------------------------------------------------- */
+
+static struct reload_question *question_new(void)
+{
+    struct reload_question *q = calloc(1, sizeof(*q));
+    if (q != NULL) {
+        waker_init(&q->waker);
+        result_init(&q->result);
+        atomic_init(&q->holders, 2);
+    }
+    return q;
+}
+
+static bool is_answered(const struct reload_question *q)
+{
+    return atomic_load_explicit(&q->is_answered, memory_order_acquire);
+}
+
+/* A clerk's thread sleeps meanwhile. */
+static void await_answer(struct reload_question *q)
+{
+    rcu_sleep();
+    while (!is_answered(q)) {
+        waker_prepare(&q->waker);
+        if (!is_answered(q)) {
+            waker_wait(&q->waker, USEC_NEVER);
+        }
+        waker_finish(&q->waker);
+    }
+    rcu_awake();
+}
+
+static void describe(struct api_call *c, const struct engine *e, const struct reload_result *r)
+{
+    json_t *o = json_object();
+    if (o == NULL) {
+        api_error(c, 503, "unavailable", "out of memory");
+        return;
+    }
+    if (r->is_done) {
+        (void)json_object_set_new(o, "reloaded", json_true()); /* members that fail are missing */
+        (void)json_object_set(o, "restart", r->restart);
+    } else {
+        api_set_text(o, "error",
+                     SLICE("the configuration has mistakes; the old one stays in force"));
+        api_set_text(o, "code", SLICE("wrong"));
+        (void)json_object_set(o, "complaints", r->errors);
+    }
+    (void)json_object_set(o, "warnings", r->warnings);
+    api_set_text(o, "file", slice_of(e->config->path));
+    api_set_number(o, "serial", r->serial);
+    api_object(c, r->is_done ? 200 : 422, o);
+}
+
+void reload_run(struct clerk *k, struct api_call *c)
+{
+    struct reloader *r = k->engine->reloader;
+    struct reload_question *q = question_new();
+    struct reload_question *none = NULL;
+    if (q == NULL) {
+        api_error(c, 503, "unavailable", "out of memory");
+        return;
+    }
+    if (!atomic_compare_exchange_strong_explicit(&r->asked, &none, q, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        atomic_store(&q->holders, 1);
+        question_put(q);
+        api_error(c, none == &closed ? 503 : 429, none == &closed ? "unavailable" : "busy",
+                  none == &closed ? "the daemon stops" : "another reload is under way");
+        return;
+    }
+    log_info("reload: asked for by %s", api_who(c));
+    (void)pthread_kill(r->main, RELOAD_SIGNAL); /* it lives longer than clerks */
+    await_answer(q);
+    if (q->is_closed) {
+        api_error(c, 503, "unavailable", "the daemon stops");
+    } else {
+        describe(c, k->engine, &q->result);
+    }
+    question_put(q);
+}

@@ -1,0 +1,21 @@
+/* Why mail for a destination does not go out: its place in the scheduler, its hosts, its
+ * transport, the orders about it. Part of `why`; on a clerk's thread, online for RCU. */
+#ifndef ENGINE_WHY_DESTINATION_H
+#define ENGINE_WHY_DESTINATION_H
+
+#include "base/attr.h"
+#include "engine/order/selector.h"
+#include "engine/report/why_chain.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One destination of one transport, as its scheduler sees it now; false, and no link, when that
+ * does not know it. */
+bool why_destination(struct why *w, int level, uint32_t transport, struct slice name);
+/* What an open window and a reply of 250 still need: the level of TLS. */
+void why_tls(struct why *w, int level, uint32_t transport, struct slice name);
+/* Standing orders that agree with all the facts that are not empty. returns how many */
+unsigned why_orders(struct why *w, int level, const struct slice facts[static SELECTOR_COUNT]);
+
+#endif

@@ -1,0 +1,245 @@
+#include "engine/schedule/dispatch.h"
+
+#include "base/hash.h"
+#include "dns/hosts.h"
+#include "dns/mx.h"
+#include "engine/post/delivery.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/outbound/request.h"
+#include "engine/worker/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void dispatch_init(struct dispatch *p, struct engine *e)
+{
+    p->engine = e;
+    list_init(&p->out);
+    list_init(&p->displaced);
+}
+
+int dispatch_start(struct dispatch *p)
+{
+    p->to_workers = calloc(p->engine->worker_count, sizeof(*p->to_workers));
+    if (p->to_workers == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < p->engine->worker_count; i++) {
+        outbox_init(&p->to_workers[i], p->engine->boxes.workers[i]);
+    }
+    return 0;
+}
+
+void dispatch_fini(struct dispatch *p)
+{
+    for (uint32_t i = 0; p->to_workers != NULL && i < p->engine->worker_count; i++) {
+        outbox_fini(&p->to_workers[i]);
+    }
+    free(p->to_workers);
+    p->to_workers = NULL;
+}
+
+bool dispatch_flush(struct dispatch *p)
+{
+    bool is_done = true;
+    for (uint32_t i = 0; i < p->engine->worker_count; i++) {
+        is_done = outbox_flush(&p->to_workers[i]) && is_done;
+    }
+    return is_done;
+}
+
+/* --- deliveries ------------------------------------------------------------------------------- */
+
+/* The delivery of an entry that comes back to be placed again; NULL for a first placement. They
+ * mostly come in the order in which they left. */
+static struct delivery *take_displaced(struct dispatch *p, const struct sched_entry *entry)
+{
+    list_foreach(d, &p->displaced, struct delivery, in_flight)
+    {
+        if (d->entry == entry) {
+            list_remove(&d->in_flight);
+            return d;
+        }
+    }
+    return NULL;
+}
+
+static struct delivery *new_delivery(struct dispatch *p, uint16_t transport,
+                                     const struct sched_action *a)
+{
+    struct delivery *d = calloc(1, sizeof(*d));
+    uint32_t recipients;
+    if (d == NULL) {
+        return NULL;
+    }
+    (void)sched_entry_indexes(a->entry, &recipients);
+    d->entry = a->entry;
+    d->message = sched_entry_handle(a->entry);
+    d->transport = transport;
+    d->destination = sched_destination_name(a->destination);
+    d->nexthop = sched_destination_nexthop(a->destination);
+    d->dispatched = clock_wall();
+    engine_dispatched(p->engine, recipients);
+    atomic_fetch_add_explicit(&p->in_flight, 1, memory_order_relaxed);
+    return d;
+}
+
+static uint16_t next_worker(struct dispatch *p)
+{
+    return (uint16_t)(p->next_worker++ % p->engine->worker_count);
+}
+
+static void hand_out(struct dispatch *p, struct delivery *d, uint16_t worker)
+{
+    list_push_back(&p->out, &d->in_flight);
+    outbox_put(&p->to_workers[worker], LETTER_DELIVER, d, 0);
+}
+
+bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
+                      uint16_t *workers, const struct sched_action *a)
+{
+    struct delivery *d = take_displaced(p, a->entry);
+    if (d == NULL) {
+        d = new_delivery(p, transport, a);
+    }
+    if (d == NULL) {
+        return false;
+    }
+    dns_hosts_put(d->hosts);
+    d->hosts = dns_hosts_get(a->hosts);
+    d->connection = a->connection;
+    d->generation = generation;
+    d->connection_is_new = a->connection_is_new;
+    d->server = a->server;
+    d->server_notes = a->server_notes;
+    d->is_last_server = a->is_last_server;
+    if (a->connection_is_new) {
+        workers[a->connection] = next_worker(p);
+    }
+    hand_out(p, d, workers[a->connection]);
+    return true;
+}
+
+void dispatch_exhausted(struct dispatch *p, const struct sched_action *a)
+{
+    struct delivery *d = take_displaced(p, a->entry);
+    assert(d != NULL);
+    d->is_exhausted = true;
+    hand_out(p, d, next_worker(p));
+}
+
+void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
+                    const struct sched_action *a)
+{
+    outbox_put(&p->to_workers[workers[a->connection]], LETTER_CLOSE, NULL,
+               (uint64_t)a->end_is_awaited << 48 | (uint64_t)transport << 32 | a->connection);
+}
+
+void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret)
+{
+    *ret = (struct sched_outcome){
+        .entry = d->entry,
+        .feedback = d->feedback,
+        .has_deferred = d->has_deferred,
+        .connection_open = d->connection_open,
+        .connection_ends = d->connection_ends,
+        .reason = &d->reason,
+        .again = d->again,
+        .server_failed = d->server_failed,
+        .server_tried = d->server_tried,
+        .is_out_of_step = d->is_out_of_step,
+        .depth = d->depth,
+        .server_notes = d->server_notes,
+    };
+}
+
+void dispatch_reported(struct dispatch *p, struct delivery *d)
+{
+    list_remove(&d->in_flight);
+    if (d->again) {
+        list_push_back(&p->displaced, &d->in_flight);
+        return;
+    }
+    atomic_fetch_sub_explicit(&p->in_flight, 1, memory_order_relaxed);
+    dispatch_free_delivery(d);
+}
+
+struct delivery *dispatch_take_left(struct dispatch *p)
+{
+    struct list *from = list_is_empty(&p->out) ? &p->displaced : &p->out;
+    if (list_is_empty(from)) {
+        return NULL;
+    }
+    struct delivery *d = list_first(from, struct delivery, in_flight);
+    d->feedback = SCHED_NEUTRAL;
+    d->has_deferred = true;
+    d->connection_open = d->connection_ends = d->again = false;
+    return d;
+}
+
+void dispatch_free_delivery(struct delivery *d)
+{
+    request_free(d->request);
+    dns_hosts_put(d->hosts);
+    free(d);
+}
+
+/* --- hosts ------------------------------------------------------------------------------------ */
+
+/* One destination always asks the same worker, whose resolver then joins equal questions. */
+static void send_question(struct dispatch *p, struct resolution *r)
+{
+    uint64_t worker = hash_bytes(r->nexthop, strlen(r->nexthop), 0) % p->engine->worker_count;
+    outbox_put(&p->to_workers[worker], LETTER_RESOLVE, r, 0);
+}
+
+bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched_action *a)
+{
+    struct slice nexthop = sched_destination_nexthop(a->destination);
+    struct resolution *r = calloc(1, sizeof(*r));
+    if (r == NULL || nexthop.len >= sizeof(r->nexthop)) {
+        free(r);
+        return false;
+    }
+    r->destination = a->destination;
+    r->transport = transport;
+    memcpy(r->nexthop, nexthop.data, nexthop.len);
+    send_question(p, r);
+    return true;
+}
+
+void dispatch_resolve_again(struct dispatch *p, struct resolution *r)
+{
+    dns_hosts_put(r->hosts);
+    r->hosts = NULL;
+    send_question(p, r);
+}
+
+uint32_t dispatch_list_servers(const struct resolution *r, struct sched_server *ret)
+{
+    static_assert(MX_TARGETS_MAX <= SCHED_SERVERS_MAX, "every host has its place");
+    static_assert(sizeof(r->hosts->list[0].ip.bytes) + sizeof(uint16_t) <= SCHED_SERVER_KEY_MAX,
+                  "address and port fit");
+    uint32_t count = r->hosts == NULL ? 0 : r->hosts->count;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct dns_host *host = &r->hosts->list[i];
+        size_t len = host->ip.family == 6 ? 16 : 4;
+        ret[i] = (struct sched_server){.preference = host->preference};
+        memcpy(ret[i].key, host->ip.bytes, len); /* dispatch_read_server reads it */
+        memcpy(ret[i].key + len, &host->port, sizeof(host->port));
+        ret[i].key_len = (uint8_t)(len + sizeof(host->port));
+    }
+    return count;
+}
+
+void dispatch_read_server(const uint8_t *key, size_t len, struct ip *ret_ip, uint16_t *ret_port)
+{
+    assert(len == 4 + sizeof(*ret_port) || len == 16 + sizeof(*ret_port));
+    size_t ip_len = len - sizeof(*ret_port);
+    *ret_ip = (struct ip){.family = ip_len == 16 ? 6 : 4};
+    memcpy(ret_ip->bytes, key, ip_len);
+    memcpy(ret_port, key + ip_len, sizeof(*ret_port));
+}

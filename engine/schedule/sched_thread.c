@@ -1,0 +1,729 @@
+/* Owns: the struct sched of each of its transports, and the account of which worker holds which
+ * connection. Shares: its mailbox (ring), in_flight (atomic counter), and what sched.h lets any
+ * thread read under RCU. */
+#include "engine/schedule/sched_thread.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/history.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "base/thread.h"
+#include "dns/hosts.h"
+#include "engine/activator/activation.h"
+#include "engine/config/config.h"
+#include "engine/post/delivery.h"
+#include "engine/schedule/dispatch.h"
+#include "engine/state/engine.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/post/result.h"
+#include "engine/state/settings.h"
+#include "engine/activator/sweep.h"
+#include "engine/schedule/withdrawal.h"
+#include "engine/worker/worker.h"
+#include "sched/sched.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024, CHANGES_KEPT = 4096 };
+
+static const usec_t reports_patience = 5 * USEC_PER_MSEC;
+
+struct core {
+    struct sched *sched;
+    uint16_t transport;
+    uint32_t generation;   /* of the settings that it goes by: settings.generations */
+    uint16_t *workers;     /* [worker_count] which worker holds the connection */
+    uint32_t worker_count; /* the greatest process_limit so far */
+    uint32_t entry_limit;  /* recipients of the largest entry */
+    bool has_more;         /* the pass ended before sched_pull said false */
+    uint32_t unread;       /* messages with recipients that are still in the spool */
+};
+
+struct sched_thread {
+    /* set at creation */
+    struct engine *engine;
+    uint32_t index;
+    struct mailbox box;
+    struct thread thread;
+    struct core *cores;
+    uint32_t core_count;
+    struct history *changes; /* written by the owner, read by anybody */
+    _Atomic bool is_stopping;
+    _Atomic int64_t held_since; /* wall; 0: it may select. Written by the owner */
+
+    /* owner thread only */
+    struct outbox to_writer;
+    struct outbox to_activator;
+    struct submission *retry; /* LETTER_MORE that memory was too short for */
+    struct dispatch dispatch;
+    bool has_dozed; /* and nothing came meanwhile */
+    bool was_held;  /* this pass may not have selected: see engine_may_dispatch */
+    usec_t now;
+};
+
+/* --- what the core borrows: memory whose free can be postponed -------------------------------- */
+
+/* In front of each object, so that retiring needs no allocation. 16 bytes keep malloc's alignment.
+ */
+struct lent {
+    struct rcu_retired retired;
+};
+static_assert(sizeof(struct lent) % 16 == 0, "objects of the core stay aligned");
+
+static void *lend(void *ctx, size_t size)
+{
+    (void)ctx;
+    struct lent *l = malloc(sizeof(*l) + size);
+    return l == NULL ? NULL : l + 1;
+}
+
+static void take_back(void *ctx, void *obj)
+{
+    (void)ctx;
+    if (obj != NULL) {
+        free((struct lent *)obj - 1);
+    }
+}
+
+static void free_lent(struct rcu_retired *self)
+{
+    free(container_of(self, struct lent, retired));
+}
+
+static void take_back_later(void *ctx, void *obj)
+{
+    (void)ctx;
+    if (obj != NULL) {
+        rcu_retire(&((struct lent *)obj - 1)->retired, free_lent);
+    }
+}
+
+static void release_hosts(void *ctx, void *hosts)
+{
+    (void)ctx;
+    dns_hosts_put(hosts);
+}
+
+/* --- creation --------------------------------------------------------------------------------- */
+
+static struct sched_config core_config(const struct settings *s, uint32_t transport)
+{
+    struct sched_config config = s->config->transports[transport].sched;
+    if (config.destination_recipient_limit == 0) {
+        /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
+        config.destination_recipient_limit = s->config->message_recipient_limit;
+    }
+    return config;
+}
+
+static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
+{
+    const struct settings *s = t->engine->settings; /* no thread runs yet */
+    struct sched_config config = core_config(s, transport);
+    const struct sched_host host = {
+        .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
+    config.hash_seed = hash_random_seed();
+    config.must_resolve = config.awaits_end = true;
+    c->transport = (uint16_t)transport;
+    c->generation = s->generations[transport];
+    c->worker_count = (uint32_t)config.process_limit;
+    c->entry_limit = (uint32_t)config.destination_recipient_limit;
+    c->workers = calloc(c->worker_count, sizeof(*c->workers));
+    c->sched = sched_new(&config, &host, release_hosts, clock_mono());
+    return c->workers == NULL || c->sched == NULL ? -ENOMEM : 0;
+}
+
+static void publish_entry_limit(struct sched_thread *t)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        most = t->cores[i].entry_limit > most ? t->cores[i].entry_limit : most;
+    }
+    /* Sequentially consistent: see engine_may_dispatch. */
+    atomic_store(&t->engine->entry_limits[t->index], most);
+}
+
+int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread **ret)
+{
+    struct sched_thread *t = calloc(1, sizeof(*t));
+    uint32_t transports = (uint32_t)engine->config->transport_count;
+    if (t == NULL) {
+        return -ENOMEM;
+    }
+    t->engine = engine;
+    t->index = index;
+    dispatch_init(&t->dispatch, engine);
+    t->cores = calloc(transports, sizeof(*t->cores));
+    t->changes = history_new(CHANGES_KEPT, sizeof(struct sched_thread_change));
+    int err = t->cores == NULL || t->changes == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
+    for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
+        err = core_init(t, &t->cores[t->core_count++], i);
+    }
+    publish_entry_limit(t);
+    if (err != 0) {
+        sched_thread_free(t);
+        return err;
+    }
+    *ret = t;
+    return 0;
+}
+
+static void submission_free(struct submission *s)
+{
+    settings_put(s->settings);
+    free(s);
+}
+
+static void drop_letter(const struct letter *letter)
+{
+    if (letter->kind == LETTER_SUBMIT) {
+        struct submission *s = letter->body;
+        message_put(s->message);
+        submission_free(s);
+    } else if (letter->kind == LETTER_MORE) {
+        submission_free(letter->body);
+    } else if (letter->kind == LETTER_REPORT) {
+        dispatch_free_delivery(letter->body);
+    } else if (letter->kind == LETTER_RESOLVED) {
+        struct resolution *r = letter->body;
+        dns_hosts_put(r->hosts);
+        free(r);
+    } else if (letter->kind == LETTER_REVIVE) {
+        sweep_free(letter->body);
+    }
+}
+
+void sched_thread_free(struct sched_thread *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    struct letter letter;
+    while (t->box.ring != NULL && mailbox_take(&t->box, &letter)) {
+        drop_letter(&letter);
+    }
+    mailbox_fini(&t->box);
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        if (t->cores[i].sched != NULL) {
+            sched_free(t->cores[i].sched);
+        }
+        free(t->cores[i].workers);
+    }
+    free(t->cores);
+    history_free(t->changes);
+    dispatch_fini(&t->dispatch);
+    outbox_fini(&t->to_writer);
+    outbox_fini(&t->to_activator);
+    while (t->retry != NULL) {
+        struct submission *next = t->retry->next;
+        submission_free(t->retry);
+        t->retry = next;
+    }
+    free(t);
+}
+
+struct mailbox *sched_thread_box(struct sched_thread *t)
+{
+    return &t->box;
+}
+
+const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport)
+{
+    assert(transport / t->engine->sched_count < t->core_count);
+    return t->cores[transport / t->engine->sched_count].sched;
+}
+
+const struct history *sched_thread_changes(const struct sched_thread *t)
+{
+    return t->changes;
+}
+
+usec_t sched_thread_held_since(const struct sched_thread *t)
+{
+    return atomic_load_explicit(&t->held_since, memory_order_relaxed);
+}
+
+uint32_t sched_thread_in_flight(const struct sched_thread *t)
+{
+    return atomic_load_explicit(&t->dispatch.in_flight, memory_order_relaxed);
+}
+
+static struct core *core_of(struct sched_thread *t, uint32_t transport)
+{
+    return &t->cores[transport / t->engine->sched_count];
+}
+
+/* --- letters in ------------------------------------------------------------------------------- */
+
+/* The core could not take the message: its recipients wait for the next queue run. */
+static void defer_submission(struct sched_thread *t, struct submission *s)
+{
+    struct result *r = result_new(s->message, s->count);
+    if (r != NULL) {
+        r->transport = s->transport;
+        r->done = clock_wall();
+    }
+    for (uint32_t i = 0; r != NULL && i < s->count; i++) {
+        result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0", SLICE("out of memory"));
+    }
+    result_send(&t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
+    if (s->unread > 0) {
+        result_send(&t->to_writer, NULL, s->message, s->unread, 0);
+    }
+    message_put(s->message);
+}
+
+static struct sched_message core_message(const struct submission *s)
+{
+    return (struct sched_message){
+        .id = s->message->envelope.id,
+        .handle = s->message,
+        .recipients = s->recipients,
+        .recipient_count = s->count,
+        .unread_count = s->unread,
+        .more = s->unread > 0,
+    };
+}
+
+static void take_submission(struct sched_thread *t, struct submission *s)
+{
+    const struct sched_message m = core_message(s);
+    struct core *c = core_of(t, s->transport);
+    if (sched_submit(c->sched, &m, t->now) != 0) {
+        defer_submission(t, s);
+    } else {
+        c->unread += m.more;
+    }
+    submission_free(s);
+}
+
+/* The answer to a SCHED_READ. */
+static void take_more(struct sched_thread *t, struct submission *s)
+{
+    const struct sched_message m = core_message(s);
+    struct core *c = core_of(t, s->transport);
+    if (sched_submit_more(c->sched, &m, t->now) != 0) {
+        s->next = t->retry;
+        t->retry = s;
+        return;
+    }
+    c->unread -= !m.more;
+    submission_free(s);
+}
+
+static void retry_more(struct sched_thread *t)
+{
+    struct submission *s = t->retry;
+    t->retry = NULL;
+    while (s != NULL) {
+        struct submission *next = s->next;
+        take_more(t, s);
+        s = next;
+    }
+}
+
+static void take_report(struct sched_thread *t, struct delivery *d)
+{
+    struct sched_outcome outcome;
+    dispatch_outcome(d, &outcome);
+    sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
+    dispatch_reported(&t->dispatch, d);
+}
+
+static void take_resolution(struct sched_thread *t, struct resolution *r)
+{
+    if (r->generation < core_of(t, r->transport)->generation) {
+        dispatch_resolve_again(&t->dispatch, r); /* sources or TLS levels are others now */
+        return;
+    }
+    struct sched_server servers[SCHED_SERVERS_MAX];
+    struct sched_hosts_result result = {
+        .destination = r->destination,
+        .resolution = r->outcome,
+        .hosts = r->hosts,
+        .servers = servers,
+        .server_count = dispatch_list_servers(r, servers),
+        .expires = r->expires,
+        .reason = &r->reason,
+    };
+    sched_resolved(core_of(t, r->transport)->sched, &result, t->now);
+    free(r);
+}
+
+/* The slot may have been closed and given to another worker meanwhile: that worker's connection is
+ * not the one that was lost. (The same worker's letters come in order, so then the slot is busy.)
+ */
+static void take_loss(struct sched_thread *t, uint64_t number)
+{
+    struct core *c = core_of(t, (uint32_t)(number >> 48));
+    uint32_t connection = (uint32_t)number;
+    if (c->workers[connection] == (uint16_t)(number >> 32)) {
+        sched_connection_closed(c->sched, connection, t->now);
+    }
+}
+
+/* errors: -ENOMEM, nothing changed */
+static int reconfigure(struct sched_thread *t, struct core *c, const struct settings *s)
+{
+    const struct sched_config config = core_config(s, c->transport);
+    uint32_t count = (uint32_t)config.process_limit;
+    if (count > c->worker_count) {
+        uint16_t *grown = realloc(c->workers, count * sizeof(*grown));
+        if (grown == NULL) {
+            return -ENOMEM;
+        }
+        memset(grown + c->worker_count, 0, (count - c->worker_count) * sizeof(*grown));
+        c->workers = grown;
+        c->worker_count = count;
+    }
+    int err = sched_reconfigure(c->sched, &config, t->now);
+    if (err == 0) {
+        c->entry_limit = (uint32_t)config.destination_recipient_limit;
+    }
+    return err;
+}
+
+static void take_settings(struct sched_thread *t, struct settings *s)
+{
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        struct core *c = &t->cores[i];
+        if (reconfigure(t, c, s) != 0) {
+            log_error("transport %s: out of memory: its limits stay as they were",
+                      s->config->transports[c->transport].name);
+        }
+        if (c->generation != s->generations[c->transport]) {
+            c->generation = s->generations[c->transport];
+            sched_forget_hosts(c->sched, t->now);
+        }
+    }
+    publish_entry_limit(t);
+    waker_kick(&t->engine->boxes.writer->waker); /* the bound may follow now */
+    settings_put(s);
+}
+
+static void take_letter(struct sched_thread *t, const struct letter *letter)
+{
+    switch (letter->kind) {
+    case LETTER_SUBMIT:
+        take_submission(t, letter->body);
+        break;
+    case LETTER_MORE:
+        take_more(t, letter->body);
+        break;
+    case LETTER_REPORT:
+        take_report(t, letter->body);
+        break;
+    case LETTER_SETTINGS:
+        take_settings(t, letter->body);
+        break;
+    case LETTER_RESOLVED:
+        take_resolution(t, letter->body);
+        break;
+    case LETTER_LOST:
+        take_loss(t, letter->number);
+        break;
+    case LETTER_REVIVE: {
+        struct sweep *wanted = letter->body;
+        for (uint32_t i = 0; i < t->core_count; i++) {
+            withdrawal_revive(t->cores[i].sched, &wanted->selector, t->now);
+        }
+        sweep_free(wanted);
+        break;
+    }
+    case LETTER_ORDERS:
+        for (uint32_t i = 0; i < t->core_count; i++) {
+            withdrawal_apply(t->engine, t->cores[i].sched, t->cores[i].transport, t->now);
+        }
+        break;
+    default:
+        assert(false && "unknown letter to a scheduler");
+    }
+}
+
+/* --- actions out ------------------------------------------------------------------------------ */
+
+static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    if (dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a)) {
+        return;
+    }
+    uint32_t recipients;
+    (void)sched_entry_indexes(a->entry, &recipients);
+    log_error("out of memory: a delivery is deferred");
+    result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
+    struct sched_reason reason = {"4.3.0", "out of memory"};
+    struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
+    sched_report(c->sched, &outcome, t->now);
+}
+
+static void resolve(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    if (dispatch_resolve(&t->dispatch, c->transport, a)) {
+        return;
+    }
+    struct sched_reason reason = {"4.3.0", "next hop cannot be resolved here"};
+    struct sched_hosts_result soft = {.destination = a->destination,
+                                      .resolution = SCHED_RESOLVE_SOFT,
+                                      .expires = t->now,
+                                      .reason = &reason};
+    sched_resolved(c->sched, &soft, t->now);
+}
+
+/* Recipients that are given up without an attempt. */
+static void give_up(struct sched_thread *t, const struct core *c, const struct sched_action *a,
+                    enum result_kind kind)
+{
+    struct result *r = result_new(a->handle, a->index_count);
+    if (r == NULL) {
+        result_send(&t->to_writer, NULL, a->handle, a->index_count, RESULT_WAS_LOADED);
+        return;
+    }
+    r->transport = c->transport;
+    r->done = clock_wall();
+    if (a->destination != NULL) {
+        r->destination = result_keep(r, sched_destination_name(a->destination));
+    }
+    for (uint32_t i = 0; i < a->index_count; i++) {
+        result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));
+    }
+    outbox_put_patient(&t->to_writer, LETTER_RESULT, r, 0);
+}
+
+/* The answer may bring nothing, but it always comes: see activation_read. */
+static void ask_for_more(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    struct read_request *r = malloc(sizeof(*r));
+    if (r == NULL) {
+        struct sched_message none = {.id = a->message_id, .handle = a->handle};
+        log_error("out of memory: recipients of a message wait for the next start");
+        if (sched_submit_more(c->sched, &none, t->now) != 0) {
+            log_error("out of memory: a message stays open until then");
+        } else {
+            c->unread--;
+        }
+        return;
+    }
+    *r =
+        (struct read_request){.message = a->handle, .transport = c->transport, .wanted = a->wanted};
+    outbox_put(&t->to_activator, LETTER_READ, r, 0);
+}
+
+static void act(struct sched_thread *t, struct core *c, const struct sched_action *a)
+{
+    switch (a->kind) {
+    case SCHED_DELIVER:
+        deliver(t, c, a);
+        break;
+    case SCHED_EXHAUSTED:
+        dispatch_exhausted(&t->dispatch, a);
+        break;
+    case SCHED_RESOLVE:
+        resolve(t, c, a);
+        break;
+    case SCHED_CLOSE:
+        dispatch_close(&t->dispatch, c->transport, c->workers, a);
+        break;
+    case SCHED_DEFER:
+        if (a->is_withdrawn) {
+            withdrawal_result(t->engine, &t->to_writer, c->transport, a);
+        } else {
+            give_up(t, c, a, RESULT_DEFERRED);
+        }
+        break;
+    case SCHED_BOUNCE:
+        give_up(t, c, a, RESULT_FAILED);
+        break;
+    case SCHED_FINISHED:
+        message_put(a->handle);
+        break;
+    case SCHED_READ:
+        ask_for_more(t, c, a);
+        break;
+    case SCHED_NONE:
+    default:
+        assert(false && "unexpected action");
+    }
+}
+
+/* destination_concurrency_feedback_debug: what feedback did to windows since the last pass. */
+static void log_feedback(struct core *c)
+{
+    struct sched_debug d;
+    while (sched_debug_next(c->sched, &d)) {
+        log_info("feedback %s %s: limit %d window %d success %g failure %g fail_cohorts %g", d.name,
+                 d.is_positive ? "positive" : "negative", d.limit, d.window, d.success, d.failure,
+                 d.fail_cohorts);
+    }
+}
+
+/* What happened to windows since the last pass. */
+static void note_changes(struct sched_thread *t, struct core *c)
+{
+    struct sched_thread_change note = {.transport = c->transport};
+    usec_t offset = 0;
+    while (sched_change_next(c->sched, &note.change)) {
+        offset = offset == 0 ? clock_wall() - t->now : offset;
+        note.time = note.change.time + offset;
+        history_put(t->changes, &note);
+    }
+}
+
+static bool may_dispatch(const struct sched_thread *t)
+{
+    return engine_may_dispatch(
+        t->engine, atomic_load_explicit(&t->engine->entry_limits[t->index], memory_order_relaxed));
+}
+
+static void pull_actions(struct sched_thread *t, struct core *c)
+{
+    struct sched_action action;
+    c->has_more = false;
+    for (int i = 0;; i++) {
+        bool may_select = may_dispatch(t);
+        t->was_held = t->was_held || !may_select;
+        if (!(may_select ? sched_pull(c->sched, &action, t->now)
+                         : sched_pull_pending(c->sched, &action, t->now))) {
+            return;
+        }
+        act(t, c, &action);
+        /* Behind a CLOSE stands the DELIVER that it makes room for: selected, and nobody else would
+         * report it if the thread ended here. */
+        if (i >= ACTIONS_PER_PASS && action.kind != SCHED_CLOSE) {
+            c->has_more = true;
+            return;
+        }
+    }
+}
+
+static void pull(struct sched_thread *t, struct core *c)
+{
+    log_feedback(c);
+    pull_actions(t, c);
+    note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
+}
+
+/* After each pass, for who asks why nothing goes out. */
+static void note_held(struct sched_thread *t)
+{
+    usec_t since = atomic_load_explicit(&t->held_since, memory_order_relaxed);
+    if (t->was_held != (since != 0)) {
+        atomic_store_explicit(&t->held_since, t->was_held ? clock_wall() : 0, memory_order_relaxed);
+    }
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static bool flush_outboxes(struct sched_thread *t)
+{
+    bool is_done = outbox_flush(&t->to_writer);
+    is_done = outbox_flush(&t->to_activator) && is_done;
+    return dispatch_flush(&t->dispatch) && is_done;
+}
+
+/* All that the cores have is on its way: what reports say is of use only when more comes, and that
+ * has a letter of its own. */
+static bool reports_can_wait(const struct sched_thread *t)
+{
+    uint32_t in_flight = 0;
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        struct sched_counters counters;
+        sched_view_counters(t->cores[i].sched, &counters);
+        if (counters.entries_waiting > 0 || t->cores[i].unread > 0) {
+            return false;
+        }
+        in_flight += sched_in_flight(t->cores[i].sched);
+    }
+    return in_flight > 0;
+}
+
+static void nap(struct sched_thread *t, bool is_flushed)
+{
+    usec_t deadline = USEC_NEVER;
+    for (uint32_t i = 0; i < t->core_count; i++) {
+        usec_t wake = t->cores[i].has_more ? 0 : sched_wake_at(t->cores[i].sched);
+        deadline = wake < deadline ? wake : deadline;
+    }
+    if (t->was_held && deadline != USEC_NEVER) {
+        deadline = t->now + 100 * USEC_PER_MSEC; /* nothing may be pulled: due work must not spin */
+    }
+    if (!is_flushed || t->retry != NULL) {
+        deadline = t->now + USEC_PER_MSEC;
+    }
+    if (deadline <= t->now) {
+        return;
+    }
+    usec_t doze = t->has_dozed || !reports_can_wait(t) ? USEC_NEVER : t->now + reports_patience;
+    t->has_dozed = t->has_dozed || doze < deadline;
+    waker_prepare(&t->box.waker);
+    /* Who lets dispatch go on changes the account or the gate and then kicks: looked at after
+     * waker_prepare, or a change since the pull would wake nobody. */
+    bool may_go_on = t->was_held && may_dispatch(t);
+    if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
+        rcu_sleep();
+        if (doze < deadline) {
+            waker_doze(&t->box.waker, doze);
+        } else {
+            waker_wait(&t->box.waker, deadline);
+        }
+        rcu_awake();
+    }
+    waker_finish(&t->box.waker);
+}
+
+static void run(void *arg)
+{
+    struct sched_thread *t = arg;
+    while (!atomic_load(&t->is_stopping)) {
+        struct letter letter;
+        t->now = clock_mono();
+        for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&t->box, &letter); i++) {
+            take_letter(t, &letter);
+            t->has_dozed = false;
+        }
+        retry_more(t);
+        t->was_held = false;
+        for (uint32_t i = 0; i < t->core_count; i++) {
+            pull(t, &t->cores[i]);
+        }
+        note_held(t);
+        bool is_flushed = flush_outboxes(t);
+        rcu_pass();
+        nap(t, is_flushed);
+    }
+    /* The workers have ended: what they returned frees the cores of entries in flight. */
+    struct letter letter;
+    t->now = clock_mono();
+    while (mailbox_take(&t->box, &letter)) {
+        take_letter(t, &letter);
+    }
+    /* And those that did not come back: handed out when the worker had ended already, or stuck
+     * behind a full ring. Nobody else looks at them any more. */
+    struct delivery *d;
+    while ((d = dispatch_take_left(&t->dispatch)) != NULL) {
+        take_report(t, d);
+    }
+}
+
+int sched_thread_start(struct sched_thread *t)
+{
+    struct engine *e = t->engine;
+    int err = dispatch_start(&t->dispatch);
+    if (err != 0) {
+        return err;
+    }
+    outbox_init(&t->to_writer, e->boxes.writer);
+    outbox_init(&t->to_activator, e->boxes.activator);
+    return thread_start(&t->thread, "scheduler", run, t);
+}
+
+void sched_thread_stop(struct sched_thread *t)
+{
+    atomic_store(&t->is_stopping, true);
+    waker_kick(&t->box.waker);
+    thread_join(&t->thread);
+}

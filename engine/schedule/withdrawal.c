@@ -1,0 +1,118 @@
+/* Owns nothing. Called by the scheduler thread, which owns the core; must not wait. */
+#include "engine/schedule/withdrawal.h"
+
+#include "engine/order/aside.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/post/message.h"
+#include "engine/config/router.h"
+#include "engine/order/selector.h"
+#include "engine/state/settings.h"
+#include "sched/sched.h"
+
+#include <stdlib.h>
+
+/* Destinations that some order may be about. With more than these whole messages are withdrawn:
+ * what is not concerned comes back. */
+enum { NAMES_MAX = 64 };
+
+struct names {
+    struct slice items[NAMES_MAX];
+    int count;
+    bool has_more;
+};
+
+static struct order_facts facts_of(const struct engine *e, uint16_t transport)
+{
+    const struct config_transport *t = &settings_of(e)->config->transports[transport];
+    return (struct order_facts){.transport = slice_of(t->name),
+                                .sources = config_transport_sources(t)};
+}
+
+static void find_destinations(const struct engine *e, const struct sched *core, uint16_t transport,
+                              struct names *ret)
+{
+    struct sched_destination_view d;
+    uint64_t cursor = 0;
+    ret->count = 0;
+    ret->has_more = false;
+    while (sched_view_destinations(core, &cursor, &d)) {
+        struct order_facts facts = facts_of(e, transport);
+        facts.destination = d.name;
+        if (!order_book_may_concern(e->orders, &facts, ORDER_SUSPEND, clock_wall())) {
+            continue;
+        }
+        if (ret->count == NAMES_MAX) {
+            ret->has_more = true;
+            return;
+        }
+        ret->items[ret->count++] = d.name;
+    }
+}
+
+void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, usec_t now)
+{
+    static const struct sched_reason reason = {"4.7.0", "an order of the operator"};
+    struct names names;
+    struct sched_job_view job;
+    uint64_t cursor = 0;
+    if (order_book_is_empty(e->orders)) {
+        return;
+    }
+    find_destinations(e, core, transport, &names);
+    while (sched_view_jobs(core, &cursor, &job)) {
+        const struct message *m = job.handle;
+        struct order_facts facts = facts_of(e, transport);
+        facts.tenant = m->envelope.tenant;
+        facts.campaign = m->envelope.campaign;
+        if (job.waiting == 0 ||
+            !order_book_may_concern(e->orders, &facts, ORDER_SUSPEND, clock_wall())) {
+            continue;
+        }
+        if (names.has_more) {
+            sched_withdraw(core, job.message_id, SLICE(""), &reason, now);
+        }
+        for (int i = 0; !names.has_more && i < names.count; i++) {
+            sched_withdraw(core, job.message_id, names.items[i], &reason, now);
+        }
+    }
+}
+
+void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t transport,
+                       const struct sched_action *a)
+{
+    struct message *m = a->handle;
+    struct aside aside;
+    aside_init(&aside, e, to_writer, m, true);
+    for (uint32_t i = 0; i < a->index_count; i++) {
+        struct order_verdict verdict;
+        struct slice domain = router_domain(message_address(m, a->indexes[i]));
+        if (!aside_judge(e, &m->envelope, domain, sched_destination_nexthop(a->destination),
+                         transport, &verdict)) {
+            verdict = (struct order_verdict){
+                .kind = ORDER_SUSPEND, .until = clock_wall(), .reason = "an order that ended"};
+        }
+        aside_take(&aside, a->indexes[i], &verdict);
+    }
+    aside_flush(&aside);
+}
+
+void withdrawal_revive(struct sched *core, const struct selector *wanted, usec_t now)
+{
+    bool is_any =
+        wanted->value[SELECTOR_DESTINATION] == NULL && wanted->value[SELECTOR_DOMAIN] == NULL;
+    enum selector_word word =
+        wanted->value[SELECTOR_DESTINATION] != NULL ? SELECTOR_DESTINATION : SELECTOR_DOMAIN;
+    struct sched_destination_view d;
+    uint64_t cursor = 0;
+    if (is_any) {
+        sched_flush(core, now);
+        return;
+    }
+    sched_flush_hosts(core, now); /* also those of destinations that are forgotten by now */
+    while (sched_view_destinations(core, &cursor, &d)) {
+        if (d.state == SCHED_DESTINATION_DEAD && selector_matches_word(wanted, word, d.name)) {
+            (void)sched_revive(core, d.name, now);
+        }
+    }
+}

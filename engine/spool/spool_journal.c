@@ -1,0 +1,451 @@
+#include "engine/spool/spool_journal.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "engine/spool/spool_table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define JOURNAL_FILE "journal"
+
+enum {
+    PAGE = 4096, /* a batch begins on one */
+    ALIGN = 8,   /* of a frame */
+    READ_BYTES = 1 << 20,
+};
+
+/* FRAME_GENERATION is the first of the file: its id is the generation of what follows. Only when
+ * the tables have lost that number is it asked, since it does not tell whether the tables have
+ * taken over what follows. */
+enum frame_kind { FRAME_MESSAGE = 1, FRAME_REMOVAL, FRAME_GENERATION };
+
+/* In the byte order of the machine, as LMDB's pages are. */
+struct frame {
+    uint64_t check; /* of the fields below, keyed by the generation; of FRAME_GENERATION by 0 */
+    uint32_t kind;
+    uint32_t bytes; /* of the message record that follows; its own checksum covers it */
+    uint64_t id;
+    uint64_t time; /* the message's place among the INCOMING */
+};
+
+static uint64_t frame_check(const struct frame *f, uint64_t generation)
+{
+    return hash_bytes(&f->kind, sizeof(*f) - offsetof(struct frame, kind), generation);
+}
+
+static struct frame generation_frame(uint64_t generation)
+{
+    struct frame f = {.kind = FRAME_GENERATION, .id = generation};
+    f.check = frame_check(&f, 0);
+    return f;
+}
+
+static size_t aligned(size_t bytes, size_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* Room for a frame at the end of the batch; what follows its head is the caller's to fill in. */
+static char *add_frame(struct spool_journal *j, enum frame_kind kind, uint64_t id, uint64_t time,
+                       size_t bytes)
+{
+    size_t whole = aligned(sizeof(struct frame) + bytes, ALIGN);
+    size_t first = j->at == 0 && j->batch.len == 0 ? sizeof(struct frame) : 0;
+    if (j->at + aligned(j->batch.len + first + whole, PAGE) > j->bytes) {
+        return NULL;
+    }
+    char *at = buf_reserve(&j->batch, first + whole);
+    if (at == NULL) {
+        return NULL;
+    }
+    if (first > 0) {
+        const struct frame start = generation_frame(j->generation);
+        memcpy(at, &start, sizeof(start));
+        at += first;
+        j->batch.len += first;
+    }
+    struct frame head = {.kind = kind, .bytes = (uint32_t)bytes, .id = id, .time = time};
+    head.check = frame_check(&head, j->generation);
+    memcpy(at, &head, sizeof(head));
+    memset(at + sizeof(head) + bytes, 0, whole - sizeof(head) - bytes);
+    j->batch.len += whole;
+    return at + sizeof(head);
+}
+
+int spool_journal_message(struct spool_store *s, const struct spool_envelope *envelope,
+                          struct slice packed, struct slice body, struct spool_position *ret)
+{
+    struct spool_message m = {.envelope = *envelope, .packed = packed, .body = body};
+    size_t bytes;
+    m.envelope.flags |= SPOOL_FLAG_BODY_INLINE;
+    assert(envelope->chunk_count == 0);
+    if (packed.len > SPOOL_INLINE_RECIPIENT_BYTES || body.len > SPOOL_INLINE_BODY_BYTES) {
+        return ERR_LIMIT;
+    }
+    int err = spool_message_bytes(&m, &bytes);
+    if (err != 0) {
+        return err;
+    }
+    char *at = add_frame(&s->journal, FRAME_MESSAGE, envelope->id, s->next_sequence, bytes);
+    if (at == NULL) {
+        return ERR_LIMIT;
+    }
+    spool_message_encode(&m, at, bytes);
+    *ret = (struct spool_position){SPOOL_INCOMING, s->next_sequence++, envelope->id};
+    return 0;
+}
+
+int spool_journal_removal(struct spool_store *s, const struct spool_position *position)
+{
+    assert(position->class == SPOOL_INCOMING);
+    return add_frame(&s->journal, FRAME_REMOVAL, position->id, position->time, 0) != NULL
+               ? 0
+               : ERR_LIMIT;
+}
+
+static int write_all(int fd, const char *data, size_t bytes, uint64_t offset)
+{
+    while (bytes > 0) {
+        ssize_t n = pwrite(fd, data, bytes, (off_t)offset);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? -errno : -EIO;
+        }
+        data += n;
+        bytes -= (size_t)n;
+        offset += (uint64_t)n;
+    }
+    return 0;
+}
+
+int spool_journal_commit(struct spool_store *s)
+{
+    struct spool_journal *j = &s->journal;
+    if (j->batch.len == 0) {
+        return 0;
+    }
+    size_t rest = aligned(j->batch.len, PAGE) - j->batch.len;
+    char *at = buf_reserve(&j->batch, rest);
+    if (at == NULL) {
+        spool_journal_abort(s);
+        return -ENOMEM;
+    }
+    memset(at, 0, rest);
+    j->batch.len += rest;
+    int err = write_all(j->fd, j->batch.data, j->batch.len, j->at);
+    if (err == 0 && fdatasync(j->fd) != 0) {
+        err = -errno;
+    }
+    if (err == 0) {
+        j->at += j->batch.len;
+    }
+    j->is_spoiled = j->is_spoiled || err != 0;
+    buf_clear(&j->batch);
+    return err;
+}
+
+void spool_journal_abort(struct spool_store *s)
+{
+    buf_clear(&s->journal.batch);
+}
+
+bool spool_journal_is_open(const struct spool_store *s)
+{
+    return s->journal.fd >= 0;
+}
+
+bool spool_journal_is_empty(const struct spool_store *s)
+{
+    return s->journal.at == 0 && !s->journal.is_spoiled;
+}
+
+/* In two tables, so that neither a damaged record nor a lost page takes it. */
+static int put_generation(struct spool_txn *t, uint64_t generation)
+{
+    t->generation = generation;
+    int err = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_JOURNAL, generation);
+    return err != 0 ? err : spool_put_number(t, SPOOL_TABLE_TWIN, SPOOL_META_JOURNAL, generation);
+}
+
+int spool_absorb_journal(struct spool_txn *t)
+{
+    struct spool_journal *j = &t->store->journal;
+    if (spool_journal_is_empty(t->store)) {
+        return 0;
+    }
+    return put_generation(t, j->generation + 1);
+}
+
+void spool_journal_restart(struct spool_store *s, uint64_t generation)
+{
+    s->journal.generation = generation;
+    s->journal.at = 0;
+    s->journal.is_spoiled = false;
+    buf_clear(&s->journal.batch);
+}
+
+/* --- what a crash left ------------------------------------------------------------------------ */
+
+struct replay {
+    struct spool_txn *txn;
+    const char *data;
+    size_t bytes;
+    uint64_t generation;
+    uint64_t messages, removals, damaged;
+    bool is_unsure; /* the tables may have taken over, and since removed, what is replayed */
+};
+
+/* false: no frame of this generation begins at the offset */
+static bool frame_at(const struct replay *r, size_t at, struct frame *ret)
+{
+    if (r->bytes - at < sizeof(*ret)) {
+        return false;
+    }
+    memcpy(ret, r->data + at, sizeof(*ret));
+    return (ret->kind == FRAME_MESSAGE || ret->kind == FRAME_REMOVAL) &&
+           ret->bytes <= r->bytes - at - sizeof(*ret) &&
+           ret->check == frame_check(ret, r->generation);
+}
+
+/* false: the file does not begin with the name of its generation */
+static bool first_frame(const char *data, size_t bytes, struct frame *ret)
+{
+    if (bytes < sizeof(*ret)) {
+        return false;
+    }
+    memcpy(ret, data, sizeof(*ret));
+    const struct frame want = generation_frame(ret->id);
+    return memcmp(ret, &want, sizeof(want)) == 0;
+}
+
+bool spool_journal_has_name(int folder_fd)
+{
+    struct frame first;
+    char bytes[sizeof(first)];
+    int fd = openat(folder_fd, JOURNAL_FILE, O_RDONLY | O_CLOEXEC);
+    bool has_name = fd >= 0 && pread(fd, bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes) &&
+                    first_frame(bytes, sizeof(bytes), &first);
+    if (fd >= 0) {
+        (void)close(fd); /* read only */
+    }
+    return has_name;
+}
+
+static int replay_frame(struct replay *r, const struct frame *f, struct slice record)
+{
+    const struct spool_position position = {SPOOL_INCOMING, f->time, f->id};
+    struct spool_message m;
+    if (f->kind == FRAME_REMOVAL) {
+        r->removals++;
+        return spool_remove(r->txn, &position);
+    }
+    if (spool_message_decode(record, f->id, true, &m) != 0) {
+        r->damaged++;
+        return 0;
+    }
+    r->messages++;
+    if (r->is_unsure) {
+        log_error(
+            "spool %s: message %016llx comes from the journal, whose number is damaged: it may "
+            "have been delivered before",
+            r->txn->store->path, (unsigned long long)f->id);
+    }
+    int err = spool_put_journaled(r->txn, &m.envelope, m.packed, m.body, &position);
+    return err == -EEXIST ? 0 : err;
+}
+
+/* Frames follow each other up to the end of a batch; where none is, the next batch may begin on the
+ * next page. A gap that is followed by something is damage, and what follows still counts. */
+static int replay_all(struct replay *r)
+{
+    size_t at = 0;
+    bool has_gap = false;
+    while (at < r->bytes) {
+        struct frame f;
+        if (!frame_at(r, at, &f)) {
+            if (at == 0) {
+                at = sizeof(f); /* the file's own head, whole or damaged */
+                continue;
+            }
+            has_gap = has_gap || at % PAGE == 0 || at == sizeof(f);
+            at = at / PAGE * PAGE + PAGE;
+            continue;
+        }
+        if (has_gap) {
+            has_gap = false;
+            r->damaged++;
+        }
+        size_t head = at + sizeof(f);
+        int err = replay_frame(r, &f, slice_make(r->data + head, f.bytes));
+        if (err != 0) {
+            return err;
+        }
+        at = aligned(head + f.bytes, ALIGN);
+    }
+    return 0;
+}
+
+/* From whichever of the tables' two records is whole, else from the file itself. Without a number
+ * the file counts for nothing: nobody has ever written to it, or its first page is lost as well.
+ * errors: ERR_MISSING, storage */
+static int find_generation(struct replay *r)
+{
+    const char *path = r->txn->store->path;
+    struct frame first;
+    int err = spool_get_number(r->txn, SPOOL_TABLE_META, SPOOL_META_JOURNAL, &r->generation);
+    if (err != ERR_MISSING && err != ERR_CORRUPT) {
+        return err;
+    }
+    int twin = spool_get_number(r->txn, SPOOL_TABLE_TWIN, SPOOL_META_JOURNAL, &r->generation);
+    if (twin == 0) {
+        log_error("spool %s: the journal's number is damaged; its twin is used", path);
+    }
+    if (twin != ERR_MISSING && twin != ERR_CORRUPT) {
+        return twin;
+    }
+    if (first_frame(r->data, r->bytes, &first)) {
+        r->generation = first.id;
+        r->is_unsure = true;
+        return 0;
+    }
+    if (err == ERR_CORRUPT || twin == ERR_CORRUPT) {
+        log_error("spool %s: the journal's number is damaged; mail of the last moments before the "
+                  "stop may be lost",
+                  path);
+    }
+    return ERR_MISSING;
+}
+
+/* One transaction: a crash in the middle of it finds everything as it was. */
+static int replay(struct spool_store *s, const struct buf *contents)
+{
+    struct spool_txn *txn;
+    int err = spool_begin(s, &txn);
+    if (err != 0) {
+        return err;
+    }
+    struct replay r = {.txn = txn, .data = contents->data, .bytes = contents->len};
+    err = find_generation(&r);
+    err = err == 0 ? replay_all(&r) : err == ERR_MISSING ? 0 : err;
+    if (err == 0) {
+        err = put_generation(txn, hash_random_seed());
+    }
+    if (err != 0) {
+        spool_abort(txn);
+        return err;
+    }
+    err = spool_commit(txn);
+    if (err == 0 && r.messages > 0) {
+        log_info("spool %s: %llu messages and %llu removals were in the journal", s->path,
+                 (unsigned long long)r.messages, (unsigned long long)r.removals);
+    }
+    if (err == 0 && r.damaged > 0) {
+        log_error("spool %s: %llu places of the journal are damaged or were never written whole",
+                  s->path, (unsigned long long)r.damaged);
+    }
+    return err;
+}
+
+static int read_all(int fd, struct buf *contents)
+{
+    for (;;) {
+        char *at = buf_reserve(contents, READ_BYTES);
+        if (at == NULL) {
+            return -ENOMEM;
+        }
+        ssize_t n = pread(fd, at, READ_BYTES, (off_t)contents->len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return n < 0 ? -errno : 0;
+        }
+        contents->len += (size_t)n;
+    }
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+/* Every byte is written once, so that later writes find their blocks and change no metadata. */
+static int fill(int fd, uint64_t bytes)
+{
+    static const char zeros[64 << 10];
+    int err = ftruncate(fd, 0) != 0 ? -errno : 0;
+    for (uint64_t at = 0; err == 0 && at < bytes;) {
+        size_t some = bytes - at < sizeof(zeros) ? (size_t)(bytes - at) : sizeof(zeros);
+        err = write_all(fd, zeros, some, at);
+        at += some;
+    }
+    return err != 0 ? err : fsync(fd) != 0 ? -errno : 0;
+}
+
+static void make_file(struct spool_store *s)
+{
+    struct spool_journal *j = &s->journal;
+    struct stat st;
+    uint64_t bytes = s->options.journal / PAGE * PAGE;
+    if (bytes == 0) {
+        spool_journal_close(s);
+        (void)unlinkat(s->folder_fd, JOURNAL_FILE, 0); /* its contents are in the tables */
+        return;
+    }
+    int err = fstat(j->fd, &st) != 0 ? -errno : 0;
+    if (err == 0 && (uint64_t)st.st_size != bytes) {
+        err = fill(j->fd, bytes);
+    }
+    if (err != 0) {
+        log_warning("spool %s: no journal: %s; every reception waits for the tables", s->path,
+                    err_str(err));
+        spool_journal_close(s);
+        (void)unlinkat(s->folder_fd, JOURNAL_FILE, 0); /* frees what it took of a full disk */
+        return;
+    }
+    j->bytes = bytes;
+}
+
+int spool_journal_open(struct spool_store *s)
+{
+    struct spool_journal *j = &s->journal;
+    struct buf contents;
+    buf_init(&contents, 0);
+    int flags = s->options.journal > 0 ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDWR | O_CLOEXEC;
+    j->fd = openat(s->folder_fd, JOURNAL_FILE, flags, 0600);
+    int err = 0;
+    if (j->fd >= 0) {
+        err = read_all(j->fd, &contents);
+    } else if (errno != ENOENT) {
+        err = -errno;
+    }
+    if (err == 0) {
+        err = replay(s, &contents);
+    }
+    if (err == -ENOSPC || err == -EDQUOT) { /* what the ballast is for */
+        spool_store_drop_ballast(s);
+        err = spool_store_must_reopen(s) ? spool_store_reopen(s, NULL, NULL) : 0;
+        err = err == 0 ? replay(s, &contents) : err;
+    }
+    buf_fini(&contents);
+    if (err == 0 && j->fd >= 0) {
+        make_file(s);
+    }
+    return err;
+}
+
+void spool_journal_close(struct spool_store *s)
+{
+    if (s->journal.fd >= 0) {
+        (void)close(s->journal.fd); /* whatever mattered was synced */
+        s->journal.fd = -1;
+    }
+    buf_fini(&s->journal.batch);
+}

@@ -1,0 +1,159 @@
+/* The engine: what all threads share.
+ *
+ * Everything here is set before the first thread starts and constant afterwards, except the
+ * settings, which main replaces (settings.h), and the atomics at the end. Each thread's own state
+ * lives in its own file. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "engine/event/event_log.h"
+#include "engine/spool/spool_store.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct activator;
+struct auth;
+struct clerk;
+struct config;
+struct dispatch_bound;
+struct dns_cache;
+struct event_feed;
+struct event_log;
+struct http;
+struct injector;
+struct listener;
+struct message;
+struct mailbox;
+struct order_book;
+struct queue_figures_keeper;
+struct reloader;
+struct sched_thread;
+struct series;
+struct sts_fetcher;
+struct tally;
+struct spool_writer;
+struct settings;
+struct worker;
+
+enum engine_gate {
+    ENGINE_GATE_OPEN = 0,
+    ENGINE_GATE_LOW_SPACE = 1, /* intake is refused: below spool_reserve */
+    ENGINE_GATE_BROKEN = 2,    /* the last commit failed: no intake, no dispatch */
+    ENGINE_GATE_STOPPING = 4,  /* shutting down: no intake, no dispatch */
+    ENGINE_GATE_COUNT = 3,     /* bits */
+};
+
+/* The address book: where each thread takes its letters. Filled by main before the first thread
+ * starts, so that a thread can write to another without knowing what it is. */
+struct engine_boxes {
+    struct mailbox *writer, *activator, *auth, *sts, *http;
+    struct mailbox *clerks[2];
+    struct mailbox **scheds;  /* [sched_count]; NULL before they exist */
+    struct mailbox **workers; /* [worker_count] */
+};
+
+struct engine {
+    /* set at start */
+    const struct config *config; /* of the start; see settings.h */
+    struct spool_store *store;
+    struct order_book *orders; /* order_book.h says who changes it */
+    struct dns_cache *dns_cache;
+    struct event_log *events; /* written by the spool writer only */
+    struct event_feed *feed;  /* NULL: no event log that can be read */
+    struct spool_writer *writer;
+    struct series *series;
+    struct queue_figures_keeper *figures; /* queue_figures.h */
+    struct tally *tally;                  /* counted by the spool writer; see tally.h */
+    struct activator *activator;
+    struct sched_thread **scheds; /* scheduler threads */
+    uint32_t sched_count;
+    struct worker **workers;
+    uint32_t worker_count;
+    struct auth *auth;
+    struct sts_fetcher *sts;
+    struct listener **listeners;     /* [config->listener_count] */
+    struct listener *local_listener; /* sessions over the control socket */
+    struct clerk *clerks[2];         /* of fast routes, of slow ones */
+    struct http *http;
+    struct injector *injector;
+    struct engine_boxes boxes;
+    /* [sched_count]: recipients of the largest entry that each scheduler thread may hand out,
+     * waiting ones too, as they are divided when another configuration allows less. Written by that
+     * thread; see engine_may_dispatch */
+    _Atomic uint64_t *entry_limits;
+    usec_t started; /* wall */
+
+    /* any thread, by settings_of; main publishes */
+    struct settings *settings;
+    struct reloader *reloader;
+
+    /* any thread, atomic */
+    _Alignas(CACHE_LINE) _Atomic uint64_t next_id;
+    _Atomic uint64_t id_limit; /* ids below are reserved on disk */
+    _Alignas(
+        CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
+    _Atomic uint64_t dispatch_limit, dispatch_entry;    /* recipients; see engine_may_dispatch */
+    _Alignas(CACHE_LINE) _Atomic uint32_t gate;         /* bits of enum engine_gate */
+    _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
+    /* for answers to "why"; wall, 0: it is not so */
+    _Atomic int64_t gate_since[ENGINE_GATE_COUNT]; /* by bit; of one that is open: of last time */
+    _Atomic uint64_t free_bytes;                   /* of the spool, as its writer saw them last */
+    _Atomic int broken_by;                         /* error of the commit that closed the gate */
+    _Atomic int64_t full_of_messages, full_of_recipients; /* the activator: at its limits */
+    /* for counters */
+    _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
+    _Atomic uint64_t notices_suppressed;
+    _Atomic uint64_t odd_labels; /* values of tenant_header, campaign_header that were ignored */
+    _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
+    _Atomic uint32_t injections; /* requests to inject mail that await their commits */
+    _Atomic uint32_t sweeps;     /* asked for by operators, and not over */
+    _Atomic uint64_t active_messages;
+    _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* by the class they came from; without those
+                                                    * that were put off or found damaged unloaded */
+    _Atomic int64_t next_scan;     /* monotonic: when deferred mail is looked for again */
+    _Atomic uint64_t next_held;    /* wall: when the first held message is due that nobody took */
+    _Atomic uint64_t next_session; /* number of an outbound session in a trace */
+    _Atomic bool has_backlog;      /* new mail waits in the spool: no other may pass it */
+    _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */
+};
+
+/* A message id that was never used and never will be again. Any thread.
+ * The caller refuses the mail when the id is not below id_limit (the writer reserves far ahead). */
+uint64_t engine_new_id(struct engine *e);
+MUST_USE bool engine_id_is_reserved(const struct engine *e, uint64_t id);
+
+static inline uint32_t engine_gate(const struct engine *e)
+{
+    return atomic_load_explicit(&e->gate, memory_order_acquire);
+}
+
+/* Wall: when it was closed last. */
+usec_t engine_gate_since(const struct engine *e, enum engine_gate bit);
+void engine_gate_set(struct engine *e, enum engine_gate bit);
+void engine_gate_clear(struct engine *e, enum engine_gate bit);
+
+/* Whether another entry may be handed out: dispatched recipients without a durable result stay
+ * below the duplicate bound, which is what a crash can repeat. Scheduler threads.
+ *
+ * entry  recipients of the largest that the caller could hand out: not more than the bound has been
+ *        made for. Published before (entry_limits), or the bound could shrink below it
+ */
+MUST_USE bool engine_may_dispatch(const struct engine *e, uint64_t entry);
+void engine_dispatched(struct engine *e, uint32_t recipients);
+/* The writer's side: results became durable; wakes scheduler threads that waited. */
+void engine_durable(struct engine *e, uint64_t recipients);
+
+/* What the durable bound has been made for, or less. Main at start, then the spool writer. */
+void engine_set_dispatch_bound(struct engine *e, const struct dispatch_bound *bound);
+bool engine_is_bound_by(const struct engine *e, const struct dispatch_bound *bound);
+/* The largest entry that some scheduler thread may hand out. Any thread. */
+uint64_t engine_entry_limit(const struct engine *e);
+
+/* Wake every thread that holds a spool reader or dispatches. */
+void engine_wake_all(struct engine *e);
+
+#endif

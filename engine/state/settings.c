@@ -1,0 +1,202 @@
+/* Owns the life of settings: made of a configuration, counted, freed with the last reference.
+ * Called by main at start and at a reload, and by whoever holds a reference; must not publish. */
+#include "engine/state/settings.h"
+
+#include "base/error.h"
+#include "engine/state/client_settings.h"
+#include "engine/config/config.h"
+#include "engine/config/config_change.h"
+#include "engine/config/router.h"
+#include "engine/state/tls_clients.h"
+#include "engine/state/tokens.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static_assert(SETTINGS_TEXT_MAX >= PASSWORD_TEXT_MAX &&
+                  SETTINGS_TEXT_MAX >= LISTENER_RULES_TEXT_MAX,
+              "all complaints fit");
+
+/* Results that may wait for their commit beside the entries in flight, in recipients: some hundred
+ * commits of headroom, so that the bound never slows a healthy spool. */
+enum { RESULTS_HEADROOM = 2000 };
+
+static void settings_free(struct settings *s)
+{
+    client_settings_free(s->config, s->client_configs);
+    passwords_free(s->config, &s->passwords);
+    tls_clients_close(s->config, s->tls_clients);
+    for (size_t i = 0; s->listeners != NULL && i <= s->listener_count; i++) {
+        listener_rules_fini(&s->listeners[i].own);
+        settings_put(s->listeners[i].owner);
+    }
+    for (size_t i = 0; s->tokens != NULL && i < s->door_count; i++) {
+        tokens_free(s->tokens[i]);
+    }
+    free(s->tokens);
+    free(s->listeners);
+    free(s->generations);
+    router_free(s->router);
+    config_free(s->owned);
+    free(s);
+}
+
+/* --- listeners -------------------------------------------------------------------------------- */
+
+/* Recipients are refused in the dialogue rather than bounced, by the routes of the moment. */
+static bool has_route(const void *engine, struct slice domain)
+{
+    struct route_result route;
+    return router_route(settings_of(engine)->router, domain, &route);
+}
+
+static int make_listener(struct settings *s, const struct engine *engine, struct settings *before,
+                         size_t index, char *ret_text)
+{
+    const struct config *c = s->config;
+    struct settings_listener *l = &s->listeners[index];
+    const struct config_listener *section = NULL;
+    for (size_t i = 0; i < c->listener_count && index < s->listener_count; i++) {
+        if (strcmp(c->listeners[i].name, engine->config->listeners[index].name) == 0) {
+            section = &c->listeners[i];
+        }
+    }
+    if (section == NULL && index < s->listener_count) {
+        const struct settings_listener *last = &before->listeners[index];
+        l->owner = settings_get(last->owner != NULL ? last->owner : before);
+        l->rules = last->rules;
+        return 0;
+    }
+    int err = listener_rules_init(&l->own, c, section, ret_text);
+    l->own.smtp.has_route = has_route;
+    l->own.smtp.routes = engine;
+    l->rules = &l->own;
+    return err;
+}
+
+static int make_listeners(struct settings *s, const struct engine *engine, struct settings *before,
+                          char *ret_text)
+{
+    s->listener_count = engine->config->listener_count;
+    s->listeners = calloc(s->listener_count + 1, sizeof(*s->listeners));
+    int err = s->listeners == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i <= s->listener_count && err == 0; i++) {
+        err = make_listener(s, engine, before, i, ret_text);
+    }
+    return err;
+}
+
+/* Who may ask over HTTP: the files of the start, as they are now. */
+static int load_tokens(struct settings *s, const struct engine *engine, char *ret_text)
+{
+    char why[512];
+    s->door_count = engine->config->http_door_count;
+    s->tokens = calloc(s->door_count + 1, sizeof(struct tokens *));
+    int err = s->tokens == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < s->door_count && err == 0; i++) {
+        const struct config_http *door = &engine->config->http_doors[i];
+        if (door->tokens_file != NULL) {
+            err = tokens_load(door->tokens_file, &s->tokens[i], why);
+        }
+        if (err != 0) {
+            (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "http \"%.60s\": %s", door->name, why);
+        }
+    }
+    return err;
+}
+
+/* --- transports ------------------------------------------------------------------------------- */
+
+static bool has_same_passwords(const struct settings *a, const struct settings *b, size_t transport)
+{
+    const struct config_egress_pool *x = a->config->transports[transport].pool;
+    const struct config_egress_pool *y = b->config->transports[transport].pool;
+    bool is_same = slice_eq(a->passwords.transports[transport], b->passwords.transports[transport]);
+    for (size_t i = 0; is_same && x != NULL && i < x->source_names.count; i++) {
+        is_same = slice_eq(a->passwords.sources[x->sources[i] - a->config->egress_sources],
+                           b->passwords.sources[y->sources[i] - b->config->egress_sources]);
+    }
+    return is_same;
+}
+
+static int count_generations(struct settings *s, const struct engine *engine,
+                             const struct settings *before)
+{
+    s->transport_count = engine->config->transport_count;
+    s->generations = calloc(s->transport_count + 1, sizeof(*s->generations));
+    for (size_t i = 0; s->generations != NULL && i < s->transport_count; i++) {
+        bool is_same = before != NULL && config_change_is_same_way(before->config, s->config, i) &&
+                       has_same_passwords(before, s, i);
+        s->generations[i] = before == NULL ? 1 : before->generations[i] + !is_same;
+    }
+    return s->generations == NULL ? -ENOMEM : 0;
+}
+
+/* What can be in flight at once decides what a crash can repeat. */
+static void set_bound(struct settings *s)
+{
+    uint64_t in_flight = 0, largest = 0;
+    for (size_t i = 0; i < s->transport_count; i++) {
+        const struct sched_config *t = &s->config->transports[i].sched;
+        uint64_t entry = t->destination_recipient_limit > 0
+                             ? (uint64_t)t->destination_recipient_limit
+                             : (uint64_t)s->config->message_recipient_limit;
+        in_flight += (uint64_t)t->process_limit * entry;
+        largest = entry > largest ? entry : largest;
+    }
+    s->dispatch_bound =
+        (struct dispatch_bound){.undurable = in_flight + RESULTS_HEADROOM, .entry = largest};
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+int settings_new(const struct engine *engine, const struct config *config, struct settings *before,
+                 struct settings **ret, char ret_text[static SETTINGS_TEXT_MAX])
+{
+    struct settings *s = calloc(1, sizeof(*s));
+    (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "out of memory");
+    if (s == NULL) {
+        return -ENOMEM;
+    }
+    s->config = config;
+    s->serial = before == NULL ? 1 : before->serial + 1;
+    atomic_init(&s->references, 1);
+    s->router = router_new(config);
+    int err = s->router == NULL ? -ENOMEM : 0;
+    err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
+    err = err != 0 ? err : load_tokens(s, engine, ret_text);
+    err = err != 0 ? err : tls_clients_open(config, &s->tls_clients, ret_text);
+    err = err != 0 ? err : passwords_load(config, &s->passwords, ret_text);
+    if (err == 0) {
+        (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "out of memory");
+        err = client_settings_new(config, &s->passwords, &s->client_configs);
+    }
+    err = err != 0 ? err : count_generations(s, engine, before);
+    if (err != 0) {
+        settings_free(s);
+        return err;
+    }
+    set_bound(s);
+    *ret = s;
+    return 0;
+}
+
+struct settings *settings_get(struct settings *s)
+{
+    atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+    return s;
+}
+
+void settings_put(struct settings *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    /* Release: what this holder read happened before the free of whoever is last (acquire). */
+    if (atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) == 1) {
+        settings_free(s);
+    }
+}

@@ -1,0 +1,91 @@
+/* Everything that a reload replaces, as one object: a configuration and what was made of it
+ * (routes, passwords, TLS contexts, the settings of sessions).
+ *
+ * Immutable once made. Published in engine.settings under RCU: settings_of is valid until the end
+ * of the caller's pass, and whoever needs them longer (a connection, a session, recipients on their
+ * way to a scheduler) holds a reference. The engine's own reference goes after a grace period, so
+ * that a reference can be taken from what settings_of returned. Written by main only.
+ *
+ * engine.config is the configuration of the start and stays: what only a restart changes (the
+ * spool, the threads, paths, names and number of transports and listeners) is read there. A
+ * transport has the same index in both; listeners are found by settings_listener. */
+#ifndef ENGINE_SETTINGS_H
+#define ENGINE_SETTINGS_H
+
+#include "base/attr.h"
+#include "base/rcu.h"
+#include "engine/state/dispatch_bound.h"
+#include "engine/state/engine.h"
+#include "engine/state/listener_rules.h"
+#include "engine/state/password.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct config;
+struct router;
+struct smtp_client_config;
+struct tls_client;
+struct tokens;
+
+#define SETTINGS_TEXT_MAX 600
+
+/* What one listener says to its sessions. */
+struct settings_listener {
+    const struct listener_rules *rules;
+    struct listener_rules own; /* what `rules` points to, unless there is an owner */
+    struct settings *owner; /* own reference: its section is gone, and these are its last rules */
+};
+
+struct settings {
+    /* set at creation */
+    const struct config *config;
+    struct config *owned; /* the same, when it goes with the settings; else NULL */
+    uint64_t serial;      /* 1 at the start, then one more with each reload */
+    struct router *router;
+    struct passwords passwords;
+    struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
+    struct smtp_client_config **client_configs; /* see client_settings_of */
+    struct settings_listener *listeners; /* [listener_count + 1], the last for local sessions */
+    size_t listener_count;               /* the engine's */
+    struct tokens **tokens;              /* [engine's http doors], NULL where none are asked for */
+    size_t door_count;
+    size_t transport_count; /* the engine's; config may have more behind them */
+    uint32_t *generations;  /* [transport_count]; one more when it connects in another way */
+    struct dispatch_bound dispatch_bound;
+
+    /* any thread, atomic */
+    _Atomic uint32_t references;
+    struct rcu_retired retired;
+};
+
+/* Make everything that a configuration leads to; reads the files that it names.
+ *
+ * engine   whose settings they will be: recipients are routed by engine.settings at any time
+ * config   outlives the settings, or is given to them afterwards (owned); transports stand in the
+ *          order of engine.config
+ * before   those in force, or NULL at the start
+ * ret      the caller holds the one reference
+ * errors   -errno, ERR_TLS, ERR_SYNTAX, ERR_LIMIT: ret_text says what and why */
+MUST_USE int settings_new(const struct engine *engine, const struct config *config,
+                          struct settings *before, struct settings **ret,
+                          char ret_text[static SETTINGS_TEXT_MAX]);
+struct settings *settings_get(struct settings *s); /* returns s */
+void settings_put(struct settings *s);             /* accepts NULL; any thread */
+
+/* Those in force. Thread: online under RCU. */
+static inline struct settings *settings_of(const struct engine *e)
+{
+    return rcu_load(&e->settings);
+}
+
+/* What the engine's listener `index` says to its sessions; listener_count: those over the control
+ * socket. Valid as long as s. */
+static inline const struct listener_rules *settings_listener(const struct settings *s, size_t index)
+{
+    return s->listeners[index].rules;
+}
+
+#endif

@@ -1,0 +1,543 @@
+#include "engine/trace/flight_recorder.h"
+
+#include "base/hash.h"
+#include "net/base64.h"
+#include "net/smtp_client.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUCKETS = 1024,
+    IDLE_MAX = 64,                /* sessions of idle connections that go on when these do */
+    SESSION_BYTES = 1024,         /* about what one takes, to make room before it begins */
+    WALK_MAX = 1000,              /* sessions looked at in one reading */
+    FORGOTTEN = 10 * 1000 * 1000, /* usec: who did not read for so long is not following */
+};
+
+struct flight_destination {
+    struct flight_destination *next; /* of the bucket */
+    uint64_t hash;
+    struct list attached, kept; /* struct flight, oldest first */
+    uint32_t kept_count;
+    struct list rank; /* in recorder.ranks[kept_count], while that is not 0 */
+    usec_t read_at;   /* monotonic; 0: never */
+    uint32_t missed_sessions, missed_lines;
+    uint16_t transport;
+    uint16_t name_len;
+    char name[];
+};
+
+struct flight_recorder {
+    size_t budget, left; /* bytes */
+    uint64_t seed;
+    struct list ranks[FLIGHT_KEPT_MAX + 2]; /* by kept_count; the one that was added to last stands
+                                             * last */
+    struct list idle;                       /* the longest idle first */
+    uint32_t idle_count;
+    struct flight_destination *buckets[BUCKETS];
+};
+
+struct flight_recorder *flight_recorder_new(size_t budget, uint64_t seed)
+{
+    struct flight_recorder *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return NULL;
+    }
+    r->budget = r->left = budget;
+    r->seed = seed;
+    list_init(&r->idle);
+    for (int i = 0; i <= FLIGHT_KEPT_MAX + 1; i++) {
+        list_init(&r->ranks[i]);
+    }
+    return r;
+}
+
+size_t flight_recorder_bytes(const struct flight_recorder *r)
+{
+    return r->budget - r->left;
+}
+
+/* --- destinations ----------------------------------------------------------------------------- */
+
+static uint64_t hash_of(const struct flight_recorder *r, uint16_t transport, struct slice name)
+{
+    return hash_bytes(name.data, name.len, r->seed + transport);
+}
+
+static struct flight_destination *find(const struct flight_recorder *r, uint16_t transport,
+                                       struct slice name, uint64_t hash)
+{
+    struct flight_destination *to = r->buckets[hash % BUCKETS];
+    while (to != NULL && (to->hash != hash || to->transport != transport ||
+                          !slice_eq(slice_make(to->name, to->name_len), name))) {
+        to = to->next;
+    }
+    return to;
+}
+
+static struct flight_destination *find_or_add(struct flight_recorder *r, uint16_t transport,
+                                              struct slice name)
+{
+    uint64_t hash = hash_of(r, transport, name);
+    struct flight_destination *to = find(r, transport, name, hash);
+    if (to != NULL) {
+        return to;
+    }
+    size_t bytes = sizeof(*to) + name.len;
+    if (bytes > r->left || name.len > UINT16_MAX || (to = calloc(1, bytes)) == NULL) {
+        return NULL;
+    }
+    r->left -= bytes;
+    to->hash = hash;
+    to->transport = transport;
+    to->name_len = (uint16_t)name.len;
+    memcpy(to->name, name.data, name.len);
+    list_init(&to->attached);
+    list_init(&to->kept);
+    list_init(&to->rank);
+    to->next = r->buckets[hash % BUCKETS];
+    r->buckets[hash % BUCKETS] = to;
+    return to;
+}
+
+/* One without sessions goes. */
+static void leave(struct flight_recorder *r, struct flight_destination *to)
+{
+    if (!list_is_empty(&to->attached) || !list_is_empty(&to->kept)) {
+        return;
+    }
+    struct flight_destination **at = &r->buckets[to->hash % BUCKETS];
+    while (*at != to) {
+        at = &(*at)->next;
+    }
+    *at = to->next;
+    list_remove(&to->rank);
+    r->left += sizeof(*to) + to->name_len;
+    free(to);
+}
+
+/* --- sessions --------------------------------------------------------------------------------- */
+
+static size_t names_bytes(const struct flight *f)
+{
+    return strlen(f->host) + strlen(f->address) + strlen(f->source) + 3;
+}
+
+static char *append_name(char *at, struct slice name)
+{
+    memcpy(at, name.data, name.len);
+    at[name.len] = '\0';
+    return at + name.len + 1;
+}
+
+/* Of the budget, as its dialogue's memory is. errors: NULL */
+static struct flight *flight_new(const struct flight_names *names, usec_t now, size_t *budget)
+{
+    size_t text = names->host.len + names->address.len + names->source.len + 3;
+    size_t bytes = sizeof(struct flight) + text;
+    struct flight *f = bytes > *budget ? NULL : calloc(1, bytes);
+    if (f == NULL) {
+        return NULL;
+    }
+    *budget -= bytes;
+    char *at = (char *)(f + 1);
+    f->host = at;
+    at = append_name(at, names->host);
+    f->address = at;
+    at = append_name(at, names->address);
+    f->source = at;
+    (void)append_name(at, names->source);
+    f->transport = names->transport;
+    list_init(&f->link);
+    list_init(&f->idle);
+    dialogue_init(&f->dialogue, now, budget);
+    return f;
+}
+
+static void forget_why(struct flight *f)
+{
+    if (f->why != NULL) {
+        *f->dialogue.budget += strlen(f->why) + 1;
+        free(f->why);
+        f->why = NULL;
+    }
+}
+
+static void flight_free(struct flight *f)
+{
+    size_t *budget = f->dialogue.budget;
+    list_remove(&f->link);
+    list_remove(&f->idle);
+    forget_why(f);
+    dialogue_fini(&f->dialogue);
+    *budget += sizeof(*f) + names_bytes(f);
+    free(f);
+}
+
+static void set_why(struct flight *f, struct slice why)
+{
+    forget_why(f);
+    why = why.len > FLIGHT_WHY_MAX ? slice_to(why, FLIGHT_WHY_MAX) : why;
+    if (why.len + 1 <= *f->dialogue.budget && (f->why = malloc(why.len + 1)) != NULL) {
+        memcpy(f->why, why.data, why.len);
+        f->why[why.len] = '\0';
+        /* As its length is looked up again: */
+        *f->dialogue.budget -= strlen(f->why) + 1;
+    }
+}
+
+/* --- secrets ---------------------------------------------------------------------------------- */
+
+static void mask_bytes(struct flight *f, struct slice secret)
+{
+    dialogue_mask(&f->dialogue, secret);
+    size_t len = f->why == NULL ? 0 : strlen(f->why);
+    for (size_t i = 0; secret.len > 0 && i + secret.len <= len; i++) {
+        if (memcmp(f->why + i, secret.data, secret.len) == 0) {
+            memset(f->why + i, '*', secret.len);
+        }
+    }
+}
+
+static void mask_encoded(struct flight *f, struct slice secret)
+{
+    char *encoded = malloc(BASE64_ENCODED_LEN(secret.len) + 1);
+    if (encoded == NULL) { /* then nothing is shown */
+        dialogue_fini(&f->dialogue);
+        return;
+    }
+    size_t len = base64_encode(secret, encoded);
+    mask_bytes(f, slice_make(encoded, len));
+    while (len > 0 && encoded[len - 1] == '=') {
+        len--;
+    }
+    mask_bytes(f, slice_make(encoded, len));
+    free(encoded);
+}
+
+/* What a server repeats of the password is not kept, in none of the forms in which it got it. */
+static void mask(struct flight *f)
+{
+    if (f->auth == NULL) {
+        return;
+    }
+    struct buf plain = {.limit = 0};
+    buf_append_char(&plain, '\0');
+    buf_append_slice(&plain, f->auth->auth_user);
+    buf_append_char(&plain, '\0');
+    buf_append_slice(&plain, f->auth->auth_password);
+    if (plain.failed) {
+        dialogue_fini(&f->dialogue);
+    } else {
+        mask_encoded(f, buf_slice(&plain));
+    }
+    mask_encoded(f, f->auth->auth_password);
+    mask_bytes(f, f->auth->auth_password);
+    buf_fini(&plain);
+    f->auth = NULL;
+}
+
+/* A copy without secrets. NULL: out of memory or budget */
+static struct flight *copy_flight(const struct flight *f, size_t *budget)
+{
+    const struct flight_names names = {f->transport, SLICE(""), slice_of(f->host),
+                                       slice_of(f->address), slice_of(f->source)};
+    struct flight *copy = flight_new(&names, 0, budget);
+    if (copy == NULL) {
+        return NULL;
+    }
+    if (dialogue_copy(&f->dialogue, &copy->dialogue, budget) != 0) {
+        flight_free(copy);
+        return NULL;
+    }
+    copy->session = f->session;
+    copy->started = f->started;
+    copy->ended = f->ended;
+    copy->messages = f->messages;
+    copy->is_open = f->slot != NULL;
+    copy->is_failed = f->is_failed;
+    copy->is_excerpt = f->is_excerpt;
+    copy->auth = f->auth;
+    if (f->why != NULL) {
+        set_why(copy, slice_of(f->why));
+    }
+    mask(copy);
+    return copy;
+}
+
+/* --- those that are over ---------------------------------------------------------------------- */
+
+static void rank(struct flight_recorder *r, struct flight_destination *to)
+{
+    list_remove(&to->rank);
+    if (to->kept_count > 0) {
+        list_push_back(&r->ranks[to->kept_count], &to->rank);
+    }
+}
+
+static void drop_kept(struct flight_recorder *r, struct flight *f)
+{
+    struct flight_destination *to = f->to;
+    if (to->read_at != 0 && f->dialogue.changed >= to->read_at && !f->is_excerpt) {
+        to->missed_sessions++;
+        to->missed_lines += dialogue_line_count(&f->dialogue);
+    }
+    to->kept_count--;
+    flight_free(f);
+    /* It keeps its turn among those that now have as many. */
+    list_remove(&to->rank);
+    if (to->kept_count > 0) {
+        list_push_back(&r->ranks[to->kept_count], &to->rank);
+    }
+}
+
+/* The oldest that is neither of the last ones nor of the last failed ones. */
+static void trim(struct flight_recorder *r, struct flight_destination *to)
+{
+    uint32_t count = 0, failed = 0;
+    struct flight *extra = NULL;
+    for (struct list *l = to->kept.prev; l != &to->kept; l = l->prev) {
+        struct flight *f = container_of(l, struct flight, link);
+        count++;
+        failed += f->is_failed ? 1 : 0;
+        if (count > FLIGHT_LAST && !(f->is_failed && failed <= FLIGHT_FAILED)) {
+            extra = f;
+        }
+    }
+    if (extra != NULL) {
+        drop_kept(r, extra);
+    }
+}
+
+static void keep(struct flight_recorder *r, struct flight_destination *to, struct flight *f)
+{
+    f->to = to;
+    list_remove(&f->link);
+    list_push_back(&to->kept, &f->link);
+    to->kept_count++;
+    rank(r, to);
+    trim(r, to);
+}
+
+/* Its connection records no more in it. */
+static void detach(struct flight_recorder *r, struct flight *f)
+{
+    *f->slot = NULL;
+    f->slot = NULL;
+    if (list_is_linked(&f->idle)) {
+        list_remove(&f->idle);
+        r->idle_count--;
+    }
+    mask(f);
+    dialogue_shrink(&f->dialogue);
+    keep(r, f->to, f);
+}
+
+/* --- the budget ------------------------------------------------------------------------------- */
+
+static bool give_one(struct flight_recorder *r)
+{
+    for (int i = FLIGHT_KEPT_MAX; i > 0; i--) {
+        if (!list_is_empty(&r->ranks[i])) {
+            struct flight_destination *to =
+                list_first(&r->ranks[i], struct flight_destination, rank);
+            drop_kept(r, list_first(&to->kept, struct flight, link));
+            leave(r, to);
+            return true;
+        }
+    }
+    if (list_is_empty(&r->idle)) {
+        return false;
+    }
+    detach(r, list_first(&r->idle, struct flight, idle));
+    return true;
+}
+
+static void make_room(struct flight_recorder *r, size_t bytes)
+{
+    while (r->left < bytes && give_one(r)) {
+    }
+}
+
+/* --- recording -------------------------------------------------------------------------------- */
+
+void flight_begin(struct flight_recorder *r, struct flight **slot, const struct flight_names *names,
+                  uint64_t session, usec_t now)
+{
+    assert(*slot == NULL);
+    make_room(r, SESSION_BYTES);
+    struct flight *f = flight_new(names, now, &r->left);
+    if (f == NULL) {
+        return;
+    }
+    f->to = find_or_add(r, names->transport, names->destination);
+    if (f->to == NULL) {
+        flight_free(f);
+        return;
+    }
+    f->session = session;
+    f->started = clock_wall();
+    f->slot = slot;
+    list_push_back(&f->to->attached, &f->link);
+    *slot = f;
+}
+
+/* What had failed is about to be forgotten: a copy is kept, the newest of this session. */
+static void keep_excerpt(struct flight_recorder *r, struct flight *f)
+{
+    struct flight *copy = copy_flight(f, &r->left);
+    if (copy == NULL) {
+        return;
+    }
+    copy->is_excerpt = true;
+    list_foreach(old, &f->to->kept, struct flight, link)
+    {
+        if (old->session == f->session) {
+            drop_kept(r, old);
+            break;
+        }
+    }
+    keep(r, f->to, copy);
+}
+
+void flight_make_room(struct flight_recorder *r, struct flight *f, size_t bytes)
+{
+    flight_resume(r, f); /* so that making room leaves it alone */
+    make_room(r, 2 * DIALOGUE_TAIL_BYTES);
+    if (dialogue_forgets_failure(&f->dialogue, bytes)) {
+        keep_excerpt(r, f);
+    }
+}
+
+void flight_body(struct flight_recorder *r, struct flight *f, uint64_t id, uint64_t size_bytes,
+                 usec_t now)
+{
+    if (f == NULL) {
+        return;
+    }
+    if (dialogue_is_full(&f->dialogue, DIALOGUE_BODY_BYTES)) {
+        flight_make_room(r, f, DIALOGUE_BODY_BYTES);
+    }
+    dialogue_append_body(&f->dialogue, id, size_bytes, now);
+}
+
+void flight_auth(struct flight_recorder *r, struct flight *f, struct slice commands, usec_t now)
+{
+    if (f != NULL) {
+        flight_make_room(r, f, commands.len);
+        dialogue_append_auth(&f->dialogue, commands, now);
+    }
+}
+
+void flight_fail(struct flight_recorder *r, struct flight *f, struct slice why)
+{
+    if (f != NULL) {
+        flight_resume(r, f);
+        make_room(r, why.len + 1);
+        f->is_failed = true;
+        dialogue_mark(&f->dialogue);
+        set_why(f, why);
+    }
+}
+
+void flight_rest(struct flight_recorder *r, struct flight *f)
+{
+    if (f == NULL || list_is_linked(&f->idle)) {
+        return;
+    }
+    list_push_back(&r->idle, &f->idle);
+    if (++r->idle_count > IDLE_MAX) {
+        detach(r, list_first(&r->idle, struct flight, idle));
+    }
+}
+
+void flight_resume(struct flight_recorder *r, struct flight *f)
+{
+    if (f != NULL && list_is_linked(&f->idle)) {
+        list_remove(&f->idle);
+        r->idle_count--;
+    }
+}
+
+void flight_end(struct flight_recorder *r, struct flight *f)
+{
+    if (f != NULL) {
+        f->ended = clock_wall();
+        detach(r, f);
+    }
+}
+
+void flight_recorder_free(struct flight_recorder *r)
+{
+    for (int i = 0; r != NULL && i < BUCKETS; i++) {
+        while (r->buckets[i] != NULL) {
+            struct flight_destination *to = r->buckets[i];
+            assert(list_is_empty(&to->attached));
+            while (!list_is_empty(&to->kept)) {
+                flight_free(list_first(&to->kept, struct flight, link));
+            }
+            leave(r, to);
+        }
+    }
+    free(r);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+void flight_reading_init(struct flight_reading *r, size_t budget)
+{
+    *r = (struct flight_reading){.budget = budget};
+    list_init(&r->flights);
+}
+
+void flight_reading_fini(struct flight_reading *r)
+{
+    while (r->flights.next != NULL && !list_is_empty(&r->flights)) {
+        flight_free(list_first(&r->flights, struct flight, link));
+    }
+}
+
+/* The newest first. returns false when no more may be read */
+static bool read_list(const struct list *flights, const struct flight_filter *filter,
+                      struct flight_reading *ret)
+{
+    int walked = 0;
+    for (struct list *l = flights->prev; l != flights; l = l->prev) {
+        const struct flight *f = container_of(l, const struct flight, link);
+        if (f->dialogue.changed < filter->after || (filter->failed_only && !f->is_failed)) {
+            if (++walked == WALK_MAX) {
+                return false;
+            }
+            continue;
+        }
+        struct flight *copy = ret->count < filter->limit ? copy_flight(f, &ret->budget) : NULL;
+        if (copy == NULL) {
+            return false;
+        }
+        list_push_front(&ret->flights, &copy->link);
+        ret->count++;
+    }
+    return true;
+}
+
+void flight_read(struct flight_recorder *r, uint16_t transport, struct slice destination,
+                 const struct flight_filter *filter, usec_t now, struct flight_reading *ret)
+{
+    struct flight_destination *to =
+        find(r, transport, destination, hash_of(r, transport, destination));
+    if (to == NULL) {
+        return;
+    }
+    if (filter->after != 0 && to->read_at != 0 && now - to->read_at < FORGOTTEN) {
+        ret->missed_sessions += to->missed_sessions;
+        ret->missed_lines += to->missed_lines;
+    }
+    to->read_at = now;
+    to->missed_sessions = to->missed_lines = 0;
+    if (!read_list(&to->attached, filter, ret) || !read_list(&to->kept, filter, ret)) {
+        ret->has_more = true;
+    }
+}

@@ -1,9 +1,0 @@
-/* `GET /v1/trace`: what recent sessions with a destination said and heard. */
-#ifndef ENGINE_TRACE_REPORT_H
-#define ENGINE_TRACE_REPORT_H
-
-#include "engine/api.h"
-
-api_handler trace_report_list;
-
-#endif

@@ -1,0 +1,123 @@
+#include "engine/writer/journaled.h"
+
+#include "engine/post/intake.h"
+#include "engine/post/message.h"
+#include "engine/spool/spool_store.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* A message that is not delivered by then is better off in the tables, where people see it and its
+ * content takes no memory; bounded by bytes as well. One that waits for the activator is not
+ * delivered before. */
+static const usec_t patience = 100 * USEC_PER_MSEC;
+static const usec_t patience_untold = 20 * USEC_PER_MSEC;
+enum { BYTES_MAX = 8 << 20 };
+
+void journaled_init(struct journaled *j)
+{
+    *j = (struct journaled){0};
+    list_init(&j->messages);
+}
+
+static void let_go(struct journaled *j, struct message *m)
+{
+    list_remove(&m->journaled);
+    j->bytes -= m->body_bytes;
+    j->untold -= m->is_untold;
+    m->is_untold = false;
+}
+
+void journaled_fini(struct journaled *j)
+{
+    list_foreach_safe(m, &j->messages, struct message, journaled)
+    {
+        let_go(j, m);
+        message_put(m);
+    }
+}
+
+void journaled_untell(struct journaled *j, struct message *m, usec_t now)
+{
+    assert(list_is_linked(&m->journaled) && !m->is_untold);
+    m->is_untold = true;
+    if (j->untold++ == 0) {
+        j->untold_since = now;
+    }
+}
+
+void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t now)
+{
+    struct message *m = in->message;
+    in->message = NULL;
+    m->position = in->position;
+    message_keep_body(m, &in->body);
+    m->journaled_at = now;
+    list_push_back(&j->messages, &m->journaled);
+    j->bytes += m->body_bytes;
+    if (is_told) {
+        message_get(m);
+    } else {
+        journaled_untell(j, m, now);
+    }
+}
+
+void journaled_drop(struct journaled *j, struct message *m)
+{
+    if (list_is_linked(&m->journaled)) {
+        let_go(j, m);
+        message_put(m);
+    }
+}
+
+usec_t journaled_due(const struct journaled *j)
+{
+    if (list_is_empty(&j->messages)) {
+        return USEC_NEVER;
+    }
+    if (j->bytes >= BYTES_MAX) {
+        return 0;
+    }
+    usec_t oldest = list_first(&j->messages, struct message, journaled)->journaled_at + patience;
+    usec_t untold = j->untold > 0 ? j->untold_since + patience_untold : USEC_NEVER;
+    return oldest < untold ? oldest : untold;
+}
+
+/* Its content is still in memory: that goes after a transaction has taken it over. */
+static int put(struct message *m, struct spool_txn *txn)
+{
+    struct slice body;
+    bool has_body = message_body(m, &body);
+    assert(has_body);
+    int err = spool_put_journaled(txn, &m->envelope, message_packed(m), body, &m->position);
+    return err == -EEXIST ? 0 : err; /* never; but if it were, its content is what counts */
+}
+
+int journaled_put(const struct journaled *j, struct spool_txn *txn)
+{
+    list_foreach(m, &j->messages, struct message, journaled)
+    {
+        if (!m->is_plain) {
+            int err = put(m, txn);
+            if (err != 0) {
+                return err;
+            }
+        }
+    }
+    return 0;
+}
+
+void journaled_absorbed(struct journaled *j, void (*tell)(void *ctx, uint64_t position), void *ctx)
+{
+    uint64_t newest = 0;
+    list_foreach_safe(m, &j->messages, struct message, journaled)
+    {
+        newest = m->is_untold ? m->position.time : newest;
+        let_go(j, m);
+        message_drop_body(m);
+        message_put(m);
+    }
+    if (newest != 0) {
+        tell(ctx, newest);
+    }
+}

@@ -1,0 +1,547 @@
+#include "engine/writer/settle.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/post/intake.h"
+#include "engine/post/message.h"
+#include "engine/writer/notice.h"
+#include "engine/post/result.h"
+#include "engine/writer/retry.h"
+#include "engine/state/settings.h"
+#include "engine/tally/tally.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Notices of one transaction are in memory until it is durable. */
+enum { NOTICE_BYTES_MAX = 8 << 20 };
+
+/* Other mail waits for the lines of one message that expires: some 50 ms. */
+enum { EXPIRED_AT_ONCE = 4096 };
+
+/* Beside errors, which are negative: the message goes on in the next transaction. */
+enum { SETTLE_LATER = 1 };
+
+void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
+                 const struct notice_log *log)
+{
+    *s = (struct settle){
+        .engine = engine, .reader = reader, .log = *log, .expired_at_once = EXPIRED_AT_ONCE};
+    list_init(&s->touched);
+    list_init(&s->plain);
+}
+
+bool settle_is_idle(const struct settle *s)
+{
+    return list_is_empty(&s->touched) && list_is_empty(&s->plain);
+}
+
+static bool is_plain(const struct message *m)
+{
+    if (!list_is_linked(&m->journaled) || m->pending > 0 || m->has_forgone) {
+        return false;
+    }
+    /* what is durable of a message made the tables take it over */
+    assert(m->stored.deferred == 0 && m->stored.failed == 0 && m->stored.parked == 0);
+    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            if (r->recipients[i].kind != RESULT_DELIVERED) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void touch(struct settle *s, struct message *m)
+{
+    bool was_plain = m->is_plain;
+    m->is_plain = is_plain(m);
+    if (list_is_linked(&m->touched)) {
+        if (m->is_plain == was_plain) {
+            return;
+        }
+        list_remove(&m->touched);
+    }
+    list_push_back(m->is_plain ? &s->plain : &s->touched, &m->touched);
+}
+
+void settle_collect(struct settle *s, struct result *result)
+{
+    struct message *m = result->message;
+    if (!result->is_counted) {
+        result->is_counted = true;
+        assert(m->pending >= result->count);
+        m->pending -= result->count;
+    }
+    result->next = m->fresh;
+    m->fresh = result;
+    touch(s, m);
+}
+
+void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares)
+{
+    assert(m->pending >= count);
+    m->pending -= count;
+    m->has_forgone = m->has_forgone || count > 0;
+    s->forgone += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
+    if ((shares & RESULT_WAS_LOADED) != 0) {
+        atomic_fetch_sub_explicit(&s->engine->recipients_in_core, count, memory_order_relaxed);
+    }
+    touch(s, m);
+}
+
+static bool has_kind(const struct result *r, enum result_kind kind)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->recipients[i].kind == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool message_has_kind(const struct message *m, enum result_kind kind)
+{
+    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+        if (has_kind(r, kind)) {
+            return true;
+        }
+    }
+    return (kind == RESULT_DEFERRED && m->stored.deferred > 0) ||
+           (kind == RESULT_FAILED && m->stored.failed > 0) ||
+           (kind == RESULT_PARKED && m->stored.parked > 0);
+}
+
+static void count(struct engine *e, const struct result *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        _Atomic uint64_t *counters[RESULT_KIND_COUNT] = {
+            [RESULT_DELIVERED] = &e->delivered,
+            [RESULT_DEFERRED] = &e->deferred,
+            [RESULT_FAILED] = &e->failed,
+            [RESULT_DROPPED] = &e->dropped,
+        };
+        _Atomic uint64_t *counter = counters[r->recipients[i].kind];
+        if (counter != NULL) {
+            atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+        }
+    }
+    if (r->is_ambiguous) {
+        atomic_fetch_add_explicit(&e->ambiguous, 1, memory_order_relaxed);
+    }
+}
+
+static uint64_t count_undelivered(const struct result *r)
+{
+    uint64_t count = 0;
+    for (; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            count +=
+                r->recipients[i].kind == RESULT_DEFERRED || r->recipients[i].kind == RESULT_PARKED;
+        }
+    }
+    return count;
+}
+
+static void count_expired(struct engine *e, struct message *m)
+{
+    uint64_t expired = count_undelivered(m->fresh) + m->stored.deferred + m->stored.parked;
+    atomic_fetch_add_explicit(&e->expired, expired, memory_order_relaxed);
+    tally_expired(e->tally, m, expired);
+}
+
+/* One line a recipient, once, however often the transaction is repeated. A recipient that was not
+ * tried has none. */
+static void log_results(struct settle *s, struct message *m)
+{
+    for (struct result *r = m->fresh; r != NULL; r = r->next) {
+        if (r->is_logged) {
+            continue;
+        }
+        r->is_logged = true;
+        count(s->engine, r);
+        tally_result(s->engine->tally, m, r);
+        for (uint32_t i = 0; i < r->count; i++) {
+            if (r->recipients[i].kind != RESULT_PARKED) {
+                notice_log_result(s->log.lines, settings_of(s->engine)->config, m, r,
+                                  &r->recipients[i]);
+            }
+        }
+        notice_log_flush(&s->log);
+    }
+}
+
+/* States of the fresh results of one message, for a message that stays in the spool.
+ *
+ * is_told  failures are in a notice of this transaction: their reasons need not be kept */
+static int store_states(struct spool_txn *txn, struct message *m, const struct result *results,
+                        bool is_told)
+{
+    for (const struct result *r = results; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            const struct result_recipient *to = &r->recipients[i];
+            if (to->kind == RESULT_PARKED) {
+                continue; /* as if nothing had been */
+            }
+            struct spool_reason reason = {
+                .time = r->done,
+                .state =
+                    to->kind == RESULT_DEFERRED ? SPOOL_RECIPIENT_DEFERRED : SPOOL_RECIPIENT_FAILED,
+                .code = to->code,
+                .status = slice_of(to->status),
+                .text = result_text(r, to),
+                .remote_mta = r->host_name,
+            };
+            bool has_reason =
+                to->kind == RESULT_DEFERRED || (to->kind == RESULT_FAILED && !is_told);
+            enum spool_recipient_state state = to->kind == RESULT_DELIVERED
+                                                   ? SPOOL_RECIPIENT_DELIVERED
+                                                   : (enum spool_recipient_state)reason.state;
+            int err = spool_set_recipient(txn, m->envelope.id, m->envelope.recipient_count,
+                                          to->index, state, has_reason ? &reason : NULL);
+            if (err != 0) {
+                return err;
+            }
+        }
+    }
+    return 0;
+}
+
+/* The listener that took the message, and the section of its tenant as it is now, may say no. */
+static bool is_notice_wanted(const struct config *c, const struct message *m)
+{
+    const struct config_tenant *t = config_tenant_find(c, m->envelope.tenant);
+    return (m->envelope.flags & SPOOL_FLAG_NO_NOTICES) == 0 && (t == NULL || t->notices);
+}
+
+/* Puts a notice about m into the transaction. A bounce is never bounced; the null sender hears
+ * nothing; nor does who does not want to, but that is counted. */
+static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m,
+                      enum notice_kind kind, usec_t now)
+{
+    if (m->envelope.sender.len == 0 || (m->envelope.flags & SPOOL_FLAG_BOUNCE) != 0) {
+        return 0;
+    }
+    if (!is_notice_wanted(settings_of(s->engine)->config, m)) {
+        s->suppressed++;
+        return 0;
+    }
+    if (s->notice_count == s->notice_capacity) {
+        uint32_t capacity = s->notice_capacity == 0 ? 16 : s->notice_capacity * 2;
+        struct intake **grown = realloc(s->notices, capacity * sizeof(struct intake *));
+        if (grown == NULL) {
+            return -ENOMEM; /* the transaction is tried again later */
+        }
+        s->notices = grown;
+        s->notice_capacity = capacity;
+    }
+    struct intake *in = NULL;
+    int err = notice_new(settings_of(s->engine)->config, s->reader, m, kind,
+                         engine_new_id(s->engine), now, &in);
+    if (err != 0) {
+        return err == ERR_MISSING ? 0 : err;
+    }
+    err = notice_put(txn, in);
+    if (err != 0) {
+        intake_free(in);
+        return err;
+    }
+    s->notices[s->notice_count++] = in;
+    s->notice_bytes += in->body.len;
+    return 0;
+}
+
+/* park_until: 0 when nothing is parked */
+static usec_t first_end(usec_t until, usec_t park_until)
+{
+    return park_until != 0 && park_until < until ? park_until : until;
+}
+
+/* Nothing but orders keeps it: it waits for their end, or for its own. */
+static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
+{
+    usec_t until = message_expires(m, settings_of(s->engine)->config);
+    until = first_end(until, m->stored.park_until);
+    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+        until = first_end(until, r->park_until);
+    }
+    const struct spool_position next = {
+        .class = SPOOL_HELD, .time = (uint64_t)until, .id = m->envelope.id};
+    m->held_until = until;
+    return spool_requeue(txn, &m->position, &next, NULL);
+}
+
+/* Whether some that expired have no event line yet. */
+static bool has_unlogged(const struct message *m)
+{
+    return (m->stored.deferred > 0 || m->stored.parked > 0) &&
+           m->expiry_from < m->envelope.recipient_count;
+}
+
+/* Everything was tried: the message goes, waits for its next attempt, or comes back to its
+ * sender. */
+static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
+{
+    const struct config *c = settings_of(s->engine)->config;
+    bool has_refused = message_has_kind(m, RESULT_DEFERRED);
+    bool has_deferred = has_refused || m->has_forgone;
+    bool has_failed = message_has_kind(m, RESULT_FAILED);
+    bool has_parked = message_has_kind(m, RESULT_PARKED);
+    bool is_expired = false;
+    int err = 0;
+
+    m->is_settled = true;
+    m->held_until = 0;
+    if ((has_deferred || has_parked) && !m->has_forgone) {
+        /* no recipient goes without a word of what was wrong */
+        is_expired = m->is_expiry_begun || now >= message_expires(m, c);
+    }
+    if (is_expired && !m->is_expiry_begun) {
+        count_expired(s->engine, m);
+    }
+    if (is_expired) {
+        err = notice_log_expiration(&s->log, s->reader, m, now, s->expired_at_once);
+        if (err == 0 && has_unlogged(m)) {
+            m->is_settled = false;
+            return SETTLE_LATER;
+        }
+    }
+    if (err == 0 && (has_failed || is_expired)) {
+        err = put_notice(s, txn, m, is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
+    }
+    if (err != 0) {
+        return err;
+    }
+    if (!has_deferred && !has_parked && !has_failed && m->retry.warned &&
+        c->confirm_delay_cleared && message_has_kind(m, RESULT_DELIVERED)) {
+        err = put_notice(s, txn, m, NOTICE_CLEARED, now);
+        if (err != 0) {
+            return err;
+        }
+    }
+    if ((!has_deferred && !has_parked) || is_expired) {
+        return spool_remove(txn, &m->position);
+    }
+
+    err = store_states(txn, m, m->fresh, true);
+    if (err == 0 && m->stored.failed > 0) {
+        /* A crash from now on must not repeat the notice that this transaction carries. */
+        err = spool_forget_failures(txn, m->envelope.id);
+    }
+    if (err == 0 && !has_deferred) {
+        return hold(s, txn, m);
+    }
+    usec_t delay =
+        retry_delay(now, m->envelope.created, c->minimal_backoff_time, c->maximal_backoff_time);
+    struct spool_retry retry = {
+        .attempts = m->retry.attempts + 1,
+        .warned = m->retry.warned,
+        .due = now + delay,
+        .deferred = now,
+    };
+    s->has_deferred = true;
+    if (err == 0 && has_refused && !retry.warned &&
+        retry_is_warning_due(now, m->envelope.warn_at)) {
+        retry.warned = true;
+        err = put_notice(s, txn, m, NOTICE_DELAYED, now);
+    }
+    if (err != 0) {
+        return err;
+    }
+    struct spool_position next = {
+        .class = SPOOL_DEFERRED, .time = (uint64_t)retry.due, .id = m->envelope.id};
+    return spool_requeue(txn, &m->position, &next, &retry);
+}
+
+/* Errors that concern one message and leave the transaction good (spool_store.h). */
+static bool is_of_one_message(int err)
+{
+    return err == ERR_CORRUPT || err == ERR_MISSING || err == ERR_LIMIT || err == -EEXIST;
+}
+
+void settle_log_plain(struct settle *s)
+{
+    list_foreach(m, &s->plain, struct message, touched)
+    {
+        log_results(s, m);
+    }
+}
+
+int settle_write_journal(struct settle *s, struct spool_store *store)
+{
+    s->is_light = true;
+    list_foreach(m, &s->plain, struct message, touched)
+    {
+        m->is_settled = true;
+        int err = spool_journal_removal(store, &m->position);
+        if (err != 0) {
+            return err;
+        }
+    }
+    return 0;
+}
+
+/* Of so many recipients that others must not wait for them all: it goes on in the next transaction,
+ * behind what is there now. */
+static void postpone(struct settle *s, struct message *m)
+{
+    list_remove(&m->touched);
+    list_push_back(&s->touched, &m->touched);
+    s->unwritten = s->unwritten == NULL ? m : s->unwritten;
+}
+
+int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
+{
+    s->is_light = false;
+    s->unwritten = NULL;
+    s->notice_bytes = 0;
+    s->has_deferred = false;
+    s->suppressed = 0; /* of a transaction that failed */
+    settle_log_plain(s);
+    list_foreach(m, &s->plain, struct message, touched)
+    {
+        m->is_settled = true; /* the transaction absorbs the journal, and leaves these out */
+    }
+    list_foreach_safe(m, &s->touched, struct message, touched)
+    {
+        if (m == s->unwritten) {
+            break;
+        }
+        if (s->notice_bytes >= NOTICE_BYTES_MAX) {
+            s->unwritten = m; /* the next transaction has those from here on */
+            break;
+        }
+        log_results(s, m);
+        m->is_settled = false;
+        int err = m->pending == 0 ? settle_message(s, txn, m, now)
+                                  : store_states(txn, m, m->fresh, false);
+        if (err == SETTLE_LATER) {
+            postpone(s, m);
+            continue;
+        }
+        if (is_of_one_message(err)) {
+            char id[MESSAGE_ID_TEXT];
+            message_id_format(m->envelope.id, id);
+            log_error("spool: message %s: %s%s", id, err_str(err),
+                      m->pending == 0 ? "; its records are in quarantine" : "");
+            err = m->pending == 0 ? spool_quarantine(txn, &m->position) : 0;
+        }
+        if (err != 0) {
+            return err;
+        }
+    }
+    return s->has_deferred ? spool_note_clock(txn, now) : 0;
+}
+
+/* strndup may want a NUL behind it. NULL when out of memory. */
+static char *copy_text(struct slice text)
+{
+    char *copy = malloc(text.len + 1);
+    if (copy != NULL) {
+        memcpy(copy, text.data, text.len);
+        copy[text.len] = '\0';
+    }
+    return copy;
+}
+
+static void keep_park(struct message *m, const struct result *r, struct slice text)
+{
+    m->stored.park_until =
+        m->stored.park_until == 0 ? r->park_until : first_end(m->stored.park_until, r->park_until);
+    if (m->stored.park_text == NULL) {
+        m->stored.park_text = copy_text(text);
+    }
+}
+
+/* It is durable: nobody will ask for these addresses again, and the spool has what a later notice
+ * needs. */
+static void keep_counts(struct message *m, const struct result *r)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct result_recipient *to = &r->recipients[i];
+        m->stored.deferred += to->kind == RESULT_DEFERRED;
+        m->stored.failed += to->kind == RESULT_FAILED;
+        m->stored.parked += to->kind == RESULT_PARKED;
+        if (to->kind == RESULT_PARKED) {
+            keep_park(m, r, result_text(r, to));
+        }
+        message_unload(m, to->index);
+    }
+}
+
+static uint64_t forget_results(struct settle *s, struct message *m)
+{
+    uint64_t dispatched = 0, loaded = 0;
+    struct result *r = m->fresh;
+    m->fresh = NULL;
+    while (r != NULL) {
+        struct result *next = r->next;
+        dispatched += r->has_dispatch ? r->count : 0;
+        loaded += r->count;
+        keep_counts(m, r);
+        result_free(r);
+        r = next;
+    }
+    atomic_fetch_sub_explicit(&s->engine->recipients_in_core, loaded, memory_order_relaxed);
+    return dispatched;
+}
+
+static uint64_t forget_written(struct settle *s, struct list *written,
+                               void (*done)(void *ctx, struct message *m), void *ctx)
+{
+    uint64_t dispatched = 0;
+    list_foreach_safe(m, written, struct message, touched)
+    {
+        if (m == s->unwritten) {
+            break;
+        }
+        list_remove(&m->touched);
+        dispatched += forget_results(s, m);
+        if (m->is_settled) {
+            done(ctx, m);
+        }
+    }
+    return dispatched;
+}
+
+uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx)
+{
+    uint64_t dispatched = forget_written(s, &s->plain, done, ctx);
+    if (!s->is_light) {
+        dispatched += forget_written(s, &s->touched, done, ctx) + s->forgone;
+        s->forgone = 0;
+        atomic_fetch_add_explicit(&s->engine->notices_suppressed, s->suppressed,
+                                  memory_order_relaxed);
+        s->suppressed = 0;
+    }
+    s->unwritten = NULL;
+    return dispatched;
+}
+
+void settle_failed(struct settle *s)
+{
+    for (uint32_t i = 0; i < s->notice_count; i++) {
+        intake_free(s->notices[i]);
+    }
+    s->notice_count = 0;
+}
+
+void settle_fini(struct settle *s)
+{
+    settle_failed(s);
+    free(s->notices);
+    s->notices = NULL;
+    list_foreach_safe(m, &s->touched, struct message, touched)
+    {
+        list_remove(&m->touched); /* the activator frees it */
+    }
+    list_foreach_safe(p, &s->plain, struct message, touched)
+    {
+        list_remove(&p->touched);
+    }
+}

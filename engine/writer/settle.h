@@ -1,0 +1,77 @@
+/* What results mean for a message: recipient states, the event log, and at the end of an
+ * activation its removal, its next retry, and the notices to its sender.
+ *
+ * Everything runs on the spool writer. Nothing in memory moves on before the transaction that says
+ * so is durable: settle_write may run again for the same messages after a failed commit. */
+#ifndef ENGINE_SETTLE_H
+#define ENGINE_SETTLE_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "engine/writer/notice.h"
+#include "engine/spool/spool_store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+struct intake;
+struct message;
+struct result;
+
+struct settle {
+    struct engine *engine;
+    struct spool_reader *reader; /* the writer's own; for notices */
+    struct list touched;         /* messages with results that are not durable yet */
+    struct list plain;           /* likewise, where all of it is delivered and only the journal has
+                                  * the message: a removal there is enough */
+    bool is_light;               /* what is being written are the plain ones, to the journal */
+    struct notice_log log;       /* event lines that must be written before the commit */
+    struct intake **notices;     /* bounces put into the current transaction */
+    uint32_t notice_count, notice_capacity;
+    uint64_t notice_bytes;     /* of their contents */
+    bool has_deferred;         /* the current transaction defers something */
+    uint64_t suppressed;       /* notices that the current transaction leaves out */
+    struct message *unwritten; /* first one in `touched` that this transaction has no room for */
+    unsigned expired_at_once;  /* event lines of one message in a transaction */
+    uint64_t forgone;          /* dispatched recipients without a result, since the last commit */
+};
+
+/* Takes over a result and accounts for it. */
+void settle_collect(struct settle *s, struct result *result);
+
+/* `count` recipients of m will have no result (result_send): they stay as they are stored, and the
+ * message is deferred. */
+void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares);
+
+/* Put every touched message's news into the transaction.
+ *
+ * now      wall clock
+ * errors   of the store: the transaction must be aborted; call again with the next one */
+MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
+
+/* Append the event lines of the plain ones to the log; before settle_write_journal. */
+void settle_log_plain(struct settle *s);
+/* Put the plain ones alone, as removals, into the journal's batch.
+ *
+ * errors  ERR_LIMIT when they do not fit: the batch must be aborted */
+MUST_USE int settle_write_journal(struct settle *s, struct spool_store *store);
+
+/* Whether no result waits to be written. */
+bool settle_is_idle(const struct settle *s);
+
+/* The transaction, or the journal's batch, is durable: forget what is written. done(ctx, message)
+ * is called for each message that is no longer active and takes it over. Returns the number of
+ * dispatched recipients whose results are now durable (the engine's duplicate bound). */
+uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx);
+
+/* The transaction failed: drop what only it needed. */
+void settle_failed(struct settle *s);
+
+void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
+                 const struct notice_log *log);
+/* Drop everything, at shutdown. */
+void settle_fini(struct settle *s);
+
+#endif

@@ -1,0 +1,743 @@
+/* Order inside one batch: results (their event lines are written first), then receptions; one
+ * commit; then answers. A reception is answered, activated and logged only when the commit that
+ * holds it is durable.
+ *
+ * A commit goes to the journal when that can hold all of it: small receptions, and removals of
+ * messages that only the journal has. Every transaction takes over what the journal holds, so the
+ * journal is only ever ahead of the tables, and never beside them. */
+#include "engine/writer/spool_writer.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "base/thread.h"
+#include "engine/config/config.h"
+#include "engine/state/engine.h"
+#include "engine/event/event_log.h"
+#include "engine/post/intake.h"
+#include "engine/writer/journaled.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/writer/notice.h"
+#include "engine/post/result.h"
+#include "engine/writer/settle.h"
+#include "engine/spool/spool_store.h"
+#include "engine/tally/tally.h"
+#include "engine/writer/upkeep.h"
+#include "engine/worker/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+enum {
+    BATCH_LETTERS = 4096,
+    BATCH_BYTES = 8 << 20,
+};
+static const usec_t retry_interval = 500 * USEC_PER_MSEC;
+/* Nobody waits for results alone: they stay this long for a reception whose commit carries them;
+ * and longer where they need a transaction, which would take over messages that the next moments
+ * deliver. */
+static const usec_t plain_patience = 5 * USEC_PER_MSEC;
+static const usec_t touched_patience = 20 * USEC_PER_MSEC;
+/* A journal that failed is left alone for so long. */
+static const usec_t journal_pause = 10 * USEC_PER_SEC;
+
+struct spool_writer {
+    /* set at creation */
+    struct engine *engine;
+    struct mailbox box;
+    struct thread thread;
+    _Atomic bool is_stopping;
+
+    /* writer thread only */
+    struct outbox to_activator;
+    struct outbox *to_workers; /* [engine->worker_count + 1], the last: the http thread */
+    struct settle settle;
+    struct journaled journaled;
+    struct spool_reader *reader;
+    struct buf log;        /* event lines not yet in the file */
+    struct intake **parts; /* STAGE and STORE letters of the batch, in order */
+    uint32_t part_count;
+    struct upkeep upkeep;
+    size_t batch_bytes;
+    bool has_more; /* the batch limit was hit */
+    bool rotate;
+    bool is_broken;
+    usec_t retry_at;
+    usec_t synced;        /* monotonic: the event log, the last time */
+    usec_t space_seen;    /* monotonic: likewise */
+    usec_t plain_due;     /* monotonic: results that wait must be written; 0: none wait */
+    usec_t touched_due;   /* likewise, those that need a transaction */
+    usec_t journal_after; /* monotonic: not before, as it failed */
+};
+
+/* The event lines of results must be in the file before the commit that acts on them. */
+static int write_log(struct spool_writer *w)
+{
+    if (w->log.len == 0 || w->engine->events == NULL) {
+        buf_clear(&w->log);
+        return 0;
+    }
+    int err = event_log_append(w->engine->events, buf_slice(&w->log));
+    if (err == 0) {
+        buf_clear(&w->log);
+    }
+    return err;
+}
+
+static void write_gathered(void *ctx)
+{
+    (void)write_log(ctx); /* what stays is written, or fails, before the commit */
+}
+
+int spool_writer_new(struct engine *engine, struct spool_writer **ret)
+{
+    struct spool_writer *w = calloc(1, sizeof(*w));
+    if (w == NULL) {
+        return -ENOMEM;
+    }
+    w->engine = engine;
+    buf_init(&w->log, 0);
+    journaled_init(&w->journaled);
+    w->parts = calloc(BATCH_LETTERS, sizeof(struct intake *));
+    int err = w->parts == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);
+    if (err == 0) {
+        err = spool_reader_new(engine->store, &w->reader);
+    }
+    const struct notice_log log = {&w->log, write_gathered, w};
+    settle_init(&w->settle, engine, w->reader, &log);
+    if (err == 0) {
+        err = upkeep_init(&w->upkeep, engine);
+    }
+    if (err != 0) {
+        spool_writer_free(w);
+        return err;
+    }
+    *ret = w;
+    return 0;
+}
+
+struct mailbox *spool_writer_box(struct spool_writer *w)
+{
+    return &w->box;
+}
+
+void spool_writer_free(struct spool_writer *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    struct letter letter;
+    while (w->box.ring != NULL && mailbox_take(&w->box, &letter)) {
+        if (letter.kind == LETTER_STAGE || letter.kind == LETTER_STORE) {
+            intake_free(letter.body);
+        } else if (letter.kind == LETTER_RESULT) {
+            result_free(letter.body);
+        } else if (letter.kind == LETTER_DAMAGED || letter.kind == LETTER_PARK) {
+            free(letter.body);
+        } else if (letter.kind == LETTER_RETURNED) {
+            message_put(letter.body);
+        }
+    }
+    mailbox_fini(&w->box);
+    settle_fini(&w->settle);
+    journaled_fini(&w->journaled);
+    spool_reader_free(w->reader);
+    if (w->to_workers != NULL) {
+        for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
+            outbox_fini(&w->to_workers[i]);
+        }
+    }
+    outbox_fini(&w->to_activator);
+    upkeep_fini(&w->upkeep);
+    free(w->to_workers);
+    free(w->parts);
+    buf_fini(&w->log);
+    free(w);
+}
+
+/* --- taking letters --------------------------------------------------------------------------- */
+
+/* The activator has no room for it. */
+static void take_back(struct spool_writer *w, struct message *m)
+{
+    if (list_is_linked(&m->journaled)) {
+        journaled_untell(&w->journaled, m, clock_mono());
+    } else {
+        outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
+    }
+    message_put(m);
+}
+
+static void take_letter(struct spool_writer *w, const struct letter *letter)
+{
+    switch (letter->kind) {
+    case LETTER_STAGE:
+    case LETTER_STORE: {
+        struct intake *in = letter->body;
+        in->is_last = letter->kind == LETTER_STORE;
+        w->parts[w->part_count++] = in;
+        w->batch_bytes += in->body.len + in->packed.len;
+        break;
+    }
+    case LETTER_DISCARD:
+        upkeep_discard(&w->upkeep, letter->number);
+        break;
+    case LETTER_RESULT:
+        settle_collect(&w->settle, letter->body);
+        break;
+    case LETTER_FORGONE:
+        settle_forgo(&w->settle, letter->body, (uint32_t)letter->number,
+                     (unsigned)(letter->number >> 32));
+        break;
+    case LETTER_DAMAGED:
+        upkeep_quarantine(&w->upkeep, letter->body, &w->to_activator);
+        break;
+    case LETTER_PARK: {
+        struct spool_position *from = letter->body;
+        upkeep_park(&w->upkeep, from, (usec_t)letter->number, &w->to_activator);
+        free(from);
+        break;
+    }
+    case LETTER_RETURNED:
+        take_back(w, letter->body);
+        break;
+    case LETTER_ROTATE:
+        w->rotate = true;
+        break;
+    default:
+        assert(false && "unknown letter to the spool writer");
+    }
+}
+
+static bool take_batch(struct spool_writer *w)
+{
+    struct letter letter;
+    uint32_t taken = 0;
+    w->has_more = false;
+    while (mailbox_take(&w->box, &letter)) {
+        take_letter(w, &letter);
+        if (++taken == BATCH_LETTERS || w->batch_bytes >= BATCH_BYTES) {
+            w->has_more = true;
+            break;
+        }
+    }
+    return taken > 0;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+/* One transaction with everything that waits. On an error nothing of it is stored. */
+static int write_batch(struct spool_writer *w)
+{
+    struct spool_txn *txn;
+    usec_t now = clock_wall();
+    int err = spool_begin(w->engine->store, &txn);
+    if (err != 0) {
+        return err;
+    }
+    err = journaled_put(&w->journaled, txn);
+    if (err == 0) {
+        err = spool_absorb_journal(txn);
+    }
+    if (err == 0) {
+        err = settle_write(&w->settle, txn, now);
+    }
+    if (err == 0) {
+        err = upkeep_put(&w->upkeep, txn);
+    }
+    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
+        struct intake *in = w->parts[i];
+        in->error = intake_put(in, txn);
+        /* What concerns this one alone is its answer; anything else fails them all. */
+        err = in->error == ERR_LIMIT || in->error == -EEXIST || in->error == ERR_MISSING ||
+                      in->error == ERR_CORRUPT
+                  ? 0
+                  : in->error;
+    }
+    if (err == 0) {
+        err = write_log(w);
+    }
+    if (err != 0) {
+        spool_abort(txn);
+        return err;
+    }
+    rcu_sleep(); /* the disk may stall, and reclaim must not: nothing of this pass is used again */
+    err = spool_commit(txn);
+    rcu_awake();
+    return err;
+}
+
+/* One batch of the journal with the receptions and the plain results that wait, whose event lines
+ * are written. */
+static int write_journal(struct spool_writer *w)
+{
+    struct spool_store *store = w->engine->store;
+    int err = settle_write_journal(&w->settle, store);
+    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
+        err = intake_put_journal(w->parts[i], store);
+    }
+    if (err != 0) {
+        spool_journal_abort(store);
+        return err;
+    }
+    rcu_sleep(); /* as above */
+    err = spool_journal_commit(store);
+    rcu_awake();
+    return err;
+}
+
+/* --- after the commit ------------------------------------------------------------------------- */
+
+static void count_reception(struct spool_writer *w, const struct intake *in)
+{
+    struct tally *t = w->engine->tally;
+    uint16_t tenant = tally_tenant(t, &in->envelope);
+    tally_received(t, tenant, &in->envelope);
+    if (in->message != NULL) {
+        in->message->tenant_row = tenant;
+    }
+    atomic_fetch_add_explicit(&w->engine->received, 1, memory_order_relaxed);
+}
+
+static void message_done(void *ctx, struct message *m)
+{
+    struct spool_writer *w = ctx;
+    const struct message_stored *stored = &m->stored;
+    journaled_drop(&w->journaled, m);
+    if ((uint64_t)stored->failed + stored->deferred + stored->parked >= SPOOL_REASONS_AT_ONCE) {
+        upkeep_discard(&w->upkeep, m->envelope.id); /* nothing when the message stays */
+    }
+    outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
+}
+
+static bool has_backlog(const struct spool_writer *w)
+{
+    return atomic_load_explicit(&w->engine->has_backlog, memory_order_relaxed);
+}
+
+/* A message in the tables goes to the activator, which decides whether it becomes active at once.
+ */
+static void announce(struct spool_writer *w, struct intake *in)
+{
+    struct message *m = in->message;
+    if (in->position.class == SPOOL_HELD) {
+        outbox_put(&w->to_activator, LETTER_HELD, NULL, in->position.time);
+        return;
+    }
+    if (m == NULL || has_backlog(w)) {
+        outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
+        return;
+    }
+    in->message = NULL;
+    m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
+    m->position = in->position;
+    outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
+}
+
+/* One in the journal does so likewise. When others are in front of it (in the spool, or in the
+ * journal without being told) it waits for the tables, as the activator takes mail in order. */
+static void announce_journaled(struct spool_writer *w, struct intake *in)
+{
+    struct message *m = in->message;
+    bool is_told = !has_backlog(w) && w->journaled.untold == 0;
+    journaled_add(&w->journaled, in, is_told, clock_mono());
+    if (is_told) {
+        outbox_put(&w->to_activator, LETTER_ARRIVED, m, m->position.time);
+    }
+}
+
+static void announce_absorbed(void *ctx, uint64_t position)
+{
+    struct spool_writer *w = ctx;
+    outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, position);
+}
+
+static void give_memory_back(struct spool_writer *w, const struct intake *in)
+{
+    atomic_fetch_sub_explicit(&w->engine->intake_bytes, in->body.len + in->packed.len,
+                              memory_order_relaxed);
+}
+
+static void answer(struct spool_writer *w, struct intake *in, int err)
+{
+    in->error = err;
+    outbox_put(&w->to_workers[in->worker], in->is_last ? LETTER_STORED : LETTER_STAGED, in, 0);
+}
+
+static void batch_committed(struct spool_writer *w, bool is_journal)
+{
+    usec_t now = clock_wall();
+    uint64_t durable = settle_committed(&w->settle, message_done, w);
+    w->plain_due = 0; /* what comes now waits anew */
+    w->touched_due = is_journal ? w->touched_due : 0;
+    if (!is_journal) {
+        journaled_absorbed(&w->journaled, announce_absorbed, w);
+    }
+    for (uint32_t i = 0; i < w->settle.notice_count; i++) {
+        struct intake *in = w->settle.notices[i];
+        notice_log_reception(&w->log, in, now);
+        announce(w, in);
+        intake_free(in);
+    }
+    w->settle.notice_count = 0;
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        if (w->parts[i]->is_last && w->parts[i]->error == 0) {
+            notice_log_reception(&w->log, w->parts[i], now);
+            count_reception(w, w->parts[i]);
+        }
+    }
+    if (write_log(w) != 0) {
+        log_warning("event log: cannot write; %zu bytes wait in memory", w->log.len);
+    }
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        struct intake *in = w->parts[i];
+        give_memory_back(w, in);
+        if (is_journal) {
+            announce_journaled(w, in);
+        } else if (in->is_last && in->error == 0) {
+            announce(w, in);
+        }
+        answer(w, in, in->error);
+    }
+    w->part_count = 0;
+    w->batch_bytes = 0;
+    engine_durable(w->engine, durable);
+    if (!is_journal) {
+        upkeep_committed(&w->upkeep, &w->to_activator);
+    }
+}
+
+static void refuse_parts(struct spool_writer *w, int err)
+{
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        give_memory_back(w, w->parts[i]);
+        answer(w, w->parts[i], err);
+    }
+    w->part_count = 0;
+    w->batch_bytes = 0;
+}
+
+static void wake_all(void *ctx)
+{
+    engine_wake_all(ctx);
+}
+
+static void batch_failed(struct spool_writer *w, int err)
+{
+    if (!w->is_broken) {
+        log_error("spool: commit failed: %s; intake and dispatch stop until it works again",
+                  err_str(err));
+        atomic_store_explicit(&w->engine->broken_by, err, memory_order_relaxed);
+        engine_gate_set(w->engine, ENGINE_GATE_BROKEN);
+        w->is_broken = true;
+    }
+    settle_failed(&w->settle);
+    refuse_parts(w, err);
+    if (err == -ENOSPC || err == -EDQUOT) {
+        spool_store_drop_ballast(w->engine->store);
+    }
+    w->retry_at = clock_mono() + retry_interval;
+}
+
+/* The store is opened anew, then everything that waits in memory is written first. */
+static void try_again(struct spool_writer *w)
+{
+    refuse_parts(w, -EIO);
+    if (clock_mono() < w->retry_at) {
+        return;
+    }
+    w->retry_at = clock_mono() + retry_interval;
+    int err = !spool_store_must_reopen(w->engine->store)
+                  ? 0
+                  : spool_store_reopen(w->engine->store, wake_all, w->engine);
+    if (err == ERR_AGAIN) {
+        w->retry_at = clock_mono() + 10 * USEC_PER_MSEC;
+        return;
+    }
+    if (err == ERR_CORRUPT) {
+        /* All that was acknowledged is on the disk; the next start takes over what the journal has.
+         */
+        log_error("spool: stopping; run: sluice repair --salvage -c %s", w->engine->config->path);
+        _exit(EX_DATAERR);
+    }
+    if (err == 0) {
+        err = write_batch(w);
+    }
+    if (err != 0) {
+        atomic_store_explicit(&w->engine->broken_by, err, memory_order_relaxed);
+        settle_failed(&w->settle);
+        return;
+    }
+    batch_committed(w, false);
+    w->is_broken = false;
+    engine_gate_clear(w->engine, ENGINE_GATE_BROKEN);
+    log_info("spool: works again");
+}
+
+static void watch_space(struct spool_writer *w)
+{
+    usec_t now = clock_mono();
+    if (now - w->space_seen < 100 * USEC_PER_MSEC) {
+        return;
+    }
+    w->space_seen = now;
+    uint64_t reserve = w->engine->config->spool.reserve;
+    uint64_t free_bytes = spool_store_free_bytes(w->engine->store);
+    atomic_store_explicit(&w->engine->free_bytes, free_bytes, memory_order_relaxed);
+    bool is_low = (engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0;
+    if (!is_low && free_bytes < reserve) {
+        log_warning("spool: %llu bytes free, below spool_reserve; new mail is refused with 452",
+                    (unsigned long long)free_bytes);
+        engine_gate_set(w->engine, ENGINE_GATE_LOW_SPACE);
+    } else if (is_low && free_bytes >= reserve + reserve / 16) {
+        log_info("spool: space is back, mail is accepted again");
+        engine_gate_clear(w->engine, ENGINE_GATE_LOW_SPACE);
+        spool_store_restore_ballast(w->engine->store);
+    }
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+/* Lines are in the file before the commit that needs them, which outlives a crash of the process;
+ * one sync a second bounds what a power cut takes from the log. */
+static void sync_log(struct spool_writer *w)
+{
+    struct event_log *log = w->engine->events;
+    usec_t now = clock_mono();
+    if (log != NULL && log->has_unsynced && now - w->synced >= USEC_PER_SEC) {
+        w->synced = now;
+        rcu_sleep();
+        int err = event_log_sync(log);
+        rcu_awake();
+        if (err != 0) {
+            log_error("event log: sync: %s", err_str(err));
+        }
+    }
+}
+
+static bool journal_takes(const struct spool_writer *w, usec_t now)
+{
+    if (!spool_journal_is_open(w->engine->store) || now < w->journal_after ||
+        upkeep_is_due(&w->upkeep)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        if (!intake_fits_journal(w->parts[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* When results in a list that have no company must be written; 0: there are none. */
+static usec_t results_due(const struct list *results, usec_t due, usec_t now, usec_t patience)
+{
+    return list_is_empty(results) ? 0 : due != 0 ? due : now + patience;
+}
+
+enum commit { COMMIT_NOTHING, COMMIT_JOURNAL, COMMIT_TABLES };
+
+/* What this pass commits. Results alone wait a moment, unless so many are undurable that dispatch
+ * would soon stop. */
+static enum commit next_commit(struct spool_writer *w)
+{
+    usec_t now = clock_mono();
+    bool is_stopping = atomic_load(&w->is_stopping);
+    bool is_urgent = is_stopping ||
+                     atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
+                         atomic_load_explicit(&w->engine->dispatch_limit, memory_order_relaxed) / 2;
+    w->plain_due = results_due(&w->settle.plain, w->plain_due, now, plain_patience);
+    w->touched_due =
+        results_due(&w->settle.touched, w->touched_due, now,
+                    spool_journal_is_open(w->engine->store) ? touched_patience : plain_patience);
+    bool has_parts = w->part_count > 0 || upkeep_is_due(&w->upkeep);
+    bool has_plain = w->plain_due != 0 && (is_urgent || now >= w->plain_due);
+    bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
+    bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
+    bool is_damaged = spool_store_is_damaged(w->engine->store); /* beginning one finds out */
+    if (has_touched || is_last || is_damaged || now >= journaled_due(&w->journaled)) {
+        return COMMIT_TABLES;
+    }
+    if (!has_parts && !has_plain) {
+        return COMMIT_NOTHING;
+    }
+    return journal_takes(w, now) ? COMMIT_JOURNAL : COMMIT_TABLES;
+}
+
+/* What the journal does not take, for want of room or because it fails, the tables may. */
+static int commit(struct spool_writer *w, enum commit *kind)
+{
+    if (*kind == COMMIT_JOURNAL) {
+        settle_log_plain(&w->settle);
+        int err = write_log(w);
+        if (err != 0) {
+            return err;
+        }
+        err = write_journal(w);
+        if (err == 0) {
+            return 0;
+        }
+        if (err != ERR_LIMIT) {
+            log_warning("spool: the journal cannot be written: %s; the tables are used meanwhile",
+                        err_str(err));
+            w->journal_after = clock_mono() + journal_pause;
+        }
+        *kind = COMMIT_TABLES;
+    }
+    return write_batch(w);
+}
+
+static void pass(struct spool_writer *w)
+{
+    if (w->rotate) {
+        w->rotate = false;
+        if (w->engine->events != NULL && event_log_reopen(w->engine->events) != 0) {
+            log_error("event log: cannot reopen the file; the old one stays in use");
+        }
+    }
+    enum commit kind = w->is_broken ? COMMIT_NOTHING : next_commit(w);
+    if (w->is_broken) {
+        try_again(w);
+    } else if (kind != COMMIT_NOTHING) {
+        int err = commit(w, &kind);
+        if (err == 0) {
+            batch_committed(w, kind == COMMIT_JOURNAL);
+        } else {
+            batch_failed(w, err);
+        }
+    }
+    watch_space(w);
+    sync_log(w);
+    (void)outbox_flush(&w->to_activator); /* what does not fit goes with the next flush */
+    for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
+        (void)outbox_flush(&w->to_workers[i]);
+    }
+}
+
+static bool has_waiting_letters(const struct spool_writer *w)
+{
+    if (w->to_activator.count > 0) {
+        return true;
+    }
+    for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
+        if (w->to_workers[i].count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static usec_t earlier(usec_t a, usec_t b)
+{
+    return a < b ? a : b;
+}
+
+static void nap(struct spool_writer *w)
+{
+    usec_t deadline = USEC_NEVER;
+    if (w->is_broken) {
+        deadline = w->retry_at;
+    } else if ((engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0) {
+        deadline = clock_mono() + retry_interval;
+    }
+    if (w->engine->events != NULL && w->engine->events->has_unsynced &&
+        w->synced + USEC_PER_SEC < deadline) {
+        deadline = w->synced + USEC_PER_SEC;
+    }
+    if (!w->is_broken) {
+        deadline = earlier(deadline, w->plain_due == 0 ? USEC_NEVER : w->plain_due);
+        deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
+        deadline = earlier(deadline, journaled_due(&w->journaled));
+    }
+    if (has_waiting_letters(w)) {
+        deadline = clock_mono() + USEC_PER_MSEC;
+    }
+    waker_prepare(&w->box.waker);
+    if (ring_count(w->box.ring) == 0 && !atomic_load(&w->is_stopping)) {
+        rcu_sleep();
+        if (w->plain_due != 0 || w->touched_due != 0) {
+            waker_doze(&w->box.waker, deadline); /* more results come with these */
+        } else {
+            waker_wait(&w->box.waker, deadline);
+        }
+        rcu_awake();
+    }
+    waker_finish(&w->box.waker);
+}
+
+/* The last word of an orderly run: what it handed to workers and has no durable result was cut
+ * short by the stop, and nothing else may repeat. When it cannot be written the next start says too
+ * much.
+ */
+static void store_orderly_end(struct spool_writer *w)
+{
+    struct spool_txn *txn = NULL;
+    uint64_t cut = atomic_load_explicit(&w->engine->undurable, memory_order_relaxed);
+    if (spool_begin(w->engine->store, &txn) != 0) {
+        return;
+    }
+    if (spool_store_bound(txn, cut) != 0) {
+        spool_abort(txn);
+    } else if (spool_commit(txn) != 0) {
+        log_warning("spool: how the run ended could not be written");
+    }
+}
+
+static void run(void *arg)
+{
+    struct spool_writer *w = arg;
+    for (;;) {
+        bool is_stopping = atomic_load(&w->is_stopping);
+        bool took = take_batch(w);
+        pass(w);
+        rcu_pass();
+        if (took || w->has_more) {
+            continue;
+        }
+        if (is_stopping && settle_is_idle(&w->settle) && spool_journal_is_empty(w->engine->store)) {
+            store_orderly_end(w); /* an orderly stop leaves nothing to take over */
+            return;
+        }
+        if (is_stopping && w->is_broken) {
+            /* A broken spool keeps its results in memory; what they say is then repeated. The next
+             * start takes over what the journal holds. */
+            return;
+        }
+        nap(w);
+    }
+}
+
+static void wake_writer(void *ctx)
+{
+    struct spool_writer *w = ctx;
+    waker_kick(&w->box.waker);
+}
+
+int spool_writer_start(struct spool_writer *w)
+{
+    struct engine *e = w->engine;
+    w->to_workers = calloc(e->worker_count + 1, sizeof(*w->to_workers));
+    if (w->to_workers == NULL) {
+        return -ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->worker_count; i++) {
+        outbox_init(&w->to_workers[i], e->boxes.workers[i]);
+    }
+    outbox_init(&w->to_workers[e->worker_count], e->boxes.http);
+    outbox_init(&w->to_activator, e->boxes.activator);
+    spool_store_on_damage(e->store, wake_writer, w);
+    return thread_start(&w->thread, "spool-writer", run, w);
+}
+
+void spool_writer_stop(struct spool_writer *w)
+{
+    atomic_store(&w->is_stopping, true);
+    waker_kick(&w->box.waker);
+    thread_join(&w->thread);
+}
