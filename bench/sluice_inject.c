@@ -2,8 +2,8 @@
  * measured. Reads the options, starts the load and prints its numbers. */
 #include "base/error.h"
 #include "base/log.h"
-#include "bench/http_load.h"
-#include "bench/options.h"
+#include "bench/source/http_load.h"
+#include "bench/tool/options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* sluice-sim: the real scheduler core without network, threads or clock. */
-#include "bench/sluice_sim.h"
+#include "bench/sim/sluice_sim.h"
 
 #include <stdio.h>
 #include <string.h>

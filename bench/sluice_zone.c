@@ -1,9 +1,9 @@
 /* sluice-zone: a name server for tests, which answers by rules. One thread. */
 #include "base/error.h"
 #include "base/log.h"
-#include "bench/endpoint.h"
-#include "bench/options.h"
-#include "bench/zone_server.h"
+#include "bench/tool/endpoint.h"
+#include "bench/tool/options.h"
+#include "bench/zone/zone_server.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* Amounts: shares of a list, quantiles of a lognormal, and what is wrong with a text. */
 #include "base/error.h"
-#include "bench/amount.h"
-#include "bench/draw.h"
+#include "bench/tool/amount.h"
+#include "bench/tool/draw.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* When messages are due: at the rate that was asked for, in the way that was asked for. */
 #include "base/error.h"
-#include "bench/arrivals.h"
+#include "bench/tool/arrivals.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

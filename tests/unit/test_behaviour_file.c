@@ -1,6 +1,6 @@
 /* Behaviour files: who gets what, and what each mistake is told. */
 #include "base/error.h"
-#include "bench/behaviour_file.h"
+#include "bench/sink/behaviour_file.h"
 #include "tests/unit/unit.h"
 
 #include <arpa/inet.h>

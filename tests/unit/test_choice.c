@@ -1,6 +1,6 @@
 /* Weighted choices: shares as the weights say, within what chance allows. */
-#include "bench/choice.h"
-#include "bench/draw.h"
+#include "bench/tool/choice.h"
+#include "bench/tool/draw.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

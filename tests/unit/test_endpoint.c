@@ -1,6 +1,6 @@
 /* Addresses of the load tools. */
 #include "base/error.h"
-#include "bench/endpoint.h"
+#include "bench/tool/endpoint.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

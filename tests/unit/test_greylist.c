@@ -1,5 +1,5 @@
 /* First tries and later ones, in simulated time. */
-#include "bench/greylist.h"
+#include "bench/sink/greylist.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

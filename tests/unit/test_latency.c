@@ -1,6 +1,6 @@
 /* Latencies of one among many destinations: the same answers as the whole histogram. */
 #include "base/histogram.h"
-#include "bench/latency.h"
+#include "bench/tool/latency.h"
 #include "tests/unit/unit.h"
 
 static void check_equal(const struct latency *l, const struct histogram *h)

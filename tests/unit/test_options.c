@@ -1,6 +1,6 @@
 /* Command lines of the load tools. */
 #include "base/error.h"
-#include "bench/options.h"
+#include "bench/tool/options.h"
 #include "tests/unit/unit.h"
 
 #include <stdbool.h>

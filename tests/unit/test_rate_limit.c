@@ -1,5 +1,5 @@
 /* Rates in simulated time. */
-#include "bench/rate_limit.h"
+#include "bench/sink/rate_limit.h"
 #include "tests/unit/unit.h"
 
 static int take_all(struct rate_limit *l, const struct rate *rate, usec_t now, int tries)

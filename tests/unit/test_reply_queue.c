@@ -1,5 +1,5 @@
 /* Replies under way: in order, each after its round trip, without copies of their bytes. */
-#include "bench/reply_queue.h"
+#include "bench/sink/reply_queue.h"
 #include "tests/unit/unit.h"
 
 static void test_round_trip(void **state)

@@ -1,5 +1,5 @@
 /* JSON of the load tools. */
-#include "bench/report.h"
+#include "bench/tool/report.h"
 #include "tests/unit/unit.h"
 
 #include <jansson.h>

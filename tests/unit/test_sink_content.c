@@ -1,5 +1,5 @@
 /* Reading of message content: however the input is cut, the same bytes come out. */
-#include "bench/sink_content.h"
+#include "bench/sink/sink_content.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Counters by domain, and their sum over threads. */
-#include "bench/sink_count.h"
+#include "bench/sink/sink_count.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

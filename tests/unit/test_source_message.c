@@ -1,6 +1,6 @@
 /* Numbered messages: their size, recipients and hash. */
-#include "bench/sink_content.h"
-#include "bench/source_message.h"
+#include "bench/sink/sink_content.h"
+#include "bench/source/source_message.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The picture of a run: what happened in which interval, with holes. */
-#include "bench/timeline.h"
+#include "bench/tool/timeline.h"
 #include "tests/unit/unit.h"
 
 #define SECOND USEC_PER_SEC

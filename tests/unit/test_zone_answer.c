@@ -1,7 +1,7 @@
 /* Rules and answers of the test name server; well-formed answers are read back by dnslib in
  * tests/integration/test_tools.py, here it is about what must not be believed. */
 #include "base/error.h"
-#include "bench/zone_answer.h"
+#include "bench/zone/zone_answer.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>

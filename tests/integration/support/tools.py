@@ -55,7 +55,7 @@ class Sink(Program):
 
 
 class Zone(Program):
-    """A name server with these rules (bench/zone_rule.h)."""
+    """A name server with these rules (bench/zone/zone_rule.h)."""
 
     def __init__(self, folder, rules, ttl=60):
         self.port = free_port_of_both()

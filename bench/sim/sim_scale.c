@@ -1,0 +1,362 @@
+/* How fast the core works with a given number of queued jobs, and what a job costs in memory. Each
+ * recipient goes to a destination at random; a message that is finished is followed by a new one,
+ * so the number of jobs stays. Recipients that do not fit into the core are read when it asks. */
+#include "bench/sim/sluice_sim.h"
+#include "sched/sched.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NAME_BYTES   40
+#define MOST         5000    /* recipients read at once */
+#define DISTINCT_MAX 1000000 /* the largest size when all differ */
+/* What is weighed to tell a recipient from its job: so many recipients that all are in memory, at a
+ * destination each, of so few that these do not count. */
+#define WEIGHED_JOBS         100000
+#define WEIGHED_RECIPIENTS   10
+#define WEIGHED_DESTINATIONS 64
+
+/* A message of the benchmark; the handle of its job. */
+struct message {
+    uint64_t id;
+    uint32_t size, read; /* recipients */
+};
+
+struct scale {
+    long jobs, destinations, in_flight, rounds, fixed_size;
+    bool is_json, are_sizes_distinct;
+    bool is_round_robin; /* recipients go to one destination after another, not to any */
+    size_t allocated;    /* bytes asked of the host and not given back */
+    uint64_t random, next_id;
+    char (*names)[NAME_BYTES];
+    struct message *messages;  /* jobs */
+    struct message **finished; /* of them, those not in the core */
+    long finished_count;
+    struct sched_entry **busy;
+    struct sched_recipient *recipients; /* MOST */
+    struct sched *sched;
+    long selections, reads;
+    usec_t now;
+};
+
+/* What is printed. */
+struct result {
+    double operations_per_second; /* selections and reports, the reading between them included */
+    double submits_per_second;
+    double bytes_per_queued_job; /* of this queue, with its destinations */
+    double recipients_in_core;   /* a job */
+    double reads;                /* a selection */
+};
+
+/* The size in front of each object; 16 bytes keep the alignment. */
+static void *allocate(void *ctx, size_t size)
+{
+    struct scale *s = ctx;
+    size_t *block = malloc(size + 16);
+    if (block == NULL) {
+        return NULL;
+    }
+    *block = size;
+    s->allocated += size;
+    return (char *)block + 16;
+}
+
+static void release(void *ctx, void *obj)
+{
+    struct scale *s = ctx;
+    size_t *block = (size_t *)(void *)((char *)obj - 16);
+    s->allocated -= *block;
+    free(block);
+}
+
+static void release_hosts(void *ctx, void *hosts)
+{
+}
+
+static uint64_t next_random(struct scale *s)
+{
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return s->random;
+}
+
+/* Processor time, so that other work on the machine does not count. */
+static double seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static uint32_t next_size(struct scale *s)
+{
+    if (s->fixed_size > 0) {
+        return (uint32_t)s->fixed_size;
+    }
+    if (s->are_sizes_distinct) {
+        return (uint32_t)(1 + s->next_id % DISTINCT_MAX);
+    }
+    double unit = (double)(next_random(s) >> 11) / (double)(UINT64_C(1) << 53);
+    return (uint32_t)exp(unit * log(1000.999));
+}
+
+/* The message's next recipients, at most `limit`. */
+static struct sched_message next_part(struct scale *s, struct message *m, uint32_t limit)
+{
+    uint32_t left = m->size - m->read;
+    uint32_t count = left < limit ? left : limit;
+    count = count < MOST ? count : MOST;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t which = s->is_round_robin ? m->id + i : next_random(s);
+        const char *name = s->names[which % (uint64_t)s->destinations];
+        s->recipients[i] =
+            (struct sched_recipient){slice_of(name), slice_of(name + 2), m->read + i};
+    }
+    return (struct sched_message){.id = m->id,
+                                  .handle = m,
+                                  .recipients = s->recipients,
+                                  .recipient_count = count,
+                                  .unread_count = left - count,
+                                  .more = left > count};
+}
+
+static void submit(struct scale *s)
+{
+    struct message *m = s->finished[--s->finished_count];
+    *m = (struct message){.id = s->next_id++, .size = next_size(s)};
+    struct sched_message part = next_part(s, m, sched_read_limit(s->sched));
+    m->read = part.recipient_count;
+    if (sched_submit(s->sched, &part, s->now) != 0) {
+        abort();
+    }
+}
+
+static void read_more(struct scale *s, const struct sched_action *a)
+{
+    struct message *m = a->handle;
+    struct sched_message part = next_part(s, m, a->wanted);
+    m->read += part.recipient_count;
+    s->reads++;
+    if (sched_submit_more(s->sched, &part, s->now) != 0) {
+        abort();
+    }
+}
+
+/* Pull until an entry comes. */
+static struct sched_entry *pull(struct scale *s)
+{
+    struct sched_action a;
+    while (sched_pull(s->sched, &a, s->now)) {
+        if (a.kind == SCHED_DELIVER) {
+            s->selections++;
+            return a.entry;
+        }
+        if (a.kind == SCHED_READ) {
+            read_more(s, &a);
+        } else if (a.kind == SCHED_FINISHED) {
+            s->finished[s->finished_count++] = a.handle;
+        }
+    }
+    return NULL;
+}
+
+static void report(struct scale *s, struct sched_entry *e)
+{
+    struct sched_outcome o = {.entry = e, .feedback = SCHED_POSITIVE, .connection_open = true};
+    sched_report(s->sched, &o, s->now);
+}
+
+static bool parse(struct scale *s, int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        long *value;
+    } numbers[] = {{"--jobs", &s->jobs},
+                   {"--destinations", &s->destinations},
+                   {"--in-flight", &s->in_flight},
+                   {"--rounds", &s->rounds},
+                   {"--size", &s->fixed_size}};
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            s->is_json = true;
+            continue;
+        }
+        long *target = NULL;
+        for (size_t k = 0; k < sizeof(numbers) / sizeof(numbers[0]); k++) {
+            target = strcmp(argv[i], numbers[k].name) == 0 ? numbers[k].value : target;
+        }
+        if (target == NULL || i + 1 >= argc || (*target = atol(argv[++i])) < 1) {
+            return false;
+        }
+    }
+    return s->in_flight <= 65535 && s->fixed_size <= DISTINCT_MAX;
+}
+
+static bool prepare(struct scale *s)
+{
+    s->names = calloc((size_t)s->destinations, sizeof(*s->names));
+    s->busy = calloc((size_t)s->in_flight, sizeof(struct sched_entry *));
+    s->recipients = calloc(MOST, sizeof(*s->recipients));
+    s->messages = calloc((size_t)s->jobs, sizeof(*s->messages));
+    s->finished = calloc((size_t)s->jobs, sizeof(*s->finished));
+    if (s->names == NULL || s->busy == NULL || s->recipients == NULL || s->messages == NULL ||
+        s->finished == NULL) {
+        return false;
+    }
+    for (long i = s->jobs; i > 0; i--) {
+        s->finished[s->finished_count++] = &s->messages[i - 1];
+    }
+    for (long i = 0; i < s->destinations; i++) {
+        (void)snprintf(s->names[i], NAME_BYTES, "u@d%ld.example", i);
+    }
+    struct sched_config c;
+    sched_config_defaults(&c);
+    c.process_limit = (int)s->in_flight;
+    const struct sched_host host = {allocate, release, release, s};
+    s->sched = sched_new(&c, &host, release_hosts, 0);
+    return s->sched != NULL;
+}
+
+/* Slices, so that the clock is read seldom: what ended in one is submitted after it. */
+static bool run(struct scale *s, struct result *ret)
+{
+    const long slice = 1000;
+    double selecting = 0, submitting = 0;
+    long position = 0, submits = 0, busy = 0;
+    while (busy < s->in_flight && (s->busy[busy] = pull(s)) != NULL) {
+        busy++;
+    }
+    s->selections = s->reads = 0;
+    for (long done = 0; done < s->rounds && busy > 0; done += slice) {
+        double t0 = seconds();
+        for (long i = 0; i < slice; i++) {
+            s->now++;
+            report(s, s->busy[position]);
+            s->busy[position] = pull(s);
+            if (s->busy[position] == NULL) {
+                return false;
+            }
+            position = (position + 1) % busy;
+        }
+        double t1 = seconds();
+        for (; s->finished_count > 0; submits++) {
+            submit(s);
+        }
+        selecting += t1 - t0;
+        submitting += seconds() - t1;
+    }
+    ret->operations_per_second = 2.0 * (double)s->selections / selecting;
+    ret->submits_per_second = (double)submits / submitting;
+    ret->reads = (double)s->reads / (double)s->selections;
+    for (long i = 0; i < busy; i++) {
+        report(s, s->busy[i]);
+    }
+    return busy > 0;
+}
+
+static void finish(struct scale *s)
+{
+    sched_free(s->sched);
+    free(s->names);
+    free(s->busy);
+    free(s->recipients);
+    free(s->messages);
+    free(s->finished);
+}
+
+/* The queue, which came in within ten seconds; the bytes that a job takes. */
+static double fill(struct scale *s)
+{
+    size_t before = s->allocated;
+    for (long i = 0; i < s->jobs; i++) {
+        s->now = i * 10 * USEC_PER_SEC / s->jobs;
+        submit(s);
+    }
+    return (double)(s->allocated - before) / (double)s->jobs;
+}
+
+static bool measure(struct scale s, struct result *ret)
+{
+    s.random = 88172645463325252u;
+    if (!prepare(&s)) {
+        return false;
+    }
+    ret->bytes_per_queued_job = fill(&s);
+    struct sched_counters c;
+    sched_view_counters(s.sched, &c);
+    ret->recipients_in_core = (double)c.recipients_in_core / (double)s.jobs;
+    bool is_done = run(&s, ret);
+    finish(&s);
+    return is_done;
+}
+
+static bool weigh(long recipients, double *ret_bytes)
+{
+    struct scale s = {.jobs = WEIGHED_JOBS,
+                      .destinations = WEIGHED_DESTINATIONS,
+                      .in_flight = 1,
+                      .fixed_size = recipients,
+                      .is_round_robin = true};
+    if (!prepare(&s)) {
+        return false;
+    }
+    *ret_bytes = fill(&s);
+    finish(&s);
+    return true;
+}
+
+/* What a job takes with one recipient, and what each further one takes. */
+struct weight {
+    double job, recipient; /* bytes */
+};
+
+static bool weigh_both(struct weight *ret)
+{
+    double one, many;
+    if (!weigh(1, &one) || !weigh(WEIGHED_RECIPIENTS, &many)) {
+        return false;
+    }
+    *ret = (struct weight){one, (many - one) / (WEIGHED_RECIPIENTS - 1)};
+    return true;
+}
+
+static void print(const struct scale *s, const struct result *r, const struct result *distinct,
+                  const struct weight *w)
+{
+    (void)printf(s->is_json ? "{\"jobs\": %ld, \"destinations\": %ld, \"in_flight\": %ld, "
+                              "\"operations_per_second\": %.0f, \"submits_per_second\": %.0f, "
+                              "\"bytes_per_queued_job\": %.0f, \"recipients_per_job\": %.2f, "
+                              "\"bytes_per_job\": %.0f, \"bytes_per_further_recipient\": %.0f, "
+                              "\"distinct_sizes_operations_per_second\": %.0f}\n"
+                            : "%ld jobs, %ld destinations, %ld in flight\n"
+                              "%.0f operations a second (selections and reports)\n"
+                              "%.0f messages a second taken\n"
+                              "%.0f bytes a job, with destinations and %.2f recipients in memory\n"
+                              "%.0f bytes a job of one recipient, %.0f each further one\n"
+                              "%.0f operations a second when all sizes differ\n",
+                 s->jobs, s->destinations, s->in_flight, r->operations_per_second,
+                 r->submits_per_second, r->bytes_per_queued_job, r->recipients_in_core, w->job,
+                 w->recipient, distinct->operations_per_second);
+}
+
+int sim_scale(int argc, char **argv)
+{
+    struct scale s = {.jobs = 1000, .destinations = 100000, .in_flight = 100, .rounds = 2000000};
+    struct result logarithmic, distinct;
+    struct weight weight;
+    if (!parse(&s, argc, argv) || !measure(s, &logarithmic)) {
+        (void)fputs("sluice-sim scale: bad arguments, or out of memory\n", stderr);
+        return 2;
+    }
+    s.are_sizes_distinct = s.fixed_size == 0;
+    if (!measure(s, &distinct) || !weigh_both(&weight)) {
+        (void)fputs("sluice-sim scale: out of memory\n", stderr);
+        return 2;
+    }
+    print(&s, &logarithmic, &distinct, &weight);
+    return 0;
+}

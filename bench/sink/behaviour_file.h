@@ -1,0 +1,62 @@
+/* A behaviour file: who behaves how. Read once by main, then immutable.
+ *
+ * Laid over each other, later ones first: the sections of a destination, `default`, the command
+ * line. A section's `use` names a profile, which lies below its own keys. Of several destinations
+ * that name an address the last holds. */
+#ifndef BENCH_BEHAVIOUR_FILE_H
+#define BENCH_BEHAVIOUR_FILE_H
+
+#include "base/attr.h"
+#include "bench/sink/behaviour.h"
+#include "bench/tool/endpoint.h"
+
+#include <stddef.h>
+
+struct behaviour_destination {
+    struct endpoint_range range;
+    struct behaviour behaviour; /* with everything below it */
+    unsigned line;
+    char *title;
+};
+
+struct behaviour_domain {
+    char *name;                 /* lower case */
+    struct behaviour behaviour; /* holds where its `set` says so, in place of the destination's */
+};
+
+struct behaviour_file {
+    struct behaviour common; /* of addresses that no destination names */
+    struct behaviour_destination *destinations;
+    size_t destination_count;
+    struct behaviour_domain *domains;
+    size_t domain_count;
+};
+
+/* Whom complaints are told, each "FILE:LINE: KEY: what is wrong; what would be right". */
+struct behaviour_reader {
+    const char *profiles_dir;
+    void (*complain)(void *ctx, const char *line);
+    void *ctx;
+};
+
+/* path: NULL for no file. base: the command line. errors: ERR_SYNTAX (it was complained), -ENOMEM;
+ * *ret is empty then */
+MUST_USE int behaviour_file_read(const char *path, const struct behaviour *base,
+                                 const struct behaviour_reader *reader, struct behaviour_file *ret);
+/* The same from memory; `name` is for complaints. */
+MUST_USE int behaviour_file_read_text(const char *text, const char *name,
+                                      const struct behaviour *base,
+                                      const struct behaviour_reader *reader,
+                                      struct behaviour_file *ret);
+void behaviour_file_fini(struct behaviour_file *f); /* accepts a zeroed one */
+
+/* How a listening address behaves. ret_destination: index of the section, or destination_count */
+NONNULL_RET const struct behaviour *behaviour_file_of(const struct behaviour_file *f,
+                                                      const struct sockaddr_storage *address,
+                                                      size_t *ret_destination);
+
+/* Tell each profile of the folder, by name. errors: -errno of the folder; ERR_SYNTAX as above */
+MUST_USE int behaviour_file_list(const struct behaviour_reader *reader,
+                                 void (*tell)(const char *name, const char *description));
+
+#endif

@@ -1,0 +1,172 @@
+/* The scheduling of one message: submitted, pulled, reported as delivered, finished. Called by
+ * sluice-instructions. Plays the shell as engine/sched_thread does, with a queue that never runs
+ * dry until the last message was submitted. */
+#include "bench/stage/stage.h"
+#include "sched/sched.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define AHEAD         200 /* messages in the core */
+#define MANY          50
+#define IN_FLIGHT_MAX 1024
+#define NAME_BYTES    40
+
+struct schedule {
+    const char *stage;
+    struct sched *core;
+    uint32_t destinations;
+    char names[MANY][NAME_BYTES];
+    struct sched_entry *flight[IN_FLIGHT_MAX]; /* oldest first, from flight_first on */
+    uint32_t flight_first, flight_count;
+    uint64_t submitted, delivered, finished;
+    bool has_failed;
+    usec_t now;
+};
+
+static void *allocate(void *ctx, size_t size)
+{
+    return malloc(size);
+}
+
+static void release(void *ctx, void *obj)
+{
+    free(obj);
+}
+
+static void release_hosts(void *ctx, void *hosts)
+{
+}
+
+static void fail(struct schedule *s, const char *what)
+{
+    s->has_failed = true;
+    (void)stage_fail(s->stage, what);
+}
+
+static void submit(struct schedule *s)
+{
+    const char *name = s->names[s->submitted % s->destinations];
+    const struct sched_recipient to = {slice_of(name), slice_of(name + 2), 0};
+    const struct sched_message part = {
+        .id = ++s->submitted, .handle = s, .recipients = &to, .recipient_count = 1};
+    if (sched_submit(s->core, &part, s->now) != 0) {
+        fail(s, "a message was not taken");
+    }
+}
+
+static void resolved(struct schedule *s, struct sched_destination *d)
+{
+    struct slice name = sched_destination_name(d);
+    struct sched_server server = {.key_len = 6};
+    for (size_t i = 0; i < name.len; i++) {
+        server.key[i % 6] = (uint8_t)(server.key[i % 6] * 31 + name.data[i]);
+    }
+    const struct sched_hosts_result r = {
+        .destination = d,
+        .resolution = SCHED_RESOLVED,
+        .hosts = s,
+        .expires = USEC_NEVER,
+        .servers = &server,
+        .server_count = 1,
+    };
+    sched_resolved(s->core, &r, s->now);
+}
+
+static void take(struct schedule *s, const struct sched_action *a)
+{
+    switch (a->kind) {
+    case SCHED_DELIVER:
+        if (s->flight_count == IN_FLIGHT_MAX) {
+            fail(s, "more entries are in flight than the limits allow");
+            return;
+        }
+        s->flight[(s->flight_first + s->flight_count++) % IN_FLIGHT_MAX] = a->entry;
+        break;
+    case SCHED_RESOLVE:
+        resolved(s, a->destination);
+        break;
+    case SCHED_FINISHED:
+        s->finished++;
+        break;
+    case SCHED_NONE:
+    case SCHED_CLOSE:
+    case SCHED_DEFER:
+    case SCHED_BOUNCE:
+    case SCHED_READ:
+    case SCHED_EXHAUSTED:
+    default:
+        fail(s, "the core wants what nobody gave a reason for");
+    }
+}
+
+static void pull(struct schedule *s)
+{
+    struct sched_action a;
+    while (!s->has_failed && sched_pull(s->core, &a, s->now)) {
+        take(s, &a);
+    }
+}
+
+static void report(struct schedule *s)
+{
+    if (s->flight_count == 0) {
+        fail(s, "messages wait and none is in flight");
+        return;
+    }
+    struct sched_entry *entry = s->flight[s->flight_first];
+    uint32_t count;
+    const uint32_t *indexes = sched_entry_indexes(entry, &count);
+    if (count != 1 || indexes[0] != 0 || sched_entry_handle(entry) != s) {
+        fail(s, "another entry came out than went in");
+    }
+    const struct sched_outcome o = {
+        .entry = entry, .feedback = SCHED_POSITIVE, .connection_open = true, .depth = 2};
+    s->flight_first = (s->flight_first + 1) % IN_FLIGHT_MAX;
+    s->flight_count--;
+    s->delivered++;
+    sched_report(s->core, &o, s->now);
+}
+
+static bool run(const char *stage, uint32_t destinations, uint64_t messages)
+{
+    static struct schedule zero;
+    struct schedule s = zero;
+    struct sched_config c;
+    const struct sched_host host = {allocate, release, release, NULL};
+    s.stage = stage;
+    s.destinations = destinations;
+    for (uint32_t i = 0; i < destinations; i++) {
+        (void)snprintf(s.names[i], NAME_BYTES, "u@d%u.example.test", i);
+    }
+    sched_config_defaults(&c);
+    c.must_resolve = true;
+    s.core = sched_new(&c, &host, release_hosts, 0);
+    if (s.core == NULL) {
+        return stage_fail(stage, "out of memory");
+    }
+    while (!s.has_failed && s.finished < messages) {
+        while (s.submitted < messages && s.submitted - s.finished < AHEAD) {
+            submit(&s);
+        }
+        pull(&s);
+        s.now += 50;
+        report(&s);
+        pull(&s);
+    }
+    sched_free(s.core);
+    return !s.has_failed &&
+           (s.delivered == messages || stage_fail(stage, "not all messages came out"));
+}
+
+bool stage_schedule(const struct stage_message *m, uint64_t messages)
+{
+    (void)m; /* the core sees names only */
+    return run("schedule", 1, messages);
+}
+
+bool stage_schedule_many(const struct stage_message *m, uint64_t messages)
+{
+    (void)m;
+    return run("schedule-50", MANY, messages);
+}
