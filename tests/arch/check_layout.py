@@ -19,6 +19,22 @@ MAY_INCLUDE = {
     'tests': {'base', 'sched', 'net', 'dns', 'engine', 'bench', 'tests'},
 }
 
+# The rooms of engine/ and of bench/, bottom up: a room includes itself and rooms above it in this
+# list. Files that stand in the folder itself are the room of its name.
+ROOMS = [
+    'engine/spool', 'engine/event', 'engine/config', 'engine/compose', 'engine/state', 'engine/post',
+    'engine/order', 'engine/tally', 'engine/worker', 'engine/trace', 'engine/outbound',
+    'engine/inbound', 'engine/writer', 'engine/activator', 'engine/schedule', 'engine/feed',
+    'engine/http', 'engine/census', 'engine/report', 'engine', 'engine/cli',
+    'bench/tool', 'bench/sink', 'bench/source', 'bench/zone', 'bench/sim', 'bench/stage', 'bench',
+]
+# Rooms that need less than their folder may.
+ROOM_NEEDS = {'engine/spool': {'base', 'engine'}}
+# Modules that include each other although neither is a part of the other: all of sched/ is the one
+# state machine behind sched.h; every thread reads under RCU, and what RCU retires a thread frees.
+KNOTS = [re.compile(r'sched/'), re.compile(r'base/(rcu|thread)$')]
+FOLDER_LIMIT = 60
+
 # Files without thread, clock or I/O; every file of sched/ is one too.
 PURE_CORES = [
     'net/smtp_client', 'net/smtp_client_auth', 'net/smtp_client_body', 'net/smtp_client_handshake',
@@ -97,6 +113,104 @@ def check_direction(tree):
                 yield f'{path}: {room} must not include {target} ("{name}")'
 
 
+def room_of(path):
+    folder = os.path.dirname(path)
+    return folder if folder in ROOMS else None
+
+
+def check_rooms(tree):
+    for path in tree.includes:
+        folder, room = path.split('/')[0], room_of(path)
+        if folder in ('engine', 'bench') and room is None:
+            yield f'{path}: its folder is no room of {folder}'
+            continue
+        for name in tree.own_includes(path):
+            target = room_of(name)
+            if room and target and name.split('/')[0] == folder and \
+                    ROOMS.index(target) > ROOMS.index(room):
+                yield f'{path}: {room} must not include {target} ("{name}")'
+            if name.split('/')[0] not in ROOM_NEEDS.get(room, MAY_INCLUDE[folder]):
+                yield f'{path}: {room} must not include "{name}"'
+
+
+def circles(links):
+    """Sets of modules that reach each other (Tarjan's components of more than one)."""
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(module):
+        number[module] = low[module] = len(number)
+        stack.append(module)
+        for other in links.get(module, ()):
+            if other not in number:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], number[other])
+        if low[module] == number[module]:
+            circle = stack[stack.index(module):]
+            del stack[stack.index(module):]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    sys.setrecursionlimit(10000)
+    for module in sorted(links):
+        if module not in number:
+            visit(module)
+    return found
+
+
+def is_family(circle):
+    """A module and its private parts: one folder, and names that begin with the same word."""
+    return len({re.match(r'(.*/)?[^/_]+', module)[0] for module in circle}) == 1
+
+
+def check_circles(tree):
+    links = {}
+    for path in tree.includes:
+        if path.split('/')[0] != 'tests':
+            links.setdefault(path[:-2], set()).update(
+                name[:-2] for name in tree.own_includes(path) if name[:-2] != path[:-2])
+    for circle in circles(links):
+        if not is_family(circle) and \
+                not any(all(knot.match(module) for module in circle) for knot in KNOTS):
+            yield f'a circle of includes: {" ".join(circle)}'
+
+
+def check_folders(tree):
+    count = {}
+    for path in tree.text:
+        if path.split('/')[0] != 'tests':
+            count[os.path.dirname(path)] = count.get(os.path.dirname(path), 0) + 1
+    for folder, files in count.items():
+        if files > FOLDER_LIMIT:
+            yield f'{folder}: {files} files, more than {FOLDER_LIMIT}'
+
+
+def check_turned(tree):
+    """The two rules above notice includes that are turned around."""
+    for path, name in (('engine/spool/spool_view.c', 'engine/event/event.h'),
+                       ('engine/spool/spool_view.c', 'net/stream.h'),
+                       ('engine/state/settings.h', 'engine/report/reload.h'),
+                       ('bench/tool/options.c', 'bench/sink/sink_options.h')):
+        if not list(check_rooms(TurnedTree(tree, path, name))):
+            yield f'{path} may include "{name}"'
+    for path, name in (('engine/post/message.h', 'engine/post/intake.h'),
+                       ('dns/lookup.h', 'dns/resolver.h')):
+        if not list(check_circles(TurnedTree(tree, path, name))):
+            yield f'{path} may include "{name}", which includes it'
+
+
+class TurnedTree(Tree):
+    """A tree with one include more."""
+
+    def __init__(self, tree, path, name):
+        if path not in tree.includes or name not in tree.includes:
+            sys.exit(f'{path} or {name} is no file of this tree')
+        self.text = tree.text
+        self.includes = dict(tree.includes)
+        self.includes[path] = self.includes[path] + [('"', name)]
+
+
 def check_sched_door(tree):
     for path in tree.includes:
         if path.startswith('engine/'):
@@ -171,7 +285,7 @@ def check_start_config(tree):
     options = START_OPTION.findall(tree.text['engine/config/config_option.c'])
     allowed = OF_THE_START | {name.removeprefix('smtp.') for pair in options for name in pair if name}
     for path, text in tree.text.items():
-        if not re.match(r'engine/\w+\.c$', path):
+        if not re.match(r'engine/(\w+/)?\w+\.c$', path):
             continue
         for function in re.split(r'^}', text, flags=re.M):
             names = re.findall(rf'\*(\w+) = {START_CONFIG.pattern};', function)
@@ -217,6 +331,10 @@ def main():
     tree = Tree(sys.argv[1])
     rules = [
         ('rooms include only rooms below them', check_direction(tree)),
+        ('rooms within a folder include only rooms below them', check_rooms(tree)),
+        ('no circle of includes but within a module', check_circles(tree)),
+        ('includes that are turned around are noticed', check_turned(tree)),
+        (f'no folder has more than {FOLDER_LIMIT} files', check_folders(tree)),
         ('engine enters sched by sched/sched.h', check_sched_door(tree)),
         ('pure cores include no thread, clock or I/O', check_pure_includes(tree)),
         ('only base/rcu includes liburcu', check_urcu_door(tree)),
