@@ -1,9 +1,9 @@
 /* sluice-instructions: takes one fixed message again and again through the stages of its way,
  * without thread, clock, file or network. tests/instructions counts what that takes. */
 #include "base/error.h"
-#include "bench/tool/options.h"
 #include "bench/source/source_message.h"
 #include "bench/stage/stage.h"
+#include "bench/tool/options.h"
 
 #include <gnu/libc-version.h>
 #include <inttypes.h>

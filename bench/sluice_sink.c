@@ -1,9 +1,9 @@
 /* sluice-sink: the receiver's main thread: start, signals, reports, stop. */
 #include "base/error.h"
 #include "base/log.h"
-#include "bench/tool/report.h"
 #include "bench/sink/sink_report.h"
 #include "bench/sink/sink_worker.h"
+#include "bench/tool/report.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,9 +1,9 @@
 /* sluice-source: the loop of the load, its reports and its end. */
 #include "base/error.h"
 #include "base/log.h"
-#include "bench/tool/report.h"
 #include "bench/source/source_load.h"
 #include "bench/source/source_report.h"
+#include "bench/tool/report.h"
 
 #include <errno.h>
 #include <signal.h>

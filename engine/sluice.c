@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/engine_run.h"
 #include "engine/feed/event_feed.h"
 #include "engine/http/inner_call.h"
+#include "engine/state/engine.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* The commands of an SMTP receiver that accepts nearly everything (RFC 5321). Called by the
  * session with one line at a time; does no I/O. */
-#include "bench/tool/options.h"
 #include "bench/sink/sink_session.h"
+#include "bench/tool/options.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * session when the final dot was read and the delay has passed. */
 #include "base/error.h"
 #include "base/log.h"
-#include "bench/tool/report.h"
 #include "bench/sink/sink_session.h"
+#include "bench/tool/report.h"
 
 #include <inttypes.h>
 #include <limits.h>

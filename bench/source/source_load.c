@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bench/tool/report.h"
 #include "bench/source/source_session.h"
+#include "bench/tool/report.h"
 
 #include <errno.h>
 #include <stdio.h>

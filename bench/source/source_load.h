@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/list.h"
-#include "bench/tool/arrivals.h"
-#include "bench/tool/ledger.h"
 #include "bench/source/source_message.h"
 #include "bench/source/source_options.h"
+#include "bench/tool/arrivals.h"
+#include "bench/tool/ledger.h"
 #include "net/poller.h"
 #include "net/timeout.h"
 

@@ -3,17 +3,17 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/order/aside.h"
 #include "engine/config/config.h"
+#include "engine/config/router.h"
+#include "engine/order/aside.h"
+#include "engine/order/selector.h"
 #include "engine/post/delivery.h"
-#include "engine/state/engine.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
-#include "engine/writer/recipient_walk.h"
 #include "engine/post/result.h"
-#include "engine/config/router.h"
-#include "engine/order/selector.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/writer/recipient_walk.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -6,21 +6,21 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/id_set.h"
 #include "base/log.h"
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "engine/activator/activation.h"
-#include "engine/config/config.h"
 #include "engine/activator/deferred_scan.h"
-#include "engine/state/engine.h"
-#include "base/id_set.h"
+#include "engine/activator/sweep.h"
+#include "engine/config/config.h"
+#include "engine/order/order_book.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
-#include "engine/order/order_book.h"
-#include "engine/writer/retry.h"
-#include "engine/state/settings.h"
 #include "engine/spool/spool_store.h"
-#include "engine/activator/sweep.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+#include "engine/writer/retry.h"
 
 #include <assert.h>
 #include <errno.h>

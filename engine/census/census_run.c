@@ -1,8 +1,8 @@
 /* Counts for handlers: those made last are kept for a moment, so that several people who look at
  * the same page cost one walk. Called on a clerk's thread; what is kept belongs to that clerk. */
 #include "engine/census/census.h"
-#include "engine/http/clerk.h"
 #include "engine/census/clerk_walk.h"
+#include "engine/http/clerk.h"
 
 #include <errno.h>
 #include <stdlib.h>

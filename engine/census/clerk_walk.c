@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "engine/http/clerk.h"
-#include "engine/state/engine.h"
 #include "engine/order/order_book.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 #define ENGINE_CLERK_WALK_H
 
 #include "base/attr.h"
-#include "engine/http/api.h"
 #include "engine/census/queue_walk.h"
+#include "engine/http/api.h"
 
 /* Query parameters of a filter, for api_routes.c. */
 #define CLERK_FILTER_PARAMS                                                                        \

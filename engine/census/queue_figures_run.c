@@ -5,12 +5,12 @@
  * is stored by who asks and read by the slow clerk: a value seen late costs one kick of its waker.
  */
 #include "base/history.h"
-#include "engine/http/clerk.h"
 #include "engine/census/clerk_walk.h"
-#include "engine/state/engine.h"
-#include "engine/order/order_book.h"
 #include "engine/census/queue_figures.h"
+#include "engine/http/clerk.h"
+#include "engine/order/order_book.h"
 #include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 /* `sluice inject [FILE]`: messages from a file or standard input go to the daemon as POST
  * /v1/inject, and their ids are printed when they are stored. What is in them is not looked at. */
 #include "base/span.h"
-#include "engine/http/api.h"
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_table.h"
+#include "engine/http/api.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/span.h"
-#include "engine/http/api.h"
 #include "engine/cli/cli.h"
+#include "engine/http/api.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* `sluice top`: what the daemon is doing, again and again, on a terminal; or once, as text. Main
  * thread. */
 #include "base/span.h"
-#include "engine/http/api.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_table.h"
 #include "engine/cli/top_screen.h"
+#include "engine/http/api.h"
 
 #include <limits.h>
 #include <locale.h>

@@ -1,9 +1,9 @@
 /* Owns the envelope side of an injected message: who, to whom, for whom, when. Called by inject.c;
  * the content is compose_content.c's. Every member comes from a stranger and is checked. */
+#include "base/date.h"
 #include "base/error.h"
 #include "base/span.h"
 #include "engine/compose/compose_private.h"
-#include "base/date.h"
 #include "engine/compose/mime_field.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* Owns the content of an injected message: texts, attachments, finished text. Called by compose.c;
  * header fields are compose_header.c's. */
+#include "base/date.h"
 #include "base/error.h"
 #include "engine/compose/address_list.h"
 #include "engine/compose/compose_private.h"
-#include "base/date.h"
 #include "engine/compose/mime_body.h"
 #include "engine/compose/mime_field.h"
 #include "net/base64.h"

@@ -1,9 +1,9 @@
 /* Owns the header of an injected message: its fields as the JSON gives them, and those that it
  * lacks. Called by compose_content.c; no byte of a value is written before it was looked at, so
  * that no value can begin a line of its own. */
+#include "base/date.h"
 #include "engine/compose/address_list.h"
 #include "engine/compose/compose_private.h"
-#include "base/date.h"
 #include "engine/compose/mime_field.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Owns the rules about webhooks and CSV files. Called by config_check.c once the event log's path
  * is known; whether a server is there is nobody's business here. */
-#include "engine/event/account_row.h"
 #include "engine/config/config_load.h"
+#include "engine/event/account_row.h"
 #include "engine/event/event_line.h"
 
 #include <string.h>

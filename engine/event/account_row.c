@@ -2,8 +2,8 @@
  * the configuration for names of columns; must not know of files. */
 #include "engine/event/account_row.h"
 
-#include "base/error.h"
 #include "base/date.h"
+#include "base/error.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
 #include "base/hash.h"
 #include "base/rcu.h"
 #include "dns/ip.h"
-#include "engine/event/account_row.h"
 #include "engine/config/config.h"
+#include "engine/event/account_row.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 

@@ -11,8 +11,8 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
-#include "engine/feed/account_file.h"
 #include "engine/event/event_cursor.h"
+#include "engine/feed/account_file.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -7,12 +7,12 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "base/waker.h"
-#include "engine/feed/account_consumer.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/event/event_log.h"
-#include "engine/state/settings.h"
+#include "engine/feed/account_consumer.h"
 #include "engine/feed/webhook.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
 
 #include <curl/curl.h>
 #include <errno.h>

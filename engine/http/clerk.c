@@ -4,12 +4,12 @@
 
 #include "base/clock.h"
 #include "base/rcu.h"
-#include "engine/http/api_private.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
+#include "engine/http/api_private.h"
 #include "engine/post/letter.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
 #include "sched/sched.h"
 
 #include <errno.h>

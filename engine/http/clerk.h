@@ -10,9 +10,9 @@
 #define ENGINE_CLERK_H
 
 #include "base/attr.h"
+#include "base/mailbox.h"
 #include "base/thread.h"
 #include "engine/http/api.h"
-#include "base/mailbox.h"
 
 #include <jansson.h>
 #include <stdatomic.h>

@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rcu.h"
-#include "engine/http/api_private.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
+#include "engine/http/api_private.h"
 #include "engine/http/http_private.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
+#include "engine/state/engine.h"
 #include "engine/worker/worker.h"
 
 #include <assert.h>

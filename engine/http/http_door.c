@@ -3,10 +3,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/http/http_guard.h"
 #include "engine/http/http_private.h"
 #include "engine/post/letter.h"
+#include "engine/state/engine.h"
 #include "net/listen.h"
 
 #include <errno.h>

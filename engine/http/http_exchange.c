@@ -2,12 +2,12 @@
  * responses. Called on the http thread only. Must not block, nor hold more of a request than its
  * door allows. */
 #include "base/log.h"
-#include "engine/http/api_private.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
+#include "engine/http/api_private.h"
 #include "engine/http/http_guard.h"
 #include "engine/http/http_private.h"
 #include "engine/post/letter.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/tokens.h"
 

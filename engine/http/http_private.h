@@ -3,10 +3,10 @@
 #define ENGINE_HTTP_PRIVATE_H
 
 #include "base/list.h"
+#include "base/mailbox.h"
 #include "base/thread.h"
 #include "engine/http/clerk.h"
 #include "engine/http/http.h"
-#include "base/mailbox.h"
 #include "net/poller.h"
 
 #include <microhttpd.h>

@@ -6,21 +6,21 @@
  * part of a message is away at a time. */
 #include "engine/http/inject.h"
 
+#include "base/date.h"
 #include "base/error.h"
 #include "base/list.h"
-#include "engine/http/clerk.h"
+#include "base/mailbox.h"
 #include "engine/compose/compose.h"
-#include "engine/config/config.h"
-#include "base/date.h"
-#include "engine/state/engine.h"
 #include "engine/compose/header_filter.h"
+#include "engine/config/config.h"
+#include "engine/config/router.h"
+#include "engine/http/clerk.h"
 #include "engine/http/http.h"
 #include "engine/http/inject_request.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
-#include "base/mailbox.h"
 #include "engine/post/message.h"
-#include "engine/config/router.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
 #include <assert.h>

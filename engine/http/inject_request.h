@@ -5,8 +5,8 @@
 
 #include "base/attr.h"
 #include "base/slice.h"
-#include "engine/http/api.h"
 #include "engine/compose/compose.h"
+#include "engine/http/api.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -2,11 +2,11 @@
  * Must not wait for an answer; the letter alone may find the mailbox full for a moment. */
 #include "engine/http/inner_call.h"
 
+#include "base/mailbox.h"
 #include "engine/http/api_private.h"
 #include "engine/http/http.h"
 #include "engine/http/http_private.h"
 #include "engine/post/letter.h"
-#include "base/mailbox.h"
 
 #include <errno.h>
 #include <stdio.h>

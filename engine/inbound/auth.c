@@ -4,8 +4,8 @@
 
 #include "base/rcu.h"
 #include "base/thread.h"
-#include "engine/state/engine.h"
 #include "engine/post/letter.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/users.h"
 #include "engine/worker/worker.h"

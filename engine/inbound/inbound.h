@@ -5,8 +5,8 @@
 
 #include "base/attr.h"
 #include "engine/inbound/auth.h"
-#include "engine/post/intake.h"
 #include "engine/inbound/listener.h"
+#include "engine/post/intake.h"
 #include "engine/worker/worker.h"
 
 #include <stdbool.h>

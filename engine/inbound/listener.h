@@ -28,9 +28,8 @@ struct listener {
 
     /* any thread, atomic */
     _Atomic int connections;
-    _Atomic uint64_t admitted, refused; /* since the start */
-    _Atomic uint16_t
-        clients[LISTENER_CLIENT_BUCKETS]; /* connections by hash of the client address;
+    _Atomic uint64_t admitted, refused;                /* since the start */
+    _Atomic uint16_t clients[LISTENER_CLIENT_BUCKETS]; /* connections by hash of the client address;
                                            * two clients of one bucket share its limit */
 };
 

@@ -1,7 +1,7 @@
 #include "engine/inbound/reception.h"
 
-#include "engine/config/config.h"
 #include "base/date.h"
+#include "engine/config/config.h"
 #include "engine/post/message.h"
 #include "net/smtp_server.h"
 

@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "engine/compose/header_filter.h"
-#include "engine/post/intake.h"
 #include "engine/config/label.h"
+#include "engine/post/intake.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,11 +3,11 @@
 #include "engine/order/aside.h"
 
 #include "base/clock.h"
-#include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "engine/post/letter.h"
 #include "base/mailbox.h"
+#include "engine/config/config.h"
+#include "engine/post/letter.h"
 #include "engine/post/message.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
 #include <stdio.h>

@@ -4,14 +4,14 @@
 #include "engine/outbound/outbound.h"
 
 #include "base/error.h"
-#include "engine/state/client_settings.h"
+#include "engine/outbound/outbound_private.h"
+#include "engine/outbound/request.h"
+#include "engine/outbound/tls_policy.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
-#include "engine/outbound/outbound_private.h"
-#include "engine/outbound/request.h"
 #include "engine/post/result.h"
-#include "engine/outbound/tls_policy.h"
+#include "engine/state/client_settings.h"
 #include "net/outcome.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
  * reading, deadlines. */
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/post/delivery.h"
 #include "engine/outbound/outbound_private.h"
 #include "engine/outbound/request.h"
+#include "engine/post/delivery.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* What an outbound connection tells the flight recorder of its worker: the facts of its socket in
  * words, its dialogue as bytes. Called by outbound.c and outbound_socket.c; decides nothing. */
 #include "base/error.h"
-#include "engine/post/delivery.h"
-#include "engine/trace/flight_recorder.h"
-#include "engine/post/message.h"
 #include "engine/outbound/outbound_private.h"
 #include "engine/outbound/request.h"
+#include "engine/post/delivery.h"
+#include "engine/post/message.h"
+#include "engine/trace/flight_recorder.h"
 
 #include <stdio.h>
 #include <stdlib.h>

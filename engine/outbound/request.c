@@ -2,8 +2,8 @@
 
 #include "dns/hosts.h"
 #include "engine/config/config.h"
-#include "engine/post/delivery.h"
 #include "engine/outbound/egress.h"
+#include "engine/post/delivery.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
 

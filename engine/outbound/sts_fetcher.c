@@ -10,10 +10,10 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "engine/post/letter.h"
-#include "engine/state/settings.h"
 #include "engine/outbound/sts_cache.h"
+#include "engine/post/letter.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "engine/worker/worker.h"
 
 #include <curl/curl.h>

@@ -10,9 +10,9 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/mailbox.h"
 #include "dns/dns_wire.h"
 #include "dns/ip.h"
-#include "base/mailbox.h"
 #include "net/mta_sts.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #include "engine/post/result.h"
 
-#include "engine/post/letter.h"
 #include "base/mailbox.h"
+#include "engine/post/letter.h"
 
 #include <assert.h>
 #include <stdlib.h>

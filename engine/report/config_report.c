@@ -3,11 +3,11 @@
 #include "engine/report/config_report.h"
 
 #include "base/buf.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
 #include "engine/config/config_origin.h"
 #include "engine/config/config_section.h"
 #include "engine/config/config_text.h"
+#include "engine/http/clerk.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 

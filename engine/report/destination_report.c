@@ -3,13 +3,13 @@
 #include "engine/report/destination_report.h"
 
 #include "dns/ip.h"
-#include "engine/report/change_index.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
-#include "engine/report/destination_rank.h"
-#include "engine/state/engine.h"
+#include "engine/http/clerk.h"
 #include "engine/order/order_book.h"
+#include "engine/report/change_index.h"
+#include "engine/report/destination_rank.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "sched/sched.h"
 

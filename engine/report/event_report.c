@@ -4,12 +4,12 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "engine/http/clerk.h"
-#include "engine/state/engine.h"
 #include "engine/event/event_cursor.h"
-#include "engine/feed/event_feed.h"
 #include "engine/event/event_line.h"
 #include "engine/event/event_log.h"
+#include "engine/feed/event_feed.h"
+#include "engine/http/clerk.h"
+#include "engine/state/engine.h"
 
 #include <errno.h>
 

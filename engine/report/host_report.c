@@ -2,12 +2,12 @@
 #include "engine/report/host_report.h"
 
 #include "dns/ip.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
+#include "engine/http/clerk.h"
 #include "engine/post/delivery.h"
 #include "engine/schedule/dispatch.h"
-#include "engine/state/engine.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
 #include "sched/sched.h"
 
 #include <stdio.h>

@@ -3,16 +3,16 @@
 #include "engine/report/message_report.h"
 
 #include "base/error.h"
-#include "engine/http/clerk.h"
 #include "engine/census/clerk_walk.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "engine/post/message.h"
-#include "engine/event/reply_line.h"
 #include "engine/config/router.h"
-#include "engine/state/settings.h"
-#include "engine/spool/spool_store.h"
+#include "engine/event/reply_line.h"
+#include "engine/http/clerk.h"
+#include "engine/post/message.h"
 #include "engine/report/why_past.h"
+#include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
 
 #include <stdio.h>
 #include <string.h>

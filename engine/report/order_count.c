@@ -3,11 +3,11 @@
 #include "engine/report/order_count.h"
 
 #include "engine/census/census.h"
-#include "engine/http/clerk.h"
 #include "engine/census/clerk_walk.h"
-#include "engine/state/engine.h"
-#include "engine/order/order_book.h"
 #include "engine/census/queue_walk.h"
+#include "engine/http/clerk.h"
+#include "engine/order/order_book.h"
+#include "engine/state/engine.h"
 
 /* What the book says of each recipient. errors: of the walk */
 static int walk(struct clerk *k, const struct order *o, const struct queue_filter *filter,

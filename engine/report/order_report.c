@@ -4,15 +4,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/http/clerk.h"
+#include "engine/activator/sweep.h"
 #include "engine/census/clerk_walk.h"
-#include "engine/state/engine.h"
-#include "engine/post/letter.h"
+#include "engine/http/clerk.h"
 #include "engine/order/order_book.h"
+#include "engine/post/letter.h"
 #include "engine/report/order_count.h"
 #include "engine/report/order_request.h"
 #include "engine/report/order_warning.h"
-#include "engine/activator/sweep.h"
+#include "engine/state/engine.h"
 
 #include <assert.h>
 #include <errno.h>

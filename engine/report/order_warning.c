@@ -3,11 +3,11 @@
  * also known when mail of it is queued or came since the start. Domains are the world's. */
 #include "engine/report/order_warning.h"
 
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
+#include "engine/http/clerk.h"
 #include "engine/report/order_count.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/tally/tally.h"
 #include "sched/sched.h"

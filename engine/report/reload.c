@@ -7,11 +7,11 @@
 #include "base/rcu.h"
 #include "base/waker.h"
 #include "dns/resolver.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
-#include "engine/state/engine.h"
+#include "engine/http/clerk.h"
 #include "engine/post/letter.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/worker/worker.h"
 

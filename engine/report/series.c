@@ -8,9 +8,9 @@
 #include "base/thread.h"
 #include "base/waker.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
 #include "sched/sched.h"
 
 #include <errno.h>

@@ -3,11 +3,11 @@
 #include "engine/report/series_report.h"
 
 #include "base/history.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "engine/schedule/sched_thread.h"
+#include "engine/http/clerk.h"
 #include "engine/report/series.h"
+#include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
 
 #include <stdio.h>
 

@@ -3,16 +3,16 @@
 #include "engine/report/status_report.h"
 
 #include "base/error.h"
-#include "engine/http/clerk.h"
+#include "engine/census/queue_figures.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
+#include "engine/http/clerk.h"
 #include "engine/http/http.h"
 #include "engine/order/order_book.h"
-#include "engine/census/queue_figures.h"
-#include "engine/schedule/sched_thread.h"
 #include "engine/report/series_report.h"
-#include "engine/state/settings.h"
+#include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "sched/sched.h"
 
 #include <string.h>

@@ -2,8 +2,8 @@
  * changes nothing. */
 #include "engine/report/trace_report.h"
 
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
+#include "engine/http/clerk.h"
 #include "engine/state/engine.h"
 #include "engine/trace/trace_question.h"
 

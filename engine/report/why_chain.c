@@ -1,10 +1,10 @@
 /* Builds links of causes. Called by the files that know causes; knows none itself. */
 #include "engine/report/why_chain.h"
 
-#include "engine/http/api.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
 #include "engine/config/config_origin.h"
+#include "engine/http/api.h"
+#include "engine/http/clerk.h"
 #include "engine/state/settings.h"
 
 #include <stdarg.h>

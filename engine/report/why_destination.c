@@ -4,13 +4,13 @@
 
 #include "base/history.h"
 #include "dns/ip.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
-#include "engine/schedule/dispatch.h"
-#include "engine/state/engine.h"
-#include "engine/order/order_book.h"
 #include "engine/config/router.h"
+#include "engine/http/clerk.h"
+#include "engine/order/order_book.h"
+#include "engine/schedule/dispatch.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "sched/sched.h"
 

@@ -5,12 +5,12 @@
 #include "engine/report/why_gate.h"
 
 #include "base/error.h"
+#include "base/mailbox.h"
+#include "engine/config/config.h"
 #include "engine/http/api.h"
 #include "engine/http/clerk.h"
-#include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "base/mailbox.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/writer/spool_writer.h"
 

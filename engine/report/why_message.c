@@ -4,17 +4,17 @@
 
 #include "base/error.h"
 #include "base/plural.h"
-#include "engine/http/api.h"
-#include "engine/http/clerk.h"
 #include "engine/census/clerk_walk.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "engine/post/message.h"
 #include "engine/event/reply_line.h"
-#include "engine/writer/retry.h"
-#include "engine/schedule/sched_thread.h"
+#include "engine/http/api.h"
+#include "engine/http/clerk.h"
+#include "engine/post/message.h"
 #include "engine/report/why_destination.h"
 #include "engine/report/why_gate.h"
+#include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
+#include "engine/writer/retry.h"
 #include "sched/sched.h"
 
 #include <stdio.h>

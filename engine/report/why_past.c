@@ -2,17 +2,17 @@
  * not known. Called by why_report.c and message_report.c; reads only. */
 #include "engine/report/why_past.h"
 
+#include "base/json_line.h"
 #include "base/plural.h"
-#include "engine/http/api.h"
-#include "engine/http/clerk.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/event/event_line.h"
 #include "engine/event/event_search.h"
-#include "base/json_line.h"
-#include "engine/post/message.h"
 #include "engine/event/reply_line.h"
+#include "engine/http/api.h"
+#include "engine/http/clerk.h"
+#include "engine/post/message.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
 #include "engine/tally/tally.h"
 #include "sched/sched.h"
 

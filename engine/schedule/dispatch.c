@@ -3,10 +3,10 @@
 #include "base/hash.h"
 #include "dns/hosts.h"
 #include "dns/mx.h"
-#include "engine/post/delivery.h"
-#include "engine/state/engine.h"
-#include "engine/post/letter.h"
 #include "engine/outbound/request.h"
+#include "engine/post/delivery.h"
+#include "engine/post/letter.h"
+#include "engine/state/engine.h"
 #include "engine/worker/worker.h"
 
 #include <assert.h>

@@ -6,8 +6,8 @@
 
 #include "base/attr.h"
 #include "base/list.h"
-#include "dns/ip.h"
 #include "base/mailbox.h"
+#include "dns/ip.h"
 #include "sched/sched.h"
 
 #include <stdatomic.h>

@@ -1,12 +1,12 @@
 /* Owns nothing. Called by the scheduler thread, which owns the core; must not wait. */
 #include "engine/schedule/withdrawal.h"
 
-#include "engine/order/aside.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "engine/post/message.h"
 #include "engine/config/router.h"
+#include "engine/order/aside.h"
 #include "engine/order/selector.h"
+#include "engine/post/message.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "sched/sched.h"
 

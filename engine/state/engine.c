@@ -3,8 +3,8 @@
  * thread but by its mailbox. */
 #include "engine/state/engine.h"
 
-#include "engine/state/dispatch_bound.h"
 #include "base/mailbox.h"
+#include "engine/state/dispatch_bound.h"
 
 uint64_t engine_new_id(struct engine *e)
 {

@@ -3,10 +3,10 @@
 #include "engine/state/settings.h"
 
 #include "base/error.h"
-#include "engine/state/client_settings.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
 #include "engine/config/router.h"
+#include "engine/state/client_settings.h"
 #include "engine/state/tls_clients.h"
 #include "engine/state/tokens.h"
 

@@ -5,8 +5,8 @@
 #include "base/hash.h"
 #include "engine/config/config.h"
 #include "engine/post/message.h"
-#include "engine/tally/responses.h"
 #include "engine/post/result.h"
+#include "engine/tally/responses.h"
 
 #include <stdlib.h>
 

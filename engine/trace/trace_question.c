@@ -2,11 +2,11 @@
  * asks, and by worker.c, which answers. */
 #include "engine/trace/trace_question.h"
 
+#include "base/mailbox.h"
 #include "base/rcu.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/post/letter.h"
-#include "base/mailbox.h"
+#include "engine/state/engine.h"
 #include "engine/worker/worker.h"
 
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "base/thread.h"
 #include "base/mailbox.h"
+#include "base/thread.h"
 #include "net/poller.h"
 #include "net/timeout.h"
 

@@ -3,9 +3,9 @@
  * bounce_text. Decides nothing about who gets a notice. */
 #include "engine/writer/bounce.h"
 
+#include "base/date.h"
 #include "base/error.h"
 #include "engine/writer/bounce_text.h"
-#include "base/date.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,16 +1,16 @@
 #include "engine/writer/notice.h"
 
 #include "base/error.h"
+#include "base/json_line.h"
 #include "base/log.h"
-#include "engine/writer/bounce.h"
 #include "engine/config/config.h"
 #include "engine/event/event.h"
 #include "engine/post/intake.h"
-#include "base/json_line.h"
 #include "engine/post/message.h"
-#include "engine/writer/notice_recipients.h"
 #include "engine/post/result.h"
 #include "engine/spool/spool_store.h"
+#include "engine/writer/bounce.h"
+#include "engine/writer/notice_recipients.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,14 +3,14 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
-#include "engine/writer/notice.h"
 #include "engine/post/result.h"
-#include "engine/writer/retry.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/tally/tally.h"
+#include "engine/writer/notice.h"
+#include "engine/writer/retry.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -9,8 +9,8 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "engine/writer/notice.h"
 #include "engine/spool/spool_store.h"
+#include "engine/writer/notice.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,12 +1,12 @@
 #include "engine/writer/upkeep.h"
 
 #include "base/log.h"
-#include "engine/state/engine.h"
-#include "engine/post/letter.h"
 #include "base/mailbox.h"
+#include "engine/post/letter.h"
 #include "engine/post/message.h"
-#include "engine/state/settings.h"
 #include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * messages are in each state (queue_figures.h). */
 #include "base/error.h"
 #include "engine/census/census.h"
-#include "engine/config/config.h"
 #include "engine/census/queue_figures.h"
+#include "engine/config/config.h"
 #include "engine/config/router.h"
 #include "engine/spool/spool_record.h"
 #include "engine/spool/spool_store.h"

@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "base/rcu.h"
 #include "dns/hosts.h"
-#include "engine/outbound/egress.h"
 #include "engine/order/order_book.h"
+#include "engine/outbound/egress.h"
 #include "tests/unit/config_sample.h"
 
 #include <errno.h>

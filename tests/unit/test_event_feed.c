@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "base/rcu.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
-#include "engine/feed/event_feed.h"
 #include "engine/event/event_log.h"
+#include "engine/feed/event_feed.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "tests/unit/unit.h"
 

@@ -3,14 +3,14 @@
  * everybody at any time. */
 #include "base/rcu.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/post/intake.h"
-#include "engine/writer/journaled.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/state/engine.h"
 #include "engine/state/settings.h"
-#include "engine/writer/settle.h"
 #include "engine/tally/tally.h"
+#include "engine/writer/journaled.h"
+#include "engine/writer/settle.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

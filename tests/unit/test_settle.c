@@ -2,17 +2,17 @@
  * made. */
 #include "base/error.h"
 #include "base/rcu.h"
-#include "engine/writer/bounce.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
-#include "engine/state/settings.h"
-#include "engine/writer/settle.h"
 #include "engine/spool/spool_env.h"
 #include "engine/spool/spool_record.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "engine/tally/tally.h"
+#include "engine/writer/bounce.h"
+#include "engine/writer/settle.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

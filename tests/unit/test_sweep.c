@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/rcu.h"
 #include "engine/activator/activation.h"
-#include "engine/state/engine.h"
-#include "engine/spool/spool_env.h"
 #include "engine/activator/sweep.h"
+#include "engine/spool/spool_env.h"
+#include "engine/state/engine.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/post/message.h"
-#include "engine/tally/responses.h"
 #include "engine/post/result.h"
+#include "engine/tally/responses.h"
 #include "engine/tally/tally.h"
 #include "tests/unit/unit.h"
 

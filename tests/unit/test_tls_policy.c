@@ -1,9 +1,9 @@
 /* From levels and hosts to demands, and who is remembered as broken. */
 #include "dns/hosts.h"
 #include "engine/config/router.h"
+#include "engine/outbound/tls_policy.h"
 #include "engine/state/settings.h"
 #include "engine/state/tls_clients.h"
-#include "engine/outbound/tls_policy.h"
 #include "tests/unit/config_sample.h"
 
 #include <stdlib.h>
