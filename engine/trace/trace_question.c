@@ -1,5 +1,5 @@
 /* Owns a question from the asker's letters to the last answer. Called by trace_report.c, which
- * asks, and by worker.c, which answers. */
+ * asks, and by worker_thread.c, which answers. */
 #include "engine/trace/trace_question.h"
 
 #include "base/mailbox.h"

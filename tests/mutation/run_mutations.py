@@ -101,7 +101,8 @@ class Copy:
                         path = os.path.relpath(source, self.folder)
                         self.archive_of[path] = archive
                         self.object_of[path] = os.path.join(
-                            archive + '.p', os.path.basename(path) + '.o')
+                            archive + '.p',
+                            os.path.relpath(path, os.path.dirname(archive)).replace('/', '_') + '.o')
         self.users = {}
         for archive in libraries:
             answer = subprocess.run(['ninja', '-C', self.build, '-t', 'query', archive],
@@ -150,7 +151,7 @@ class Session:
         wanted = self.options.paths or ROOMS
         paths = []
         for path in sorted(copy.archive_of):
-            room = 'spool' if path.startswith('engine/spool_') else os.path.dirname(path)
+            room = 'spool' if path.startswith('engine/spool/') else os.path.dirname(path)
             if path not in NO_BEHAVIOUR and copy.users[copy.archive_of[path]] and \
                     any(path == w or room == w for w in wanted) and \
                     (room != 'spool' or copy.archive_of[path] == 'engine/libspool.a'):
