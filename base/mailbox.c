@@ -70,7 +70,7 @@ static void outbox_keep(struct outbox *o, const struct letter *letter)
     o->waiting[o->first + o->count++] = *letter;
 }
 
-static bool put(struct outbox *o, const struct letter *letter)
+static bool push_letter(struct outbox *o, const struct letter *letter)
 {
     if (o->count == 0 && ring_try_push(o->to->ring, letter)) {
         return true;
@@ -82,13 +82,13 @@ static bool put(struct outbox *o, const struct letter *letter)
 void outbox_put(struct outbox *o, uint32_t kind, void *body, uint64_t number)
 {
     const struct letter letter = {.body = body, .number = number, .kind = kind};
-    o->is_urgent |= put(o, &letter);
+    o->is_urgent |= push_letter(o, &letter);
 }
 
 void outbox_put_patient(struct outbox *o, uint32_t kind, void *body, uint64_t number)
 {
     const struct letter letter = {.body = body, .number = number, .kind = kind};
-    o->has_patient |= put(o, &letter);
+    o->has_patient |= push_letter(o, &letter);
 }
 
 bool outbox_flush(struct outbox *o)

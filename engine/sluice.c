@@ -147,7 +147,7 @@ static void on_running(void *ctx, struct engine *e)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void *run(void *arg)
+static void *run_engine(void *arg)
 {
     struct sluice *s = arg;
     const struct engine_host host = {.built = on_built, .running = on_running, .ctx = s};
@@ -187,7 +187,7 @@ static int start_thread(struct sluice *s)
     sigset_t all, before;
     (void)sigfillset(&all); /* these cannot fail with valid arguments */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int err = pthread_create(&s->thread, NULL, run, s);
+    int err = pthread_create(&s->thread, NULL, run_engine, s);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return err;
 }

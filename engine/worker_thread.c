@@ -220,7 +220,7 @@ static void end(struct worker *w)
     }
 }
 
-static void run(void *arg)
+static void run_worker(void *arg)
 {
     struct worker *w = arg;
     while (!atomic_load(&w->is_stopping)) {
@@ -332,7 +332,7 @@ int worker_thread_start(struct worker *w)
     if (err == 0) {
         err = outbound_start(w);
     }
-    return err == 0 ? thread_start(&w->thread, "worker", run, w) : err;
+    return err == 0 ? thread_start(&w->thread, "worker", run_worker, w) : err;
 }
 
 void worker_thread_drain(struct worker *w)

@@ -96,7 +96,7 @@ static size_t char_len(struct reader *r, bool (*allowed)(unsigned char))
 }
 
 /* Append to the result's text, which never grows beyond its array. */
-static int put(struct smtp_address *ret, const char *data, size_t len)
+static int put_bytes(struct smtp_address *ret, const char *data, size_t len)
 {
     if (len > sizeof(ret->text) - ret->len) {
         return ERR_LIMIT;
@@ -108,7 +108,7 @@ static int put(struct smtp_address *ret, const char *data, size_t len)
 
 static int take(struct reader *r, size_t len, struct smtp_address *ret)
 {
-    int err = put(ret, r->in.data, len);
+    int err = put_bytes(ret, r->in.data, len);
     r->in = slice_from(r->in, len);
     return err;
 }
@@ -169,16 +169,16 @@ static int read_quoted(struct reader *r, char *raw, size_t size, size_t *ret_len
 /* Print content as a quoted string with the fewest escapes. */
 static int put_quoted(struct smtp_address *ret, struct slice raw)
 {
-    int err = put(ret, "\"", 1);
+    int err = put_bytes(ret, "\"", 1);
     for (size_t i = 0; i < raw.len && err == ERR_OK; i++) {
         if (raw.data[i] == '"' || raw.data[i] == '\\') {
-            err = put(ret, "\\", 1);
+            err = put_bytes(ret, "\\", 1);
         }
         if (err == ERR_OK) {
-            err = put(ret, raw.data + i, 1);
+            err = put_bytes(ret, raw.data + i, 1);
         }
     }
-    return err == ERR_OK ? put(ret, "\"", 1) : err;
+    return err == ERR_OK ? put_bytes(ret, "\"", 1) : err;
 }
 
 static int parse_quoted(struct reader *r, struct smtp_address *ret)
@@ -216,7 +216,7 @@ static int parse_label(struct reader *r, struct smtp_address *ret, bool *ret_num
         has_utf8 = has_utf8 || len > 1;
         is_numeric = is_numeric && is_digit((unsigned char)r->in.data[0]);
         char lower = to_lower(r->in.data[0]);
-        int err = put(ret, r->in.data, len);
+        int err = put_bytes(ret, r->in.data, len);
         if (err != ERR_OK) {
             return err;
         }
@@ -245,7 +245,7 @@ static int parse_domain(struct reader *r, struct smtp_address *ret)
             /* No top-level domain is a number: this would be an address without brackets. */
             return is_numeric ? ERR_SYNTAX : ERR_OK;
         }
-        err = put(ret, ".", 1);
+        err = put_bytes(ret, ".", 1);
         if (err != ERR_OK) {
             return err;
         }
@@ -356,7 +356,7 @@ static int parse_mailbox(struct reader *r, struct smtp_address *ret)
         bool is_postmaster = slice_ieq(ret->local, SLICE("postmaster"));
         return is_postmaster && (r->flags & SMTP_ADDRESS_POSTMASTER) != 0 ? ERR_OK : ERR_SYNTAX;
     }
-    err = put(ret, "@", 1);
+    err = put_bytes(ret, "@", 1);
     if (err == ERR_OK) {
         err = peek_is(r, '[') ? parse_literal(r, ret) : parse_domain(r, ret);
     }

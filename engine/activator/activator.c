@@ -738,7 +738,7 @@ static void note_full(struct activator *a)
     note_since(&e->full_of_recipients, recipients >= (uint64_t)c->message_recipient_limit);
 }
 
-static void run(void *arg)
+static void run_activator(void *arg)
 {
     enum { LETTERS_PER_PASS = 4096 };
     struct activator *a = arg;
@@ -770,7 +770,7 @@ int activator_start(struct activator *a)
         outbox_init(&a->activation.to_scheds[i], e->boxes.scheds[i]);
     }
     outbox_init(&a->activation.to_writer, e->boxes.writer);
-    return thread_start(&a->thread, "activator", run, a);
+    return thread_start(&a->thread, "activator", run_activator, a);
 }
 
 void activator_stop(struct activator *a)

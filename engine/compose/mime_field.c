@@ -73,7 +73,7 @@ void mime_field_end(struct mime_field *f)
     buf_append_str(f->out, "\r\n");
 }
 
-static void put(struct mime_field *f, struct slice text)
+static void put_text(struct mime_field *f, struct slice text)
 {
     buf_append_slice(f->out, text);
     f->column += text.len;
@@ -95,8 +95,8 @@ static void put_word(struct mime_field *f, struct slice gap, struct slice word, 
     if (is_crowded && may_fold && f->column > 0) {
         fold(f);
     }
-    put(f, gap);
-    put(f, word);
+    put_text(f, gap);
+    put_text(f, word);
 }
 
 void mime_field_words(struct mime_field *f, struct slice text)
@@ -282,9 +282,9 @@ void mime_field_mailbox(struct mime_field *f, struct slice name, struct slice ad
     if (f->column + address.len + 3 > LINE_BEST) {
         fold(f);
     }
-    put(f, SLICE(" <"));
-    put(f, address);
-    put(f, SLICE(">"));
+    put_text(f, SLICE(" <"));
+    put_text(f, address);
+    put_text(f, SLICE(">"));
 }
 
 /* --- parameters ------------------------------------------------------------------------------- */

@@ -244,7 +244,7 @@ static void say_farewell(struct event_feed *f)
     }
 }
 
-static void run(void *arg)
+static void run_feed(void *arg)
 {
     struct event_feed *f = arg;
     bool has_busy;
@@ -350,7 +350,7 @@ void event_feed_free(struct event_feed *f)
 
 int event_feed_start(struct event_feed *f)
 {
-    return thread_start(&f->thread, "feed", run, f);
+    return thread_start(&f->thread, "feed", run_feed, f);
 }
 
 void event_feed_stop(struct event_feed *f)

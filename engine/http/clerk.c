@@ -159,7 +159,7 @@ static usec_t tidy(struct clerk *k)
     return again;
 }
 
-static void run(void *arg)
+static void run_clerk(void *arg)
 {
     struct clerk *k = arg;
     struct letter letter;
@@ -222,7 +222,7 @@ int clerk_start(struct clerk *k)
     outbox_init(&k->to_http, e->boxes.http);
     outbox_init(&k->to_other, clerk_box(e->clerks[e->clerks[0] == k ? 1 : 0]));
     outbox_init(&k->to_activator, e->boxes.activator);
-    return thread_start(&k->thread, k->name, run, k);
+    return thread_start(&k->thread, k->name, run_clerk, k);
 }
 
 void clerk_stop(struct clerk *k)

@@ -151,7 +151,7 @@ static void end(struct http *h)
     poller_remove(&h->poller, &h->box_watch);
 }
 
-static void run(void *arg)
+static void run_http(void *arg)
 {
     struct http *h = arg;
     while (!atomic_load(&h->is_stopping)) {
@@ -238,7 +238,7 @@ int http_start(struct http *h)
     for (int i = 0; i < HTTP_CLERKS; i++) {
         outbox_init(&h->to_clerks[i], h->engine->boxes.clerks[i]);
     }
-    return thread_start(&h->thread, "http", run, h);
+    return thread_start(&h->thread, "http", run_http, h);
 }
 
 void http_stop(struct http *h)

@@ -367,7 +367,7 @@ bool http_exchange_run(struct http *h, struct api_call *c)
 }
 
 /* Answer, or suspend until the answer is there. */
-static enum MHD_Result run(struct http *h, struct api_call *c)
+static enum MHD_Result run_call(struct http *h, struct api_call *c)
 {
     c->peer = socket_of(c->connection);
     if (http_exchange_run(h, c)) {
@@ -418,7 +418,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
             *len = 0;
             return take_body(d, c, data, taken);
         }
-        return run(d->http, c);
+        return run_call(d->http, c);
     case API_STAGE_RUNNING:
         return reply(c);
     case API_STAGE_ANSWERED:

@@ -79,7 +79,7 @@ static void answer(struct auth *a, struct auth_request *request)
     (void)outbox_flush(&a->to_workers[request->worker]); /* what does not fit goes next time */
 }
 
-static void run(void *arg)
+static void run_auth(void *arg)
 {
     struct auth *a = arg;
     struct letter letter;
@@ -106,7 +106,7 @@ int auth_start(struct auth *a)
     for (uint32_t i = 0; i < a->engine->worker_count; i++) {
         outbox_init(&a->to_workers[i], a->engine->boxes.workers[i]);
     }
-    return thread_start(&a->thread, "auth", run, a);
+    return thread_start(&a->thread, "auth", run_auth, a);
 }
 
 void auth_stop(struct auth *a)

@@ -53,7 +53,7 @@ struct inbound {
     bool is_dead;    /* closed, waits for what is away */
 };
 
-static void run(struct inbound *c);
+static void run_session(struct inbound *c);
 
 /* --- end of a session ------------------------------------------------------------------------- */
 
@@ -370,7 +370,7 @@ static void set_timer(struct inbound *c)
     timeout_set(&c->worker->timeouts, &c->timer, deadline);
 }
 
-static void run(struct inbound *c)
+static void run_session(struct inbound *c)
 {
     int steps = STEPS_PER_PASS;
     bool progress = true;
@@ -409,14 +409,14 @@ static void run(struct inbound *c)
 
 static void run_ready(struct worker_ready *self)
 {
-    run(container_of(self, struct inbound, ready));
+    run_session(container_of(self, struct inbound, ready));
 }
 
 static void on_event(struct poller_watch *watch, unsigned events)
 {
     struct inbound *c = container_of(watch, struct inbound, watch);
     stream_ready(&c->stream, events);
-    run(c);
+    run_session(c);
 }
 
 static void on_timeout(struct timeout *t, usec_t now)
@@ -482,7 +482,7 @@ void inbound_stored(struct worker *w, struct intake *in)
     } else {
         reception_staged(&c->reception);
     }
-    run(c);
+    run_session(c);
 }
 
 void inbound_authenticated(struct worker *w, struct auth_request *request)
@@ -496,7 +496,7 @@ void inbound_authenticated(struct worker *w, struct auth_request *request)
         return;
     }
     smtp_server_auth_answer(&c->smtp, is_good ? SMTP_SERVER_AUTH_OK : SMTP_SERVER_AUTH_BAD, w->now);
-    run(c);
+    run_session(c);
 }
 
 /* --- beginning of a session ------------------------------------------------------------------- */
@@ -559,7 +559,7 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
         end_session(c);
         return;
     }
-    run(c);
+    run_session(c);
 }
 
 void inbound_drain(struct worker *w)

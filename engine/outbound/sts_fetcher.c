@@ -453,7 +453,7 @@ static bool flush(struct sts_fetcher *f)
     return is_done;
 }
 
-static void run(void *arg)
+static void run_fetcher(void *arg)
 {
     struct sts_fetcher *f = arg;
     struct letter letter;
@@ -485,7 +485,7 @@ int sts_fetcher_start(struct sts_fetcher *f)
     for (uint32_t i = 0; i < f->engine->worker_count; i++) {
         outbox_init(&f->to_workers[i], f->engine->boxes.workers[i]);
     }
-    return thread_start(&f->thread, "sts", run, f);
+    return thread_start(&f->thread, "sts", run_fetcher, f);
 }
 
 void sts_fetcher_stop(struct sts_fetcher *f)

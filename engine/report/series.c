@@ -341,7 +341,7 @@ static void sample(struct series *s)
     s->seconds++;
 }
 
-static void run(void *arg)
+static void run_series(void *arg)
 {
     struct series *s = arg;
     usec_t due = clock_mono();
@@ -381,7 +381,7 @@ int series_new(struct engine *engine, struct series **ret)
 
 int series_start(struct series *s)
 {
-    return thread_start(&s->thread, "series", run, s);
+    return thread_start(&s->thread, "series", run_series, s);
 }
 
 void series_stop(struct series *s)

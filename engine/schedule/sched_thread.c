@@ -675,7 +675,7 @@ static void nap(struct sched_thread *t, bool is_flushed)
     waker_finish(&t->box.waker);
 }
 
-static void run(void *arg)
+static void run_scheduler(void *arg)
 {
     struct sched_thread *t = arg;
     while (!atomic_load(&t->is_stopping)) {
@@ -718,7 +718,7 @@ int sched_thread_start(struct sched_thread *t)
     }
     outbox_init(&t->to_writer, e->boxes.writer);
     outbox_init(&t->to_activator, e->boxes.activator);
-    return thread_start(&t->thread, "scheduler", run, t);
+    return thread_start(&t->thread, "scheduler", run_scheduler, t);
 }
 
 void sched_thread_stop(struct sched_thread *t)

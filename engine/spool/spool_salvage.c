@@ -100,8 +100,8 @@ static struct spool_key key_of(struct slice key)
     return copy;
 }
 
-static int put(struct salvage *v, enum spool_table table, const struct spool_key *key,
-               struct slice value)
+static int put_record(struct salvage *v, enum spool_table table, const struct spool_key *key,
+                      struct slice value)
 {
     struct slice there;
     void *at;
@@ -132,14 +132,14 @@ static int copy_number(struct salvage *v, const struct spool_key *key, struct sl
     }
     v->has_ids = v->has_ids || slice_eq(name, SLICE(SPOOL_META_IDS));
     if (!slice_eq(name, SLICE(SPOOL_META_JOURNAL))) {
-        return put(v, SPOOL_TABLE_META, key, value);
+        return put_record(v, SPOOL_TABLE_META, key, value);
     }
     if (v->is_orphan && v->is_unsure) {
         return 0; /* an old generation would not count what the journal holds */
     }
     v->has_generation = true;
-    int err = put(v, SPOOL_TABLE_META, key, value);
-    return err != 0 ? err : put(v, SPOOL_TABLE_TWIN, key, value);
+    int err = put_record(v, SPOOL_TABLE_META, key, value);
+    return err != 0 ? err : put_record(v, SPOOL_TABLE_TWIN, key, value);
 }
 
 /* What a record that cannot be used means for its message. */
@@ -178,7 +178,7 @@ static int copy_record(struct salvage *v, enum spool_table table, const struct s
     if (err != 0 || !spool_salvage_is_good(table, &key, value)) {
         return note_bad(v, table, node->key, id);
     }
-    err = put(v, table, &key, value);
+    err = put_record(v, table, &key, value);
     if (err == 0 && v->is_orphan && v->is_unsure) {
         err = spool_ids_add(&v->findings.repeat, id);
     }

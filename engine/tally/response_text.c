@@ -72,7 +72,7 @@ static bool is(char c, unsigned what)
     return (classes[(unsigned char)c] & what) != 0;
 }
 
-static void put(struct writer *w, char c)
+static void put_char(struct writer *w, char c)
 {
     if (w->len < RESPONSE_TEXT_MAX) {
         w->out[w->len++] = c;
@@ -103,7 +103,7 @@ static void put_star(struct writer *w)
         w->len--;
     }
     if (w->len == 0 || w->out[w->len - 1] != '*') {
-        put(w, '*');
+        put_char(w, '*');
     }
 }
 
@@ -332,11 +332,11 @@ static size_t put_word(struct writer *w, struct slice s, char before)
         put_star(w);
     } else {
         for (size_t i = 0; i < token.len; i++) {
-            put(w, token.data[i]);
+            put_char(w, token.data[i]);
         }
     }
     for (size_t i = token.len; i < len; i++) {
-        put(w, s.data[i]); /* a full stop behind it */
+        put_char(w, s.data[i]); /* a full stop behind it */
     }
     return len;
 }
@@ -352,21 +352,21 @@ size_t response_text_template(struct slice text, char ret[RESPONSE_TEXT_MAX])
         size_t len = 1, quoted = quoted_length(rest, before);
         if (quoted > 0) {
             len = quoted;
-            put(&w, c);
-            put(&w, '*');
-            put(&w, c);
+            put_char(&w, c);
+            put_char(&w, '*');
+            put_char(&w, c);
         } else if (is(c, BLANK)) {
             if (w.len > 0 && w.out[w.len - 1] != ' ') {
-                put(&w, ' ');
+                put_char(&w, ' ');
             }
         } else if (is(c, ALNUM | INNER) || c == ':') {
             len = put_word(&w, rest, before);
             if (len == 0) { /* a colon alone */
-                put(&w, c);
+                put_char(&w, c);
                 len = 1;
             }
         } else {
-            put(&w, c);
+            put_char(&w, c);
         }
         before = rest.data[len - 1];
         rest = slice_from(rest, len);

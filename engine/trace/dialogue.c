@@ -141,8 +141,8 @@ static bool resize(struct dialogue *d, struct dialogue_part *p, size_t capacity)
 }
 
 /* It fits. */
-static inline void put(struct dialogue *d, struct dialogue_part *p, enum dialogue_kind kind,
-                       struct slice piece, usec_t now)
+static inline void put_part(struct dialogue *d, struct dialogue_part *p, enum dialogue_kind kind,
+                            struct slice piece, usec_t now)
 {
     char *at = p->bytes + p->len;
     write_header(at, (now - d->began) >> TICK_BITS, piece.len, kind);
@@ -255,7 +255,7 @@ static struct slice fill_head(struct dialogue *d, enum dialogue_kind kind, struc
         }
     }
     if (len > 0) {
-        put(d, p, kind, slice_to(piece, len), now);
+        put_part(d, p, kind, slice_to(piece, len), now);
     }
     return slice_from(piece, len);
 }
@@ -275,7 +275,7 @@ __attribute__((noinline)) static void append_slowly(struct dialogue *d, enum dia
         return;
     }
     piece = cut_front(d, piece);
-    put(d, &d->parts[d->current], kind, piece, now);
+    put_part(d, &d->parts[d->current], kind, piece, now);
 }
 
 /* A line came in more than one piece: it stays in one, or what comes later of it is passed over
@@ -310,7 +310,7 @@ static inline void append(struct dialogue *d, enum dialogue_kind kind, struct sl
     if (dialogue_is_full(d, piece.len)) {
         append_slowly(d, kind, piece, now);
     } else {
-        put(d, &d->parts[d->current], kind, piece, now);
+        put_part(d, &d->parts[d->current], kind, piece, now);
     }
 }
 

@@ -84,7 +84,7 @@ usec_t journaled_due(const struct journaled *j)
 }
 
 /* Its content is still in memory: that goes after a transaction has taken it over. */
-static int put(struct message *m, struct spool_txn *txn)
+static int put_message(struct message *m, struct spool_txn *txn)
 {
     struct slice body;
     bool has_body = message_body(m, &body);
@@ -98,7 +98,7 @@ int journaled_put(const struct journaled *j, struct spool_txn *txn)
     list_foreach(m, &j->messages, struct message, journaled)
     {
         if (!m->is_plain) {
-            int err = put(m, txn);
+            int err = put_message(m, txn);
             if (err != 0) {
                 return err;
             }

@@ -689,7 +689,7 @@ static void store_orderly_end(struct spool_writer *w)
     }
 }
 
-static void run(void *arg)
+static void run_writer(void *arg)
 {
     struct spool_writer *w = arg;
     for (;;) {
@@ -732,7 +732,7 @@ int spool_writer_start(struct spool_writer *w)
     outbox_init(&w->to_workers[e->worker_count], e->boxes.http);
     outbox_init(&w->to_activator, e->boxes.activator);
     spool_store_on_damage(e->store, wake_writer, w);
-    return thread_start(&w->thread, "spool-writer", run, w);
+    return thread_start(&w->thread, "spool-writer", run_writer, w);
 }
 
 void spool_writer_stop(struct spool_writer *w)
