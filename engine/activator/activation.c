@@ -476,6 +476,38 @@ int activation_matches(struct activation *a, const struct spool_position *positi
     return unread(w.error);
 }
 
+static bool is_free(const struct activation *a, const struct spool_envelope *e,
+                    const struct spool_position *position, struct slice address)
+{
+    struct route_result route;
+    struct order_verdict verdict;
+    struct slice domain = router_domain(address);
+    return !router_route(settings_of(a->engine)->router, domain, &route) ||
+           !aside_judge(a->engine, e, domain, route.nexthop, route.transport, &verdict) ||
+           verdict.kind != ORDER_SUSPEND || (uint64_t)verdict.until < position->time;
+}
+
+int activation_is_free(struct activation *a, const struct spool_position *position, bool *ret)
+{
+    struct spool_envelope e;
+    int err = read_envelope(a, position, &e);
+    *ret = false;
+    if (err != 0) {
+        return unread(err);
+    }
+    const struct message m = {.envelope = e};
+    struct recipient_walk w;
+    struct slice address;
+    uint32_t index;
+    int state;
+    *ret = (uint64_t)message_expires(&m, settings_of(a->engine)->config) < position->time;
+    recipient_walk_init(&w, a->reader, &e, 0);
+    while (!*ret && recipient_walk_next(&w, &index, &address, &state)) {
+        *ret = recipient_is_undone(state) && is_free(a, &e, position, address);
+    }
+    return unread(w.error);
+}
+
 int activation_may_end(struct activation *a, const struct spool_position *position, bool *ret)
 {
     struct spool_envelope e;

@@ -48,6 +48,10 @@ MUST_USE bool activation_suspended(struct activation *a, const struct spool_posi
  * errors           ERR_AGAIN: it cannot be read for now */
 MUST_USE int activation_matches(struct activation *a, const struct spool_position *position,
                                 const struct selector *wanted, bool *ret, usec_t *ret_not_before);
+/* Whether a held message waits for longer than it has to: orders, as they are now and with the
+ * settings in force, let some recipient go before the message's time. errors: as above */
+MUST_USE int activation_is_free(struct activation *a, const struct spool_position *position,
+                                bool *ret);
 /* Whether some order in force may end recipients of a message that is not active. errors: as above
  */
 MUST_USE int activation_may_end(struct activation *a, const struct spool_position *position,

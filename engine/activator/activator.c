@@ -74,6 +74,7 @@ struct activator {
     uint32_t stale_unloaded; /* of these, not settled and given before the last change; they come
                                 first */
     bool needs_review;
+    uint64_t serial; /* of the settings that held mail was judged by */
     uint64_t noted_review;
     uint64_t review; /* order_book_wanted_review of the newest sweep of that kind */
 };
@@ -587,14 +588,20 @@ static void add_read(struct activator *a, struct read_request *request)
     a->reads[a->read_count++] = request;
 }
 
+/* Of what orders mean. */
+static void note_change(struct activator *a)
+{
+    a->changes++;
+    a->stale_unloaded = a->unloaded;
+}
+
 static void take_sweep(struct activator *a, struct sweep *s, uint64_t review)
 {
     if (s->kind == SWEEP_REVIEW) {
         a->review = review;
     }
     if (s->kind != SWEEP_FLUSH) {
-        a->changes++;
-        a->stale_unloaded = a->unloaded;
+        note_change(a);
     }
     sweeper_add(&a->sweeper, s);
 }
@@ -612,6 +619,18 @@ static void review_again(struct activator *a)
         sweeper_add(&a->sweeper, s);
         a->needs_review = false;
     }
+}
+
+/* A reload gives mail other routes, transports other sources: what an order held by those that were
+ * may be free. */
+static void note_settings(struct activator *a)
+{
+    uint64_t serial = settings_of(a->engine)->serial;
+    if (serial != a->serial && !order_book_is_empty(a->engine->orders)) {
+        note_change(a);
+        a->needs_review = true;
+    }
+    a->serial = serial;
 }
 
 /* Nothing that was judged before the last change of orders can reach the held class any more. */
@@ -635,7 +654,9 @@ static void sweep_at_start(struct activator *a)
     const struct order_book *book = a->engine->orders;
     const struct order *o;
     a->review = order_book_wanted_review(book);
-    a->needs_review = a->review != 0;
+    /* Where orders lead may have changed meanwhile. */
+    a->needs_review = a->review != 0 || !order_book_is_empty(book);
+    a->serial = settings_of(a->engine)->serial;
     for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
         struct sweep *s = o->kind == ORDER_SUSPEND ? NULL : sweep_new(SWEEP_APPLY, &o->selector);
         if (s != NULL) {
@@ -749,6 +770,7 @@ static void run_activator(void *arg)
             take_letter(a, &letter);
         }
         forget_lingering(a);
+        note_settings(a);
         review_again(a);
         import(a);
         note_review(a);

@@ -162,8 +162,11 @@ static int look_at(struct sweeper *s, struct activation *a, const struct spool_p
     if (err == 0 && is_wanted && s->first->kind == SWEEP_APPLY) {
         /* The order may be lifted or over by now: then it is no reason to try anything. */
         err = activation_may_end(a, p, &is_wanted);
-    } else if (is_wanted) {
+    } else if (err == 0 && is_wanted) {
         is_wanted = not_before <= clock_wall();
+        if (is_wanted && s->first->kind == SWEEP_REVIEW) {
+            err = activation_is_free(a, p, &is_wanted);
+        }
     }
     *ret_is_wanted = err == 0 && is_wanted && remember(s, p->id);
     return err;

@@ -17,7 +17,7 @@
 struct activation;
 
 enum sweep_kind {
-    SWEEP_REVIEW, /* held mail whose own time has come: an order ended, or changed */
+    SWEEP_REVIEW, /* held mail that nothing holds any more: an order ended, or settings changed */
     SWEEP_FLUSH,  /* deferred mail: tried now, not when it is due */
     SWEEP_APPLY,  /* all mail, scheduled too, as long as some order may end it */
 };

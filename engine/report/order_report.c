@@ -39,6 +39,17 @@ static void send_sweep(struct clerk *k, enum sweep_kind kind, const struct selec
     outbox_put(&k->to_activator, LETTER_SWEEP, s, order_book_wanted_review(k->engine->orders));
 }
 
+/* Of routes and sources only the order knew what they were when it held the mail. */
+static void send_review(struct clerk *k, const struct selector *selector)
+{
+    const struct selector lasting = {{
+        [SELECTOR_TENANT] = selector->value[SELECTOR_TENANT],
+        [SELECTOR_CAMPAIGN] = selector->value[SELECTOR_CAMPAIGN],
+        [SELECTOR_DOMAIN] = selector->value[SELECTOR_DOMAIN],
+    }}; /* the values stay the other's */
+    send_sweep(k, SWEEP_REVIEW, &lasting);
+}
+
 /* By way of the activator: what it has given them before it heard of the order comes first. */
 static void tell_schedulers(struct clerk *k)
 {
@@ -349,7 +360,7 @@ static void lift(struct clerk *k, struct api_call *c, const struct order *o, uin
     log_info("order %llu is lifted by %s: %s%s%s", (unsigned long long)o->id, api_who(c), text,
              reason == NULL ? "" : ": ", reason == NULL ? "" : reason);
     if (o->kind == ORDER_SUSPEND) {
-        send_sweep(k, SWEEP_REVIEW, &o->selector);
+        send_review(k, &o->selector);
     }
     api_object(c, 200, object);
 }

@@ -291,6 +291,55 @@ def test_closed_sources(place):
     daemon.wait_empty()
 
 
+def put_in_force(daemon, **settings):
+    """By a reload."""
+    for name, value in settings.items():
+        setattr(daemon, name, value)
+    daemon.write_config()
+    run(daemon, 'reload')
+
+
+def test_reload_frees_what_an_order_held(place):
+    """Mail that an order about sources, transports or destinations held goes as soon as settings give
+    it other ones: by a reload, over a restart, and when the order is lifted after that."""
+    receiver = place.receiver()
+    sources, renamed = ({name: {'address': fresh_address()}} for name in ('old', 'new'))
+    daemon = relay(place, receiver, sources=sources, pools={'out': {'sources': ['old']}},
+                   transports={'smtp': {'source_pool': 'out'}, 'other': {}})
+    give(daemon, 'suspend', '--source', 'old')
+    give(daemon, 'suspend', '--tenant', 'held')
+    send(daemon, 'acme', 'a@x.test', 'b@x.test')
+    send(daemon, 'held', 'h@x.test')
+    wait_states(daemon, suspended=2)
+    put_in_force(daemon, sources=renamed, pools={'out': {'sources': ['new']}})
+    assert daemon.wait_event('Delivery', 'b@x.test')['egress_source'] == 'new'
+    wait_states(daemon, suspended=1)
+
+    one = give(daemon, 'suspend', '--source', 'new')
+    send(daemon, 'acme', 'c@x.test')
+    wait_states(daemon, suspended=2)
+    assert daemon.stop() == 0
+    daemon.sources, daemon.pools = sources, {'out': {'sources': ['old']}}
+    daemon.write_config()
+    daemon.start()
+    wait_states(daemon, suspended=2)  # the first order is about this one
+    put_in_force(daemon, routes={'*': ('other', receiver.nexthop)})
+    daemon.wait_event('Delivery', 'c@x.test')
+    assert run(daemon, 'resume', one['id'])
+
+    two = give(daemon, 'suspend', '--transport', 'other')
+    send(daemon, 'acme', 'd@x.test')
+    wait_states(daemon, suspended=2)
+    assert daemon.stop() == 0
+    daemon.routes, daemon.transports = {'*': ('smtp', receiver.nexthop)}, {'smtp': {}, 'other': {}}
+    daemon.write_config()
+    daemon.start()
+    daemon.wait_event('Delivery', 'd@x.test')
+    run(daemon, 'resume', two['id'])
+    wait_states(daemon, suspended=1)
+    assert not daemon.of('Delivery', 'h@x.test')
+
+
 def test_sources_say_what_they_hold(place):
     """An order about a source counts the mail that no other source is left to; sources shows it."""
     receiver = place.receiver()
