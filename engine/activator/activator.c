@@ -621,8 +621,7 @@ static void review_again(struct activator *a)
     }
 }
 
-/* A reload gives mail other routes, transports other sources: what an order held by those that were
- * may be free. */
+/* A reload gives mail other routes and sources: what an order held by those that were may be free. */
 static void note_settings(struct activator *a)
 {
     uint64_t serial = settings_of(a->engine)->serial;
@@ -647,14 +646,12 @@ static void note_review(struct activator *a)
     }
 }
 
-/* What an earlier run may not have come to: held mail whose orders are gone, and mail that orders
- * are to end. */
+/* What an earlier run may not have come to: held mail that is free, and mail that orders are to end. */
 static void sweep_at_start(struct activator *a)
 {
     const struct order_book *book = a->engine->orders;
     const struct order *o;
     a->review = order_book_wanted_review(book);
-    /* Where orders lead may have changed meanwhile. */
     a->needs_review = a->review != 0 || !order_book_is_empty(book);
     a->serial = settings_of(a->engine)->serial;
     for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
