@@ -493,6 +493,21 @@ static void test_shell_refuses(void **state)
     smtp_shell_fini(&shell);
 }
 
+/* A command that comes in two pieces is put together, which takes memory. */
+static void test_no_memory_for_a_line(void **state)
+{
+    (void)state;
+    struct smtp_shell shell;
+    smtp_shell_init(&shell);
+    smtp_shell_start(&shell, true);
+    buf_clear(&shell.replies);
+    shell.server.line.limit = 1; /* for the buffer this is like no memory */
+    assert_int_equal(smtp_shell_feed(&shell, SLICE("EH")), SMTP_SERVER_CLOSE);
+    assert_true(replies_match(buf_slice(&shell.replies), "421 4.3.1"));
+    assert_true(smtp_server_deadline(&shell.server) == USEC_NEVER);
+    smtp_shell_fini(&shell);
+}
+
 static void test_received_header(void **state)
 {
     (void)state;
@@ -539,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_timeout_in_a_transaction),
         cmocka_unit_test(test_refuse_and_stop),
         cmocka_unit_test(test_shell_refuses),
+        cmocka_unit_test(test_no_memory_for_a_line),
         cmocka_unit_test(test_received_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,9 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, COUNT = 400, LARGE = 7 /* the id with a body of pages of its own */ };
+
+static off_t bad_at = -1; /* offset of a page that no read() gives; none */
+
+/* In front of the library's: a disk that cannot give one page gives nothing of a read over it. */
+ssize_t pread(int fd, void *to, size_t bytes, off_t at)
+{
+    if (bad_at >= 0 && at < bad_at + PAGE && at + (off_t)bytes > bad_at) {
+        errno = EIO;
+        return -1;
+    }
+    return syscall(SYS_pread64, fd, to, bytes, at);
+}
 
 static char folder[128], data_file[160], text[256];
 static struct spool_store *store;
@@ -454,6 +467,129 @@ static void a_salvage_tells_who_failed_as_well(void **state)
     assert_in_range(unknown, 1, 100);
 }
 
+/* The one reason whose bytes are wrong is made up for; the recipient behind it was told. */
+static void a_salvage_tells_of_a_bad_reason_alone(void **state)
+{
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    const struct spool_key bad = spool_key_part(COUNT + 1, MANY / 2);
+    const struct spool_key told = spool_key_part(COUNT + 1, MANY / 2 + 1);
+    struct spool_txn *t;
+    struct slice record;
+    unsigned unknown;
+    put_failures(COUNT + 1);
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_table_del(t, SPOOL_TABLE_REASON, &told), 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_table_get(t, SPOOL_TABLE_REASON, &bad, &record), 0);
+    const off_t last = record.data + record.len - 1 - store->guard.base;
+    const char other = (char)(record.data[record.len - 1] ^ 1);
+    spool_abort(t);
+    shut();
+    int fd = open(data_file, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, &other, 1, last), 1);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(count_reasons(COUNT + 1, &unknown), MANY - TOLD - 1);
+    assert_int_equal(unknown, 1);
+}
+
+/* Leaves that hold nothing but references to large records, of bodies and of recipients, are told
+ * apart by what is in these. */
+static void large_records_without_a_tree_are_found(void **state)
+{
+    enum { MESSAGES = 300, BATCHES = 2, RECIPIENTS = BATCHES * SPOOL_BATCH_RECIPIENTS };
+    static const char zeros[PAGE];
+    static char body[5000], packed[3 * SPOOL_BATCH_RECIPIENTS];
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    struct spool_txn *t;
+    struct spool_position at;
+    memset(body, 'x', sizeof(body));
+    for (size_t i = 0; i < SPOOL_BATCH_RECIPIENTS; i++) {
+        memcpy(packed + 3 * i, "\0\1b", 3);
+    }
+    assert_int_equal(spool_begin(store, &t), 0);
+    for (uint64_t id = COUNT + 1; id <= COUNT + MESSAGES; id++) {
+        const struct spool_envelope e = {
+            .id = id, .recipient_count = RECIPIENTS, .chunk_count = 1, .sender = SLICE("")};
+        assert_int_equal(spool_put_chunk(t, id, 0, slice_make(body, sizeof(body))), 0);
+        for (uint32_t batch = 0; batch < BATCHES; batch++) {
+            assert_int_equal(spool_put_recipients(t, id, batch, slice_make(packed, sizeof(packed))),
+                             0);
+        }
+        assert_int_equal(spool_put_message(t, &e, SLICE(""), SLICE(""), &at), 0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    crash();
+    write_page(0, zeros);
+    write_page(1, zeros);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_int_equal(fates.counts[SPOOL_REPEAT], COUNT + MESSAGES);
+    assert_int_equal(fates.counts[SPOOL_KEPT] + fates.counts[SPOOL_LOST], 0);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(read_message(COUNT + MESSAGES), 0);
+}
+
+/* Nothing is left but four pages without meaning. */
+static void a_salvage_of_a_stump_is_an_empty_spool(void **state)
+{
+    static char page[PAGE];
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    memset(page, 'x', sizeof(page));
+    crash();
+    assert_int_equal(truncate(data_file, 0), 0);
+    for (uint64_t i = 0; i < 4; i++) {
+        write_page(i, page);
+    }
+    assert_int_equal(open_spool(), ERR_CORRUPT);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_int_equal(fates.counts[SPOOL_KEPT] + fates.counts[SPOOL_REPEAT], 0);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(read_message(1), ERR_MISSING);
+}
+
+/* Zeros stand for the page that cannot be read, and for nothing else. */
+static void quarantine_has_what_can_be_read(void **state)
+{
+    enum { HEAD = 16, BAD = 1 /* the page of the record */ };
+    static char before[6 * PAGE];
+    const struct spool_key id = spool_key_id(LARGE);
+    const struct spool_key moved = spool_key_quarantine(LARGE, SPOOL_TABLE_MESSAGE, 0);
+    const struct spool_position at = {SPOOL_INCOMING, LARGE, LARGE};
+    uint64_t page = message_page(LARGE);
+    struct spool_txn *t;
+    struct slice record;
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_table_get(t, SPOOL_TABLE_MESSAGE, &id, &record), 0);
+    const size_t len = record.len;
+    assert_in_range(len, 3 * PAGE, sizeof(before));
+    memcpy(before, record.data, len);
+    bad_at = (off_t)((page + BAD) * PAGE);
+    int err = spool_quarantine(t, &at);
+    bad_at = -1;
+    assert_int_equal(err, 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_begin(store, &t), 0);
+    err = spool_table_get(t, SPOOL_TABLE_QUARANTINE, &moved, &record);
+    size_t wrong = 0;
+    for (size_t i = 0; err == 0 && i < len && i < record.len; i++) {
+        bool is_bad = (HEAD + i) / PAGE == BAD;
+        wrong += record.data[i] != (is_bad ? 0 : before[i]);
+    }
+    spool_abort(t);
+    assert_int_equal(err, 0);
+    assert_int_equal(record.len, len);
+    assert_int_equal(wrong, 0);
+}
+
 /* Its second chunk is nowhere: nothing is wrong with the storage, but the message is. */
 static void a_salvage_loses_what_lacks_a_part(void **state)
 {
@@ -516,6 +652,10 @@ int main(void)
         TEST(who_failed_is_told_though_the_reasons_are_lost),
         TEST(who_failed_is_told_though_the_reasons_are_lost_meanwhile),
         TEST(a_salvage_tells_who_failed_as_well),
+        TEST(a_salvage_tells_of_a_bad_reason_alone),
+        TEST(large_records_without_a_tree_are_found),
+        TEST(a_salvage_of_a_stump_is_an_empty_spool),
+        TEST(quarantine_has_what_can_be_read),
         TEST(a_salvage_loses_what_lacks_a_part),
         TEST(a_salvage_of_a_spool_in_use_is_refused),
         cmocka_unit_test(a_node_ends_in_its_page),
