@@ -177,7 +177,7 @@ static bool is_unitext(char c)
 }
 
 /* RFC 6533 section 3, utf-8-addr-unitext: three characters are written by number. An address that
- * would not fit on a line so is no address that a mail could have reached. */
+ * does not fit on a line in this form could not have been reached by a mail. */
 static void put_unitext(struct buf *out, struct slice address)
 {
     char clean[BOUNCE_TEXT_VALUE_MAX];
@@ -295,10 +295,11 @@ static void put_original(struct buf *out, const struct plan *p)
 
 /* --- putting it together ---------------------------------------------------------------------- */
 
-/* How many recipients are told of each: both parts have all of their texts. */
+/* How many recipients are named one by one. Both parts have the texts of each of them, so their
+ * texts count twice against BOUNCE_REPORT_BYTES. */
 static size_t count_told(const struct plan *p)
 {
-    enum { WORDS = 256 }; /* around the texts of one, in both parts */
+    enum { WORDS = 256 }; /* our own words about one recipient, in both parts */
     size_t bytes = 0, told = 0;
     while (told < p->count && told < BOUNCE_RECIPIENTS_MAX) {
         const struct bounce_recipient *r = &p->recipients[told];
@@ -366,7 +367,7 @@ int bounce_format(struct buf *out, const struct bounce_config *config,
     make_plan(&p);
     for (unsigned salt = 0; try_boundary(out, &p, salt); salt++) {
         if (salt == BOUNDARY_TRIES) {
-            /* Somebody guesses well; the sender gets the report without the original. */
+            /* The original contains every boundary tried, so the notice comes without it. */
             p.is_headers_only = true;
             p.original.header = 0;
         }

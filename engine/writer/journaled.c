@@ -7,9 +7,9 @@
 #include <assert.h>
 #include <errno.h>
 
-/* A message that is not delivered by then is better off in the tables, where people see it and its
- * content takes no memory; bounded by bytes as well. One that waits for the activator is not
- * delivered before. */
+/* A message that is not delivered after this time moves to the tables, where reports see it and its
+ * content takes no memory; so do all of them when they have BYTES_MAX bytes. A message that the
+ * activator does not have (untold) moves earlier, as it cannot be delivered before. */
 static const usec_t patience = 100 * USEC_PER_MSEC;
 static const usec_t patience_untold = 20 * USEC_PER_MSEC;
 enum { BYTES_MAX = 8 << 20 };
@@ -83,14 +83,14 @@ usec_t journaled_due(const struct journaled *j)
     return oldest < untold ? oldest : untold;
 }
 
-/* Its content is still in memory: that goes after a transaction has taken it over. */
+/* Stores a message of the journal in the tables. Its content is in memory until that is durable. */
 static int put_message(struct message *m, struct spool_txn *txn)
 {
     struct slice body;
     bool has_body = message_body(m, &body);
     assert(has_body);
     int err = spool_put_journaled(txn, &m->envelope, message_packed(m), body, &m->position);
-    return err == -EEXIST ? 0 : err; /* never; but if it were, its content is what counts */
+    return err == -EEXIST ? 0 : err; /* ids are new; if the tables had this one, that would do */
 }
 
 int journaled_put(const struct journaled *j, struct spool_txn *txn)

@@ -20,9 +20,9 @@ struct spool_txn;
 
 struct journaled {
     struct list messages; /* in the order of their places in the queue */
-    size_t bytes;         /* of their contents */
-    uint32_t untold;      /* of them, those that the activator does not have */
-    usec_t untold_since;  /* monotonic: when there ceased to be none */
+    size_t bytes;         /* contents of these messages */
+    uint32_t untold;      /* messages of the list that the activator does not have */
+    usec_t untold_since;  /* monotonic: since when `untold` is above 0 */
 };
 
 void journaled_init(struct journaled *j);
@@ -33,18 +33,20 @@ void journaled_fini(struct journaled *j);
  *
  * is_told  the activator gets the message as well (with a reference of its own) */
 void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t now);
-/* The activator gave it back: it must be told again once the tables have it. */
+/* The activator gave the message back: it is told of it again once the tables have it. */
 void journaled_untell(struct journaled *j, struct message *m, usec_t now);
-/* The message's removal is durable. Nothing happens to one that is not among them. */
+/* The message's removal is durable. Does nothing for a message that is not in the list. */
 void journaled_drop(struct journaled *j, struct message *m);
 
-/* When the tables must take them over (monotonic), USEC_NEVER when there are none. */
+/* When the messages must be moved to the tables (monotonic); USEC_NEVER when there are none. */
 usec_t journaled_due(const struct journaled *j);
 
-/* Put all of them into a transaction, but those whose removal it holds. errors: of the store */
+/* Put the messages into a transaction, except the plain ones, which it removes. errors: of the
+ * store */
 MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn);
-/* That transaction is durable: their contents go when nobody reads them any more. tell(ctx,
- * position) is called once, with the newest one that the activator does not have. */
+/* That transaction is durable: the list becomes empty, and each content is freed when nobody reads
+ * it any more. tell(ctx, position) is called at most once, with the place of the newest message
+ * that the activator does not have. */
 void journaled_absorbed(struct journaled *j, void (*tell)(void *ctx, uint64_t position), void *ctx);
 
 #endif

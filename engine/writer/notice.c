@@ -38,7 +38,7 @@ static size_t original(struct spool_reader *reader, const struct message *m, boo
     }
     for (uint32_t i = 0; i < chunks && count < PARTS_MAX; i++) {
         if (spool_read_chunk(reader, m->envelope.id, i, &parts[count]) != 0) {
-            break; /* damaged: the notice comes with what there is */
+            break; /* a damaged chunk: the notice carries the text in front of it */
         }
         count++;
     }
@@ -174,7 +174,7 @@ void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
     char id[MESSAGE_ID_TEXT];
     struct slice packed = buf_slice(&in->packed), first = SLICE("");
     message_id_format(e->id, id);
-    (void)spool_packed_next(&packed, &first); /* staged elsewhere: no recipient in the line */
+    (void)spool_packed_next(&packed, &first); /* staged recipients are not here: none in the line */
     const struct event event = {
         .type = EVENT_RECEPTION,
         .id = slice_make(id, MESSAGE_ID_TEXT - 1),

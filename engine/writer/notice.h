@@ -18,10 +18,10 @@ struct spool_reader;
 struct spool_txn;
 
 enum notice_kind {
-    NOTICE_FAILED,  /* recipients refused for good */
-    NOTICE_EXPIRED, /* failed ones, and those given up after maximal_queue_lifetime */
-    NOTICE_DELAYED, /* still trying */
-    NOTICE_CLEARED, /* delivered after a NOTICE_DELAYED */
+    NOTICE_FAILED,  /* recipients that were refused for good */
+    NOTICE_EXPIRED, /* recipients that failed, or were given up after maximal_queue_lifetime */
+    NOTICE_DELAYED, /* recipients that are still being tried */
+    NOTICE_CLEARED, /* recipients that were delivered after a NOTICE_DELAYED */
 };
 
 /* The notice about m's results as a reception of its own, from the null sender to m's sender.
@@ -41,16 +41,18 @@ void notice_log_result(struct buf *log, const struct config *config, const struc
                        const struct result *r, const struct result_recipient *to);
 
 /* Event lines that must be in the file before the commit. A message may have a million of them, so
- * what has gathered is written on the way; what cannot be written stays, and fails the commit. */
+ * they are written whenever 1 MB has gathered; lines that cannot be written stay in `lines`, and
+ * make the commit fail. */
 struct notice_log {
     struct buf *lines;
-    void (*write)(void *ctx); /* NULL: not before the end */
+    void (*write)(void *ctx); /* writes and clears `lines`; NULL: only the caller writes them */
     void *ctx;
 };
 void notice_log_flush(const struct notice_log *log);
 
-/* A line for each recipient that is given up, once: after an error it goes on where it was, by what
- * it notes in the message, and likewise after `limit` of those that are stored.
+/* Write one event line for each recipient that is given up. A call takes at most `limit` recipients
+ * from the spool. The message notes how far it came (expiry_from), so that the next call goes on
+ * there, after an error as well.
  *
  * errors: -ENOMEM, ERR_CORRUPT, storage errors of the reader */
 MUST_USE int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,

@@ -1,7 +1,7 @@
-/* Owns the list that it gathers, and keeps no text: what is durable is read where it lies in the
- * spool's map, so that a result needs memory only until it is on the disk. Called by the spool
- * writer alone, inside a view of its reader, which shows the last commit: what the transaction that
- * is being written changes is in memory still. */
+/* Owns the list that it gathers, and copies no text: durable results are read in place, in the
+ * spool's memory map, so that a result needs memory only until it is on the disk. Called by the
+ * spool writer alone, inside a view of its reader. That view shows the last commit; the results of
+ * the transaction that is being written are still in memory. */
 #include "engine/writer/notice_recipients.h"
 
 #include "base/error.h"
@@ -40,8 +40,9 @@ int notice_stored_begin(struct notice_stored *s, struct spool_reader *reader,
     return 0;
 }
 
-/* false for a failure that was told: its reason left the spool with the notice. A reason that
- * cannot be read is one that has not been told. */
+/* Reads why a stored recipient is not delivered. Returns false for a failure of which the sender
+ * was told, as its reason was removed with that notice. A reason whose record is damaged still
+ * exists, so that failure has not been told. */
 static bool explain(struct notice_stored *s, struct notice_stored_recipient *to)
 {
     struct spool_reason reason;
@@ -152,7 +153,8 @@ static void gather_fresh(struct notice_recipients *n, const struct message *m,
     }
 }
 
-/* The walk ends when the list is full: how many are left out is known without it. */
+/* Adds recipients whose results the spool has. The walk ends when the list is full, as the counts
+ * in the message tell how many are left out. */
 static int gather_stored(struct notice_recipients *n, struct spool_reader *reader,
                          const struct message *m, enum notice_kind kind)
 {

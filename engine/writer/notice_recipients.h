@@ -19,7 +19,7 @@ struct spool_reader;
 struct notice_recipients {
     struct bounce_recipient *list;
     size_t count, capacity;
-    size_t left_out; /* those that did not fit */
+    size_t left_out; /* recipients that did not fit into the list */
 };
 
 /* Gather at most BOUNCE_RECIPIENTS_MAX of them. The slices are valid as long as the reader stays
@@ -30,8 +30,8 @@ MUST_USE int notice_recipients_gather(struct notice_recipients *n, struct spool_
                                       const struct message *m, enum notice_kind kind);
 void notice_recipients_fini(struct notice_recipients *n);
 
-/* The recipients of a message that have no result in memory. Needs the open reader until its end.
- */
+/* A walk over the recipients of a message that have no result in memory. The reader must stay open
+ * until notice_stored_end. */
 struct notice_stored {
     struct recipient_walk walk;
     const struct message *message;
@@ -49,9 +49,9 @@ struct notice_stored_recipient {
 /* from: the first recipient wanted. errors: -ENOMEM */
 MUST_USE int notice_stored_begin(struct notice_stored *s, struct spool_reader *reader,
                                  const struct message *m, uint32_t from);
-/* The next one that is not delivered, and of whose failure the sender was not told. */
+/* The next recipient that is not delivered, and of whose failure the sender was not told. */
 MUST_USE bool notice_stored_next(struct notice_stored *s, struct notice_stored_recipient *ret);
-/* returns why it ended early: ERR_CORRUPT, storage errors */
+/* Returns why the walk ended early: ERR_CORRUPT, storage errors; 0 when it did not. */
 MUST_USE int notice_stored_end(struct notice_stored *s);
 
 #endif

@@ -23,21 +23,21 @@ static inline usec_t retry_longest(usec_t min, usec_t max)
     return min > max ? min : max;
 }
 
-/* When it comes to a message's turn that waits longer than a delay can be now, as the configuration
- * allows less than before: all of them come within the new longest delay, by their ids, so that
- * they are not due in one moment.
+/* When to try a message whose delay is longer than the configuration allows since a reload. The ids
+ * spread all such messages over the new longest delay, so that they are not due in one moment.
  *
  * lowered   wall: when that configuration came into force
  */
 usec_t retry_turn(usec_t lowered, usec_t longest, uint64_t id);
 
-/* Whether a deferred message is tried: its time has come; or it was deferred after now, so that the
- * clock was set since and its time means nothing: then rather too early once than late by the
- * clock's error; or it has waited longer than a delay can be, and it is its turn.
+/* Whether a deferred message is tried now. It is when its time has come; when it was deferred after
+ * `now`, which means that the clock was set back since, and one attempt too early is better than
+ * one that is late by the clock's error; or when it has waited longer than the longest delay and
+ * its turn has come.
  *
  * now, due, turn   usec, wall; see retry_turn
- * deferred         wall: when it was; 0: not known
- * longest          that a delay can be
+ * deferred         wall: when the message was deferred; 0: not known
+ * longest          the longest delay that the configuration allows
  */
 bool retry_is_due(usec_t now, usec_t deferred, usec_t due, usec_t longest, usec_t turn);
 

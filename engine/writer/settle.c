@@ -17,13 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Notices of one transaction are in memory until it is durable. */
+/* The notices of a transaction stay in memory until it is durable. One that has this many bytes of
+ * them takes no further message. */
 enum { NOTICE_BYTES_MAX = 8 << 20 };
 
-/* Other mail waits for the lines of one message that expires: some 50 ms. */
+/* Event lines that one expiring message may write in a transaction. Other mail waits for them: this
+ * many take some 50 ms. */
 enum { EXPIRED_AT_ONCE = 4096 };
 
-/* Beside errors, which are negative: the message goes on in the next transaction. */
+/* settle_message returns this, beside 0 and negative errors, when the message has more to write
+ * than one transaction takes and must go on in the next one. */
 enum { SETTLE_LATER = 1 };
 
 void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
@@ -40,12 +43,15 @@ bool settle_is_idle(const struct settle *s)
     return list_is_empty(&s->touched) && list_is_empty(&s->plain);
 }
 
+/* Whether a removal in the journal is all that the message needs: only the journal has it, and
+ * every recipient is delivered. */
 static bool is_plain(const struct message *m)
 {
     if (!list_is_linked(&m->journaled) || m->pending > 0 || m->has_forgone) {
         return false;
     }
-    /* what is durable of a message made the tables take it over */
+    /* These count durable results. The transaction that stored them also moved the message from the
+     * journal to the tables. */
     assert(m->stored.deferred == 0 && m->stored.failed == 0 && m->stored.parked == 0);
     for (const struct result *r = m->fresh; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
@@ -155,8 +161,8 @@ static void count_expired(struct engine *e, struct message *m)
     tally_expired(e->tally, m, expired);
 }
 
-/* One line a recipient, once, however often the transaction is repeated. A recipient that was not
- * tried has none. */
+/* Counts the fresh results and writes an event line for each of their recipients, only once even
+ * when the transaction is repeated. A parked recipient was not tried, so it has no line. */
 static void log_results(struct settle *s, struct message *m)
 {
     for (struct result *r = m->fresh; r != NULL; r = r->next) {
@@ -176,9 +182,10 @@ static void log_results(struct settle *s, struct message *m)
     }
 }
 
-/* States of the fresh results of one message, for a message that stays in the spool.
+/* Stores the states of recipients with fresh results, for a message that stays in the spool.
  *
- * is_told  failures are in a notice of this transaction: their reasons need not be kept */
+ * is_told  a notice in this transaction tells the sender of the failures, so that their reasons
+ *          need not be stored */
 static int store_states(struct spool_txn *txn, struct message *m, const struct result *results,
                         bool is_told)
 {
@@ -186,7 +193,7 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
         for (uint32_t i = 0; i < r->count; i++) {
             const struct result_recipient *to = &r->recipients[i];
             if (to->kind == RESULT_PARKED) {
-                continue; /* as if nothing had been */
+                continue; /* it was not tried: its stored state stays what it was */
             }
             struct spool_reason reason = {
                 .time = r->done,
@@ -212,15 +219,16 @@ static int store_states(struct spool_txn *txn, struct message *m, const struct r
     return 0;
 }
 
-/* The listener that took the message, and the section of its tenant as it is now, may say no. */
+/* The listener that received the message (by a flag in the envelope) and the current section of its
+ * tenant can each turn notices off. */
 static bool is_notice_wanted(const struct config *c, const struct message *m)
 {
     const struct config_tenant *t = config_tenant_find(c, m->envelope.tenant);
     return (m->envelope.flags & SPOOL_FLAG_NO_NOTICES) == 0 && (t == NULL || t->notices);
 }
 
-/* Puts a notice about m into the transaction. A bounce is never bounced; the null sender hears
- * nothing; nor does who does not want to, but that is counted. */
+/* Puts a notice about m to its sender into the transaction. There is none about a bounce or to the
+ * null sender. A notice that the configuration turns off is left out and counted. */
 static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m,
                       enum notice_kind kind, usec_t now)
 {
@@ -256,13 +264,14 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
     return 0;
 }
 
-/* park_until: 0 when nothing is parked */
+/* The earlier of two times; a park_until of 0 means that nothing is parked. */
 static usec_t first_end(usec_t until, usec_t park_until)
 {
     return park_until != 0 && park_until < until ? park_until : until;
 }
 
-/* Nothing but orders keeps it: it waits for their end, or for its own. */
+/* All undelivered recipients are suspended by orders: the message moves to the held class until the
+ * first of these orders ends, or until the message expires if that is earlier. */
 static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
 {
     usec_t until = message_expires(m, settings_of(s->engine)->config);
@@ -276,15 +285,15 @@ static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
     return spool_requeue(txn, &m->position, &next, NULL);
 }
 
-/* Whether some that expired have no event line yet. */
+/* Whether stored recipients of an expired message still lack their event line. */
 static bool has_unlogged(const struct message *m)
 {
     return (m->stored.deferred > 0 || m->stored.parked > 0) &&
            m->expiry_from < m->envelope.recipient_count;
 }
 
-/* Everything was tried: the message goes, waits for its next attempt, or comes back to its
- * sender. */
+/* Every recipient of this activation has a result or was forgone: the message is removed, with a
+ * notice where one is due, or it is deferred or held. */
 static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
 {
     const struct config *c = settings_of(s->engine)->config;
@@ -298,7 +307,8 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     m->is_settled = true;
     m->held_until = 0;
     if ((has_deferred || has_parked) && !m->has_forgone) {
-        /* no recipient goes without a word of what was wrong */
+        /* A forgone recipient has no result that says what was wrong, so the message does not
+         * expire in this activation. */
         is_expired = m->is_expiry_begun || now >= message_expires(m, c);
     }
     if (is_expired && !m->is_expiry_begun) {
@@ -358,7 +368,7 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     return spool_requeue(txn, &m->position, &next, &retry);
 }
 
-/* Errors that concern one message and leave the transaction good (spool_store.h). */
+/* Errors that concern one message only: the transaction can go on without it (spool_store.h). */
 static bool is_of_one_message(int err)
 {
     return err == ERR_CORRUPT || err == ERR_MISSING || err == ERR_LIMIT || err == -EEXIST;
@@ -386,8 +396,8 @@ int settle_write_journal(struct settle *s, struct spool_store *store)
     return 0;
 }
 
-/* Of so many recipients that others must not wait for them all: it goes on in the next transaction,
- * behind what is there now. */
+/* The message has more recipients than one transaction takes, as other mail must not wait for them
+ * all. It moves behind the other touched messages and goes on in the next transaction. */
 static void postpone(struct settle *s, struct message *m)
 {
     list_remove(&m->touched);
@@ -401,11 +411,11 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     s->unwritten = NULL;
     s->notice_bytes = 0;
     s->has_deferred = false;
-    s->suppressed = 0; /* of a transaction that failed */
+    s->suppressed = 0; /* a transaction that failed may have left its count here */
     settle_log_plain(s);
     list_foreach(m, &s->plain, struct message, touched)
     {
-        m->is_settled = true; /* the transaction absorbs the journal, and leaves these out */
+        m->is_settled = true; /* the transaction stores the journal's other messages, not these */
     }
     list_foreach_safe(m, &s->touched, struct message, touched)
     {
@@ -413,7 +423,7 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             break;
         }
         if (s->notice_bytes >= NOTICE_BYTES_MAX) {
-            s->unwritten = m; /* the next transaction has those from here on */
+            s->unwritten = m; /* this message and those behind it wait for the next transaction */
             break;
         }
         log_results(s, m);
@@ -438,7 +448,8 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     return s->has_deferred ? spool_note_clock(txn, now) : 0;
 }
 
-/* strndup may want a NUL behind it. NULL when out of memory. */
+/* A copy that ends with a NUL. The text itself has none, which strndup may not be given. Returns
+ * NULL when out of memory. */
 static char *copy_text(struct slice text)
 {
     char *copy = malloc(text.len + 1);
@@ -458,8 +469,8 @@ static void keep_park(struct message *m, const struct result *r, struct slice te
     }
 }
 
-/* It is durable: nobody will ask for these addresses again, and the spool has what a later notice
- * needs. */
+/* The result is durable: only its numbers are kept. Nobody needs the addresses any more, and a
+ * later notice reads addresses and reasons from the spool. */
 static void keep_counts(struct message *m, const struct result *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {

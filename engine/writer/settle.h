@@ -1,8 +1,9 @@
 /* What results mean for a message: recipient states, the event log, and at the end of an
  * activation its removal, its next retry, and the notices to its sender.
  *
- * Everything runs on the spool writer. Nothing in memory moves on before the transaction that says
- * so is durable: settle_write may run again for the same messages after a failed commit. */
+ * Everything runs on the spool writer. A message's results stay in memory until the transaction
+ * that stores them is durable, so settle_write may run again for the same messages after a failed
+ * commit. */
 #ifndef ENGINE_SETTLE_H
 #define ENGINE_SETTLE_H
 
@@ -24,13 +25,13 @@ struct settle {
     struct engine *engine;
     struct spool_reader *reader; /* the writer's own; for notices */
     struct list touched;         /* messages with results that are not durable yet */
-    struct list plain;           /* likewise, where all of it is delivered and only the journal has
-                                  * the message: a removal there is enough */
-    bool is_light;               /* what is being written are the plain ones, to the journal */
+    struct list plain;           /* likewise, but every recipient is delivered and only the journal
+                                  * has the message: a removal in the journal is enough */
+    bool is_light;               /* the commit under way writes only `plain`, to the journal */
     struct notice_log log;       /* event lines that must be written before the commit */
     struct intake **notices;     /* bounces put into the current transaction */
     uint32_t notice_count, notice_capacity;
-    uint64_t notice_bytes;     /* of their contents */
+    uint64_t notice_bytes;     /* contents of these notices */
     bool has_deferred;         /* the current transaction defers something */
     uint64_t suppressed;       /* notices that the current transaction leaves out */
     struct message *unwritten; /* first one in `touched` that this transaction has no room for */
@@ -51,9 +52,9 @@ void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned 
  * errors   of the store: the transaction must be aborted; call again with the next one */
 MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
 
-/* Append the event lines of the plain ones to the log; before settle_write_journal. */
+/* Append the event lines of the messages in `plain` to the log; before settle_write_journal. */
 void settle_log_plain(struct settle *s);
-/* Put the plain ones alone, as removals, into the journal's batch.
+/* Put the removals of the messages in `plain`, and nothing else, into the journal's batch.
  *
  * errors  ERR_LIMIT when they do not fit: the batch must be aborted */
 MUST_USE int settle_write_journal(struct settle *s, struct spool_store *store);

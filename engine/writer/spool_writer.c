@@ -39,12 +39,12 @@ enum {
     BATCH_BYTES = 8 << 20,
 };
 static const usec_t retry_interval = 500 * USEC_PER_MSEC;
-/* Nobody waits for results alone: they stay this long for a reception whose commit carries them;
- * and longer where they need a transaction, which would take over messages that the next moments
- * deliver. */
+/* How long results without a reception wait for one whose commit carries them; nobody waits for
+ * these results. Those that need a transaction (touched) wait longer: each transaction also moves
+ * the journal's messages to the tables, most of which are delivered a moment later. */
 static const usec_t plain_patience = 5 * USEC_PER_MSEC;
 static const usec_t touched_patience = 20 * USEC_PER_MSEC;
-/* A journal that failed is left alone for so long. */
+/* After a write to the journal failed, commits go to the tables for this long. */
 static const usec_t journal_pause = 10 * USEC_PER_SEC;
 
 struct spool_writer {
@@ -69,11 +69,11 @@ struct spool_writer {
     bool rotate;
     bool is_broken;
     usec_t retry_at;
-    usec_t synced;        /* monotonic: the event log, the last time */
-    usec_t space_seen;    /* monotonic: likewise */
-    usec_t plain_due;     /* monotonic: results that wait must be written; 0: none wait */
-    usec_t touched_due;   /* likewise, those that need a transaction */
-    usec_t journal_after; /* monotonic: not before, as it failed */
+    usec_t synced;        /* monotonic: last sync of the event log */
+    usec_t space_seen;    /* monotonic: last look at the free space */
+    usec_t plain_due;     /* monotonic: plain results must be written by then; 0: none wait */
+    usec_t touched_due;   /* likewise for results that need a transaction */
+    usec_t journal_after; /* monotonic: the journal failed and is not used before */
 };
 
 /* The event lines of results must be in the file before the commit that acts on them. */
@@ -92,7 +92,7 @@ static int write_log(struct spool_writer *w)
 
 static void write_gathered(void *ctx)
 {
-    (void)write_log(ctx); /* what stays is written, or fails, before the commit */
+    (void)write_log(ctx); /* on an error the lines stay, and the write before the commit decides */
 }
 
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
@@ -163,7 +163,7 @@ void spool_writer_free(struct spool_writer *w)
 
 /* --- taking letters --------------------------------------------------------------------------- */
 
-/* The activator has no room for it. */
+/* The activator had no room for the message: it will read it from the tables later. */
 static void take_back(struct spool_writer *w, struct message *m)
 {
     if (list_is_linked(&m->journaled)) {
@@ -254,7 +254,7 @@ static int write_batch(struct spool_writer *w)
     for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
         struct intake *in = w->parts[i];
         in->error = intake_put(in, txn);
-        /* What concerns this one alone is its answer; anything else fails them all. */
+        /* An error of this reception alone becomes its answer; any other fails the whole batch. */
         err = in->error == ERR_LIMIT || in->error == -EEXIST || in->error == ERR_MISSING ||
                       in->error == ERR_CORRUPT
                   ? 0
@@ -267,14 +267,15 @@ static int write_batch(struct spool_writer *w)
         spool_abort(txn);
         return err;
     }
-    rcu_sleep(); /* the disk may stall, and reclaim must not: nothing of this pass is used again */
+    /* A disk that stalls must not stop reclaim. No RCU pointer of this pass is used after this. */
+    rcu_sleep();
     err = spool_commit(txn);
     rcu_awake();
     return err;
 }
 
-/* One batch of the journal with the receptions and the plain results that wait, whose event lines
- * are written. */
+/* One batch of the journal: the receptions that wait and the removals of plain messages, whose
+ * event lines are written already. */
 static int write_journal(struct spool_writer *w)
 {
     struct spool_store *store = w->engine->store;
@@ -286,7 +287,7 @@ static int write_journal(struct spool_writer *w)
         spool_journal_abort(store);
         return err;
     }
-    rcu_sleep(); /* as above */
+    rcu_sleep(); /* as in write_batch */
     err = spool_journal_commit(store);
     rcu_awake();
     return err;
@@ -311,7 +312,9 @@ static void message_done(void *ctx, struct message *m)
     const struct message_stored *stored = &m->stored;
     journaled_drop(&w->journaled, m);
     if ((uint64_t)stored->failed + stored->deferred + stored->parked >= SPOOL_REASONS_AT_ONCE) {
-        upkeep_discard(&w->upkeep, m->envelope.id); /* nothing when the message stays */
+        /* Removes reasons that spool_remove left; it does nothing when the message is still there.
+         */
+        upkeep_discard(&w->upkeep, m->envelope.id);
     }
     outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
@@ -321,8 +324,8 @@ static bool has_backlog(const struct spool_writer *w)
     return atomic_load_explicit(&w->engine->has_backlog, memory_order_relaxed);
 }
 
-/* A message in the tables goes to the activator, which decides whether it becomes active at once.
- */
+/* Tells the activator of a message in the tables. It gets the message itself too when nothing waits
+ * in front of it in the spool, and decides whether it becomes active at once. */
 static void announce(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
@@ -340,8 +343,9 @@ static void announce(struct spool_writer *w, struct intake *in)
     outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
 }
 
-/* One in the journal does so likewise. When others are in front of it (in the spool, or in the
- * journal without being told) it waits for the tables, as the activator takes mail in order. */
+/* Tells the activator of a message that only the journal has. The activator takes mail in order:
+ * when other mail is in front of this message (in the spool, or in the journal and not announced
+ * either), it is announced once a transaction has moved it to the tables. */
 static void announce_journaled(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
@@ -352,6 +356,7 @@ static void announce_journaled(struct spool_writer *w, struct intake *in)
     }
 }
 
+/* Tells the activator that the tables have messages of the journal that were not announced. */
 static void announce_absorbed(void *ctx, uint64_t position)
 {
     struct spool_writer *w = ctx;
@@ -374,7 +379,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal)
 {
     usec_t now = clock_wall();
     uint64_t durable = settle_committed(&w->settle, message_done, w);
-    w->plain_due = 0; /* what comes now waits anew */
+    w->plain_due = 0; /* results that come from now on get a wait of their own */
     w->touched_due = is_journal ? w->touched_due : 0;
     if (!is_journal) {
         journaled_absorbed(&w->journaled, announce_absorbed, w);
@@ -445,7 +450,8 @@ static void batch_failed(struct spool_writer *w, int err)
     w->retry_at = clock_mono() + retry_interval;
 }
 
-/* The store is opened anew, then everything that waits in memory is written first. */
+/* Opens the store again after a failed commit and writes all results that wait in memory, before
+ * any reception is accepted. */
 static void try_again(struct spool_writer *w)
 {
     refuse_parts(w, -EIO);
@@ -461,8 +467,7 @@ static void try_again(struct spool_writer *w)
         return;
     }
     if (err == ERR_CORRUPT) {
-        /* All that was acknowledged is on the disk; the next start takes over what the journal has.
-         */
+        /* All acknowledged mail is on the disk; the next start reads what the journal holds. */
         log_error("spool: stopping; run: sluice repair --salvage -c %s", w->engine->config->path);
         _exit(EX_DATAERR);
     }
@@ -504,8 +509,8 @@ static void watch_space(struct spool_writer *w)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* Lines are in the file before the commit that needs them, which outlives a crash of the process;
- * one sync a second bounds what a power cut takes from the log. */
+/* Event lines are written to the file before the commit that needs them, so a crash of the process
+ * loses none. This sync, once a second, bounds how many lines a power cut can take. */
 static void sync_log(struct spool_writer *w)
 {
     struct event_log *log = w->engine->events;
@@ -535,7 +540,7 @@ static bool journal_takes(const struct spool_writer *w, usec_t now)
     return true;
 }
 
-/* When results in a list that have no company must be written; 0: there are none. */
+/* When the results of a list must be written even if no reception comes; 0: the list is empty. */
 static usec_t results_due(const struct list *results, usec_t due, usec_t now, usec_t patience)
 {
     return list_is_empty(results) ? 0 : due != 0 ? due : now + patience;
@@ -543,8 +548,8 @@ static usec_t results_due(const struct list *results, usec_t due, usec_t now, us
 
 enum commit { COMMIT_NOTHING, COMMIT_JOURNAL, COMMIT_TABLES };
 
-/* What this pass commits. Results alone wait a moment, unless so many are undurable that dispatch
- * would soon stop. */
+/* What this pass commits. Results without a reception wait a moment, unless so many dispatched
+ * recipients have no durable result that dispatch would soon stop. */
 static enum commit next_commit(struct spool_writer *w)
 {
     usec_t now = clock_mono();
@@ -560,7 +565,7 @@ static enum commit next_commit(struct spool_writer *w)
     bool has_plain = w->plain_due != 0 && (is_urgent || now >= w->plain_due);
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
-    bool is_damaged = spool_store_is_damaged(w->engine->store); /* beginning one finds out */
+    bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
     if (has_touched || is_last || is_damaged || now >= journaled_due(&w->journaled)) {
         return COMMIT_TABLES;
     }
@@ -570,7 +575,7 @@ static enum commit next_commit(struct spool_writer *w)
     return journal_takes(w, now) ? COMMIT_JOURNAL : COMMIT_TABLES;
 }
 
-/* What the journal does not take, for want of room or because it fails, the tables may. */
+/* Writes the commit. When the journal has no room or fails, the same mail goes to the tables. */
 static int commit(struct spool_writer *w, enum commit *kind)
 {
     if (*kind == COMMIT_JOURNAL) {
@@ -614,7 +619,7 @@ static void pass(struct spool_writer *w)
     }
     watch_space(w);
     sync_log(w);
-    (void)outbox_flush(&w->to_activator); /* what does not fit goes with the next flush */
+    (void)outbox_flush(&w->to_activator); /* letters that do not fit go with the next flush */
     for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
         (void)outbox_flush(&w->to_workers[i]);
     }
@@ -662,7 +667,7 @@ static void nap(struct spool_writer *w)
     if (ring_count(w->box.ring) == 0 && !atomic_load(&w->is_stopping)) {
         rcu_sleep();
         if (w->plain_due != 0 || w->touched_due != 0) {
-            waker_doze(&w->box.waker, deadline); /* more results come with these */
+            waker_doze(&w->box.waker, deadline); /* further results need not wake this thread */
         } else {
             waker_wait(&w->box.waker, deadline);
         }
@@ -671,9 +676,9 @@ static void nap(struct spool_writer *w)
     waker_finish(&w->box.waker);
 }
 
-/* The last word of an orderly run: what it handed to workers and has no durable result was cut
- * short by the stop, and nothing else may repeat. When it cannot be written the next start says too
- * much.
+/* Stores, at the end of an orderly run, how many dispatched recipients have no durable result: the
+ * stop cut these deliveries short, and no others may repeat. When this cannot be written, the next
+ * start reports the larger bound of a crash.
  */
 static void store_orderly_end(struct spool_writer *w)
 {
@@ -701,12 +706,12 @@ static void run_writer(void *arg)
             continue;
         }
         if (is_stopping && settle_is_idle(&w->settle) && spool_journal_is_empty(w->engine->store)) {
-            store_orderly_end(w); /* an orderly stop leaves nothing to take over */
+            store_orderly_end(w); /* the journal is empty: the next start has none to read */
             return;
         }
         if (is_stopping && w->is_broken) {
-            /* A broken spool keeps its results in memory; what they say is then repeated. The next
-             * start takes over what the journal holds. */
+            /* The spool is broken and the results in memory are lost, so their deliveries are
+             * repeated. The next start reads what the journal holds. */
             return;
         }
         nap(w);

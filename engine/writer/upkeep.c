@@ -18,8 +18,8 @@ struct upkeep_park {
     struct spool_position from, to;
 };
 
-/* Where the array is once it has room for one item more; NULL: no memory, and it is where it was.
- */
+/* Makes room for one more item and returns where the array is now. NULL: out of memory, and the
+ * array is unchanged. */
 static void *grown(void *items, uint32_t count, uint32_t *capacity, size_t item_bytes)
 {
     if (count < *capacity) {
@@ -78,7 +78,7 @@ void upkeep_fini(struct upkeep *u)
 
 void upkeep_discard(struct upkeep *u, uint64_t id)
 {
-    /* Not kept when memory is short: staging is cleared at the next start anyway. */
+    /* Without memory the id is forgotten: the next start clears all staged receptions anyway. */
     uint64_t *discards =
         grown(u->discards, u->discard_count, &u->discard_capacity, sizeof(*discards));
     if (discards != NULL) {
@@ -96,7 +96,8 @@ void upkeep_quarantine(struct upkeep *u, struct spool_position *position,
         u->damaged = damaged;
         u->damaged[u->damaged_count++] = position;
     } else {
-        outbox_put(to_activator, LETTER_SETTLED, NULL, position->id); /* found again */
+        /* Without memory the message stays where it is, and the activator finds it again. */
+        outbox_put(to_activator, LETTER_SETTLED, NULL, position->id);
         free(position);
     }
 }
@@ -106,7 +107,8 @@ void upkeep_park(struct upkeep *u, const struct spool_position *from, usec_t unt
 {
     struct upkeep_park *parks = grown(u->parks, u->park_count, &u->park_capacity, sizeof(*parks));
     if (parks == NULL) {
-        outbox_put(to_activator, LETTER_SETTLED, NULL, from->id); /* found again */
+        /* Without memory the message stays where it is, and the activator finds it again. */
+        outbox_put(to_activator, LETTER_SETTLED, NULL, from->id);
         return;
     }
     u->parks = parks;
@@ -120,8 +122,9 @@ static bool needs_ids(const struct upkeep *u)
            u->reserved_ids;
 }
 
-/* A reload has changed what can be in flight. When it is less, what is in flight by the old limits
- * comes first, and schedulers that have not taken the new ones yet: a crash could repeat it. */
+/* The bound to commit next: how many deliveries a crash may repeat, after a reload changed the
+ * limits. A smaller bound must wait until no delivery in flight and no scheduler is above it, as a
+ * crash could repeat the deliveries that were begun by the old limits. */
 static struct dispatch_bound next_bound(const struct upkeep *u)
 {
     const struct engine *e = u->engine;
@@ -136,9 +139,10 @@ static bool needs_bound(const struct upkeep *u)
     return !dispatch_bound_is_same(&next, &u->bound) || !engine_is_bound_by(u->engine, &u->bound);
 }
 
-/* Until the commit dispatch keeps to what is less of both. A scheduler publishes the size of its
- * entries and then looks at the bound; here the bound is set and then their sizes are looked at
- * again: when one has grown meanwhile without having seen it, the old bound stays. */
+/* Begins to replace the committed bound. Until the commit, dispatch keeps to the smaller of the old
+ * and the new bound. A scheduler publishes its entry size and then reads the bound; this thread
+ * sets the bound and then reads the entry sizes again. So when an entry size has grown and its
+ * scheduler has not seen the new bound, this thread sees the size and the old bound stays. */
 static void begin_binding(struct upkeep *u)
 {
     u->binding = next_bound(u);
@@ -205,7 +209,8 @@ void upkeep_committed(struct upkeep *u, struct outbox *to_activator)
     }
     for (uint32_t i = 0; i < u->park_count; i++) {
         outbox_put(to_activator, LETTER_SETTLED, NULL, u->parks[i].to.id);
-        outbox_put(to_activator, LETTER_HELD, NULL, u->parks[i].to.time); /* it is free by now */
+        /* After LETTER_SETTLED, so that the activator no longer takes the message for active. */
+        outbox_put(to_activator, LETTER_HELD, NULL, u->parks[i].to.time);
     }
     u->damaged_count = 0;
     u->discard_count -= u->discarded;

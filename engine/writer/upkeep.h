@@ -1,6 +1,7 @@
-/* What the spool writer's transactions carry besides mail: staged receptions to forget, damaged
- * messages to put aside, suspended ones to put off, and the reservation of ids. Owner: the spool
- * writer; what is to be done is kept over a commit that fails. */
+/* What the spool writer's transactions carry besides mail: staged receptions to remove, damaged
+ * messages to quarantine, suspended messages to move to the held class, the reservation of ids, and
+ * the bound on repeated deliveries. Owner: the spool writer. After a commit that fails all of it is
+ * still to be done. */
 #ifndef ENGINE_UPKEEP_H
 #define ENGINE_UPKEEP_H
 
@@ -20,15 +21,15 @@ struct upkeep {
     struct engine *engine;
     uint64_t *discards;
     uint32_t discard_count, discard_capacity;
-    uint32_t discarded; /* in the transaction under way: the first so many */
+    uint32_t discarded; /* the transaction under way removes the first so many of `discards` */
     struct spool_position **damaged;
     uint32_t damaged_count, damaged_capacity;
     struct upkeep_park *parks;
     uint32_t park_count, park_capacity;
     uint64_t reserved_ids;         /* as committed */
     uint64_t reserving_ids;        /* in the transaction under way; 0: nothing */
-    struct dispatch_bound bound;   /* on what a crash can repeat, as committed */
-    struct dispatch_bound binding; /* in the transaction under way, when is_binding */
+    struct dispatch_bound bound;   /* deliveries that a crash can repeat, as committed */
+    struct dispatch_bound binding; /* the next bound, in the transaction under way, if is_binding */
     bool is_binding;
 };
 
@@ -37,14 +38,15 @@ struct upkeep {
 MUST_USE int upkeep_init(struct upkeep *u, struct engine *engine);
 void upkeep_fini(struct upkeep *u); /* accepts a zeroed one */
 
-/* Forget a staged reception, or what a large message left (spool_remove). */
+/* Remove a staged reception, or the records that spool_remove leaves of a large message. */
 void upkeep_discard(struct upkeep *u, uint64_t id);
-/* Put a damaged message aside; takes the position over. The activator gets its place back. */
+/* Move a damaged message to the quarantine; takes the position over. Once that is durable, a
+ * LETTER_SETTLED tells the activator that the message is not active any more. */
 void upkeep_quarantine(struct upkeep *u, struct spool_position *position,
                        struct outbox *to_activator);
 
-/* A message that an order suspends waits from now on for `until` (wall). The activator gets its
- * place back. */
+/* Move a message that an order suspends to the held class until `until` (wall). Once that is
+ * durable, a LETTER_SETTLED tells the activator that the message is not active any more. */
 void upkeep_park(struct upkeep *u, const struct spool_position *from, usec_t until,
                  struct outbox *to_activator);
 
