@@ -23,8 +23,9 @@
 enum {
     HEADER_BYTES = 32 * 1024, /* a connection's memory for headers, its answer's included */
     TARGET_BYTES = 30 * 1024, /* of a request line; beyond there is no room left for an answer */
-    PATIENCE = 10,            /* timeouts for a body, and for taking an answer */
-    SHORT_BYTES = 64 * 1024,  /* a body that is read although it is not wanted; an answer that is
+    PARAM_BYTES = 64, /* of that memory that libmicrohttpd needs beside it for each parameter */
+    PATIENCE = 10,    /* timeouts for a body, and for taking an answer */
+    SHORT_BYTES = 64 * 1024, /* a body that is read although it is not wanted; an answer that is
                                * given whoever else takes up memory */
 };
 
@@ -449,6 +450,17 @@ static void refuse_target(const struct http_connection *n)
     n->door->is_due = true;
 }
 
+/* What a target takes of a connection's memory; there is room for a first parameter. */
+static size_t target_bytes(const char *target)
+{
+    const char *at = strchr(target, '?');
+    size_t params = 0;
+    while (at != NULL && (at = strchr(at + 1, '&')) != NULL) {
+        params++;
+    }
+    return strlen(target) + params * PARAM_BYTES;
+}
+
 /* The request line was read: the call begins. */
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection)
 {
@@ -458,7 +470,7 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
         return NULL;
     }
     end_call(n);
-    if (strlen(target) > TARGET_BYTES) {
+    if (target_bytes(target) > TARGET_BYTES) {
         refuse_target(n);
         return NULL;
     }
