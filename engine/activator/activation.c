@@ -39,7 +39,7 @@ uint32_t activation_limit(const struct activation *a)
     return room < READ_LIMIT ? (uint32_t)room : READ_LIMIT;
 }
 
-/* --- what could not be handed over ------------------------------------------------------------ */
+/* --- submissions ------------------------------------------------------------------------------ */
 
 static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
 {
@@ -50,8 +50,8 @@ static struct submission *submission_new(struct message *m, uint32_t transport, 
     return s;
 }
 
-/* A nexthop that a route names belongs to the settings, which may be replaced before the scheduler
- * has copied it. */
+/* A nexthop that a route of the configuration names lies in the settings. A reload may replace them
+ * before the scheduler has copied the nexthop, so the submission holds a reference. */
 static void keep_settings(struct submission *s, struct settings *settings,
                           const struct route_result *route)
 {
@@ -83,7 +83,7 @@ static void fail_unrouted(struct activation *a, struct message *m, uint32_t coun
     result_send(&a->to_writer, r, m, count, RESULT_WAS_LOADED);
 }
 
-/* settings: those that the routes are of */
+/* Hands all recipients of one transport to its scheduler. settings: those that made the routes */
 static void submit_whole(struct activation *a, struct message *m, uint32_t transport,
                          uint32_t count, struct settings *settings,
                          const struct route_result *routes)
@@ -108,7 +108,8 @@ int activation_fresh(struct activation *a, struct message *m)
 {
     uint32_t total = m->envelope.recipient_count;
     uint32_t transports = (uint32_t)a->engine->config->transport_count;
-    /* Once: a reload may publish others at any moment, and these routes belong to this one. */
+    /* Asked for once: a reload may publish new settings at any moment, and all routes of this
+     * message must come from the same ones. */
     struct settings *settings = settings_of(a->engine);
     struct route_result *routes = calloc(total, sizeof(*routes));
     uint32_t *counts = calloc(transports + 1, sizeof(*counts));
@@ -131,7 +132,7 @@ int activation_fresh(struct activation *a, struct message *m)
         } else if (aside_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
                                routes[i].transport, &verdict)) {
             aside_take(&aside, i, &verdict);
-            routes[i].transport = SIZE_MAX; /* nobody's */
+            routes[i].transport = SIZE_MAX; /* an order keeps this recipient from every transport */
             continue;
         }
         counts[is_routed ? routes[i].transport : transports]++;
@@ -152,8 +153,8 @@ int activation_fresh(struct activation *a, struct message *m)
 
 /* --- a message of the spool ------------------------------------------------------------------- */
 
-/* Reads the body once: damage is found now, and its pages are warm when a worker sends it (a page
- * fault there would stop that worker's other connections). */
+/* Reads the body once, so that damage is found now and the pages are in memory when a worker sends
+ * the body: a page fault there would stop the worker's other connections. */
 static int check_body(struct activation *a, const struct spool_envelope *e)
 {
     enum { WARM_CHUNKS = 64 }; /* 4 MB; later chunks are read as they are sent */
@@ -221,13 +222,14 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
         result_free(r);
         return err != 0 ? err : w.error;
     }
-    count_in(a, r->count); /* the writer takes them out with the result */
+    count_in(a, r->count); /* the writer subtracts them when the result is durable */
     r->done = clock_wall();
     outbox_put_patient(&a->to_writer, LETTER_RESULT, r, 0);
     return 0;
 }
 
-/* The next portion of a part, at most `wanted` recipients. NULL when out of memory. */
+/* Reads the next recipients of a message for one transport, at most `wanted`. NULL when out of
+ * memory. */
 static struct submission *read_portion(struct activation *a, struct message *m, uint32_t transport,
                                        uint32_t wanted)
 {
@@ -256,7 +258,8 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
             w.index = index;
             break;
         }
-        /* The nexthop of a route without one is a view of the address in the spool's map. */
+        /* Where the route names no nexthop it is the domain, a view of the address in the spool's
+         * map. It must point into the message's own copy instead. */
         struct slice kept = message_address(m, index);
         if (route.nexthop.data >= address.data &&
             route.nexthop.data <= address.data + address.len) {
@@ -274,7 +277,8 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     part->next = w.index;
     part->unread -= s->count + aside.taken;
     if (s->count < capacity && part->unread > 0) {
-        /* Memory or a record failed: what is left of the part waits for the next activation. */
+        /* Out of memory or a record is damaged: the rest of the part is forgone, and waits for the
+         * next activation. */
         result_send(&a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;
     }
@@ -284,7 +288,8 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     return s;
 }
 
-/* The routes were needed for what is still to be read. */
+/* Gives up the message's settings once no part has recipients to read, as only reading them needs
+ * routes. */
 static void release_settings(struct activation *a, struct message *m)
 {
     for (size_t i = 0; i < a->engine->config->transport_count; i++) {
@@ -310,7 +315,7 @@ static void submit_parts(struct activation *a, struct message *m)
         uint32_t minimum = (uint32_t)settings_of(a->engine)->config->message_recipient_minimum;
         struct submission *s = read_portion(a, m, t, share < minimum ? minimum : share);
         if (s != NULL && s->count == 0 && s->unread == 0) {
-            free(s); /* orders keep all of it */
+            free(s); /* orders keep every recipient of this part */
             continue;
         }
         if (s == NULL || s->count == 0) {
@@ -341,7 +346,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     struct census census = {0};
     m->position = *position;
     m->activated = clock_wall();
-    m->settings = settings_get(settings_of(a->engine)); /* one set of routes for all portions */
+    m->settings = settings_get(settings_of(a->engine)); /* all portions use the same routes */
     m->parts = calloc(a->engine->config->transport_count, sizeof(*m->parts));
     err = m->parts == NULL ? -ENOMEM : spool_read_retry(a->reader, position->id, &m->retry);
     if (err == 0) {
@@ -389,7 +394,7 @@ void activation_read(struct activation *a, const struct read_request *request)
     submit(a, s, LETTER_MORE);
 }
 
-/* --- what orders and sweeps ask of a message that is not active ------------------------------- */
+/* --- questions of orders and sweeps about a message that is not active ------------------------ */
 
 /* errors: as spool_read_message */
 static int read_envelope(struct activation *a, const struct spool_position *position,
@@ -404,7 +409,8 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
 {
     struct spool_envelope e;
     struct order_verdict verdict;
-    /* Without orders only a sweep brings mail before its time, and only out of this class. */
+    /* Without orders nothing is suspended, except that mail of the held class may come before its
+     * time, brought by a sweep. */
     bool is_possible = !order_book_is_empty(a->engine->orders) || position->class == SPOOL_HELD;
     if (!is_possible || read_envelope(a, position, &e) != 0 ||
         !aside_suspends(a->engine, &e, &verdict)) {
@@ -413,7 +419,7 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
     const struct message m = {.envelope = e};
     usec_t expires = message_expires(&m, settings_of(a->engine)->config);
     if (expires <= clock_wall()) {
-        return false; /* an expired one has to be settled */
+        return false; /* the message is activated, so that it settles and its sender is told */
     }
     if (position->class == SPOOL_INCOMING && aside_is_first(&verdict, &e, position)) {
         order_book_count(a->engine->orders, verdict.id, e.recipient_count);
@@ -439,8 +445,8 @@ static bool matches_recipient(const struct activation *a, const struct selector 
     return selector_matches(wanted, facts);
 }
 
-/* What cannot be read at all is for the message's own activation to find out; what can be read
- * again soon says nothing yet. */
+/* Which read error a question returns: ERR_AGAIN, as the answer may be known soon. For any other
+ * error the answer is no, and the message's own activation reports the damage. */
 static int unread(int err)
 {
     return err == ERR_AGAIN ? ERR_AGAIN : 0;

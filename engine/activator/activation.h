@@ -18,32 +18,32 @@ struct selector;
 
 struct activation {
     struct engine *engine;
-    struct spool_reader *reader; /* must be open for all but activation_fresh */
+    struct spool_reader *reader; /* must be open for all functions but activation_fresh */
     struct outbox to_writer;
     struct outbox *to_scheds; /* [engine->sched_count] */
 };
 
-/* Recipients that the limits let a message bring into memory at first (4.2), at least
- * message_recipient_minimum. */
+/* How many recipients the limits let a message bring into memory at first (scheduler-semantics
+ * 4.2), at least message_recipient_minimum. */
 uint32_t activation_limit(const struct activation *a);
 
-/* A message that arrived just now, with all its recipients. errors: -ENOMEM; nothing was handed
- * over, the caller still owns it. */
+/* Activate a message that arrived just now and has all its recipients in memory. errors: -ENOMEM;
+ * nothing was handed over, the caller still owns the message. */
 MUST_USE int activation_fresh(struct activation *a, struct message *m);
-/* A message of the spool. *ret is active: its account runs.
+/* Read a message from the spool and activate it. *ret is active: results will be counted in it.
  * errors: ERR_CORRUPT, ERR_MISSING (its records are damaged), -ENOMEM, other errors of the store */
 MUST_USE int activation_stored(struct activation *a, const struct spool_position *position,
                                struct message **ret);
 
-/* Whether an order suspends all of a message that is not active, whatever its recipients; then it
- * need not be loaded. Cheap when there are no orders.
+/* Whether an order suspends a whole message that is not active, whoever its recipients are, so that
+ * it need not be loaded. Cheap when there are no orders.
  *
- * ret_until   wall: when that ends, or the message's own end */
+ * ret_until   wall: when the suspension ends, or when the message expires if that is earlier */
 MUST_USE bool activation_suspended(struct activation *a, const struct spool_position *position,
                                    usec_t *ret_until);
 /* Whether the selector is about some recipient of a message that is not active.
  *
- * ret              false for one that cannot be read
+ * ret              false for a message that cannot be read
  * ret_not_before   set when the message could be read
  * errors           ERR_AGAIN: it cannot be read for now */
 MUST_USE int activation_matches(struct activation *a, const struct spool_position *position,
@@ -52,8 +52,8 @@ MUST_USE int activation_matches(struct activation *a, const struct spool_positio
  * settings in force, let some recipient go before the message's time. errors: as above */
 MUST_USE int activation_is_free(struct activation *a, const struct spool_position *position,
                                 bool *ret);
-/* Whether some order in force may end recipients of a message that is not active. errors: as above
- */
+/* Whether some order in force may bounce or drop recipients of a message that is not active.
+ * errors: as above */
 MUST_USE int activation_may_end(struct activation *a, const struct spool_position *position,
                                 bool *ret);
 

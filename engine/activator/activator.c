@@ -1,7 +1,7 @@
 /* Who owns what: a message belongs to the activator from the letter that brings it until its parts
- * are in the schedulers' mailboxes; from then on its account is the spool writer's. The set of held
- * messages is the activator's alone. It has the incoming ones as well: the commit that makes one
- * deferred is seen by a scan before the letter that says it has settled. */
+ * are in the schedulers' mailboxes; from then on its account is the spool writer's. The set `held`
+ * is the activator's alone. It also has active messages of the incoming class: a scan may see the
+ * commit that defers such a message before the letter that says that it has settled. */
 #include "engine/activator/activator.h"
 
 #include "base/clock.h"
@@ -55,35 +55,35 @@ struct activator {
     struct id_set held;    /* ids that a deferred scan must pass over: active or lingering */
     uint32_t active;
     bool has_backlog;               /* incoming mail waits in the spool behind `incoming` */
-    bool is_dry;                    /* and what there is of it is not in the tables yet */
+    bool is_dry;                    /* has_backlog, but the tables have none of that mail yet */
     uint64_t returned;              /* place of the last message that went back to wait its turn */
     bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
-    bool prefers_woken;             /* likewise: held mail and sweeps, or the two queues */
+    bool prefers_woken;             /* it is the turn of held mail and sweeps, not of the queues */
     struct spool_position incoming; /* last one taken or passed over */
     struct deferred_scan scan;
     struct ahead ahead[SPOOL_CLASS_COUNT];
     usec_t next_scan;              /* monotonic */
     usec_t pause_until;            /* monotonic: the spool could not be read */
-    struct spool_position held_at; /* last held one looked at: those before it are active */
-    uint64_t next_held; /* wall: the first held message behind it is due; UINT64_MAX: none */
+    struct spool_position held_at; /* last held message looked at: those before it are active */
+    uint64_t next_held; /* wall: when the first one behind held_at is due; UINT64_MAX: none */
     struct sweeper sweeper;
-    /* What was judged before orders were given or lifted may reach the held class behind the sweep
-     * that looks for it there. It is looked for again once it has settled. */
-    uint32_t changes;        /* of orders: heard of so far */
-    uint32_t unloaded;       /* given to the writer without having been loaded */
-    uint32_t stale_unloaded; /* of these, not settled and given before the last change; they come
-                                first */
+    /* A message that was judged before the last change of orders or settings may enter the held
+     * class after the sweep passed its place: when it settles, needs_review asks for a new one. */
+    uint32_t changes;        /* changes of orders or settings that this thread has seen */
+    uint32_t unloaded;       /* messages given to the writer unloaded (parked or damaged) */
+    uint32_t stale_unloaded; /* those of them that were given before the last change, and settle
+                                before the others */
     bool needs_review;
-    uint64_t serial; /* of the settings that held mail was judged by */
-    uint64_t noted_review;
-    uint64_t review; /* order_book_wanted_review of the newest sweep of that kind */
+    uint64_t serial;       /* of the settings that held mail was judged by */
+    uint64_t noted_review; /* the review that the order book was told is done */
+    uint64_t review;       /* order_book_wanted_review of the newest SWEEP_REVIEW */
 };
 
 static void set_backlog(struct activator *a, bool has_backlog)
 {
     a->has_backlog = has_backlog;
     a->is_dry = false;
-    /* The writer may see it late: what it tells meanwhile goes back to it. */
+    /* The writer may see this late: a message that it hands over meanwhile is given back to it. */
     atomic_store_explicit(&a->engine->has_backlog, has_backlog, memory_order_relaxed);
 }
 
@@ -101,11 +101,11 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->engine = engine;
     list_init(&a->messages);
     list_init(&a->lingering);
-    set_backlog(a, true); /* whatever an earlier run left */
+    set_backlog(a, true); /* an earlier run may have left incoming mail */
     a->incoming.class = SPOOL_INCOMING;
     deferred_scan_init(&a->scan, spool_store_clock(engine->store), clock_wall());
     a->held_at.class = SPOOL_HELD;
-    sweeper_init(&a->sweeper); /* next_held is 0: what an earlier run left is looked at */
+    sweeper_init(&a->sweeper); /* next_held is 0, so held mail of an earlier run is looked at */
     int err = mailbox_init(&a->box, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
@@ -138,7 +138,7 @@ void activator_free(struct activator *a)
             free(letter.body);
         } else if (letter.kind == LETTER_SWEEP) {
             sweep_free(letter.body);
-        } /* settled ones are still in the list */
+        } /* the message of a LETTER_SETTLED is still in a->messages */
     }
     list_foreach_safe(m, &a->messages, struct message, active)
     {
@@ -172,7 +172,7 @@ static void set_active(struct activator *a, uint32_t active)
     atomic_store_explicit(&a->engine->active_messages, active, memory_order_relaxed);
 }
 
-/* As wide as one thread's store: only this one changes it. */
+/* A load and a store are enough, as only this thread writes the counter. */
 static void count_class(struct activator *a, const struct message *m, int by)
 {
     _Atomic uint64_t *count = &a->engine->active_of[m->position.class];
@@ -195,7 +195,7 @@ static void count_active(struct activator *a, struct message *m)
     set_active(a, a->active + 1);
 }
 
-/* errors: -ENOMEM, nothing happened: it is the caller's still, and in the spool */
+/* errors: -ENOMEM, nothing happened: the message is still the caller's, and in the spool */
 static int activate_fresh(struct activator *a, struct message *m)
 {
     if (!id_set_add(&a->held, m->envelope.id)) {
@@ -210,7 +210,7 @@ static int activate_fresh(struct activator *a, struct message *m)
     return 0;
 }
 
-/* The writer puts it into quarantine, and gives its place back with LETTER_SETTLED. */
+/* Has the writer quarantine a damaged message, which counts as active until LETTER_SETTLED. */
 static int report_damage(struct activator *a, const struct spool_position *position)
 {
     struct spool_position *damaged = malloc(sizeof(*damaged));
@@ -225,8 +225,8 @@ static int report_damage(struct activator *a, const struct spool_position *posit
     return 0;
 }
 
-/* An order suspends all of it: it is put off unloaded. The writer gives its place back with
- * LETTER_SETTLED. */
+/* An order suspends the whole message: the writer moves it, not loaded, to the held class. It
+ * counts as active until the writer's LETTER_SETTLED. */
 static int park(struct activator *a, const struct spool_position *position, usec_t until)
 {
     struct spool_position *parked = malloc(sizeof(*parked));
@@ -241,7 +241,7 @@ static int park(struct activator *a, const struct spool_position *position, usec
     return 0;
 }
 
-/* errors: what passes (no memory, no reader); the same message is due again after a pause */
+/* errors: those that pass (no memory, no reader): the caller tries the message again later */
 static int load_and_activate(struct activator *a, const struct spool_position *position)
 {
     struct message *m;
@@ -264,12 +264,12 @@ static int load_and_activate(struct activator *a, const struct spool_position *p
     if (err == -ENOMEM || err == -EAGAIN || err == ERR_AGAIN) {
         return err;
     }
-    /* Its pages cannot be read; the others must not wait behind it. */
+    /* The message's pages cannot be read. It is passed over, so that other mail can go on. */
     log_error("spool: cannot read a message: %s; it waits for the next start", err_str(err));
     return 0;
 }
 
-/* Recipients that a pool has asked for; the spool reader is open. */
+/* Reads the recipients that schedulers' pools have asked for; the spool reader is open. */
 static void answer_reads(struct activator *a)
 {
     while (a->read_count > 0) {
@@ -294,8 +294,8 @@ static void pause_import(struct activator *a, int err)
     a->pause_until = clock_mono() + USEC_PER_SEC;
 }
 
-/* A cold page costs a read of the disk, one after the other; asked for early they come together.
- * from: the scan's place, a message is about to be taken behind it; until: where the scan ends */
+/* Asks the kernel for the pages of the next messages, so that the disk reads many at a time.
+ * from: the scan's place, behind which the next message is taken; until: where the scan ends */
 static void read_ahead(struct activator *a, const struct spool_position *from, uint64_t until)
 {
     struct ahead *ahead = &a->ahead[from->class];
@@ -319,7 +319,7 @@ static bool take_incoming(struct activator *a)
     read_ahead(a, &a->incoming, UINT64_MAX);
     int err = spool_scan(a->reader, SPOOL_INCOMING, &a->incoming, &next);
     if (err == ERR_MISSING && a->incoming.time < a->returned) {
-        a->is_dry = true; /* a letter will tell when the tables have it */
+        a->is_dry = true; /* LETTER_ARRIVED comes when the tables have the returned message */
         return false;
     }
     if (err == ERR_MISSING) {
@@ -330,7 +330,7 @@ static bool take_incoming(struct activator *a)
         pause_import(a, err);
         return false;
     }
-    /* A sweep may have been here before. */
+    /* A sweep may have activated this message already. */
     err = id_set_has(&a->held, next.id) ? 0 : load_and_activate(a, &next);
     if (err != 0) {
         pause_import(a, err);
@@ -362,13 +362,13 @@ static bool take_deferred(struct activator *a, int *looks)
     return false;
 }
 
-/* Whether a held message is due, as far as is known. */
+/* Whether a held message may be due. */
 static bool has_held(const struct activator *a)
 {
     return a->next_held != UINT64_MAX && (uint64_t)clock_wall() >= a->next_held;
 }
 
-/* There is a held message with this time that nobody has looked at. */
+/* A message with this time is new in the held class: the cursor must not be behind it. */
 static void wake_held(struct activator *a, uint64_t time)
 {
     set_next_held(a, time < a->next_held ? time : a->next_held);
@@ -377,9 +377,9 @@ static void wake_held(struct activator *a, uint64_t time)
     }
 }
 
-/* Held messages whose time has come. An active one stays where it is until it settles, and is told
- * of again if it is held then: it must not stand in the way of those behind it.
- * returns true when one was taken */
+/* Activates the next held message whose time has come. An active one keeps its place in the class
+ * until it settles; the cursor passes it, so that those behind it do not wait for it. If it is held
+ * again then, wake_held sets the cursor back. returns true when a message was taken */
 static bool take_held(struct activator *a, int *looks)
 {
     struct spool_position next;
@@ -405,7 +405,7 @@ static bool take_held(struct activator *a, int *looks)
     return false;
 }
 
-/* Mail that a sweep finds comes before its time. returns true when one was taken */
+/* Activates the next message that a sweep finds, before its time. returns true when there is one */
 static bool take_swept(struct activator *a, int *looks)
 {
     struct spool_position next;
@@ -418,7 +418,7 @@ static bool take_swept(struct activator *a, int *looks)
             return false;
         }
         if (id_set_has(&a->held, next.id)) {
-            continue; /* active: who changed the orders told the schedulers as well */
+            continue; /* active: LETTER_ORDERS makes the schedulers apply the orders to it */
         }
         err = load_and_activate(a, &next);
         if (err == 0) {
@@ -456,8 +456,8 @@ static bool take_queued(struct activator *a, int *looks)
     return took_deferred || took_incoming;
 }
 
-/* Every second one is mail that was held, or that a sweep finds: there may be millions of these
- * all at once, and neither they nor new mail must wait for the other's end. */
+/* Activates a message. Held and swept mail takes turns with the two queues, as there may be
+ * millions of messages on either side: neither waits until the other side is empty. */
 static bool take_next(struct activator *a, int *looks)
 {
     a->prefers_woken = !a->prefers_woken;
@@ -465,7 +465,7 @@ static bool take_next(struct activator *a, int *looks)
         return true;
     }
     if (!has_room(a)) {
-        return false; /* it pauses */
+        return false; /* an error began a pause */
     }
     return take_queued(a, looks) ||
            (!a->prefers_woken && (take_held(a, looks) || take_swept(a, looks)));
@@ -473,7 +473,7 @@ static bool take_next(struct activator *a, int *looks)
 
 static void import(struct activator *a)
 {
-    enum { LOOKS_PER_PASS = 500 }; /* records that may be cold */
+    enum { LOOKS_PER_PASS = 500 }; /* bounds the records that may each need a read of the disk */
     int looks = LOOKS_PER_PASS;
     if (clock_mono() >= a->next_scan && !a->scan.is_running) {
         start_scan(a);
@@ -496,7 +496,7 @@ static void import(struct activator *a)
     spool_reader_end(a->reader);
 }
 
-/* It comes again from the spool, behind others, or in portions. The tables may not have it yet. */
+/* Returns a message to the writer: it is read from the spool later, in its turn or in portions. */
 static void give_back(struct activator *a, struct message *m)
 {
     a->returned = m->position.time;
@@ -509,7 +509,7 @@ static void give_back(struct activator *a, struct message *m)
 static void take_arrival(struct activator *a, struct message *m, uint64_t sequence)
 {
     if (sequence <= a->incoming.time || (m != NULL && id_set_has(&a->held, m->envelope.id))) {
-        /* The scan was faster than the letter, or a sweep: what settles is told of behind it. */
+        /* A scan or a sweep activated it before this letter came; LETTER_SETTLED comes behind. */
         if (m != NULL) {
             message_put(m);
         }
@@ -540,8 +540,8 @@ static void forget(struct activator *a, struct message *m)
     message_put(m);
 }
 
-/* A scheduler may still hold its part of a settled message: the report is on its way while the
- * result was faster. Until it lets go the same message must not become active again. */
+/* The writer has settled m (NULL: one that was not loaded). A scheduler may still await the report
+ * of its part: until it lets go, m is in `lingering`, lest the message becomes active twice. */
 static void take_settled(struct activator *a, struct message *m, uint64_t id)
 {
     assert(a->active > 0);
@@ -606,8 +606,8 @@ static void take_sweep(struct activator *a, struct sweep *s, uint64_t review)
     sweeper_add(&a->sweeper, s);
 }
 
-/* All of the held mail: this is rare, and the selectors of what was lifted are gone. Behind other
- * sweeps, so that what settles meanwhile needs no further one. */
+/* Reviews all held mail, as the selectors of lifted orders are gone; this is rare. It begins when
+ * no sweep is left, so that one review serves every message that settles until then. */
 static void review_again(struct activator *a)
 {
     static const struct selector everything;
@@ -621,7 +621,7 @@ static void review_again(struct activator *a)
     }
 }
 
-/* A reload gives mail other routes and sources: what an order held by those that were may be free. */
+/* A reload changes routes and sources, so an order that held mail may not concern it any more. */
 static void note_settings(struct activator *a)
 {
     uint64_t serial = settings_of(a->engine)->serial;
@@ -632,7 +632,7 @@ static void note_settings(struct activator *a)
     a->serial = serial;
 }
 
-/* Nothing that was judged before the last change of orders can reach the held class any more. */
+/* Reports a review as done when no mail judged before the last change can become held any more. */
 static void note_review(struct activator *a)
 {
     if (a->noted_review == a->review || sweeper_is_busy(&a->sweeper) || a->needs_review ||
@@ -646,7 +646,7 @@ static void note_review(struct activator *a)
     }
 }
 
-/* What an earlier run may not have come to: held mail that is free, and mail that orders are to end. */
+/* Begins again the sweeps that an earlier run may not have ended. */
 static void sweep_at_start(struct activator *a)
 {
     const struct order_book *book = a->engine->orders;
@@ -664,7 +664,7 @@ static void sweep_at_start(struct activator *a)
     }
 }
 
-/* In the wake of what was submitted before, which no other thread's letter could follow. */
+/* The schedulers must get the letter behind the mail submitted by the earlier orders, from here. */
 static void pass_on_orders(struct activator *a)
 {
     for (uint32_t i = 0; i < a->engine->sched_count; i++) {
@@ -711,10 +711,10 @@ static bool flush_outboxes(struct activator *a)
 
 static void nap(struct activator *a, bool is_flushed)
 {
-    /* A scan that has no room to go on is not started again; what makes room sends a letter. */
+    /* A scan under way that waits for room needs no deadline: a letter comes when there is room. */
     usec_t deadline = a->scan.is_running ? USEC_NEVER : a->next_scan;
     if (a->next_held != UINT64_MAX && !has_held(a)) {
-        /* Looked at each minute, should the wall clock be set meanwhile. */
+        /* At most a minute, as the wall clock may be set while this thread sleeps. */
         usec_t wait = (usec_t)a->next_held - clock_wall();
         wait = wait > 60 * USEC_PER_SEC ? 60 * USEC_PER_SEC : wait;
         deadline = clock_mono() + wait < deadline ? clock_mono() + wait : deadline;
@@ -746,7 +746,7 @@ static void note_since(_Atomic int64_t *since, bool is_so)
     }
 }
 
-/* For who asks why mail does not become active. */
+/* Publishes since when limits are reached, for reports of why mail does not become active. */
 static void note_full(struct activator *a)
 {
     struct engine *e = a->engine;

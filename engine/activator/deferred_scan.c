@@ -1,14 +1,14 @@
-/* Owns where the scan stands. Reads queue entries and retry records; becomes of them what the
- * activator decides. */
+/* Owns the scan's position. Reads queue entries and retry records and finds the messages that are
+ * due; the activator decides what becomes of them. */
 #include "engine/activator/deferred_scan.h"
 
 #include "base/error.h"
 #include "engine/writer/retry.h"
 
-/* The clock is set back by more than this: less is nobody's delay. */
+/* A clock that is set back by less than this delays no mail by much, and is not noticed. */
 static const usec_t step = USEC_PER_SEC;
 
-enum { CHECKS = 2 };
+enum { CHECKS = 2 }; /* scans that look at all waiting mail after the clock was set back */
 
 void deferred_scan_init(struct deferred_scan *s, usec_t noted, usec_t wall)
 {
@@ -39,7 +39,8 @@ void deferred_scan_start(struct deferred_scan *s, usec_t wall, usec_t mono, usec
     s->longest = longest;
 }
 
-/* A record that cannot be read says nothing of when it was written. */
+/* Whether the message at p is tried now. Without a readable retry record nobody knows when the
+ * message was deferred. */
 static bool is_due(const struct deferred_scan *s, struct spool_reader *reader,
                    const struct spool_position *p, usec_t wall)
 {
@@ -54,7 +55,7 @@ static bool is_due(const struct deferred_scan *s, struct spool_reader *reader,
 int deferred_scan_next(struct deferred_scan *s, struct spool_reader *reader, usec_t wall,
                        int *budget, struct spool_position *ret)
 {
-    /* Nothing that was deferred before now, by this clock, is due later. */
+    /* A message that was deferred by this clock is due at this place at the latest. */
     const struct spool_position last = {SPOOL_DEFERRED, (uint64_t)(wall + s->longest), UINT64_MAX};
     while (s->is_running) {
         struct spool_position next;

@@ -49,7 +49,7 @@ void sweep_count(struct sweep *s, _Atomic uint32_t *counter)
     atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* 16 MB of ids at most. */
+/* Messages of a part: their ids take 16 MB at most. */
 enum { PART_SIZE = 1 << 19 };
 
 void sweeper_init(struct sweeper *s)
@@ -81,19 +81,21 @@ static void begin_part(struct sweeper *s, uint64_t part)
     begin_class(s, 0);
 }
 
-/* Parts of what there is now: mail that comes later meets the orders of its time. */
+/* Divides the mail that is there now into parts. Mail that comes later is judged by the orders when
+ * it is activated, so the sweep leaves it out. */
 static void begin(struct sweeper *s, struct activation *a)
 {
     struct spool_counts counts = {0};
     if (spool_read_counts(a->reader, &counts) != 0) {
-        counts.messages = 0; /* one part: more memory, but no mail is passed over */
+        counts.messages = 0; /* all mail is one part: it takes more memory, but misses none */
     }
     s->parts = counts.messages / s->part_size + 1;
     s->end = atomic_load_explicit(&a->engine->next_id, memory_order_relaxed);
     begin_part(s, 0);
 }
 
-/* Widens the newest one of its kind that has not begun. false: there is none */
+/* Makes the newest sweep of the same kind that has not begun select all mail. false: there is none
+ */
 static bool widen_another(struct sweeper *s, const struct sweep *sweep)
 {
     struct sweep *other = NULL;
@@ -144,7 +146,8 @@ static bool is_of_part(const struct sweeper *s, uint64_t id)
     return id < s->end && (id * 0x9E3779B97F4A7C15u >> 32) % s->parts == s->part;
 }
 
-/* false when it was found before, or cannot be remembered */
+/* Notes that the message was found in this part. false when it was found before, or when there is
+ * no memory to note it */
 static bool remember(struct sweeper *s, uint64_t id)
 {
     return !id_set_has(&s->taken, id) && id_set_add(&s->taken, id);
@@ -152,7 +155,7 @@ static bool remember(struct sweeper *s, uint64_t id)
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
-/* errors: ERR_AGAIN: nobody knows yet */
+/* Whether the sweep wants the message at p. errors: ERR_AGAIN: it cannot be read for now */
 static int look_at(struct sweeper *s, struct activation *a, const struct spool_position *p,
                    bool *ret_is_wanted)
 {
@@ -160,7 +163,7 @@ static int look_at(struct sweeper *s, struct activation *a, const struct spool_p
     bool is_wanted = false;
     int err = activation_matches(a, p, &s->first->selector, &is_wanted, &not_before);
     if (err == 0 && is_wanted && s->first->kind == SWEEP_APPLY) {
-        /* The order may be lifted or over by now: then it is no reason to try anything. */
+        /* The order of this sweep may be lifted or over by now, and then ends no mail. */
         err = activation_may_end(a, p, &is_wanted);
     } else if (err == 0 && is_wanted) {
         is_wanted = not_before <= clock_wall();
@@ -172,7 +175,8 @@ static int look_at(struct sweeper *s, struct activation *a, const struct spool_p
     return err;
 }
 
-/* What was given back. errors: ERR_MISSING: nothing, or it is not there any more; ERR_AGAIN */
+/* The message that was given back, if its queue entry is still there. errors: ERR_MISSING: none was
+ * given back, or it is gone; ERR_AGAIN */
 static int take_again(struct sweeper *s, struct activation *a, struct spool_position *ret)
 {
     const struct spool_position wanted = s->again;
@@ -193,8 +197,8 @@ void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
     s->again = *position;
 }
 
-/* Looks at the next one of the class under way. *ret_is_wanted: s->at is to be made active.
- * errors: ERR_AGAIN: the class is where it was */
+/* Looks at the next message of the class under way. *ret_is_wanted: the message at s->at is to be
+ * made active. errors: ERR_AGAIN: s->at is where it was */
 static int step(struct sweeper *s, struct activation *a, bool *ret_is_wanted)
 {
     enum spool_class class = (enum spool_class)walks[s->first->kind][s->walk];

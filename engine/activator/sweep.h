@@ -1,5 +1,5 @@
-/* A sweep: a walk over mail that is not active, to try some of it now. Asked for by whoever changes
- * orders or flushes; the activator does it a part a pass, one sweep after the other.
+/* A sweep: a walk over mail that is not active, to try some of it now. A change of orders or a
+ * flush asks for it. The activator does one sweep after the other, a few messages in each pass.
  *
  * struct sweep is passed by ownership in LETTER_SWEEP; struct sweeper is the activator's. */
 #ifndef ENGINE_SWEEP_H
@@ -19,20 +19,20 @@ struct activation;
 enum sweep_kind {
     SWEEP_REVIEW, /* held mail that nothing holds any more: an order ended, or settings changed */
     SWEEP_FLUSH,  /* deferred mail: tried now, not when it is due */
-    SWEEP_APPLY,  /* all mail, scheduled too, as long as some order may end it */
+    SWEEP_APPLY,  /* all mail that some order may bounce or drop, scheduled mail included */
 };
 
 struct sweep {
     struct sweep *next; /* activator only */
     enum sweep_kind kind;
     struct selector selector;
-    _Atomic uint32_t *counter; /* it counts there until it is freed; NULL: nowhere */
+    _Atomic uint32_t *counter; /* is one higher until this sweep is freed; NULL: none */
 };
 
 /* A copy of the selector. NULL when out of memory. */
 MUST_USE struct sweep *sweep_new(enum sweep_kind kind, const struct selector *selector);
 void sweep_free(struct sweep *s); /* accepts NULL */
-/* Count it, once, until it is freed. */
+/* Make *counter one higher until the sweep is freed. Once a sweep. */
 void sweep_count(struct sweep *s, _Atomic uint32_t *counter);
 
 struct sweeper {
@@ -40,20 +40,21 @@ struct sweeper {
     /* Ids are remembered for a part of the mail at a time, by a hash of the id, so that they need
      * no more memory however much mail there is; each part is a walk of its own. */
     size_t part_size;            /* messages, about */
-    uint64_t part, parts;        /* the one under way; 0 parts: the first sweep has not begun */
+    uint64_t part, parts;        /* part under way, and how many; 0 parts: `first` has not begun */
     uint64_t end;                /* first id that came after the sweep had begun */
-    uint32_t waiting;            /* sweeps, the first one included */
-    uint8_t walk;                /* which of its kind's classes is under way */
-    struct spool_position at;    /* last one looked at */
-    struct id_set taken;         /* found in this part: what fails comes back behind `at` */
-    struct spool_position again; /* given back; id 0: none */
+    uint32_t waiting;            /* number of sweeps, the first one included */
+    uint8_t walk;                /* index of the class under way among those that its kind walks */
+    struct spool_position at;    /* last message looked at */
+    struct id_set taken;         /* messages found in this part; a failed attempt may put them
+                                    behind `at` again, where they must not be found twice */
+    struct spool_position again; /* message that was given back; id 0: none */
 };
 
 void sweeper_init(struct sweeper *s);
 void sweeper_fini(struct sweeper *s);
-/* Takes the sweep over; its turn comes after those that wait. When SWEEPS_MAX wait, one for orders
- * makes another of its kind look at all mail; a flush is dropped, and logged. (Operators are told
- * so before: order_report.c refuses a flush when so many were asked for.) */
+/* Takes the sweep over; its turn comes after those that wait. When SWEEPS_MAX sweeps wait, a sweep
+ * for orders is merged into a waiting one of its kind, which then looks at all mail; a flush is
+ * dropped, and logged. (order_report.c refuses a flush before it comes to that.) */
 #define SWEEPS_MAX 1000
 void sweeper_add(struct sweeper *s, struct sweep *sweep);
 
@@ -69,7 +70,7 @@ static inline bool sweeper_is_busy(const struct sweeper *s)
  *          be read for now: the sweep goes on there later */
 MUST_USE int sweeper_next(struct sweeper *s, struct activation *a, int *budget,
                           struct spool_position *ret);
-/* That one could not be made active for now: it is the next one again. */
+/* The message could not be made active for now: sweeper_next returns it again. */
 void sweeper_give_back(struct sweeper *s, const struct spool_position *position);
 
 #endif
