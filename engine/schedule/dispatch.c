@@ -53,8 +53,9 @@ bool dispatch_flush(struct dispatch *p)
 
 /* --- deliveries ------------------------------------------------------------------------------- */
 
-/* The delivery of an entry that comes back to be placed again; NULL for a first placement. They
- * mostly come in the order in which they left. */
+/* The delivery of an entry that a worker returned with `again` and that the core places once more;
+ * NULL for a first placement. Entries are mostly placed again in the order of the list, so that the
+ * search is short. */
 static struct delivery *take_displaced(struct dispatch *p, const struct sched_entry *entry)
 {
     list_foreach(d, &p->displaced, struct delivery, in_flight)
@@ -189,7 +190,8 @@ void dispatch_free_delivery(struct delivery *d)
 
 /* --- hosts ------------------------------------------------------------------------------------ */
 
-/* One destination always asks the same worker, whose resolver then joins equal questions. */
+/* Sends the question to a worker chosen by the nexthop, so that one resolver sees all questions for
+ * that nexthop and can join equal ones. */
 static void send_question(struct dispatch *p, struct resolution *r)
 {
     uint64_t worker = hash_bytes(r->nexthop, strlen(r->nexthop), 0) % p->engine->worker_count;

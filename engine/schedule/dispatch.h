@@ -1,6 +1,6 @@
-/* What a scheduler thread has handed to workers: deliveries from DELIVER to their report, those
- * that came back to be placed again, and questions for hosts. Owned by the scheduler thread;
- * in_flight is an atomic counter that anybody may read. */
+/* What a scheduler thread has handed to workers: deliveries from SCHED_DELIVER to their report,
+ * deliveries that came back to be placed again, and questions for hosts. Owned by the scheduler
+ * thread; in_flight is an atomic counter that any thread may read. */
 #ifndef ENGINE_DISPATCH_H
 #define ENGINE_DISPATCH_H
 
@@ -28,34 +28,37 @@ struct dispatch {
 };
 
 void dispatch_init(struct dispatch *p, struct engine *e);
-/* The workers exist now. errors: -ENOMEM */
+/* To be called once the workers exist. errors: -ENOMEM */
 MUST_USE int dispatch_start(struct dispatch *p);
 void dispatch_fini(struct dispatch *p);  /* accepts one that was not started */
 bool dispatch_flush(struct dispatch *p); /* as outbox_flush */
 
 /* SCHED_DELIVER of a core: hand the entry to the worker that holds the connection.
  *
- * generation  of the settings that the core goes by
+ * generation  of the transport's settings by which the core found its hosts
  * workers  [process_limit] of the core; the slot of a new connection is written
  * returns  false: out of memory, report the entry as deferred */
 MUST_USE bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
                                uint16_t *workers, const struct sched_action *a);
-/* Ask once more: what was found out does not hold any more. */
+/* Ask for the hosts once more, as a reload made the answer in r invalid. */
 void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
-/* SCHED_EXHAUSTED: a worker puts together what became of its recipients, and reports. */
+/* SCHED_EXHAUSTED: the entry has no server left. A worker makes results of what the servers said of
+ * its recipients, and reports it. */
 void dispatch_exhausted(struct dispatch *p, const struct sched_action *a);
 /* SCHED_CLOSE */
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
                     const struct sched_action *a);
-/* SCHED_RESOLVE. false: it cannot be asked, answer for it */
+/* SCHED_RESOLVE: ask a worker for the hosts. false: it cannot be asked, and the caller must answer
+ * the core itself. */
 MUST_USE bool dispatch_resolve(struct dispatch *p, uint16_t transport,
                                const struct sched_action *a);
 
 /* The report of a delivery, for the core of its transport; then dispatch_reported. */
 void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret);
-/* The core has heard: d is freed, or kept until it is placed again. */
+/* The core has taken the report: d is freed, or kept until the entry is placed again. */
 void dispatch_reported(struct dispatch *p, struct delivery *d);
-/* A delivery that has not come back from a worker that ended, or NULL; for the end. */
+/* A delivery without a report, made to look deferred, or NULL. Used at the end, when the workers
+ * have ended and no further report can come. */
 struct delivery *dispatch_take_left(struct dispatch *p);
 void dispatch_free_delivery(struct delivery *d);
 
@@ -64,7 +67,7 @@ void dispatch_free_delivery(struct delivery *d);
  * ret      room for SCHED_SERVERS_MAX
  * returns  their number; 0 when it failed */
 uint32_t dispatch_list_servers(const struct resolution *r, struct sched_server *ret);
-/* What a key made by it stands for. Any thread. */
+/* The address and port in a key that dispatch_list_servers made. Any thread. */
 void dispatch_read_server(const uint8_t *key, size_t len, struct ip *ret_ip, uint16_t *ret_port);
 
 #endif

@@ -61,15 +61,15 @@ struct sched_thread {
     struct outbox to_activator;
     struct submission *retry; /* LETTER_MORE that memory was too short for */
     struct dispatch dispatch;
-    bool has_dozed; /* and nothing came meanwhile */
-    bool was_held;  /* this pass may not have selected: see engine_may_dispatch */
+    bool has_dozed; /* the thread has dozed, and no letter came since */
+    bool was_held;  /* engine_may_dispatch kept this pass from selecting entries */
     usec_t now;
 };
 
 /* --- what the core borrows: memory whose free can be postponed -------------------------------- */
 
-/* In front of each object, so that retiring needs no allocation. 16 bytes keep malloc's alignment.
- */
+/* Stands in front of each object lent to a core, so that retiring it needs no allocation. Its 16
+ * bytes keep malloc's alignment. */
 struct lent {
     struct rcu_retired retired;
 };
@@ -115,7 +115,8 @@ static struct sched_config core_config(const struct settings *s, uint32_t transp
 {
     struct sched_config config = s->config->transports[transport].sched;
     if (config.destination_recipient_limit == 0) {
-        /* One entry is what may be dispatched beyond the duplicate bound: it has to have an end. */
+        /* 0 means no limit. The duplicate bound may be passed by one entry, so the size of an entry
+         * must have a limit here. */
         config.destination_recipient_limit = s->config->message_recipient_limit;
     }
     return config;
@@ -338,7 +339,7 @@ static void take_report(struct sched_thread *t, struct delivery *d)
 static void take_resolution(struct sched_thread *t, struct resolution *r)
 {
     if (r->generation < core_of(t, r->transport)->generation) {
-        dispatch_resolve_again(&t->dispatch, r); /* sources or TLS levels are others now */
+        dispatch_resolve_again(&t->dispatch, r); /* a reload changed sources or TLS levels */
         return;
     }
     struct sched_server servers[SCHED_SERVERS_MAX];
@@ -355,8 +356,9 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     free(r);
 }
 
-/* The slot may have been closed and given to another worker meanwhile: that worker's connection is
- * not the one that was lost. (The same worker's letters come in order, so then the slot is busy.)
+/* A connection of a worker has ended. If the core has closed that slot meanwhile and opened it on
+ * another worker, the letter is about the old connection and is ignored. (If it opened it on the
+ * same worker, that worker's letters come in order, and the core ignores the loss of a busy slot.)
  */
 static void take_loss(struct sched_thread *t, uint64_t number)
 {
@@ -402,7 +404,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         }
     }
     publish_entry_limit(t);
-    waker_kick(&t->engine->boxes.writer->waker); /* the bound may follow now */
+    waker_kick(&t->engine->boxes.writer->waker); /* the writer may lower the bound now */
     settings_put(s);
 }
 
@@ -474,7 +476,7 @@ static void resolve(struct sched_thread *t, struct core *c, const struct sched_a
     sched_resolved(c->sched, &soft, t->now);
 }
 
-/* Recipients that are given up without an attempt. */
+/* Sends the writer a result for recipients that the core gives up without an attempt. */
 static void give_up(struct sched_thread *t, const struct core *c, const struct sched_action *a,
                     enum result_kind kind)
 {
@@ -494,7 +496,8 @@ static void give_up(struct sched_thread *t, const struct core *c, const struct s
     outbox_put_patient(&t->to_writer, LETTER_RESULT, r, 0);
 }
 
-/* The answer may bring nothing, but it always comes: see activation_read. */
+/* Asks the activator for more recipients of a message. A LETTER_MORE always answers, even when it
+ * brings no recipients (activation_read). */
 static void ask_for_more(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
     struct read_request *r = malloc(sizeof(*r));
@@ -591,8 +594,8 @@ static void pull_actions(struct sched_thread *t, struct core *c)
             return;
         }
         act(t, c, &action);
-        /* Behind a CLOSE stands the DELIVER that it makes room for: selected, and nobody else would
-         * report it if the thread ended here. */
+        /* A CLOSE makes room for a DELIVER that the core has selected already and returns next. If
+         * the thread ended between the two, nobody would report that entry. */
         if (i >= ACTIONS_PER_PASS && action.kind != SCHED_CLOSE) {
             c->has_more = true;
             return;
@@ -607,7 +610,8 @@ static void pull(struct sched_thread *t, struct core *c)
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }
 
-/* After each pass, for who asks why nothing goes out. */
+/* Publishes since when this thread may not select entries, for reports that say why no mail goes
+ * out. */
 static void note_held(struct sched_thread *t)
 {
     usec_t since = atomic_load_explicit(&t->held_since, memory_order_relaxed);
@@ -625,8 +629,8 @@ static bool flush_outboxes(struct sched_thread *t)
     return dispatch_flush(&t->dispatch) && is_done;
 }
 
-/* All that the cores have is on its way: what reports say is of use only when more comes, and that
- * has a letter of its own. */
+/* Whether reports can wait a moment: every entry of the cores is with a worker, so a report changes
+ * nothing until more mail comes, and that mail comes by a letter that wakes this thread. */
 static bool reports_can_wait(const struct sched_thread *t)
 {
     uint32_t in_flight = 0;
@@ -649,7 +653,8 @@ static void nap(struct sched_thread *t, bool is_flushed)
         deadline = wake < deadline ? wake : deadline;
     }
     if (t->was_held && deadline != USEC_NEVER) {
-        deadline = t->now + 100 * USEC_PER_MSEC; /* nothing may be pulled: due work must not spin */
+        /* Work may be due that must not be selected: without a pause this loop would spin. */
+        deadline = t->now + 100 * USEC_PER_MSEC;
     }
     if (!is_flushed || t->retry != NULL) {
         deadline = t->now + USEC_PER_MSEC;
@@ -660,8 +665,9 @@ static void nap(struct sched_thread *t, bool is_flushed)
     usec_t doze = t->has_dozed || !reports_can_wait(t) ? USEC_NEVER : t->now + reports_patience;
     t->has_dozed = t->has_dozed || doze < deadline;
     waker_prepare(&t->box.waker);
-    /* Who lets dispatch go on changes the account or the gate and then kicks: looked at after
-     * waker_prepare, or a change since the pull would wake nobody. */
+    /* A thread that lets dispatch go on changes the count of undurable recipients or the gate, and
+     * then kicks this thread. may_dispatch must be asked after waker_prepare, or a change between
+     * the pull and waker_prepare would be missed. */
     bool may_go_on = t->was_held && may_dispatch(t);
     if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
         rcu_sleep();
@@ -695,14 +701,14 @@ static void run_scheduler(void *arg)
         rcu_pass();
         nap(t, is_flushed);
     }
-    /* The workers have ended: what they returned frees the cores of entries in flight. */
+    /* The workers have ended. The reports that they sent take their entries out of the cores. */
     struct letter letter;
     t->now = clock_mono();
     while (mailbox_take(&t->box, &letter)) {
         take_letter(t, &letter);
     }
-    /* And those that did not come back: handed out when the worker had ended already, or stuck
-     * behind a full ring. Nobody else looks at them any more. */
+    /* Other deliveries never came back: their worker had ended before it took them, or their report
+     * was stuck behind a full ring. No other thread uses them any more. */
     struct delivery *d;
     while ((d = dispatch_take_left(&t->dispatch)) != NULL) {
         take_report(t, d);

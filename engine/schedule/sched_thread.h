@@ -31,9 +31,10 @@ struct sched_thread_change {
     uint64_t transport;
     struct sched_change change; /* its own time is monotonic */
 };
-/* The newest 4,096 of them, of all transports of the thread (base/history.h). Any thread. */
+/* The newest 4,096 changes, of all transports of the thread (base/history.h). Any thread. */
 const struct history *sched_thread_changes(const struct sched_thread *t);
-/* Wall: since when it may not select, by engine_may_dispatch; 0: it may. Any thread. */
+/* Wall: since when engine_may_dispatch keeps the thread from selecting entries; 0: it does not. Any
+ * thread. */
 usec_t sched_thread_held_since(const struct sched_thread *t);
 /* Entries handed to workers and not yet reported, all transports. Any thread. */
 uint32_t sched_thread_in_flight(const struct sched_thread *t);

@@ -12,8 +12,8 @@
 
 #include <stdlib.h>
 
-/* Destinations that some order may be about. With more than these whole messages are withdrawn:
- * what is not concerned comes back. */
+/* How many destinations that an order may concern are listed by name. If there are more, messages
+ * are withdrawn for all destinations, and recipients that no order concerns return to the queue. */
 enum { NAMES_MAX = 64 };
 
 struct names {
@@ -109,7 +109,7 @@ void withdrawal_revive(struct sched *core, const struct selector *wanted, usec_t
         sched_flush(core, now);
         return;
     }
-    sched_flush_hosts(core, now); /* also those of destinations that are forgotten by now */
+    sched_flush_hosts(core, now); /* includes hosts of destinations that are forgotten */
     while (sched_view_destinations(core, &cursor, &d)) {
         if (d.state == SCHED_DESTINATION_DEAD && selector_matches_word(wanted, word, d.name)) {
             (void)sched_revive(core, d.name, now);
