@@ -1,7 +1,7 @@
-/* What bounds the deliveries that a crash can repeat: dispatch stops when so many recipients lack a
- * durable result, and each scheduler thread may pass that by the entry it hands out. The bound in
- * the spool may never be less than what can happen, so another configuration's is taken in steps;
- * this is the arithmetic of it. Called by the settings and by the upkeep of the spool writer. */
+/* The bound on deliveries that a crash can repeat: dispatch stops when `undurable` recipients lack
+ * a durable result, and each scheduler thread may pass that number by the one entry it hands out.
+ * The bound in the spool must never be less than what can happen, so a reload replaces it in steps;
+ * this file has the arithmetic. Called by the settings and by the upkeep of the spool writer. */
 #ifndef ENGINE_DISPATCH_BOUND_H
 #define ENGINE_DISPATCH_BOUND_H
 
@@ -27,7 +27,8 @@ static inline bool dispatch_bound_is_same(const struct dispatch_bound *a,
 
 struct dispatch_bound dispatch_bound_least(const struct dispatch_bound *a,
                                            const struct dispatch_bound *b);
-/* What to go over to next: what is wanted once nothing is larger, until then the larger of both.
+/* The bound to commit next: `wanted` once nothing in flight is above it, until then the larger
+ * values of `committed` and `wanted`.
  *
  * undurable  recipients dispatched without a durable result
  * entry      the largest entry that some scheduler may still dispatch */

@@ -29,7 +29,7 @@ usec_t engine_gate_since(const struct engine *e, enum engine_gate bit)
 
 void engine_gate_set(struct engine *e, enum engine_gate bit)
 {
-    if ((engine_gate(e) & (uint32_t)bit) == 0) { /* each has one thread that closes it */
+    if ((engine_gate(e) & (uint32_t)bit) == 0) { /* no race: one thread alone sets each bit */
         atomic_store_explicit(&e->gate_since[bit_number(bit)], clock_wall(), memory_order_relaxed);
     }
     atomic_fetch_or_explicit(&e->gate, (uint32_t)bit, memory_order_release);
@@ -43,8 +43,9 @@ void engine_gate_clear(struct engine *e, enum engine_gate bit)
 
 bool engine_may_dispatch(const struct engine *e, uint64_t entry)
 {
-    /* Sequentially consistent, as are the publication of `entry` before and, in the other order,
-     * the two accesses of the writer that shrinks the bound (upkeep.c): one sees the other. */
+    /* Sequentially consistent: a scheduler publishes `entry` and then reads the bound here; the
+     * writer lowers the bound and then reads the published entries (upkeep.c). So at least one of
+     * the two sees what the other wrote. */
     return entry <= atomic_load(&e->dispatch_entry) &&
            atomic_load_explicit(&e->undurable, memory_order_relaxed) <
                atomic_load_explicit(&e->dispatch_limit, memory_order_relaxed) &&
@@ -74,7 +75,7 @@ void engine_durable(struct engine *e, uint64_t recipients)
 
 void engine_set_dispatch_bound(struct engine *e, const struct dispatch_bound *bound)
 {
-    /* The kick comes after them: see nap in sched_thread.c. */
+    /* Both stores come before the kick: nap in sched_thread.c relies on it. */
     atomic_store_explicit(&e->dispatch_limit, bound->undurable, memory_order_relaxed);
     atomic_store(&e->dispatch_entry, bound->entry); /* see engine_may_dispatch */
     wake_schedulers(e);

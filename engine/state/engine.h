@@ -81,9 +81,9 @@ struct engine {
     struct http *http;
     struct injector *injector;
     struct engine_boxes boxes;
-    /* [sched_count]: recipients of the largest entry that each scheduler thread may hand out,
-     * waiting ones too, as they are divided when another configuration allows less. Written by that
-     * thread; see engine_may_dispatch */
+    /* [sched_count]: recipients of the largest entry that each scheduler thread may hand out. It
+     * holds for waiting entries as well, which are divided when a reload allows less. Written by
+     * that thread; see engine_may_dispatch */
     _Atomic uint64_t *entry_limits;
     usec_t started; /* wall */
 
@@ -99,8 +99,8 @@ struct engine {
     _Atomic uint64_t dispatch_limit, dispatch_entry;    /* recipients; see engine_may_dispatch */
     _Alignas(CACHE_LINE) _Atomic uint32_t gate;         /* bits of enum engine_gate */
     _Alignas(CACHE_LINE) _Atomic uint64_t intake_bytes; /* received and not yet committed */
-    /* for answers to "why"; wall, 0: it is not so */
-    _Atomic int64_t gate_since[ENGINE_GATE_COUNT]; /* by bit; of one that is open: of last time */
+    /* for answers to "why"; times are wall, 0: it is not so */
+    _Atomic int64_t gate_since[ENGINE_GATE_COUNT]; /* by bit: when it was set the last time */
     _Atomic uint64_t free_bytes;                   /* of the spool, as its writer saw them last */
     _Atomic int broken_by;                         /* error of the commit that closed the gate */
     _Atomic int64_t full_of_messages, full_of_recipients; /* the activator: at its limits */
@@ -112,12 +112,12 @@ struct engine {
     _Atomic uint32_t injections; /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;     /* asked for by operators, and not over */
     _Atomic uint64_t active_messages;
-    _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* by the class they came from; without those
-                                                    * that were put off or found damaged unloaded */
+    _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* active messages by the class they came from,
+                                                    * without those that were never loaded */
     _Atomic int64_t next_scan;     /* monotonic: when deferred mail is looked for again */
-    _Atomic uint64_t next_held;    /* wall: when the first held message is due that nobody took */
+    _Atomic uint64_t next_held;    /* wall: when the next held message that is not active is due */
     _Atomic uint64_t next_session; /* number of an outbound session in a trace */
-    _Atomic bool has_backlog;      /* new mail waits in the spool: no other may pass it */
+    _Atomic bool has_backlog;      /* incoming mail waits in the spool: newer mail must queue */
     _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */
 };
 
@@ -131,7 +131,7 @@ static inline uint32_t engine_gate(const struct engine *e)
     return atomic_load_explicit(&e->gate, memory_order_acquire);
 }
 
-/* Wall: when it was closed last. */
+/* Wall: when the gate was closed the last time. */
 usec_t engine_gate_since(const struct engine *e, enum engine_gate bit);
 void engine_gate_set(struct engine *e, enum engine_gate bit);
 void engine_gate_clear(struct engine *e, enum engine_gate bit);
@@ -139,15 +139,17 @@ void engine_gate_clear(struct engine *e, enum engine_gate bit);
 /* Whether another entry may be handed out: dispatched recipients without a durable result stay
  * below the duplicate bound, which is what a crash can repeat. Scheduler threads.
  *
- * entry  recipients of the largest that the caller could hand out: not more than the bound has been
- *        made for. Published before (entry_limits), or the bound could shrink below it
+ * entry  recipients of the largest entry that the caller could hand out; false when that is more
+ *        than the bound allows for. The caller has published it (entry_limits), or the bound could
+ *        become smaller than it
  */
 MUST_USE bool engine_may_dispatch(const struct engine *e, uint64_t entry);
 void engine_dispatched(struct engine *e, uint32_t recipients);
 /* The writer's side: results became durable; wakes scheduler threads that waited. */
 void engine_durable(struct engine *e, uint64_t recipients);
 
-/* What the durable bound has been made for, or less. Main at start, then the spool writer. */
+/* Set the limits of dispatch: never more than the durable bound allows. Main at start, then the
+ * spool writer. */
 void engine_set_dispatch_bound(struct engine *e, const struct dispatch_bound *bound);
 bool engine_is_bound_by(const struct engine *e, const struct dispatch_bound *bound);
 /* The largest entry that some scheduler thread may hand out. Any thread. */

@@ -20,8 +20,8 @@ static_assert(SETTINGS_TEXT_MAX >= PASSWORD_TEXT_MAX &&
                   SETTINGS_TEXT_MAX >= LISTENER_RULES_TEXT_MAX,
               "all complaints fit");
 
-/* Results that may wait for their commit beside the entries in flight, in recipients: some hundred
- * commits of headroom, so that the bound never slows a healthy spool. */
+/* How many recipients' results the duplicate bound lets wait for their commit, beside the entries
+ * in flight: enough for some hundred commits, so that the bound never slows a healthy spool. */
 enum { RESULTS_HEADROOM = 2000 };
 
 static void settings_free(struct settings *s)
@@ -46,7 +46,8 @@ static void settings_free(struct settings *s)
 
 /* --- listeners -------------------------------------------------------------------------------- */
 
-/* Recipients are refused in the dialogue rather than bounced, by the routes of the moment. */
+/* Whether mail to the domain can be routed by the settings in force. Sessions ask it for each
+ * recipient, to refuse one in the dialogue rather than bounce it later. */
 static bool has_route(const void *engine, struct slice domain)
 {
     struct route_result route;
@@ -195,7 +196,7 @@ void settings_put(struct settings *s)
     if (s == NULL) {
         return;
     }
-    /* Release: what this holder read happened before the free of whoever is last (acquire). */
+    /* Release and acquire: all reads by other holders happen before the last one frees it. */
     if (atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) == 1) {
         settings_free(s);
     }

@@ -75,7 +75,7 @@ MUST_USE int settings_new(const struct engine *engine, const struct config *conf
 struct settings *settings_get(struct settings *s); /* returns s */
 void settings_put(struct settings *s);             /* accepts NULL; any thread */
 
-/* Those in force. Thread: online under RCU. */
+/* The settings in force. Thread: online under RCU. */
 static inline struct settings *settings_of(const struct engine *e)
 {
     return rcu_load(&e->settings);

@@ -71,7 +71,7 @@ static bool is_visible(struct slice s)
     return true;
 }
 
-/* What the doors say of those without a token: nobody else may go by these names. */
+/* Whether the name is one that api_who gives to clients without a token: no token may have it. */
 static bool is_reserved(struct slice name)
 {
     return slice_ieq(name, SLICE("local")) || slice_ieq(name, SLICE("loopback"));
