@@ -14,7 +14,7 @@
 
 enum { GATHERED = 64 }; /* recipients a result */
 
-/* What keeps mail that its sender wants later, and that a sweep for an order has brought here. */
+/* The verdict on scheduled mail that a sweep brought before its time: it waits until then. */
 static struct order_verdict early(const struct spool_envelope *envelope)
 {
     return (struct order_verdict){.kind = ORDER_SUSPEND,
@@ -22,7 +22,7 @@ static struct order_verdict early(const struct spool_envelope *envelope)
                                   .reason = "its sender wants it later"};
 }
 
-/* The orders would let it go before its time. */
+/* Whether the verdict of the orders would let scheduled mail go before its time. */
 static bool is_before(const struct order_verdict *v, usec_t not_before)
 {
     return v->kind == ORDER_NONE || (v->kind == ORDER_SUSPEND && v->until < not_before);
@@ -100,7 +100,7 @@ void aside_flush(struct aside *s)
         order_book_count(s->engine->orders, s->order, s->met);
         s->met = 0;
     }
-    if (!s->is_counted) { /* the writer takes them out with the result */
+    if (!s->is_counted) { /* the writer will subtract them when the result is durable */
         atomic_fetch_add_explicit(&s->engine->recipients_in_core, s->result->count,
                                   memory_order_relaxed);
     }
@@ -135,7 +135,7 @@ void aside_take(struct aside *s, uint32_t index, const struct order_verdict *v)
                                        [ORDER_DROP] = "dropped by the operator"};
     struct result *r = open_result(s, v);
     s->taken++;
-    if (r == NULL) { /* it stays as it is stored, and is judged again */
+    if (r == NULL) { /* out of memory: the recipient stays as stored, and is judged again later */
         result_send(s->to_writer, NULL, s->message, 1, s->is_counted ? RESULT_WAS_LOADED : 0);
         return;
     }

@@ -1,6 +1,6 @@
 /* Recipients that a standing order keeps from delivery, on their way to the spool writer: suspended
  * ones wait in the queue, bounced ones go back to their sender, dropped ones go without a word.
- * Mail whose sender wants it later counts as suspended until then, whoever woke it.
+ * Mail that its sender scheduled for later counts as suspended until then, whatever woke it.
  *
  * Used where recipients are about to be handed to a scheduler (activator) and where they come back
  * from one unsent (scheduler threads); one at a time, inside one pass. */
@@ -22,8 +22,8 @@ struct outbox;
 struct spool_envelope;
 struct spool_position;
 
-/* What the orders say about one recipient. false, and cheap, when none is about it and its time has
- * come.
+/* Judge one recipient. true: an order, or the time that its sender asked for, keeps it from
+ * delivery; false, and cheap when there are no orders: it may be delivered.
  *
  * domain      of the recipient
  * nexthop     where its route leads
@@ -33,16 +33,15 @@ MUST_USE bool aside_judge(const struct engine *e, const struct spool_envelope *e
                           struct slice domain, struct slice nexthop, size_t transport,
                           struct order_verdict *ret);
 
-/* Whether all of a message is suspended, whatever its recipients, by orders or as it is not wanted
- * yet. false, and cheap, when there are no orders; false also when some recipient may meet a
- * harsher one.
+/* Whether a whole message is suspended, whoever its recipients are, by orders or because it is
+ * scheduled for later. false when an order may bounce or drop some recipient.
  *
  * ret         as of aside_judge */
 MUST_USE bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
                              struct order_verdict *ret);
-/* Whether an order meets a message's recipients for the first time. What a suspension found queued
- * was counted when it was given (order_report.c); what came since counts when it is first put
- * aside, and not again when it comes back from there. */
+/* Whether the message's recipients are new to the order's count. Mail that was queued when a
+ * suspension was given is counted then (order_report.c). Mail that came later counts when it is
+ * first put aside, and not again when it returns from the held class. */
 MUST_USE bool aside_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
                              const struct spool_position *position);
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The harsher the later: the harshest wins. */
+/* A later kind is harsher; of several orders about the same mail the harshest wins. */
 enum order_kind {
     ORDER_NONE,
     ORDER_SUSPEND, /* not delivered for now */
@@ -23,8 +23,8 @@ enum order_kind {
 #define ORDER_REASON_MAX 500 /* bytes */
 #define ORDER_BY_MAX     255
 
-/* How long an order may work that is for what is queued now (is_once): the sweep that it starts has
- * so much time to reach everything, and what was just being tried comes back for its retry. */
+/* How long an order for the mail that is queued now (is_once) is in force: long enough for its
+ * sweep to reach all of it, and for mail that was being tried to come back for its retry. */
 #define ORDER_ONCE_SPAN (2 * 3600 * USEC_PER_SEC)
 
 struct order {
@@ -34,7 +34,7 @@ struct order {
     struct selector selector;
     char *reason, *by;     /* owned; never NULL in a book */
     usec_t created, until; /* wall; until > created */
-    uint64_t matched;      /* of a file: when it was written; in a book it goes on elsewhere */
+    uint64_t matched;      /* as of the last write of the file; a book counts in struct record */
 };
 
 /* "suspend", "bounce", "drop". */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two writes of what orders matched. */
+/* Time between two writes of the file that only bring the orders' counts up to date. */
 #define NOTE_INTERVAL (60 * USEC_PER_SEC)
 
 /* Constant once published, but for the counter. */
@@ -25,7 +25,7 @@ struct record {
 struct snapshot {
     struct rcu_retired retired;
     size_t count;
-    struct record *records[]; /* ascending ids; those that a later snapshot has are its own too */
+    struct record *records[]; /* ascending ids; snapshots share the records that they both have */
 };
 
 struct order_book {
@@ -35,9 +35,9 @@ struct order_book {
     /* any thread, relaxed: a reader that sees an old value judges as if it had come earlier */
     _Atomic uint32_t count, source_orders;
     _Atomic uint64_t changes;  /* likewise */
-    bool is_noted;             /* owner: the file says that all is reviewed */
-    uint64_t noted_matched;    /* owner: of all orders together, as the file says */
-    usec_t note_at;            /* owner: when it may be written for that again, monotonic */
+    bool is_noted;             /* owner: the file says that no review is wanted */
+    uint64_t noted_matched;    /* owner: sum of all orders' counts, as the file has it */
+    usec_t note_at;            /* owner: when counts may be written next, monotonic */
     _Atomic uint64_t wanted;   /* number of the review that is wanted: written by the owner */
     _Atomic uint64_t reviewed; /* of the last one that was done: written by the activator */
 };
@@ -82,7 +82,8 @@ static struct record *record_new(struct order *o)
     return r;
 }
 
-/* returns the one before, which the caller retires after what it no longer has */
+/* Publishes s. Returns the snapshot before it; the caller retires that, behind the records that s
+ * does not have any more. */
 static struct snapshot *publish(struct order_book *b, struct snapshot *s)
 {
     struct snapshot *old = b->snapshot;
@@ -179,12 +180,12 @@ void order_book_free(struct order_book *b)
 
 /* --- changes ---------------------------------------------------------------------------------- */
 
-/* is_reviewed: as far as is known; what this change needs is still to be done */
+/* is_reviewed: whether the file says that held mail needs no review at the next start */
 static int write_file(struct order_book *b, const struct snapshot *s, uint64_t next_id,
                       bool is_reviewed)
 {
     const struct order *orders[ORDER_COUNT_MAX];
-    struct order *copies = calloc(s->count + 1, sizeof(*copies)); /* with what they matched */
+    struct order *copies = calloc(s->count + 1, sizeof(*copies)); /* with their present counts */
     uint64_t sum = 0;
     if (copies == NULL) {
         return -ENOMEM;
@@ -195,8 +196,9 @@ static int write_file(struct order_book *b, const struct snapshot *s, uint64_t n
         sum += copies[i].matched;
         orders[i] = &copies[i];
     }
-    /* A disk that stalls must not hold grace periods up. Only this thread changes the book, so what
-     * it holds of it stays. At the end no thread is left, and main never was online. */
+    /* A disk that stalls must not hold up grace periods. Pointers into the book stay valid, as only
+     * this thread changes it. When main frees the book it is not online, and no other thread is
+     * left. */
     bool is_online = rcu_is_online();
     if (is_online) {
         rcu_sleep();
@@ -252,10 +254,10 @@ static bool is_leaving(const struct order *o, uint64_t id, usec_t now_wall)
     return o->id == id || o->until <= now_wall;
 }
 
-/* Without that id, and without those that are over. When only these go, a file that cannot be
- * written does no harm.
+/* Removes the order `id` (0: none) and all orders that are over at now_wall. With id 0 a file that
+ * cannot be written is no error, as orders that are over do no harm there.
  *
- * must_review   held mail may have waited for it
+ * must_review   held mail may have waited for a removed order, and must be looked at
  * errors        -ENOMEM, -errno */
 static int remove_some(struct order_book *b, uint64_t id, usec_t now_wall, bool must_review)
 {
@@ -296,7 +298,7 @@ static struct record *find(const struct snapshot *s, uint64_t id)
             high = middle;
         }
     }
-    return low < s->count ? s->records[low] : NULL; /* that, or the next one */
+    return low < s->count ? s->records[low] : NULL; /* the order `id`, or the first one above it */
 }
 
 int order_book_remove(struct order_book *b, uint64_t id)
@@ -315,7 +317,7 @@ size_t order_book_expire(struct order_book *b, usec_t now_wall)
         count += b->snapshot->records[i]->order.until <= now_wall;
     }
     if (count > 0 && remove_some(b, 0, now_wall, false) != 0) {
-        return 0; /* next time; they have no effect meanwhile */
+        return 0; /* tried again later: orders that are over have no effect meanwhile */
     }
     return count;
 }
@@ -331,7 +333,8 @@ void order_book_note_matched(struct order_book *b, usec_t now_mono)
     }
     if (sum != b->noted_matched) {
         b->note_at = now_mono + NOTE_INTERVAL;
-        (void)write_file(b, b->snapshot, b->next_id, is_reviewed(b)); /* next time */
+        /* When it fails, noted_matched stays as it is, so that it is tried again later. */
+        (void)write_file(b, b->snapshot, b->next_id, is_reviewed(b));
     }
 }
 
@@ -377,7 +380,7 @@ bool order_book_has_source_orders(const struct order_book *b)
     return atomic_load_explicit(&b->source_orders, memory_order_relaxed) > 0;
 }
 
-/* Whatever it says about sources. */
+/* Whether an order is in force and its selector matches the mail, the source left aside. */
 static bool applies(const struct order *o, const struct order_facts *f, usec_t now_wall)
 {
     const struct slice facts[SELECTOR_COUNT] = {
@@ -404,8 +407,8 @@ static const struct order *harsher(const struct order *best, const struct order 
                : best;
 }
 
-/* What bars one source for this mail; of the kinds from `least` on the one that lasts longest, or
- * with ORDER_NONE the harshest. */
+/* The order that bars one source for this mail; NULL: none does. With `least` ORDER_NONE it is the
+ * harshest, else the one that lasts longest among those at least as harsh as `least`. */
 static const struct order *cover(const struct snapshot *s, const struct order_facts *f,
                                  usec_t now_wall, struct slice source, enum order_kind least)
 {
@@ -444,7 +447,9 @@ static struct order_verdict verdict_of(const struct order *o)
         .kind = o->kind, .id = o->id, .until = o->until, .reason = o->reason, .given = o->created};
 }
 
-/* Mail leaves from the source that is treated best, and again from the first that is free. */
+/* Judges mail by orders that name sources. Mail leaves from the source with the mildest order, and
+ * from any source without one, so the mildest kind over all sources counts. It holds until the
+ * first source has no order of that kind any more. */
 static void judge_sources(const struct snapshot *s, const struct order_facts *f, usec_t now_wall,
                           struct order_verdict *ret)
 {
@@ -494,7 +499,7 @@ void order_book_judge(const struct order_book *b, const struct order_facts *fact
     }
 }
 
-/* Whether an order is about mail of which not everything is known. */
+/* Whether an order may be about mail some of whose facts are not known (their data is NULL). */
 static bool may_apply(const struct order *o, const struct order_facts *f, usec_t now_wall)
 {
     const struct slice facts[SELECTOR_COUNT] = {

@@ -1,15 +1,15 @@
 /* The standing orders in force: suspend, bounce and drop, each for the mail that a selector names.
  *
- * One owner, the thread of clerk 0, adds and removes; every change is on the disk before anybody
- * sees it. It is offline for RCU while it writes: of what it has found under RCU, other than the
- * book's own, nothing stays valid over a change. Other threads judge mail by an immutable snapshot
+ * One owner, the thread of clerk 0, adds and removes orders; every change is on the disk before
+ * another thread sees it. The owner is offline for RCU while it writes: RCU pointers that it has,
+ * except those into the book, are not valid after a change. Other threads judge mail by a snapshot
  * that the owner publishes under RCU; they are online, and keep nothing of it over a pass of their
  * loops. The number of orders is an atomic counter, and so is what each order matched.
  *
  * An order whose selector names a source is about the sources that match, and applies to mail only
  * when all sources that the mail could leave from are covered by such orders of its kind or a
- * harsher one: as long as one is left, mail goes out from that one. When it names nothing but a
- * source, no new connection is made from that source. */
+ * harsher one: as long as one source is left, mail goes out from it. When an order names nothing
+ * but a source, no new connection is made from that source. */
 #ifndef ENGINE_ORDER_BOOK_H
 #define ENGINE_ORDER_BOOK_H
 
@@ -38,10 +38,10 @@ struct order_facts {
 struct order_verdict {
     enum order_kind kind; /* ORDER_NONE: nothing else is set */
     uint64_t id;
-    usec_t until;       /* wall: the same facts will be judged in another way then, at the latest */
-    const char *reason; /* valid as long as the caller stays online under RCU */
-    usec_t given;       /* wall: when the order was */
-    bool is_by_sources; /* several may have a part in it: order_book_count_sources */
+    usec_t until;             /* wall: when this verdict ends, at the latest */
+    const char *reason;       /* valid as long as the caller stays online under RCU */
+    usec_t given;             /* wall: when the order was */
+    bool is_by_sources;       /* several orders may have a part in it: order_book_count_sources */
     struct order_facts facts; /* set by who judges for a message (aside.h), for that count */
 };
 
@@ -67,8 +67,9 @@ MUST_USE int order_book_remove(struct order_book *b, uint64_t id);
 /* Remove the orders that are over; returns how many. They had no effect any more. */
 size_t order_book_expire(struct order_book *b, usec_t now_wall);
 
-/* The file says that held mail must be reviewed at the next start, and that is so no longer: write
- * it anew. Returns whether it still says so, or could not be written. */
+/* If the file says that held mail must be reviewed at the next start, and the review has been done
+ * since, write the file anew. Returns whether the file still says so: the review is not done, or
+ * the file could not be written. */
 bool order_book_note_review(struct order_book *b);
 
 /* What the orders matched goes to the file, if it is behind, once a minute at most; the rest when
@@ -81,7 +82,7 @@ void order_book_note_matched(struct order_book *b, usec_t now_mono);
 
 /* The number of the review that is wanted: of the newest order lifted. 0: none was. Any thread. */
 uint64_t order_book_wanted_review(const struct order_book *b);
-/* A review is wanted and not done yet: what is held may be held by nothing. Any thread. */
+/* A review is wanted and not done yet: held mail may wait for an order that is gone. Any thread. */
 bool order_book_awaits_review(const struct order_book *b);
 /* Every message that was held when this number was read has been looked at. The activator. */
 void order_book_reviewed(struct order_book *b, uint64_t number);
@@ -106,16 +107,18 @@ bool order_book_may_concern(const struct order_book *b, const struct order_facts
 bool order_book_has_source_orders(const struct order_book *b);
 /* No new connection may be made from this source. */
 bool order_book_bars_source(const struct order_book *b, struct slice source, usec_t now_wall);
-/* Of the orders that say so, the one that lasts longest; NULL: none does. Valid while online. */
+/* Of the orders that bar this source, the one that lasts longest; NULL: none does. Valid while the
+ * caller is online. */
 const struct order *order_book_bar_of(const struct order_book *b, struct slice source,
                                       usec_t now_wall);
-/* Whether an order would decide about this mail, or does so when it is in the book: it is about it,
- * and all sources that it leaves to the mail are covered by others as harsh. */
+/* Whether the order o, in the book or not, decides about this mail: its selector matches, and
+ * orders as harsh cover every source that o leaves to the mail. */
 bool order_book_would_hold(const struct order_book *b, const struct order *o,
                            const struct order_facts *facts, usec_t now_wall);
-/* An order met so many recipients that it had not met before. */
+/* Count `recipients` more that the order has met for the first time. */
 void order_book_count(const struct order_book *b, uint64_t id, uint64_t recipients);
-/* All orders that name a source of this mail met so many: each of them has its part. */
+/* Count `recipients` more for every order that names a source of this mail, as each has a part in
+ * keeping it. */
 void order_book_count_sources(const struct order_book *b, const struct order_facts *facts,
                               usec_t now_wall, uint64_t recipients);
 

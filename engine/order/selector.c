@@ -124,8 +124,8 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
-/* After a mismatch only the last '*' takes one byte more: what earlier ones took is the least
- * possible already, and less could not help. */
+/* After a mismatch only the last '*' takes one byte more. The earlier ones took as few bytes as
+ * possible, and taking more there could not help. */
 bool selector_glob_matches(const char *glob, struct slice text)
 {
     const char *star = NULL; /* behind the last one seen */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Small, as one slow recipient keeps its page. */
+/* Addresses of a page. Pages are small, as one slow recipient keeps its whole page in memory. */
 enum { PAGE = 64 };
 
 static size_t envelope_bytes(const struct spool_envelope *e)
@@ -186,7 +186,7 @@ usec_t message_expires(const struct message *m, const struct config *config)
 struct slice message_packed(const struct message *m)
 {
     assert(m->is_whole && m->envelope.recipient_count > 0);
-    /* message_new_whole put them one behind the other. */
+    /* message_new_whole put all addresses one behind the other. */
     struct slice last = message_address(m, m->envelope.recipient_count - 1);
     const char *first = m->pages[0]->addresses[0];
     return slice_make(first, (size_t)(last.data + last.len - first));
@@ -219,7 +219,8 @@ static void body_is_unused(struct rcu_retired *retired)
     message_put(m);
 }
 
-/* Every pass that goes on now has begun after the commit. */
+/* The first grace period after message_drop_body is over: every pass under way began after the
+ * commit and can read the content from the tables. */
 static void body_is_elsewhere(struct rcu_retired *retired)
 {
     struct message *m = container_of(retired, struct message, retired);

@@ -33,14 +33,15 @@ struct config;
 struct result;
 struct settings;
 
-/* What of a message goes to one transport and has not been read yet. */
+/* The recipients of a message for one transport that have not been read from the spool yet. */
 struct message_part {
     uint32_t unread; /* undone recipients of the transport that are not loaded */
     uint32_t next;   /* number of the recipient at which reading goes on */
 };
 
-/* Addresses of neighbours. The activator makes a page with the first address in it, and frees one
- * in which none is left when it makes another; the writer only takes addresses out. */
+/* Addresses of recipients with neighbouring numbers. The activator makes a page when it loads the
+ * first address, and frees pages that have become empty when it makes another page; the spool
+ * writer only takes addresses out. */
 struct message_page {
     _Atomic uint32_t loaded;
     char *addresses[]; /* [at most 64]: address behind its 16-bit length */
@@ -50,8 +51,8 @@ struct message_page {
  * their sender to be told. Everything else about them is in the spool. */
 struct message_stored {
     uint32_t deferred, failed, parked;
-    usec_t park_until; /* wall: when the first of the parked ones may go; 0: none is parked */
-    char *park_text;   /* why they are; heap, NULL when none is */
+    usec_t park_until; /* wall: when the first parked recipient may go; 0: none is parked */
+    char *park_text;   /* why recipients are parked; heap, NULL when none is */
 };
 
 struct message {
@@ -67,9 +68,9 @@ struct message {
 
     /* activator only */
     struct message_part *parts; /* [transports], NULL when nothing is unread */
-    struct settings *settings;  /* by whose routes it is read; own reference, NULL when all is */
-    uint32_t changes;   /* of orders, that the activator had heard of when it became active */
-    struct list active; /* from activation until nobody else holds it */
+    struct settings *settings;  /* own reference: their routes are used until all is read; NULL */
+    uint32_t changes;           /* activator.changes when the message became active */
+    struct list active; /* in the activator's list until no other thread holds the message */
 
     /* spool writer only */
     uint32_t pending;     /* recipients without a result */
@@ -77,15 +78,15 @@ struct message {
     struct message_stored stored;
     struct list touched;   /* linked while `fresh` is not empty */
     bool is_settled;       /* the transaction being written ends this activation */
-    bool is_expiry_begun;  /* it is counted, and lines of recipients in `fresh` are written */
-    uint32_t expiry_from;  /* lines of stored recipients are written up to this one */
+    bool is_expiry_begun;  /* expiry is counted; event lines of `fresh` are written */
+    uint32_t expiry_from;  /* first stored recipient whose expiry line is not written yet */
     bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
     uint16_t tenant_row;   /* tally_tenant; 0: not looked up */
     struct list journaled; /* linked while the journal has it and the tables do not */
     usec_t journaled_at;   /* monotonic */
     bool is_untold;        /* journaled: the activator does not have it */
-    bool is_plain;         /* journaled, and its removal is all that its results come to */
-    usec_t held_until;     /* settled: it waits for that time, wall; 0: it does not */
+    bool is_plain;         /* journaled, and all recipients delivered: it only has to be removed */
+    usec_t held_until;     /* wall: it settled into the held class until then; 0: it did not */
 
     /* any thread that is online: see message_body */
     char *body;
@@ -100,7 +101,7 @@ struct message {
 /* A message with all recipients of a packed list (spool_store.h), at most one batch; strings are
  * copied. NULL when out of memory. The caller owns the one reference. */
 struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed);
-/* One without any address yet. */
+/* A message without any address yet. */
 struct message *message_new(const struct spool_envelope *envelope);
 
 /* Load or unload one address of a message that is not whole (unloading a whole one does nothing).
@@ -119,8 +120,9 @@ void message_keep_body(struct message *m, struct buf *body);
 /* The content if it is in memory; false: it is in the spool, and a reader that was begun in this
  * pass finds it there. Thread: any that is online; valid until the end of its pass. */
 MUST_USE bool message_body(const struct message *m, struct slice *ret);
-/* The tables have it: whoever begins a pass from now on finds it there. Once all are in such a pass
- * the content is unpublished, and freed when they have left that as well. Spool writer. */
+/* The tables have the content: a thread that begins a pass from now on can read it there. After one
+ * grace period every thread is in such a pass, and the content is unpublished; after a second one
+ * no thread reads it any more, and it is freed. Spool writer. */
 void message_drop_body(struct message *m);
 
 void message_get(struct message *m);
@@ -130,7 +132,7 @@ MUST_USE bool message_is_last(const struct message *m);
 /* Free it and its results whatever the references say: at shutdown, when all holders are gone. */
 void message_destroy(struct message *m);
 
-/* When it is given up: its own time, or its age that the configuration sets; wall. */
+/* Wall: when the message expires: its own time, or the lifetime that the configuration sets. */
 usec_t message_expires(const struct message *m, const struct config *config);
 
 /* 16 lower-case hexadecimal digits. */

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What goes beyond is cut. Replies are at most 1,000 bytes and equal neighbours share theirs; most
- * results need names and one short reply, and thousands of them may wait for their commit. */
+/* Bounds of a result's text; longer text is cut. Replies have at most 1,000 bytes, and neighbours
+ * with equal replies share one. Blocks are small, as most results need only names and a short reply
+ * and thousands of them may wait for their commit. */
 enum { TEXT_BASE = 1200, TEXT_PER_RECIPIENT = 1004, TEXT_BLOCK = 240 };
 
 struct result *result_new(struct message *message, uint32_t capacity)

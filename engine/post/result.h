@@ -79,11 +79,11 @@ enum result_share {
     RESULT_WAS_DISPATCHED = 2, /* counted in the engine's duplicate bound */
 };
 
-/* Hand a result to the spool writer. r NULL: there is none, for want of memory or because the
- * recipients were never loaded; the writer then hears only how many recipients of m that is, and
- * they are tried again later. Needs no memory itself.
+/* Hand a result to the spool writer. r NULL: there is none, as memory was short or the recipients
+ * were never loaded. The writer then learns only that `count` recipients of m have no result; they
+ * are tried again later. Needs no memory itself.
  *
- * shares  of recipients without a result: set of enum result_share */
+ * shares  set of enum result_share: which accounts count the recipients, when r is NULL */
 void result_send(struct outbox *to_writer, struct result *r, struct message *m, uint32_t count,
                  unsigned shares);
 
