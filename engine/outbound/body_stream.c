@@ -79,8 +79,8 @@ static int next_runs(struct body_stream *b, struct slice *piece, struct slice *r
     return 1;
 }
 
-/* What the body needs after its last byte. A chunk that is shorter than was announced would let the
- * server wait, and take what follows for its rest. */
+/* The bytes that must follow the last byte of the body. A chunk shorter than announced is an error:
+ * the server would take the commands that follow for the rest of the chunk. */
 static int last_run(struct body_stream *b, struct slice *ret)
 {
     if (!b->is_chunk) {
@@ -193,7 +193,7 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
         err = write_runs(stream, runs, count, more, rest, ret);
         if (spool_faults_seen() != faults) {
             return local_error(ret,
-                               ERR_CORRUPT); /* what went out is not the message: never end it */
+                               ERR_CORRUPT); /* part of a wrong message is out: it must not end */
         }
     }
     return err;

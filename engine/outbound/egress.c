@@ -20,7 +20,8 @@ struct egress {
     const struct config_egress_pool *pools; /* only to tell which one is meant */
     size_t count;
     const struct order_book *orders; /* or NULL */
-    /* For each pool, IPv4 then IPv6: what each source has gained; the sum over a turn is 0. */
+    /* For each pool, IPv4 then IPv6: the credit of each source (egress.h); the sum of a pool is 0
+     * after each choice. */
     int64_t *(*gains)[2];
 };
 
@@ -91,7 +92,7 @@ struct dns_hosts *egress_reachable(const struct config_egress_pool *pool, struct
     }
     struct dns_hosts *fewer = dns_hosts_restrict(hosts, keep, hosts->policy);
     if (fewer == NULL) {
-        return hosts; /* out of memory: the others cost an attempt each */
+        return hosts; /* out of memory: hosts that cannot be reached cost an attempt each */
     }
     dns_hosts_put(hosts);
     return fewer;

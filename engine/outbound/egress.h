@@ -34,18 +34,18 @@ struct egress_choice {
     uint32_t slot; /* its position in the pool; 0 without one. it chooses the client settings */
 };
 
-/* true when the pool (NULL: none) has a source with weight for targets of family 4 or 6: of it an
- * address of that family, or none at all, or a SOCKS proxy, which reaches what it does. */
+/* Whether the pool (NULL: none) has a source with a weight that can reach targets of family 4 or 6:
+ * one with an address of that family, with no address at all, or behind a SOCKS proxy. */
 MUST_USE bool egress_can_reach(const struct config_egress_pool *pool, int family);
 
-/* The hosts whose addresses the pool reaches, so that others use up no limit; all of them when it
- * reaches none: the delivery then says why.
+/* The hosts whose addresses the pool can reach, so that the others use up no limit. When it can
+ * reach none, all of them stay, and the delivery says why it failed.
  *
  * hosts    one reference, which passes to the result */
 MUST_USE struct dns_hosts *egress_reachable(const struct config_egress_pool *pool,
                                             struct dns_hosts *hosts);
 
-/* A standing order closes it to mail.
+/* Whether a standing order bars the source from use.
  *
  * orders, s   either may be NULL: it is open
  * thread      online under RCU */

@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* To flush QUIT, and for the server to close where that is awaited. */
+/* Time for a connection that ends: to flush QUIT, and for the server to close where the scheduler
+ * awaits that. */
 static const usec_t leaving_time = 5 * USEC_PER_SEC;
 
 /* --- the connection as an object -------------------------------------------------------------- */
@@ -29,14 +30,13 @@ static bool has_requests(const struct outbound *c)
     return !list_is_empty(&c->started) || !list_is_empty(&c->waiting);
 }
 
-/* NULL: there is none. */
 static struct outbound *connection_of(const struct worker *w, uint32_t transport, uint32_t number)
 {
     const struct worker_connections *t = &w->connections[transport];
     return number < t->count ? t->slots[number] : NULL;
 }
 
-/* A place of that number. false: out of memory */
+/* Makes the table long enough for slot `number`. false: out of memory */
 static bool make_room(struct worker_connections *t, uint32_t number)
 {
     if (number < t->count) {
@@ -84,8 +84,9 @@ void outbound_free(struct outbound *c)
     free(c);
 }
 
-/* Flush what is left (QUIT) for a moment, then close. Who waits for the end waits for the server's:
- * one that limits connections counts this one until then, and 221 comes before. */
+/* Flushes QUIT for a moment, then closes. When the scheduler awaits the end, the connection stays
+ * until the server has closed it too: a server that limits connections counts this one until then,
+ * and sends 221 before. */
 static void begin_leaving(struct outbound *c)
 {
     leave_table(c);
@@ -137,7 +138,7 @@ static void send_report(struct worker *w, struct delivery *d)
 {
     struct outbox *to = &w->to_scheds[d->transport % w->engine->sched_count];
     if (d->again) {
-        outbox_put(to, LETTER_REPORT, d, 0); /* it waits for another connection */
+        outbox_put(to, LETTER_REPORT, d, 0); /* wakes at once: mail waits for a new connection */
     } else {
         outbox_put_patient(to, LETTER_REPORT, d, 0);
     }
@@ -160,8 +161,7 @@ static void describe_connection(struct outbound *c, struct delivery *d, bool ser
     d->server_failed = server_failed;
 }
 
-/* Everybody hears: the spool writer what became of the recipients, the scheduler what it teaches.
- */
+/* Ends a delivery: the spool writer gets the recipients' results, the scheduler the report. */
 static void finish(struct worker *w, struct request *r, const struct request_session *session)
 {
     struct delivery *d = r->delivery;
@@ -186,9 +186,10 @@ static void finish_here(struct outbound *c, struct request *r, bool server_faile
     finish(c->worker, r, &session);
 }
 
-/* It wants another connection. One that has had a transaction here in vain would have it again: it
- * goes to another server as well, or it could come back for ever.  tried: not to this server any
- * more */
+/* Gives the delivery back to the scheduler, which places it on another connection. If its last
+ * transaction here decided no recipient, the next one at this server would not either: it then goes
+ * to another server, or it could come back for ever.  tried: it must not come to this server again
+ */
 static void send_again(struct outbound *c, struct request *r, bool tried, bool server_failed)
 {
     struct delivery *d = r->delivery;
@@ -201,7 +202,8 @@ static void send_again(struct outbound *c, struct request *r, bool tried, bool s
     send_report(c->worker, d);
 }
 
-/* This server is done with it: over, or on to the next one. */
+/* This server will decide no further recipient of the delivery: it ends, or goes to the next
+ * server. */
 static void leave_server(struct outbound *c, struct request *r, bool server_failed)
 {
     if (request_is_undecided(r) && !r->is_final) {
@@ -211,7 +213,8 @@ static void leave_server(struct outbound *c, struct request *r, bool server_fail
     }
 }
 
-/* None of them came to the server, and that is nobody's fault but the connection's. */
+/* Gives back every delivery that waits. The server has seen none of them, so they may be placed at
+ * the same server again. */
 static void send_all_again(struct outbound *c)
 {
     while (!list_is_empty(&c->waiting)) {
@@ -221,8 +224,8 @@ static void send_all_again(struct outbound *c)
     }
 }
 
-/* The session could not be brought to MAIL: that is about the first one; any others merely came
- * along. */
+/* The session did not come as far as MAIL. The failure counts for the first delivery, for which the
+ * connection was opened; others that wait are given back. */
 static void site_failed(struct outbound *c, const struct outcome_verdict *v)
 {
     c->is_leaving = true;
@@ -277,8 +280,8 @@ void outbound_connect_failed(struct outbound *c, int err)
 
 /* --- the dialogue ----------------------------------------------------------------------------- */
 
-/* The request whose transaction has this number. Events come in order, so it stands near the head;
- * only a body is asked for at the tail. */
+/* The request whose transaction has this number. Events come in the order of transactions, so the
+ * search begins at the head of the list, except when the core asks for a body (at_tail). */
 static struct request *request_of(struct outbound *c, uint32_t number, bool at_tail)
 {
     if (at_tail && !list_is_empty(&c->started)) {
@@ -297,7 +300,7 @@ static struct request *request_of(struct outbound *c, uint32_t number, bool at_t
     return NULL;
 }
 
-/* Its recipients cannot be put into a transaction, and have their verdict. */
+/* The core did not take the request's recipients into a transaction: they get a verdict here. */
 static void refuse_unsent(struct outbound *c, struct request *r, int err)
 {
     const struct outcome_verdict verdict = {
@@ -314,7 +317,7 @@ static void refuse_unsent(struct outbound *c, struct request *r, int err)
     }
 }
 
-/* Begin what waits as far as the core takes it; its events are drained after each. */
+/* Begins a transaction for the first request that waits. */
 static void start_one(struct outbound *c)
 {
     struct request *r = list_first(&c->waiting, struct request, link);
@@ -350,7 +353,7 @@ static void transaction_done(struct outbound *c, const struct smtp_client_event 
     }
 }
 
-/* The connection is lost; nothing of this message was taken there. */
+/* The connection is lost, and the server has taken nothing of this message. */
 static void transaction_returned(struct outbound *c, const struct smtp_client_event *e)
 {
     struct request *r = request_of(c, e->transaction, false);
@@ -375,7 +378,8 @@ static void decide(struct outbound *c, const struct smtp_client_event *e)
     struct request *r = request_of(c, e->transaction, false);
     const struct outcome_verdict *v = e->verdict;
     outbound_trace_verdict(c, v);
-    /* What is lost with several in flight may be our pipelining: that host gets one at a time. */
+    /* When a connection is lost with several transactions in flight, the server may not bear our
+     * pipelining: it gets one transaction at a time from now on. */
     bool is_lost = v->scope == OUTCOME_SCOPE_SITE && v->code == 0;
     c->is_out_of_step = c->is_out_of_step || (is_lost && r->link.next != &c->started);
     if (e->is_neutral) {
@@ -482,7 +486,8 @@ static bool take_events(struct outbound *c)
     return true;
 }
 
-/* Nothing is left to carry: idle, or gone when no more may come. */
+/* When no request is left, the connection becomes idle, or says QUIT if it is leaving. returns as
+ * outbound_drain */
 static bool rest(struct outbound *c)
 {
     if (c->state != OUTBOUND_TALKING || !c->is_ready || has_requests(c)) {
@@ -509,7 +514,8 @@ bool outbound_drain(struct outbound *c)
             return false;
         }
     }
-    bool is_stuck = c->is_ready && list_is_empty(&c->started); /* nothing will free the core */
+    /* The core takes no transaction although none is under way: it will not take one later. */
+    bool is_stuck = c->is_ready && list_is_empty(&c->started);
     c->is_leaving = c->is_leaving || (is_stuck && !list_is_empty(&c->waiting));
     if (c->is_leaving && c->state != OUTBOUND_LEAVING) {
         send_all_again(c);
@@ -541,7 +547,7 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
     send_report(w, d);
 }
 
-/* The connection it was meant for has gone meanwhile. */
+/* Gives back a delivery whose connection has gone, or whose hosts are out of date. */
 static void return_unbegun(struct worker *w, struct delivery *d)
 {
     d->again = true;
@@ -552,7 +558,8 @@ static void return_unbegun(struct worker *w, struct delivery *d)
     send_report(w, d);
 }
 
-/* Turns are counted for the pools of one configuration; a new one starts them again. */
+/* Makes w->egress for these settings: the sources' turns are counted for one configuration, and
+ * begin anew with each reload. */
 static int take_turns(struct worker *w, const struct settings *s)
 {
     struct egress *fresh;
@@ -568,7 +575,8 @@ static int take_turns(struct worker *w, const struct settings *s)
     return err;
 }
 
-/* settings: no newer ones than those that its hosts were found by */
+/* Opens the new connection of a delivery. settings: of the generation that its hosts were found by
+ */
 static void open_for(struct worker *w, struct delivery *d, struct settings *settings)
 {
     struct outbound *stale = connection_of(w, d->transport, d->connection);
@@ -610,7 +618,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     struct settings *settings = settings_of(w->engine);
     if (d->connection_is_new && d->generation < settings->generations[d->transport]) {
-        return_unbegun(w, d); /* its hosts were found for other sources or TLS levels */
+        return_unbegun(w, d); /* a reload changed the sources or TLS levels that hosts depend on */
         return;
     }
     if (d->connection_is_new) {
@@ -619,7 +627,8 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     struct outbound *c = connection_of(w, d->transport, d->connection);
     if (c == NULL || !may_be_reused(c)) {
-        /* It may be idle, and nobody asks again. */
+        /* A connection that may not be reused can still be open and idle. The scheduler takes it
+         * for gone from now on and will not ask for its close, so it is closed here. */
         outbound_close(w, d->transport, d->connection, false);
         return_unbegun(w, d);
         return;
@@ -630,7 +639,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         c->state = OUTBOUND_TALKING;
         outbound_trace_resume(c);
     }
-    worker_run_again(w, &c->ready); /* with others that arrive in this pass */
+    worker_run_again(w, &c->ready); /* later in this pass, with other deliveries that arrive */
 }
 
 void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, bool is_awaited)
@@ -639,7 +648,7 @@ void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, b
     if (c == NULL) {
         if (is_awaited) {
             tell_lost(w, transport,
-                      connection); /* perhaps once more; it is waiting, or ignores it */
+                      connection); /* perhaps a second time; the scheduler then ignores it */
         }
         return;
     }
@@ -649,7 +658,7 @@ void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, b
     }
     c->is_leaving = true;
     smtp_client_quit(&c->smtp, w->now);
-    (void)take_events(c); /* it is left to the ready list, or gone */
+    (void)take_events(c); /* c is in the ready list now, or gone */
 }
 
 int outbound_start(struct worker *w)

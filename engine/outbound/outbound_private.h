@@ -65,12 +65,12 @@ struct outbound {
     struct tls_policy policy; /* demanded of the TLS */
     struct tls_facts tls;     /* of the finished handshake */
     uint32_t notes;           /* DELIVERY_NOTE_ bits learnt here */
-    bool is_tls_broken;       /* the handshake failed, here or lately: level may does without */
+    bool is_tls_broken;       /* a handshake failed here or lately: level `may` goes without TLS */
     bool wants_tls;           /* flush, then handshake */
     bool wants_plain;         /* the handshake failed: the same address again, without TLS */
     bool is_ready;            /* MAIL may be said */
     bool is_leaving;          /* no further delivery begins here */
-    bool is_awaited;          /* the scheduler waits for its end, that is for LETTER_LOST */
+    bool is_awaited;          /* the scheduler waits for LETTER_LOST when the connection ends */
     bool is_out_of_step;      /* it failed with several deliveries in flight */
 
     struct list started; /* requests with a transaction under way, in the order of their numbers */
@@ -104,7 +104,8 @@ MUST_USE bool outbound_drain(struct outbound *c);
  *
  * err  -errno, or ERR_MISSING: no source reaches the address */
 void outbound_connect_failed(struct outbound *c, int err);
-/* The same by a proxy, or otherwise in words. is_own: it says nothing about the server */
+/* The same when a proxy failed, with the reason in words. is_own: this says nothing about the
+ * server */
 void outbound_unreachable(struct outbound *c, const char *why, bool is_own);
 /* The server is at the other end: the dialogue begins. */
 void outbound_connected(struct outbound *c);

@@ -36,7 +36,7 @@ static void on_event(struct poller_watch *watch, unsigned events)
     outbound_run(c);
 }
 
-/* Each phase before the greeting has the time of a connect. */
+/* Begins a phase before the greeting: each of them may take smtp_connect_timeout. */
 static void begin_phase(struct outbound *c, enum outbound_state state)
 {
     usec_t limit = outbound_settings(c)->smtp_connect_timeout;
@@ -64,8 +64,8 @@ int outbound_open(struct outbound *c)
 
 /* --- loss ------------------------------------------------------------------------------------- */
 
-/* The socket failed, or (err 0) the peer closed it. returns false when c is gone or has a new one
- */
+/* The socket failed, or (err 0) the peer closed it. returns false when c is gone or has a new
+ * socket */
 static bool take_loss(struct outbound *c, int err)
 {
     if (c->state == OUTBOUND_LEAVING) {
@@ -95,8 +95,9 @@ static bool take_input(struct outbound *c, size_t len)
     return true;
 }
 
-/* The server may have said why before it closed: a refusal in the middle of the body decides the
- * message, and none of that is lost with the connection. After a failure TLS reads no more.
+/* A write failed, as the server closed. It may have said why before: replies that arrived are read
+ * first, as a refusal in the middle of the body decides the message. Over TLS nothing can be read
+ * after a failed write.
  *
  * err      of the write, negative
  * returns  as outbound_drain */
@@ -139,7 +140,8 @@ static enum written body_failed(struct outbound *c, int err)
     log_error("spool: cannot read a message body: %s", err_str(err));
     body_stream_drop(&c->flow.body);
     smtp_client_body_failed(&c->smtp, false, SLICE("message cannot be read"), c->worker->now);
-    /* Go on: what stands in front of it is of others, and no event would have it written. */
+    /* The caller goes on writing: commands of other messages are gathered in front of this body,
+     * and no event of the socket would cause them to be written. */
     return outbound_drain(c) ? WRITTEN_ALL : WRITTEN_LOST;
 }
 
@@ -169,7 +171,8 @@ static enum written write_large_body(struct outbound *c)
     return write_failed(c, err) ? WRITTEN_BLOCKED : WRITTEN_LOST;
 }
 
-/* The body that is due: gathered when it is small, else streamed behind what is gathered. */
+/* Writes the body that the core wants next: a small one is gathered, a large one is streamed behind
+ * the bytes that are gathered. */
 static enum written write_body(struct outbound *c)
 {
     int err = outflow_add_body(&c->flow, c->worker);
@@ -238,7 +241,8 @@ static bool read_replies(struct outbound *c, bool *ret_progress)
 
 /* --- TLS -------------------------------------------------------------------------------------- */
 
-/* The handshake failed: where that is allowed, others do without TLS for a while. */
+/* The handshake failed. Where the level allows it, the note lets other connections to this server
+ * do without TLS for a while. */
 static void note_tls(struct outbound *c)
 {
     if (tls_policy_may_fall_back(&c->policy)) {
@@ -246,8 +250,8 @@ static void note_tls(struct outbound *c)
     }
 }
 
-/* TLS did not come about, or proved too little. Where that is allowed the next attempt at this
- * server, at once, goes without it. */
+/* TLS could not begin, or did not prove what the level demands. Where the level allows it, the same
+ * server is tried at once without TLS. */
 static void tls_failed(struct outbound *c, const char *why)
 {
     c->wants_plain = c->is_tls_broken = tls_policy_may_fall_back(&c->policy);

@@ -54,7 +54,7 @@ int outflow_add_body(struct outflow *f, struct worker *worker)
     return body_stream_take_small(&f->body, worker, &f->staged);
 }
 
-/* How many bytes of commands are among those written up to now and not told yet. */
+/* How many bytes of commands have been written since the last call. */
 static size_t take_marks(struct outflow *f)
 {
     size_t commands = 0;

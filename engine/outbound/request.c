@@ -118,7 +118,8 @@ bool request_has_untried(const struct request *r)
     return false;
 }
 
-/* Replies come in order: an earlier recipient without a verdict was accepted. */
+/* Whether the server accepted a recipient of the transaction before `index`. Only recipients that
+ * it did not accept get a verdict, and replies come in order. */
 static bool has_accepted_before(const struct request *r, uint32_t index)
 {
     return memchr(r->is_answered, false, index) != NULL;
@@ -129,11 +130,12 @@ void request_recipient(struct request *r, uint32_t index, const struct outcome_v
     assert(index < r->transaction.recipient_count);
     r->is_answered[index] = true;
     if (outcome_is_recipient_limit(v) && has_accepted_before(r, index)) {
-        /* The next transaction takes it; each carries at least one, so there is an end. */
+        /* The server takes no more recipients in this transaction: this one goes into the next. As
+         * each transaction carries at least one recipient, that comes to an end. */
         r->is_tried[r->positions[index]] = false;
         return;
     }
-    (void)outcome_decide(&r->outcome, r->positions[index], v); /* kept ones stay undecided */
+    (void)outcome_decide(&r->outcome, r->positions[index], v); /* soft ones may stay undecided */
 }
 
 void request_rest(struct request *r, const struct outcome_verdict *v)

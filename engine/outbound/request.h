@@ -56,15 +56,16 @@ static inline bool request_is_undecided(const struct request *r)
     return r->outcome.undecided > 0;
 }
 
-/* It is on a connection to a server now.
+/* The request is on a connection to a server now.
  *
  * is_last    no other server is left for it
- * is_ready   the session stands already: it counts as used */
+ * is_ready   the connection is ready for MAIL already, and counts as a session that was used */
 void request_begin_server(struct request *r, const struct config_smtp *s, bool is_last,
                           bool is_ready);
 /* The server is ready for MAIL on a fresh connection. */
 void request_greeted(struct request *r, const struct config_smtp *s);
-/* Recipients for a transaction: undecided and not tried at this server, as many as it takes. */
+/* The next transaction: recipients that are undecided and not tried at this server, as many as one
+ * transaction there takes. */
 const struct smtp_transaction *request_begin_transaction(struct request *r,
                                                          const struct smtp_client_features *f);
 /* Some recipients were not in any transaction with this server yet. */
@@ -74,12 +75,13 @@ bool request_has_untried(const struct request *r);
 void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v);
 void request_rest(struct request *r, const struct outcome_verdict *v);
 void request_end_transaction(struct request *r, bool is_complete);
-/* What it was told may have been an answer to something else: the result says that it is ambiguous.
- */
+/* The replies that the request got may have answered other commands: its result is marked as
+ * ambiguous. */
 void request_doubt(struct request *r);
-/* The server took nothing and is not to blame: as if it had not been tried there. */
+/* The server took nothing and is not to blame: the request counts as not tried there. */
 void request_returned(struct request *r);
-/* The server could not be brought to MAIL, or this side failed: about everybody undecided. */
+/* The session did not come as far as MAIL, or this side failed: a verdict on every undecided
+ * recipient. */
 void request_site_failed(struct request *r, const struct outcome_verdict *v);
 /* No connection to the server could be made.
  *
@@ -95,8 +97,8 @@ struct request_session {
     struct tls_facts tls;
     struct slice source; /* of the egress; "": none */
 };
-/* Nobody is left to try: fills the delivery's report, returns the result for the spool writer (NULL
- * when out of memory: see result_send), and frees the request. */
+/* The delivery is over: fills its report, returns the result for the spool writer (NULL when out of
+ * memory: see result_send), and frees the request. */
 struct result *request_finish(struct request *r, const struct request_session *session);
 /* A delivery that could not begin: everything is deferred. */
 struct result *request_refuse(struct delivery *d, const char *status, const char *text);

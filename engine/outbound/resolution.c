@@ -191,7 +191,8 @@ void resolution_take_results(struct worker *w)
 
 void resolution_start(struct worker *w, struct resolution *r)
 {
-    /* First: what comes from settings that a reload publishes in between counts as outdated. */
+    /* Read before the other settings: if a reload comes in between, the answer has the old
+     * generation, and the scheduler asks again. */
     r->generation = settings_of(w->engine)->generations[r->transport];
     const struct config_smtp *s = &settings_of(w->engine)->config->transports[r->transport].smtp;
     enum config_tls_level level = level_of(w, r);

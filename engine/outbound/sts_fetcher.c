@@ -186,7 +186,8 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     return t->body.failed ? 0 : size * count; /* 0 ends the transfer */
 }
 
-/* Every option that fails would leave a door open, so all of them count. */
+/* Sets all options of a transfer. Each of them closes a way to misuse it, so one that cannot be set
+ * fails the fetch. */
 static bool set_options(const struct sts_fetcher *f, struct fetch *t)
 {
     const char *ca_file =
@@ -326,8 +327,8 @@ static void take_question(struct sts_fetcher *f, struct sts_question *q)
     const struct sts_entry *entry = sts_cache_find(f->cache, slice_of(q->domain), clock_wall());
     bool is_known = entry != NULL && slice_eq(entry->id, slice_of(q->id));
     list_init(&q->link);
-    /* Without a record, what was fetched before still holds, else an attacker had only to hide it.
-     */
+    /* Without a TXT record the cached policy still holds: otherwise an attacker had only to hide
+     * the record. */
     if (q->id[0] == '\0' || has_failed(f, q, clock_mono())) {
         answer(f, q, entry);
         return;
