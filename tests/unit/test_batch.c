@@ -88,6 +88,34 @@ static void recipients_without_a_domain_come_last(void **state)
     }
 }
 
+/* What lies behind the end of a name that another one begins with does not count. */
+static void the_shorter_domain_comes_first(void **state)
+{
+    const struct slice names[] = {slice_make("y@abz", 4), SLICE("x@aba")};
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        static struct bed b;
+        struct sched_recipient recipients[2];
+        struct sched_action a;
+        uint32_t count;
+        bed_init(&b);
+        bed_open(&b);
+        for (uint32_t k = 0; k < 2; k++) {
+            recipients[k] = (struct sched_recipient){names[k ^ turn], SLICE("relay"), k ^ turn};
+        }
+        struct sched_message m = {.id = 1, .recipients = recipients, .recipient_count = 2};
+        assert_int_equal(sched_submit(b.sched, &m, 0), 0);
+        assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_DELIVER);
+        const uint32_t *got = sched_entry_indexes(a.entry, &count);
+        assert_int_equal(count, 2);
+        assert_int_equal(got[0], 0);
+        assert_int_equal(got[1], 1);
+        struct sched_outcome o = {.entry = a.entry};
+        sched_report(b.sched, &o, 0);
+        assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_FINISHED);
+        bed_close(&b);
+    }
+}
+
 static void no_limit(void **state)
 {
     static struct bed b;
@@ -184,6 +212,7 @@ int main(void)
         cmocka_unit_test(grouping),
         cmocka_unit_test(one_recipient_each),
         cmocka_unit_test(nexthop_of_a_recipient),
+        cmocka_unit_test(the_shorter_domain_comes_first),
         cmocka_unit_test(no_limit),
         cmocka_unit_test(recipients_without_a_domain_come_last),
         cmocka_unit_test(order_of_destinations),

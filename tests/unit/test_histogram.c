@@ -68,6 +68,9 @@ static void a_merge_is_the_same_as_adding_both(void **state)
         histogram_add(&all, v * v);
         histogram_add(v % 2 != 0 ? &odd : &even, v * v);
     }
+    struct histogram other = odd;
+    histogram_merge(&other, &even); /* which has the 0 */
+    assert_memory_equal(&other, &all, sizeof(all));
     histogram_merge(&even, &odd);
     assert_memory_equal(&even, &all, sizeof(all));
     uint64_t median = histogram_quantile(&all, 0.5);

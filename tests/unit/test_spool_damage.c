@@ -96,7 +96,8 @@ static uint64_t page_of(const struct spool_key *key, enum spool_table table)
     assert_int_equal(mdb_cursor_get(cursor, &k, &v, MDB_SET_KEY), 0);
     mdb_cursor_close(cursor);
     spool_reader_end(reader);
-    return (uint64_t)((const char *)v.mv_data - store->guard.base) / PAGE;
+    /* An empty value may end where the page does: the byte before is the key's. */
+    return (uint64_t)((const char *)v.mv_data - 1 - store->guard.base) / PAGE;
 }
 
 static uint64_t message_page(uint64_t id)
@@ -253,6 +254,30 @@ static void places_in_the_queue_come_back(void **state)
     }
     spool_reader_end(reader);
     assert_int_equal(count, COUNT);
+}
+
+/* Also one whose time is the first there is. */
+static void who_was_held_is_held_again(void **state)
+{
+    static const char zeros[PAGE];
+    const struct spool_envelope e = {
+        .id = COUNT + 1, .recipient_count = 1, .not_before = 1, .sender = SLICE("")};
+    const struct spool_key place = spool_key_queue(1, COUNT + 1);
+    struct spool_position at;
+    struct spool_txn *t;
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_put_message(t, &e, slice_make("\0\1b", 3), SLICE("body"), &at), 0);
+    assert_int_equal(spool_commit(t), 0);
+    uint64_t page = page_of(&place, SPOOL_TABLE_HELD);
+    crash();
+    write_page(page, zeros);
+    assert_int_equal(open_spool(), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    int err = spool_scan(reader, SPOOL_HELD, NULL, &at);
+    spool_reader_end(reader);
+    assert_int_equal(err, 0);
+    assert_int_equal(at.id, COUNT + 1);
+    assert_int_equal(at.time, 1);
 }
 
 struct fates {
@@ -462,9 +487,25 @@ static void a_salvage_tells_who_failed_as_well(void **state)
     shut();
     write_page(page, zeros);
     assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_false(salvage.is_queue_guess);
     assert_int_equal(open_spool(), 0);
     assert_int_equal(count_reasons(COUNT + 1, &unknown), MANY - TOLD);
     assert_in_range(unknown, 1, 100);
+}
+
+static void a_salvage_says_that_a_queue_is_a_guess(void **state)
+{
+    static const char zeros[PAGE];
+    struct fates fates = {{0}};
+    struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
+    const struct spool_options options = {.path = folder, .map_size = 64 << 20};
+    const struct spool_key place = spool_key_queue(150, 150);
+    uint64_t page = page_of(&place, SPOOL_TABLE_INCOMING);
+    shut();
+    write_page(page, zeros);
+    assert_int_equal(spool_salvage(&options, &salvage, text), 0);
+    assert_true(salvage.is_queue_guess);
+    assert_int_equal(fates.counts[SPOOL_KEPT], COUNT);
 }
 
 /* The one reason whose bytes are wrong is made up for; the recipient behind it was told. */
@@ -652,6 +693,8 @@ int main(void)
         TEST(who_failed_is_told_though_the_reasons_are_lost),
         TEST(who_failed_is_told_though_the_reasons_are_lost_meanwhile),
         TEST(a_salvage_tells_who_failed_as_well),
+        TEST(who_was_held_is_held_again),
+        TEST(a_salvage_says_that_a_queue_is_a_guess),
         TEST(a_salvage_tells_of_a_bad_reason_alone),
         TEST(large_records_without_a_tree_are_found),
         TEST(a_salvage_of_a_stump_is_an_empty_spool),
