@@ -309,11 +309,10 @@ static void count_reception(struct spool_writer *w, const struct intake *in)
 static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
-    const struct message_stored *stored = &m->stored;
     journaled_drop(&w->journaled, m);
-    if ((uint64_t)stored->failed + stored->deferred + stored->parked >= SPOOL_REASONS_AT_ONCE) {
-        /* Removes reasons that spool_remove left; it does nothing when the message is still there.
-         */
+    if (m->envelope.recipient_count >= SPOOL_REASONS_AT_ONCE) {
+        /* Removes reasons that spool_remove left, also those of an earlier attempt; it does nothing
+         * when the message is still there. */
         upkeep_discard(&w->upkeep, m->envelope.id);
     }
     outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
@@ -638,6 +637,14 @@ static bool has_waiting_letters(const struct spool_writer *w)
     return false;
 }
 
+/* The last transaction left something for the next one, which no letter will ask for: of a message
+ * of very many recipients, or more notices than one transaction carries. */
+static bool has_rest(const struct spool_writer *w)
+{
+    bool has_results = w->touched_due == 0 && !list_is_empty(&w->settle.touched);
+    return !w->is_broken && (has_results || w->upkeep.discard_count > 0);
+}
+
 static usec_t earlier(usec_t a, usec_t b)
 {
     return a < b ? a : b;
@@ -714,7 +721,9 @@ static void run_writer(void *arg)
              * repeated. The next start reads what the journal holds. */
             return;
         }
-        nap(w);
+        if (!has_rest(w)) {
+            nap(w);
+        }
     }
 }
 

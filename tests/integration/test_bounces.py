@@ -6,7 +6,7 @@ import pytest
 
 from support import exposition
 from support.api import get
-from support.client import message, submit
+from support.client import Client, message, submit
 from support.peer import Peer
 from support.report import Report
 from support.wait import until
@@ -87,6 +87,28 @@ def test_very_large_message_comes_back_as_its_header(place):
            (b'y' * 98 + b'\r\n') * 100000)
     report = the_report(daemon, receiver, 'me@back.test')
     assert 'Subject: huge' in report.original.get_content()
+
+
+def test_a_large_message_expires_where_nothing_else_happens(place):
+    """Its lines and its reasons go in several transactions; no other mail, nor the event log's sync,
+    must be what makes the spool writer go on."""
+    count = 9000  # more than twice what a transaction has
+    peer = place.receiver(answers=lambda verb, *_: '450 4.2.1 later' if verb == 'RCPT' else None)
+    daemon = place.sluice(listener={'smtpd_recipient_limit': 0}, event_log={'path': 'none'},
+                          options={'maximal_queue_lifetime': '1s', 'bounce_queue_lifetime': '1s'},
+                          routes={'*': ('smtp', peer.nexthop)})
+    before = daemon.totals()['used_bytes']
+    with Client(daemon) as client:
+        client.ehlo()
+        client.say('MAIL FROM:<>', 250)
+        client.send(''.join(f'RCPT TO:<r{n}@x.test>\r\n' for n in range(count)))
+        for _ in range(count):
+            client.expect(250)
+        client.data(message())
+    until(lambda: daemon.totals()['expired'] == count, 'the end of it', 40)
+    until(lambda: daemon.totals()['messages'] == 0, 'its removal', 40)
+    until(lambda: daemon.totals()['used_bytes'] < before + (64 << 10),
+          lambda: f'nothing left of {before}: {daemon.totals()}', 40)
 
 
 def test_null_sender_gets_no_report(place):
