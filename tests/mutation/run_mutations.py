@@ -156,10 +156,12 @@ class Session:
                     any(path == w or room == w for w in wanted) and \
                     (room != 'spool' or copy.archive_of[path] == 'engine/libspool.a'):
                 paths.append(path)
-        sites = []
+        sites, self.texts = [], {}
         for path in paths:
-            with open(os.path.join(TREE, path), encoding='utf-8') as f:
-                sites += [(path, change) for change in code_change.changes(f.read())]
+            # As copied: the tree itself may move on while this runs.
+            with open(os.path.join(copy.folder, path), encoding='utf-8') as f:
+                self.texts[path] = f.read()
+            sites += [(path, change) for change in code_change.changes(self.texts[path])]
         return sites
 
     def _measure(self, copies):
@@ -181,8 +183,7 @@ class Session:
         path, change = site
         copy = self.spare.get()
         target = os.path.join(copy.folder, path)
-        with open(os.path.join(TREE, path), encoding='utf-8') as f:
-            text = f.read()
+        text = self.texts[path]
         begin = time.monotonic()
         try:
             compiled = os.path.join(copy.build, copy.object_of[path])

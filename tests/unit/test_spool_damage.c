@@ -207,6 +207,27 @@ static void a_damaged_leaf_costs_its_own_messages_after_a_crash(void **state)
     assert_int_equal(open_spool(), 0);
 }
 
+/* A key with its first byte set is beyond those that its leaf may have. */
+static void a_damaged_key_costs_its_own_message_after_a_crash(void **state)
+{
+    static char bytes[PAGE];
+    uint64_t page = message_page(200);
+    const struct spool_key key = spool_key_id(200);
+    crash();
+    int fd = open(data_file, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, bytes, PAGE, (off_t)(page * PAGE)), PAGE);
+    assert_int_equal(close(fd), 0);
+    char *at = memmem(bytes, PAGE, key.bytes, key.len);
+    assert_non_null(at);
+    *at = '\xff';
+    write_page(page, bytes);
+    assert_int_equal(open_spool(), 0);
+    for (uint64_t id = 1; id <= COUNT; id++) {
+        assert_int_equal(read_message(id), id == 200 ? ERR_MISSING : 0);
+    }
+}
+
 /* Also after a stop in order, which has the next start read little else. */
 static void what_is_lost_is_not_counted(void **state)
 {
@@ -685,6 +706,7 @@ int main(void)
         TEST(a_bad_page_of_a_large_record_costs_that_message_alone),
         TEST(what_used_a_bad_page_is_not_committed),
         TEST(a_damaged_leaf_costs_its_own_messages_after_a_crash),
+        TEST(a_damaged_key_costs_its_own_message_after_a_crash),
         TEST(what_is_lost_is_not_counted),
         TEST(places_in_the_queue_come_back),
         TEST(a_damaged_branch_is_refused_and_salvaged),
