@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* How long a listener rests when no descriptor is left. */
+/* How long a worker does not watch its listeners after no descriptor was left. */
 static const usec_t accept_rest = 500 * USEC_PER_MSEC;
 
 /* A worker's watch on one listener's socket. */
@@ -38,8 +38,8 @@ static void on_listener(struct poller_watch *watch, unsigned events)
             return;
         }
         if (fd < 0) {
-            /* Out of descriptors. Level-triggered, it would call again at once: it rests. Who else
-             * holds descriptors is not known, so that nothing but time can end the rest. */
+            /* Out of descriptors. The watch is level-triggered and would call again at once, so it
+             * is switched off for a while: nothing tells when a descriptor becomes free. */
             if (w->accept_at == USEC_NEVER) {
                 log_warning("listener \"%s\": cannot accept: %s", lw->listener->config->name,
                             err_str(fd));

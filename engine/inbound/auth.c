@@ -76,7 +76,7 @@ static void answer(struct auth *a, struct auth_request *request)
     request->is_good = users_check(request->users, request->name, request->password);
     explicit_bzero(request->password, sizeof(request->password));
     outbox_put(&a->to_workers[request->worker], LETTER_AUTHENTICATED, request, 0);
-    (void)outbox_flush(&a->to_workers[request->worker]); /* what does not fit goes next time */
+    (void)outbox_flush(&a->to_workers[request->worker]); /* letters that do not fit go next time */
 }
 
 static void run_auth(void *arg)

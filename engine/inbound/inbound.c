@@ -50,7 +50,7 @@ struct inbound {
     bool is_away;
     bool is_handshaking;
     bool is_closing; /* replies flushed, then close */
-    bool is_dead;    /* closed, waits for what is away */
+    bool is_dead;    /* closed, and freed when the answer that is away has come */
 };
 
 static void run_session(struct inbound *c);
@@ -124,7 +124,8 @@ static void accept_envelope(struct inbound *c)
     uint64_t id = engine_new_id(e);
     bool is_reserved = engine_id_is_reserved(e, id);
     if (!is_reserved) {
-        /* Every MAIL takes an id, but only commits reserve more: the writer may have no other. */
+        /* Each MAIL takes an id, even if no message follows. Ids are reserved by commits, and the
+         * writer may have nothing else to commit: it is woken to reserve more. */
         waker_kick(&e->boxes.writer->waker);
     }
     if (!is_reserved || reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
@@ -144,8 +145,8 @@ static void send_part(struct inbound *c, uint32_t kind)
     outbox_put(&c->worker->to_writer, kind, in, 0);
 }
 
-/* A full batch goes to the spool at once, so that an envelope of any size needs the memory of two.
- */
+/* Takes the core's recipients. A full batch goes to the spool at once, so that an envelope of any
+ * size takes the memory of two batches. */
 static void take_recipients(struct inbound *c)
 {
     bool is_full;
@@ -191,7 +192,7 @@ static void ask_password(struct inbound *c)
     struct slice name = c->smtp.auth_username, password = c->smtp.auth_password;
     if (r == NULL || c->rules->users == NULL || name.len >= sizeof(r->name) ||
         password.len >= sizeof(r->password)) {
-        free(r); /* nothing is in it yet */
+        free(r); /* no password is in it yet, so nothing has to be wiped */
         smtp_server_auth_answer(&c->smtp, SMTP_SERVER_AUTH_TEMPFAIL, c->worker->now);
         return;
     }
@@ -296,7 +297,7 @@ static bool handshake(struct inbound *c)
     return true;
 }
 
-/* Lets the core eat `in`; what it leaves stays in c->input.
+/* Gives `in` to the core; bytes that the core does not consume stay in c->input.
  * returns false when the session ended */
 static bool feed(struct inbound *c, struct slice in, bool is_kept, int *steps)
 {
@@ -345,7 +346,7 @@ static bool read_more(struct inbound *c, int *steps, bool *ret_progress)
     return feed(c, slice_make(c->worker->input, (size_t)n), false, steps);
 }
 
-/* All of intake_memory is used up. */
+/* Whether sessions must stop reading, as receptions use up all of intake_memory. */
 static bool must_pause(const struct engine *e)
 {
     return atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) >=
@@ -355,16 +356,18 @@ static bool must_pause(const struct engine *e)
 static void set_timer(struct inbound *c)
 {
     if (list_is_linked(&c->paused)) {
-        timeout_set(&c->worker->timeouts, &c->timer, USEC_NEVER); /* it is us who let it wait */
+        /* The session waits for intake_memory: the client is not to blame. */
+        timeout_set(&c->worker->timeouts, &c->timer, USEC_NEVER);
         return;
     }
     usec_t deadline = smtp_server_deadline(&c->smtp);
     if (c->is_handshaking || c->is_closing || c->smtp.out.len > 0) {
-        /* A peer that does not read or does not finish its handshake has the same patience. */
+        /* A peer that does not read our replies, or does not finish its handshake, has as much time
+         * as for a command. */
         usec_t latest = c->worker->now + c->smtp.config->command_timeout;
         deadline = deadline < latest ? deadline : latest;
         if (timeout_is_armed(&c->timer) && c->timer.deadline < deadline) {
-            return; /* never prolonged by trickles */
+            return; /* a peer that sends or reads a byte now and then gets no more time */
         }
     }
     timeout_set(&c->worker->timeouts, &c->timer, deadline);
@@ -427,7 +430,8 @@ static void on_timeout(struct timeout *t, usec_t now)
         end_session(c);
         return;
     }
-    /* Until it wants input again: the end of a session that had a transaction is two events. */
+    /* The core is stepped until it wants input: ending a session that had a transaction makes two
+     * events. */
     int steps = STEPS_PER_PASS;
     if (feed(c, SLICE(""), false, &steps) && flush_replies(c)) {
         set_timer(c);
@@ -465,8 +469,8 @@ void inbound_stored(struct worker *w, struct intake *in)
     (void)w;
     c->is_away = false;
     if (in->error == 0) {
-        /* A message now, which a lost connection does not change; or parts in the spool, which have
-         * to be discarded with the session. */
+        /* After LETTER_STORE the spool has the whole message, even if the connection is lost now.
+         * After LETTER_STAGE it has parts, which must be discarded if the session ends. */
         in->is_staged = !in->is_last;
     }
     if (c->is_dead) {

@@ -16,8 +16,9 @@
 
 enum { LISTEN_BACKLOG = 1024 };
 
-/* The workers' sockets share their address, and would share it with another daemon's as well, which
- * would then take half of our clients: a socket that does not share shows whether one is there.
+/* Tries to bind the address without SO_REUSEPORT. The workers' sockets share their address, and
+ * would share it with those of another daemon too, which would then get a part of our clients. This
+ * socket does not share it, so its bind fails when another daemon is there.
  * returns 0, or -errno of its bind */
 static int probe_address(const struct config_address *bind_to)
 {
@@ -121,7 +122,7 @@ static enum listener_admission admit(struct listener *l, const struct listener_r
     _Atomic uint16_t *client = bucket(l, peer);
     int count = atomic_fetch_add_explicit(client, 1, memory_order_relaxed) + 1;
     int limit = limits->smtpd_client_connection_count_limit;
-    /* A client that may relay from here is ours: its own pool of connections is its business. */
+    /* The limit for each client does not concern clients that may relay, as they are our own. */
     if (limit > 0 && count > limit && !config_listener_trusts(limits, peer)) {
         atomic_fetch_sub_explicit(client, 1, memory_order_relaxed);
         atomic_fetch_sub_explicit(&l->connections, 1, memory_order_relaxed);

@@ -58,8 +58,8 @@ static void append_packed(struct buf *packed, struct slice address)
     buf_append_slice(packed, address);
 }
 
-/* Who brought the message, when, and under which name: the first content of it. Behind it begins
- * the client's header. */
+/* Begins the content with the Received field: who brought the message, when, and by which id. The
+ * client's header follows it. */
 static void begin_content(struct reception *r, const struct smtp_server *core)
 {
     char id[MESSAGE_ID_TEXT], date[DATE_BYTES];
@@ -103,7 +103,8 @@ int reception_add_recipients(struct reception *r, const struct smtp_server *core
     return 0;
 }
 
-/* The first bytes of the body buffer; the others stay for the next part. */
+/* Moves the first `len` bytes of the body buffer into the intake; the others stay for the next
+ * part. */
 static void hand_over_body(struct reception *r, size_t len)
 {
     struct buf swap = r->intake->body;
@@ -123,7 +124,7 @@ static void read_label(struct reception *r, const char *name, struct label *ret)
     }
 }
 
-/* The first chunk holds the header, as far as labels are looked for. */
+/* Reads the labels from the first chunk, once: only header fields in the first chunk count. */
 static void read_labels(struct reception *r)
 {
     if (r->config != NULL && !r->are_labels_read) {
@@ -145,8 +146,8 @@ bool reception_cut(struct reception *r)
     return true;
 }
 
-/* The last part. Content that is nothing at all becomes an empty header: there are no messages
- * without a byte in the spool. */
+/* Fills the last part. A message without any content gets an empty header, as every message in the
+ * spool has at least one byte. */
 static void finish_content(struct reception *r)
 {
     read_labels(r);
@@ -174,7 +175,8 @@ static const char *protocol_name(const struct smtp_server *s)
                                          : "SMTP";
 }
 
-/* The header says whose mail it is, else the listener, else who logged in. */
+/* Settles which tenant the message belongs to: the header names it, else the listener's section,
+ * else it is the user who logged in. */
 static void settle_tenant(struct reception *r, struct slice user)
 {
     if (r->tenant.len == 0 && r->config != NULL && r->config->tenant != NULL) {
