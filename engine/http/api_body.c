@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* What has two bytes in a body has up to three hundred as a tree. An injection with all the
- * recipients that one may have is far below. */
+/* Bounds on the JSON tree of a body: a value of two bytes in the body takes up to three hundred in
+ * the tree. An injection with as many recipients as allowed is far below these bounds. */
 enum {
     VALUES_MAX = 1000000,
     CONTAINERS_MAX = 250000,      /* objects and arrays */
@@ -19,7 +19,7 @@ uint64_t api_call_body_max(const struct api_call *c, uint64_t most)
     return is_small && most > SMALL_BODY_BYTES ? SMALL_BODY_BYTES : most;
 }
 
-/* Of the string that began before `at`: the place behind its end. */
+/* The place behind the end of the string whose opening quote is before `at`. */
 static size_t skip_string(struct slice text, size_t at)
 {
     while (at < text.len && text.data[at] != '"') {
@@ -28,7 +28,8 @@ static size_t skip_string(struct slice text, size_t at)
     return at + 1;
 }
 
-/* Whether the tree stays within bounds; text that is no JSON may be found so, too. */
+/* Whether the JSON tree of the text stays within the bounds above. The text need not be JSON: the
+ * parser finds that out. */
 static bool is_moderate(struct slice text)
 {
     size_t values = 0, containers = 0;

@@ -43,7 +43,7 @@ void clerk_read_active(struct clerk *k)
                 capacity = capacity == 0 ? 1024 : capacity * 2;
                 uint64_t *grown = realloc(k->active, capacity * sizeof(*grown));
                 if (grown == NULL) {
-                    return; /* some active ones are then shown as incoming */
+                    return; /* out of memory: some active messages are shown as incoming */
                 }
                 k->active = grown;
             }

@@ -50,15 +50,15 @@ struct clerk {
 MUST_USE int clerk_new(struct engine *engine, const char *name, struct clerk **ret);
 /* The http thread exists already. */
 MUST_USE int clerk_start(struct clerk *k);
-/* What it has it finishes; what is sent from now on stays in its mailbox. */
+/* Ends the thread behind the calls that it has; calls sent from now on stay in its mailbox. */
 void clerk_stop(struct clerk *k);
 void clerk_free(struct clerk *k); /* accepts NULL */
 struct mailbox *clerk_box(struct clerk *k);
 
 /* --- for handlers ----------------------------------------------------------------------------- */
 
-/* Open a view of the spool. It may be in the hands of the writer for a moment (being reopened); if
- * it stays there the call is answered with 503 and false returned. */
+/* Open a view of the spool. While the writer reopens the spool this waits two seconds at most; then
+ * the call is answered with 503, and false returned. */
 MUST_USE bool clerk_begin(struct clerk *k, struct api_call *c);
 void clerk_end(struct clerk *k);
 /* Between pages of a long walk, without an open view: nothing found under RCU is kept over it. */
@@ -70,8 +70,9 @@ MUST_USE bool clerk_is_active(const struct clerk *k, uint64_t id);
 void clerk_forget_active(struct clerk *k);
 /* Somebody waits for this clerk. */
 MUST_USE bool clerk_has_calls(const struct clerk *k);
-/* The other clerk goes on with the call, by `next`; the handler is done with it. For what needs the
- * spool walked and something changed: each is done by the clerk whose business it is.
+/* Hand the call to the other clerk, which goes on with `next`; the handler must not use it again.
+ * For calls that walk through the spool and also change orders, as only the slow clerk walks and
+ * only the fast one changes orders.
  *
  * kept     what clerk_kept gives to `next`; takes the reference; may be NULL */
 void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_t *kept);

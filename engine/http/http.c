@@ -127,8 +127,8 @@ static void wait_for_events(struct http *h, usec_t timeout)
     }
 }
 
-/* The daemons cannot be stopped while a connection is suspended. Who has a call and has not
- * answered is not there any more. */
+/* Answers all calls that are left and closes the doors. A daemon cannot be stopped while one of its
+ * connections is suspended; the clerks that could have answered these calls have ended. */
 static void end(struct http *h)
 {
     take_letters(h);
@@ -141,7 +141,7 @@ static void end(struct http *h)
     }
     for (int i = 0; i < LAST_RUNS; i++) {
         for (size_t door = 0; door < h->door_count; door++) {
-            h->doors[door].is_due = true; /* nobody listens to the poller any more */
+            h->doors[door].is_due = true; /* the poller is not asked any more: run all daemons */
         }
         run_daemons(h);
     }

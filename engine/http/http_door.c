@@ -30,7 +30,7 @@ enum {
     BACKLOG = 256,
 };
 
-/* A connection to the control socket of which too little is known. */
+/* A connection to the control socket whose first bytes do not say yet if it is HTTP or SMTP. */
 struct arrival {
     struct list link;
     struct poller_watch watch;
@@ -213,8 +213,9 @@ static int bind_control(const char *path, int *ret)
         return -ENAMETOOLONG;
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
-    /* The spool's lock says that no other daemon is alive: a socket that is there is left over.
-     * Anything else is somebody's, and the bind below says that the address is in use. */
+    /* We have the spool's lock, so no other daemon is alive and a socket at this path is left over
+     * from an earlier run. A file of another kind is not ours: it stays, and the bind below fails
+     * with EADDRINUSE. */
     struct stat found;
     if (lstat(path, &found) == 0 && S_ISSOCK(found.st_mode) && unlink(path) != 0) {
         return -errno;

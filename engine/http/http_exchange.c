@@ -31,7 +31,8 @@ enum {
 
 #define BODIES_MAX_BYTES (512ULL * 1024 * 1024) /* of all requests and answers together */
 
-/* NULL: there was no memory for one, and no request is taken. */
+/* Our object for a connection of libmicrohttpd. NULL: there was no memory for it, and the
+ * connection takes no request. */
 static struct http_connection *connection_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -49,7 +50,8 @@ static void set_deadline(const struct api_call *c, unsigned timeouts)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* false: so much of memory is needed for all bodies and answers together that no more is taken. */
+/* Counts `len` more bytes for this call. false: all bodies and answers together would exceed
+ * BODIES_MAX_BYTES. */
 static bool has_room(struct http *h, struct api_call *c, size_t len)
 {
     if (h->held_bytes + len > BODIES_MAX_BYTES) {
@@ -81,7 +83,8 @@ static bool add_retry_after(struct MHD_Response *r, unsigned seconds)
     return add_header(r, "Retry-After", text);
 }
 
-/* No cache and no other site's page gets to see what is told here. */
+/* Adds the headers of an answer, among them those that keep caches from storing it and pages of
+ * other sites from reading it. */
 static bool add_headers(struct MHD_Response *r, const struct api_call *c)
 {
     return (c->content_type == NULL || add_header(r, "Content-Type", c->content_type)) &&
@@ -162,9 +165,10 @@ static void check_length(struct api_call *c, const struct http_door *d)
     }
 }
 
-/* What says where a request ends, and what could be taken for that by somebody before us. */
+/* What the headers of a request say about where its body ends, and what a proxy in front of us
+ * could understand in another way. */
 struct framing {
-    unsigned headers;  /* that say it: Content-Length, Transfer-Encoding */
+    unsigned headers;  /* number of Content-Length and Transfer-Encoding headers */
     const char *wrong; /* NULL: nothing */
 };
 
@@ -179,7 +183,7 @@ static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const 
         is_name = is_name && text.data[i] > ' ' && text.data[i] <= '~';
     }
     f->headers += is_coding || slice_ieq(text, SLICE("Content-Length")) ? 1 : 0;
-    if (!is_name) { /* "Content-Length :" is another name to us, maybe not to others */
+    if (!is_name) { /* a proxy may take "Content-Length :" for Content-Length, and we do not */
         f->wrong = "the name of a header is empty or has other characters than visible ASCII";
     } else if (is_coding && (value == NULL || !slice_ieq(slice_of(value), SLICE("chunked")))) {
         f->wrong = "Transfer-Encoding can be chunked only";
@@ -189,8 +193,9 @@ static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-/* A proxy that took its end elsewhere would let one client's body be another's request (RFC 9112
- * 11.2): then nothing more is read. */
+/* Refuses a request whose end is not certain, and reads nothing more from its connection. If a
+ * proxy in front of us saw the end elsewhere, a part of one client's body could become the request
+ * of another (RFC 9112 section 11.2). */
 static void check_framing(struct api_call *c)
 {
     struct framing f = {0};
@@ -201,7 +206,8 @@ static void check_framing(struct api_call *c)
     }
 }
 
-/* A browser sends forms without asking anybody; what it sends with these types it asks for. */
+/* Accepts only types of body for which a browser must ask us first (CORS). A page of another site
+ * can make a browser post a form, with a form's type, without asking. */
 static void check_type(struct api_call *c)
 {
     if (has_body(c) && strcmp(c->route->method, "POST") == 0 &&
@@ -212,8 +218,8 @@ static void check_type(struct api_call *c)
     }
 }
 
-/* What follows is read in any case: an answer before it would end the connection, and may get lost
- * when the client is still sending. */
+/* Whether the body is so short that it is read before an error is answered. An answer before its
+ * end would close the connection, and may get lost while the client is still sending. */
 static bool is_short(const struct api_call *c)
 {
     const char *length = header_of(c, "Content-Length");
@@ -221,7 +227,8 @@ static bool is_short(const struct api_call *c)
            (length == NULL || strtoull(length, NULL, 10) <= SHORT_BYTES);
 }
 
-/* What a browser says when another site's page, or another site's name, brought it here. */
+/* Whether a request can come from our own page. Host and Origin tell when a page of another site,
+ * or another name for this machine, brought a browser here. */
 static bool is_own_page(struct api_call *c, const struct http_door *d)
 {
     const char *host = header_of(c, "Host"), *origin = header_of(c, "Origin");
@@ -239,7 +246,8 @@ static bool is_own_page(struct api_call *c, const struct http_door *d)
     return true;
 }
 
-/* Those in force, NULL where none are asked for; for this pass. */
+/* The tokens of the door in the settings in force; NULL: the door asks for none. Valid in this
+ * pass. */
 static const struct tokens *tokens_of(const struct http_door *d)
 {
     return d->is_control ? NULL : settings_of(d->http->engine)->tokens[d - d->http->doors];
@@ -307,12 +315,14 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
     }
 }
 
-/* More of the body. MHD_NO when even what is too large does not end. */
+/* Takes more of the body. MHD_NO, which closes the connection, when the body of a refused request
+ * goes on beyond what is read and thrown away. */
 static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const char *data,
                                  size_t len)
 {
     if (api_is_answered(c)) {
-        /* An answer cannot begin before the body ended; some more is read to get that far. */
+        /* The call is refused already, but its answer can only begin behind the body: the rest of
+         * the body is read and thrown away, up to a limit. */
         c->skipped_bytes += len;
         return c->skipped_bytes > d->body_max + SHORT_BYTES ? MHD_NO : MHD_YES;
     }
@@ -331,7 +341,7 @@ static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const 
     return MHD_YES;
 }
 
-/* While a connection is suspended nobody reads it, but its socket can be looked at. */
+/* The socket of a connection, so that api_is_deserted can look at it while it is suspended. */
 static int socket_of(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info =
@@ -342,7 +352,8 @@ static int socket_of(struct MHD_Connection *connection)
 bool http_exchange_run(struct http *h, struct api_call *c)
 {
     if (!api_is_answered(c) && atomic_load(&h->is_stopping)) {
-        /* Nobody would answer it: a client sends the next request behind the last one. */
+        /* A request that a client sent behind an earlier one while the daemon stops: the clerks
+         * have ended and would not answer it. */
         api_error(c, 503, "unavailable", "the daemon is stopping");
     }
     if (!api_is_answered(c)) {
@@ -437,8 +448,9 @@ static void end_call(struct http_connection *n)
     }
 }
 
-/* libmicrohttpd has no memory left to answer with, and would be silent until the timeout. Inside
- * TLS nobody else can answer: then the connection only ends. */
+/* Answers a request line that is too long. libmicrohttpd has no memory left for an answer and would
+ * be silent until the timeout. Under TLS only libmicrohttpd could answer, so the connection is just
+ * closed. */
 static void refuse_target(const struct http_connection *n)
 {
     static const char answer[] = "HTTP/1.1 414 URI Too Long\r\nContent-Length: 0\r\n"
@@ -486,15 +498,16 @@ static void on_end(void *cls, struct MHD_Connection *connection, void **context,
 {
     struct http_connection *n = connection_of(connection);
     (void)cls;
-    (void)how; /* a suspended one does not end: no handler has the call */
+    (void)how; /* a suspended connection does not end, so no handler has the call now */
     if (*context != NULL) {
-        set_deadline(*context, 1); /* for the head of the next one */
+        set_deadline(*context, 1); /* for the head of the connection's next request */
         end_call(n);
     }
     *context = NULL;
 }
 
-/* A request that libmicrohttpd gives up before it told us of it ends without on_end. */
+/* A connection begins or ends. Its call is ended here too, as on_end is not called for a request
+ * that libmicrohttpd gives up before it has announced it to us. */
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode what)
 {

@@ -143,7 +143,8 @@ static bool has_route(const void *routes, struct slice domain)
     return router_route(routes, domain, &route);
 }
 
-/* The trace of this hop. Who asked is not told to the world. */
+/* Writes the Received field of this hop. It does not say who injected the message, as receivers see
+ * it. */
 static void write_received(struct buf *out, const struct config *config, uint64_t id, usec_t now)
 {
     char text[MESSAGE_ID_TEXT], date[DATE_BYTES];
@@ -153,7 +154,8 @@ static void write_received(struct buf *out, const struct config *config, uint64_
                text, date);
 }
 
-/* What a listener takes for a control header goes no further than us, whichever way mail comes. */
+/* Removes the header fields that any listener is configured to take for control headers: unless it
+ * keeps them, they do not leave this machine, whichever way the message came in. */
 static void remove_control_headers(const struct config *config, struct buf *content, size_t at)
 {
     for (size_t i = 0; i < config->listener_count; i++) {
@@ -167,7 +169,7 @@ static void remove_control_headers(const struct config *config, struct buf *cont
     }
 }
 
-/* Answers and returns false when one of them cannot be. */
+/* Composes all messages of the request. When one cannot be composed, answers and returns false. */
 static bool compose_all(struct injection *n, const struct inject_request *request, usec_t now)
 {
     struct engine *e = n->injector->engine;
@@ -284,7 +286,8 @@ static void take_recipients(struct injected *m)
     m->packed_taken += batch.len;
 }
 
-/* The whole of a small message is moved rather than copied. */
+/* Puts the next part of the content into the intake; a small message is moved as a whole, without a
+ * copy. */
 static void take_content(struct injected *m)
 {
     struct intake *in = m->intake;
@@ -471,13 +474,14 @@ static bool is_open(struct injector *j, struct api_call *c)
     return true;
 }
 
-/* All ids must survive a crash before one of them is told. */
+/* Whether all ids of the request are reserved on the disk: a client must not be told an id that may
+ * be used again after a crash. If not, answers and returns false. */
 static bool has_ids(struct injector *j, const struct injection *n)
 {
     if (engine_id_is_reserved(j->engine, n->messages[n->count - 1].id)) {
         return true;
     }
-    /* Only commits reserve more: the writer may have no other. */
+    /* Ids are reserved by commits, and the writer may have nothing else to commit: it is woken. */
     waker_kick(&j->engine->boxes.writer->waker);
     api_retry_after(n->call, RETRY_BUSY);
     api_error(n->call, 503, "unavailable", "out of message ids, try again");
@@ -508,7 +512,7 @@ static void begin(struct injection *n)
     j->held += n->bytes;
     atomic_fetch_add_explicit(&j->engine->injections, 1, memory_order_relaxed);
     n->is_beginning = true;
-    n->waiting++; /* it must not end while its messages are sent */
+    n->waiting++; /* keeps n from ending before all of its messages are sent */
     for (size_t i = 0; i < n->count; i++) {
         go_on(&n->messages[i]);
     }
