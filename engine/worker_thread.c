@@ -159,7 +159,8 @@ static void pass(struct worker *w)
     }
     inbound_resume(w);
     acceptor_resume(w);
-    worker_end_reader(w); /* it may be older than a message that a letter brought */
+    /* The view of the spool may be older than a message that a letter of this pass brought. */
+    worker_end_reader(w);
     worker_run_ready(w);
     (void)timeout_queue_run(&w->timeouts, w->now); /* how many does not matter */
     resolver_tick(w->resolver, w->now);
@@ -174,8 +175,8 @@ static usec_t sleep_time(struct worker *w, bool is_flushed)
     wake = dns < wake ? dns : wake;
     wake = w->accept_at < wake ? w->accept_at : wake;
     if (!list_is_empty(&w->ready)) {
-        /* While the spool is closed, bodies under way ask again and again: not as fast as we can.
-         */
+        /* While the spool is closed, connections that send a body ask for a reader in each pass: a
+         * pause keeps them from spinning. */
         return w->lacks_reader ? 10 * USEC_PER_MSEC : 0;
     }
     if (!is_flushed || !list_is_empty(&w->paused)) {
@@ -202,7 +203,7 @@ static void drop_letter(const struct letter *letter)
     }
 }
 
-/* What other threads wait for goes back; what nobody waits for is freed with the mailbox. */
+/* Sends back the letters whose sender waits for an answer; the mailbox frees the others. */
 static void end(struct worker *w)
 {
     struct letter letter;

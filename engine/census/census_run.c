@@ -22,7 +22,8 @@ static void memo_free(struct census_memo *m)
     }
 }
 
-/* Ages are counted from now, which moves on between two equal requests. */
+/* Whether two queries ask for the same counts. Their limits of age are times, which differ between
+ * two equal requests by the time that passed between them. */
 static bool query_eq(const struct census_query *a, const struct census_query *b)
 {
     struct queue_filter x = a->filter, y = b->filter;

@@ -85,8 +85,8 @@ static void derive(const struct engine *e, const struct spool_counts *counts,
     ret->as_of = clock_wall();
 }
 
-/* Some of what is held is not scheduled: orders hold it, or held it until just now, or its time has
- * come and nobody took it yet. */
+/* Whether only a walk can tell which held messages are scheduled: some of them may be held by
+ * orders, or were until just now, or their time has come and they are not active yet. */
 static bool needs_walk(const struct engine *e)
 {
     return !order_book_is_empty(e->orders) || order_book_awaits_review(e->orders) ||
@@ -122,7 +122,8 @@ static bool is_of_these_orders(const struct engine *e, const struct walked *w)
     return w->changes == order_book_changes(e->orders);
 }
 
-/* What the last walk found, if it was by the orders in force. */
+/* The figures of the last walk if it is recent and the orders have not changed since it began, else
+ * an estimate. Wakes the slow clerk when it should walk again. */
 static void read_long(const struct engine *e, const struct spool_counts *counts,
                       struct queue_figures *ret)
 {
@@ -158,7 +159,8 @@ int queue_figures_read(struct clerk *k, const struct spool_counts *counts,
     return 0;
 }
 
-/* A call waits no longer than a page, unless the numbers have become old. */
+/* Whether the walk goes on. It ends when a call waits for this clerk, unless the last figures have
+ * become old. */
 static bool goes_on(void *ctx, struct queue_walk *w)
 {
     struct clerk *k = ctx;

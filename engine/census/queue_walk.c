@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 enum {
-    PAGE = 500,       /* messages in one view of the spool */
-    SLOW_USEC = 10,   /* a message of a page that took longer was not in memory: ask for the next */
-    FAST_USEC = 2,    /* until so little shows that asking is in vain */
-    OPEN_TRIES = 200, /* of a spool that the writer has for a moment */
-    OPEN_PAUSE = 10000, /* usec between two of them */
+    PAGE = 500,         /* messages in one view of the spool */
+    SLOW_USEC = 10,     /* usec a message: beyond it the page was not in memory: prefetch */
+    FAST_USEC = 2,      /* usec a message: below it all was in memory: do not prefetch */
+    OPEN_TRIES = 200,   /* while the writer reopens the spool */
+    OPEN_PAUSE = 10000, /* usec between two tries */
 };
 
 static const char *const states[QUEUE_STATE_COUNT] = {"incoming", "active", "deferred", "scheduled",
@@ -161,7 +161,7 @@ static bool is_active(const struct queue_walk *w, uint64_t id)
     return false;
 }
 
-/* What can be said without its recipients. */
+/* Whether the message fits those parts of the filter that its envelope alone decides. */
 static bool message_fits(const struct queue_walk *w, const struct spool_envelope *e)
 {
     const struct queue_filter *f = w->filter;
@@ -215,7 +215,7 @@ void queue_walk_end(struct queue_walk *w)
 
 /* --- recipients ------------------------------------------------------------------------------- */
 
-/* The next one that is not done. */
+/* Moves to the message's next recipient that has no final result. */
 static bool next_undone(struct queue_walk *w)
 {
     struct queue_recipient *r = &w->recipient;
@@ -261,7 +261,7 @@ static void find_facts(struct queue_walk *w)
     }
 }
 
-/* As far as the message says it, orders apart. */
+/* The state of the message by its place in the queue, without a look at orders. */
 static enum queue_state message_state(const struct queue_walk *w)
 {
     return w->is_active                    ? QUEUE_ACTIVE

@@ -21,7 +21,8 @@ enum {
     LINES_AT_ONCE = 20000,
     ROWS_BYTES = 8 << 20,
 };
-/* Rows wait so long for others: a sync of the file and one of the place a second. */
+/* How long rows wait for further rows, so that the file and the place are synced once a second at
+ * most. */
 static const usec_t flush_interval = USEC_PER_SEC;
 
 struct account_consumer {
@@ -98,7 +99,8 @@ static const char *pool_of(void *ctx, const char *name)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* A new file begins only here, when every row of the old one is accounted for. errors: -errno */
+/* Opens the file, or begins a new one. A new file begins only here, where the stored mark covers
+ * every row of the old one. errors: -errno */
 static int make_ready(struct account_consumer *a, usec_t now)
 {
     struct event_consumer *c = &a->consumer;

@@ -179,7 +179,7 @@ int account_file_append(struct account_file *f, struct slice rows)
         return 0;
     }
     if (ftruncate(f->fd, (off_t)f->mark.size) != 0) {
-        err = -errno; /* the mark takes them back at the next open */
+        err = -errno; /* the next open cuts the file back to the mark, and so removes these rows */
     }
     close_file(f);
     return err;

@@ -30,12 +30,12 @@ MUST_USE int account_file_init(struct account_file *f, const char *path, struct 
                                uint64_t rotate_size, unsigned rotate_keep);
 void account_file_fini(struct account_file *f); /* accepts a zeroed one */
 
-/* Open it for appending, created with mode 0640, and begin a new one when it is full, or when its
- * names are others. Without effect when it is open, still at its path and not full. No row may be
- * unaccounted for.
+/* Open the file for appending, created with mode 0640, and begin a new one when it is full, or when
+ * its first line has other names. Does nothing when the file is open, still at its path and not
+ * full. The owner's mark must cover all rows at this call.
  *
- * mark     of the file when it was accounted for last
- * returns  1: f->mark is another one and must be stored before rows are written; 0: it is as it was
+ * mark     the file as it was when the owner stored its mark the last time
+ * returns  1: f->mark has changed and must be stored before rows are written; 0: it has not
  * errors   -errno */
 MUST_USE int account_file_ready(struct account_file *f, const struct account_mark *mark);
 /* Write rows and sync them. After an error none of them is there.

@@ -84,18 +84,20 @@ void event_consumer_save(struct event_consumer *c, usec_t now)
     c->saved = now;
 }
 
-/* That a consumer has begun must not be forgotten: it would begin again, with what comes later. */
+/* Makes a new place file durable. If a power cut took it, the consumer would begin again at the end
+ * of the log, and miss the lines in between. */
 static void sync_folder(const char *folder)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
-        (void)fsync(fd); /* a folder that cannot be synced has what it has */
+        (void)fsync(fd); /* nothing can be done about a folder that cannot be synced */
         (void)close(fd);
     }
 }
 
-/* A power cut may take the last second of the log and leave a place behind its end; what is written
- * there from now on is new. errors: -errno of the log's folder */
+/* Moves a place that is behind the end of the log back to that end. A power cut may take the last
+ * second of the log, and lines that are written there from now on are new to the consumer. errors:
+ * -errno of the log's folder */
 static int clamp_place(struct event_consumer *c)
 {
     struct event_position end;

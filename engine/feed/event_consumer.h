@@ -1,6 +1,6 @@
-/* One that reads the event log to its end and on: its place there, which outlives the process, its
- * retries, and what is told about it. The feed thread owns all of them and calls `step`; any thread
- * may read the atomics, which only the owner writes, and the constants.
+/* A consumer reads the event log and follows it as it grows: its place there, which outlives the
+ * process, its retries, and the figures for reports. The feed thread owns all consumers and calls
+ * `step`; any thread may read the atomics, which only the owner writes, and the constants.
  *
  * The place is a file of the spool, FEED/NAME: "SEGMENT:OFFSET", and below it "DEV:INO:SIZE" where
  * a file of rows goes with it. It is replaced as a whole, by rename, after what it says is true: so
@@ -38,7 +38,7 @@ struct event_consumer {
     char *place;      /* path of its file */
     struct event_log *log;
     unsigned types; /* bits of event_line_type_bit; 0: all */
-    /* Go on. is_last: nothing more will come, so nothing should be waited for.
+    /* Read and hand on events. is_last: the log does not grow any more, so do not wait for more.
      * returns true when there is more to do at once */
     bool (*step)(struct event_consumer *c, usec_t now, bool is_last);
     /* Whether something is under way that a stop may wait a moment for; NULL: never. */
@@ -47,12 +47,12 @@ struct event_consumer {
 
     /* feed thread only */
     struct event_cursor cursor;  /* how far it has read */
-    struct event_position acked; /* how far all is done */
-    struct account_mark mark;    /* beside it in its file */
-    usec_t retry_at, backoff;    /* monotonic; 0: no failure since */
-    usec_t saved;                /* monotonic, the last time */
-    uint64_t seen;               /* event_log.written when there was nothing more */
-    bool is_dry;                 /* there was nothing more */
+    struct event_position acked; /* every line before it is handed on */
+    struct account_mark mark;    /* stored with `acked` in the place file */
+    usec_t retry_at, backoff;    /* monotonic; 0: no failure since the last success */
+    usec_t saved;                /* monotonic: when the place file was written the last time */
+    uint64_t seen;               /* event_log.written when the end of the log was reached */
+    bool is_dry;                 /* the end of the log was reached at `seen` */
     bool is_saved;               /* `acked` is in its file */
 
     /* any thread, atomic */
@@ -76,19 +76,20 @@ MUST_USE int event_consumer_init(struct event_consumer *c, const struct event_co
                                  const struct config_texts *types);
 void event_consumer_fini(struct event_consumer *c);
 
-/* The next line of its types, as event_cursor_next gives it; what is missing is warned about and
- * passed.
+/* The next line of the consumer's types, as event_cursor_next gives it. Lines that are gone before
+ * they were read are skipped, with a warning.
  *
  * budget   lines that may be looked at, counted down
  * errors   ERR_AGAIN: none now, or the budget is spent; -errno */
 MUST_USE int event_consumer_next(struct event_consumer *c, unsigned *budget, struct slice *ret);
-/* All that was read is done. lines: how many were for it; 0: its file may lag behind a little. */
+/* Every line read so far is handed on. lines: how many were of the consumer's types; with 0 the
+ * place file need not be written at once. */
 void event_consumer_ack(struct event_consumer *c, uint64_t lines, usec_t now);
 /* Write its place now. */
 void event_consumer_save(struct event_consumer *c, usec_t now);
 /* Try again later. why: as event_consumer_why takes it */
 void event_consumer_fail(struct event_consumer *c, int why, usec_t now);
-/* Read again from where all is done. */
+/* Read again from `acked`. */
 void event_consumer_rewind(struct event_consumer *c);
 
 /* A failure in words: a code of enum err or -errno; above 0 an HTTP status; from

@@ -23,7 +23,7 @@
 
 enum { LINES_AT_ONCE = 1000 };
 static const usec_t look_interval = 100 * USEC_PER_MSEC;
-/* What a stop spends on events that could be handed on; the next start repeats the others. */
+/* How long a stop may take to hand on the last events; the next start hands on the rest. */
 static const usec_t farewell = USEC_PER_SEC;
 
 struct event_feed {
@@ -170,7 +170,7 @@ void event_feed_look(struct event_feed *f,
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* The writer keeps what somebody still reads. */
+/* Tells the spool writer the first segment that some consumer still needs, so that it is kept. */
 static void tell_needed(struct event_feed *f)
 {
     uint64_t needed = UINT64_MAX;

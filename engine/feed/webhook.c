@@ -71,7 +71,7 @@ static bool add_header(struct curl_slist **list, const char *text)
     return longer != NULL;
 }
 
-/* Those of the configuration, and those of this batch. */
+/* Sets the headers of a request: those of the configuration, and those of this batch. */
 static bool set_headers(struct webhook *w)
 {
     char at[EVENT_POSITION_TEXT];
@@ -150,7 +150,7 @@ static void put_line(struct webhook *w, struct slice line, usec_t now)
     w->lines++;
 }
 
-/* Out of memory: what was read is read again. */
+/* Out of memory: drops the batch, whose lines are read again later. */
 static void drop_batch(struct webhook *w, usec_t now)
 {
     buf_clear(&w->body);
