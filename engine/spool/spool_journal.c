@@ -20,9 +20,9 @@ enum {
     READ_BYTES = 1 << 20,
 };
 
-/* FRAME_GENERATION is the first of the file: its id is the generation of what follows. Only when
- * the tables have lost that number is it asked, since it does not tell whether the tables have
- * taken over what follows. */
+/* FRAME_GENERATION is the first frame of the file: its id is the generation of the frames behind
+ * it. It is used only when the tables have lost that number, since it does not tell whether the
+ * tables have taken over these frames already. */
 enum frame_kind { FRAME_MESSAGE = 1, FRAME_REMOVAL, FRAME_GENERATION };
 
 /* In the byte order of the machine, as LMDB's pages are. */
@@ -169,7 +169,8 @@ bool spool_journal_is_empty(const struct spool_store *s)
     return s->journal.at == 0 && !s->journal.is_spoiled;
 }
 
-/* In two tables, so that neither a damaged record nor a lost page takes it. */
+/* Stores the journal's generation in two tables, so that it survives a damaged record or a lost
+ * page of one of them. */
 static int put_generation(struct spool_txn *t, uint64_t generation)
 {
     t->generation = generation;
@@ -202,7 +203,7 @@ struct replay {
     size_t bytes;
     uint64_t generation;
     uint64_t messages, removals, damaged;
-    bool is_unsure; /* the tables may have taken over, and since removed, what is replayed */
+    bool is_unsure; /* the tables may have had these messages already, and have removed them */
 };
 
 /* false: no frame of this generation begins at the offset */
@@ -264,8 +265,9 @@ static int replay_frame(struct replay *r, const struct frame *f, struct slice re
     return err == -EEXIST ? 0 : err;
 }
 
-/* Frames follow each other up to the end of a batch; where none is, the next batch may begin on the
- * next page. A gap that is followed by something is damage, and what follows still counts. */
+/* Replays all frames. They follow each other up to the end of a batch; the next batch begins on the
+ * next page. If pages without a frame are followed by further frames, the journal is damaged there,
+ * and the frames behind the damage still count. */
 static int replay_all(struct replay *r)
 {
     size_t at = 0;
@@ -295,9 +297,9 @@ static int replay_all(struct replay *r)
     return 0;
 }
 
-/* From whichever of the tables' two records is whole, else from the file itself. Without a number
- * the file counts for nothing: nobody has ever written to it, or its first page is lost as well.
- * errors: ERR_MISSING, storage */
+/* Reads the journal's generation: from one of the two records in the tables that is whole, else
+ * from the file itself. Without it no frame of the file counts: the file was never written to, or
+ * its first page is lost as well. errors: ERR_MISSING, storage */
 static int find_generation(struct replay *r)
 {
     const char *path = r->txn->store->path;
@@ -326,7 +328,8 @@ static int find_generation(struct replay *r)
     return ERR_MISSING;
 }
 
-/* One transaction: a crash in the middle of it finds everything as it was. */
+/* Puts the journal's mail into the tables, in one transaction: after a crash in the middle of it
+ * the next start finds everything unchanged. */
 static int replay(struct spool_store *s, const struct buf *contents)
 {
     struct spool_txn *txn;
@@ -376,7 +379,8 @@ static int read_all(int fd, struct buf *contents)
 
 /* --- the file --------------------------------------------------------------------------------- */
 
-/* Every byte is written once, so that later writes find their blocks and change no metadata. */
+/* Writes every byte of the file once, so that the disk blocks exist: later writes and their syncs
+ * change no metadata. */
 static int fill(int fd, uint64_t bytes)
 {
     static const char zeros[64 << 10];

@@ -419,7 +419,8 @@ static int contents_read(struct spool_store *s, char *text)
     return r;
 }
 
-/* Pages that turn out to be bad meanwhile are mended, as while the spool is in use. */
+/* Reads the contents at start. Pages that cannot be read are mended on the way, as they are while
+ * the spool is in use. */
 static int contents_open(struct spool_store *s, char *text)
 {
     enum { ATTEMPTS = 8 };
@@ -578,7 +579,8 @@ static bool readers_are_idle(struct spool_store *s)
     return true;
 }
 
-/* Before the map goes. returns whether the file has to be looked at */
+/* Takes the pages that could not be read, before the map is closed. returns whether the file must
+ * be inspected */
 static bool take_suspects(struct spool_store *s)
 {
     s->must_look = s->must_look || s->suspect_count > 0 || spool_is_in_doubt(s);
@@ -591,7 +593,7 @@ static bool take_suspects(struct spool_store *s)
     return s->must_look;
 }
 
-/* What was readable at the start may not be so any more. */
+/* Inspects the file again: pages that were readable at the start may have become bad. */
 static int inspect_anew(struct spool_store *s)
 {
     char text[TEXT_BYTES];

@@ -142,14 +142,15 @@ void spool_store_close(struct spool_store *);
  * ERR_CORRUPT: only a salvage helps (it is in the log), nothing else can be done with the store */
 MUST_USE int spool_store_reopen(struct spool_store *, void (*wake)(void *ctx), void *ctx);
 
-/* True from a failed commit until a reopen succeeded; spool_begin fails meanwhile. Writer thread.
+/* True from a failed commit until a reopen succeeds; spool_begin fails in between. Writer thread.
  */
 bool spool_store_must_reopen(const struct spool_store *);
 
-/* Call wake(ctx) whenever a reader ends its pass in which a page of the map could not be read: the
- * writer begins a transaction then, which finds out. Before there are readers. */
+/* Have wake(ctx) called whenever a reader ends a pass in which a page of the map could not be read:
+ * the writer then begins a transaction, which examines the damage. To be set before there are
+ * readers. */
 void spool_store_on_damage(struct spool_store *, void (*wake)(void *ctx), void *ctx);
-/* Whether there is such a page. Any thread. */
+/* Whether a page of the map could not be read. Any thread. */
 bool spool_store_is_damaged(struct spool_store *);
 /* Pages of a map that this thread could not read so far. Bytes that were read and verified before
  * are what they were only while this does not change. */
@@ -190,9 +191,10 @@ MUST_USE int spool_commit(struct spool_txn *);
 void spool_abort(struct spool_txn *);
 
 MUST_USE int spool_reserve_ids(struct spool_txn *, uint64_t below);
-/* Replaced at each start before anything is delivered; 0 as the last word of a clean end. */
+/* Store the duplicate bound. Replaced at each start before anything is delivered; at an orderly end
+ * it is the number of deliveries that the stop cut short. */
 MUST_USE int spool_store_bound(struct spool_txn *, uint64_t duplicate_bound);
-/* Something is deferred now, wall. */
+/* Note that mail is deferred at `now` (wall), for spool_store_clock of the next start. */
 MUST_USE int spool_note_clock(struct spool_txn *, usec_t now);
 MUST_USE int spool_stage(struct spool_txn *, uint64_t id);
 MUST_USE int spool_put_chunk(struct spool_txn *, uint64_t id, uint32_t chunk, struct slice bytes);
@@ -221,12 +223,12 @@ MUST_USE int spool_put_journaled(struct spool_txn *, const struct spool_envelope
 /* Ends the journal's generation with this transaction, which must hold or have removed all that the
  * journal holds: from the commit on the journal is empty. */
 MUST_USE int spool_absorb_journal(struct spool_txn *);
-/* A staged reception that will not be completed, or what spool_remove left; nothing happens when it
- * is not staged. ret_done: false when there is more for another call */
+/* Remove a staged reception that will not be completed, or the records that spool_remove left. Does
+ * nothing when the id is not staged. ret_done: false when another call must remove the rest */
 MUST_USE int spool_discard(struct spool_txn *, uint64_t id, bool *ret_done);
-/* Everything of the message, with its queue position; 0 also when some or all of it is gone. Of
- * reasons no more than SPOOL_REASONS_AT_ONCE go; what is left belongs to no message any more and is
- * for spool_discard. */
+/* Remove the message and its queue entry; 0 also when some or all of it is gone already. At most
+ * SPOOL_REASONS_AT_ONCE of its reasons are removed; the others belong to no message any more, and
+ * spool_discard removes them. */
 MUST_USE int spool_remove(struct spool_txn *, const struct spool_position *);
 /* One recipient's state, and why for DEFERRED and FAILED (texts are cut to the limits of
  * spool_record.h; NULL or DELIVERED: an older reason is removed).
@@ -235,7 +237,8 @@ MUST_USE int spool_remove(struct spool_txn *, const struct spool_position *);
 MUST_USE int spool_set_recipient(struct spool_txn *, uint64_t id, uint32_t recipient_count,
                                  uint32_t index, enum spool_recipient_state,
                                  const struct spool_reason *);
-/* The sender is being told of the failures that are stored: their reasons go. */
+/* Remove the reasons of stored failures, as this transaction has the notice that tells the sender
+ * of them. */
 MUST_USE int spool_forget_failures(struct spool_txn *, uint64_t id);
 /* Moves the message from one place in the queue to another and stores its retry state (NULL: leave
  * that as it is). */
@@ -251,14 +254,14 @@ MUST_USE int spool_quarantine(struct spool_txn *, const struct spool_position *)
  * transaction takes it over; after a crash the next open does that. Thread: writer. */
 
 bool spool_journal_is_open(const struct spool_store *);
-/* Nothing was written since the tables took over what it held. */
+/* The journal holds nothing that the tables do not have. */
 bool spool_journal_is_empty(const struct spool_store *);
 /* A new message, whole, with inline body and recipients; its place in the queue is set.
  * errors: ERR_LIMIT when it is too large or the journal has no room left: use a transaction */
 MUST_USE int spool_journal_message(struct spool_store *, const struct spool_envelope *,
                                    struct slice packed_recipients, struct slice body,
                                    struct spool_position *ret_position);
-/* Everything of a message that the journal holds. errors: ERR_LIMIT as above */
+/* The removal of a message that only the journal holds. errors: ERR_LIMIT as above */
 MUST_USE int spool_journal_removal(struct spool_store *, const struct spool_position *);
 /* Durable when it returns 0. After an error nothing of the batch counts, but a crash may bring it
  * back; the next thing to succeed must be a transaction that absorbs the journal. */
