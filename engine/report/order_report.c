@@ -379,21 +379,54 @@ void order_report_lift(struct clerk *k, struct api_call *c)
     }
 }
 
-/* It is under way; whether the names in it are known is said afterwards. */
-static void warn_flushed(struct clerk *k, struct api_call *c)
+/* Under way from here on. The object becomes the answer. */
+static void flush_queue(struct clerk *k, struct api_call *c, const struct selector *selector,
+                        json_t *object)
 {
-    json_t *kept = clerk_kept(c);
-    struct selector selector;
+    const struct order shown = {.selector = *selector}; /* its values stay the other's */
+    char text[ORDER_REQUEST_TEXT_MAX];
+    if (atomic_load_explicit(&k->engine->sweeps, memory_order_relaxed) >= SWEEPS_MAX) {
+        json_decref(object);
+        api_error(c, 429, "busy", "%d walks over the queue wait; flush again later", SWEEPS_MAX);
+        return;
+    }
+    order_describe(&shown, text, sizeof(text));
+    log_info("flush by %s:%s", api_who(c), text + strlen(order_kind_text(ORDER_NONE)));
+    revive(k, selector);
+    send_sweep(k, SWEEP_FLUSH, selector);
+    api_object(c, 202, object);
+}
+
+/* What clerk_kept describes. false: out of memory */
+static bool kept_selector(const struct api_call *c, struct selector *ret)
+{
     const char *word;
-    selector_init(&selector);
-    if (selector_from_json(&selector, kept, &word) == 0) {
-        json_t *warnings = order_warning_list(k, &selector);
-        if (warnings != NULL) {
-            (void)json_object_set_new(kept, "warnings", warnings); /* or not */
-        }
+    selector_init(ret);
+    return selector_from_json(ret, clerk_kept(c), &word) == 0;
+}
+
+static void flush_named(struct clerk *k, struct api_call *c)
+{
+    struct selector selector;
+    if (kept_selector(c, &selector)) {
+        flush_queue(k, c, &selector, json_incref(clerk_kept(c)));
+    } else {
+        api_error(c, 503, "unavailable", "out of memory");
     }
     selector_fini(&selector);
-    api_object(c, 202, json_incref(kept));
+}
+
+/* Before the flush: mail that it sends would be gone, and its names unknown. Back to who may tell
+ * other threads. */
+static void warn_first(struct clerk *k, struct api_call *c)
+{
+    json_t *kept = clerk_kept(c), *warnings;
+    struct selector selector;
+    if (kept_selector(c, &selector) && (warnings = order_warning_list(k, &selector)) != NULL) {
+        (void)json_object_set_new(kept, "warnings", warnings); /* or not */
+    }
+    selector_fini(&selector);
+    clerk_pass_on(k, c, flush_named, kept);
 }
 
 void order_report_flush(struct clerk *k, struct api_call *c)
@@ -411,20 +444,10 @@ void order_report_flush(struct clerk *k, struct api_call *c)
         refuse(c, err, text);
     } else if (is_dry_run) {
         clerk_pass_on(k, c, count_dry, object);
-    } else if (atomic_load_explicit(&k->engine->sweeps, memory_order_relaxed) >= SWEEPS_MAX) {
-        json_decref(object);
-        api_error(c, 429, "busy", "%d walks over the queue wait; flush again later", SWEEPS_MAX);
+    } else if (selector_is_empty(&selector)) {
+        flush_queue(k, c, &selector, object);
     } else {
-        const struct order shown = {.selector = selector};
-        order_describe(&shown, text, sizeof(text));
-        log_info("flush by %s:%s", api_who(c), text + strlen(order_kind_text(ORDER_NONE)));
-        revive(k, &selector);
-        send_sweep(k, SWEEP_FLUSH, &selector);
-        if (selector_is_empty(&selector)) {
-            api_object(c, 202, object);
-        } else {
-            clerk_pass_on(k, c, warn_flushed, object);
-        }
+        clerk_pass_on(k, c, warn_first, object);
     }
     selector_fini(&selector);
 }

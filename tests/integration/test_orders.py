@@ -4,7 +4,9 @@ import json
 import os
 import threading
 
+from support import injection
 from support.address import fresh_address, free_port
+from support.api import ask
 from support.client import message, submit
 from support.wait import PATIENCE, until
 
@@ -451,6 +453,40 @@ def test_flush(place):
     run(daemon, 'flush')
     daemon.wait_event('Delivery', 'b@x.test')
     daemon.wait_empty()
+
+
+def test_flush_knows_what_it_sends(place):
+    """Mail that a flush sends at once is no reason to warn, however late the names are looked at."""
+    busy = Busy()
+    receiver = place.receiver(answers=busy)
+    daemon = relay(place, receiver, options=LATER)
+    names = [f'c{n}' for n in range(8)]
+    for name in names:
+        send(daemon, 'acme', f'{name}@x.test', campaign=name)
+    give(daemon, 'suspend', '--tenant', 'large')
+    many = {'from': 'a@a.test', 'recipients': [f'r{n}@x.test' for n in range(1000)], 'text': 'x',
+            'tenant': 'large', 'headers': {'Subject': 'x'}}
+    injection.post(daemon, {'messages': [many] * 90}).expect(202)
+    wait_states(daemon, deferred=len(names), suspended=90)
+    busy.on = False
+    is_over = threading.Event()
+
+    def count():
+        while not is_over.is_set():
+            ask(daemon, '/v1/counts', by='domain', domain='n*')
+
+    readers = [threading.Thread(target=count) for _ in range(12)]
+    for reader in readers:
+        reader.start()
+    try:
+        for name in names:
+            done = daemon.command('flush', '--campaign', name)
+            assert (done.returncode, done.stderr) == (0, b''), done
+            daemon.wait_event('Delivery', f'{name}@x.test')
+    finally:
+        is_over.set()
+        for reader in readers:
+            reader.join()
 
 
 def test_flush_of_a_destination(place):
