@@ -229,11 +229,12 @@ struct smtp_client {
     struct smtp_client_saying said[SMTP_CLIENT_ASKED_COUNT];
     struct smtp_client_saying said_also[SMTP_CLIENT_ASKED_COUNT][2]; /* other words */
     bool has_also;                                                   /* some are known */
-    bool has_varied;    /* its words vary beyond what is taken out of them */
-    bool is_told;       /* its reply to the end of a message is not that to MAIL or RCPT */
-    bool is_reset_told; /* nor that to RSET */
-    bool is_suspect;    /* it said to another command what it says to the end of a message */
-    bool is_reset_odd;  /* that is another command's by all that is usual */
+    bool has_varied;     /* its words vary beyond what is taken out of them */
+    bool is_told;        /* its reply to the end of a message is not that to MAIL or RCPT */
+    bool is_reset_told;  /* nor that to RSET */
+    bool is_suspect;     /* it said to another command what it says to the end of a message */
+    bool is_reset_odd;   /* that is another command's by all that is usual */
+    bool is_all_address; /* MAIL and RCPT got the same code, of addresses */
 
     struct smtp_pace pace;
     usec_t now;      /* of the latest call that told it */

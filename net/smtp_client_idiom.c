@@ -11,8 +11,8 @@
  *     connection; for a server that says the same to everything it stays so.
  *   - Then a reply that is another command's is a protocol error at once, and success at the end of
  *     a message is only what this server says to no other command.
- *   - Where the replies to envelopes vary and are not told from the end's, DATA is used: its 354
- *     shows that no reply was too many.
+ *   - Where the replies to envelopes vary and are not told from the end's, or MAIL and RCPT have the
+ *     same code of addresses, DATA is used: its 354 shows that no reply was too many.
  *
  * What cannot be known: a server that answers the end as it answers ends, but did not take the
  * message; and a shift at an end that is sent alone while the misplaced reply is still on its way,
@@ -232,6 +232,10 @@ bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
         /* Of several RCPT the first one's is kept: there a shift puts the reply to MAIL. */
         *known = now;
         c->is_reset_odd = c->is_reset_odd || (asked == SMTP_CLIENT_ASKED_RESET && is_of_address(c));
+        c->is_all_address =
+            asked == SMTP_CLIENT_ASKED_RCPT
+                ? is_of_address(c) && now.status == c->said[SMTP_CLIENT_ASKED_MAIL].status
+                : c->is_all_address;
         judge_idiom(c);
         return true;
     }

@@ -250,11 +250,12 @@ static bool is_pipelining(const struct smtp_client *c)
 }
 
 /* Not where the replies to envelopes vary and are not told from the end's: one too many would be
- * seen by nothing but the 354 to DATA. */
+ * seen by nothing but the 354 to DATA. Nor where MAIL and RCPT get the same code, which is one of
+ * addresses: such a server may say it of messages too, and behind BDAT that is never a success. */
 static bool is_chunking(const struct smtp_client *c)
 {
-    return (c->is_told || !c->has_varied) && is_pipelining(c) && c->config->use_chunking &&
-           c->features.has_chunking;
+    return (c->is_told || (!c->has_varied && !c->is_all_address)) && is_pipelining(c) &&
+           c->config->use_chunking && c->features.has_chunking;
 }
 
 uint16_t smtp_client_depth(const struct smtp_client *c)

@@ -294,6 +294,13 @@ static void test_shifted_behind_refusal(void **state)
         "<250 ok\r\n250 Accepted\r\n250 ok\r\n", ">DATA\r\n", "<354 go\r\n", "!0 WANT_BODY",
         "=body hi\r\n", ">.\r\n", "<250 ok\r\n", "!0 REST ok 2.0.0 250 DOT", "!0 DONE reuse",
         "!READY");
+    /* likewise where one code of addresses is said to all: it ends a message behind DATA alone */
+    RUN(&s, CHUNKED, "=start 1 size=4", ">" WAITED, "<250 2.1.5 OK\r\n250 2.1.5 OK\r\n",
+        ">DATA\r\n", "<354 go\r\n", "!0 WANT_BODY", "=body hi\r\n", ">.\r\n", "<250 2.1.5 OK\r\n",
+        "!0 REST ok 2.1.5 250 DOT", "!0 DONE reuse", "!READY", "=start 1 size=4",
+        ">" WAITED "DATA\r\n", "<250 2.1.5 OK\r\n250 2.1.5 OK\r\n354 go\r\n", "!1 WANT_BODY",
+        "=body hi\r\n", ">.\r\n", "<250 2.1.5 OK\r\n", "!1 REST ok 2.1.5 250 DOT", "!1 DONE reuse",
+        "!READY");
 }
 
 /* What is learnt of the replies: the first message alone, the second with RSET, then a stream. */
