@@ -146,9 +146,9 @@ static void reason_fill(struct reason *to, const struct sched_reason *from, bool
     bool has_text = from != NULL && from->text[0] != '\0';
     copy_text(at, (size_t)(t->text + sizeof(t->text) - at),
               has_text ? from->text : "unknown error");
+    const char *plain = suspends ? "4.0.0" : "5.0.0";
     bool has_status = from != NULL && is_status(from->status);
-    copy_text(t->status, sizeof(t->status),
-              has_status ? from->status : (suspends ? "4.0.0" : "5.0.0"));
+    copy_text(t->status, sizeof(t->status), has_status ? from->status : plain);
 }
 
 struct reason *reason_new(struct sched *s, const struct sched_reason *r, bool suspends)
