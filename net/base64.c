@@ -39,7 +39,7 @@ static int32_t group_value(const char *text, unsigned padding)
         value = value << 6 | (uint32_t)digit;
     }
     /* Bits that the padding cuts off must be zero, else two texts would decode alike. */
-    uint32_t cut = padding == 0 ? 0 : padding == 1 ? 0xff : 0xffff;
+    uint32_t cut = (1U << (8 * padding)) - 1;
     return (value & cut) != 0 ? -1 : (int32_t)value;
 }
 

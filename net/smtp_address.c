@@ -60,7 +60,7 @@ static bool is_atext(unsigned char c)
 static size_t utf8_len(struct slice s)
 {
     unsigned char first = (unsigned char)s.data[0];
-    size_t len = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    size_t len = 2U + (first >= 0xe0) + (first >= 0xf0);
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
 
     if (first < 0xc2 || first > 0xf4 || s.len < len) {
