@@ -100,7 +100,10 @@ static usec_t clamp(uint32_t ttl, usec_t min, usec_t max)
 {
     usec_t usec = ttl * USEC_PER_SEC;
 
-    return usec < min ? min : usec > max ? max : usec;
+    if (usec < min) {
+        return min;
+    }
+    return usec > max ? max : usec;
 }
 
 usec_t dns_cache_expiry(const struct dns_cache *cache, enum dns_status status, uint32_t ttl,

@@ -97,7 +97,10 @@ static void library_start(void)
 
 static int err_of_ares(int status)
 {
-    return status == ARES_SUCCESS ? 0 : status == ARES_ENOMEM ? -ENOMEM : ERR_SYNTAX;
+    if (status == ARES_SUCCESS) {
+        return 0;
+    }
+    return status == ARES_ENOMEM ? -ENOMEM : ERR_SYNTAX;
 }
 
 static void on_socket_state(void *arg, ares_socket_t fd, int want_read, int want_write)

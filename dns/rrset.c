@@ -21,10 +21,22 @@ static bool has_data(enum dns_type type)
 
 static size_t record_bytes(enum dns_type type)
 {
-    return has_name(type)          ? sizeof(struct dns_mx)
-           : type == DNS_TYPE_TLSA ? sizeof(struct dns_tlsa)
-           : type == DNS_TYPE_TXT  ? sizeof(struct slice)
-                                   : sizeof(struct ip);
+    if (has_name(type)) {
+        return sizeof(struct dns_mx);
+    }
+    if (type == DNS_TYPE_TLSA) {
+        return sizeof(struct dns_tlsa);
+    }
+    return type == DNS_TYPE_TXT ? sizeof(struct slice) : sizeof(struct ip);
+}
+
+/* Bytes that a record has behind its struct: its name or its data. */
+static size_t tail_bytes(enum dns_type type, const struct dns_record *record)
+{
+    if (has_name(type)) {
+        return record->exchange.len;
+    }
+    return has_data(type) ? record->data.len : 0;
 }
 
 /* Insertion sort: at most 100 records, and the order of equals stays that of the answer. */
@@ -54,8 +66,13 @@ static int compare_tlsa(const void *a, const void *b)
     size_t len = x->data.len < y->data.len ? x->data.len : y->data.len;
     int order = memcmp(heads[0], heads[1], sizeof(heads[0]));
 
-    order = order != 0 ? order : len == 0 ? 0 : memcmp(x->data.data, y->data.data, len);
-    return order != 0 ? order : x->data.len == y->data.len ? 0 : x->data.len < y->data.len ? -1 : 1;
+    if (order == 0 && len > 0) {
+        order = memcmp(x->data.data, y->data.data, len);
+    }
+    if (order != 0 || x->data.len == y->data.len) {
+        return order;
+    }
+    return x->data.len < y->data.len ? -1 : 1;
 }
 
 static void fill_tlsa(struct dns_tlsa *tlsa, char *memory, const struct dns_record *records,
@@ -121,9 +138,7 @@ struct dns_rrset *dns_rrset_new(const struct dns_rrset_source *source)
 
     assert((source->status == DNS_FOUND) == (count > 0) && count <= DNS_RECORDS_MAX);
     for (uint32_t i = 0; i < count; i++) {
-        size += has_name(source->type)   ? source->records[i].exchange.len
-                : has_data(source->type) ? source->records[i].data.len
-                                         : 0;
+        size += tail_bytes(source->type, &source->records[i]);
     }
     char *memory = malloc(size);
     if (memory == NULL) {
@@ -168,13 +183,23 @@ void dns_rrset_put(struct dns_rrset *set)
     }
 }
 
+static bool has_length(const struct dns_tlsa *t)
+{
+    switch (t->matching) {
+    case 0:
+        return t->data.len > 0;
+    case 1:
+        return t->data.len == SHA256_BYTES;
+    case 2:
+        return t->data.len == SHA512_BYTES;
+    default:
+        return false;
+    }
+}
+
 bool dns_tlsa_is_usable(const struct dns_tlsa *t)
 {
-    bool has_length = t->matching == 0   ? t->data.len > 0
-                      : t->matching == 1 ? t->data.len == SHA256_BYTES
-                                         : t->matching == 2 && t->data.len == SHA512_BYTES;
-
-    return (t->usage == 2 || t->usage == 3) && t->selector <= 1 && has_length;
+    return (t->usage == 2 || t->usage == 3) && t->selector <= 1 && has_length(t);
 }
 
 /* source   Postfix dns_strerror; the reference is silent on malformed answers */
