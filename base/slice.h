@@ -27,6 +27,15 @@ static inline struct slice slice_of(const char *text)
     return (struct slice){text, strlen(text)};
 }
 
+/* What snprintf wrote into text, cut to size - 1 bytes; len: what it returned. */
+static inline struct slice slice_of_printed(const char *text, size_t size, int len)
+{
+    if (len < 0) {
+        return slice_make(text, 0);
+    }
+    return slice_make(text, (size_t)len < size ? (size_t)len : size - 1);
+}
+
 static inline bool slice_eq(struct slice a, struct slice b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
