@@ -132,7 +132,10 @@ static int open_spool(struct engine *e)
         bool needs_salvage = strstr(text, "--salvage") != NULL;
         log_error("%s%s%s", text, needs_salvage ? " -c " : "",
                   needs_salvage ? e->config->path : "");
-        return err == ERR_LOCKED ? EX_TEMPFAIL : err == ERR_CORRUPT ? EX_DATAERR : EX_CANTCREAT;
+        if (err == ERR_LOCKED) {
+            return EX_TEMPFAIL;
+        }
+        return err == ERR_CORRUPT ? EX_DATAERR : EX_CANTCREAT;
     }
     tell_last_stop(e->store, s->path);
     return EX_OK;
@@ -179,19 +182,25 @@ static int make_settings(struct engine *e)
 {
     char why[SETTINGS_TEXT_MAX];
     int err = settings_new(e, e->config, NULL, &e->settings, why);
-    if (err != 0) {
-        log_error("%s", why);
+    if (err == 0) {
+        return EX_OK;
     }
-    return err == 0 ? EX_OK : err == -ENOMEM ? EX_OSERR : EX_CONFIG;
+    log_error("%s", why);
+    return err == -ENOMEM ? EX_OSERR : EX_CONFIG;
 }
 
 static int open_http(struct engine *e)
 {
-    int err = http_new(e, api_routes, api_route_count, &e->http);
-    return err == 0            ? EX_OK
-           : err == -ENOMEM    ? EX_OSERR
-           : err == ERR_SYNTAX ? EX_CONFIG
-                               : EX_UNAVAILABLE;
+    switch (http_new(e, api_routes, api_route_count, &e->http)) {
+    case 0:
+        return EX_OK;
+    case -ENOMEM:
+        return EX_OSERR;
+    case ERR_SYNTAX:
+        return EX_CONFIG;
+    default:
+        return EX_UNAVAILABLE;
+    }
 }
 
 static int write_address_book(struct engine *e)

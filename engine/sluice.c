@@ -178,7 +178,10 @@ static int load(struct sluice *s)
     int err = s->settings.config_path == NULL
                   ? -EINVAL
                   : config_load(s->settings.config_path, &sink, &s->config);
-    return err == 0 ? SLUICE_OK : err == -ENOMEM ? SLUICE_NO_MEMORY : SLUICE_WRONG;
+    if (err == 0) {
+        return SLUICE_OK;
+    }
+    return err == -ENOMEM ? SLUICE_NO_MEMORY : SLUICE_WRONG;
 }
 
 /* Signals of the process are never delivered to the engine's threads. */
@@ -316,10 +319,18 @@ struct submission_wait {
 
 static int result_of(int status)
 {
-    return status == 202                                     ? SLUICE_OK
-           : status == 429                                   ? SLUICE_BUSY
-           : status == 503 || status == 207 || status == 500 ? SLUICE_UNAVAILABLE
-                                                             : SLUICE_WRONG;
+    switch (status) {
+    case 202:
+        return SLUICE_OK;
+    case 429:
+        return SLUICE_BUSY;
+    case 207:
+    case 500:
+    case 503:
+        return SLUICE_UNAVAILABLE;
+    default:
+        return SLUICE_WRONG;
+    }
 }
 
 static void on_injected(void *ctx, int status, struct slice body)

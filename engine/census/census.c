@@ -25,9 +25,10 @@ struct tally {
 
 const char *census_word_text(enum census_word word)
 {
-    return word == CENSUS_STATE ? "state"
-           : word == CENSUS_AGE ? "age"
-                                : selector_word_text((enum selector_word)word);
+    if (word == CENSUS_STATE) {
+        return "state";
+    }
+    return word == CENSUS_AGE ? "age" : selector_word_text((enum selector_word)word);
 }
 
 enum census_word census_word_find(struct slice name)

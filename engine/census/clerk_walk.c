@@ -131,8 +131,11 @@ void clerk_source(struct clerk *k, struct queue_source *ret)
 
 void clerk_walk_error(struct api_call *c, int err)
 {
-    api_error(c, 503, "unavailable", "%s",
-              err == -ECANCELED  ? "the daemon stops, or nobody waits for the answer"
-              : err == ERR_AGAIN ? "the spool is being reopened"
-                                 : err_str(err));
+    const char *what = err_str(err);
+    if (err == -ECANCELED) {
+        what = "the daemon stops, or nobody waits for the answer";
+    } else if (err == ERR_AGAIN) {
+        what = "the spool is being reopened";
+    }
+    api_error(c, 503, "unavailable", "%s", what);
 }

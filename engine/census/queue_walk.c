@@ -264,10 +264,13 @@ static void find_facts(struct queue_walk *w)
 /* The state of the message by its place in the queue, without a look at orders. */
 static enum queue_state message_state(const struct queue_walk *w)
 {
-    return w->is_active                    ? QUEUE_ACTIVE
-           : w->is_scheduled               ? QUEUE_SCHEDULED
-           : w->message.retry.attempts > 0 ? QUEUE_DEFERRED
-                                           : QUEUE_INCOMING;
+    if (w->is_active) {
+        return QUEUE_ACTIVE;
+    }
+    if (w->is_scheduled) {
+        return QUEUE_SCHEDULED;
+    }
+    return w->message.retry.attempts > 0 ? QUEUE_DEFERRED : QUEUE_INCOMING;
 }
 
 static enum queue_state recipient_state(const struct queue_walk *w)

@@ -67,10 +67,11 @@ static int judge_failure(CURL *curl, CURLcode code, const char *socket_path, str
                   code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR;
     (void)snprintf(a->error, sizeof(a->error), "%s: %s",
                    is_cut ? "the answer was cut off" : "no answer", curl_easy_strerror(code));
-    return is_cut ? EX_IOERR
-           : code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY
-               ? EX_PROTOCOL
-               : EX_UNAVAILABLE;
+    if (is_cut) {
+        return EX_IOERR;
+    }
+    bool is_odd = code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY;
+    return is_odd ? EX_PROTOCOL : EX_UNAVAILABLE;
 }
 
 static int judge_status(struct api_answer *a)
@@ -293,7 +294,9 @@ int api_client_list(const struct cli *cli, const char *command, const char *path
         struct slice line = next_line(&a);
         json_t *o = parse_line(&a, line);
         if (o == NULL) {
-            code = a.has_ended ? 0 : line.len == 0 ? EX_IOERR : EX_PROTOCOL;
+            if (!a.has_ended) {
+                code = line.len == 0 ? EX_IOERR : EX_PROTOCOL;
+            }
             break;
         }
         if (cli->is_json) {

@@ -141,10 +141,13 @@ int cli_config(const struct cli *cli, struct config **ret)
 {
     struct config_sink sink = {.complain = complain, .ctx = cli->err};
     int err = config_load(cli->config_path, &sink, ret);
+    if (err == 0) {
+        return 0;
+    }
     if (err == ERR_SYNTAX) {
         return EX_CONFIG;
     }
-    return err == 0 ? 0 : err == -ENOMEM ? EX_OSERR : EX_NOINPUT;
+    return err == -ENOMEM ? EX_OSERR : EX_NOINPUT;
 }
 
 int cli_version(const struct cli *cli, const struct cli_args *args)

@@ -99,7 +99,10 @@ static int check(struct findings *f)
         }
     }
     config_free(config);
-    return err == 0 ? EX_OK : f->errors > 0 && err < 0 && err > -1000 ? EX_NOINPUT : EX_CONFIG;
+    if (err == 0) {
+        return EX_OK;
+    }
+    return f->errors > 0 && err < 0 && err > -1000 ? EX_NOINPUT : EX_CONFIG;
 }
 
 int cli_check(const struct cli *cli, const struct cli_args *args)

@@ -49,13 +49,20 @@ static void take_words(struct counts *c, const char *words)
     }
 }
 
+static const char *cell_text(const json_t *o, const char *word)
+{
+    const char *value = cli_member_text(o, word);
+    if (json_is_true(json_object_get(o, "other"))) {
+        return "(others)";
+    }
+    return value[0] == '\0' ? "-" : value;
+}
+
 static void add_row(struct counts *c, const json_t *o)
 {
     char when[CLI_WHEN_TEXT];
-    bool is_other = json_is_true(json_object_get(o, "other"));
     for (size_t i = 0; i < c->by_count; i++) {
-        const char *value = cli_member_text(o, c->by[i]->word);
-        cli_table_text(&c->table, is_other ? "(others)" : value[0] == '\0' ? "-" : value);
+        cli_table_text(&c->table, cell_text(o, c->by[i]->word));
     }
     cli_table_number(&c->table, cli_member_number(o, "recipients"));
     cli_table_number(&c->table, cli_member_number(o, "messages"));
@@ -124,9 +131,11 @@ int cli_counts(const struct cli *cli, const struct cli_args *args)
     api_client_query(&url, "limit", cli_value(args, "limit"));
     cli_filter(&url, args);
     cli_table_init(&c.table, columns);
-    int code = url.failed     ? EX_OSERR
-               : cli->is_json ? api_client_list(cli, "counts", url.data, NULL, NULL, NULL)
-                              : print_counts(cli, url.data, &c);
+    int code = EX_OSERR;
+    if (!url.failed) {
+        code = cli->is_json ? api_client_list(cli, "counts", url.data, NULL, NULL, NULL)
+                            : print_counts(cli, url.data, &c);
+    }
     cli_table_fini(&c.table);
     buf_fini(&url);
     return code;

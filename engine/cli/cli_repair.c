@@ -64,5 +64,8 @@ int cli_repair(const struct cli *cli, const struct cli_args *args)
         (void)fprintf(cli->err, "sluice repair: %s; nothing was changed\n", text);
     }
     config_free(config);
-    return err == 0 ? EX_OK : err == ERR_LOCKED ? EX_TEMPFAIL : EX_IOERR;
+    if (err == 0) {
+        return EX_OK;
+    }
+    return err == ERR_LOCKED ? EX_TEMPFAIL : EX_IOERR;
 }

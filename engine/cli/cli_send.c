@@ -156,11 +156,16 @@ static int read_options(struct send *s, int argc, char **argv)
     return 0;
 }
 
+static const char *user_name(void)
+{
+    const struct passwd *user = getpwuid(geteuid());
+    return user != NULL ? user->pw_name : "nobody";
+}
+
 /* The user's name at this host, when -f names nobody. */
 static int complete_sender(struct send *s)
 {
-    const struct passwd *user = s->sender == NULL ? getpwuid(geteuid()) : NULL;
-    const char *name = s->sender != NULL ? s->sender : user != NULL ? user->pw_name : "nobody";
+    const char *name = s->sender != NULL ? s->sender : user_name();
     if (name[0] == '\0' || strchr(name, '@') != NULL) {
         return 0;
     }

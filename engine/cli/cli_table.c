@@ -54,7 +54,10 @@ static size_t width_of(const char *text)
 
 const char *cli_span_text(double seconds, char ret[CLI_SPAN_TEXT])
 {
-    long long s = seconds < 0 ? 0 : seconds > 1e12 ? 1000000000000LL : (long long)seconds;
+    long long s = 0;
+    if (seconds >= 0) {
+        s = seconds > 1e12 ? 1000000000000LL : (long long)seconds;
+    }
     if (s < 60) {
         (void)snprintf(ret, CLI_SPAN_TEXT, "%llds", s);
     } else if (s < 3600) {

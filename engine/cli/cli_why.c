@@ -40,11 +40,19 @@ static void print_line(FILE *out, int indent, const char *before, const char *te
     }
 }
 
+static int level_of(const json_t *link)
+{
+    long long level = cli_member_number(link, "level");
+    if (level < 0) {
+        return 0;
+    }
+    return level > LEVEL_MAX ? LEVEL_MAX : (int)level;
+}
+
 static void print_link(FILE *out, const json_t *link, double now)
 {
     char when[CLI_WHEN_TEXT];
-    long long level = cli_member_number(link, "level");
-    int indent = INDENT * (int)(level < 0 ? 0 : level > LEVEL_MAX ? LEVEL_MAX : level);
+    int indent = INDENT * level_of(link);
     const char *until = cli_when_text(json_object_get(link, "until"), now, when);
     (void)fprintf(out, "%*s", indent, "");
     cli_print_safe(out, cli_member_text(link, "what"));

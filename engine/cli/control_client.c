@@ -55,6 +55,15 @@ void control_client_close(struct control_client *c)
     buf_fini(&c->in);
 }
 
+/* Of a recv or send that failed, by errno. */
+static int call_error(void)
+{
+    if (errno == EPIPE || errno == ECONNRESET) {
+        return ERR_CLOSED;
+    }
+    return errno == EAGAIN ? -ETIMEDOUT : -errno;
+}
+
 /* One read into `in`. */
 static int fill(struct control_client *c)
 {
@@ -67,10 +76,7 @@ static int fill(struct control_client *c)
         n = recv(c->fd, room, 65536, 0);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
-        bool has_timed_out = n < 0 && errno == EAGAIN;
-        return n == 0 || (n < 0 && errno == ECONNRESET) ? ERR_CLOSED
-               : has_timed_out                          ? -ETIMEDOUT
-                                                        : -errno;
+        return n == 0 ? ERR_CLOSED : call_error();
     }
     c->in.len += (size_t)n;
     return 0;
@@ -108,9 +114,7 @@ int control_client_write(struct control_client *c, const void *data, size_t len)
             continue;
         }
         if (n < 0) {
-            return errno == EPIPE || errno == ECONNRESET ? ERR_CLOSED
-                   : errno == EAGAIN                     ? -ETIMEDOUT
-                                                         : -errno;
+            return call_error();
         }
         at += n;
         len -= (size_t)n;

@@ -127,11 +127,18 @@ static void describe(struct top_detail *d, const json_t *row, double now)
 
 /* --- looking into ----------------------------------------------------------------------------- */
 
+static const char *subject_of(const struct top_model *m)
+{
+    if (m->view == TOP_QUEUE) {
+        return m->is_by_tenant ? "tenant" : "destination";
+    }
+    return top_view_row(m->view)->about;
+}
+
 const char *top_detail_why(struct top_detail *d, const struct top_model *m)
 {
     const json_t *row = top_model_selected(m);
-    const char *about = m->view == TOP_QUEUE ? m->is_by_tenant ? "tenant" : "destination"
-                                             : top_view_row(m->view)->about;
+    const char *about = subject_of(m);
     if (m->view == TOP_AGES) {
         return "There is nothing to look into.";
     }

@@ -83,6 +83,15 @@ static void fail(struct top_feed *f, const char *text, bool is_lost)
     end_round(f);
 }
 
+static char *step_path(unsigned step, const struct top_feed *f, const struct top_model *m,
+                       const struct top_detail *d)
+{
+    if (step == STEP_STATUS) {
+        return strdup("/v1/status");
+    }
+    return step == STEP_DETAIL ? strdup(d->path) : top_feed_path(m, f->view, step == STEP_HELD);
+}
+
 static void ask_next(struct top_feed *f, const struct top_model *m, const struct top_detail *d)
 {
     unsigned step = STEP_STATUS;
@@ -100,9 +109,7 @@ static void ask_next(struct top_feed *f, const struct top_model *m, const struct
     f->steps &= ~step;
     f->step = step;
     f->asked = clock_mono();
-    char *path = step == STEP_STATUS   ? strdup("/v1/status")
-                 : step == STEP_DETAIL ? strdup(d->path)
-                                       : top_feed_path(m, f->view, step == STEP_HELD);
+    char *path = step_path(step, f, m, d);
     if (path == NULL || api_asker_ask(f->asker, path) != 0) {
         fail(f, "out of memory", false);
     }

@@ -126,9 +126,10 @@ static int total(const int *widths, size_t count)
 /* How narrow a column may become before others have to go; 0: it keeps its width. */
 static int least(const struct top_column *c)
 {
-    return c->kind == TOP_NAME || c->kind == TOP_SELECTORS ? NAME_MIN
-           : c->kind == TOP_REASON || c->kind == TOP_BAR   ? REASON_MIN
-                                                           : 0;
+    if (c->kind == TOP_NAME || c->kind == TOP_SELECTORS) {
+        return NAME_MIN;
+    }
+    return c->kind == TOP_REASON || c->kind == TOP_BAR ? REASON_MIN : 0;
 }
 
 /* Take what is too much from those that may shrink, the last first. */
@@ -166,6 +167,8 @@ void top_layout_columns(enum top_view view, const int *natural, int width, int *
         is_there[worst] = false;
     }
     for (size_t i = 0; i < count; i++) { /* a name alone */
-        ret[i] = ret[i] > width ? (width > 0 ? width : 0) : ret[i];
+        if (ret[i] > width) {
+            ret[i] = width > 0 ? width : 0;
+        }
     }
 }

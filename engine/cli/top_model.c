@@ -91,9 +91,9 @@ static void find_selected(enum top_view view, struct top_table *t)
             return;
         }
     }
-    t->selected = t->shown_count == 0             ? 0
-                  : t->selected >= t->shown_count ? t->shown_count - 1
-                                                  : t->selected;
+    if (t->selected >= t->shown_count) {
+        t->selected = t->shown_count > 0 ? t->shown_count - 1 : 0;
+    }
 }
 
 static void keep_key(enum top_view view, struct top_table *t)

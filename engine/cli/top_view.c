@@ -130,8 +130,9 @@ static size_t add(char ret[TOP_CELL_TEXT], size_t len, const char *fmt, ...)
 
 static void set_name(const char *text, const json_t *row, char ret[TOP_CELL_TEXT])
 {
+    const char *name = text[0] == '\0' ? "-" : text;
     bool is_other = json_is_true(json_object_get(row, "other"));
-    (void)add(ret, 0, "%s", is_other ? "(others)" : text[0] == '\0' ? "-" : text);
+    (void)add(ret, 0, "%s", is_other ? "(others)" : name);
 }
 
 static void set_state(const json_t *row, double now, char ret[TOP_CELL_TEXT])
@@ -263,11 +264,11 @@ enum top_tone top_row_tone(enum top_view view, const json_t *row)
     const char *state = text_of(row, "state");
     switch (view) {
     case TOP_DESTINATIONS:
-        return strcmp(state, "dead") == 0 || strcmp(state, "suspended") == 0 ||
-                       text_of(row, "order")[0] != '\0'
-                   ? TOP_ALARM
-               : strcmp(state, "resolving") == 0 ? TOP_WARNING
-                                                 : TOP_PLAIN;
+        if (strcmp(state, "dead") == 0 || strcmp(state, "suspended") == 0 ||
+            text_of(row, "order")[0] != '\0') {
+            return TOP_ALARM;
+        }
+        return strcmp(state, "resolving") == 0 ? TOP_WARNING : TOP_PLAIN;
     case TOP_RESPONSES:
         return strcmp(text_of(row, "kind"), "failed") == 0 ? TOP_ALARM : TOP_WARNING;
     case TOP_ORDERS:

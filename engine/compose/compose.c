@@ -377,6 +377,15 @@ static void take_times(struct composer *c)
     }
 }
 
+/* The member that most likely makes a message too large. */
+static const char *bulky_member(const json_t *message)
+{
+    if (compose_member(message, "attachments") != NULL) {
+        return "attachments";
+    }
+    return compose_member(message, "raw") != NULL ? "raw" : "text";
+}
+
 int compose_message(const struct compose_options *options, const json_t *message, struct slice raw,
                     const char *prefix, uint64_t id, struct compose_mistakes *mistakes,
                     struct composition *ret)
@@ -412,10 +421,7 @@ int compose_message(const struct compose_options *options, const json_t *message
         char what[COMPOSE_WHERE_BYTES];
         (void)snprintf(what, sizeof(what), "is %zu bytes with this, of %llu allowed",
                        ret->content.len, (unsigned long long)options->size_limit);
-        compose_wrong(&c, what, "%s",
-                      compose_member(message, "attachments") != NULL ? "attachments"
-                      : compose_member(message, "raw") != NULL       ? "raw"
-                                                                     : "text");
+        compose_wrong(&c, what, "%s", bulky_member(message));
     }
     return 0;
 }

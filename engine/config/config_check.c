@@ -53,7 +53,10 @@ static int complete_hostname(struct config_loader *l, struct config *c)
 static int complete_global(struct config_loader *l, struct config *c)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    cores = cores < 1 ? 1 : cores > 64 ? 64 : cores;
+    if (cores < 1) {
+        cores = 1;
+    }
+    cores = cores > 64 ? 64 : cores;
     c->workers = c->workers > 0 ? c->workers : (int)cores;
     c->scheduler_threads = c->scheduler_threads > 0 ? c->scheduler_threads : (int)(4 * cores);
     int err = complete_hostname(l, c);
@@ -478,7 +481,10 @@ static int compare_patterns(const void *a, const void *b)
     const struct config_route *const *x = a;
     const struct config_route *const *y = b;
     int order = strcmp((*x)->pattern, (*y)->pattern);
-    return order != 0 ? order : (*x < *y ? -1 : 1);
+    if (order != 0) {
+        return order;
+    }
+    return *x < *y ? -1 : 1;
 }
 
 /* Titles that differ in case, or by a last dot, are the same pattern. */
@@ -512,11 +518,13 @@ static int compare_nexthops(const void *a, const void *b)
     const struct config_route *const *x = a;
     const struct config_route *const *y = b;
     int order = strcmp((*x)->nexthop, (*y)->nexthop);
-    order = order != 0                           ? order
-            : (*x)->transport == (*y)->transport ? 0
-            : (*x)->transport < (*y)->transport  ? -1
-                                                 : 1;
-    return order != 0 ? order : (*x < *y ? -1 : 1);
+    if (order != 0) {
+        return order;
+    }
+    if ((*x)->transport != (*y)->transport) {
+        return (*x)->transport < (*y)->transport ? -1 : 1;
+    }
+    return *x < *y ? -1 : 1;
 }
 
 static void complain_of_levels(struct config_loader *l, const struct config *c,

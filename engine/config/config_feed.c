@@ -65,7 +65,7 @@ static void check_url(struct config_loader *l, const struct config_webhook *w, s
     struct config_place at = place(l, CONFIG_SECTION_WEBHOOK, index, NULL);
     bool is_http = strncasecmp(w->url, "http://", 7) == 0;
     bool is_https = strncasecmp(w->url, "https://", 8) == 0;
-    struct slice rest = slice_of(w->url + (is_https ? 8 : is_http ? 7 : 0));
+    struct slice rest = slice_of(w->url + (is_http ? 7 : 0) + (is_https ? 8 : 0));
     struct slice host = slice_to(rest, strcspn(rest.data, "/?#"));
     if ((!is_http && !is_https) || host.len == 0 || host.data[0] == ':' || !is_visible(w->url) ||
         rest.len > 2000) {

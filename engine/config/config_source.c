@@ -102,9 +102,13 @@ int config_source_read(struct config_source *s, const char *path)
     buf_init(&b, CONFIG_SOURCE_MAX_BYTES);
     for (;;) {
         char *room = buf_reserve(&b, 65536);
-        ssize_t n = room == NULL ? -1 : read(fd, room, 65536);
+        if (room == NULL) {
+            err = ERR_LIMIT;
+            break;
+        }
+        ssize_t n = read(fd, room, 65536);
         if (n <= 0) {
-            err = room == NULL ? ERR_LIMIT : n < 0 ? -errno : 0;
+            err = n < 0 ? -errno : 0;
             break;
         }
         b.len += (size_t)n;
@@ -276,5 +280,8 @@ unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quot
             return t.first_line;
         }
     }
-    return depth == 0 ? 0 : lines[(depth < MAX_DEPTH ? depth : MAX_DEPTH) - 1];
+    if (depth == 0) {
+        return 0;
+    }
+    return lines[(depth < MAX_DEPTH ? depth : MAX_DEPTH) - 1];
 }

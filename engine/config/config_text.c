@@ -57,10 +57,16 @@ static void put_network(const struct config_network *n, struct buf *out)
 
 static size_t list_count(const struct config_option *o, const void *field)
 {
-    return o->type == CONFIG_TYPE_TEXTS      ? ((const struct config_texts *)field)->count
-           : o->type == CONFIG_TYPE_NUMBERS  ? ((const struct config_numbers *)field)->count
-           : o->type == CONFIG_TYPE_NETWORKS ? ((const struct config_networks *)field)->count
-                                             : ((const struct config_addresses *)field)->count;
+    if (o->type == CONFIG_TYPE_TEXTS) {
+        return ((const struct config_texts *)field)->count;
+    }
+    if (o->type == CONFIG_TYPE_NUMBERS) {
+        return ((const struct config_numbers *)field)->count;
+    }
+    if (o->type == CONFIG_TYPE_NETWORKS) {
+        return ((const struct config_networks *)field)->count;
+    }
+    return ((const struct config_addresses *)field)->count;
 }
 
 static void put_list(const struct config_option *o, const void *field, struct buf *out)

@@ -83,7 +83,8 @@ static const char *read_part(const char *text, char unit, int64_t *ret_msec, int
 {
     const char *end = read_digits(text, ret_msec);
     bool is_msec = end[0] == 'm' && end[1] == 's';
-    *ret_unit = is_msec ? 1 : 1000 * time_unit_seconds(*end == '\0' ? unit : *end);
+    char named = *end == '\0' ? unit : *end;
+    *ret_unit = is_msec ? 1 : 1000 * time_unit_seconds(named);
     if (end == text || *ret_unit == 0) {
         return NULL;
     }

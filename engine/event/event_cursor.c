@@ -169,7 +169,7 @@ static int enter(struct event_cursor *c, const struct event_segment *item)
 {
     struct stat st;
     int fd = open(item->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    int err = fd < 0 ? -errno : fstat(fd, &st) != 0 ? -errno : 0;
+    int err = fd < 0 || fstat(fd, &st) != 0 ? -errno : 0;
     if (err == 0 && (st.st_ino != item->ino || st.st_dev != item->dev)) {
         err = ERR_AGAIN;
     }
@@ -363,7 +363,10 @@ int event_cursor_next(struct event_cursor *c, struct slice *ret)
         }
         drop_garbage(c);
         ssize_t n = fill(c);
-        err = n < 0 ? (int)n : n == 0 ? at_end(c) : 0;
+        if (n > 0) {
+            continue;
+        }
+        err = n < 0 ? (int)n : at_end(c);
         if (err != 0) {
             return err;
         }

@@ -105,11 +105,11 @@ static void drop_torn_head(struct event_log *log)
     if (reader < 0) {
         return;
     }
+    const size_t head = sizeof(EVENT_LINE_HEAD) - 1;
     ssize_t n = pread(reader, start, sizeof(start), 0);
-    size_t len = n < (ssize_t)sizeof(EVENT_LINE_HEAD) - 1 ? (size_t)(n < 0 ? 0 : n)
-                                                          : sizeof(EVENT_LINE_HEAD) - 1;
     if (n > 0 && memchr(start, '\n', (size_t)n) == NULL &&
-        memcmp(start, EVENT_LINE_HEAD, len) == 0 && ftruncate(log->fd, 0) == 0) {
+        memcmp(start, EVENT_LINE_HEAD, (size_t)n < head ? (size_t)n : head) == 0 &&
+        ftruncate(log->fd, 0) == 0) {
         log->is_torn = false;
     }
     (void)close(reader); /* only read */

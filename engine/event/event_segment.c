@@ -82,7 +82,10 @@ static int take_file(struct event_segments *s, const char *path, const char *end
 
 static int rank(const struct event_segment *s)
 {
-    return s->is_live ? 0 : s->is_numbered ? 1 : 2;
+    if (s->is_live) {
+        return 0;
+    }
+    return s->is_numbered ? 1 : 2;
 }
 
 static int compare(const void *a, const void *b)

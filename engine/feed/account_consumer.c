@@ -138,7 +138,10 @@ static int collect(struct account_consumer *a, uint64_t *ret_lines, bool *ret_ha
         *ret_lines += is_row;
     }
     *ret_has_more = err == 0 || budget == 0;
-    return a->rows.failed ? -ENOMEM : err == ERR_AGAIN ? 0 : err;
+    if (a->rows.failed) {
+        return -ENOMEM;
+    }
+    return err == ERR_AGAIN ? 0 : err;
 }
 
 static bool account_step(struct event_consumer *c, usec_t now, bool is_last)

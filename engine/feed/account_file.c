@@ -80,7 +80,10 @@ static int open_file(struct account_file *f, const struct account_mark *mark)
     if (f->fd < 0) {
         return -errno;
     }
-    int err = fstat(f->fd, &st) != 0 ? -errno : !S_ISREG(st.st_mode) ? -EINVAL : 0;
+    int err = fstat(f->fd, &st) != 0 ? -errno : 0;
+    if (err == 0 && !S_ISREG(st.st_mode)) {
+        err = -EINVAL;
+    }
     if (err == 0) {
         f->mark = (struct account_mark){st.st_dev, st.st_ino, (uint64_t)st.st_size};
         bool is_known = f->mark.dev == mark->dev && f->mark.ino == mark->ino;

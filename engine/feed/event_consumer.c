@@ -61,7 +61,10 @@ static int write_place(const struct event_consumer *c, const char *path)
     if (fd < 0) {
         return -errno;
     }
-    int err = write(fd, text, (size_t)len) != len ? -EIO : fsync(fd) != 0 ? -errno : 0;
+    int err = write(fd, text, (size_t)len) == len ? 0 : -EIO;
+    if (err == 0 && fsync(fd) != 0) {
+        err = -errno;
+    }
     if (close(fd) != 0 && err == 0) {
         err = -errno;
     }

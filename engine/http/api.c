@@ -193,13 +193,13 @@ void api_error(struct api_call *c, int status, const char *code, const char *fmt
     va_start(args, fmt);
     int len = vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
-    for (size_t i = 0; i < shown; i++) { /* it may quote a request; it goes to terminals */
+    struct slice shown = slice_of_printed(text, sizeof(text), len);
+    for (size_t i = 0; i < shown.len; i++) { /* it may quote a request; it goes to terminals */
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
             text[i] = '?';
         }
     }
-    json_t *said = api_text(slice_make(text, shown));
+    json_t *said = api_text(shown);
     api_object(c, status, json_pack("{s:o, s:s}", "error", said, "code", code));
 }
 

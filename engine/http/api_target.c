@@ -8,10 +8,13 @@
 
 static int hex_value(char c)
 {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 /* In place, with a NUL behind it; false: a bad escape, or a control character. */
@@ -126,7 +129,10 @@ static const char *const allow_texts[8] = {
 
 static unsigned method_bit(const char *method)
 {
-    return strcmp(method, "GET") == 0 ? 1u : strcmp(method, "POST") == 0 ? 2u : 4u;
+    if (strcmp(method, "GET") == 0) {
+        return 1;
+    }
+    return strcmp(method, "POST") == 0 ? 2 : 4;
 }
 
 static void check_params(struct api_call *c)

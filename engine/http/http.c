@@ -101,7 +101,10 @@ static usec_t sleep_time(struct http *h, bool is_flushed)
     if (!is_flushed && now + 10 * USEC_PER_MSEC < wake) {
         wake = now + 10 * USEC_PER_MSEC;
     }
-    usec_t sleep = wake == USEC_NEVER ? USEC_NEVER : wake > now ? wake - now : 0;
+    usec_t sleep = USEC_NEVER;
+    if (wake != USEC_NEVER) {
+        sleep = wake > now ? wake - now : 0;
+    }
     for (size_t i = 0; i < h->door_count; i++) {
         MHD_UNSIGNED_LONG_LONG millis;
         if (MHD_get_timeout(h->doors[i].daemon, &millis) == MHD_YES &&

@@ -445,6 +445,15 @@ int injector_new(struct engine *engine, struct http *http, struct injector **ret
 
 /* --- the route -------------------------------------------------------------------------------- */
 
+static const char *why_closed(uint32_t gate)
+{
+    if ((gate & ENGINE_GATE_STOPPING) != 0) {
+        return "the daemon is stopping";
+    }
+    return (gate & ENGINE_GATE_BROKEN) != 0 ? "the spool does not work at the moment"
+                                            : "insufficient system storage";
+}
+
 /* Answers and returns false while no mail is taken. */
 static bool is_open(struct injector *j, struct api_call *c)
 {
@@ -458,10 +467,7 @@ static bool is_open(struct injector *j, struct api_call *c)
     }
     if (gate != ENGINE_GATE_OPEN) {
         api_retry_after(c, RETRY_CLOSED);
-        api_error(c, 503, "unavailable", "%s",
-                  (gate & ENGINE_GATE_STOPPING) != 0 ? "the daemon is stopping"
-                  : (gate & ENGINE_GATE_BROKEN) != 0 ? "the spool does not work at the moment"
-                                                     : "insufficient system storage");
+        api_error(c, 503, "unavailable", "%s", why_closed(gate));
         return false;
     }
     if (is_full) {

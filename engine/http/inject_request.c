@@ -64,9 +64,11 @@ static int take_envelope(const struct api_call *c, json_t *envelope)
     while (err == 0 && to.len > 0) {
         struct slice address = next_address(&to);
         json_t *text = json_stringn(address.data, address.len);
-        err = text == NULL                                   ? ERR_SYNTAX
-              : json_array_append_new(recipients, text) == 0 ? 0
-                                                             : -ENOMEM;
+        if (text == NULL) {
+            err = ERR_SYNTAX;
+        } else if (json_array_append_new(recipients, text) != 0) {
+            err = -ENOMEM;
+        }
     }
     if (err == 0) {
         return json_object_set_new(envelope, "recipients", recipients) == 0 ? 0 : -ENOMEM;
@@ -235,7 +237,8 @@ void inject_request_accept(struct api_call *c, json_t *ids, json_t *results)
 
 const char *inject_request_error(int error)
 {
-    return error == -ENOSPC || error == -EDQUOT ? "insufficient system storage"
-           : error == -ENOMEM                   ? "out of memory"
-                                                : "the spool could not store it";
+    if (error == -ENOSPC || error == -EDQUOT) {
+        return "insufficient system storage";
+    }
+    return error == -ENOMEM ? "out of memory" : "the spool could not store it";
 }

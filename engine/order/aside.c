@@ -150,7 +150,6 @@ void aside_take(struct aside *s, uint32_t index, const struct order_verdict *v)
     int len = v->id == 0 ? snprintf(text, sizeof(text), "%s: %s", what[v->kind], v->reason)
                          : snprintf(text, sizeof(text), "%s: %s (order %llu)", what[v->kind],
                                     v->reason, (unsigned long long)v->id);
-    size_t shown = len < 0 ? 0 : (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1;
     result_add(r, index, s->kind, 0, v->kind == ORDER_SUSPEND ? "4.7.0" : "5.7.1",
-               slice_make(text, shown));
+               slice_of_printed(text, sizeof(text), len));
 }

@@ -458,7 +458,8 @@ static void judge_sources(const struct snapshot *s, const struct order_facts *f,
     struct slice name;
     for (struct slice list = f->sources; kind != ORDER_NONE && next_name(&list, &name);) {
         const struct order *o = cover(s, f, now_wall, name, ORDER_NONE);
-        kind = o == NULL ? ORDER_NONE : o->kind < kind ? o->kind : kind;
+        enum order_kind given = o == NULL ? ORDER_NONE : o->kind;
+        kind = given < kind ? given : kind;
     }
     if (kind == ORDER_NONE || kind == ORDER_KIND_COUNT) {
         return;

@@ -77,7 +77,10 @@ static enum dns_families families(const struct config *config)
         v4 = v4 || p != CONFIG_PROTOCOLS_IPV6;
         v6 = v6 || p != CONFIG_PROTOCOLS_IPV4;
     }
-    return v4 && v6 ? DNS_FAMILIES_ALL : v6 ? DNS_FAMILIES_IPV6 : DNS_FAMILIES_IPV4;
+    if (v4 && v6) {
+        return DNS_FAMILIES_ALL;
+    }
+    return v6 ? DNS_FAMILIES_IPV6 : DNS_FAMILIES_IPV4;
 }
 
 /* One allocation: the pointers, then what they point to. errors: -ENOMEM, -EINVAL no address */

@@ -137,9 +137,10 @@ const struct config_address *egress_proxy(const struct egress_choice *c)
     if (c->source == NULL) {
         return NULL;
     }
-    return c->source->haproxy.len > 0  ? &c->source->haproxy
-           : c->source->socks5.len > 0 ? &c->source->socks5
-                                       : NULL;
+    if (c->source->haproxy.len > 0) {
+        return &c->source->haproxy;
+    }
+    return c->source->socks5.len > 0 ? &c->source->socks5 : NULL;
 }
 
 int egress_connect(const struct egress_choice *c, const struct dns_host *target, struct stream *s)
@@ -168,10 +169,10 @@ bool egress_is_own_failure(const struct egress_choice *c, int err)
 
 const char *egress_error_text(int err)
 {
-    return err == ERR_MISSING
-               ? "no source of the pool that may be used reaches addresses of this family"
-           : err == -ETIMEDOUT ? "Connection timed out"
-                               : err_str(err);
+    if (err == ERR_MISSING) {
+        return "no source of the pool that may be used reaches addresses of this family";
+    }
+    return err == -ETIMEDOUT ? "Connection timed out" : err_str(err);
 }
 
 const char *egress_describe(const struct egress_choice *c, char text[static EGRESS_TEXT_MAX])

@@ -172,11 +172,12 @@ void outbound_trace_unreachable(struct outbound *c, const char *why)
 
 void outbound_trace_lost(struct outbound *c, int err)
 {
-    outbound_trace_note(c,
-                        err == 0 ? "the server closed the connection" : "the connection failed: ",
-                        err == 0         ? ""
-                        : err == ERR_TLS ? c->stream.error
-                                         : err_str(err));
+    if (err == 0) {
+        outbound_trace_note(c, "the server closed the connection", "");
+    } else {
+        outbound_trace_note(
+            c, "the connection failed: ", err == ERR_TLS ? c->stream.error : err_str(err));
+    }
 }
 
 void outbound_trace_end(struct outbound *c)

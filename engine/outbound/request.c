@@ -202,9 +202,10 @@ void request_unreachable(struct request *r, const struct dns_host *host,
 
 static enum result_kind kind_of(enum outcome_kind kind)
 {
-    return kind == OUTCOME_DELIVERED ? RESULT_DELIVERED
-           : kind == OUTCOME_BOUNCED ? RESULT_FAILED
-                                     : RESULT_DEFERRED;
+    if (kind == OUTCOME_DELIVERED) {
+        return RESULT_DELIVERED;
+    }
+    return kind == OUTCOME_BOUNCED ? RESULT_FAILED : RESULT_DEFERRED;
 }
 
 static void describe_session(struct result *out, const struct request *r,
@@ -232,6 +233,14 @@ static void describe_session(struct result *out, const struct request *r,
     }
 }
 
+static enum sched_feedback_sign feedback_of(enum outcome_feedback feedback)
+{
+    if (feedback == OUTCOME_NEGATIVE) {
+        return SCHED_NEGATIVE;
+    }
+    return feedback == OUTCOME_POSITIVE ? SCHED_POSITIVE : SCHED_NEUTRAL;
+}
+
 struct result *request_finish(struct request *r, const struct request_session *session)
 {
     struct delivery *d = r->delivery;
@@ -242,9 +251,7 @@ struct result *request_finish(struct request *r, const struct request_session *s
     }
     outcome_finish(o);
     enum outcome_feedback feedback = outcome_feedback(o, &reason);
-    d->feedback = feedback == OUTCOME_NEGATIVE   ? SCHED_NEGATIVE
-                  : feedback == OUTCOME_POSITIVE ? SCHED_POSITIVE
-                                                 : SCHED_NEUTRAL;
+    d->feedback = feedback_of(feedback);
     d->has_deferred = outcome_has_deferred(o);
     if (feedback == OUTCOME_NEGATIVE) {
         memcpy(d->reason.status, reason.status, sizeof(d->reason.status));

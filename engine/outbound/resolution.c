@@ -160,9 +160,11 @@ void resolution_take_policy(struct worker *w, struct sts_question *q)
 
 static void take_hosts(struct worker *w, struct resolution *r, const struct dns_result *result)
 {
-    r->outcome = result->verdict == DNS_OK     ? SCHED_RESOLVED
-                 : result->verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT
-                                               : SCHED_RESOLVE_HARD;
+    if (result->verdict == DNS_OK) {
+        r->outcome = SCHED_RESOLVED;
+    } else {
+        r->outcome = result->verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT : SCHED_RESOLVE_HARD;
+    }
     const struct config_transport *t = &settings_of(w->engine)->config->transports[r->transport];
     r->hosts = result->verdict == DNS_OK ? egress_reachable(t->pool, result->hosts) : NULL;
     r->expires = result->expires;

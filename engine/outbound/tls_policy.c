@@ -20,9 +20,10 @@ static enum tls_level level_of(enum config_tls_level level, const struct dns_hos
     case CONFIG_TLS_VERIFY:
         return TLS_LEVEL_VERIFY;
     case CONFIG_TLS_DANE:
-        return host->dane == DNS_DANE_RECORDS    ? TLS_LEVEL_DANE
-               : host->dane == DNS_DANE_UNUSABLE ? TLS_LEVEL_ENCRYPT
-                                                 : TLS_LEVEL_MAY;
+        if (host->dane == DNS_DANE_RECORDS) {
+            return TLS_LEVEL_DANE;
+        }
+        return host->dane == DNS_DANE_UNUSABLE ? TLS_LEVEL_ENCRYPT : TLS_LEVEL_MAY;
     case CONFIG_TLS_MTA_STS:
         return hosts->policy.len > 0 ? TLS_LEVEL_VERIFY : TLS_LEVEL_MAY;
     case CONFIG_TLS_MAY:
@@ -45,9 +46,11 @@ void tls_policy_choose(const struct settings *s, uint32_t transport, struct slic
     } else if (ret->level == TLS_LEVEL_MAY && is_broken) {
         ret->level = TLS_LEVEL_NONE;
     }
-    ret->client = ret->level == TLS_LEVEL_NONE  ? SMTP_CLIENT_TLS_NONE
-                  : ret->level == TLS_LEVEL_MAY ? SMTP_CLIENT_TLS_MAY
-                                                : SMTP_CLIENT_TLS_ENCRYPT;
+    if (ret->level == TLS_LEVEL_NONE) {
+        ret->client = SMTP_CLIENT_TLS_NONE;
+    } else {
+        ret->client = ret->level == TLS_LEVEL_MAY ? SMTP_CLIENT_TLS_MAY : SMTP_CLIENT_TLS_ENCRYPT;
+    }
 }
 
 static const char *terminated(struct slice name, char ret[static DNS_NAME_MAX + 1])

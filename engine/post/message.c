@@ -178,9 +178,11 @@ struct slice message_address(const struct message *m, uint32_t index)
 usec_t message_expires(const struct message *m, const struct config *config)
 {
     const struct spool_envelope *e = &m->envelope;
-    return e->expires != 0      ? e->expires
-           : e->sender.len == 0 ? e->created + config->bounce_queue_lifetime
-                                : e->created + config->maximal_queue_lifetime;
+    if (e->expires != 0) {
+        return e->expires;
+    }
+    return e->created +
+           (e->sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime);
 }
 
 struct slice message_packed(const struct message *m)

@@ -45,7 +45,10 @@ static int compare_names(struct slice a, struct slice b)
 {
     size_t len = a.len < b.len ? a.len : b.len;
     int diff = len == 0 ? 0 : memcmp(a.data, b.data, len);
-    return diff != 0 ? diff : a.len < b.len ? -1 : a.len > b.len;
+    if (diff != 0) {
+        return diff;
+    }
+    return a.len < b.len ? -1 : a.len > b.len;
 }
 
 static uint64_t figure(enum destination_order order, const struct sched_destination_view *d)
@@ -72,9 +75,14 @@ static int compare(enum destination_order order, const struct sched_destination_
                    uint32_t b_transport)
 {
     uint64_t x = figure(order, a), y = figure(order, b);
-    int diff = x > y ? -1 : x < y;
-    diff = diff != 0 ? diff : compare_names(a->name, b->name);
-    return diff != 0 ? diff : a_transport < b_transport ? -1 : a_transport > b_transport;
+    if (x != y) {
+        return x > y ? -1 : 1;
+    }
+    int diff = compare_names(a->name, b->name);
+    if (diff != 0) {
+        return diff;
+    }
+    return a_transport < b_transport ? -1 : a_transport > b_transport;
 }
 
 static bool is_worse(const struct destination_rank *r, size_t a, size_t b)

@@ -27,7 +27,7 @@ struct ranked {
 static int compare_rows(const void *a, const void *b)
 {
     const struct ranked *x = a, *y = b;
-    return x->weight < y->weight ? 1 : x->weight > y->weight ? -1 : 0;
+    return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
 static json_t *tenant_object(const struct tally_row *r)
@@ -82,7 +82,7 @@ static int compare_responses(const void *a, const void *b)
     if (x->count != y->count) {
         return x->count < y->count ? 1 : -1;
     }
-    return x->last < y->last ? 1 : x->last > y->last ? -1 : 0;
+    return (x->last < y->last) - (x->last > y->last);
 }
 
 static json_t *name_list(const struct slice *names, uint32_t count)

@@ -86,10 +86,13 @@ static struct trace_question *read_question(const struct engine *e, struct api_c
 
 static const char *outcome_of(const struct flight *f)
 {
-    return f->is_failed ? (f->why == NULL ? "failed" : f->why)
-           : f->is_open ? "open"
-           : f->ended   ? "ok"
-                        : "idle";
+    if (f->is_failed) {
+        return f->why == NULL ? "failed" : f->why;
+    }
+    if (f->is_open) {
+        return "open";
+    }
+    return f->ended ? "ok" : "idle";
 }
 
 /* Lines that came at `after` or later. */
@@ -143,8 +146,10 @@ static int compare(const void *a, const void *b)
 {
     const struct flight *x = *(const struct flight *const *)a,
                         *y = *(const struct flight *const *)b;
-    return x->session != y->session ? (x->session < y->session ? -1 : 1)
-                                    : (int)y->is_excerpt - (int)x->is_excerpt;
+    if (x->session != y->session) {
+        return x->session < y->session ? -1 : 1;
+    }
+    return (int)y->is_excerpt - (int)x->is_excerpt;
 }
 
 /* All workers have answered. */

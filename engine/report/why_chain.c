@@ -47,8 +47,7 @@ json_t *why_answer(struct why *w)
 /* len: what vsnprintf said */
 static void set_formatted(json_t *o, const char *key, const char text[static TEXT_BYTES], int len)
 {
-    size_t shown = len < 0 ? 0 : len < TEXT_BYTES ? (size_t)len : TEXT_BYTES - 1;
-    api_set_text(o, key, slice_make(text, shown));
+    api_set_text(o, key, slice_of_printed(text, TEXT_BYTES, len));
 }
 
 json_t *why_link(struct why *w, int level, const char *what, ...)

@@ -321,7 +321,10 @@ int why_message(struct why *w, uint64_t id)
     clerk_source(w->clerk, &from);
     queue_walk_begin(&v.walk, &from, &any, id - 1, true);
     bool is_there = queue_walk_next(&v.walk) && v.walk.message.envelope.id == id;
-    int err = is_there ? 0 : v.walk.error != 0 ? v.walk.error : ERR_MISSING;
+    int err = 0;
+    if (!is_there) {
+        err = v.walk.error != 0 ? v.walk.error : ERR_MISSING;
+    }
     if (err == 0) {
         why_refresh(w); /* waiting for the spool may have let a reload happen */
         v.envelope = &v.walk.message.envelope;

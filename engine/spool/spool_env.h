@@ -48,9 +48,10 @@ enum spool_table {
 /* The table of a class of the queue. */
 static inline enum spool_table spool_queue_table(uint8_t class)
 {
-    return class == SPOOL_INCOMING   ? SPOOL_TABLE_INCOMING
-           : class == SPOOL_DEFERRED ? SPOOL_TABLE_DEFERRED
-                                     : SPOOL_TABLE_HELD;
+    if (class == SPOOL_INCOMING) {
+        return SPOOL_TABLE_INCOMING;
+    }
+    return class == SPOOL_DEFERRED ? SPOOL_TABLE_DEFERRED : SPOOL_TABLE_HELD;
 }
 
 /* Names in the meta table. */

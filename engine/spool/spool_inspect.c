@@ -279,9 +279,10 @@ static int look_at_free_pages(struct inspection *in, const struct spool_place *p
         last = page;
     }
     free(bytes);
-    return err == -ENOMEM ? err
-           : is_list      ? 0
-                     : give_up(in, place->page, "list of free pages", err == 0 ? ERR_CORRUPT : err);
+    if (err == -ENOMEM || is_list) {
+        return err;
+    }
+    return give_up(in, place->page, "list of free pages", err == 0 ? ERR_CORRUPT : err);
 }
 
 static int on_leaf(void *ctx, const struct spool_place *place, const char *bytes)

@@ -339,7 +339,11 @@ static int replay(struct spool_store *s, const struct buf *contents)
     }
     struct replay r = {.txn = txn, .data = contents->data, .bytes = contents->len};
     err = find_generation(&r);
-    err = err == 0 ? replay_all(&r) : err == ERR_MISSING ? 0 : err;
+    if (err == 0) {
+        err = replay_all(&r);
+    } else if (err == ERR_MISSING) {
+        err = 0;
+    }
     if (err == 0) {
         err = put_generation(txn, hash_random_seed());
     }
@@ -390,7 +394,10 @@ static int fill(int fd, uint64_t bytes)
         err = write_all(fd, zeros, some, at);
         at += some;
     }
-    return err != 0 ? err : fsync(fd) != 0 ? -errno : 0;
+    if (err == 0 && fsync(fd) != 0) {
+        err = -errno;
+    }
+    return err;
 }
 
 static void make_file(struct spool_store *s)

@@ -50,7 +50,10 @@ static int read_meta(int fd, uint64_t at, struct spool_meta *ret)
     do {
         n = pread(fd, bytes, sizeof(bytes), (off_t)at);
     } while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : spool_meta_parse(bytes, (size_t)n, ret) ? 0 : ERR_CORRUPT;
+    if (n < 0) {
+        return -errno;
+    }
+    return spool_meta_parse(bytes, (size_t)n, ret) ? 0 : ERR_CORRUPT;
 }
 
 int spool_file_metas(struct spool_file *f, int fd)

@@ -39,8 +39,10 @@ static int read_line(const char *path, size_t max, char ret[static PASSWORD_MAX 
     size_t len = slice_find(slice_make(ret, (size_t)n), '\n');
     len -= len > 0 && ret[len - 1] == '\r' ? 1 : 0;
     *ret_len = len;
-    bool is_bad = len == 0 || memchr(ret, '\0', len) != NULL;
-    return is_bad ? ERR_SYNTAX : len > max ? ERR_LIMIT : 0;
+    if (len == 0 || memchr(ret, '\0', len) != NULL) {
+        return ERR_SYNTAX;
+    }
+    return len > max ? ERR_LIMIT : 0;
 }
 
 static void complain(const struct place *p, int err, char ret_text[static PASSWORD_TEXT_MAX])

@@ -5,12 +5,24 @@
 #include <math.h>
 #include <stdio.h>
 
+/* Length of a UTF-8 sequence by its first byte; 0: none begins so. */
+static size_t announced_length(unsigned char first)
+{
+    if (first < 0x80) {
+        return 1;
+    }
+    if (first < 0xc2 || first > 0xf4) {
+        return 0;
+    }
+    return 2U + (first >= 0xe0) + (first >= 0xf0);
+}
+
 /* Length of the UTF-8 sequence that s begins with, by RFC 3629; 0: it is none. */
 static size_t sequence_length(struct slice s)
 {
     const unsigned char *b = (const unsigned char *)s.data;
-    size_t len = b[0] < 0x80 ? 1 : b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : 4;
-    if (len == 0 || b[0] > 0xf4 || len > s.len) {
+    size_t len = announced_length(b[0]);
+    if (len == 0 || len > s.len) {
         return 0;
     }
     for (size_t i = 1; i < len; i++) {

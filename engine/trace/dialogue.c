@@ -466,8 +466,11 @@ void dialogue_begin_reading(const struct dialogue *d, struct dialogue_cursor *re
 /* The part that is read in its turn: the beginning, the older end, the newer one. */
 static const struct dialogue_part *part_of(const struct dialogue *d, uint8_t turn)
 {
+    if (turn == 0) {
+        return &d->parts[HEAD];
+    }
     uint8_t older = d->current == 1 ? 2 : 1;
-    return &d->parts[turn == 0 ? HEAD : turn == 1 ? older : 3 - older];
+    return &d->parts[turn == 1 ? older : 3 - older];
 }
 
 static void append_escaped(struct buf *text, struct slice line)
@@ -535,6 +538,15 @@ static void read_text(struct dialogue_cursor *c, struct buf *text)
     append_escaped(text, line);
 }
 
+/* How a line of the text begins. */
+static char sign_of(enum dialogue_kind kind)
+{
+    if (kind == DIALOGUE_HEARD) {
+        return '<';
+    }
+    return kind == DIALOGUE_NOTE ? '-' : '>';
+}
+
 bool dialogue_next_line(struct dialogue_cursor *c, struct dialogue_line *ret, struct buf *text)
 {
     buf_clear(text);
@@ -548,10 +560,7 @@ bool dialogue_next_line(struct dialogue_cursor *c, struct dialogue_line *ret, st
         c->is_gap_due = false;
         return true;
     }
-    *ret = (struct dialogue_line){c->number++, c->at,
-                                  c->kind == DIALOGUE_HEARD  ? '<'
-                                  : c->kind == DIALOGUE_NOTE ? '-'
-                                                             : '>'};
+    *ret = (struct dialogue_line){c->number++, c->at, sign_of(c->kind)};
     if (c->kind == DIALOGUE_BODY) {
         read_body(c, text);
     } else {

@@ -63,9 +63,10 @@ static uint32_t body_flags(struct slice body, bool is_utf8)
 
 static enum bounce_kind bounce_kind(enum notice_kind kind)
 {
-    return kind == NOTICE_DELAYED   ? BOUNCE_DELAY
-           : kind == NOTICE_CLEARED ? BOUNCE_CLEARED
-                                    : BOUNCE_FAILURE;
+    if (kind == NOTICE_DELAYED) {
+        return BOUNCE_DELAY;
+    }
+    return kind == NOTICE_CLEARED ? BOUNCE_CLEARED : BOUNCE_FAILURE;
 }
 
 static int format(const struct config *config, struct spool_reader *reader, const struct message *m,

@@ -542,7 +542,10 @@ static bool journal_takes(const struct spool_writer *w, usec_t now)
 /* When the results of a list must be written even if no reception comes; 0: the list is empty. */
 static usec_t results_due(const struct list *results, usec_t due, usec_t now, usec_t patience)
 {
-    return list_is_empty(results) ? 0 : due != 0 ? due : now + patience;
+    if (list_is_empty(results)) {
+        return 0;
+    }
+    return due != 0 ? due : now + patience;
 }
 
 enum commit { COMMIT_NOTHING, COMMIT_JOURNAL, COMMIT_TABLES };
