@@ -107,14 +107,20 @@ static int run(const struct http_load_options *options)
     if (err == 0) {
         http_load_report(&load, &text);
         (void)fwrite(text.data, 1, text.len, stdout); /* fflush tells */
-        err = text.failed ? -ENOMEM : fflush(stdout) != 0 ? -errno : 0;
+        err = text.failed ? -ENOMEM : 0;
+    }
+    if (err == 0 && fflush(stdout) != 0) {
+        err = -errno;
     }
     if (err != 0) {
         log_error("%s", err_str(err));
     }
     buf_fini(&text);
     http_load_fini(&load);
-    return err != 0 ? EX_OSERR : is_complete ? EX_OK : EX_TEMPFAIL;
+    if (err != 0) {
+        return EX_OSERR;
+    }
+    return is_complete ? EX_OK : EX_TEMPFAIL;
 }
 
 int main(int argc, char **argv)

@@ -94,14 +94,20 @@ static int start(struct program *p)
     return err;
 }
 
+static usec_t wait_time(usec_t next, usec_t now)
+{
+    if (next == USEC_NEVER) {
+        return USEC_NEVER;
+    }
+    return next > now ? next - now : 0;
+}
+
 static int run(struct source_load *l)
 {
     while (!source_load_is_done(l)) {
         usec_t next = timeout_queue_next(&l->timeouts);
         usec_t now = l->now; /* but for the time that the last timers took */
-        int err = poller_wait_exact(&l->poller, next == USEC_NEVER ? USEC_NEVER
-                                                : next > now       ? next - now
-                                                                   : 0);
+        int err = poller_wait_exact(&l->poller, wait_time(next, now));
         if (err < 0) {
             return err;
         }

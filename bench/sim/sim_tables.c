@@ -147,7 +147,12 @@ static const char *rule_name(enum sched_feedback_rule rule)
 static double theory(const struct row *r)
 {
     double n = r->table->server.client_limit;
-    double steps = r->style == &styles[0] ? n : r->style == &styles[1] ? ceil(sqrt(n)) : 1;
+    double steps = 1;
+    if (r->style == &styles[0]) {
+        steps = n;
+    } else if (r->style == &styles[1]) {
+        steps = ceil(sqrt(n));
+    }
     return 100 / (1 + steps);
 }
 

@@ -190,13 +190,18 @@ static int read_defer(struct sink_options *o, const char *text)
     return read_behaviour(o, BEHAVIOUR_REJECT, item);
 }
 
+static uint64_t number_limit(int id)
+{
+    if (id == OPT_THREADS) {
+        return SINK_THREADS_MAX;
+    }
+    return id == OPT_TIMELINE ? 86400ULL * 1000 : INT64_MAX;
+}
+
 static int set_number(struct sink_options *o, int id, const char *text)
 {
-    uint64_t limit = id == OPT_THREADS    ? SINK_THREADS_MAX
-                     : id == OPT_TIMELINE ? 86400ULL * 1000
-                                          : INT64_MAX;
     uint64_t value;
-    int err = options_integer(text, limit, &value);
+    int err = options_integer(text, number_limit(id), &value);
     if (err != 0) {
         return err;
     }

@@ -71,14 +71,20 @@ static void wake_ready(struct poller_watch *watch, unsigned events)
     }
 }
 
+static usec_t wait_time(usec_t next, usec_t now)
+{
+    if (next == USEC_NEVER) {
+        return USEC_NEVER;
+    }
+    return next > now ? next - now : 0;
+}
+
 static void worker_run(void *arg)
 {
     struct sink_worker *w = arg;
     while (!atomic_load_explicit(&w->sink->is_stopping, memory_order_acquire)) {
         usec_t next = timeout_queue_next(&w->timeouts);
-        usec_t now = clock_mono();
-        usec_t wait = next == USEC_NEVER ? USEC_NEVER : next > now ? next - now : 0;
-        int err = poller_wait(&w->poller, wait);
+        int err = poller_wait(&w->poller, wait_time(next, clock_mono()));
         if (err < 0) {
             log_error("epoll_wait: %s", err_str(err));
             return;
@@ -118,7 +124,10 @@ int sink_worker_start(struct sink_worker *w, struct sink *sink, int index)
     timeout_queue_init(&w->timeouts);
     w->accepts = calloc(sink->listener_count, sizeof(*w->accepts));
     w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int err = w->accepts == NULL ? -ENOMEM : w->wake_fd < 0 ? -errno : 0;
+    int err = w->wake_fd < 0 ? -errno : 0;
+    if (w->accepts == NULL) {
+        err = -ENOMEM;
+    }
     if (err == 0) {
         err = sink_count_init(&w->count, sink->listener_count);
     }

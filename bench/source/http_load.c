@@ -146,7 +146,10 @@ static ssize_t answer_length(struct slice text, int *ret_status)
     }
     *ret_status = atoi(text.data + 9);
     size_t whole = head + 4 + (size_t)atol(length + sizeof(field) - 1);
-    return whole > ANSWER_MAX_BYTES ? -1 : text.len < whole ? 0 : (ssize_t)whole;
+    if (whole > ANSWER_MAX_BYTES) {
+        return -1;
+    }
+    return text.len < whole ? 0 : (ssize_t)whole;
 }
 
 static void take_answer(struct http_session *s, int status, struct slice text)

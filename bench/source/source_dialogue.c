@@ -89,7 +89,10 @@ static bool put_more(struct source_session *s, struct source_transaction *t)
 
 static uint32_t most_in_flight(const struct source_session *s)
 {
-    return s->mode == SOURCE_CHUNKING ? s->depth : s->mode == SOURCE_STREAMING ? 2 : 1;
+    if (s->mode == SOURCE_CHUNKING) {
+        return s->depth;
+    }
+    return s->mode == SOURCE_STREAMING ? 2 : 1;
 }
 
 /* With CHUNKING, as fast as answers come: half of what may be in flight is answered first, so that

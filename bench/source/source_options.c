@@ -198,14 +198,24 @@ static int set_domains(struct source_options *o, const char *text)
     return err;
 }
 
+static double number_limit(int id)
+{
+    switch (id) {
+    case OPT_CONNECTIONS:
+        return SOURCE_CONNECTIONS_MAX;
+    case OPT_SIZE:
+        return (double)SOURCE_SIZE_MAX;
+    case OPT_IN_FLIGHT:
+        return SOURCE_IN_FLIGHT_MAX;
+    default:
+        return 1e9;
+    }
+}
+
 static int set_number(struct source_options *o, int id, const char *text)
 {
-    double limit = id == OPT_CONNECTIONS ? SOURCE_CONNECTIONS_MAX
-                   : id == OPT_SIZE      ? (double)SOURCE_SIZE_MAX
-                   : id == OPT_IN_FLIGHT ? SOURCE_IN_FLIGHT_MAX
-                                         : 1e9;
     double value;
-    int err = options_number(text, limit, &value);
+    int err = options_number(text, number_limit(id), &value);
     if (err != 0) {
         return err;
     }

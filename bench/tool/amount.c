@@ -163,9 +163,10 @@ uint64_t amount_draw(const struct amount *a, uint64_t random)
         return a->values[choice_pick(&a->choice, random)];
     }
     double value = round(a->median * exp(a->sigma * draw_normal(random)));
-    return value >= (double)a->most    ? a->most
-           : value <= (double)a->least ? a->least
-                                       : (uint64_t)value;
+    if (value >= (double)a->most) {
+        return a->most;
+    }
+    return value <= (double)a->least ? a->least : (uint64_t)value;
 }
 
 int amount_parse_weights(const char *text, double **ret, uint32_t *ret_count, const char **ret_why)

@@ -8,13 +8,25 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* Length of a UTF-8 sequence by its first byte; 0: none begins so. */
+static size_t announced_length(unsigned char first)
+{
+    if (first < 0x80) {
+        return 1;
+    }
+    if (first < 0xc2 || first > 0xf4) {
+        return 0;
+    }
+    return 2U + (first >= 0xe0) + (first >= 0xf0);
+}
+
 /* Length of the UTF-8 sequence at the start of s (RFC 3629: no overlong forms, no surrogates), or
  * 0. */
 static size_t utf8_sequence(struct slice s)
 {
     const unsigned char *p = (const unsigned char *)s.data;
-    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (len == 0 || p[0] > 0xf4 || s.len < len) {
+    size_t len = announced_length(p[0]);
+    if (len == 0 || s.len < len) {
         return 0;
     }
     for (size_t i = 1; i < len; i++) {

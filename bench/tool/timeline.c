@@ -105,6 +105,9 @@ void timeline_read(const struct timeline *t, uint32_t index, size_t *cursor,
         *ret_point = current(t);
         return;
     }
-    uint32_t open = index > t->now.index ? t->now.open_end : i > 0 ? t->points[i - 1].open_end : 0;
+    uint32_t open = i > 0 ? t->points[i - 1].open_end : 0;
+    if (index > t->now.index) {
+        open = t->now.open_end;
+    }
     *ret_point = (struct timeline_point){index, 0, 0, open, open, -1, -1};
 }

@@ -88,9 +88,11 @@ static int set_value(struct zone_rule *rule, char *value)
         set_name(rule->value, value);
         return rule->value[0] == '\0' ? ERR_SYNTAX : 0;
     case ZONE_A:
-    case ZONE_AAAA:
+    case ZONE_AAAA: {
+        int family = rule->type == ZONE_A ? AF_INET : AF_INET6;
         (void)strcpy(rule->value, value); /* NOLINT: a line is no longer than a value may be */
-        return is_address(rule->type == ZONE_A ? AF_INET : AF_INET6, value) ? 0 : ERR_SYNTAX;
+        return is_address(family, value) ? 0 : ERR_SYNTAX;
+    }
     case ZONE_TXT:
         (void)strcpy(rule->value, value); /* NOLINT: as above */
         return 0;
