@@ -241,6 +241,116 @@ def check_size(tree):
             yield f'{path}: {lines} lines, more than {LINE_LIMIT}'
 
 
+NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' r"'(?:\\.|[^'\\\n])*'", re.S)
+DIRECTIVE = re.compile(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.M)
+TERNARY_TOKEN = re.compile(r'\n\}|[\n;,?:()\[\]{}]|[=!<>]=|=')
+
+
+class Brackets:
+    """What stands between two brackets, up to a token of it."""
+
+    def __init__(self):
+        self.waiting = 0         # "?" of the expression that have no ":" yet
+        self.has_branch = False  # the expression had a ":", so this is the last branch
+        self.has_inner = False   # brackets with a ternary stand in front in the expression
+        self.has_any = False     # a ternary stands somewhere between these brackets
+
+    def end_expression(self):
+        self.waiting, self.has_branch, self.has_inner = 0, False, False
+
+    def is_within(self):
+        return self.waiting > 0 or self.has_branch
+
+
+def scan_ternaries(code, line):
+    """Numbers of the lines with a "?" in the condition or in a branch of another one."""
+    lines, levels = [], [Brackets()]
+    for token in TERNARY_TOKEN.findall(code):
+        line += token.count('\n')
+        if token == '\n}':  # a function ends, whatever brackets #if and #else have left open
+            levels = [Brackets()]
+        elif token in '([{':
+            levels.append(Brackets())
+        elif token in ')]}' and len(levels) > 1:
+            inner = levels.pop()
+            if token == '}' and not levels[-1].is_within():
+                levels[-1].end_expression()
+            else:
+                levels[-1].has_inner |= inner.has_any
+            levels[-1].has_any |= inner.has_any
+        elif token == ';' or (token == ',' and levels[-1].waiting == 0):
+            levels[-1].end_expression()
+        elif token == '=':  # what is assigned to is no condition
+            levels[-1].has_inner = False
+        elif token == '?':
+            if levels[-1].has_inner or any(level.is_within() for level in levels):
+                lines.append(line)
+            levels[-1].waiting += 1
+            levels[-1].has_any = True
+        elif token == ':' and levels[-1].waiting > 0:  # no label, case or bit field
+            levels[-1].waiting -= 1
+            levels[-1].has_branch = True
+    return lines
+
+
+def nested_ternaries(text):
+    code = NOT_CODE.sub(lambda match: 'x' + '\n' * match[0].count('\n'), text)
+    lines = scan_ternaries(DIRECTIVE.sub(lambda match: '\n' * match[0].count('\n'), code), 1)
+    for match in DIRECTIVE.finditer(code):  # the text of each macro is an expression of its own
+        lines += scan_ternaries(match[0], code.count('\n', 0, match.start()) + 1)
+    return lines
+
+
+def check_ternaries(tree):
+    for path in tree.includes:
+        if path.split('/')[0] != 'tests':
+            for line in nested_ternaries(tree.text[path]):
+                yield f'{path}:{line}: a ternary inside a ternary'
+
+
+NESTED_TERNARIES = [
+    'x = a ? b : c ? d : e;',
+    'x = a ? b ? c : d : e;',
+    'x = (a ? b : c) ? d : e;',
+    'return f(a ? b : c, 1) > 0\n    ? d : e;',
+    'return a ? b : 1 + (c ? d : e);',
+    'f(x, a ? g(y, b ? c : d) : e);',
+    'x[a ? b : c] = d ? (struct s){.y = e ? 1 : 2} : f;',
+    "x = c == '?' ? 1 : c == ':' ? 2 : 3;",
+    'x = a ? "\\"" : /* "? */ b ? "//" : c;',
+    'case 3: x = a ? b : c ?: d;',
+    '#define F(a) ((a) ? 1 : \\\n    (b) ? 2 : 3)',
+]
+PLAIN_TERNARIES = [
+    'x = a ? b : c; y = d ? e : f;',
+    'x[a ? b : c] = d ? e : f;',
+    'x = (a ? b : c) + (d ? e : f) + g(h ? i : j, k ? l : m);',
+    'struct s { unsigned a : 1, b : 2; }; x = a ? b : c;',
+    'switch (a ? b : c) { case 1: x = d ? e : f; break; default: x = g ? h : i; }',
+    'if (f(a ? b : c)) { x = d ? e : f; } y = g ? h : i;',
+    'struct s x = {.a = b ? c : d, .e = f ? g : h}; y = i ? j : k;',
+    'again: x = a ? "? b : c ? d" : e; /* f ? g : h ? i : j */ // k ? l : m ? n : o',
+    'x = a ? \'?\' : \'"\'; y = b ? \'\\\'\' : c;',
+    '#define F(a) ((a) ? 1 : 2)\n#define G(a) (a) ? 1 : 2\nx = a ? b : c;',
+]
+
+
+def check_noticed_ternaries(tree):
+    """The rule above tells nested from plain, and sees into the last function of every file."""
+    for text in NESTED_TERNARIES:
+        if len(nested_ternaries(text)) != 1:
+            yield f'not noticed: {text}'
+    for text in PLAIN_TERNARIES:
+        if nested_ternaries(text):
+            yield f'taken for nested: {text}'
+    for path, text in tree.text.items():
+        before, opening, body = text.rpartition('\n{\n')
+        if path.endswith('.c') and opening and path.split('/')[0] != 'tests':
+            planted = f'{before}{opening}    x = a ? b : c ? d : e;\n{body}'
+            if before.count('\n') + 3 not in nested_ternaries(planted):
+                yield f'{path}: not noticed in its last function'
+
+
 def check_marks(tree):
     for path, text in tree.text.items():
         for number, line in enumerate(text.splitlines(), 1):
@@ -339,6 +449,8 @@ def main():
         ('pure cores include no thread, clock or I/O', check_pure_includes(tree)),
         ('only base/rcu includes liburcu', check_urcu_door(tree)),
         (f'no source file has more than {LINE_LIMIT} lines', check_size(tree)),
+        ('no ternary inside a ternary', check_ternaries(tree)),
+        ('a ternary inside a ternary is noticed', check_noticed_ternaries(tree)),
         ('no marks of unfinished work', check_marks(tree)),
         ('file names are nouns', check_names(tree)),
         ('every header has its own include guard', check_guards(tree)),
