@@ -114,7 +114,7 @@ static uint64_t weight(const struct response *p, usec_t now)
     return age > 63 ? 0 : atomic_load_explicit(&p->count, memory_order_relaxed) >> age;
 }
 
-/* The slot whose response gives way. */
+/* The slot of the response that is replaced when the table is full. */
 static uint16_t least(const struct responses *r, usec_t now)
 {
     uint16_t found = 0;

@@ -41,7 +41,7 @@ static void init_bounds(struct tally *t)
 static void add_span(const struct tally *t, struct tally_spans *s, usec_t from, usec_t to,
                      uint64_t times)
 {
-    usec_t span = to > from ? to - from : 0; /* clocks are set back at times */
+    usec_t span = to > from ? to - from : 0; /* the wall clock may have been set back */
     uint32_t bucket = t->first_bounds[highest_bit((uint64_t)span)];
     while (bucket < TALLY_SPAN_BOUNDS && tally_span_bounds[bucket] < span) {
         bucket++;
@@ -71,7 +71,7 @@ static struct tally_row *tenant_of(struct tally *t, struct message *m)
     return tally_table_row(t->tenants, m->tenant_row - 1U);
 }
 
-/* Not inlined: a delivery pays nothing for the room that this needs. */
+/* Not inlined, so that the usual case, a delivery, does not pay for its large stack frame. */
 static __attribute__((noinline)) void count_responses(struct tally *t, const struct message *m,
                                                       const struct result *r)
 {
@@ -134,7 +134,7 @@ void tally_result(struct tally *t, struct message *m, const struct result *r)
     struct tally_row *tenant = tenant_of(t, m), *source = NULL;
     struct tally_row *transport = is_routed ? t->transport_rows[r->transport]
                                             : tally_table_row(t->transports, TALLY_ROW_NONE);
-    if (r->dispatched != 0) { /* else it was given up: no source had a part in it */
+    if (r->dispatched != 0) { /* 0: given up without an attempt, so no source was used */
         source = tally_table_row(t->sources, tally_table_find(t->sources, r->source));
     }
     uint64_t delivered = 0;

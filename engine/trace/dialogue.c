@@ -140,7 +140,7 @@ static bool resize(struct dialogue *d, struct dialogue_part *p, size_t capacity)
     return true;
 }
 
-/* It fits. */
+/* Adds a piece behind the others; the caller has seen that the part has room for it. */
 static inline void put_part(struct dialogue *d, struct dialogue_part *p, enum dialogue_kind kind,
                             struct slice piece, usec_t now)
 {
@@ -152,7 +152,7 @@ static inline void put_part(struct dialogue *d, struct dialogue_part *p, enum di
     d->is_open = piece.data[piece.len - 1] != '\n';
 }
 
-/* The last piece gets longer; it fits. */
+/* Appends to the last piece; the caller has seen that the part has room for it. */
 static void prolong(struct dialogue *d, struct dialogue_part *p, struct slice piece)
 {
     struct header h = read_header(p->bytes + p->last);
@@ -162,7 +162,7 @@ static void prolong(struct dialogue *d, struct dialogue_part *p, struct slice pi
     d->is_open = piece.data[piece.len - 1] != '\n';
 }
 
-/* The line under way ends here. Where there is no room for that, its last byte makes some. */
+/* Ends the line under way. Where the part has no room for a newline, it replaces the last byte. */
 static void close_line(struct dialogue *d, struct dialogue_part *p)
 {
     if (p->len == p->capacity) {
@@ -180,8 +180,8 @@ static void forget(struct dialogue *d, struct dialogue_part *p)
     p->has_failure = false;
 }
 
-/* A part of the end to write into: the other one, or the same again where memory is short. -1: none
- */
+/* Empties one of the two parts for the end of the dialogue to write into: the other one, or the
+ * present one again where memory is short. -1: there is no memory for either */
 static int next_part(struct dialogue *d)
 {
     int other = d->current == 1 ? 2 : 1;
@@ -197,7 +197,8 @@ static int next_part(struct dialogue *d)
     return d->current;
 }
 
-/* Leave the beginning, or turn over the end; returns false when there is no memory for it. */
+/* Goes on to the next part: from the beginning to the end, or between the two parts of the end.
+ * returns false when there is no memory for it. */
 static bool turn_over(struct dialogue *d)
 {
     int next = next_part(d);
@@ -209,8 +210,8 @@ static bool turn_over(struct dialogue *d)
     return next >= 0;
 }
 
-/* A piece larger than a part of the end: its last lines. Nothing else of the end is left, as what
- * is left out stands in one place. */
+/* Cuts a piece that is larger than a part of the end to its last lines. Both parts of the end are
+ * emptied then, so that all lines that are left out are in one gap. */
 static struct slice cut_front(struct dialogue *d, struct slice piece)
 {
     size_t room = d->parts[d->current].capacity - DIALOGUE_HEADER;
@@ -226,7 +227,7 @@ static struct slice cut_front(struct dialogue *d, struct slice piece)
     return kept;
 }
 
-/* Memory for so many bytes of the beginning, as far as it may have them. */
+/* Gives the beginning memory for `want` bytes, or as much of that as it may have. */
 static void grow_head(struct dialogue *d, size_t want)
 {
     struct dialogue_part *p = &d->parts[HEAD];
@@ -236,11 +237,11 @@ static void grow_head(struct dialogue *d, size_t want)
     }
     capacity = capacity < DIALOGUE_HEAD_BYTES ? capacity : DIALOGUE_HEAD_BYTES;
     if (capacity > p->capacity) {
-        (void)resize(d, p, capacity); /* else there is room for less */
+        (void)resize(d, p, capacity); /* without memory the beginning keeps the room that it has */
     }
 }
 
-/* The beginning takes the whole lines that it has room for; returns the rest. */
+/* Puts as many whole lines of the piece into the beginning as have room there; returns the rest. */
 static struct slice fill_head(struct dialogue *d, enum dialogue_kind kind, struct slice piece,
                               usec_t now)
 {
@@ -260,7 +261,8 @@ static struct slice fill_head(struct dialogue *d, enum dialogue_kind kind, struc
     return slice_from(piece, len);
 }
 
-/* Out of line, as what is rare must not cost the rest. */
+/* Appends where the present part is full. Not inlined, as this is rare and must not make the usual
+ * case slower. */
 __attribute__((noinline)) static void append_slowly(struct dialogue *d, enum dialogue_kind kind,
                                                     struct slice piece, usec_t now)
 {
@@ -278,8 +280,8 @@ __attribute__((noinline)) static void append_slowly(struct dialogue *d, enum dia
     put_part(d, &d->parts[d->current], kind, piece, now);
 }
 
-/* A line came in more than one piece: it stays in one, or what comes later of it is passed over
- * where the part ends. Returns the piece without what belonged to that line. */
+/* The last line is not complete: the piece's first bytes belong to it and go to its piece, or are
+ * left out where the part has no room. Returns the piece without them. */
 static struct slice go_on(struct dialogue *d, enum dialogue_kind kind, struct slice piece)
 {
     struct dialogue_part *p = &d->parts[d->current];
@@ -314,7 +316,7 @@ static inline void append(struct dialogue *d, enum dialogue_kind kind, struct sl
     }
 }
 
-/* Behind a line that is open, or a note, which ends its line. */
+/* Appends behind a line that is not complete, or appends a note, whose line always ends with it. */
 __attribute__((noinline)) static void append_odd(struct dialogue *d, enum dialogue_kind kind,
                                                  struct slice piece, usec_t now)
 {

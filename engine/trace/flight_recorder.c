@@ -103,7 +103,7 @@ static struct flight_destination *find_or_add(struct flight_recorder *r, uint16_
     return to;
 }
 
-/* One without sessions goes. */
+/* Frees a destination that has no sessions any more. */
 static void leave(struct flight_recorder *r, struct flight_destination *to)
 {
     if (!list_is_empty(&to->attached) || !list_is_empty(&to->kept)) {
@@ -184,7 +184,7 @@ static void set_why(struct flight *f, struct slice why)
     if (why.len + 1 <= *f->dialogue.budget && (f->why = malloc(why.len + 1)) != NULL) {
         memcpy(f->why, why.data, why.len);
         f->why[why.len] = '\0';
-        /* As its length is looked up again: */
+        /* What forget_why gives back: it asks strlen again, and `why` may hold a NUL. */
         *f->dialogue.budget -= strlen(f->why) + 1;
     }
 }
@@ -218,7 +218,8 @@ static void mask_encoded(struct flight *f, struct slice secret)
     free(encoded);
 }
 
-/* What a server repeats of the password is not kept, in none of the forms in which it got it. */
+/* Masks the password in the dialogue, in every form in which it was sent, as a server may have
+ * repeated it in a reply. */
 static void mask(struct flight *f)
 {
     if (f->auth == NULL) {
@@ -287,14 +288,15 @@ static void drop_kept(struct flight_recorder *r, struct flight *f)
     }
     to->kept_count--;
     flight_free(f);
-    /* It keeps its turn among those that now have as many. */
+    /* The destination moves to the list of those with one kept session less. */
     list_remove(&to->rank);
     if (to->kept_count > 0) {
         list_push_back(&r->ranks[to->kept_count], &to->rank);
     }
 }
 
-/* The oldest that is neither of the last ones nor of the last failed ones. */
+/* Drops the oldest kept session that is neither one of the last FLIGHT_LAST nor one of the last
+ * FLIGHT_FAILED that failed. */
 static void trim(struct flight_recorder *r, struct flight_destination *to)
 {
     uint32_t count = 0, failed = 0;
@@ -322,7 +324,7 @@ static void keep(struct flight_recorder *r, struct flight_destination *to, struc
     trim(r, to);
 }
 
-/* Its connection records no more in it. */
+/* Ends the recording of a session: its connection has no session to write to any more. */
 static void detach(struct flight_recorder *r, struct flight *f)
 {
     *f->slot = NULL;
@@ -385,7 +387,8 @@ void flight_begin(struct flight_recorder *r, struct flight **slot, const struct 
     *slot = f;
 }
 
-/* What had failed is about to be forgotten: a copy is kept, the newest of this session. */
+/* A failure in the session's dialogue is about to be overwritten: keeps a copy of the session, in
+ * place of an earlier copy. */
 static void keep_excerpt(struct flight_recorder *r, struct flight *f)
 {
     struct flight *copy = copy_flight(f, &r->left);
