@@ -198,7 +198,8 @@ def test_sweeps(place, tell):
     for _ in range(5):
         injection.post(daemon, messages).expect(202)
     until(lambda: daemon.totals()['deferred'] == 5000, lambda: daemon.totals(), PATIENCE)
-    selector = json.dumps(WORDS)
+    # Other names are looked for in the queue first, which takes longer than a sweep.
+    selector = json.dumps({word: WORDS[word] for word in ('transport', 'source')})
     # On a busy machine the walks would keep up with one who waits for each answer.
     connections = [api.Connection(daemon) for _ in range(20)]
     connection = connections[0]

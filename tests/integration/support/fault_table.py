@@ -37,7 +37,7 @@ RCPT*     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NE
 BDAT*     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   OK    OK+
 MAIL&     AMB    AMB   AMB    NEXT+ BNC+ OK   AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
 RCPT&     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
-BDAT&     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   OK    OK+
+BDAT&     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   AMB   OK+
 body*     NEXT   NEXT  NEXT   NEXT  BNC  NEXT NEXT    NEXT  -    NEXT NEXT    -     AMB   -
 QUIT      OK     OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
 idle      -      OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
