@@ -57,6 +57,11 @@ void smtp_client_init(struct smtp_client *c, const struct smtp_client_config *co
     smtp_reply_init(&c->reply);
 }
 
+void smtp_client_avoid_chunking(struct smtp_client *c)
+{
+    c->avoids_chunking = true;
+}
+
 void smtp_client_fini(struct smtp_client *c)
 {
     buf_fini(&c->out);

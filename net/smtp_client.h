@@ -200,7 +200,8 @@ struct smtp_client {
     struct smtp_client_event events[SMTP_CLIENT_EVENTS_MAX];
     uint8_t event_first, event_count;
     uint8_t auth_step;
-    bool no_reuse; /* 421 was said, line ends were wrong, ...: begin no transaction any more,
+    bool avoids_chunking; /* see smtp_client_avoid_chunking */
+    bool no_reuse;        /* 421 was said, line ends were wrong, ...: begin no transaction any more,
                     * but the first */
     bool is_reply_premature; /* it began before the last byte of the message was handed over */
     bool was_last_421;       /* the last reply was 421 */
@@ -249,6 +250,10 @@ struct smtp_client {
 void smtp_client_init(struct smtp_client *c, const struct smtp_client_config *config,
                       const struct smtp_client_peer *peer, usec_t now);
 void smtp_client_fini(struct smtp_client *c);
+/* Use DATA also where the server offers CHUNKING: its 354 stands between the replies to the envelope
+ * and the end's, so that the end of a server that answers in unusual words can be told. After
+ * smtp_client_init, before the first transaction. */
+void smtp_client_avoid_chunking(struct smtp_client *c);
 
 /* The next event, until false. */
 bool smtp_client_next_event(struct smtp_client *c, struct smtp_client_event *ret);

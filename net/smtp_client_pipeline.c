@@ -254,8 +254,8 @@ static bool is_pipelining(const struct smtp_client *c)
  * addresses: such a server may say it of messages too, and behind BDAT that is never a success. */
 static bool is_chunking(const struct smtp_client *c)
 {
-    return (c->is_told || (!c->has_varied && !c->is_all_address)) && is_pipelining(c) &&
-           c->config->use_chunking && c->features.has_chunking;
+    return !c->avoids_chunking && (c->is_told || (!c->has_varied && !c->is_all_address)) &&
+           is_pipelining(c) && c->config->use_chunking && c->features.has_chunking;
 }
 
 uint16_t smtp_client_depth(const struct smtp_client *c)

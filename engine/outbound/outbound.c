@@ -157,6 +157,12 @@ static void describe_connection(struct outbound *c, struct delivery *d, bool ser
     d->connection_ends = c->is_leaving = c->is_awaited = !d->connection_open;
     d->depth = c->is_ready && c->has_core ? smtp_client_depth(&c->smtp) : 0;
     d->is_out_of_step = c->is_out_of_step || (c->has_core && c->smtp.is_out_of_step);
+    /* An end by BDAT that could not be believed may have been taken all the same: by DATA, whose 354
+     * stands between the replies to the envelope and to the end, it can be told. Otherwise the
+     * message would come again and again. */
+    if (c->has_core && c->smtp.is_out_of_step && c->smtp.features.has_chunking) {
+        c->notes |= DELIVERY_NOTE_DATA;
+    }
     d->server_notes = c->notes;
     d->server_failed = server_failed;
 }
@@ -257,6 +263,9 @@ void outbound_connected(struct outbound *c)
                      client_settings_of(c->settings->client_configs, c->transport, c->egress.slot,
                                         c->policy.client),
                      &peer, c->worker->now);
+    if (c->avoids_chunking) {
+        smtp_client_avoid_chunking(&c->smtp);
+    }
     c->has_core = true;
     c->traced = 0;
     c->state = OUTBOUND_TALKING;
@@ -589,6 +598,7 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
         return;
     }
     c->is_tls_broken = (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
+    c->avoids_chunking = (d->server_notes & DELIVERY_NOTE_DATA) != 0;
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
     list_push_back(&c->waiting, &d->request->link);
     const struct config_transport *t = &c->settings->config->transports[d->transport];

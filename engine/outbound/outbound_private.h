@@ -65,6 +65,7 @@ struct outbound {
     struct tls_policy policy; /* demanded of the TLS */
     struct tls_facts tls;     /* of the finished handshake */
     uint32_t notes;           /* DELIVERY_NOTE_ bits learnt here */
+    bool avoids_chunking;     /* replies broke the order here lately: DATA, not BDAT */
     bool is_tls_broken;       /* a handshake failed here or lately: level `may` goes without TLS */
     bool wants_tls;           /* flush, then handshake */
     bool wants_plain;         /* the handshake failed: the same address again, without TLS */

@@ -50,6 +50,7 @@ struct delivery {
 /* What workers remember about a server, in the scheduler's destdb. */
 enum delivery_note {
     DELIVERY_NOTE_BROKEN_TLS = 1, /* the handshake failed; level may: do without for a while */
+    DELIVERY_NOTE_DATA = 2, /* its replies broke the order behind BDAT: use DATA for a while */
 };
 
 struct resolution {

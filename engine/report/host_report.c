@@ -32,6 +32,9 @@ static json_t *notes_of(const struct sched_host_view *v)
     if ((v->notes & DELIVERY_NOTE_BROKEN_TLS) != 0 && clock_mono() < v->notes_until) {
         (void)json_array_append_new(notes, json_string("TLS is broken")); /* NULL: left out */
     }
+    if ((v->notes & DELIVERY_NOTE_DATA) != 0 && clock_mono() < v->notes_until) {
+        (void)json_array_append_new(notes, json_string("DATA instead of BDAT")); /* likewise */
+    }
     if (v->is_out_of_step) {
         (void)json_array_append_new(notes, json_string("one delivery at a time")); /* likewise */
     }

@@ -148,6 +148,21 @@ def test_refused_port_is_tried_again(place):
     assert len(peer.bodies) == 1
 
 
+def test_an_end_that_cannot_be_believed_is_asked_for_by_data(place):
+    """The server answers the end of a message by BDAT with the code of a recipient: it may have taken it, or not.
+    The next attempt uses DATA, where that can be told, so that the message does not come again and again."""
+    envelope = 'chunks\nexpect MAIL\n{}send 250 2.1.0 ok\nsend 250 2.1.5 ok\n'
+    by_data = envelope.format('expect RCPT\nexpect DATA\n') + 'send 354 go\ndata\nsend 250 2.1.5 queued 2\nwait'
+    peer = place.keep(Peer(envelope.format('expect RCPT\n') + 'chunk\nsend 250 2.1.5 queued 1\nwait', by_data))
+    daemon = place.sluice(routes={'*': ('smtp', peer.nexthop)})
+    submit(daemon, 'a@a.test', ['x@x.test'], message())
+    assert daemon.wait_event('TransientFailure', 'x@x.test')['is_ambiguous']
+    daemon.wait_event('Delivery', 'x@x.test')
+    assert len(peer.bodies) == 2 and peer.connections == 2 and not peer.errors
+    [host] = daemon.query('hosts')
+    assert 'DATA instead of BDAT' in host['notes']
+
+
 def test_partial_rejection(place):
     def answers(verb, argument, session):
         if verb == 'RCPT' and 'bad' in argument:
