@@ -3,6 +3,7 @@
 #include "engine/event/event_log.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/event/event_line.h"
 #include "engine/event/event_segment.h"
@@ -246,25 +247,6 @@ int event_log_open(struct event_log *log, const char *path)
     return 0;
 }
 
-/* returns: bytes written; *ret_err is set when that is less than data.len */
-static size_t write_all(int fd, struct slice data, int *ret_err)
-{
-    size_t done = 0;
-    *ret_err = 0;
-    while (done < data.len) {
-        ssize_t n = write(fd, data.data + done, data.len - done);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            *ret_err = n < 0 ? -errno : -EIO;
-            break;
-        }
-        done += (size_t)n;
-    }
-    return done;
-}
-
 /* Nobody else writes here, so a part that was written is the end of the file. */
 static bool take_part_back(const struct event_log *log, size_t part)
 {
@@ -286,14 +268,14 @@ static void count_bytes(struct event_log *log, size_t bytes)
 static int write_start(struct event_log *log)
 {
     char head[EVENT_LINE_HEAD_MAX];
-    int err = 0;
     struct slice start = SLICE("\n");
     if (log->needs_head) {
         start = slice_make(head, event_line_head(log->number, clock_wall(), head));
     } else if (!log->is_torn) {
         return 0;
     }
-    size_t done = write_all(log->fd, start, &err);
+    size_t done;
+    int err = file_write(log->fd, start, &done);
     if (err != 0 && done > 0 && take_part_back(log, done)) {
         return err;
     }
@@ -316,7 +298,8 @@ int event_log_append(struct event_log *log, struct slice data)
     if (err != 0) {
         return err;
     }
-    size_t done = write_all(log->fd, data, &err);
+    size_t done;
+    err = file_write(log->fd, data, &done);
     if (err != 0 && done > 0) {
         log->has_unsynced = true;
         if (take_part_back(log, done)) {
@@ -326,20 +309,6 @@ int event_log_append(struct event_log *log, struct slice data)
     }
     count_bytes(log, done);
     return err;
-}
-
-/* New names last as long as what is in the files. */
-static void sync_folder(struct event_log *log)
-{
-    const char *slash = strrchr(log->path, '/');
-    char *path = slash == NULL ? strdup(".") : strndup(log->path, (size_t)(slash - log->path) + 1);
-    int fd = path == NULL ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd); /* a folder that cannot be synced has what it has */
-        (void)close(fd);
-    }
-    free(path);
-    log->must_sync_folder = false;
 }
 
 int event_log_sync(struct event_log *log)
@@ -352,7 +321,8 @@ int event_log_sync(struct event_log *log)
     }
     log->has_unsynced = false;
     if (log->must_sync_folder) {
-        sync_folder(log);
+        file_sync_folder_of(log->path); /* new names last as long as what is in the files */
+        log->must_sync_folder = false;
     }
     return 0;
 }

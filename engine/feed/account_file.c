@@ -1,5 +1,6 @@
 #include "engine/feed/account_file.h"
 
+#include "base/file.h"
 #include "engine/event/event_segment.h"
 
 #include <errno.h>
@@ -41,21 +42,6 @@ void account_file_fini(struct account_file *f)
     *f = (struct account_file){.fd = -1};
 }
 
-static int write_all(int fd, struct slice data)
-{
-    while (data.len > 0) {
-        ssize_t n = write(fd, data.data, data.len);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n < 0 ? -errno : -EIO;
-        }
-        data = slice_from(data, (size_t)n);
-    }
-    return 0;
-}
-
 /* --- opening ---------------------------------------------------------------------------------- */
 
 static bool is_at_path(const struct account_file *f)
@@ -93,7 +79,7 @@ static int open_file(struct account_file *f, const struct account_mark *mark)
         }
     }
     if (err == 0 && f->mark.size == 0) {
-        err = write_all(f->fd, slice_of(f->names));
+        err = file_write(f->fd, slice_of(f->names), NULL);
         f->mark.size = strlen(f->names);
     }
     if (err == 0 && fdatasync(f->fd) != 0) {
@@ -173,7 +159,7 @@ int account_file_ready(struct account_file *f, const struct account_mark *mark)
 
 int account_file_append(struct account_file *f, struct slice rows)
 {
-    int err = write_all(f->fd, rows);
+    int err = file_write(f->fd, rows, NULL);
     if (err == 0 && fdatasync(f->fd) != 0) {
         err = -errno;
     }

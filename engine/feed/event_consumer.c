@@ -3,6 +3,7 @@
 #include "engine/feed/event_consumer.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/config/config.h"
 #include "engine/event/event_line.h"
@@ -49,7 +50,7 @@ static int read_place(struct event_consumer *c)
     return event_position_parse(slice_to(first, end), &c->acked);
 }
 
-static int write_place(const struct event_consumer *c, const char *path)
+void event_consumer_save(struct event_consumer *c, usec_t now)
 {
     char at[EVENT_POSITION_TEXT];
     char text[256];
@@ -57,45 +58,13 @@ static int write_place(const struct event_consumer *c, const char *path)
     int len =
         snprintf(text, sizeof(text), "%s\n%llu:%llu:%llu\n", at, (unsigned long long)c->mark.dev,
                  (unsigned long long)c->mark.ino, (unsigned long long)c->mark.size);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-    if (fd < 0) {
-        return -errno;
-    }
-    int err = write(fd, text, (size_t)len) == len ? 0 : -EIO;
-    if (err == 0 && fsync(fd) != 0) {
-        err = -errno;
-    }
-    if (close(fd) != 0 && err == 0) {
-        err = -errno;
-    }
-    return err;
-}
-
-void event_consumer_save(struct event_consumer *c, usec_t now)
-{
-    char path[4400];
-    (void)snprintf(path, sizeof(path), "%.4300s.new", c->place);
-    int err = write_place(c, path);
-    if (err == 0 && rename(path, c->place) != 0) {
-        err = -errno;
-    }
+    int err = file_replace(c->place, slice_make(text, (size_t)len));
     if (err != 0 && c->is_saved) {
         log_warning("%s %s: its place cannot be kept, a restart repeats events: %s", c->kind,
                     c->title, err_str(err));
     }
     c->is_saved = err == 0;
     c->saved = now;
-}
-
-/* Makes a new place file durable. If a power cut took it, the consumer would begin again at the end
- * of the log, and miss the lines in between. */
-static void sync_folder(const char *folder)
-{
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd); /* nothing can be done about a folder that cannot be synced */
-        (void)close(fd);
-    }
 }
 
 /* Moves a place that is behind the end of the log back to that end. A power cut may take the last
@@ -135,10 +104,7 @@ int event_consumer_init(struct event_consumer *c, const struct event_consumer_pl
     if (err == -ENOENT) {
         err = event_position_end(at->log->path, &c->acked);
         event_consumer_save(c, 0);
-        char parent[4400];
-        (void)snprintf(parent, sizeof(parent), "%.4300s/..", at->folder); /* it may be new */
-        sync_folder(at->folder);
-        sync_folder(parent);
+        file_sync_folder_of(at->folder); /* which may be new */
     } else if (err == 0) {
         err = clamp_place(c);
     } else {

@@ -4,18 +4,18 @@
 #include "engine/order/order_file.h"
 
 #include "base/error.h"
-#include "base/replace.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NEW_NAME ORDER_FILE_NAME ".new"
 #define VERSION  1
 #define FILE_MAX (16 << 20) /* bytes: ORDER_COUNT_MAX orders of the longest kind, and some */
 
@@ -226,11 +226,9 @@ int order_file_write(const char *folder, uint64_t next_id, bool is_reviewed,
     if (text == NULL) {
         return -ENOMEM;
     }
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int err = fd < 0 ? -errno : replace_file(fd, ORDER_FILE_NAME, NEW_NAME, slice_of(text));
+    char path[PATH_MAX];
+    int len = snprintf(path, sizeof(path), "%s/%s", folder, ORDER_FILE_NAME);
+    int err = len < (int)sizeof(path) ? file_replace(path, slice_of(text)) : -ENAMETOOLONG;
     free(text);
-    if (fd >= 0) {
-        (void)close(fd); /* it was synced */
-    }
     return err;
 }

@@ -4,8 +4,8 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
-#include "base/replace.h"
 #include "dns/dns_wire.h"
 
 #include <assert.h>
@@ -235,7 +235,7 @@ static int store(const struct sts_cache *c, const struct sts_entry *e)
     buf_init(&text, 0);
     buf_printf(&text, "STSv1 %" PRId64 " " SLICE_FMT "\n", (int64_t)e->fetched, SLICE_ARG(e->id));
     buf_append_slice(&text, e->policy.text);
-    int err = text.failed ? -ENOMEM : replace_file(c->folder, name, new_name, buf_slice(&text));
+    int err = text.failed ? -ENOMEM : file_replace_at(c->folder, name, new_name, buf_slice(&text));
     buf_fini(&text);
     return err;
 }

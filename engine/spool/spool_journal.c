@@ -1,6 +1,7 @@
 #include "engine/spool/spool_journal.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "engine/spool/spool_table.h"
@@ -111,23 +112,6 @@ int spool_journal_removal(struct spool_store *s, const struct spool_position *po
                : ERR_LIMIT;
 }
 
-static int write_all(int fd, const char *data, size_t bytes, uint64_t offset)
-{
-    while (bytes > 0) {
-        ssize_t n = pwrite(fd, data, bytes, (off_t)offset);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return n < 0 ? -errno : -EIO;
-        }
-        data += n;
-        bytes -= (size_t)n;
-        offset += (uint64_t)n;
-    }
-    return 0;
-}
-
 int spool_journal_commit(struct spool_store *s)
 {
     struct spool_journal *j = &s->journal;
@@ -142,7 +126,7 @@ int spool_journal_commit(struct spool_store *s)
     }
     memset(at, 0, rest);
     j->batch.len += rest;
-    int err = write_all(j->fd, j->batch.data, j->batch.len, j->at);
+    int err = file_write_at(j->fd, buf_slice(&j->batch), j->at);
     if (err == 0 && fdatasync(j->fd) != 0) {
         err = -errno;
     }
@@ -391,7 +375,7 @@ static int fill(int fd, uint64_t bytes)
     int err = ftruncate(fd, 0) != 0 ? -errno : 0;
     for (uint64_t at = 0; err == 0 && at < bytes;) {
         size_t some = bytes - at < sizeof(zeros) ? (size_t)(bytes - at) : sizeof(zeros);
-        err = write_all(fd, zeros, some, at);
+        err = file_write_at(fd, slice_make(zeros, some), at);
         at += some;
     }
     if (err == 0 && fsync(fd) != 0) {
