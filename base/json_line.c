@@ -3,42 +3,10 @@
  */
 #include "base/json_line.h"
 
+#include "base/utf8.h"
+
 #include <stdbool.h>
 #include <string.h>
-
-static bool is_continuation(unsigned char c)
-{
-    return (c & 0xc0) == 0x80;
-}
-
-size_t json_utf8_length(struct slice s)
-{
-    const unsigned char *p = (const unsigned char *)s.data;
-    if (s.len == 0) {
-        return 0;
-    }
-    if (p[0] < 0x80) {
-        return 1;
-    }
-    if (p[0] >= 0xc2 && p[0] <= 0xdf) {
-        return s.len >= 2 && is_continuation(p[1]) ? 2 : 0;
-    }
-    if (p[0] >= 0xe0 && p[0] <= 0xef) {
-        /* No overlong forms, no surrogates. */
-        unsigned char low = p[0] == 0xe0 ? 0xa0 : 0x80;
-        unsigned char high = p[0] == 0xed ? 0x9f : 0xbf;
-        return s.len >= 3 && p[1] >= low && p[1] <= high && is_continuation(p[2]) ? 3 : 0;
-    }
-    if (p[0] >= 0xf0 && p[0] <= 0xf4) {
-        unsigned char low = p[0] == 0xf0 ? 0x90 : 0x80;
-        unsigned char high = p[0] == 0xf4 ? 0x8f : 0xbf;
-        return s.len >= 4 && p[1] >= low && p[1] <= high && is_continuation(p[2]) &&
-                       is_continuation(p[3])
-                   ? 4
-                   : 0;
-    }
-    return 0;
-}
 
 /* Of eight bytes, those that stand for themselves: ' ' to '~' without the quote and the backslash.
  * The top bit of each byte of the sum tells of one that is not; a byte below another such one may
@@ -94,7 +62,7 @@ static char *put_special(char *at, unsigned char c)
 /* The sequence, or what is none, at the start of *text, which is advanced. */
 static char *put_sequence(char *at, struct slice *text)
 {
-    size_t len = json_utf8_length(*text);
+    size_t len = utf8_length(*text);
     const char *from = text->data;
     *text = slice_from(*text, len == 0 ? 1 : len);
     if (len == 0) {

@@ -23,7 +23,4 @@ char *json_line_string(char *at, struct slice text);
 char *json_line_unsigned(char *at, uint64_t value);
 char *json_line_signed(char *at, int64_t value);
 
-/* Length of the valid UTF-8 sequence (RFC 3629) at the start of s, 1 to 4; 0: there is none. */
-size_t json_utf8_length(struct slice s);
-
 #endif

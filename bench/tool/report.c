@@ -2,51 +2,21 @@
  * Called by the reporting thread of each tool; knows nothing of what is counted. */
 #include "bench/tool/report.h"
 
+#include "base/file.h"
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
-/* Length of a UTF-8 sequence by its first byte; 0: none begins so. */
-static size_t announced_length(unsigned char first)
-{
-    if (first < 0x80) {
-        return 1;
-    }
-    if (first < 0xc2 || first > 0xf4) {
-        return 0;
-    }
-    return 2U + (first >= 0xe0) + (first >= 0xf0);
-}
-
-/* Length of the UTF-8 sequence at the start of s (RFC 3629: no overlong forms, no surrogates), or
- * 0. */
-static size_t utf8_sequence(struct slice s)
-{
-    const unsigned char *p = (const unsigned char *)s.data;
-    size_t len = announced_length(p[0]);
-    if (len == 0 || s.len < len) {
-        return 0;
-    }
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) {
-        return 0;
-    }
-    return len;
-}
-
 void report_string(struct buf *out, struct slice text)
 {
     buf_append_char(out, '"');
     while (text.len > 0) {
         unsigned char c = (unsigned char)text.data[0];
-        size_t len = utf8_sequence(text);
+        size_t len = utf8_length(text);
         if (len == 0) {
             buf_append_str(out, "\xef\xbf\xbd");
             len = 1;
@@ -104,15 +74,7 @@ int report_replace(const char *path, struct slice text)
     if (fd < 0) {
         return -errno;
     }
-    int err = 0;
-    while (text.len > 0 && err == 0) {
-        ssize_t n = write(fd, text.data, text.len);
-        if (n >= 0) {
-            text = slice_from(text, (size_t)n);
-        } else if (errno != EINTR) {
-            err = -errno;
-        }
-    }
+    int err = file_write(fd, text, NULL);
     if (close(fd) != 0 && err == 0) {
         err = -errno;
     }

@@ -2,9 +2,11 @@
  * nothing. */
 #include "engine/cli/top_layout.h"
 
+#include "base/utf8.h"
 #include "engine/cli/cli_table.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum {
     GAP = 2,
@@ -14,47 +16,17 @@ enum {
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* The next character of UTF-8. returns its bytes; what is none is one byte and -1 */
-static size_t decode(const unsigned char *p, long *ret)
-{
-    static const struct {
-        unsigned char mask, lead;
-        size_t more;
-        long least;
-    } forms[] = {{0x80, 0x00, 0, 0},
-                 {0xe0, 0xc0, 1, 0x80},
-                 {0xf0, 0xe0, 2, 0x800},
-                 {0xf8, 0xf0, 3, 0x10000}};
-    *ret = -1;
-    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if ((p[0] & forms[i].mask) != forms[i].lead) {
-            continue;
-        }
-        long c = p[0] & (unsigned char)~forms[i].mask;
-        for (size_t k = 1; k <= forms[i].more; k++) {
-            if ((p[k] & 0xc0) != 0x80) {
-                return 1; /* at the latest at the final 0 */
-            }
-            c = c << 6 | (p[k] & 0x3f);
-        }
-        if (c < forms[i].least || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
-            return 1;
-        }
-        *ret = c;
-        return forms[i].more + 1;
-    }
-    return 1;
-}
-
 /* The next character as it may be shown. returns its bytes */
 static size_t next(const unsigned char *p, wchar_t *ret, int *ret_width)
 {
+    const char *text = (const char *)p;
     size_t len = cli_danger_length(p);
-    long c = -1;
+    uint32_t c = L'?';
     if (len == 0) {
-        len = decode(p, &c);
+        len = utf8_decode(slice_make(text, strnlen(text, UTF8_LENGTH_MAX)), &c);
+        len = len == 0 ? 1 : len;
     }
-    *ret = c < 0 ? L'?' : (wchar_t)c;
+    *ret = (wchar_t)c;
     *ret_width = wcwidth(*ret);
     if (*ret_width < 0) { /* no such character, or none of this locale */
         *ret = L'?';

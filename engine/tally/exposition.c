@@ -2,45 +2,15 @@
  * nothing about what is shown. */
 #include "engine/tally/exposition.h"
 
+#include "base/utf8.h"
+
 #include <math.h>
 #include <stdio.h>
-
-/* Length of a UTF-8 sequence by its first byte; 0: none begins so. */
-static size_t announced_length(unsigned char first)
-{
-    if (first < 0x80) {
-        return 1;
-    }
-    if (first < 0xc2 || first > 0xf4) {
-        return 0;
-    }
-    return 2U + (first >= 0xe0) + (first >= 0xf0);
-}
-
-/* Length of the UTF-8 sequence that s begins with, by RFC 3629; 0: it is none. */
-static size_t sequence_length(struct slice s)
-{
-    const unsigned char *b = (const unsigned char *)s.data;
-    size_t len = announced_length(b[0]);
-    if (len == 0 || len > s.len) {
-        return 0;
-    }
-    for (size_t i = 1; i < len; i++) {
-        if ((b[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((b[0] == 0xe0 && b[1] < 0xa0) || (b[0] == 0xed && b[1] > 0x9f) ||
-        (b[0] == 0xf0 && b[1] < 0x90) || (b[0] == 0xf4 && b[1] > 0x8f)) {
-        return 0; /* too long, a surrogate, or beyond the last one */
-    }
-    return len;
-}
 
 static void put_value(struct buf *out, struct slice value)
 {
     while (value.len > 0) {
-        size_t len = sequence_length(value);
+        size_t len = utf8_length(value);
         char c = value.data[0];
         if (len == 0 || (len == 1 && (unsigned char)c < ' ' && c != '\n')) {
             buf_append_char(out, '?');

@@ -1,7 +1,7 @@
 /* Text of notices; see the header. */
 #include "engine/writer/bounce_text.h"
 
-#include "base/json_line.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -24,7 +24,7 @@ bool bounce_text_is_ascii(struct slice text)
 static size_t next_character(struct slice s, bool allow_utf8, char ret[4], size_t *ret_len)
 {
     unsigned char c = (unsigned char)s.data[0];
-    size_t len = json_utf8_length(s);
+    size_t len = utf8_length(s);
     *ret_len = 1;
     if (c < ' ' || c == 0x7f) {
         ret[0] = ' ';
@@ -82,7 +82,7 @@ static size_t word_length(struct slice s, size_t max)
 {
     size_t len = 0;
     while (len < s.len && s.data[len] != ' ') {
-        size_t step = json_utf8_length(slice_from(s, len));
+        size_t step = utf8_length(slice_from(s, len));
         step = step == 0 ? 1 : step;
         if (len + step > max) {
             return len;
