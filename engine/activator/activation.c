@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
-#include "engine/order/aside.h"
+#include "engine/order/intercept.h"
 #include "engine/order/selector.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"

@@ -42,7 +42,7 @@ struct order_verdict {
     const char *reason;       /* valid as long as the caller stays online under RCU */
     usec_t given;             /* wall: when the order was */
     bool is_by_sources;       /* several orders may have a part in it: order_book_count_sources */
-    struct order_facts facts; /* set by who judges for a message (aside.h), for that count */
+    struct order_facts facts; /* set by who judges for a message (intercept.h), for that count */
 };
 
 /* Read the orders that an earlier run left in this folder; without those that are over.

@@ -3,7 +3,7 @@
 
 #include "engine/config/config.h"
 #include "engine/config/router.h"
-#include "engine/order/aside.h"
+#include "engine/order/intercept.h"
 #include "engine/order/selector.h"
 #include "engine/post/message.h"
 #include "engine/state/engine.h"

@@ -44,7 +44,7 @@ void engine_gate_clear(struct engine *e, enum engine_gate bit)
 bool engine_may_dispatch(const struct engine *e, uint64_t entry)
 {
     /* Sequentially consistent: a scheduler publishes `entry` and then reads the bound here; the
-     * writer lowers the bound and then reads the published entries (upkeep.c). So at least one of
+     * writer lowers the bound and then reads the published entries (housekeeping.c). So at least one of
      * the two sees what the other wrote. */
     return entry <= atomic_load(&e->dispatch_entry) &&
            atomic_load_explicit(&e->undurable, memory_order_relaxed) <

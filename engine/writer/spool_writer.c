@@ -22,10 +22,10 @@
 #include "engine/state/engine.h"
 #include "engine/tally/tally.h"
 #include "engine/worker/worker.h"
+#include "engine/writer/housekeeping.h"
 #include "engine/writer/journaled.h"
 #include "engine/writer/notice.h"
 #include "engine/writer/settle.h"
-#include "engine/writer/upkeep.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Owns nothing but the result being gathered. Called by activator and scheduler threads; decides
  * nothing (order_book.c does) and changes no message. */
-#include "engine/order/aside.h"
+#include "engine/order/intercept.h"
 
 #include "base/clock.h"
 #include "base/mailbox.h"

@@ -1,4 +1,4 @@
-#include "engine/writer/upkeep.h"
+#include "engine/writer/housekeeping.h"
 
 #include "base/log.h"
 #include "base/mailbox.h"
