@@ -118,26 +118,26 @@ int activation_fresh(struct activation *a, struct message *m)
         free(counts);
         return -ENOMEM;
     }
-    struct aside aside;
+    struct intercept intercept;
     struct order_verdict verdict;
     m->activated = clock_wall();
     m->pending = total;
     count_in(a, total);
-    aside_init(&aside, a->engine, &a->to_writer, m, true);
+    intercept_init(&intercept, a->engine, &a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
         struct slice domain = router_domain(message_address(m, i));
         bool is_routed = router_route(settings->router, domain, &routes[i]);
         if (!is_routed) {
             routes[i] = (struct route_result){0};
-        } else if (aside_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
-                               routes[i].transport, &verdict)) {
-            aside_take(&aside, i, &verdict);
+        } else if (intercept_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
+                                   routes[i].transport, &verdict)) {
+            intercept_take(&intercept, i, &verdict);
             routes[i].transport = SIZE_MAX; /* an order keeps this recipient from every transport */
             continue;
         }
         counts[is_routed ? routes[i].transport : transports]++;
     }
-    aside_flush(&aside);
+    intercept_flush(&intercept);
     for (uint32_t t = 0; t < transports; t++) {
         if (counts[t] > 0) {
             submit_whole(a, m, t, counts[t], settings, routes);
@@ -243,9 +243,9 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     if (s == NULL) {
         return NULL;
     }
-    struct aside aside;
+    struct intercept intercept;
     struct order_verdict verdict;
-    aside_init(&aside, a->engine, &a->to_writer, m, false);
+    intercept_init(&intercept, a->engine, &a->to_writer, m, false);
     recipient_walk_init(&w, a->reader, &m->envelope, part->next);
     while (s->count < capacity && recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
@@ -265,9 +265,9 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
             route.nexthop.data <= address.data + address.len) {
             route.nexthop = router_domain(kept);
         }
-        if (aside_judge(a->engine, &m->envelope, router_domain(kept), route.nexthop, transport,
-                        &verdict)) {
-            aside_take(&aside, index, &verdict);
+        if (intercept_judge(a->engine, &m->envelope, router_domain(kept), route.nexthop, transport,
+                            &verdict)) {
+            intercept_take(&intercept, index, &verdict);
             continue;
         }
         s->recipients[s->count++] =
@@ -275,7 +275,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
         keep_settings(s, m->settings, &route);
     }
     part->next = w.index;
-    part->unread -= s->count + aside.taken;
+    part->unread -= s->count + intercept.taken;
     if (s->count < capacity && part->unread > 0) {
         /* Out of memory or a record is damaged: the rest of the part is forgone, and waits for the
          * next activation. */
@@ -284,7 +284,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     }
     s->unread = part->unread;
     count_in(a, s->count);
-    aside_flush(&aside);
+    intercept_flush(&intercept);
     return s;
 }
 
@@ -413,7 +413,7 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
      * time, brought by a sweep. */
     bool is_possible = !order_book_is_empty(a->engine->orders) || position->class == SPOOL_HELD;
     if (!is_possible || read_envelope(a, position, &e) != 0 ||
-        !aside_suspends(a->engine, &e, &verdict)) {
+        !intercept_suspends(a->engine, &e, &verdict)) {
         return false;
     }
     const struct message m = {.envelope = e};
@@ -421,7 +421,7 @@ bool activation_suspended(struct activation *a, const struct spool_position *pos
     if (expires <= clock_wall()) {
         return false; /* the message is activated, so that it settles and its sender is told */
     }
-    if (position->class == SPOOL_INCOMING && aside_is_first(&verdict, &e, position)) {
+    if (position->class == SPOOL_INCOMING && intercept_is_first(&verdict, &e, position)) {
         order_book_count(a->engine->orders, verdict.id, e.recipient_count);
     }
     *ret_until = verdict.until < expires ? verdict.until : expires;
@@ -489,7 +489,7 @@ static bool is_free(const struct activation *a, const struct spool_envelope *e,
     struct order_verdict verdict;
     struct slice domain = router_domain(address);
     return !router_route(settings_of(a->engine)->router, domain, &route) ||
-           !aside_judge(a->engine, e, domain, route.nexthop, route.transport, &verdict) ||
+           !intercept_judge(a->engine, e, domain, route.nexthop, route.transport, &verdict) ||
            verdict.kind != ORDER_SUSPEND || (uint64_t)verdict.until < position->time;
 }
 

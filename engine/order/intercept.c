@@ -28,8 +28,9 @@ static bool is_before(const struct order_verdict *v, usec_t not_before)
     return v->kind == ORDER_NONE || (v->kind == ORDER_SUSPEND && v->until < not_before);
 }
 
-bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, struct slice domain,
-                 struct slice nexthop, size_t transport, struct order_verdict *ret)
+bool intercept_judge(const struct engine *e, const struct spool_envelope *envelope,
+                     struct slice domain, struct slice nexthop, size_t transport,
+                     struct order_verdict *ret)
 {
     usec_t now = envelope->not_before == 0 ? 0 : clock_wall();
     bool is_early = envelope->not_before > now;
@@ -55,8 +56,8 @@ bool aside_judge(const struct engine *e, const struct spool_envelope *envelope, 
     return ret->kind != ORDER_NONE;
 }
 
-bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
-                    struct order_verdict *ret)
+bool intercept_suspends(const struct engine *e, const struct spool_envelope *envelope,
+                        struct order_verdict *ret)
 {
     usec_t now = clock_wall();
     *ret = (struct order_verdict){.kind = ORDER_NONE};
@@ -75,22 +76,22 @@ bool aside_suspends(const struct engine *e, const struct spool_envelope *envelop
     return ret->kind == ORDER_SUSPEND;
 }
 
-bool aside_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
-                    const struct spool_position *position)
+bool intercept_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
+                        const struct spool_position *position)
 {
     bool has_waited = position->class == SPOOL_HELD && position->time == (uint64_t)v->until;
     return v->id != 0 &&
            (v->kind != ORDER_SUSPEND || (envelope->created > v->given && !has_waited));
 }
 
-void aside_init(struct aside *s, struct engine *engine, struct outbox *to_writer,
-                struct message *message, bool is_counted)
+void intercept_init(struct intercept *s, struct engine *engine, struct outbox *to_writer,
+                    struct message *message, bool is_counted)
 {
-    *s = (struct aside){
+    *s = (struct intercept){
         .engine = engine, .to_writer = to_writer, .message = message, .is_counted = is_counted};
 }
 
-void aside_flush(struct aside *s)
+void intercept_flush(struct intercept *s)
 {
     if (s->result == NULL) {
         return;
@@ -108,13 +109,13 @@ void aside_flush(struct aside *s)
     s->result = NULL;
 }
 
-static struct result *open_result(struct aside *s, const struct order_verdict *v)
+static struct result *open_result(struct intercept *s, const struct order_verdict *v)
 {
     static const enum result_kind kinds[] = {[ORDER_SUSPEND] = RESULT_PARKED,
                                              [ORDER_BOUNCE] = RESULT_FAILED,
                                              [ORDER_DROP] = RESULT_DROPPED};
     if (s->result != NULL && (s->order != v->id || s->result->count == s->result->capacity)) {
-        aside_flush(s);
+        intercept_flush(s);
     }
     if (s->result == NULL) {
         s->result = result_new(s->message, GATHERED);
@@ -128,7 +129,7 @@ static struct result *open_result(struct aside *s, const struct order_verdict *v
     return s->result;
 }
 
-void aside_take(struct aside *s, uint32_t index, const struct order_verdict *v)
+void intercept_take(struct intercept *s, uint32_t index, const struct order_verdict *v)
 {
     static const char *const what[] = {[ORDER_SUSPEND] = "suspended",
                                        [ORDER_BOUNCE] = "returned by the operator",
@@ -139,7 +140,7 @@ void aside_take(struct aside *s, uint32_t index, const struct order_verdict *v)
         result_send(s->to_writer, NULL, s->message, 1, s->is_counted ? RESULT_WAS_LOADED : 0);
         return;
     }
-    if (aside_is_first(v, &s->message->envelope, &s->message->position)) {
+    if (intercept_is_first(v, &s->message->envelope, &s->message->position)) {
         if (v->is_by_sources) {
             order_book_count_sources(s->engine->orders, &v->facts, clock_wall(), 1);
         } else {

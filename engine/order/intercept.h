@@ -4,8 +4,8 @@
  *
  * Used where recipients are about to be handed to a scheduler (activator) and where they come back
  * from one unsent (scheduler threads); one at a time, inside one pass. */
-#ifndef ENGINE_ASIDE_H
-#define ENGINE_ASIDE_H
+#ifndef ENGINE_INTERCEPT_H
+#define ENGINE_INTERCEPT_H
 
 #include "base/attr.h"
 #include "base/slice.h"
@@ -29,24 +29,25 @@ struct spool_position;
  * nexthop     where its route leads
  * transport   index
  * ret         its reason is valid until the end of the pass */
-MUST_USE bool aside_judge(const struct engine *e, const struct spool_envelope *envelope,
-                          struct slice domain, struct slice nexthop, size_t transport,
-                          struct order_verdict *ret);
+MUST_USE bool intercept_judge(const struct engine *e, const struct spool_envelope *envelope,
+                              struct slice domain, struct slice nexthop, size_t transport,
+                              struct order_verdict *ret);
 
 /* Whether a whole message is suspended, whoever its recipients are, by orders or because it is
  * scheduled for later. false when an order may bounce or drop some recipient.
  *
- * ret         as of aside_judge */
-MUST_USE bool aside_suspends(const struct engine *e, const struct spool_envelope *envelope,
-                             struct order_verdict *ret);
+ * ret         as of intercept_judge */
+MUST_USE bool intercept_suspends(const struct engine *e, const struct spool_envelope *envelope,
+                                 struct order_verdict *ret);
 /* Whether the message's recipients are new to the order's count. Mail that was queued when a
  * suspension was given is counted then (order_report.c). Mail that came later counts when it is
- * first put aside, and not again when it returns from the held class. */
-MUST_USE bool aside_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
-                             const struct spool_position *position);
+ * first intercepted, and not again when it returns from the held class. */
+MUST_USE bool intercept_is_first(const struct order_verdict *v,
+                                 const struct spool_envelope *envelope,
+                                 const struct spool_position *position);
 
 /* Results gathered for one message; neighbours with the same verdict share one. */
-struct aside {
+struct intercept {
     struct engine *engine;
     struct outbox *to_writer;
     struct message *message;
@@ -58,11 +59,11 @@ struct aside {
     uint32_t taken; /* recipients, all together */
 };
 
-void aside_init(struct aside *s, struct engine *engine, struct outbox *to_writer,
-                struct message *message, bool is_counted);
+void intercept_init(struct intercept *s, struct engine *engine, struct outbox *to_writer,
+                    struct message *message, bool is_counted);
 /* One recipient, whose address is loaded. */
-void aside_take(struct aside *s, uint32_t index, const struct order_verdict *verdict);
+void intercept_take(struct intercept *s, uint32_t index, const struct order_verdict *verdict);
 /* Sends what was gathered: the account of the message may end with it. */
-void aside_flush(struct aside *s);
+void intercept_flush(struct intercept *s);
 
 #endif

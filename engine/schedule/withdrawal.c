@@ -82,19 +82,19 @@ void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t tran
                        const struct sched_action *a)
 {
     struct message *m = a->handle;
-    struct aside aside;
-    aside_init(&aside, e, to_writer, m, true);
+    struct intercept intercept;
+    intercept_init(&intercept, e, to_writer, m, true);
     for (uint32_t i = 0; i < a->index_count; i++) {
         struct order_verdict verdict;
         struct slice domain = router_domain(message_address(m, a->indexes[i]));
-        if (!aside_judge(e, &m->envelope, domain, sched_destination_nexthop(a->destination),
-                         transport, &verdict)) {
+        if (!intercept_judge(e, &m->envelope, domain, sched_destination_nexthop(a->destination),
+                             transport, &verdict)) {
             verdict = (struct order_verdict){
                 .kind = ORDER_SUSPEND, .until = clock_wall(), .reason = "an order that ended"};
         }
-        aside_take(&aside, a->indexes[i], &verdict);
+        intercept_take(&intercept, a->indexes[i], &verdict);
     }
-    aside_flush(&aside);
+    intercept_flush(&intercept);
 }
 
 void withdrawal_revive(struct sched *core, const struct selector *wanted, usec_t now)
