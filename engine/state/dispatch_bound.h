@@ -1,7 +1,7 @@
 /* The bound on deliveries that a crash can repeat: dispatch stops when `undurable` recipients lack
  * a durable result, and each scheduler thread may pass that number by the one entry it hands out.
  * The bound in the spool must never be less than what can happen, so a reload replaces it in steps;
- * this file has the arithmetic. Called by the settings and by the upkeep of the spool writer. */
+ * this file has the arithmetic. Called by the settings and by housekeeping.c of the spool writer. */
 #ifndef ENGINE_DISPATCH_BOUND_H
 #define ENGINE_DISPATCH_BOUND_H
 

@@ -63,7 +63,7 @@ struct spool_writer {
     struct buf log;        /* event lines not yet in the file */
     struct intake **parts; /* STAGE and STORE letters of the batch, in order */
     uint32_t part_count;
-    struct upkeep upkeep;
+    struct housekeeping housekeeping;
     size_t batch_bytes;
     bool has_more; /* the batch limit was hit */
     bool rotate;
@@ -112,7 +112,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     const struct notice_log log = {&w->log, write_gathered, w};
     settle_init(&w->settle, engine, w->reader, &log);
     if (err == 0) {
-        err = upkeep_init(&w->upkeep, engine);
+        err = housekeeping_init(&w->housekeeping, engine);
     }
     if (err != 0) {
         spool_writer_free(w);
@@ -154,7 +154,7 @@ void spool_writer_free(struct spool_writer *w)
         }
     }
     outbox_fini(&w->to_activator);
-    upkeep_fini(&w->upkeep);
+    housekeeping_fini(&w->housekeeping);
     free(w->to_workers);
     free(w->parts);
     buf_fini(&w->log);
@@ -186,7 +186,7 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
         break;
     }
     case LETTER_DISCARD:
-        upkeep_discard(&w->upkeep, letter->number);
+        housekeeping_discard(&w->housekeeping, letter->number);
         break;
     case LETTER_RESULT:
         settle_collect(&w->settle, letter->body);
@@ -196,11 +196,11 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
                      (unsigned)(letter->number >> 32));
         break;
     case LETTER_DAMAGED:
-        upkeep_quarantine(&w->upkeep, letter->body, &w->to_activator);
+        housekeeping_quarantine(&w->housekeeping, letter->body, &w->to_activator);
         break;
     case LETTER_PARK: {
         struct spool_position *from = letter->body;
-        upkeep_park(&w->upkeep, from, (usec_t)letter->number, &w->to_activator);
+        housekeeping_park(&w->housekeeping, from, (usec_t)letter->number, &w->to_activator);
         free(from);
         break;
     }
@@ -249,7 +249,7 @@ static int write_batch(struct spool_writer *w)
         err = settle_write(&w->settle, txn, now);
     }
     if (err == 0) {
-        err = upkeep_put(&w->upkeep, txn);
+        err = housekeeping_put(&w->housekeeping, txn);
     }
     for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
         struct intake *in = w->parts[i];
@@ -313,7 +313,7 @@ static void message_done(void *ctx, struct message *m)
     if (m->envelope.recipient_count >= SPOOL_REASONS_AT_ONCE) {
         /* Removes reasons that spool_remove left, also those of an earlier attempt; it does nothing
          * when the message is still there. */
-        upkeep_discard(&w->upkeep, m->envelope.id);
+        housekeeping_discard(&w->housekeeping, m->envelope.id);
     }
     outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
@@ -413,7 +413,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal)
     w->batch_bytes = 0;
     engine_durable(w->engine, durable);
     if (!is_journal) {
-        upkeep_committed(&w->upkeep, &w->to_activator);
+        housekeeping_committed(&w->housekeeping, &w->to_activator);
     }
 }
 
@@ -528,7 +528,7 @@ static void sync_log(struct spool_writer *w)
 static bool journal_takes(const struct spool_writer *w, usec_t now)
 {
     if (!spool_journal_is_open(w->engine->store) || now < w->journal_after ||
-        upkeep_is_due(&w->upkeep)) {
+        housekeeping_is_due(&w->housekeeping)) {
         return false;
     }
     for (uint32_t i = 0; i < w->part_count; i++) {
@@ -563,7 +563,7 @@ static enum commit next_commit(struct spool_writer *w)
     w->touched_due =
         results_due(&w->settle.touched, w->touched_due, now,
                     spool_journal_is_open(w->engine->store) ? touched_patience : plain_patience);
-    bool has_parts = w->part_count > 0 || upkeep_is_due(&w->upkeep);
+    bool has_parts = w->part_count > 0 || housekeeping_is_due(&w->housekeeping);
     bool has_plain = w->plain_due != 0 && (is_urgent || now >= w->plain_due);
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
@@ -645,7 +645,7 @@ static bool has_waiting_letters(const struct spool_writer *w)
 static bool has_rest(const struct spool_writer *w)
 {
     bool has_results = w->touched_due == 0 && !list_is_empty(&w->settle.touched);
-    return !w->is_broken && (has_results || w->upkeep.discard_count > 0);
+    return !w->is_broken && (has_results || w->housekeeping.discard_count > 0);
 }
 
 static usec_t earlier(usec_t a, usec_t b)
