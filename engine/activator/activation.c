@@ -277,7 +277,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     part->next = w.index;
     part->unread -= s->count + intercept.taken;
     if (s->count < capacity && part->unread > 0) {
-        /* Out of memory or a record is damaged: the rest of the part is forgone, and waits for the
+        /* Out of memory or a record is damaged: the rest of the part is given up, and waits for the
          * next activation. */
         result_send(&a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;

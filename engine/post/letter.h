@@ -5,15 +5,15 @@
 
 enum letter_kind {
     /* to the spool writer */
-    LETTER_STAGE,    /* struct intake: bytes or recipients of an unfinished reception */
-    LETTER_STORE,    /* struct intake: the reception is complete */
-    LETTER_DISCARD,  /* number: message id of a staged reception that ended */
-    LETTER_RESULT,   /* struct result */
-    LETTER_FORGONE,  /* struct message (lent), number: see result_send */
-    LETTER_DAMAGED,  /* struct spool_position (heap): its record fails its checksum */
-    LETTER_PARK,     /* struct spool_position (heap), and number: suspended until then, wall */
-    LETTER_ROTATE,   /* reopen the event log */
-    LETTER_RETURNED, /* struct message: arrived, but it has to come from the spool later */
+    LETTER_STAGE,     /* struct intake: bytes or recipients of an unfinished reception */
+    LETTER_STORE,     /* struct intake: the reception is complete */
+    LETTER_DISCARD,   /* number: message id of a staged reception that ended */
+    LETTER_RESULT,    /* struct result */
+    LETTER_NO_RESULT, /* struct message (lent), number: see result_send */
+    LETTER_DAMAGED,   /* struct spool_position (heap): its record fails its checksum */
+    LETTER_PARK,      /* struct spool_position (heap), and number: suspended until then, wall */
+    LETTER_ROTATE,    /* reopen the event log */
+    LETTER_RETURNED,  /* struct message: arrived, but it has to come from the spool later */
     /* to the activator */
     LETTER_ARRIVED, /* struct message, committed just now; NULL: see number (position) */
     LETTER_SETTLED, /* struct message or NULL, and number, its id: it is no longer active */

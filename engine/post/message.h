@@ -80,7 +80,7 @@ struct message {
     bool is_settled;       /* the transaction being written ends this activation */
     bool is_expiry_begun;  /* expiry is counted; event lines of `fresh` are written */
     uint32_t expiry_from;  /* first stored recipient whose expiry line is not written yet */
-    bool has_forgone;      /* some recipient's result could not be made: all of it is tried again */
+    bool lacks_results;    /* some recipient's result could not be made: all of it is tried again */
     uint16_t tenant_row;   /* tally_tenant; 0: not looked up */
     struct list journaled; /* linked while the journal has it and the tables do not */
     usec_t journaled_at;   /* monotonic */

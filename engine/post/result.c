@@ -117,6 +117,6 @@ void result_send(struct outbox *to_writer, struct result *r, struct message *m, 
     if (r != NULL) {
         outbox_put_patient(to_writer, LETTER_RESULT, r, 0);
     } else {
-        outbox_put_patient(to_writer, LETTER_FORGONE, m, (uint64_t)shares << 32 | count);
+        outbox_put_patient(to_writer, LETTER_NO_RESULT, m, (uint64_t)shares << 32 | count);
     }
 }

@@ -47,7 +47,7 @@ bool settle_is_idle(const struct settle *s)
  * every recipient is delivered. */
 static bool is_plain(const struct message *m)
 {
-    if (!list_is_linked(&m->journaled) || m->pending > 0 || m->has_forgone) {
+    if (!list_is_linked(&m->journaled) || m->pending > 0 || m->lacks_results) {
         return false;
     }
     /* These count durable results. The transaction that stored them also moved the message from the
@@ -89,12 +89,12 @@ void settle_collect(struct settle *s, struct result *result)
     touch(s, m);
 }
 
-void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares)
+void settle_without_result(struct settle *s, struct message *m, uint32_t count, unsigned shares)
 {
     assert(m->pending >= count);
     m->pending -= count;
-    m->has_forgone = m->has_forgone || count > 0;
-    s->forgone += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
+    m->lacks_results = m->lacks_results || count > 0;
+    s->without_result += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
     if ((shares & RESULT_WAS_LOADED) != 0) {
         atomic_fetch_sub_explicit(&s->engine->recipients_in_core, count, memory_order_relaxed);
     }
@@ -292,13 +292,13 @@ static bool has_unlogged(const struct message *m)
            m->expiry_from < m->envelope.recipient_count;
 }
 
-/* Every recipient of this activation has a result or was forgone: the message is removed, with a
- * notice where one is due, or it is deferred or held. */
+/* Every recipient of this activation has a result, or will have none: the message is removed, with
+ * a notice where one is due, or it is deferred or held. */
 static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
 {
     const struct config *c = settings_of(s->engine)->config;
     bool has_refused = message_has_kind(m, RESULT_DEFERRED);
-    bool has_deferred = has_refused || m->has_forgone;
+    bool has_deferred = has_refused || m->lacks_results;
     bool has_failed = message_has_kind(m, RESULT_FAILED);
     bool has_parked = message_has_kind(m, RESULT_PARKED);
     bool is_expired = false;
@@ -306,8 +306,8 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
 
     m->is_settled = true;
     m->held_until = 0;
-    if ((has_deferred || has_parked) && !m->has_forgone) {
-        /* A forgone recipient has no result that says what was wrong, so the message does not
+    if ((has_deferred || has_parked) && !m->lacks_results) {
+        /* Without a result nothing says what was wrong with a recipient, so the message does not
          * expire in this activation. */
         is_expired = m->is_expiry_begun || now >= message_expires(m, c);
     }
@@ -524,8 +524,8 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
 {
     uint64_t dispatched = forget_written(s, &s->plain, done, ctx);
     if (!s->is_light) {
-        dispatched += forget_written(s, &s->touched, done, ctx) + s->forgone;
-        s->forgone = 0;
+        dispatched += forget_written(s, &s->touched, done, ctx) + s->without_result;
+        s->without_result = 0;
         atomic_fetch_add_explicit(&s->engine->notices_suppressed, s->suppressed,
                                   memory_order_relaxed);
         s->suppressed = 0;

@@ -36,7 +36,7 @@ struct settle {
     uint64_t suppressed;       /* notices that the current transaction leaves out */
     struct message *unwritten; /* first one in `touched` that this transaction has no room for */
     unsigned expired_at_once;  /* event lines of one message in a transaction */
-    uint64_t forgone;          /* dispatched recipients without a result, since the last commit */
+    uint64_t without_result;   /* dispatched recipients without a result, since the last commit */
 };
 
 /* Takes over a result and accounts for it. */
@@ -44,7 +44,7 @@ void settle_collect(struct settle *s, struct result *result);
 
 /* `count` recipients of m will have no result (result_send): they stay as they are stored, and the
  * message is deferred. */
-void settle_forgo(struct settle *s, struct message *m, uint32_t count, unsigned shares);
+void settle_without_result(struct settle *s, struct message *m, uint32_t count, unsigned shares);
 
 /* Put every touched message's news into the transaction.
  *

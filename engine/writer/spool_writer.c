@@ -191,9 +191,9 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
     case LETTER_RESULT:
         settle_collect(&w->settle, letter->body);
         break;
-    case LETTER_FORGONE:
-        settle_forgo(&w->settle, letter->body, (uint32_t)letter->number,
-                     (unsigned)(letter->number >> 32));
+    case LETTER_NO_RESULT:
+        settle_without_result(&w->settle, letter->body, (uint32_t)letter->number,
+                              (unsigned)(letter->number >> 32));
         break;
     case LETTER_DAMAGED:
         housekeeping_quarantine(&w->housekeeping, letter->body, &w->to_activator);

@@ -206,7 +206,7 @@ static void what_has_no_result_is_tried_again(void **state)
 {
     struct message *m = activate();
     collect(m, 0, RESULT_DELIVERED);
-    settle_forgo(&settle, m, 1, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
+    settle_without_result(&settle, m, 1, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
     fail_commit(created + 600 * USEC_PER_SEC);
     assert_int_equal(commit(created + 600 * USEC_PER_SEC), 2);
     assert_ptr_equal(settled, m);
@@ -223,7 +223,7 @@ static void what_has_no_result_is_tried_again(void **state)
 static void a_message_without_any_result_settles(void **state)
 {
     struct message *m = activate();
-    settle_forgo(&settle, m, 2, 0);
+    settle_without_result(&settle, m, 2, 0);
     assert_int_equal(commit(created), 0);
     assert_ptr_equal(settled, m);
     assert_int_equal(counts().deferred, 1);
