@@ -14,7 +14,7 @@ from support.wait import until
 from support.daemon import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'bench'))
+sys.path.insert(0, str(ROOT / 'bench/harness'))
 
 import flow  # noqa: E402
 import measure  # noqa: E402
