@@ -171,12 +171,7 @@ static void describe_connection(struct outbound *c, struct delivery *d, bool ser
 static void finish(struct worker *w, struct request *r, const struct request_session *session)
 {
     struct delivery *d = r->delivery;
-    struct message *message = d->message;
-    uint32_t count;
-    (void)sched_entry_indexes(d->entry, &count);
-    struct result *result = request_finish(r, session);
-    d->again = false;
-    result_send(&w->to_writer, result, message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
+    request_finish(r, session, &w->to_writer);
     send_report(w, d);
 }
 
@@ -546,13 +541,10 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
     d->connection_open = d->connection_ends = d->again = d->server_failed = false;
     if (d->request != NULL) { /* some recipients may be decided already */
         request_site_failed(d->request, &verdict);
-        finish(w, d->request, &(const struct request_session){.host = NULL});
+        finish(w, d->request, NULL);
         return;
     }
-    uint32_t count;
-    (void)sched_entry_indexes(d->entry, &count);
-    struct result *r = request_refuse(d, "4.3.0", "out of resources");
-    result_send(&w->to_writer, r, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
+    request_refuse(d, "4.3.0", "out of resources", &w->to_writer);
     send_report(w, d);
 }
 
@@ -620,10 +612,6 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     if (d->request == NULL) {
         refuse_delivery(w, d);
-        return;
-    }
-    if (d->is_exhausted) {
-        finish(w, d->request, &(const struct request_session){.host = NULL});
         return;
     }
     struct settings *settings = settings_of(w->engine);

@@ -208,23 +208,23 @@ static enum result_kind kind_of(enum outcome_kind kind)
     return kind == OUTCOME_BOUNCED ? RESULT_FAILED : RESULT_DEFERRED;
 }
 
-static void describe_session(struct result *out, const struct request *r,
-                             const struct request_session *s)
+static void describe_delivery(struct result *out, const struct delivery *d)
 {
-    const struct delivery *d = r->delivery;
+    out->done = clock_wall();
     out->destination = result_keep(out, d->destination);
     out->transport = d->transport;
     out->dispatched = d->dispatched;
-    out->connected = r->connected;
     out->has_dispatch = true;
-    out->is_ambiguous = r->outcome.ambiguous > 0 || r->is_doubtful;
+}
+
+static void describe_session(struct result *out, const struct request *r,
+                             const struct request_session *s)
+{
     out->source = result_keep(out, s->source);
-    if (s->host != NULL) {
-        out->host_name = result_keep(out, s->host->name);
-        out->host_address = result_keep(out, slice_of(s->address));
-        out->port = s->host->port;
-        out->connection_use = r->use;
-    }
+    out->host_name = result_keep(out, s->host->name);
+    out->host_address = result_keep(out, slice_of(s->address));
+    out->port = s->host->port;
+    out->connection_use = r->use;
     if (s->tls.protocol != NULL) {
         out->tls_protocol = slice_of(s->tls.protocol);
         out->tls_cipher = slice_of(s->tls.cipher);
@@ -241,7 +241,36 @@ static enum sched_feedback_sign feedback_of(enum outcome_feedback feedback)
     return feedback == OUTCOME_POSITIVE ? SCHED_POSITIVE : SCHED_NEUTRAL;
 }
 
-struct result *request_finish(struct request *r, const struct request_session *session)
+/* NULL: out of memory */
+static struct result *make_result(const struct request *r, const struct request_session *session)
+{
+    const struct outcome *o = &r->outcome;
+    struct result *out = result_new(r->delivery->message, o->recipient_count);
+    if (out == NULL) {
+        return NULL;
+    }
+    describe_delivery(out, r->delivery);
+    out->connected = r->connected;
+    out->is_ambiguous = o->ambiguous > 0 || r->is_doubtful;
+    if (session != NULL) {
+        describe_session(out, r, session);
+    }
+    for (uint32_t i = 0; i < o->recipient_count; i++) {
+        const struct outcome_recipient *to = &o->recipients[i];
+        result_add(out, r->indexes[i], kind_of(to->kind), to->code, to->status.text,
+                   slice_of(to->text == NULL ? "" : to->text));
+    }
+    return out;
+}
+
+static void tell_writer(struct outbox *to_writer, struct result *out, const struct delivery *d,
+                        uint32_t count)
+{
+    result_send(to_writer, out, d->message, count, RESULT_WAS_LOADED | RESULT_WAS_DISPATCHED);
+}
+
+void request_finish(struct request *r, const struct request_session *session,
+                    struct outbox *to_writer)
 {
     struct delivery *d = r->delivery;
     struct outcome *o = &r->outcome;
@@ -257,37 +286,26 @@ struct result *request_finish(struct request *r, const struct request_session *s
         memcpy(d->reason.status, reason.status, sizeof(d->reason.status));
         memcpy(d->reason.text, reason.text, sizeof(d->reason.text));
     }
-    struct result *out = result_new(d->message, o->recipient_count);
-    if (out != NULL) {
-        out->done = clock_wall();
-        describe_session(out, r, session);
-        for (uint32_t i = 0; i < o->recipient_count; i++) {
-            const struct outcome_recipient *to = &o->recipients[i];
-            result_add(out, r->indexes[i], kind_of(to->kind), to->code, to->status.text,
-                       slice_of(to->text == NULL ? "" : to->text));
-        }
-    }
+    tell_writer(to_writer, make_result(r, session), d, o->recipient_count);
+    d->again = false;
     d->request = NULL;
     request_free(r);
-    return out;
 }
 
-struct result *request_refuse(struct delivery *d, const char *status, const char *text)
+void request_refuse(struct delivery *d, const char *status, const char *text,
+                    struct outbox *to_writer)
 {
     uint32_t count;
     const uint32_t *indexes = sched_entry_indexes(d->entry, &count);
     struct result *out = result_new(d->message, count);
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = true;
+    d->again = false;
     if (out != NULL) {
-        out->done = clock_wall();
-        out->has_dispatch = true;
-        out->dispatched = d->dispatched;
-        out->transport = d->transport;
-        out->destination = result_keep(out, d->destination);
+        describe_delivery(out, d);
         for (uint32_t i = 0; i < count; i++) {
             result_add(out, indexes[i], RESULT_DEFERRED, 0, status, slice_of(text));
         }
     }
-    return out;
+    tell_writer(to_writer, out, d, count);
 }

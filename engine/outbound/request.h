@@ -1,7 +1,8 @@
 /* One delivery across the servers it is tried at: which recipients the transaction under way
  * carries, what each server said of them, and in the end the result and the report. No sockets, and
- * no choice of servers (the scheduler's); owned by the worker that has the delivery, and parked in
- * the delivery while the scheduler looks for another connection. Limits: scheduler-semantics 9.3.
+ * no choice of servers (the scheduler's); owned by the worker that has the delivery, and by the
+ * scheduler thread while it looks for another connection, with the delivery that it is parked in.
+ * Where no server is left the scheduler thread ends it. Limits: scheduler-semantics 9.3.
  */
 #ifndef ENGINE_REQUEST_H
 #define ENGINE_REQUEST_H
@@ -21,7 +22,7 @@ struct config_smtp;
 struct delivery;
 struct dns_host;
 struct egress_choice;
-struct result;
+struct outbox;
 struct settings;
 
 struct request {
@@ -92,15 +93,18 @@ void request_unreachable(struct request *r, const struct dns_host *host,
 
 /* What the result says about the server. */
 struct request_session {
-    const struct dns_host *host; /* NULL: none */
+    const struct dns_host *host;
     const char *address;
     struct tls_facts tls;
     struct slice source; /* of the egress; "": none */
 };
-/* The delivery is over: fills its report, returns the result for the spool writer (NULL when out of
- * memory: see result_send), and frees the request. */
-struct result *request_finish(struct request *r, const struct request_session *session);
-/* A delivery that could not begin: everything is deferred. */
-struct result *request_refuse(struct delivery *d, const char *status, const char *text);
+/* The delivery is over: fills its report, sends the spool writer the result, and frees the request.
+ *
+ * session  NULL: it ends without a session */
+void request_finish(struct request *r, const struct request_session *session,
+                    struct outbox *to_writer);
+/* The same for a delivery that could not begin: everything is deferred. */
+void request_refuse(struct delivery *d, const char *status, const char *text,
+                    struct outbox *to_writer);
 
 #endif

@@ -30,7 +30,6 @@ struct delivery {
     uint32_t generation;     /* settings.generations of the transport: hosts were found by those */
     bool connection_is_new;
     bool is_last_server;      /* no other one is left */
-    bool is_exhausted;        /* no server at all is left: finish it; there is no connection */
     struct slice destination; /* name; valid until reported */
     struct slice nexthop;     /* of it, the same or its end: what routes and TLS levels are about */
     usec_t dispatched;        /* wall */

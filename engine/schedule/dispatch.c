@@ -124,12 +124,13 @@ bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generatio
     return true;
 }
 
-void dispatch_exhausted(struct dispatch *p, const struct sched_action *a)
+struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_action *a,
+                                    struct outbox *to_writer)
 {
     struct delivery *d = take_displaced(p, a->entry);
-    assert(d != NULL);
-    d->is_exhausted = true;
-    hand_out(p, d, next_worker(p));
+    assert(d != NULL && d->request != NULL); /* a worker gives a delivery back with its request */
+    request_finish(d->request, NULL, to_writer);
+    return d;
 }
 
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,

@@ -42,9 +42,12 @@ MUST_USE bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t 
                                uint16_t *workers, const struct sched_action *a);
 /* Ask for the hosts once more, as a reload made the answer in r invalid. */
 void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
-/* SCHED_EXHAUSTED: the entry has no server left. A worker makes results of what the servers said of
- * its recipients, and reports it. */
-void dispatch_exhausted(struct dispatch *p, const struct sched_action *a);
+/* SCHED_EXHAUSTED: the entry has no server left. What the servers said of its recipients goes to the
+ * spool writer as their results.
+ *
+ * returns  its delivery, with the report that the core must get now */
+struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_action *a,
+                                    struct outbox *to_writer);
 /* SCHED_CLOSE */
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
                     const struct sched_action *a);

@@ -523,7 +523,7 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         deliver(t, c, a);
         break;
     case SCHED_EXHAUSTED:
-        dispatch_exhausted(&t->dispatch, a);
+        take_report(t, dispatch_exhausted(&t->dispatch, a, &t->to_writer));
         break;
     case SCHED_RESOLVE:
         resolve(t, c, a);

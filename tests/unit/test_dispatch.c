@@ -1,0 +1,199 @@
+/* A delivery on its way between a scheduler core and a worker: out, back to be placed again, and its
+ * end when no server is left. The test is the worker and the spool writer. */
+#include "dns/hosts.h"
+#include "engine/config/config.h"
+#include "engine/outbound/egress.h"
+#include "engine/outbound/request.h"
+#include "engine/post/delivery.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/post/result.h"
+#include "engine/schedule/dispatch.h"
+#include "engine/state/engine.h"
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct engine *engine;
+static struct mailbox worker_box, writer_box;
+static struct mailbox *workers[] = {&worker_box};
+static struct outbox to_writer;
+static struct dispatch dispatch;
+static struct sched *core;
+static struct message *message;
+static uint16_t worker_of[10]; /* [process_limit] */
+
+static void *lend(void *ctx, size_t size)
+{
+    return malloc(size);
+}
+
+static void take_back(void *ctx, void *obj)
+{
+    free(obj);
+}
+
+static void release_hosts(void *ctx, void *hosts)
+{
+    dns_hosts_put(hosts);
+}
+
+static int set_up(void **state)
+{
+    const struct sched_host host = {.alloc = lend, .release = take_back, .retire = take_back};
+    struct sched_config config;
+    const struct spool_envelope e = {.id = 1, .recipient_count = 2, .sender = SLICE("s@y")};
+    sched_config_defaults(&config);
+    config.process_limit = (int)(sizeof(worker_of) / sizeof(worker_of[0]));
+    config.must_resolve = config.awaits_end = true;
+    engine = aligned_alloc(CACHE_LINE, sizeof(*engine));
+    core = sched_new(&config, &host, release_hosts, 0);
+    message = message_new_whole(&e, SLICE("\0\3a@x\0\3b@x"));
+    if (engine == NULL || core == NULL || message == NULL || mailbox_init(&worker_box, 16) != 0 ||
+        mailbox_init(&writer_box, 16) != 0) {
+        return -1;
+    }
+    memset(engine, 0, sizeof(*engine));
+    engine->worker_count = 1;
+    engine->boxes.workers = workers;
+    outbox_init(&to_writer, &writer_box);
+    dispatch_init(&dispatch, engine);
+    return dispatch_start(&dispatch);
+}
+
+static int tear_down(void **state)
+{
+    dispatch_fini(&dispatch);
+    outbox_fini(&to_writer);
+    sched_free(core);
+    message_put(message);
+    mailbox_fini(&worker_box);
+    mailbox_fini(&writer_box);
+    free(engine);
+    return 0;
+}
+
+static void submit(void)
+{
+    struct sched_recipient recipients[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        recipients[i] = (struct sched_recipient){
+            .address = message_address(message, i), .nexthop = SLICE("x"), .index = i};
+    }
+    const struct sched_message m = {
+        .id = 1, .handle = message, .recipients = recipients, .recipient_count = 2};
+    assert_int_equal(sched_submit(core, &m, 0), 0);
+}
+
+static struct sched_action pull(enum sched_action_kind kind)
+{
+    struct sched_action a;
+    (void)sched_pull(core, &a, 0);
+    assert_int_equal(a.kind, kind);
+    return a;
+}
+
+/* To one server, 192.0.2.1. */
+static void resolve(struct sched_destination *destination)
+{
+    const struct dns_host host = {
+        .ip = {.family = 4, .bytes = {192, 0, 2, 1}}, .port = 25, .name = SLICE("mx.x")};
+    struct dns_hosts *hosts = dns_hosts_new(&host, 1, false, USEC_NEVER);
+    struct sched_server servers[SCHED_SERVERS_MAX];
+    const struct resolution r = {.hosts = hosts};
+    assert_non_null(hosts);
+    const struct sched_hosts_result result = {.destination = destination,
+                                              .resolution = SCHED_RESOLVED,
+                                              .hosts = hosts,
+                                              .servers = servers,
+                                              .server_count = dispatch_list_servers(&r, servers),
+                                              .expires = USEC_NEVER};
+    sched_resolved(core, &result, 0);
+}
+
+/* The next letter of a box; NULL: there is none. */
+static void *take(struct mailbox *box, uint32_t kind)
+{
+    struct letter letter;
+    if (!mailbox_take(box, &letter)) {
+        return NULL;
+    }
+    assert_int_equal(letter.kind, kind);
+    assert_non_null(letter.body);
+    return letter.body;
+}
+
+static void report(struct delivery *d)
+{
+    struct sched_outcome outcome;
+    dispatch_outcome(d, &outcome);
+    sched_report(core, &outcome, 0);
+    dispatch_reported(&dispatch, d);
+}
+
+/* As a worker whose connect fails: the delivery comes back, to go to another server. */
+static void fail_to_connect(struct delivery *d)
+{
+    const struct config_smtp options = {0};
+    const struct egress_choice from = {0};
+    d->request = request_new(d);
+    if (d->request == NULL) {
+        fail_msg("out of memory");
+        return;
+    }
+    request_begin_server(d->request, &options, false, false);
+    request_unreachable(d->request, &d->hosts->list[d->server], &from, "Connection refused", false);
+    d->again = d->server_tried = d->server_failed = true;
+    d->feedback = SCHED_NEUTRAL;
+}
+
+static void what_no_server_is_left_for_ends_without_a_worker(void **state)
+{
+    submit();
+    resolve(pull(SCHED_RESOLVE).destination);
+    struct sched_action a = pull(SCHED_DELIVER);
+    assert_true(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_true(dispatch_flush(&dispatch));
+    struct delivery *d = take(&worker_box, LETTER_DELIVER);
+    if (d == NULL) {
+        fail_msg("no delivery came to the worker");
+        return;
+    }
+    fail_to_connect(d);
+    report(d);
+    assert_int_equal(atomic_load(&dispatch.in_flight), 1);
+    a = pull(SCHED_EXHAUSTED);
+    report(dispatch_exhausted(&dispatch, &a, &to_writer));
+    assert_true(dispatch_flush(&dispatch) && outbox_flush(&to_writer));
+    assert_null(take(&worker_box, LETTER_DELIVER));
+    struct result *r = take(&writer_box, LETTER_RESULT);
+    if (r == NULL) {
+        fail_msg("no result came to the writer");
+        return;
+    }
+    assert_null(take(&writer_box, LETTER_RESULT));
+    assert_ptr_equal(r->message, message);
+    assert_true(r->has_dispatch && slice_eq(r->destination, SLICE("x")));
+    assert_int_equal(r->count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(r->recipients[i].index, i);
+        assert_int_equal(r->recipients[i].kind, RESULT_DEFERRED);
+        assert_true(slice_eq(result_text(r, &r->recipients[i]),
+                             SLICE("connect to mx.x[192.0.2.1]:25: Connection refused")));
+    }
+    result_free(r);
+    assert_int_equal(atomic_load(&engine->undurable), 2); /* until the result is durable */
+    assert_int_equal(atomic_load(&dispatch.in_flight), 0);
+    assert_int_equal(sched_in_flight(core), 0);
+    assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_no_server_is_left_for_ends_without_a_worker, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
