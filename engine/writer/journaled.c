@@ -9,9 +9,9 @@
 
 /* A message that is not delivered after this time moves to the tables, where reports see it and its
  * content takes no memory; so do all of them when they have BYTES_MAX bytes. A message that the
- * activator does not have (untold) moves earlier, as it cannot be delivered before. */
+ * activator does not have (unannounced) moves earlier, as it cannot be delivered before. */
 static const usec_t patience = 100 * USEC_PER_MSEC;
-static const usec_t patience_untold = 20 * USEC_PER_MSEC;
+static const usec_t patience_unannounced = 20 * USEC_PER_MSEC;
 enum { BYTES_MAX = 8 << 20 };
 
 void journaled_init(struct journaled *j)
@@ -24,8 +24,8 @@ static void let_go(struct journaled *j, struct message *m)
 {
     list_remove(&m->journaled);
     j->bytes -= m->body_bytes;
-    j->untold -= m->is_untold;
-    m->is_untold = false;
+    j->unannounced -= m->is_unannounced;
+    m->is_unannounced = false;
 }
 
 void journaled_fini(struct journaled *j)
@@ -37,16 +37,16 @@ void journaled_fini(struct journaled *j)
     }
 }
 
-void journaled_untell(struct journaled *j, struct message *m, usec_t now)
+void journaled_take_back(struct journaled *j, struct message *m, usec_t now)
 {
-    assert(list_is_linked(&m->journaled) && !m->is_untold);
-    m->is_untold = true;
-    if (j->untold++ == 0) {
-        j->untold_since = now;
+    assert(list_is_linked(&m->journaled) && !m->is_unannounced);
+    m->is_unannounced = true;
+    if (j->unannounced++ == 0) {
+        j->unannounced_since = now;
     }
 }
 
-void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t now)
+void journaled_add(struct journaled *j, struct intake *in, bool is_announced, usec_t now)
 {
     struct message *m = in->message;
     in->message = NULL;
@@ -55,10 +55,10 @@ void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t 
     m->journaled_at = now;
     list_push_back(&j->messages, &m->journaled);
     j->bytes += m->body_bytes;
-    if (is_told) {
+    if (is_announced) {
         message_get(m);
     } else {
-        journaled_untell(j, m, now);
+        journaled_take_back(j, m, now);
     }
 }
 
@@ -79,8 +79,9 @@ usec_t journaled_due(const struct journaled *j)
         return 0;
     }
     usec_t oldest = list_first(&j->messages, struct message, journaled)->journaled_at + patience;
-    usec_t untold = j->untold > 0 ? j->untold_since + patience_untold : USEC_NEVER;
-    return oldest < untold ? oldest : untold;
+    usec_t unannounced =
+        j->unannounced > 0 ? j->unannounced_since + patience_unannounced : USEC_NEVER;
+    return oldest < unannounced ? oldest : unannounced;
 }
 
 /* Stores a message of the journal in the tables. Its content is in memory until that is durable. */
@@ -107,17 +108,18 @@ int journaled_put(const struct journaled *j, struct spool_txn *txn)
     return 0;
 }
 
-void journaled_absorbed(struct journaled *j, void (*tell)(void *ctx, uint64_t position), void *ctx)
+void journaled_absorbed(struct journaled *j, void (*announce)(void *ctx, uint64_t position),
+                        void *ctx)
 {
     uint64_t newest = 0;
     list_foreach_safe(m, &j->messages, struct message, journaled)
     {
-        newest = m->is_untold ? m->position.time : newest;
+        newest = m->is_unannounced ? m->position.time : newest;
         let_go(j, m);
         message_drop_body(m);
         message_put(m);
     }
     if (newest != 0) {
-        tell(ctx, newest);
+        announce(ctx, newest);
     }
 }

@@ -19,10 +19,10 @@ struct message;
 struct spool_txn;
 
 struct journaled {
-    struct list messages; /* in the order of their places in the queue */
-    size_t bytes;         /* contents of these messages */
-    uint32_t untold;      /* messages of the list that the activator does not have */
-    usec_t untold_since;  /* monotonic: since when `untold` is above 0 */
+    struct list messages;     /* in the order of their places in the queue */
+    size_t bytes;             /* contents of these messages */
+    uint32_t unannounced;     /* messages of the list that the activator does not have */
+    usec_t unannounced_since; /* monotonic: since when `unannounced` is above 0 */
 };
 
 void journaled_init(struct journaled *j);
@@ -31,10 +31,11 @@ void journaled_fini(struct journaled *j);
 
 /* A committed reception; takes over in->message's reference and the bytes of in->body.
  *
- * is_told  the activator gets the message as well (with a reference of its own) */
-void journaled_add(struct journaled *j, struct intake *in, bool is_told, usec_t now);
-/* The activator gave the message back: it is told of it again once the tables have it. */
-void journaled_untell(struct journaled *j, struct message *m, usec_t now);
+ * is_announced  the activator gets the message as well (with a reference of its own) */
+void journaled_add(struct journaled *j, struct intake *in, bool is_announced, usec_t now);
+/* The activator gave the message back: the message is announced to it again once the
+ * tables have it. */
+void journaled_take_back(struct journaled *j, struct message *m, usec_t now);
 /* The message's removal is durable. Does nothing for a message that is not in the list. */
 void journaled_drop(struct journaled *j, struct message *m);
 
@@ -45,8 +46,9 @@ usec_t journaled_due(const struct journaled *j);
  * store */
 MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn);
 /* That transaction is durable: the list becomes empty, and each content is freed when nobody reads
- * it any more. tell(ctx, position) is called at most once, with the place of the newest message
+ * it any more. announce(ctx, position) is called at most once, with the place of the newest message
  * that the activator does not have. */
-void journaled_absorbed(struct journaled *j, void (*tell)(void *ctx, uint64_t position), void *ctx);
+void journaled_absorbed(struct journaled *j, void (*announce)(void *ctx, uint64_t position),
+                        void *ctx);
 
 #endif

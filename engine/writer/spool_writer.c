@@ -167,7 +167,7 @@ void spool_writer_free(struct spool_writer *w)
 static void take_back(struct spool_writer *w, struct message *m)
 {
     if (list_is_linked(&m->journaled)) {
-        journaled_untell(&w->journaled, m, clock_mono());
+        journaled_take_back(&w->journaled, m, clock_mono());
     } else {
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
     }
@@ -348,9 +348,9 @@ static void announce(struct spool_writer *w, struct intake *in)
 static void announce_journaled(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
-    bool is_told = !has_backlog(w) && w->journaled.untold == 0;
-    journaled_add(&w->journaled, in, is_told, clock_mono());
-    if (is_told) {
+    bool is_announced = !has_backlog(w) && w->journaled.unannounced == 0;
+    journaled_add(&w->journaled, in, is_announced, clock_mono());
+    if (is_announced) {
         outbox_put(&w->to_activator, LETTER_ARRIVED, m, m->position.time);
     }
 }

@@ -82,8 +82,8 @@ static int tear_down(void **state)
 }
 
 /* Message `id` to a@x and b@x, committed to the journal. The caller's reference is the activator's
- * when is_told, else NULL is returned. */
-static struct message *receive(uint64_t id, bool is_told)
+ * when is_announced, else NULL is returned. */
+static struct message *receive(uint64_t id, bool is_announced)
 {
     struct intake *in = intake_new();
     assert_non_null(in);
@@ -100,10 +100,10 @@ static struct message *receive(uint64_t id, bool is_told)
                                            buf_slice(&in->body), &in->position),
                      0);
     assert_int_equal(spool_journal_commit(store), 0);
-    journaled_add(&journaled, in, is_told, 1000);
+    journaled_add(&journaled, in, is_announced, 1000);
     m->pending = 2;
     intake_free(in);
-    return is_told ? m : NULL;
+    return is_announced ? m : NULL;
 }
 
 static void collect(struct message *m, uint32_t index, enum result_kind kind)
@@ -239,11 +239,11 @@ static void those_the_activator_lacks_are_told_once_they_are_in_the_tables(void 
     (void)receive(2, false);
     struct message *m = receive(3, true);
     uint64_t last = m->position.time - 1;
-    assert_int_equal(journaled.untold, 2);
+    assert_int_equal(journaled.unannounced, 2);
     assert_true(journaled_due(&journaled) < 1000 + 50 * USEC_PER_MSEC);
     commit_tables(true);
     assert_int_equal(told, last);
-    assert_int_equal(journaled.untold, 0);
+    assert_int_equal(journaled.unannounced, 0);
     assert_int_equal(counts().incoming, 3);
     message_put(m);
 }
@@ -253,7 +253,7 @@ static void one_that_was_given_back_is_told_again(void **state)
     struct message *m = receive(1, true);
     uint64_t position = m->position.time;
     assert_true(journaled_due(&journaled) > 1000 + 50 * USEC_PER_MSEC);
-    journaled_untell(&journaled, m, 1000);
+    journaled_take_back(&journaled, m, 1000);
     message_put(m);
     assert_true(journaled_due(&journaled) < 1000 + 50 * USEC_PER_MSEC);
     commit_tables(true);
