@@ -85,7 +85,7 @@ struct message {
     struct list journaled; /* linked while the journal has it and the tables do not */
     usec_t journaled_at;   /* monotonic */
     bool is_unannounced;   /* journaled: the activator does not have it */
-    bool is_plain;         /* journaled, and all recipients delivered: it only has to be removed */
+    bool is_all_delivered; /* journaled, and all recipients delivered: it only has to be removed */
     usec_t held_until;     /* wall: it settled into the held class until then; 0: it did not */
 
     /* any thread that is online: see message_body */

@@ -98,7 +98,7 @@ int journaled_put(const struct journaled *j, struct spool_txn *txn)
 {
     list_foreach(m, &j->messages, struct message, journaled)
     {
-        if (!m->is_plain) {
+        if (!m->is_all_delivered) {
             int err = put_message(m, txn);
             if (err != 0) {
                 return err;

@@ -42,8 +42,8 @@ void journaled_drop(struct journaled *j, struct message *m);
 /* When the messages must be moved to the tables (monotonic); USEC_NEVER when there are none. */
 usec_t journaled_due(const struct journaled *j);
 
-/* Put the messages into a transaction, except the plain ones, which it removes. errors: of the
- * store */
+/* Put the messages into a transaction, except those whose recipients are all delivered: these it
+ * removes. errors: of the store */
 MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn);
 /* That transaction is durable: the list becomes empty, and each content is freed when nobody reads
  * it any more. announce(ctx, position) is called at most once, with the place of the newest message

@@ -35,17 +35,17 @@ void settle_init(struct settle *s, struct engine *engine, struct spool_reader *r
     *s = (struct settle){
         .engine = engine, .reader = reader, .log = *log, .expired_at_once = EXPIRED_AT_ONCE};
     list_init(&s->touched);
-    list_init(&s->plain);
+    list_init(&s->delivered);
 }
 
 bool settle_is_idle(const struct settle *s)
 {
-    return list_is_empty(&s->touched) && list_is_empty(&s->plain);
+    return list_is_empty(&s->touched) && list_is_empty(&s->delivered);
 }
 
 /* Whether a removal in the journal is all that the message needs: only the journal has it, and
  * every recipient is delivered. */
-static bool is_plain(const struct message *m)
+static bool is_all_delivered(const struct message *m)
 {
     if (!list_is_linked(&m->journaled) || m->pending > 0 || m->lacks_results) {
         return false;
@@ -65,15 +65,15 @@ static bool is_plain(const struct message *m)
 
 static void touch(struct settle *s, struct message *m)
 {
-    bool was_plain = m->is_plain;
-    m->is_plain = is_plain(m);
+    bool was_all_delivered = m->is_all_delivered;
+    m->is_all_delivered = is_all_delivered(m);
     if (list_is_linked(&m->touched)) {
-        if (m->is_plain == was_plain) {
+        if (m->is_all_delivered == was_all_delivered) {
             return;
         }
         list_remove(&m->touched);
     }
-    list_push_back(m->is_plain ? &s->plain : &s->touched, &m->touched);
+    list_push_back(m->is_all_delivered ? &s->delivered : &s->touched, &m->touched);
 }
 
 void settle_collect(struct settle *s, struct result *result)
@@ -374,9 +374,9 @@ static bool is_of_one_message(int err)
     return err == ERR_CORRUPT || err == ERR_MISSING || err == ERR_LIMIT || err == -EEXIST;
 }
 
-void settle_log_plain(struct settle *s)
+void settle_log_delivered(struct settle *s)
 {
-    list_foreach(m, &s->plain, struct message, touched)
+    list_foreach(m, &s->delivered, struct message, touched)
     {
         log_results(s, m);
     }
@@ -384,8 +384,8 @@ void settle_log_plain(struct settle *s)
 
 int settle_write_journal(struct settle *s, struct spool_store *store)
 {
-    s->is_light = true;
-    list_foreach(m, &s->plain, struct message, touched)
+    s->is_journal_only = true;
+    list_foreach(m, &s->delivered, struct message, touched)
     {
         m->is_settled = true;
         int err = spool_journal_removal(store, &m->position);
@@ -407,13 +407,13 @@ static void postpone(struct settle *s, struct message *m)
 
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
 {
-    s->is_light = false;
+    s->is_journal_only = false;
     s->unwritten = NULL;
     s->notice_bytes = 0;
     s->has_deferred = false;
     s->suppressed = 0; /* a transaction that failed may have left its count here */
-    settle_log_plain(s);
-    list_foreach(m, &s->plain, struct message, touched)
+    settle_log_delivered(s);
+    list_foreach(m, &s->delivered, struct message, touched)
     {
         m->is_settled = true; /* the transaction stores the journal's other messages, not these */
     }
@@ -522,8 +522,8 @@ static uint64_t forget_written(struct settle *s, struct list *written,
 
 uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct message *m), void *ctx)
 {
-    uint64_t dispatched = forget_written(s, &s->plain, done, ctx);
-    if (!s->is_light) {
+    uint64_t dispatched = forget_written(s, &s->delivered, done, ctx);
+    if (!s->is_journal_only) {
         dispatched += forget_written(s, &s->touched, done, ctx) + s->without_result;
         s->without_result = 0;
         atomic_fetch_add_explicit(&s->engine->notices_suppressed, s->suppressed,
@@ -551,7 +551,7 @@ void settle_fini(struct settle *s)
     {
         list_remove(&m->touched); /* the activator frees it */
     }
-    list_foreach_safe(p, &s->plain, struct message, touched)
+    list_foreach_safe(p, &s->delivered, struct message, touched)
     {
         list_remove(&p->touched);
     }

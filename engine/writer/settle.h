@@ -25,9 +25,9 @@ struct settle {
     struct engine *engine;
     struct spool_reader *reader; /* the writer's own; for notices */
     struct list touched;         /* messages with results that are not durable yet */
-    struct list plain;           /* likewise, but every recipient is delivered and only the journal
+    struct list delivered;       /* likewise, but every recipient is delivered and only the journal
                                   * has the message: a removal in the journal is enough */
-    bool is_light;               /* the commit under way writes only `plain`, to the journal */
+    bool is_journal_only;        /* the commit under way writes only `delivered`, to the journal */
     struct notice_log log;       /* event lines that must be written before the commit */
     struct intake **notices;     /* bounces put into the current transaction */
     uint32_t notice_count, notice_capacity;
@@ -52,9 +52,9 @@ void settle_without_result(struct settle *s, struct message *m, uint32_t count, 
  * errors   of the store: the transaction must be aborted; call again with the next one */
 MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
 
-/* Append the event lines of the messages in `plain` to the log; before settle_write_journal. */
-void settle_log_plain(struct settle *s);
-/* Put the removals of the messages in `plain`, and nothing else, into the journal's batch.
+/* Append the event lines of the messages in `delivered` to the log; before settle_write_journal. */
+void settle_log_delivered(struct settle *s);
+/* Put the removals of the messages in `delivered`, and nothing else, into the journal's batch.
  *
  * errors  ERR_LIMIT when they do not fit: the batch must be aborted */
 MUST_USE int settle_write_journal(struct settle *s, struct spool_store *store);

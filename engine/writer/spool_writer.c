@@ -42,7 +42,7 @@ static const usec_t retry_interval = 500 * USEC_PER_MSEC;
 /* How long results without a reception wait for one whose commit carries them; nobody waits for
  * these results. Those that need a transaction (touched) wait longer: each transaction also moves
  * the journal's messages to the tables, most of which are delivered a moment later. */
-static const usec_t plain_patience = 5 * USEC_PER_MSEC;
+static const usec_t delivered_patience = 5 * USEC_PER_MSEC;
 static const usec_t touched_patience = 20 * USEC_PER_MSEC;
 /* After a write to the journal failed, commits go to the tables for this long. */
 static const usec_t journal_pause = 10 * USEC_PER_SEC;
@@ -71,7 +71,7 @@ struct spool_writer {
     usec_t retry_at;
     usec_t synced;        /* monotonic: last sync of the event log */
     usec_t space_seen;    /* monotonic: last look at the free space */
-    usec_t plain_due;     /* monotonic: plain results must be written by then; 0: none wait */
+    usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
     usec_t touched_due;   /* likewise for results that need a transaction */
     usec_t journal_after; /* monotonic: the journal failed and is not used before */
 };
@@ -274,7 +274,7 @@ static int write_batch(struct spool_writer *w)
     return err;
 }
 
-/* One batch of the journal: the receptions that wait and the removals of plain messages, whose
+/* One batch of the journal: the receptions that wait and the removals of delivered messages, whose
  * event lines are written already. */
 static int write_journal(struct spool_writer *w)
 {
@@ -378,7 +378,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal)
 {
     usec_t now = clock_wall();
     uint64_t durable = settle_committed(&w->settle, message_done, w);
-    w->plain_due = 0; /* results that come from now on get a wait of their own */
+    w->delivered_due = 0; /* results that come from now on get a wait of their own */
     w->touched_due = is_journal ? w->touched_due : 0;
     if (!is_journal) {
         journaled_absorbed(&w->journaled, announce_absorbed, w);
@@ -559,19 +559,19 @@ static enum commit next_commit(struct spool_writer *w)
     bool is_urgent = is_stopping ||
                      atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
                          atomic_load_explicit(&w->engine->dispatch_limit, memory_order_relaxed) / 2;
-    w->plain_due = results_due(&w->settle.plain, w->plain_due, now, plain_patience);
-    w->touched_due =
-        results_due(&w->settle.touched, w->touched_due, now,
-                    spool_journal_is_open(w->engine->store) ? touched_patience : plain_patience);
+    w->delivered_due = results_due(&w->settle.delivered, w->delivered_due, now, delivered_patience);
+    w->touched_due = results_due(&w->settle.touched, w->touched_due, now,
+                                 spool_journal_is_open(w->engine->store) ? touched_patience
+                                                                         : delivered_patience);
     bool has_parts = w->part_count > 0 || housekeeping_is_due(&w->housekeeping);
-    bool has_plain = w->plain_due != 0 && (is_urgent || now >= w->plain_due);
+    bool has_delivered = w->delivered_due != 0 && (is_urgent || now >= w->delivered_due);
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
     bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
     if (has_touched || is_last || is_damaged || now >= journaled_due(&w->journaled)) {
         return COMMIT_TABLES;
     }
-    if (!has_parts && !has_plain) {
+    if (!has_parts && !has_delivered) {
         return COMMIT_NOTHING;
     }
     return journal_takes(w, now) ? COMMIT_JOURNAL : COMMIT_TABLES;
@@ -581,7 +581,7 @@ static enum commit next_commit(struct spool_writer *w)
 static int commit(struct spool_writer *w, enum commit *kind)
 {
     if (*kind == COMMIT_JOURNAL) {
-        settle_log_plain(&w->settle);
+        settle_log_delivered(&w->settle);
         int err = write_log(w);
         if (err != 0) {
             return err;
@@ -666,7 +666,7 @@ static void nap(struct spool_writer *w)
         deadline = w->synced + USEC_PER_SEC;
     }
     if (!w->is_broken) {
-        deadline = earlier(deadline, w->plain_due == 0 ? USEC_NEVER : w->plain_due);
+        deadline = earlier(deadline, w->delivered_due == 0 ? USEC_NEVER : w->delivered_due);
         deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
         deadline = earlier(deadline, journaled_due(&w->journaled));
     }
@@ -676,7 +676,7 @@ static void nap(struct spool_writer *w)
     waker_prepare(&w->box.waker);
     if (ring_count(w->box.ring) == 0 && !atomic_load(&w->is_stopping)) {
         rcu_sleep();
-        if (w->plain_due != 0 || w->touched_due != 0) {
+        if (w->delivered_due != 0 || w->touched_due != 0) {
             waker_doze(&w->box.waker, deadline); /* further results need not wake this thread */
         } else {
             waker_wait(&w->box.waker, deadline);

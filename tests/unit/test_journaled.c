@@ -129,7 +129,7 @@ static void tell(void *ctx, uint64_t position)
 
 static void commit_journal(void)
 {
-    settle_log_plain(&settle);
+    settle_log_delivered(&settle);
     assert_int_equal(settle_write_journal(&settle, store), 0);
     assert_int_equal(spool_journal_commit(store), 0);
     (void)settle_committed(&settle, done, NULL);
@@ -176,9 +176,9 @@ static void delivered_at_once_it_never_reaches_the_tables(void **state)
 {
     struct message *m = receive(1, true);
     collect(m, 0, RESULT_DELIVERED);
-    assert_true(list_is_empty(&settle.plain)); /* half of it */
+    assert_true(list_is_empty(&settle.delivered)); /* half of it */
     collect(m, 1, RESULT_DELIVERED);
-    assert_false(list_is_empty(&settle.plain));
+    assert_false(list_is_empty(&settle.delivered));
     assert_true(list_is_empty(&settle.touched));
     commit_journal();
     assert_int_equal(settled, 1);
@@ -207,7 +207,7 @@ static void what_is_deferred_goes_to_the_tables(void **state)
     struct message *m = receive(1, true);
     collect(m, 0, RESULT_DELIVERED);
     collect(m, 1, RESULT_DEFERRED);
-    assert_true(list_is_empty(&settle.plain));
+    assert_true(list_is_empty(&settle.delivered));
     commit_journal(); /* is not concerned */
     assert_int_equal(settled, 0);
     commit_tables(true);
