@@ -280,11 +280,11 @@ static int build_threads(struct engine *e)
         err = clerk_new(e, "clerk", &e->clerks[0]);
     }
     if (err == 0) {
-        e->clerks[0]->tidy = order_report_tidy;
+        e->clerks[0]->between_calls = order_report_expire;
         err = clerk_new(e, "slow clerk", &e->clerks[1]);
     }
     if (err == 0) {
-        e->clerks[1]->tidy = queue_figures_tidy;
+        e->clerks[1]->between_calls = queue_figures_refresh;
         err = http_open_control(e->http);
     }
     if (err == 0) {

@@ -80,9 +80,9 @@ bool clerk_filter(struct api_call *c, struct queue_filter *ret)
     return is_good;
 }
 
-void clerk_walk_breathe(struct clerk *k, struct queue_walk *w)
+void clerk_walk_between_pages(struct clerk *k, struct queue_walk *w)
 {
-    clerk_breathe(k);
+    clerk_quiesce(k);
     const struct settings *settings = settings_of(k->engine);
     queue_walk_configure(w, settings->config, settings->router);
 }
@@ -90,7 +90,7 @@ void clerk_walk_breathe(struct clerk *k, struct queue_walk *w)
 static bool between(void *ctx, struct queue_walk *w)
 {
     struct clerk *k = ctx;
-    clerk_walk_breathe(k, w);
+    clerk_walk_between_pages(k, w);
     return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed) &&
            (k->call == NULL || !api_is_deserted(k->call));
 }

@@ -20,7 +20,7 @@ MUST_USE bool clerk_filter(struct api_call *c, struct queue_filter *ret);
 /* Where the clerk's walks read. The messages that are active are asked anew. */
 void clerk_source(struct clerk *k, struct queue_source *ret);
 /* Between pages of a walk: let others run, and go on by the settings in force. */
-void clerk_walk_breathe(struct clerk *k, struct queue_walk *w);
+void clerk_walk_between_pages(struct clerk *k, struct queue_walk *w);
 /* Answer for a walk that ended early. err: of queue_walk or census */
 void clerk_walk_error(struct api_call *c, int err);
 

@@ -63,7 +63,7 @@ void queue_figures_keeper_free(struct queue_figures_keeper *keeper); /* accepts 
  * errors   as queue_walk */
 MUST_USE int queue_figures_read(struct clerk *k, const struct spool_counts *counts,
                                 struct queue_figures *ret);
-/* The slow clerk's tidy (clerk.h): walks when somebody asked. */
-usec_t queue_figures_tidy(struct clerk *k);
+/* What the slow clerk does between calls (clerk.h): walks when somebody asked. */
+usec_t queue_figures_refresh(struct clerk *k);
 
 #endif

@@ -165,14 +165,14 @@ static bool goes_on(void *ctx, struct queue_walk *w)
 {
     struct clerk *k = ctx;
     struct walked last;
-    clerk_walk_breathe(k, w);
+    clerk_walk_between_pages(k, w);
     bool may_wait =
         !last_walk(k->engine->figures, &last) || clock_mono() - last.ended > ALWAYS_BEHIND;
     return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed) &&
            (may_wait || !clerk_has_calls(k));
 }
 
-usec_t queue_figures_tidy(struct clerk *k)
+usec_t queue_figures_refresh(struct clerk *k)
 {
     const struct engine *e = k->engine;
     struct queue_figures_keeper *keeper = e->figures;

@@ -94,7 +94,7 @@ void clerk_end(struct clerk *k)
     spool_reader_end(k->reader);
 }
 
-void clerk_breathe(struct clerk *k)
+void clerk_quiesce(struct clerk *k)
 {
     (void)k; /* its thread is ours */
     rcu_pass();
@@ -148,13 +148,13 @@ static bool flush_outboxes(struct clerk *k)
     return is_done;
 }
 
-static usec_t tidy(struct clerk *k)
+static usec_t run_between_calls(struct clerk *k)
 {
-    if (k->tidy == NULL) {
+    if (k->between_calls == NULL) {
         return USEC_NEVER;
     }
     rcu_awake();
-    usec_t again = k->tidy(k);
+    usec_t again = k->between_calls(k);
     rcu_sleep();
     return again;
 }
@@ -169,7 +169,7 @@ static void run_clerk(void *arg)
             serve(k, letter.body);
             (void)flush_outboxes(k); /* again below */
         }
-        usec_t deadline = tidy(k);
+        usec_t deadline = run_between_calls(k);
         if (!flush_outboxes(k)) {
             deadline = clock_mono() + 10 * USEC_PER_MSEC;
         }

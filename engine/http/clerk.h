@@ -4,7 +4,7 @@
  *
  * Concurrency: a call travels to a clerk by LETTER_CALL and back to the http thread by
  * LETTER_ANSWER, and belongs to who has it. A clerk is online for RCU while a handler runs; a long
- * walk calls clerk_breathe between pages. The reader sees one moment of the spool from clerk_begin
+ * walk calls clerk_quiesce between pages. The reader sees one moment of the spool from clerk_begin
  * to clerk_end, and keeps pages alive so long: end it between pages as well. */
 #ifndef ENGINE_CLERK_H
 #define ENGINE_CLERK_H
@@ -33,7 +33,7 @@ struct clerk {
     const char *name;
     /* Before the thread starts; NULL: nothing. What it does on its thread beside calls, online for
      * RCU; returns when it wants to be asked again, monotonic. */
-    usec_t (*tidy)(struct clerk *k);
+    usec_t (*between_calls)(struct clerk *k);
 
     /* clerk thread only */
     struct outbox to_http, to_other, to_activator;
@@ -62,11 +62,11 @@ struct mailbox *clerk_box(struct clerk *k);
 MUST_USE bool clerk_begin(struct clerk *k, struct api_call *c);
 void clerk_end(struct clerk *k);
 /* Between pages of a long walk, without an open view: nothing found under RCU is kept over it. */
-void clerk_breathe(struct clerk *k);
+void clerk_quiesce(struct clerk *k);
 /* Which messages schedulers hold, asked anew. */
 void clerk_read_active(struct clerk *k);
 MUST_USE bool clerk_is_active(const struct clerk *k, uint64_t id);
-/* After each call, and after what tidy asked for. */
+/* After each call, and after what between_calls asked for. */
 void clerk_forget_active(struct clerk *k);
 /* Somebody waits for this clerk. */
 MUST_USE bool clerk_has_calls(const struct clerk *k);

@@ -185,7 +185,7 @@ void destination_report_list(struct clerk *k, struct api_call *c)
     destination_rank_init(&rank, order, limit);
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
         rank_transport(e, t, &f, &rank);
-        clerk_breathe(k);
+        clerk_quiesce(k);
     }
     destination_rank_finish(&rank);
     put_rows(k, c, &rank);

@@ -79,7 +79,7 @@ void host_report_list(struct clerk *k, struct api_call *c)
     (void)api_param(c, "match", &filter); /* none: all */
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
         put_hosts(e, c, t, filter);
-        clerk_breathe(k);
+        clerk_quiesce(k);
     }
     api_end(c, api_is_long(c));
 }

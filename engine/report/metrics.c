@@ -328,7 +328,7 @@ static void walk(struct page *p, uint32_t transport, struct walk *ret)
         ret->windows += (uint64_t)d.window;
         ret->states[d.state]++;
         if (++seen % WALK_PAGE == 0) {
-            clerk_breathe(p->clerk); /* the cursor outlives it */
+            clerk_quiesce(p->clerk); /* the cursor outlives it */
         }
     }
 }

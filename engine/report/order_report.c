@@ -20,7 +20,7 @@
 #include <string.h>
 
 /* The clock may be set: an end is looked at again before long. */
-#define TIDY_MAX (60 * USEC_PER_SEC)
+#define EXPIRE_WAIT_MAX (60 * USEC_PER_SEC)
 /* How often it is asked whether mail was reviewed. */
 #define NOTE_INTERVAL (5 * USEC_PER_SEC)
 
@@ -68,7 +68,7 @@ static void revive(struct clerk *k, const struct selector *selector)
     }
 }
 
-usec_t order_report_tidy(struct clerk *k)
+usec_t order_report_expire(struct clerk *k)
 {
     struct order_book *book = k->engine->orders;
     usec_t now = clock_wall(), first = USEC_NEVER;
@@ -92,7 +92,8 @@ usec_t order_report_tidy(struct clerk *k)
     if (first == USEC_NEVER && !must_note) {
         return USEC_NEVER;
     }
-    usec_t wait = first == USEC_NEVER || first - now > TIDY_MAX ? TIDY_MAX : first - now;
+    usec_t wait =
+        first == USEC_NEVER || first - now > EXPIRE_WAIT_MAX ? EXPIRE_WAIT_MAX : first - now;
     return clock_mono() + (must_note && wait > NOTE_INTERVAL ? NOTE_INTERVAL : wait);
 }
 
@@ -138,7 +139,7 @@ void order_report_list(struct clerk *k, struct api_call *c)
 {
     const struct order *o;
     uint64_t matched;
-    (void)order_report_tidy(k); /* asked again after the call */
+    (void)order_report_expire(k); /* asked again after the call */
     for (uint64_t id = 0; (o = order_book_next(k->engine->orders, id, &matched)) != NULL;
          id = o->id) {
         json_t *object = order_object(o, matched);
@@ -250,7 +251,7 @@ static json_t *give(struct clerk *k, struct api_call *c, struct order *o)
 {
     char text[DESCRIPTION_TEXT];
     uint64_t id, matched;
-    (void)order_report_tidy(k); /* makes room; asked again after the call */
+    (void)order_report_expire(k); /* makes room; asked again after the call */
     int err = order_book_add(k->engine->orders, o, &id);
     if (err == ERR_LIMIT) {
         api_error(c, 429, "busy", "there are %d orders; resume some first", ORDER_COUNT_MAX);
@@ -369,7 +370,7 @@ void order_report_lift(struct clerk *k, struct api_call *c)
 {
     uint64_t matched = 0;
     char *reason;
-    (void)order_report_tidy(k); /* asked again after the call */
+    (void)order_report_expire(k); /* asked again after the call */
     const struct order *o = find_order(k, parse_id(api_argument(c)), &matched);
     if (o == NULL) {
         api_error(c, 404, "missing", "there is no such order");

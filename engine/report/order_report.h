@@ -30,7 +30,7 @@ api_handler order_report_lift;
  * answers 200 with would_match. */
 api_handler order_report_flush;
 
-/* Removes orders that are over (clerk.h, tidy). */
-usec_t order_report_tidy(struct clerk *k);
+/* Removes orders that are over (clerk.h, between_calls). */
+usec_t order_report_expire(struct clerk *k);
 
 #endif

@@ -24,7 +24,7 @@ struct config;
 
 struct why {
     struct clerk *clerk;
-    const struct config *config; /* valid until the clerk breathes: see why_refresh */
+    const struct config *config; /* valid until clerk_quiesce: see why_refresh */
     uint32_t transport_count;    /* those with a scheduler: config may have more behind them */
     usec_t now;                  /* wall */
     json_t *about, *chain;       /* NULL: out of memory */
