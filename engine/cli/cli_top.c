@@ -337,7 +337,7 @@ static int get_part(const struct cli *cli, struct top_model *m, const struct sna
 static void print_part(FILE *out, const struct top_model *m, const struct snapshot_part *part)
 {
     const struct top_view_row *view = top_view_row(part->view);
-    const struct top_light light = top_model_light(m);
+    const struct top_scale scale = top_model_scale(m);
     struct cli_column columns[TOP_COLUMNS_MAX + 1] = {{NULL, false}};
     struct cli_table t;
     size_t count = top_view_columns(part->view);
@@ -349,7 +349,7 @@ static void print_part(FILE *out, const struct top_model *m, const struct snapsh
     for (size_t i = 0; i < top_model_table(m)->shown_count; i++) {
         for (size_t c = 0; c < count; c++) {
             char text[TOP_CELL_TEXT];
-            cli_table_text(&t, top_cell_text(&view->columns[c], top_model_row(m, i), &light, text));
+            cli_table_text(&t, top_cell_text(&view->columns[c], top_model_row(m, i), &scale, text));
         }
     }
     (void)fprintf(out, "\n%s\n", part->title);

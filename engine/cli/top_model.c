@@ -30,22 +30,22 @@ const struct top_table *top_model_table(const struct top_model *m)
     return &m->tables[m->view];
 }
 
-struct top_light top_model_light(const struct top_model *m)
+struct top_scale top_model_scale(const struct top_model *m)
 {
-    struct top_light light = {.now = m->now};
+    struct top_scale scale = {.now = m->now};
     const json_t *row, *rows = top_model_table(m)->rows;
     for (size_t i = 0; (row = json_array_get(rows, i)) != NULL; i++) {
         double value = json_number_value(json_object_get(row, "recipients"));
-        light.most = value > light.most ? value : light.most;
+        scale.most = value > scale.most ? value : scale.most;
     }
-    return light;
+    return scale;
 }
 
 /* --- which rows, in which order --------------------------------------------------------------- */
 
 static bool fits(const struct top_model *m, enum top_view view, const json_t *row)
 {
-    const struct top_light light = {.now = m->now};
+    const struct top_scale scale = {.now = m->now};
     char text[TOP_CELL_TEXT];
     bool is_found = m->filter[0] == '\0';
     if (view == TOP_DESTINATIONS) {
@@ -55,7 +55,7 @@ static bool fits(const struct top_model *m, enum top_view view, const json_t *ro
     for (size_t i = 0; i < top_view_columns(view) && !is_found; i++) {
         const struct top_column *c = &top_view_row(view)->columns[i];
         is_found = (c->kind == TOP_TEXT || c->kind == TOP_NAME || c->kind == TOP_SELECTORS) &&
-                   strcasestr(top_cell_text(c, row, &light, text), m->filter) != NULL;
+                   strcasestr(top_cell_text(c, row, &scale, text), m->filter) != NULL;
     }
     return is_found || view == TOP_AGES;
 }

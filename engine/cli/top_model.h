@@ -65,6 +65,6 @@ const json_t *top_model_selected(const struct top_model *m);
 /* The n-th that is shown, n < shown_count */
 const json_t *top_model_row(const struct top_model *m, size_t n);
 const struct top_table *top_model_table(const struct top_model *m) NONNULL_RET;
-struct top_light top_model_light(const struct top_model *m);
+struct top_scale top_model_scale(const struct top_model *m);
 
 #endif

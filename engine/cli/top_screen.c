@@ -285,7 +285,7 @@ static const char *title_of(const struct top_model *m, size_t column)
 }
 
 /* Widths from what is in sight. */
-static void measure(const struct top_model *m, const struct top_light *light, size_t lines,
+static void measure(const struct top_model *m, const struct top_scale *scale, size_t lines,
                     int *ret)
 {
     const struct top_table *t = top_model_table(m);
@@ -296,7 +296,7 @@ static void measure(const struct top_model *m, const struct top_light *light, si
         natural[c] = top_layout_width(title_of(m, c));
         for (size_t i = t->first; i < t->shown_count && i < t->first + lines; i++) {
             int width = top_layout_width(top_cell_text(&top_view_row(m->view)->columns[c],
-                                                       top_model_row(m, i), light, text));
+                                                       top_model_row(m, i), scale, text));
             natural[c] = width > natural[c] ? width : natural[c];
         }
     }
@@ -312,7 +312,7 @@ static void put_cell(int line, int column, int width, bool is_right, const char 
 }
 
 /* A line of the table; row NULL: the titles. */
-static void draw_line(const struct top_model *m, const struct top_light *light, const int *widths,
+static void draw_line(const struct top_model *m, const struct top_scale *scale, const int *widths,
                       int line, const json_t *row, attr_t look)
 {
     const struct top_column *c = top_view_row(m->view)->columns;
@@ -323,7 +323,7 @@ static void draw_line(const struct top_model *m, const struct top_light *light, 
         char text[TOP_CELL_TEXT];
         if (widths[i] > 0) {
             put_cell(line, at, widths[i], top_column_is_number(&c[i]),
-                     row == NULL ? title_of(m, i) : top_cell_text(&c[i], row, light, text));
+                     row == NULL ? title_of(m, i) : top_cell_text(&c[i], row, scale, text));
             at += widths[i] + 2;
         }
     }
@@ -336,13 +336,13 @@ static void draw_table(struct top_model *m)
     size_t lines = top_screen_lines();
     top_model_scroll(m, lines);
     const struct top_table *t = top_model_table(m);
-    const struct top_light light = top_model_light(m);
-    measure(m, &light, lines, widths);
-    draw_line(m, &light, widths, HEAD_LINES - 1, NULL, A_REVERSE);
+    const struct top_scale scale = top_model_scale(m);
+    measure(m, &scale, lines, widths);
+    draw_line(m, &scale, widths, HEAD_LINES - 1, NULL, A_REVERSE);
     for (size_t i = t->first; i < t->shown_count && i < t->first + lines; i++) {
         const json_t *row = top_model_row(m, i);
         attr_t look = tone_of(top_row_tone(m->view, row)) | (i == t->selected ? A_REVERSE : 0);
-        draw_line(m, &light, widths, HEAD_LINES + (int)(i - t->first), row, look);
+        draw_line(m, &scale, widths, HEAD_LINES + (int)(i - t->first), row, look);
     }
     if (t->shown_count == 0 && t->rows != NULL) {
         (void)put(HEAD_LINES, 0, A_NORMAL,

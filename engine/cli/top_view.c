@@ -186,7 +186,7 @@ static void set_bar(double value, double most, char ret[TOP_CELL_TEXT])
 }
 
 const char *top_cell_text(const struct top_column *c, const json_t *row,
-                          const struct top_light *light, char ret[TOP_CELL_TEXT])
+                          const struct top_scale *scale, char ret[TOP_CELL_TEXT])
 {
     const json_t *value = json_object_get(row, c->member);
     char text[CLI_WHEN_TEXT];
@@ -205,26 +205,26 @@ const char *top_cell_text(const struct top_column *c, const json_t *row,
         break;
     case TOP_SINCE:
         if (json_is_number(value)) {
-            (void)add(ret, 0, "%s", cli_span_text(light->now - json_number_value(value), text));
+            (void)add(ret, 0, "%s", cli_span_text(scale->now - json_number_value(value), text));
         }
         break;
     case TOP_WHEN:
-        (void)add(ret, 0, "%s", cli_when_text(value, light->now, text));
+        (void)add(ret, 0, "%s", cli_when_text(value, scale->now, text));
         break;
     case TOP_WINDOW:
         (void)add(ret, 0, "%lld/%lld", number_of(row, "busy"), number_of(row, "window"));
         break;
     case TOP_STATE:
-        set_state(row, light->now, ret);
+        set_state(row, scale->now, ret);
         break;
     case TOP_REASON:
-        set_reason(row, light->now, ret);
+        set_reason(row, scale->now, ret);
         break;
     case TOP_SELECTORS:
         set_selectors(row, ret);
         break;
     case TOP_BAR:
-        set_bar(json_number_value(value), light->most, ret);
+        set_bar(json_number_value(value), scale->most, ret);
         break;
     }
     return ret;
@@ -243,9 +243,9 @@ int top_cell_compare(const struct top_column *c, const json_t *a, const json_t *
         double x = figure(c, a), y = figure(c, b);
         return x < y ? -1 : x > y;
     }
-    static const struct top_light light = {0, 0};
+    static const struct top_scale scale = {0, 0};
     char x[TOP_CELL_TEXT], y[TOP_CELL_TEXT];
-    return strcasecmp(top_cell_text(c, a, &light, x), top_cell_text(c, b, &light, y));
+    return strcasecmp(top_cell_text(c, a, &scale, x), top_cell_text(c, b, &scale, y));
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */

@@ -57,14 +57,14 @@ const struct top_view_row *top_view_row(enum top_view view) NONNULL_RET;
 size_t top_view_columns(enum top_view view);
 bool top_column_is_number(const struct top_column *c); /* stands to the right, sorts downwards */
 
-/* What cells are seen against. */
-struct top_light {
+/* What the cells of a table are measured against: ages by the clock, bars by the largest row. */
+struct top_scale {
     double now;  /* the daemon's clock, seconds */
     double most; /* the largest `recipients` of the table */
 };
 /* As the daemon sent it: not safe for a terminal.  returns ret */
 const char *top_cell_text(const struct top_column *c, const json_t *row,
-                          const struct top_light *light, char ret[TOP_CELL_TEXT]);
+                          const struct top_scale *scale, char ret[TOP_CELL_TEXT]);
 /* Upwards: negative when a's cell comes before b's. */
 int top_cell_compare(const struct top_column *c, const json_t *a, const json_t *b);
 

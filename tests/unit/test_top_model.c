@@ -36,13 +36,13 @@ static void expect(const struct top_model *m, const char *names)
 {
     char text[500] = "", cell[TOP_CELL_TEXT];
     size_t len = 0;
-    const struct top_light light = top_model_light(m);
+    const struct top_scale scale = top_model_scale(m);
     for (size_t i = 0; i < top_model_table(m)->shown_count; i++) {
         const json_t *row = top_model_row(m, i);
         len +=
             (size_t)snprintf(text + len, sizeof(text) - len, "%s%s%s", i > 0 ? " " : "",
                              row == top_model_selected(m) ? ">" : "",
-                             top_cell_text(&top_view_row(m->view)->columns[0], row, &light, cell));
+                             top_cell_text(&top_view_row(m->view)->columns[0], row, &scale, cell));
     }
     assert_string_equal(text, names);
 }
@@ -175,7 +175,7 @@ static void views(void **state)
                     false);
     top_model_show(&m, TOP_QUEUE);
     expect(&m, ">x - (others)");
-    assert_true(top_model_light(&m).most == 8);
+    assert_true(top_model_scale(&m).most == 8);
     top_model_group(&m, true);
     assert_null(top_model_table(&m)->rows);
     json_t *some = parse("[{\"age\": \"1h-4h\", \"recipients\": 3}]");
@@ -188,14 +188,14 @@ static void views(void **state)
 
 static void cell(enum top_view view, const char *title, const char *row, const char *expected)
 {
-    const struct top_light light = {.now = 100, .most = 60};
+    const struct top_scale scale = {.now = 100, .most = 60};
     const struct top_column *c = top_view_row(view)->columns;
     char text[TOP_CELL_TEXT];
     while (strcmp(c->title, title) != 0) {
         c++;
     }
     json_t *o = parse(row);
-    assert_string_equal(top_cell_text(c, o, &light, text), expected);
+    assert_string_equal(top_cell_text(c, o, &scale, text), expected);
     json_decref(o);
 }
 
