@@ -140,10 +140,10 @@ int event_consumer_next(struct event_consumer *c, unsigned *budget, struct slice
 {
     /* Acquire pairs with the release of the writer, which has written what it counts. */
     uint64_t written = atomic_load_explicit(&c->log->written, memory_order_acquire);
-    if (c->is_dry && written == c->seen) {
+    if (c->is_at_end && written == c->seen) {
         return ERR_AGAIN;
     }
-    c->is_dry = false;
+    c->is_at_end = false;
     while (*budget > 0) {
         int err = event_cursor_next(&c->cursor, ret);
         if (err == ERR_MISSING) {
@@ -151,7 +151,7 @@ int event_consumer_next(struct event_consumer *c, unsigned *budget, struct slice
             continue;
         }
         if (err != 0) {
-            c->is_dry = err == ERR_AGAIN;
+            c->is_at_end = err == ERR_AGAIN;
             c->seen = written;
             return err;
         }
@@ -209,7 +209,7 @@ void event_consumer_fail(struct event_consumer *c, int why, usec_t now)
 void event_consumer_rewind(struct event_consumer *c)
 {
     event_cursor_seek(&c->cursor, c->acked);
-    c->is_dry = false;
+    c->is_at_end = false;
 }
 
 void event_consumer_why(int why, char ret[static EVENT_CONSUMER_WHY_MAX])

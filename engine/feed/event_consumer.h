@@ -52,7 +52,7 @@ struct event_consumer {
     usec_t retry_at, backoff;    /* monotonic; 0: no failure since the last success */
     usec_t saved;                /* monotonic: when the place file was written the last time */
     uint64_t seen;               /* event_log.written when the end of the log was reached */
-    bool is_dry;                 /* the end of the log was reached at `seen` */
+    bool is_at_end;              /* the end of the log was reached at `seen` */
     bool is_saved;               /* `acked` is in its file */
 
     /* any thread, atomic */
