@@ -210,7 +210,7 @@ static bool add_count(struct clerk *k, struct api_call *c, json_t *kept, usec_t 
     return true;
 }
 
-static void count_dry(struct clerk *k, struct api_call *c)
+static void count_dry_run(struct clerk *k, struct api_call *c)
 {
     json_t *kept = clerk_kept(c);
     if (add_count(k, c, kept, 0, NULL)) {
@@ -324,7 +324,7 @@ void order_report_give(struct clerk *k, struct api_call *c)
         refuse(c, err, text);
     } else if (r.is_dry_run || r.order.kind != ORDER_SUSPEND) {
         object = order_object(&r.order, 0);
-        clerk_pass_on(k, c, r.is_dry_run ? count_dry : count_first, object);
+        clerk_pass_on(k, c, r.is_dry_run ? count_dry_run : count_first, object);
     } else if ((object = give(k, c, &r.order)) != NULL) {
         clerk_pass_on(k, c, count_given, object);
     }
@@ -444,7 +444,7 @@ void order_report_flush(struct clerk *k, struct api_call *c)
         json_decref(object);
         refuse(c, err, text);
     } else if (is_dry_run) {
-        clerk_pass_on(k, c, count_dry, object);
+        clerk_pass_on(k, c, count_dry_run, object);
     } else if (selector_is_empty(&selector)) {
         flush_queue(k, c, &selector, object);
     } else {
