@@ -3,8 +3,8 @@
 #include "sched/destination.h"
 
 #include "base/hash.h"
-#include "sched/host_queue.h"
 #include "sched/parking.h"
+#include "sched/place/host_queue.h"
 #include "sched/transport.h"
 
 #include <assert.h>

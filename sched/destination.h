@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "sched/action.h"
 #include "sched/feedback.h"
-#include "sched/placement.h"
+#include "sched/place/placement.h"
 #include "sched/sched.h"
 #include "sched/shared.h"
 #include "sched/table.h"

@@ -24,8 +24,8 @@ enum entry_state {
 struct sched_entry {
     union {
         struct sched_entry *next; /* NEW, WAITING: in an entry_queue */
-        uint64_t tried;           /* in flight: places in the list of servers, sched/server.c */
-        struct reason *reason;    /* SETTLED; otherwise none */
+        uint64_t tried;        /* in flight: places in the list of servers, sched/place/server.c */
+        struct reason *reason; /* SETTLED; otherwise none */
     };
     struct pending place; /* its action; without one WAITING: link in destination.todo; BUSY:
                            * connection.entries or sched.exhausted; DISPLACED:

@@ -2,7 +2,7 @@
 #include "sched/parking.h"
 
 #include "sched/candidate.h"
-#include "sched/host_queue.h"
+#include "sched/place/host_queue.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 

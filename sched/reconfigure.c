@@ -5,8 +5,8 @@
 
 #include "sched/candidate.h"
 #include "sched/division.h"
-#include "sched/host_queue.h"
 #include "sched/parking.h"
+#include "sched/place/host_queue.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"

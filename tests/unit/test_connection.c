@@ -1,5 +1,5 @@
 /* Which connection an entry goes to, and when connections end. */
-#include "sched/connection.h"
+#include "sched/place/connection.h"
 #include "sched/transport.h"
 #include "tests/unit/sched_bed.h"
 

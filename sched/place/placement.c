@@ -1,5 +1,5 @@
-/* Placement, see sched/placement.h. Chooses; sched/connection.c carries out. */
-#include "sched/placement.h"
+/* Placement, see sched/place/placement.h. Chooses; sched/place/connection.c carries out. */
+#include "sched/place/placement.h"
 
 #include "sched/transport.h"
 

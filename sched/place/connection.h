@@ -1,5 +1,5 @@
 /* The connections of a transport as numbered slots: which are free, idle or busy, what they carry,
- * and when they end. Which one an entry goes to is sched/placement.h. Owner thread only. */
+ * and when they end. Which one an entry goes to is sched/place/placement.h. Owner thread only. */
 #ifndef SCHED_CONNECTION_H
 #define SCHED_CONNECTION_H
 

@@ -1,9 +1,9 @@
 /* Connection slots. Called by placement, the report path and the timers. A connection carries
  * several entries when the shell has measured that it can (sched_outcome.depth). */
-#include "sched/connection.h"
+#include "sched/place/connection.h"
 
 #include "sched/parking.h"
-#include "sched/placement.h"
+#include "sched/place/placement.h"
 #include "sched/transport.h"
 
 #include <assert.h>

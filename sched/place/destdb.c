@@ -1,9 +1,9 @@
-/* Hosts, see sched/destdb.h. Called by connection and server; tells the destinations of a host when
- * it may not be tried, and when it may again. */
-#include "sched/destdb.h"
+/* Hosts, see sched/place/destdb.h. Called by connection and server; tells the destinations of a
+ * host when it may not be tried, and when it may again. */
+#include "sched/place/destdb.h"
 
 #include "base/hash.h"
-#include "sched/host_queue.h"
+#include "sched/place/host_queue.h"
 #include "sched/transport.h"
 
 #include <assert.h>

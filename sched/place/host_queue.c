@@ -1,7 +1,7 @@
-/* Destinations at hosts with room, see sched/host_queue.h. Called by parking and server about
+/* Destinations at hosts with room, see sched/place/host_queue.h. Called by parking and server about
  * destinations, by destdb about hosts. A destination stands at each host of its group, so that any
  * of them that has room leads to it. */
-#include "sched/host_queue.h"
+#include "sched/place/host_queue.h"
 
 #include "sched/parking.h"
 #include "sched/transport.h"

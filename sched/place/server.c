@@ -1,8 +1,8 @@
-/* The servers of a destination, see sched/server.h. Called by destination (answers of the
+/* The servers of a destination, see sched/place/server.h. Called by destination (answers of the
  * resolver), destdb (hosts that change) and placement. */
-#include "sched/server.h"
+#include "sched/place/server.h"
 
-#include "sched/host_queue.h"
+#include "sched/place/host_queue.h"
 #include "sched/transport.h"
 
 #include <assert.h>
