@@ -5,6 +5,7 @@
  * nanoseconds a message, the best of three. */
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/census/census.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
@@ -32,7 +33,7 @@ static void put(struct spool_txn *t, uint64_t id, struct slice body)
     (void)snprintf(address, sizeof(address), "someone.%u@mail%u.example.com", (unsigned)id,
                    (unsigned)(id * 7919 % DOMAINS));
     (void)snprintf(tenant, sizeof(tenant), "tenant%u", (unsigned)(id * 31 % TENANTS));
-    if (!spool_packed_append(packed, sizeof(packed), &len, slice_of(address))) {
+    if (!packed_fill(packed, sizeof(packed), &len, slice_of(address))) {
         exit(1);
     }
     struct spool_envelope e = {

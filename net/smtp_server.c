@@ -548,15 +548,8 @@ void smtp_server_stop(struct smtp_server *server)
     server->is_stopping = true;
 }
 
-bool smtp_server_recipient_next(const struct smtp_server *server, size_t *at, struct slice *ret)
+struct slice smtp_server_recipients(const struct smtp_server *server, uint32_t *ret_count)
 {
-    const unsigned char *from = (const unsigned char *)server->recipients.data + *at;
-
-    if (*at >= server->recipients.len) {
-        return false;
-    }
-    size_t len = (size_t)from[0] << 8 | from[1];
-    *ret = slice_make(server->recipients.data + *at + 2, len);
-    *at += 2 + len;
-    return true;
+    *ret_count = server->batch_count;
+    return buf_slice(&server->recipients);
 }

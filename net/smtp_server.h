@@ -79,8 +79,8 @@ enum smtp_server_event {
     /* MAIL: sender and the fields behind it are set; smtp_server_answer() with a code below 300
      * accepts, another refuses. */
     SMTP_SERVER_ENVELOPE,
-    /* Recipients to take over before the next step: smtp_server_recipient_next(). All of them
-     * come before the first BODY. */
+    /* Recipients to take over before the next step: smtp_server_recipients(). All of them come
+     * before the first BODY. */
     SMTP_SERVER_RECIPIENTS,
     /* The body buffer is full: take its bytes and buf_clear() it before the next step. */
     SMTP_SERVER_BODY,
@@ -163,7 +163,7 @@ struct smtp_server {
     usec_t transaction_deadline;
     struct buf line;       /* a command received in part */
     uint64_t discarded;    /* bytes of an overlong command dropped so far */
-    struct buf recipients; /* the batch: 2 bytes length, then the address, each */
+    struct buf recipients; /* the batch: base/packed.h */
     uint32_t batch_count;
     uint64_t overshoot_count; /* RCPT beyond the limit */
     uint64_t chunk_left;      /* bytes of the current BDAT */
@@ -236,12 +236,10 @@ void smtp_server_refuse(struct smtp_server *server, int code, const char *enhanc
  * a message being made safe are finished first. */
 void smtp_server_stop(struct smtp_server *server);
 
-/* Recipients of a batch, one a call.
- *
- * at       in/out; 0 before the first call
- * returns  false behind the last; ret is local@domain (or a bare postmaster), domain in lower
- *          case, domain after the last '@' */
-bool smtp_server_recipient_next(const struct smtp_server *server, size_t *at, struct slice *ret);
+/* The recipients of a batch as a packed list (base/packed.h), and their number. Each is local@domain
+ * (or a bare postmaster), the domain in lower case and behind the last '@'. Valid until the next
+ * step. */
+struct slice smtp_server_recipients(const struct smtp_server *server, uint32_t *ret_count);
 
 /* Append the Received: field of the current transaction, folded, with its CRLF.
  *

@@ -2,6 +2,7 @@
  * Called by the state machine with whole lines; AUTH is in smtp_server_auth.c, content in
  * smtp_server_body.c. A command that fails leaves the transaction as it was. */
 #include "base/error.h"
+#include "base/packed.h"
 #include "net/smtp_server_private.h"
 
 static bool is_header_safe(char c)
@@ -162,11 +163,9 @@ static void add_recipient(struct smtp_server *server, struct slice address)
 {
     struct buf *batch = &server->recipients;
 
-    buf_append_char(batch, (char)(address.len >> 8));
-    buf_append_char(batch, (char)(address.len & 0xff));
-    buf_append_slice(batch, address);
+    packed_append(batch, address);
     if (batch->failed) {
-        /* What is in the batch may end in half a record: only the whole transaction can go. */
+        /* The batch takes no further recipient: only the whole transaction can go. */
         smtp_server_fail(server, 452, "4.3.1", "Error: out of memory");
         smtp_server_reply(server, 452, "4.3.1 Error: out of memory");
         return;

@@ -1,6 +1,7 @@
 /* Reception of one message: what a client says, one command at a time, into the server's core.
  * Called by sluice-instructions. Does what engine/inbound and engine/reception do with the core,
  * the growing of a fresh body buffer included. */
+#include "base/packed.h"
 #include "bench/stage/stage.h"
 #include "net/smtp_server.h"
 
@@ -24,11 +25,11 @@ struct reception {
 
 static bool take_recipients(struct reception *r)
 {
-    struct slice address;
-    size_t at = 0;
+    uint32_t count;
+    struct slice batch = smtp_server_recipients(&r->core, &count), address;
     smtp_server_received_header(&r->core, SLICE("4cT2bN1x0fRz"),
                                 SLICE("Sun, 01 Nov 2026 00:00:00 +0000"), &r->body);
-    while (smtp_server_recipient_next(&r->core, &at, &address)) {
+    while (packed_next(&batch, &address)) {
         if (!slice_eq(address, r->recipient)) {
             return stage_fail(STAGE, "another recipient came out than went in");
         }

@@ -1,5 +1,6 @@
 /* What is kept of one message: its record in the spool and its lines in the event log. Called by
  * sluice-instructions. */
+#include "base/packed.h"
 #include "bench/stage/stage.h"
 #include "engine/event/event.h"
 #include "engine/spool/spool_record.h"
@@ -26,7 +27,7 @@ static bool write_and_read(const struct spool_message *m, struct slice recipient
     char packed[64];
     size_t packed_len = 0, bytes = 0;
     struct spool_message in = *m, out;
-    if (!spool_packed_append(packed, sizeof(packed), &packed_len, recipient)) {
+    if (!packed_fill(packed, sizeof(packed), &packed_len, recipient)) {
         return stage_fail("record", "the recipient does not fit");
     }
     in.packed = slice_make(packed, packed_len);
@@ -41,7 +42,7 @@ static bool write_and_read(const struct spool_message *m, struct slice recipient
         return stage_fail("record", "another message came out than went in");
     }
     struct slice left = out.packed, address;
-    return (spool_packed_next(&left, &address) && slice_eq(address, recipient) && left.len == 0) ||
+    return (packed_next(&left, &address) && slice_eq(address, recipient) && left.len == 0) ||
            stage_fail("record", "another recipient came out than went in");
 }
 

@@ -3,6 +3,7 @@
 #include "engine/census/queue_walk.h"
 
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
 
@@ -220,7 +221,7 @@ static bool next_undone(struct queue_walk *w)
 {
     struct queue_recipient *r = &w->recipient;
     for (;;) {
-        if (!spool_packed_next(&w->packed, &r->address)) {
+        if (!packed_next(&w->packed, &r->address)) {
             if (++w->batch >= w->message.batch_count ||
                 spool_walk_batch(&w->spool, w->message.envelope.id, w->batch, &w->packed,
                                  &w->states) != 0) {

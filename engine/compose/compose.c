@@ -2,6 +2,7 @@
  * the content is compose_content.c's. Every member comes from a stranger and is checked. */
 #include "base/date.h"
 #include "base/error.h"
+#include "base/packed.h"
 #include "base/span.h"
 #include "engine/compose/compose_private.h"
 #include "engine/compose/mime_field.h"
@@ -256,9 +257,7 @@ static void take_recipient(struct composer *c, const json_t *value, const char *
         smtp_address_copy(&c->first, &address);
         c->first_name = name;
     }
-    const unsigned char length[2] = {(unsigned char)(address.len >> 8), (unsigned char)address.len};
-    buf_append(&c->ret->packed, length, sizeof(length));
-    buf_append_slice(&c->ret->packed, smtp_address_slice(&address));
+    packed_append(&c->ret->packed, smtp_address_slice(&address));
     c->ret->recipient_count++;
 }
 

@@ -47,7 +47,7 @@ struct compose_options {
 
 struct composition {
     struct smtp_address sender; /* len 0: the null sender */
-    struct buf packed;          /* recipients: 16-bit big-endian length and address, each */
+    struct buf packed;          /* recipients: base/packed.h */
     uint32_t recipient_count;
     struct buf content; /* complete, CRLF */
     struct label tenant, campaign;

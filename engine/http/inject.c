@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/mailbox.h"
+#include "base/packed.h"
 #include "engine/compose/compose.h"
 #include "engine/compose/header_filter.h"
 #include "engine/config/config.h"
@@ -265,22 +266,11 @@ static int open_intake(struct injected *m, usec_t now)
     return 0;
 }
 
-/* The bytes of the next batch of recipients, and their number. */
-static struct slice next_batch(const struct injected *m, uint32_t *ret_count)
-{
-    struct slice rest = slice_from(buf_slice(&m->composition.packed), m->packed_taken);
-    struct slice left = rest, address;
-    *ret_count = 0;
-    while (*ret_count < SPOOL_BATCH_RECIPIENTS && spool_packed_next(&left, &address)) {
-        (*ret_count)++;
-    }
-    return slice_to(rest, rest.len - left.len);
-}
-
 static void take_recipients(struct injected *m)
 {
     struct intake *in = m->intake;
-    struct slice batch = next_batch(m, &in->packed_count);
+    struct slice rest = slice_from(buf_slice(&m->composition.packed), m->packed_taken);
+    struct slice batch = packed_first(rest, SPOOL_BATCH_RECIPIENTS, &in->packed_count);
     buf_clear(&in->packed);
     buf_append_slice(&in->packed, batch);
     m->packed_taken += batch.len;

@@ -1,6 +1,7 @@
 #include "engine/inbound/reception.h"
 
 #include "base/date.h"
+#include "base/packed.h"
 #include "engine/config/config.h"
 #include "engine/post/message.h"
 #include "net/smtp_server.h"
@@ -51,13 +52,6 @@ uint64_t reception_drop(struct reception *r)
     return staged;
 }
 
-static void append_packed(struct buf *packed, struct slice address)
-{
-    unsigned char length[2] = {(unsigned char)(address.len >> 8), (unsigned char)address.len};
-    buf_append(packed, length, sizeof(length));
-    buf_append_slice(packed, address);
-}
-
 /* Begins the content with the Received field: who brought the message, when, and by which id. The
  * client's header follows it. */
 static void begin_content(struct reception *r, const struct smtp_server *core)
@@ -80,21 +74,20 @@ static void begin_content(struct reception *r, const struct smtp_server *core)
 int reception_add_recipients(struct reception *r, const struct smtp_server *core, bool *ret_full)
 {
     struct intake *in = r->intake;
-    struct slice address;
-    size_t at = 0;
+    uint32_t count, room = SPOOL_BATCH_RECIPIENTS - in->packed_count;
+    struct slice batch = smtp_server_recipients(core, &count), fits = batch;
     if (in->envelope.recipient_count == 0) {
         begin_content(r, core);
     }
-    while (smtp_server_recipient_next(core, &at, &address)) {
-        in->envelope.recipient_count++;
-        if (in->packed_count < SPOOL_BATCH_RECIPIENTS) {
-            append_packed(&in->packed, address);
-            in->packed_count++;
-        } else {
-            append_packed(&r->spill, address);
-            r->spill_count++;
-        }
+    in->envelope.recipient_count += count;
+    if (count > room) {
+        fits = packed_first(batch, room, &room);
+        r->spill_count += count - room;
+        buf_append_slice(&r->spill, slice_from(batch, fits.len));
+        count = room;
     }
+    in->packed_count += count;
+    buf_append_slice(&in->packed, fits);
     if (in->packed.failed || r->spill.failed) {
         return -ENOMEM;
     }

@@ -1,6 +1,7 @@
 #include "engine/post/message.h"
 
 #include "base/buf.h"
+#include "base/packed.h"
 #include "engine/config/config.h"
 #include "engine/post/result.h"
 #include "engine/state/settings.h"
@@ -79,13 +80,6 @@ static struct message *create(const struct spool_envelope *envelope, size_t extr
     return m;
 }
 
-static void put_address(char *at, struct slice address)
-{
-    at[0] = (char)(address.len >> 8);
-    at[1] = (char)address.len;
-    memcpy(at + 2, address.data, address.len);
-}
-
 struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed)
 {
     uint32_t count = envelope->recipient_count;
@@ -101,12 +95,14 @@ struct message *message_new_whole(const struct spool_envelope *envelope, struct 
     for (uint32_t p = 0; p < page_count(m); p++) {
         m->pages[p] = (void *)(extra + p * page_bytes(PAGE));
     }
-    char *at = extra + pages;
-    struct slice address;
-    for (uint32_t i = 0; i < count && spool_packed_next(&packed, &address); i++) {
-        m->pages[i / PAGE]->addresses[i % PAGE] = at;
-        put_address(at, address);
-        at += 2 + address.len;
+    /* The list is taken over as it is: addresses point into it, and message_packed returns it. */
+    char *list = extra + pages;
+    memcpy(list, packed.data, packed.len);
+    struct slice rest = slice_make(list, packed.len), address;
+    for (uint32_t i = 0; i < count; i++) {
+        m->pages[i / PAGE]->addresses[i % PAGE] = list + (packed.len - rest.len);
+        bool has_next = packed_next(&rest, &address);
+        assert(has_next);
     }
     return m;
 }
@@ -139,14 +135,14 @@ static int make_page(struct message *m, uint32_t p)
 int message_load(struct message *m, uint32_t index, struct slice address)
 {
     assert(!m->is_whole && index < m->envelope.recipient_count);
-    char *at = malloc(2 + address.len);
+    char *at = malloc(packed_bytes(address));
     if (at == NULL || (m->pages[index / PAGE] == NULL && make_page(m, index / PAGE) != 0)) {
         free(at);
         return -ENOMEM;
     }
     struct message_page *page = m->pages[index / PAGE];
     char **slot = &page->addresses[index % PAGE];
-    put_address(at, address);
+    packed_write(at, address);
     if (*slot == NULL) {
         /* Only we free pages, so nothing needs ordering here. */
         atomic_fetch_add_explicit(&page->loaded, 1, memory_order_relaxed);
@@ -169,10 +165,9 @@ void message_unload(struct message *m, uint32_t index)
 
 struct slice message_address(const struct message *m, uint32_t index)
 {
-    const struct message_page *page = m->pages[index / PAGE];
-    const unsigned char *at = (const unsigned char *)page->addresses[index % PAGE];
+    const char *at = m->pages[index / PAGE]->addresses[index % PAGE];
     assert(at != NULL);
-    return slice_make((const char *)at + 2, (size_t)at[0] << 8 | at[1]);
+    return packed_read(at);
 }
 
 usec_t message_expires(const struct message *m, const struct config *config)
@@ -188,7 +183,7 @@ usec_t message_expires(const struct message *m, const struct config *config)
 struct slice message_packed(const struct message *m)
 {
     assert(m->is_whole && m->envelope.recipient_count > 0);
-    /* message_new_whole put all addresses one behind the other. */
+    /* The list that message_new_whole took over. */
     struct slice last = message_address(m, m->envelope.recipient_count - 1);
     const char *first = m->pages[0]->addresses[0];
     return slice_make(first, (size_t)(last.data + last.len - first));

@@ -44,7 +44,7 @@ struct message_part {
  * writer only takes addresses out. */
 struct message_page {
     _Atomic uint32_t loaded;
-    char *addresses[]; /* [at most 64]: address behind its 16-bit length */
+    char *addresses[]; /* [at most 64]: an item of a packed list (base/packed.h) each */
 };
 
 /* How many recipients have a durable result of this activation, or wait from an earlier one for
@@ -98,8 +98,8 @@ struct message {
     _Atomic uint32_t references;
 };
 
-/* A message with all recipients of a packed list (spool_store.h), at most one batch; strings are
- * copied. NULL when out of memory. The caller owns the one reference. */
+/* A message with all recipients of a packed list (base/packed.h), at most one batch; strings and
+ * list are copied. NULL when out of memory. The caller owns the one reference. */
 struct message *message_new_whole(const struct spool_envelope *envelope, struct slice packed);
 /* A message without any address yet. */
 struct message *message_new(const struct spool_envelope *envelope);
@@ -111,7 +111,7 @@ void message_unload(struct message *m, uint32_t index);
 /* The address of a loaded recipient. */
 struct slice message_address(const struct message *m, uint32_t index);
 
-/* All addresses of a whole message as a packed list (spool_store.h). */
+/* All addresses of a whole message: the packed list that it was made of. */
 struct slice message_packed(const struct message *m);
 
 /* Keep the content in memory, so that the spool need not be read for it; takes the bytes over, at

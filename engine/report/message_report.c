@@ -3,6 +3,7 @@
 #include "engine/report/message_report.h"
 
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/census/clerk_walk.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
@@ -216,7 +217,7 @@ static json_t *recipient_list(struct clerk *k, const struct spool_envelope *e, u
         if (spool_read_states(k->reader, e->id, b, &states) != 0) {
             states = SLICE("");
         }
-        for (uint32_t i = 0; spool_packed_next(&packed, &address); i++) {
+        for (uint32_t i = 0; packed_next(&packed, &address); i++) {
             uint32_t index = b * SPOOL_BATCH_RECIPIENTS + i;
             int state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
             if (index >= first && json_array_size(list) < limit) {

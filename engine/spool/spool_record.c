@@ -474,28 +474,3 @@ int spool_reason_decode(struct slice record, const struct spool_key *key, struct
     *ret = reason;
     return 0;
 }
-
-bool spool_packed_append(char *packed, size_t capacity, size_t *len, struct slice address)
-{
-    if (address.len > UINT16_MAX || *len > capacity || capacity - *len < 2 + address.len) {
-        return false;
-    }
-    struct record_out out = {(unsigned char *)packed + *len, capacity - *len};
-    out_u16(&out, (uint16_t)address.len);
-    out_slice(&out, address);
-    *len += 2 + address.len;
-    return true;
-}
-
-bool spool_packed_next(struct slice *packed, struct slice *ret_address)
-{
-    struct record_in in = {(const unsigned char *)packed->data, packed->len, false};
-    size_t len = in_u16(&in);
-    struct slice address = in_bytes(&in, len);
-    if (in.failed) {
-        return false;
-    }
-    *ret_address = address;
-    *packed = slice_make((const char *)in.at, in.left);
-    return true;
-}

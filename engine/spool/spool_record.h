@@ -85,7 +85,4 @@ size_t spool_reason_encode(const struct spool_reason *reason, const struct spool
 MUST_USE int spool_reason_decode(struct slice record, const struct spool_key *key,
                                  struct spool_reason *ret);
 
-/* Append one address to a packed list of capacity bytes; false when it does not fit. */
-MUST_USE bool spool_packed_append(char *packed, size_t capacity, size_t *len, struct slice address);
-
 #endif

@@ -2,6 +2,7 @@
 #include "engine/spool/spool_salvage_check.h"
 
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/spool/spool_repair.h"
 #include "engine/spool/spool_table.h"
 
@@ -143,7 +144,7 @@ static bool is_packed(struct slice packed)
 {
     struct slice address;
     bool has_any = false;
-    while (spool_packed_next(&packed, &address)) {
+    while (packed_next(&packed, &address)) {
         has_any = true;
     }
     return has_any && packed.len == 0;

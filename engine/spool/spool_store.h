@@ -200,7 +200,7 @@ MUST_USE int spool_stage(struct spool_txn *, uint64_t id);
 MUST_USE int spool_put_chunk(struct spool_txn *, uint64_t id, uint32_t chunk, struct slice bytes);
 /* errors of spool_put_chunk: ERR_LIMIT above SPOOL_CHUNK_BYTES
  *
- * packed: for each recipient a 16-bit big-endian length and the address. batch n holds the
+ * packed: addresses, as base/packed.h has them. batch n holds the
  * recipients n * SPOOL_BATCH_RECIPIENTS ... (all batches but the last are full). */
 MUST_USE int spool_put_recipients(struct spool_txn *, uint64_t id, uint32_t batch,
                                   struct slice packed);
@@ -322,8 +322,5 @@ struct spool_counts {
     bool is_left_by_disk; /* the disk ends before the map does */
 };
 MUST_USE int spool_read_counts(struct spool_reader *, struct spool_counts *ret);
-
-/* Next address of a packed list; false at the end (or on a malformed rest). */
-bool spool_packed_next(struct slice *packed, struct slice *ret_address);
 
 #endif

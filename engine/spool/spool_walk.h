@@ -33,7 +33,7 @@ struct spool_walk {
 struct spool_walked {
     struct spool_envelope envelope;
     uint32_t batch_count;     /* recipient batches outside the record, 0: all are in `packed` */
-    struct slice packed;      /* see spool_packed_next */
+    struct slice packed;      /* see packed_next */
     struct slice states;      /* of batch 0, one byte a recipient; behind its end: pending */
     struct spool_retry retry; /* zeroes when never deferred */
 };

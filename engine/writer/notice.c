@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json_line.h"
 #include "base/log.h"
+#include "base/packed.h"
 #include "engine/config/config.h"
 #include "engine/event/event.h"
 #include "engine/post/intake.h"
@@ -118,10 +119,7 @@ int notice_new(const struct config *config, struct spool_reader *reader, const s
         return -ENOMEM;
     }
     int err = format(config, reader, m, kind, id, now, &in->body, &is_utf8);
-    struct slice to = m->envelope.sender;
-    const unsigned char length[2] = {(unsigned char)(to.len >> 8), (unsigned char)to.len};
-    buf_append(&in->packed, length, sizeof(length));
-    buf_append_slice(&in->packed, to);
+    packed_append(&in->packed, m->envelope.sender);
     if (err == 0 && (in->packed.failed || in->body.failed)) {
         err = -ENOMEM;
     }
@@ -175,7 +173,7 @@ void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
     char id[MESSAGE_ID_TEXT];
     struct slice packed = buf_slice(&in->packed), first = SLICE("");
     message_id_format(e->id, id);
-    (void)spool_packed_next(&packed, &first); /* staged recipients are not here: none in the line */
+    (void)packed_next(&packed, &first); /* staged recipients are not here: none in the line */
     const struct event event = {
         .type = EVENT_RECEPTION,
         .id = slice_make(id, MESSAGE_ID_TEXT - 1),

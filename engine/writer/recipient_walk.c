@@ -2,6 +2,8 @@
  * writer, which tells senders of them; reads a batch of recipients at a time and keeps none. */
 #include "engine/writer/recipient_walk.h"
 
+#include "base/packed.h"
+
 void recipient_walk_init(struct recipient_walk *w, struct spool_reader *reader,
                          const struct spool_envelope *envelope, uint32_t from)
 {
@@ -23,7 +25,7 @@ static int read_batch(struct recipient_walk *w, uint32_t skip)
         err = 0;
     }
     for (uint32_t i = 0; err == 0 && i < skip; i++) {
-        err = spool_packed_next(&w->packed, &ignored) ? 0 : ERR_CORRUPT;
+        err = packed_next(&w->packed, &ignored) ? 0 : ERR_CORRUPT;
     }
     return err;
 }
@@ -38,7 +40,7 @@ bool recipient_walk_next(struct recipient_walk *w, uint32_t *ret_index, struct s
     if (at == 0 || w->packed.data == NULL) {
         w->error = read_batch(w, at);
     }
-    if (w->error == 0 && !spool_packed_next(&w->packed, ret_address)) {
+    if (w->error == 0 && !packed_next(&w->packed, ret_address)) {
         w->error = ERR_CORRUPT;
     }
     if (w->error != 0) {

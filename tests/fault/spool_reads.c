@@ -13,6 +13,7 @@
  *
  * exit  0 right, 2 usage, 3 the spool could not be opened, 4 it did not end, 65 needs a salvage */
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/spool/spool_salvage.h"
 #include "engine/spool/spool_store.h"
 
@@ -209,7 +210,7 @@ static void say_recipients(const struct spool_envelope *e, uint32_t from, struct
                            struct slice states)
 {
     struct slice address;
-    for (uint32_t i = 0; spool_packed_next(&packed, &address); i++) {
+    for (uint32_t i = 0; packed_next(&packed, &address); i++) {
         char state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
         if (state == SPOOL_RECIPIENT_PENDING || state == SPOOL_RECIPIENT_DEFERRED) {
             (void)printf("got %" PRIu64 " %u\n", e->id, from + i);

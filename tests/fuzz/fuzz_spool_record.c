@@ -1,5 +1,6 @@
 /* Spool records: whatever the bytes are, decoders stay inside them; what decodes without its
  * checksum encodes to the same bytes again. First byte: kind of record. */
+#include "base/packed.h"
 #include "engine/spool/spool_record.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static void message(struct slice record)
     check(lies_in(m.envelope.tenant, record) && lies_in(m.envelope.campaign, record));
     struct slice rest = m.packed;
     struct slice address;
-    while (spool_packed_next(&rest, &address)) {
+    while (packed_next(&rest, &address)) {
         check(lies_in(address, m.packed));
     }
     size_t bytes;

@@ -2,6 +2,8 @@
  * one end for every transaction that began, bounded buffers, progress with every step. */
 #include "tests/unit/smtp_shell.h"
 
+#include "base/packed.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -51,14 +53,16 @@ static void take_body(struct smtp_shell *shell)
 
 static void take_recipients(struct smtp_shell *shell)
 {
-    struct slice address;
-    size_t at = 0;
+    uint32_t count;
+    struct slice batch = smtp_server_recipients(&shell->server, &count), address;
 
     require(shell->is_staged && shell->content.len == 0, "recipients in the wrong place");
-    while (smtp_server_recipient_next(&shell->server, &at, &address)) {
-        shell->recipients_seen++;
+    shell->recipients_seen += count;
+    while (packed_next(&batch, &address)) {
+        count--;
         buf_printf(&shell->log, "recipient " SLICE_FMT "\n", SLICE_ARG(address));
     }
+    require(count == 0 && batch.len == 0, "a batch that is not what it says");
 }
 
 static void take_message(struct smtp_shell *shell)

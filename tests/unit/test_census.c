@@ -1,6 +1,7 @@
 /* Counts over a spool on a real folder: facts, states, filters, pages, bounds; and how many
  * messages are in each state (queue_figures.h). */
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/census/census.h"
 #include "engine/census/queue_figures.h"
 #include "engine/config/config.h"
@@ -81,7 +82,7 @@ static struct spool_position put(struct spool_txn *t, const char *tenant, const 
     struct slice rest = slice_of(recipients);
     while (rest.len > 0) {
         size_t end = slice_find(rest, ' ');
-        assert_true(spool_packed_append(packed, sizeof(packed), &len, slice_to(rest, end)));
+        assert_true(packed_fill(packed, sizeof(packed), &len, slice_to(rest, end)));
         rest = slice_from(rest, end < rest.len ? end + 1 : end);
         count++;
     }

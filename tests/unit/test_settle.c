@@ -1,6 +1,7 @@
 /* What results do to a message, on a real spool: commits that fail, expiry, results that were never
  * made. */
 #include "base/error.h"
+#include "base/packed.h"
 #include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/post/intake.h"
@@ -258,7 +259,7 @@ static struct message *activate_many(void)
         char text[32];
         size_t len = 0;
         for (uint32_t i = at; i < at + SPOOL_BATCH_RECIPIENTS && i < MANY; i++) {
-            assert_true(spool_packed_append(packed, sizeof(packed), &len, address_of(i, text)));
+            assert_true(packed_fill(packed, sizeof(packed), &len, address_of(i, text)));
         }
         assert_int_equal(
             spool_put_recipients(t, 1, at / SPOOL_BATCH_RECIPIENTS, slice_make(packed, len)), 0);

@@ -1,5 +1,6 @@
 /* The spool's records: both ways, every truncation, every flipped byte, wrong keys. */
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/spool/spool_record.h"
 #include "tests/unit/unit.h"
 
@@ -86,9 +87,9 @@ static void message_both_ways(void **state)
     assert_int_equal(m.envelope.expires, want.envelope.expires);
     assert_slice(m.body, "Hi.\r\n");
     struct slice address;
-    assert_true(spool_packed_next(&m.packed, &address));
+    assert_true(packed_next(&m.packed, &address));
     assert_slice(address, "b");
-    assert_false(spool_packed_next(&m.packed, &address));
+    assert_false(packed_next(&m.packed, &address));
     release(record);
 }
 
@@ -326,26 +327,6 @@ static void keys_sort_and_read_back(void **state)
     assert_int_equal(spool_key_quarantine(1, 2, 3).len, 13);
 }
 
-static void packed_lists(void **state)
-{
-    char list[8];
-    size_t len = 0;
-    assert_true(spool_packed_append(list, sizeof(list), &len, SLICE("ab")));
-    assert_true(spool_packed_append(list, sizeof(list), &len, SLICE("")));
-    assert_false(spool_packed_append(list, sizeof(list), &len, SLICE("c")));
-    assert_int_equal(len, 6);
-    struct slice rest = slice_make(list, len);
-    struct slice address;
-    assert_true(spool_packed_next(&rest, &address));
-    assert_slice(address, "ab");
-    assert_true(spool_packed_next(&rest, &address));
-    assert_slice(address, "");
-    assert_false(spool_packed_next(&rest, &address));
-    rest = slice_make("\377\377abc", 5); /* a length that lies */
-    assert_false(spool_packed_next(&rest, &address));
-    assert_int_equal(rest.len, 5);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,7 +344,6 @@ int main(void)
         cmocka_unit_test(a_retry_of_an_older_format),
         cmocka_unit_test(reasons),
         cmocka_unit_test(keys_sort_and_read_back),
-        cmocka_unit_test(packed_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The walk over a spool on a real folder: order, states beside messages, damage, passes. */
 #include "base/error.h"
+#include "base/packed.h"
 #include "engine/spool/spool_env.h"
 #include "engine/spool/spool_walk.h"
 #include "tests/unit/unit.h"
@@ -69,7 +70,7 @@ static struct spool_position put(struct spool_txn *t, uint64_t id, uint32_t reci
                                .sender = SLICE("a@example.com")};
     for (uint32_t i = 0; i < recipients; i++) {
         (void)snprintf(address, sizeof(address), "r%u@example.com", i);
-        assert_true(spool_packed_append(packed, sizeof(packed), &len, slice_of(address)));
+        assert_true(packed_fill(packed, sizeof(packed), &len, slice_of(address)));
     }
     memset(body, 'x', sizeof(body));
     assert_int_equal(
@@ -136,8 +137,8 @@ static void test_order_and_states(void **state)
     assert_int_equal(spool_walk_next(&w, &m), 0);
     assert_int_equal(m.envelope.id, 30);
     assert_int_equal(m.envelope.size_bytes, 9000);
-    struct slice address, packed = m.packed;
-    assert_true(spool_packed_next(&packed, &address));
+    struct slice address = SLICE(""), packed = m.packed;
+    assert_true(packed_next(&packed, &address));
     assert_true(slice_eq(address, SLICE("r0@example.com")));
     assert_int_equal(spool_walk_next(&w, &m), 0);
     assert_int_equal(m.envelope.id, 40);
@@ -154,7 +155,7 @@ static void test_batches(void **state)
     static char packed[SPOOL_BATCH_RECIPIENTS * 16];
     size_t len = 0;
     for (int i = 0; i < SPOOL_BATCH_RECIPIENTS; i++) {
-        assert_true(spool_packed_append(packed, sizeof(packed), &len, SLICE("a@b.example")));
+        assert_true(packed_fill(packed, sizeof(packed), &len, SLICE("a@b.example")));
     }
     struct spool_txn *t = begin();
     struct spool_envelope e = {.id = 5, .recipient_count = RECIPIENTS, .sender = SLICE("")};
