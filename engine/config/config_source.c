@@ -131,16 +131,7 @@ void config_source_fini(struct config_source *s)
     *s = (struct config_source){.name = NULL};
 }
 
-/* A token as the parser's lexer cuts it: a string, a word, or one of { } ( ) = , +. */
-struct token {
-    size_t start, end;  /* bytes of the text, quotes included */
-    struct slice value; /* without quotes, escapes as they stand */
-    unsigned first_line;
-    unsigned line; /* of its end, as the parser counts */
-    char kind;     /* 'w' word or string, else the character itself; 0 at the end */
-};
-
-static void token_next(const struct config_source *s, struct token *t)
+void config_token_next(const struct config_source *s, struct config_token *t)
 {
     size_t at = t->end;
     while (at < s->len && strchr(" \t\r\n", s->text[at]) != NULL) {
@@ -171,25 +162,25 @@ static void token_next(const struct config_source *s, struct token *t)
 }
 
 /* From an opening brace or parenthesis to past the one that closes it. */
-static void token_skip_block(const struct config_source *s, struct token *t)
+static void token_skip_block(const struct config_source *s, struct config_token *t)
 {
     int depth = 0;
     do {
         depth += t->kind == '{' || t->kind == '(' ? 1 : 0;
         depth -= t->kind == '}' || t->kind == ')' ? 1 : 0;
         if (depth > 0) {
-            token_next(s, t);
+            config_token_next(s, t);
         }
     } while (depth > 0 && t->kind != 0);
 }
 
 /* The first such word on this line; false when there is none. */
 static bool find_word(const struct config_source *s, unsigned line, const char *word,
-                      struct token *ret)
+                      struct config_token *ret)
 {
-    *ret = (struct token){.line = 1};
+    *ret = (struct config_token){.line = 1};
     do {
-        token_next(s, ret);
+        config_token_next(s, ret);
     } while (ret->kind != 0 &&
              !(ret->line == line && ret->kind == 'w' && slice_eq(ret->value, slice_of(word))));
     return ret->kind != 0;
@@ -197,34 +188,34 @@ static bool find_word(const struct config_source *s, unsigned line, const char *
 
 bool config_source_is_section(const struct config_source *s, unsigned line, const char *word)
 {
-    struct token t;
+    struct config_token t;
     if (!find_word(s, line, word, &t)) {
         return false;
     }
-    token_next(s, &t);
+    config_token_next(s, &t);
     if (t.kind == 'w') {
-        token_next(s, &t);
+        config_token_next(s, &t);
     }
     return t.kind == '{';
 }
 
 bool config_source_blank_word(struct config_source *s, unsigned line, const char *word)
 {
-    struct token t;
+    struct config_token t;
     if (!find_word(s, line, word, &t)) {
         return false;
     }
     size_t start = t.start;
-    struct token end = t;
-    token_next(s, &t);
+    struct config_token end = t;
+    config_token_next(s, &t);
     if (t.kind == '+') {
-        token_next(s, &t);
+        config_token_next(s, &t);
     }
     if (t.kind == '=') {
         end = t;
-        token_next(s, &t);
+        config_token_next(s, &t);
     } else if (t.kind == 'w') {
-        token_next(s, &t); /* a section's title */
+        config_token_next(s, &t); /* a section's title */
         if (t.kind != '{') {
             blank(s->text, start, end.end);
             return true; /* only the stray word: what follows may be a statement of its own */
@@ -242,9 +233,9 @@ bool config_source_blank_word(struct config_source *s, unsigned line, const char
 
 bool config_source_blank_title(struct config_source *s, unsigned line, const char *title)
 {
-    struct token before = {.line = 1}, name = before, t = before;
+    struct config_token before = {.line = 1}, name = before, t = before;
     for (;;) {
-        token_next(s, &t);
+        config_token_next(s, &t);
         if (t.kind == 0) {
             return false;
         }
@@ -265,11 +256,11 @@ bool config_source_blank_title(struct config_source *s, unsigned line, const cha
 
 unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quote)
 {
-    struct token t = {.line = 1};
+    struct config_token t = {.line = 1};
     unsigned lines[MAX_DEPTH];
     size_t depth = 0;
     *ret_is_quote = false;
-    for (token_next(s, &t); t.kind != 0; token_next(s, &t)) {
+    for (config_token_next(s, &t); t.kind != 0; config_token_next(s, &t)) {
         if (t.kind == '{') {
             lines[depth < MAX_DEPTH ? depth : MAX_DEPTH - 1] = t.line;
             depth++;

@@ -1,7 +1,7 @@
 /* The text of one configuration file as it is given to the parser: comments blanked, and statements
  * blanked that the parser cannot get past, so that one run finds as many mistakes as possible.
- * Every byte keeps its line. Used by config_load.c and by the receiver's
- * behaviour files. */
+ * Every byte keeps its line. Used by config_load.c, by the rules for replies and by
+ * the receiver's behaviour files. */
 #ifndef ENGINE_CONFIG_SOURCE_H
 #define ENGINE_CONFIG_SOURCE_H
 
@@ -35,5 +35,17 @@ MUST_USE bool config_source_blank_title(struct config_source *s, unsigned line, 
 /* The line of a quote, or of the last opening brace, that is never closed; 0 when all are. The
  * parser takes the end of a file for the end of every section. */
 unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quote);
+
+/* A token as the parser's lexer cuts it: a string, a word, or one of { } ( ) = , +. */
+struct config_token {
+    size_t start, end;  /* bytes of the text, quotes included */
+    struct slice value; /* without quotes, escapes as they stand */
+    unsigned first_line;
+    unsigned line; /* of its end, as the parser counts */
+    char kind;     /* 'w' word or string, else the character itself; 0 at the end */
+};
+
+/* From one token to the next; before the first it is {.line = 1}. */
+void config_token_next(const struct config_source *s, struct config_token *t);
 
 #endif

@@ -1,0 +1,50 @@
+/* Owns a rule's life and all of its conditions but the text. Called for each reply that refuses. */
+#include "engine/reply/reply_rule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The numbers of a status code are compared one by one; x is any number. */
+static bool fits_status(const char *wanted, const char *status)
+{
+    for (;;) {
+        size_t a = strcspn(wanted, "."), b = strcspn(status, ".");
+        bool is_any = a == 1 && wanted[0] == 'x';
+        if (b == 0 || (!is_any && (a != b || memcmp(wanted, status, a) != 0))) {
+            return false;
+        }
+        if (wanted[a] == '\0' || status[b] == '\0') {
+            return wanted[a] == status[b];
+        }
+        wanted += a + 1;
+        status += b + 1;
+    }
+}
+
+bool reply_rule_fits(const struct reply_rule *r, const struct reply *reply)
+{
+    bool fits = r->status_count == 0;
+    if (r->stages != 0 && reply->stage != REPLY_AT_NOTHING &&
+        (r->stages & 1u << reply->stage) == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < r->status_count && !fits; i++) {
+        fits = fits_status(r->statuses[i], reply->status);
+    }
+    return fits && (r->provider == NULL || reply->provider.len == 0 ||
+                    slice_ieq(slice_of(r->provider), reply->provider));
+}
+
+enum reply_stage reply_rule_stage(const struct reply_rule *r)
+{
+    return r->stages == 0 ? REPLY_AT_NOTHING : (enum reply_stage)__builtin_ctz(r->stages);
+}
+
+void reply_rule_fini(struct reply_rule *r)
+{
+    free(r->name);
+    free(r->provider);
+    free(r->text);
+    free(r->example);
+    *r = (struct reply_rule){.name = NULL};
+}

@@ -1,0 +1,141 @@
+/* Replies taken apart: as a server says them, and as results and logs have them. */
+#include "base/error.h"
+#include "engine/reply/reply.h"
+#include "engine/reply/reply_action.h"
+#include "tests/unit/unit.h"
+
+static void lines_are_taken_apart(void **state)
+{
+    static const struct {
+        const char *line;
+        uint16_t code;
+        const char *status, *text;
+        enum reply_stage stage;
+    } rows[] = {
+        {"550 5.1.1 no such user", 550, "5.1.1", "5.1.1 no such user", REPLY_AT_NOTHING},
+        {"550-5.1.1 no such user\r\n", 550, "5.1.1", "5.1.1 no such user", REPLY_AT_NOTHING},
+        {"550 4.1.1 no such user", 550, "", "4.1.1 no such user", REPLY_AT_NOTHING},
+        {"421", 421, "", "", REPLY_AT_NOTHING},
+        {"421 busy", 421, "", "busy", REPLY_AT_NOTHING},
+        {"450 4.2 busy", 450, "", "4.2 busy", REPLY_AT_NOTHING},
+        {"450 4.2000.1 busy", 450, "", "4.2000.1 busy", REPLY_AT_NOTHING},
+        {"host mx.example[192.0.2.1] said: 450 4.7.1 try later (in reply to RCPT TO command)", 450,
+         "4.7.1", "4.7.1 try later", REPLY_AT_RCPT},
+        {"host mx.example[2001:db8::1] said: 554 5.7.1 no (in reply to end of DATA command)", 554,
+         "5.7.1", "5.7.1 no", REPLY_AT_END},
+        {"421 no (in reply to initial greeting command)", 421, "", "no", REPLY_AT_GREETING},
+        {"421 no (in reply to nothing command)", 421, "", "no (in reply to nothing command)",
+         REPLY_AT_NOTHING},
+        {"421 no command)", 421, "", "no command)", REPLY_AT_NOTHING},
+        {" command)", 0, "", "command)", REPLY_AT_NOTHING},
+        {"( command)", 0, "", "( command)", REPLY_AT_NOTHING},
+        {"connect to mx.example[192.0.2.1]:25: Connection refused", 0, "",
+         "connect to mx.example[192.0.2.1]:25: Connection refused", REPLY_AT_NOTHING},
+        {"", 0, "", "", REPLY_AT_NOTHING},
+        {"42", 0, "", "42", REPLY_AT_NOTHING},
+        {"4210 no", 0, "", "4210 no", REPLY_AT_NOTHING},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct reply r;
+        reply_read(slice_of(rows[i].line), &r);
+        assert_int_equal(r.code, rows[i].code);
+        assert_string_equal(r.status, rows[i].status);
+        assert_true(slice_eq(r.text, slice_of(rows[i].text)));
+        assert_int_equal(r.stage, rows[i].stage);
+    }
+}
+
+static void words_find_themselves(void **state)
+{
+    (void)state;
+    for (int i = 1; i < REPLY_CLASS_COUNT; i++) {
+        assert_int_equal(reply_class_find(slice_of(reply_class_text((enum reply_class)i))), i);
+    }
+    for (int i = 1; i < REPLY_SCOPE_COUNT; i++) {
+        assert_int_equal(reply_scope_find(slice_of(reply_scope_text((enum reply_scope)i))), i);
+    }
+    for (int i = 0; i < REPLY_STAGE_COUNT; i++) {
+        assert_int_equal(reply_stage_find(slice_of(reply_stage_text((enum reply_stage)i))), i);
+    }
+    assert_int_equal(reply_class_find(SLICE("")), REPLY_CLASS_COUNT);
+    assert_int_equal(reply_scope_find(SLICE("lanes")), REPLY_SCOPE_COUNT);
+    assert_int_equal(reply_stage_find(SLICE("MAIL")), REPLY_STAGE_COUNT);
+}
+
+/* Whatever is read is printed as it may be read again. */
+static void actions_are_read_and_printed(void **state)
+{
+    static const struct {
+        const char *text, *printed;
+    } rows[] = {
+        {"slow", "slow"},
+        {"slow 0.5", "slow 0.5"},
+        {" pause  600s ", "pause 10m"},
+        {"close 2h", "close 2h"},
+        {"close-site 90s after 3 in 60s", "close-site 90s after 3 in 1m"},
+        {"next-host", "next-host"},
+        {"defer", "defer"},
+        {"defer 1d", "defer 1d"},
+        {"defer after 2 in 1h", "defer after 2 in 1h"},
+        {"bounce after 5 in 1d", "bounce after 5 in 1d"},
+        {"suspend-tenant 1h", "suspend-tenant 1h"},
+        {"suspend-campaign 30m after 20 in 10m", "suspend-campaign 30m after 20 in 10m"},
+        {"none", "none"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char why[REPLY_ACTION_WHY_MAX], text[REPLY_ACTION_TEXT_MAX];
+        struct reply_action a;
+        assert_int_equal(reply_action_parse(slice_of(rows[i].text), &a, why), 0);
+        assert_string_equal(reply_action_text(&a, text), rows[i].printed);
+    }
+}
+
+static void wrong_actions_say_what_would_be_right(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {"", "\"\" is no action; write slow, pause, close, close-site, next-host, defer, bounce, "
+             "suspend-tenant, suspend-campaign or none"},
+        {"puase 5m", "\"puase\" is no action; did you mean \"pause\"?"},
+        {"pause", "a time is missing; write a whole number and one of s, m, h, d, w: 90s, 15m, 2h"},
+        {"pause 0s", "\"0s\" is no time at all; write at least 1s"},
+        {"pause 5m30s",
+         "\"5m30s\" has two units; write a whole number and one of s, m, h, d, w: 90s, 15m, 2h"},
+        {"pause 5y", "\"5y\" is not a time; write a whole number and one of s, m, h, d, w: 90s, "
+                     "15m, 2h"},
+        {"pause 8d", "\"8d\" is too long; write at most 7d"},
+        {"slow 2", "\"2\" is not a factor; write the part of the pace that is left, from 0.05 to "
+                   "0.99"},
+        {"slow 0", "\"0\" is not a factor; write the part of the pace that is left, from 0.05 to "
+                   "0.99"},
+        {"next-host 5m", "\"5m\" is too much here; remove it, or write it as another action"},
+        {"bounce after 0 in 5m",
+         "\"0\" is no number of replies; write after N in PERIOD, such as after 3 in 10m"},
+        {"bounce after 3 within 5m",
+         "\"within\" stands where \"in\" is due; write after N in PERIOD, such as after 3 in 10m"},
+        {"bounce after 3 in 0m", "\"0m\" is no time at all; write at least 1s"},
+        {"bounce after 3 in 5m 3", "\"3\" is too much here; remove it, or write it as another "
+                                   "action"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char why[REPLY_ACTION_WHY_MAX];
+        struct reply_action a;
+        assert_int_equal(reply_action_parse(slice_of(rows[i].text), &a, why), ERR_SYNTAX);
+        assert_string_equal(why, rows[i].why);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_taken_apart),
+        cmocka_unit_test(words_find_themselves),
+        cmocka_unit_test(actions_are_read_and_printed),
+        cmocka_unit_test(wrong_actions_say_what_would_be_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
