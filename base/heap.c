@@ -88,7 +88,7 @@ static void sift_down(struct heap *h, struct heap_node *node, uint32_t index)
     place(h, node, index);
 }
 
-static int grow(struct heap *h)
+static int grow_heap(struct heap *h)
 {
     uint32_t capacity = h->capacity == 0 ? HEAP_FIRST_CAPACITY : h->capacity * 2;
     if (capacity > HEAP_MAX_CAPACITY) {
@@ -111,7 +111,7 @@ int heap_insert(struct heap *h, struct heap_node *node, int64_t key)
 {
     assert(node->position == 0);
     if (h->count == h->capacity) {
-        int err = grow(h);
+        int err = grow_heap(h);
         if (err != 0) {
             return err;
         }
@@ -123,7 +123,7 @@ int heap_insert(struct heap *h, struct heap_node *node, int64_t key)
 }
 
 /* Put a node into a hole, where it may belong above or below. */
-static void settle(struct heap *h, struct heap_node *node, uint32_t index)
+static void settle_node(struct heap *h, struct heap_node *node, uint32_t index)
 {
     if (index > 0 && is_before(node, h->nodes[(index - 1) / HEAP_ARITY])) {
         sift_up(h, node, index);
@@ -142,7 +142,7 @@ void heap_remove(struct heap *h, struct heap_node *node)
     node->position = 0;
     struct heap_node *last = h->nodes[--h->count];
     if (last != node) {
-        settle(h, last, index);
+        settle_node(h, last, index);
     }
 }
 
@@ -152,5 +152,5 @@ void heap_move(struct heap *h, struct heap_node *node, int64_t key)
     uint32_t index = node->position - 1;
     assert(h->nodes[index] == node);
     node->key = key;
-    settle(h, node, index);
+    settle_node(h, node, index);
 }

@@ -26,7 +26,7 @@ bool id_set_has(const struct id_set *s, uint64_t id)
     return s->count > 0 && s->ids[slot_of(s, id)] == id;
 }
 
-static bool grow(struct id_set *s)
+static bool grow_id_set(struct id_set *s)
 {
     struct id_set grown = {.capacity = s->capacity == 0 ? START : s->capacity * 2};
     grown.ids = calloc(grown.capacity, sizeof(*grown.ids));
@@ -46,7 +46,7 @@ static bool grow(struct id_set *s)
 
 bool id_set_add(struct id_set *s, uint64_t id)
 {
-    if ((s->count + 1) * 2 > s->capacity && !grow(s)) {
+    if ((s->count + 1) * 2 > s->capacity && !grow_id_set(s)) {
         return false;
     }
     size_t slot = slot_of(s, id);

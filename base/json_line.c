@@ -27,7 +27,7 @@ static bool is_plain(unsigned char c)
     return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
 }
 
-static char *put_bytes(char *at, const char *text, size_t len)
+static char *put_json_bytes(char *at, const char *text, size_t len)
 {
     memcpy(at, text, len);
     return at + len;
@@ -37,7 +37,7 @@ static char *put_escaped(char *at, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
     const char text[6] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]};
-    return put_bytes(at, text, sizeof(text));
+    return put_json_bytes(at, text, sizeof(text));
 }
 
 /* What stands for a byte that is neither plain nor above ASCII. */
@@ -45,15 +45,15 @@ static char *put_special(char *at, unsigned char c)
 {
     switch (c) {
     case '"':
-        return put_bytes(at, "\\\"", 2);
+        return put_json_bytes(at, "\\\"", 2);
     case '\\':
-        return put_bytes(at, "\\\\", 2);
+        return put_json_bytes(at, "\\\\", 2);
     case '\n':
-        return put_bytes(at, "\\n", 2);
+        return put_json_bytes(at, "\\n", 2);
     case '\r':
-        return put_bytes(at, "\\r", 2);
+        return put_json_bytes(at, "\\r", 2);
     case '\t':
-        return put_bytes(at, "\\t", 2);
+        return put_json_bytes(at, "\\t", 2);
     default:
         return put_escaped(at, c);
     }
@@ -66,12 +66,12 @@ static char *put_sequence(char *at, struct slice *text)
     const char *from = text->data;
     *text = slice_from(*text, len == 0 ? 1 : len);
     if (len == 0) {
-        return put_bytes(at, "\xef\xbf\xbd", 3);
+        return put_json_bytes(at, "\xef\xbf\xbd", 3);
     }
     if ((unsigned char)from[0] == 0xc2 && (unsigned char)from[1] < 0xa0) {
         return put_escaped(at, (unsigned char)from[1]);
     }
-    return put_bytes(at, from, len);
+    return put_json_bytes(at, from, len);
 }
 
 char *json_line_string(char *at, struct slice text)
@@ -112,7 +112,7 @@ char *json_line_unsigned(char *at, uint64_t value)
         digits[--first] = (char)('0' + value % 10);
         value /= 10;
     } while (value > 0);
-    return put_bytes(at, digits + first, sizeof(digits) - first);
+    return put_json_bytes(at, digits + first, sizeof(digits) - first);
 }
 
 char *json_line_signed(char *at, int64_t value)

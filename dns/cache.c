@@ -121,7 +121,7 @@ usec_t dns_cache_expiry(const struct dns_cache *cache, enum dns_status status, u
 }
 
 /* Multiply-shift: spreads the upper half of the hash over any number of buckets. */
-static cache_place *bucket_of(const struct dns_cache *cache, uint64_t hash)
+static cache_place *cache_bucket(const struct dns_cache *cache, uint64_t hash)
 {
     uint64_t buckets = cache->place_count / BUCKET_PLACES;
 
@@ -169,7 +169,7 @@ const struct dns_rrset *dns_cache_find(struct dns_cache *cache, struct slice nam
                                        enum dns_type type, usec_t now)
 {
     uint64_t hash = dns_cache_hash(cache, name, type);
-    cache_place *bucket = bucket_of(cache, hash);
+    cache_place *bucket = cache_bucket(cache, hash);
     const struct dns_rrset *found = NULL;
 
     for (int i = 0; i < BUCKET_PLACES; i++) {
@@ -184,7 +184,7 @@ const struct dns_rrset *dns_cache_find(struct dns_cache *cache, struct slice nam
 }
 
 /* Empty places, wherever the hand is, until the new rrset fits. */
-static bool make_room(struct dns_cache *cache, size_t size, usec_t now)
+static bool make_cache_room(struct dns_cache *cache, size_t size, usec_t now)
 {
     size_t limit = cache->config.memory_limit;
 
@@ -224,9 +224,9 @@ static cache_place *choose_place(cache_place *bucket, const struct dns_rrset *se
 
 void dns_cache_insert(struct dns_cache *cache, struct dns_rrset *set, usec_t now)
 {
-    cache_place *bucket = bucket_of(cache, set->hash);
+    cache_place *bucket = cache_bucket(cache, set->hash);
 
-    if (!make_room(cache, set->size_bytes, now)) {
+    if (!make_cache_room(cache, set->size_bytes, now)) {
         return;
     }
     (void)dns_rrset_get(set); /* the table's own */

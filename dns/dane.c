@@ -55,7 +55,7 @@ bool dane_next(struct dane *d, struct dns_name *ret_name, enum dns_type *ret_typ
     return false;
 }
 
-static void end(struct dane *d, enum dns_dane result)
+static void end_dane(struct dane *d, enum dns_dane result)
 {
     d->result = result;
     d->base_count = 0;
@@ -67,13 +67,13 @@ void dane_answer(struct dane *d, const struct dns_rrset *answer)
 
     if (answer == NULL || dns_status_is_soft(answer->status) ||
         answer->status == DNS_UNRECOVERABLE) {
-        end(d, DNS_DANE_FAILED);
+        end_dane(d, DNS_DANE_FAILED);
         return;
     }
     if (d->is_alias_asked) {
         d->is_alias_asked = false;
         if (!is_found(answer) || !answer->is_authentic) {
-            end(d, DNS_DANE_NONE);
+            end_dane(d, DNS_DANE_NONE);
         }
         return;
     }
@@ -84,7 +84,7 @@ void dane_answer(struct dane *d, const struct dns_rrset *answer)
     for (uint32_t i = 0; i < answer->count; i++) {
         is_usable = is_usable || dns_tlsa_is_usable(&answer->tlsa[i]);
     }
-    end(d, is_usable ? DNS_DANE_RECORDS : DNS_DANE_UNUSABLE);
+    end_dane(d, is_usable ? DNS_DANE_RECORDS : DNS_DANE_UNUSABLE);
 }
 
 struct slice dane_base(const struct dns_rrset *tlsa)

@@ -60,7 +60,7 @@ static bool is_host_byte(uint8_t b)
     return (b >= 'a' && b <= 'z') || (b >= '0' && b <= '9') || b == '-' || b == '_';
 }
 
-static uint8_t to_lower(uint8_t b)
+static uint8_t lower_label_byte(uint8_t b)
 {
     return b >= 'A' && b <= 'Z' ? (uint8_t)(b | 0x20) : b;
 }
@@ -77,7 +77,7 @@ static void name_append_label(struct dns_name *name, const uint8_t *label, size_
     /* The wire limit of 255 leaves at most 253 bytes of text, checked by the caller. */
     assert(at + len <= DNS_NAME_MAX);
     for (size_t i = 0; i < len; i++) {
-        uint8_t b = to_lower(label[i]);
+        uint8_t b = lower_label_byte(label[i]);
         if (!is_host_byte(b)) {
             name->is_valid = false;
             return;
@@ -430,7 +430,7 @@ int dns_name_from_text(struct slice text, struct dns_name *ret)
         return ERR_SYNTAX;
     }
     for (size_t i = 0; i < text.len; i++) {
-        uint8_t b = to_lower((uint8_t)text.data[i]);
+        uint8_t b = lower_label_byte((uint8_t)text.data[i]);
         if (b == '.' ? label_len == 0 : !is_host_byte(b) || ++label_len > DNS_LABEL_MAX) {
             return ERR_SYNTAX;
         }

@@ -95,8 +95,8 @@ static void resolution_done(struct resolution *n, enum finding finding)
     list_push_back(&n->owner->done, &n->link);
 }
 
-static bool ask(struct resolution *n, struct slice name, enum dns_type type,
-                struct lookup_waiter *waiter, usec_t now)
+static bool ask_lookup(struct resolution *n, struct slice name, enum dns_type type,
+                       struct lookup_waiter *waiter, usec_t now)
 {
     waiter->asker = n;
     if (lookup_ask(n->owner->lookup, name, type, waiter, now) != 0) {
@@ -123,7 +123,7 @@ static void go_on_with_dane(struct resolution *n, usec_t now)
             }
             waiter_fini(&d->waiter);
             d->waiter = (struct lookup_waiter){.set = NULL};
-            if (!ask(n, dns_name_slice(&name), type, &d->waiter, now)) {
+            if (!ask_lookup(n, dns_name_slice(&name), type, &d->waiter, now)) {
                 resolution_done(n, FINDING_NO_MEMORY);
                 return;
             }
@@ -172,9 +172,9 @@ static void ask_addresses(struct resolution *n, usec_t now)
     for (uint32_t h = 0; h < n->host_count; h++) {
         struct slice name = n->hosts[h].name;
         if ((families != DNS_FAMILIES_IPV6 &&
-             !ask(n, name, DNS_TYPE_A, &n->waiters[(size_t)h * 2], now)) ||
+             !ask_lookup(n, name, DNS_TYPE_A, &n->waiters[(size_t)h * 2], now)) ||
             (families != DNS_FAMILIES_IPV4 &&
-             !ask(n, name, DNS_TYPE_AAAA, &n->waiters[(size_t)h * 2 + 1], now))) {
+             !ask_lookup(n, name, DNS_TYPE_AAAA, &n->waiters[(size_t)h * 2 + 1], now))) {
             resolution_done(n, FINDING_NO_MEMORY);
             return;
         }
@@ -283,16 +283,16 @@ static bool ask_txt(struct resolution *n, const char *label, usec_t now)
     int len = snprintf(text, sizeof(text), "%s.%s", label, n->hop.name.text);
     return len < 0 || (size_t)len >= sizeof(text) ||
            dns_name_from_text(slice_make(text, (size_t)len), &name) != 0 ||
-           ask(n, dns_name_slice(&name), DNS_TYPE_TXT, &n->txt, now);
+           ask_lookup(n, dns_name_slice(&name), DNS_TYPE_TXT, &n->txt, now);
 }
 
-static void begin(struct resolution *n, const char *txt_label, usec_t now)
+static void begin_lookups(struct resolution *n, const char *txt_label, usec_t now)
 {
     if (n->hop.ip.family != 0) {
         resolution_done(n, FINDING_LITERAL);
     } else if (!n->hop.wants_mx) {
         ask_name_itself(n, now);
-    } else if (!ask(n, dns_name_slice(&n->hop.name), DNS_TYPE_MX, &n->mx, now) ||
+    } else if (!ask_lookup(n, dns_name_slice(&n->hop.name), DNS_TYPE_MX, &n->mx, now) ||
                (txt_label != NULL && !ask_txt(n, txt_label, now))) {
         resolution_done(n, FINDING_NO_MEMORY);
     } else if (n->pending == 0) {
@@ -321,7 +321,7 @@ int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_po
         resolution_done(n, FINDING_BAD_NAME);
     } else {
         n->wants_dane = wants != NULL && wants->dane;
-        begin(n, wants == NULL ? NULL : wants->txt_label, now);
+        begin_lookups(n, wants == NULL ? NULL : wants->txt_label, now);
     }
     return 0;
 }

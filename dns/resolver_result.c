@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-static void fail(struct dns_result *ret, enum dns_verdict verdict, const char *status)
+static void fail_result(struct dns_result *ret, enum dns_verdict verdict, const char *status)
 {
     ret->verdict = verdict;
     (void)snprintf(ret->status, sizeof(ret->status), "%s", status); /* all of them fit */
@@ -21,9 +21,9 @@ static usec_t retry_at(const struct resolution *n, enum dns_status status, usec_
 static void fail_question(const struct dns_rrset *set, struct dns_result *ret)
 {
     if (dns_status_is_soft(set->status)) {
-        fail(ret, DNS_SOFT, "4.4.3");
+        fail_result(ret, DNS_SOFT, "4.4.3");
     } else {
-        fail(ret, DNS_HARD, set->status == DNS_UNRECOVERABLE ? "5.4.3" : "5.4.4");
+        fail_result(ret, DNS_HARD, set->status == DNS_UNRECOVERABLE ? "5.4.3" : "5.4.4");
     }
     ret->expires = set->expires;
     if (set->status == DNS_ALIAS_LOOP) {
@@ -60,7 +60,7 @@ static const struct dns_rrset *worst_answer(const struct resolution *n)
  * attacker waits for (RFC 7672 2.1.1). */
 static void fail_tlsa(const struct resolution *n, struct dns_result *ret, usec_t now)
 {
-    fail(ret, DNS_SOFT, "4.7.5");
+    fail_result(ret, DNS_SOFT, "4.7.5");
     ret->expires = retry_at(n, DNS_SERVFAIL, now);
     (void)snprintf(ret->text, sizeof(ret->text), "TLSA lookup error for the mail hosts of %s",
                    n->label);
@@ -78,17 +78,17 @@ static void fail_order(const struct resolution *n, enum mx_verdict verdict, stru
             fail_question(worst, ret);
             break;
         }
-        fail(ret, DNS_SOFT, "4.3.0");
+        fail_result(ret, DNS_SOFT, "4.3.0");
         ret->expires = retry_at(n, DNS_SERVFAIL, now);
         (void)snprintf(ret->text, sizeof(ret->text), "no memory to resolve %s", n->label);
         break;
     case MX_LOOP:
-        fail(ret, DNS_HARD, "5.4.6");
+        fail_result(ret, DNS_HARD, "5.4.6");
         ret->expires = retry_at(n, DNS_NODATA, now);
         (void)snprintf(ret->text, sizeof(ret->text), "mail for %s loops back to myself", n->label);
         break;
     case MX_NO_PRIMARY:
-        fail(ret, DNS_SOFT, "4.4.4");
+        fail_result(ret, DNS_SOFT, "4.4.4");
         ret->expires = retry_at(n, DNS_SERVFAIL, now);
         (void)snprintf(ret->text, sizeof(ret->text), "unable to find primary relay for %s",
                        n->label);
@@ -147,7 +147,7 @@ static void succeed(struct resolution *n, const struct dns_host *list, uint32_t 
 
     ret->hosts = dns_hosts_new(list, count, has_mx, expires);
     if (ret->hosts == NULL) {
-        fail(ret, DNS_SOFT, "4.3.0");
+        fail_result(ret, DNS_SOFT, "4.3.0");
         ret->expires = retry_at(n, DNS_SERVFAIL, now);
         (void)snprintf(ret->text, sizeof(ret->text), "no memory to resolve %s", n->label);
         return;
@@ -226,19 +226,19 @@ void resolver_conclude(struct resolution *n, struct dns_result *ret, usec_t now)
         fail_question(n->mx.set, ret);
         break;
     case FINDING_BAD_NAME:
-        fail(ret, DNS_HARD, "5.1.2");
+        fail_result(ret, DNS_HARD, "5.1.2");
         ret->expires = retry_at(n, DNS_NXDOMAIN, now);
         (void)snprintf(ret->text, sizeof(ret->text), "Bad destination system address: %s",
                        n->label);
         break;
     case FINDING_NULL_MX:
-        fail(ret, DNS_HARD, "5.1.10");
+        fail_result(ret, DNS_HARD, "5.1.10");
         ret->expires = n->mx.set->expires;
         (void)snprintf(ret->text, sizeof(ret->text), "Domain %s does not accept mail (nullMX)",
                        n->label);
         break;
     case FINDING_NO_NAME:
-        fail(ret, DNS_HARD, "5.4.4");
+        fail_result(ret, DNS_HARD, "5.4.4");
         ret->expires = n->mx.set->expires;
         (void)snprintf(ret->text, sizeof(ret->text),
                        "Host or domain name not found. Name service error for name=%s type=MX: "
@@ -246,7 +246,7 @@ void resolver_conclude(struct resolution *n, struct dns_result *ret, usec_t now)
                        n->label);
         break;
     case FINDING_LATE:
-        fail(ret, DNS_SOFT, "4.4.3");
+        fail_result(ret, DNS_SOFT, "4.4.3");
         ret->expires = retry_at(n, DNS_TIMEOUT, now);
         (void)snprintf(ret->text, sizeof(ret->text),
                        "Host or domain name not found. Name service error for name=%s type=%s: %s",
@@ -254,7 +254,7 @@ void resolver_conclude(struct resolution *n, struct dns_result *ret, usec_t now)
         break;
     case FINDING_NONE:
     case FINDING_NO_MEMORY:
-        fail(ret, DNS_SOFT, "4.3.0");
+        fail_result(ret, DNS_SOFT, "4.3.0");
         ret->expires = retry_at(n, DNS_SERVFAIL, now);
         (void)snprintf(ret->text, sizeof(ret->text), "no memory to resolve %s", n->label);
         break;

@@ -105,8 +105,8 @@ static void fill_txt(struct slice *txt, char *memory, const struct dns_record *r
     }
 }
 
-static void fill(struct dns_rrset *set, char *records_at, char *memory,
-                 const struct dns_rrset_source *source)
+static void fill_rrset(struct dns_rrset *set, char *records_at, char *memory,
+                       const struct dns_rrset_source *source)
 {
     uint32_t count = set->count;
 
@@ -161,7 +161,7 @@ struct dns_rrset *dns_rrset_new(const struct dns_rrset_source *source)
     set->expires = source->expires;
     set->count = count;
     set->size_bytes = (uint32_t)size;
-    fill(set, memory + records_at, memory + names_at, source);
+    fill_rrset(set, memory + records_at, memory + names_at, source);
     atomic_init(&set->references, 1);
     return set;
 }

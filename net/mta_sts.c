@@ -129,7 +129,7 @@ int mta_sts_record(const struct slice *texts, uint32_t count, struct slice *ret_
 /* --- the policy ------------------------------------------------------------------------------- */
 
 /* Take the first line, without its end and the spaces before that. */
-static struct slice take_line(struct slice *text)
+static struct slice take_policy_line(struct slice *text)
 {
     size_t end = slice_find(*text, '\n');
     struct slice line = slice_to(*text, end);
@@ -238,7 +238,7 @@ int mta_sts_policy_parse(struct slice text, struct mta_sts_policy *ret)
         return ERR_LIMIT;
     }
     while (rest.len > 0) {
-        struct slice line = take_line(&rest);
+        struct slice line = take_policy_line(&rest);
         struct slice key, value;
         if (line.len == 0) {
             continue; /* such as at the end, where editors leave them */
@@ -269,7 +269,7 @@ bool mta_sts_policy_allows(const struct mta_sts_policy *policy, struct slice hos
 {
     struct slice rest = policy->text;
     while (rest.len > 0) {
-        struct slice line = take_line(&rest);
+        struct slice line = take_policy_line(&rest);
         struct slice key, value;
         if (split(line, &key, &value) && slice_eq(key, SLICE("mx")) && matches(value, host)) {
             return true;

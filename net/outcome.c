@@ -155,7 +155,7 @@ static const char *intern(struct outcome *o, struct slice text)
 }
 
 /* What the verdict makes of a recipient now; UNDECIDED when it waits for the next server. */
-static enum outcome_kind kind_of(const struct outcome *o, const struct outcome_verdict *v)
+static enum outcome_kind outcome_kind_of(const struct outcome *o, const struct outcome_verdict *v)
 {
     switch (v->class) {
     case OUTCOME_SUCCESS:
@@ -172,8 +172,8 @@ static enum outcome_kind kind_of(const struct outcome *o, const struct outcome_v
     return o->is_final_server || v->is_ambiguous ? OUTCOME_DEFERRED : OUTCOME_UNDECIDED;
 }
 
-static void settle(struct outcome *o, struct outcome_recipient *r, enum outcome_kind kind,
-                   const struct outcome_verdict *v, const char *text)
+static void settle_recipient(struct outcome *o, struct outcome_recipient *r, enum outcome_kind kind,
+                             const struct outcome_verdict *v, const char *text)
 {
     *r = (struct outcome_recipient){
         .kind = kind,
@@ -250,7 +250,7 @@ static void apply(struct outcome *o, struct outcome_recipient *r, enum outcome_k
     if (kind == OUTCOME_UNDECIDED) {
         r->is_kept = true;
     } else {
-        settle(o, r, kind, v, text);
+        settle_recipient(o, r, kind, v, text);
     }
 }
 
@@ -259,7 +259,7 @@ bool outcome_decide(struct outcome *o, uint32_t index, const struct outcome_verd
     if (index >= o->recipient_count || o->recipients[index].kind != OUTCOME_UNDECIDED) {
         return true;
     }
-    enum outcome_kind kind = kind_of(o, v);
+    enum outcome_kind kind = outcome_kind_of(o, v);
     apply(o, &o->recipients[index], kind, v, intern(o, v->text));
     if (kind == OUTCOME_UNDECIDED) {
         keep_for_next(o, v);
@@ -275,7 +275,7 @@ uint32_t outcome_decide_rest(struct outcome *o, const struct outcome_verdict *v)
         v = &o->last;
     }
     bool is_about_all = o->taken == 0 || v->scope == OUTCOME_SCOPE_SITE;
-    enum outcome_kind kind = kind_of(o, v);
+    enum outcome_kind kind = outcome_kind_of(o, v);
     const char *text = NULL;
     uint32_t count = 0;
     for (uint32_t i = 0; i < o->recipient_count; i++) {

@@ -10,7 +10,7 @@ enum {
     TCP_OVER_IPV6 = 0x21,
 };
 
-static uint8_t *put_bytes(uint8_t *at, const uint8_t *bytes, size_t len)
+static uint8_t *put_header_bytes(uint8_t *at, const uint8_t *bytes, size_t len)
 {
     memcpy(at, bytes, len);
     return at + len;
@@ -31,12 +31,12 @@ size_t proxy_protocol_header(int family, const uint8_t *source, uint16_t source_
                                           '\n', 'Q',  'U',  'I',  'T', '\n'};
     assert(family == 4 || family == 6);
     size_t address_bytes = family == 4 ? 4 : 16;
-    uint8_t *at = put_bytes(ret, signature, sizeof(signature));
+    uint8_t *at = put_header_bytes(ret, signature, sizeof(signature));
     *at++ = VERSION_2_PROXY;
     *at++ = family == 4 ? TCP_OVER_IPV4 : TCP_OVER_IPV6;
     at = put_16(at, 2 * address_bytes + 4);
-    at = put_bytes(at, source, address_bytes);
-    at = put_bytes(at, target, address_bytes);
+    at = put_header_bytes(at, source, address_bytes);
+    at = put_header_bytes(at, target, address_bytes);
     at = put_16(at, source_port);
     at = put_16(at, target_port);
     return (size_t)(at - ret);

@@ -27,22 +27,22 @@ static bool skip(struct reader *r, char c)
     return true;
 }
 
-static bool is_digit(unsigned char c)
+static bool is_address_digit(unsigned char c)
 {
     return c >= '0' && c <= '9';
 }
 
 static bool is_alnum(unsigned char c)
 {
-    return is_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+    return is_address_digit(c) || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
 static bool is_hex(unsigned char c)
 {
-    return is_digit(c) || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
+    return is_address_digit(c) || (c >= 'A' && c <= 'F') || (c >= 'a' && c <= 'f');
 }
 
-static char to_lower(char c)
+static char lower_char(char c)
 {
     if (c >= 'A' && c <= 'Z') {
         return (char)(c + ('a' - 'A'));
@@ -96,7 +96,7 @@ static size_t char_len(struct reader *r, bool (*allowed)(unsigned char))
 }
 
 /* Append to the result's text, which never grows beyond its array. */
-static int put_bytes(struct smtp_address *ret, const char *data, size_t len)
+static int put_address_bytes(struct smtp_address *ret, const char *data, size_t len)
 {
     if (len > sizeof(ret->text) - ret->len) {
         return ERR_LIMIT;
@@ -106,9 +106,9 @@ static int put_bytes(struct smtp_address *ret, const char *data, size_t len)
     return ERR_OK;
 }
 
-static int take(struct reader *r, size_t len, struct smtp_address *ret)
+static int take_parsed_address(struct reader *r, size_t len, struct smtp_address *ret)
 {
-    int err = put_bytes(ret, r->in.data, len);
+    int err = put_address_bytes(ret, r->in.data, len);
     r->in = slice_from(r->in, len);
     return err;
 }
@@ -122,7 +122,7 @@ static int parse_dot_string(struct reader *r, struct smtp_address *ret)
             return ERR_SYNTAX;
         }
         while (len > 0) {
-            int err = take(r, len, ret);
+            int err = take_parsed_address(r, len, ret);
             if (err != ERR_OK) {
                 return err;
             }
@@ -131,7 +131,7 @@ static int parse_dot_string(struct reader *r, struct smtp_address *ret)
         if (!peek_is(r, '.')) {
             return ERR_OK;
         }
-        int err = take(r, 1, ret);
+        int err = take_parsed_address(r, 1, ret);
         if (err != ERR_OK) {
             return err;
         }
@@ -169,16 +169,16 @@ static int read_quoted(struct reader *r, char *raw, size_t size, size_t *ret_len
 /* Print content as a quoted string with the fewest escapes. */
 static int put_quoted(struct smtp_address *ret, struct slice raw)
 {
-    int err = put_bytes(ret, "\"", 1);
+    int err = put_address_bytes(ret, "\"", 1);
     for (size_t i = 0; i < raw.len && err == ERR_OK; i++) {
         if (raw.data[i] == '"' || raw.data[i] == '\\') {
-            err = put_bytes(ret, "\\", 1);
+            err = put_address_bytes(ret, "\\", 1);
         }
         if (err == ERR_OK) {
-            err = put_bytes(ret, raw.data + i, 1);
+            err = put_address_bytes(ret, raw.data + i, 1);
         }
     }
-    return err == ERR_OK ? put_bytes(ret, "\"", 1) : err;
+    return err == ERR_OK ? put_address_bytes(ret, "\"", 1) : err;
 }
 
 static int parse_quoted(struct reader *r, struct smtp_address *ret)
@@ -214,9 +214,9 @@ static int parse_label(struct reader *r, struct smtp_address *ret, bool *ret_num
 
     while ((len = char_len(r, is_domain_char)) > 0) {
         has_utf8 = has_utf8 || len > 1;
-        is_numeric = is_numeric && is_digit((unsigned char)r->in.data[0]);
-        char lower = to_lower(r->in.data[0]);
-        int err = put_bytes(ret, r->in.data, len);
+        is_numeric = is_numeric && is_address_digit((unsigned char)r->in.data[0]);
+        char lower = lower_char(r->in.data[0]);
+        int err = put_address_bytes(ret, r->in.data, len);
         if (err != ERR_OK) {
             return err;
         }
@@ -245,7 +245,7 @@ static int parse_domain(struct reader *r, struct smtp_address *ret)
             /* No top-level domain is a number: this would be an address without brackets. */
             return is_numeric ? ERR_SYNTAX : ERR_OK;
         }
-        err = put_bytes(ret, ".", 1);
+        err = put_address_bytes(ret, ".", 1);
         if (err != ERR_OK) {
             return err;
         }
@@ -258,7 +258,7 @@ static bool is_ipv4(struct slice s)
     for (int part = 0; part < 4; part++) {
         unsigned value = 0;
         size_t len = 0;
-        while (len < s.len && len < 4 && is_digit((unsigned char)s.data[len])) {
+        while (len < s.len && len < 4 && is_address_digit((unsigned char)s.data[len])) {
             value = value * 10 + (unsigned)(s.data[len++] - '0');
         }
         if (len == 0 || len > 3 || value > 255 || (len > 1 && s.data[0] == '0')) {
@@ -334,9 +334,9 @@ static int parse_literal(struct reader *r, struct smtp_address *ret)
         return ERR_SYNTAX;
     }
     size_t start = ret->len;
-    int err = take(r, end + 1, ret);
+    int err = take_parsed_address(r, end + 1, ret);
     for (size_t i = start; i < ret->len; i++) {
-        ret->text[i] = to_lower(ret->text[i]);
+        ret->text[i] = lower_char(ret->text[i]);
     }
     return err;
 }
@@ -356,7 +356,7 @@ static int parse_mailbox(struct reader *r, struct smtp_address *ret)
         bool is_postmaster = slice_ieq(ret->local, SLICE("postmaster"));
         return is_postmaster && (r->flags & SMTP_ADDRESS_POSTMASTER) != 0 ? ERR_OK : ERR_SYNTAX;
     }
-    err = put_bytes(ret, "@", 1);
+    err = put_address_bytes(ret, "@", 1);
     if (err == ERR_OK) {
         err = peek_is(r, '[') ? parse_literal(r, ret) : parse_domain(r, ret);
     }

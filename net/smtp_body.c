@@ -48,7 +48,7 @@ static void sink_flush(struct smtp_body *body, struct sink *sink)
     }
 }
 
-static void append(struct smtp_body *body, struct sink *sink, const char *data, size_t len)
+static void append_body(struct smtp_body *body, struct sink *sink, const char *data, size_t len)
 {
     body->facts.size += len;
     if (exceeds(body->facts.size, body->limits.size)) {
@@ -96,7 +96,7 @@ static void field_begin(struct smtp_body *body)
     facts->has_from = facts->has_from || name_is(body, SLICE("from"));
 }
 
-static char to_lower(char c)
+static char lower_header_char(char c)
 {
     if (c >= 'A' && c <= 'Z') {
         return (char)(c + ('a' - 'A'));
@@ -112,7 +112,7 @@ static void name_byte(struct smtp_body *body, char c)
         body->header = SMTP_BODY_FIELD_NAME_END;
     } else if (c > 32 && c < 127 && c != ':' && body->name_len < FIELD_NAME_MAX) {
         if (body->name_len < sizeof(body->name)) {
-            body->name[body->name_len] = to_lower(c);
+            body->name[body->name_len] = lower_header_char(c);
         }
         body->name_len++;
     } else {
@@ -183,19 +183,19 @@ static void take_run(struct smtp_body *body, const char *data, size_t len, bool 
     if (body->header != SMTP_BODY_HEADER_DONE) {
         header_run(body, data, len, has_8bit);
     }
-    append(body, sink, data, len);
+    append_body(body, sink, data, len);
     body->line = SMTP_BODY_TEXT;
 }
 
 /* crlf: the bytes to append, of the input where they stand in it */
-static void end_line(struct smtp_body *body, const char *crlf, struct sink *sink)
+static void end_body_line(struct smtp_body *body, const char *crlf, struct sink *sink)
 {
     struct smtp_body_facts *facts = &body->facts;
 
     if (body->line_size > facts->longest_line) {
         facts->longest_line = body->line_size;
     }
-    append(body, sink, crlf, 2);
+    append_body(body, sink, crlf, 2);
     switch (body->header) {
     case SMTP_BODY_FIELD_START:
         facts->has_separator = true;
@@ -221,7 +221,7 @@ static void end_line(struct smtp_body *body, const char *crlf, struct sink *sink
 static void bare_lf(struct smtp_body *body, struct sink *sink)
 {
     if (body->limits.fix_bare_lf) {
-        end_line(body, "\r\n", sink);
+        end_body_line(body, "\r\n", sink);
     } else {
         set_fault(body, SMTP_BODY_BARE_LF);
     }
@@ -235,7 +235,7 @@ static bool take_line_end(struct smtp_body *body, struct slice *in, struct sink 
     if (!has_room || in->len < 2 || in->data[0] != '\r' || in->data[1] != '\n') {
         return false;
     }
-    end_line(body, in->data, sink);
+    end_body_line(body, in->data, sink);
     *in = slice_from(*in, 2);
     return true;
 }
@@ -275,14 +275,15 @@ static void decode_after_cr(struct smtp_body *body, struct slice *in, struct sin
 {
     if (in->data[0] == '\n') {
         *in = slice_from(*in, 1);
-        end_line(body, "\r\n", sink); /* the CR may have come in an earlier call */
+        end_body_line(body, "\r\n", sink); /* the CR may have come in an earlier call */
     } else {
         set_fault(body, SMTP_BODY_BARE_CR);
         body->line = SMTP_BODY_TEXT;
     }
 }
 
-static enum smtp_body_result decode(struct smtp_body *body, struct slice *in, struct sink *sink)
+static enum smtp_body_result decode_chunk(struct smtp_body *body, struct slice *in,
+                                          struct sink *sink)
 {
     while (in->len > 0) {
         if (body->fault == SMTP_BODY_OK && sink_room(sink) < 2) {
@@ -328,7 +329,7 @@ static enum smtp_body_result decode(struct smtp_body *body, struct slice *in, st
 enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in, struct buf *out)
 {
     struct sink sink = {.out = out};
-    enum smtp_body_result result = decode(body, in, &sink);
+    enum smtp_body_result result = decode_chunk(body, in, &sink);
     sink_flush(body, &sink);
     return result;
 }
@@ -344,7 +345,7 @@ enum smtp_body_result smtp_body_finish(struct smtp_body *body, struct buf *out)
     }
     if (body->line_size > 0) {
         struct sink sink = {.out = out};
-        end_line(body, "\r\n", &sink);
+        end_body_line(body, "\r\n", &sink);
         sink_flush(body, &sink);
     }
     return SMTP_BODY_END;

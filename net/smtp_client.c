@@ -164,7 +164,7 @@ static void end_transaction(struct smtp_client *c, struct smtp_client_envelope *
 }
 
 /* Nothing is in flight any more. */
-static void end_session(struct smtp_client *c)
+static void end_client_session(struct smtp_client *c)
 {
     c->is_ending = false;
     if (c->is_leaving) {
@@ -182,7 +182,7 @@ static void end_next(struct smtp_client *c)
     c->has_head = false;
     smtp_client_pop(c);
     if (c->flight_count == 0) {
-        end_session(c);
+        end_client_session(c);
     }
 }
 
@@ -195,7 +195,7 @@ static void begin_ending(struct smtp_client *c, bool has_head, bool is_leaving)
         buf_clear(&c->out);
     }
     if (c->flight_count == 0) {
-        end_session(c);
+        end_client_session(c);
     }
 }
 

@@ -102,7 +102,7 @@ static void fail_as_protocol(struct smtp_client *c)
 /* --- the exchange ----------------------------------------------------------------------------- */
 
 /* A line is queued. */
-static void say(struct smtp_client *c, uint8_t step, usec_t now)
+static void say_auth(struct smtp_client *c, uint8_t step, usec_t now)
 {
     buf_append_str(&c->out, "\r\n");
     c->auth_step = step;
@@ -120,12 +120,12 @@ static void say_plain(struct smtp_client *c, usec_t now)
     size_t len = 2 + c->config->auth_user.len + c->config->auth_password.len;
     buf_append_str(&c->out, "AUTH PLAIN");
     if (sizeof("AUTH PLAIN \r\n") - 1 + BASE64_ENCODED_LEN(len) > COMMAND_MAX) {
-        say(c, STEP_PLAIN_RESPONSE, now);
+        say_auth(c, STEP_PLAIN_RESPONSE, now);
         return;
     }
     buf_append_char(&c->out, ' ');
     append_plain(&c->out, c->config);
-    say(c, STEP_LAST, now);
+    say_auth(c, STEP_LAST, now);
 }
 
 void smtp_client_auth(struct smtp_client *c, usec_t now)
@@ -144,7 +144,7 @@ void smtp_client_auth(struct smtp_client *c, usec_t now)
         say_plain(c, now);
     } else {
         buf_append_str(&c->out, "AUTH LOGIN");
-        say(c, STEP_LOGIN_USER, now);
+        say_auth(c, STEP_LOGIN_USER, now);
     }
 }
 
@@ -162,13 +162,13 @@ static void on_challenge(struct smtp_client *c, usec_t now)
         fail_as_protocol(c);
     } else if (c->auth_step == STEP_LOGIN_USER) {
         append_encoded(&c->out, c->config->auth_user);
-        say(c, STEP_LOGIN_PASSWORD, now);
+        say_auth(c, STEP_LOGIN_PASSWORD, now);
     } else if (c->auth_step == STEP_LOGIN_PASSWORD) {
         append_encoded(&c->out, c->config->auth_password);
-        say(c, STEP_LAST, now);
+        say_auth(c, STEP_LAST, now);
     } else {
         append_plain(&c->out, c->config);
-        say(c, STEP_LAST, now);
+        say_auth(c, STEP_LAST, now);
     }
 }
 

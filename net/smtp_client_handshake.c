@@ -136,8 +136,8 @@ void smtp_client_fail_politely(struct smtp_client *c)
 }
 
 /* A 4yz or 5yz before the first MAIL. */
-static void refuse(struct smtp_client *c, enum outcome_stage stage, bool may_bounce,
-                   const char *before, const char *between)
+static void refuse_session(struct smtp_client *c, enum outcome_stage stage, bool may_bounce,
+                           const char *before, const char *between)
 {
     const struct smtp_reply *r = &c->reply;
     bool is_hard = r->code >= 500 && may_bounce;
@@ -152,7 +152,7 @@ static void refuse(struct smtp_client *c, enum outcome_stage stage, bool may_bou
 
 static void refuse_to_talk(struct smtp_client *c, enum outcome_stage stage, bool may_bounce)
 {
-    refuse(c, stage, may_bounce, "host ", " refused to talk to me: ");
+    refuse_session(c, stage, may_bounce, "host ", " refused to talk to me: ");
 }
 
 static void fail_without_tls(struct smtp_client *c)
@@ -261,8 +261,8 @@ static void on_starttls(struct smtp_client *c, usec_t now)
     } else if (c->reply.code == 421) {
         refuse_to_talk(c, OUTCOME_STAGE_STARTTLS, false);
     } else {
-        refuse(c, OUTCOME_STAGE_STARTTLS, c->config->bounce_5xx_handshake,
-               "TLS is required, but host ", " refused to start TLS: ");
+        refuse_session(c, OUTCOME_STAGE_STARTTLS, c->config->bounce_5xx_handshake,
+                       "TLS is required, but host ", " refused to start TLS: ");
     }
 }
 

@@ -121,12 +121,12 @@ static uint64_t bytes_of(const struct smtp_reply *r)
     return hash_word(hash, word) | 1;
 }
 
-static bool is_known(struct smtp_client_saying s)
+static bool is_known_saying(struct smtp_client_saying s)
 {
     return s.words != 0;
 }
 
-static bool is_same(struct smtp_client_saying a, struct smtp_client_saying b)
+static bool is_same_saying(struct smtp_client_saying a, struct smtp_client_saying b)
 {
     return a.words == b.words && a.status == b.status;
 }
@@ -139,11 +139,12 @@ static bool is_heard(const struct smtp_client *c, struct smtp_client_saying s,
         return false;
     }
     const struct smtp_client_saying *also = c->said_also[asked];
-    bool is_one = is_same(s, c->said[asked]);
+    bool is_one = is_same_saying(s, c->said[asked]);
     bool are_several = false;
     for (unsigned i = 0; i < 2; i++) {
-        is_one = is_one || is_same(s, also[i]);
-        are_several = are_several || (is_known(also[i]) && !is_same(also[i], c->said[asked]));
+        is_one = is_one || is_same_saying(s, also[i]);
+        are_several =
+            are_several || (is_known_saying(also[i]) && !is_same_saying(also[i], c->said[asked]));
     }
     return is_one && are_several;
 }
@@ -152,9 +153,9 @@ static bool is_heard(const struct smtp_client *c, struct smtp_client_saying s,
 static void hear(struct smtp_client *c, struct smtp_client_saying s, enum smtp_client_asked asked)
 {
     struct smtp_client_saying *also = c->said_also[asked];
-    if (is_known(s) && !is_same(s, also[0]) && !is_same(s, also[1])) {
+    if (is_known_saying(s) && !is_same_saying(s, also[0]) && !is_same_saying(s, also[1])) {
         c->has_also = true;
-        also[is_known(also[0]) ? 1 : 0] = s;
+        also[is_known_saying(also[0]) ? 1 : 0] = s;
     }
 }
 
@@ -166,13 +167,13 @@ static bool tells_from(const struct smtp_client *c, struct smtp_client_saying en
     if (is_heard(c, end, other)) {
         return false;
     }
-    if (end.status != said[other].status || !is_known(said[other])) {
+    if (end.status != said[other].status || !is_known_saying(said[other])) {
         return true;
     }
     /* Where words vary beyond what is taken out, only those that are known to be of an end count.
      */
     return end.words != said[other].words &&
-           (!c->has_varied || is_same(end, said[SMTP_CLIENT_ASKED_END]));
+           (!c->has_varied || is_same_saying(end, said[SMTP_CLIENT_ASKED_END]));
 }
 
 static bool tells_from_envelope(const struct smtp_client *c, struct smtp_client_saying end)
@@ -183,20 +184,20 @@ static bool tells_from_envelope(const struct smtp_client *c, struct smtp_client_
 static void judge_idiom(struct smtp_client *c)
 {
     const struct smtp_client_saying *end = &c->said[SMTP_CLIENT_ASKED_END];
-    bool has_all = is_known(*end) && is_known(c->said[SMTP_CLIENT_ASKED_MAIL]) &&
-                   is_known(c->said[SMTP_CLIENT_ASKED_RCPT]);
+    bool has_all = is_known_saying(*end) && is_known_saying(c->said[SMTP_CLIENT_ASKED_MAIL]) &&
+                   is_known_saying(c->said[SMTP_CLIENT_ASKED_RCPT]);
     bool is_uniform = c->has_varied && (end->status == c->said[SMTP_CLIENT_ASKED_MAIL].status ||
                                         end->status == c->said[SMTP_CLIENT_ASKED_RCPT].status);
     c->is_told = has_all && !is_uniform && tells_from_envelope(c, *end);
     bool is_reset_same = !tells_from(c, *end, SMTP_CLIENT_ASKED_RESET) ||
                          (c->has_varied && end->status == c->said[SMTP_CLIENT_ASKED_RESET].status);
-    c->is_reset_told = c->is_told && is_known(c->said[SMTP_CLIENT_ASKED_RESET]) && !is_reset_same &&
-                       !c->is_reset_odd;
+    c->is_reset_told = c->is_told && is_known_saying(c->said[SMTP_CLIENT_ASKED_RESET]) &&
+                       !is_reset_same && !c->is_reset_odd;
 }
 
 bool smtp_client_knows_reset(const struct smtp_client *c)
 {
-    return is_known(c->said[SMTP_CLIENT_ASKED_RESET]);
+    return is_known_saying(c->said[SMTP_CLIENT_ASKED_RESET]);
 }
 
 /* x.1.z is about an address (RFC 3463 3.2): a server that says it of a message, or to RSET, says it
@@ -210,7 +211,7 @@ bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
 {
     uint64_t bytes = bytes_of(&c->reply);
     struct smtp_client_saying *known = &c->said[asked];
-    if (!is_known(c->said[SMTP_CLIENT_ASKED_END]) && asked == SMTP_CLIENT_ASKED_MAIL) {
+    if (!is_known_saying(c->said[SMTP_CLIENT_ASKED_END]) && asked == SMTP_CLIENT_ASKED_MAIL) {
         /* The message before was refused in the end: what was seen of it is no measure. */
         hear(c, c->said[SMTP_CLIENT_ASKED_MAIL], SMTP_CLIENT_ASKED_MAIL);
         hear(c, c->said[SMTP_CLIENT_ASKED_RCPT], SMTP_CLIENT_ASKED_RCPT);
@@ -222,13 +223,13 @@ bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
     }
     struct smtp_client_saying now = saying_of(&c->reply);
     now.bytes = bytes;
-    if (is_same(now, *known)) {
+    if (is_same_saying(now, *known)) {
         known->bytes = bytes;
         return true;
     }
     const struct smtp_client_saying before = c->said_also[asked][0];
-    if (!is_known(*known)) {
-        c->has_varied = c->has_varied || (is_known(before) && !is_same(before, now));
+    if (!is_known_saying(*known)) {
+        c->has_varied = c->has_varied || (is_known_saying(before) && !is_same_saying(before, now));
         /* Of several RCPT the first one's is kept: there a shift puts the reply to MAIL. */
         *known = now;
         c->is_reset_odd = c->is_reset_odd || (asked == SMTP_CLIENT_ASKED_RESET && is_of_address(c));
@@ -240,12 +241,12 @@ bool smtp_client_notice(struct smtp_client *c, enum smtp_client_asked asked)
         return true;
     }
     for (unsigned i = 0; c->is_told && i < SMTP_CLIENT_ASKED_COUNT; i++) {
-        if (is_same(now, c->said[i])) {
+        if (is_same_saying(now, c->said[i])) {
             return false;
         }
     }
     c->has_varied = true;
-    c->is_suspect = c->is_suspect || is_same(now, c->said[SMTP_CLIENT_ASKED_END]);
+    c->is_suspect = c->is_suspect || is_same_saying(now, c->said[SMTP_CLIENT_ASKED_END]);
     hear(c, now, asked);
     judge_idiom(c);
     return true;
@@ -296,7 +297,7 @@ bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
     struct smtp_client_saying end = saying_of(&c->reply);
     struct smtp_client_saying *known = &c->said[SMTP_CLIENT_ASKED_END];
     if (c->is_told && c->is_reset_odd && can_be_reset) {
-        return is_same(end, *known); /* what it says to RSET is perhaps not known */
+        return is_same_saying(end, *known); /* what it says to RSET is perhaps not known */
     }
     if (c->is_told && is_of_address(c) && end.status != known->status) {
         return false;
@@ -309,7 +310,7 @@ bool smtp_client_is_certain_end(struct smtp_client *c, bool has_more)
         }
         return is_certain;
     }
-    if (has_more && !is_same(end, *known)) {
+    if (has_more && !is_same_saying(end, *known)) {
         return false;
     }
     return tells_from_envelope(c, end) &&

@@ -350,7 +350,7 @@ static bool may_follow(const struct smtp_client *c)
     return before->is_chunk ? c->is_reset_told : c->is_told;
 }
 
-static bool begin(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
+static bool begin_envelope(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
 {
     if ((c->no_reuse && !e->is_first) || c->is_desynced || !may_follow(c) ||
         must_wait(c, (uint32_t)e->t.sender.len + MAIL_OVERHEAD_BYTES)) {
@@ -405,7 +405,7 @@ static void append_content_command(struct smtp_client *c, struct smtp_client_env
 }
 
 /* Queue what e may send now; returns true when the writer is through with it. */
-static bool advance(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
+static bool advance_envelope(struct smtp_client *c, struct smtp_client_envelope *e, usec_t now)
 {
     if (e->is_end_queued || e->is_data_sent || e->undecided == 0) {
         return e->is_end_queued; /* else the next step is the reader's or the shell's */
@@ -445,7 +445,7 @@ void smtp_client_write(struct smtp_client *c, usec_t now)
 {
     while (c->written < c->flight_count && !c->is_ending && !c->is_parting) {
         struct smtp_client_envelope *e = smtp_client_at(c, c->written);
-        if ((!e->is_begun && !begin(c, e, now)) || !advance(c, e, now)) {
+        if ((!e->is_begun && !begin_envelope(c, e, now)) || !advance_envelope(c, e, now)) {
             break;
         }
         c->written++;

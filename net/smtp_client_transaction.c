@@ -12,7 +12,7 @@
 
 /* --- beginning -------------------------------------------------------------------------------- */
 
-static int check_address(struct slice address)
+static int check_path(struct slice address)
 {
     if (address.len > SMTP_CLIENT_ADDRESS_MAX) {
         return ERR_LIMIT;
@@ -28,9 +28,9 @@ static int check_address(struct slice address)
 
 static int check_transaction(const struct smtp_transaction *t)
 {
-    int error = check_address(t->sender);
+    int error = check_path(t->sender);
     for (uint32_t i = 0; error == 0 && i < t->recipient_count; i++) {
-        error = t->recipients[i].len == 0 ? ERR_SYNTAX : check_address(t->recipients[i]);
+        error = t->recipients[i].len == 0 ? ERR_SYNTAX : check_path(t->recipients[i]);
     }
     return error;
 }
@@ -129,7 +129,7 @@ int smtp_client_start(struct smtp_client *c, const struct smtp_transaction *t, u
 /* The oldest transaction is over and nothing of it is outstanding.
  *
  * is_sound   the order of replies is certain */
-static void finish(struct smtp_client *c, bool is_sound, usec_t now)
+static void finish_transaction(struct smtp_client *c, bool is_sound, usec_t now)
 {
     bool goes_on = is_sound && !c->no_reuse;
     bool can_reuse = goes_on && (c->features.mail_max == 0 || c->mails < c->features.mail_max);
@@ -171,7 +171,7 @@ static void decide_rest(struct smtp_client *c, enum outcome_stage stage)
 static void reset(struct smtp_client *c, usec_t now)
 {
     if (c->no_reuse) {
-        finish(c, true, now);
+        finish_transaction(c, true, now);
     } else {
         smtp_client_write_last_reset(c, now);
     }
@@ -205,7 +205,7 @@ static void on_reset(struct smtp_client *c, struct smtp_client_envelope *e)
 
 /* 45z with x.5.3 (too many) to MAIL: the connection has carried as many messages as this server
  * lets it (OpenSMTPD says it so, and says it again to every MAIL that follows). */
-static bool is_used_up(const struct smtp_client *c)
+static bool is_client_used_up(const struct smtp_client *c)
 {
     return c->reply.code / 10 == 45 && strcmp(c->reply.status.text, "4.5.3") == 0;
 }
@@ -217,7 +217,7 @@ static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
         part_or_lose(c);
         return;
     }
-    if (is_used_up(c) && !e->is_first && !smtp_client_is_handed_over(c, e)) {
+    if (is_client_used_up(c) && !e->is_first && !smtp_client_is_handed_over(c, e)) {
         /* The server gave up the connection; nothing of this message was taken. Of those behind it
          * that is not certain: another MAIL may find favour, from another sender. */
         c->is_used_up = true;
@@ -225,7 +225,7 @@ static void on_mail(struct smtp_client *c, struct smtp_client_envelope *e)
         smtp_client_lose(c);
         return;
     }
-    c->no_reuse = c->no_reuse || is_used_up(c);
+    c->no_reuse = c->no_reuse || is_client_used_up(c);
     e->is_mail_answered = true;
     e->is_mail_accepted = c->reply.code < 300;
     if (!e->is_mail_accepted && e->undecided > 0) {
@@ -381,7 +381,7 @@ static void on_end_of_data(struct smtp_client *c, struct slice more, usec_t now)
     e->is_data_answered = true;
     if (e->is_lone_dot) {
         /* Whatever it says is about a message to nobody. */
-        finish(c, !is_early && r->code / 100 != 3 && e->end_pos <= c->out_taken, now);
+        finish_transaction(c, !is_early && r->code / 100 != 3 && e->end_pos <= c->out_taken, now);
         return;
     }
     if (r->code / 100 == 3 || (r->code < 300 && !is_possible_end(c, e, more))) {
@@ -406,7 +406,7 @@ static void on_end_of_data(struct smtp_client *c, struct slice more, usec_t now)
     if (e->is_chunk && r->code >= 400 && !is_next_begun && !is_early) {
         reset(c, now); /* the next one begun has its own RSET */
     } else {
-        finish(c, !is_early, now);
+        finish_transaction(c, !is_early, now);
     }
 }
 
@@ -422,7 +422,7 @@ static void on_last_reset(struct smtp_client *c, bool is_early, usec_t now)
     /* Nobody refuses RSET: the refusal of the message was perhaps another's. */
     e->is_doubtful = e->is_doubtful || is_early || (c->reply.code >= 300 && c->reply.code != 421);
     c->is_out_of_step = c->is_out_of_step || (!is_sound && c->reply.code != 421);
-    finish(c, is_sound, now);
+    finish_transaction(c, is_sound, now);
 }
 
 /* A reply behind 421: the server goes on, unless it is the one to QUIT. */
@@ -450,7 +450,7 @@ static bool confirm(struct smtp_client *c, usec_t now)
     if (c->reply.code == 421 || (awaited == SMTP_CLIENT_AWAITS_RESET && c->reply.code >= 300)) {
         smtp_client_at(c, 0)->is_doubtful = true;
     }
-    finish(c, true, now);
+    finish_transaction(c, true, now);
     return !c->is_ending;
 }
 

@@ -102,7 +102,7 @@ static bool has_8bit(struct slice s)
 }
 
 /* Decimal digits only; saturates. */
-static bool parse_number(struct slice text, uint64_t *ret)
+static bool parse_param_number(struct slice text, uint64_t *ret)
 {
     uint64_t value = 0;
     bool is_stuck = false;
@@ -173,7 +173,7 @@ static bool set_parameter(unsigned parameter, bool has_value, struct slice value
 {
     switch (parameter) {
     case PARAMETER_SIZE:
-        return has_value && parse_number(value, &ret->size);
+        return has_value && parse_param_number(value, &ret->size);
     case PARAMETER_BODY:
         ret->is_8bitmime = slice_ieq(value, SLICE("8BITMIME"));
         return ret->is_8bitmime || slice_ieq(value, SLICE("7BIT"));
@@ -262,7 +262,7 @@ bool smtp_command_bdat(struct slice args, uint64_t *ret_size, bool *ret_last)
     struct slice number = slice_to(args, slice_find(args, ' '));
     struct slice rest = skip_spaces(slice_from(args, number.len));
 
-    if (!parse_number(number, ret_size)) {
+    if (!parse_param_number(number, ret_size)) {
         return false;
     }
     *ret_last = slice_ieq(rest, SLICE("LAST"));

@@ -97,7 +97,7 @@ void smtp_reply_sanitise(struct buf *out, struct slice raw, size_t max)
     }
 }
 
-static bool is_digit(char c)
+static bool is_reply_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -106,7 +106,7 @@ static bool is_digit(char c)
 static bool take_number(struct slice s, size_t *at)
 {
     size_t start = *at;
-    while (*at < s.len && *at - start < 3 && is_digit(s.data[*at])) {
+    while (*at < s.len && *at - start < 3 && is_reply_digit(s.data[*at])) {
         (*at)++;
     }
     return *at > start;
@@ -170,10 +170,11 @@ static void add_line(struct smtp_reply *r, uint16_t code, struct slice digits)
 }
 
 /* A whole line without its end. */
-static enum smtp_reply_result read_line(struct smtp_reply *r, struct slice line)
+static enum smtp_reply_result read_reply_line(struct smtp_reply *r, struct slice line)
 {
-    if (line.len < 3 || line.data[0] < '2' || line.data[0] > '5' || !is_digit(line.data[1]) ||
-        !is_digit(line.data[2]) || (line.len > 3 && line.data[3] != ' ' && line.data[3] != '-')) {
+    if (line.len < 3 || line.data[0] < '2' || line.data[0] > '5' || !is_reply_digit(line.data[1]) ||
+        !is_reply_digit(line.data[2]) ||
+        (line.len > 3 && line.data[3] != ' ' && line.data[3] != '-')) {
         return bad(r, "not an SMTP reply");
     }
     if (r->line_count == SMTP_REPLY_LINES_MAX) {
@@ -245,5 +246,5 @@ enum smtp_reply_result smtp_reply_feed(struct smtp_reply *r, struct slice *in)
     line.len = len < SMTP_REPLY_LINE_MAX ? len : SMTP_REPLY_LINE_MAX;
     r->has_bare_lf = r->has_bare_lf || !r->ends_cr;
     r->is_line_given = true;
-    return read_line(r, line);
+    return read_reply_line(r, line);
 }

@@ -248,7 +248,8 @@ static enum line_result discard_line(struct smtp_server *server, size_t len, boo
 
 /* The next line with its LF. It lies in `in` when it came in one piece, else in server->line;
  * the result must not depend on how the input was cut. */
-static enum line_result take_line(struct smtp_server *server, struct slice *in, struct slice *ret)
+static enum line_result take_client_line(struct smtp_server *server, struct slice *in,
+                                         struct slice *ret)
 {
     size_t at = slice_find(*in, '\n');
     bool is_end = at < in->len;
@@ -307,7 +308,7 @@ static enum smtp_server_event run_line(struct smtp_server *server, struct slice 
 }
 
 /* Reading commands or lines of an AUTH exchange. */
-static enum smtp_server_event read_line(struct smtp_server *server, struct slice *in)
+static enum smtp_server_event read_client_line(struct smtp_server *server, struct slice *in)
 {
     struct slice line = {0};
 
@@ -328,7 +329,7 @@ static enum smtp_server_event read_line(struct smtp_server *server, struct slice
         return SMTP_SERVER_GO_ON;
     }
     enum smtp_server_event event = SMTP_SERVER_GO_ON;
-    switch (take_line(server, in, &line)) {
+    switch (take_client_line(server, in, &line)) {
     case LINE_PARTIAL:
         return SMTP_SERVER_GO_ON;
     case LINE_TOO_LONG: {
@@ -362,7 +363,7 @@ static enum smtp_server_event step_state(struct smtp_server *server, struct slic
     switch (server->state) {
     case SMTP_SERVER_COMMAND:
     case SMTP_SERVER_AUTH_INPUT:
-        return read_line(server, in);
+        return read_client_line(server, in);
     case SMTP_SERVER_TLS_WAIT:
         return drop_input(in);
     case SMTP_SERVER_AUTH_WAIT:

@@ -17,7 +17,7 @@ static void forget_credentials(struct smtp_server *server)
     server->auth_password = slice_make(server->credentials, 0);
 }
 
-static enum smtp_server_event refuse(struct smtp_server *server, int code, const char *text)
+static enum smtp_server_event refuse_auth(struct smtp_server *server, int code, const char *text)
 {
     forget_credentials(server);
     server->state = SMTP_SERVER_COMMAND;
@@ -27,12 +27,12 @@ static enum smtp_server_event refuse(struct smtp_server *server, int code, const
 
 static enum smtp_server_event refuse_encoding(struct smtp_server *server)
 {
-    return refuse(server, 501, "5.5.2 Error: cannot decode the response");
+    return refuse_auth(server, 501, "5.5.2 Error: cannot decode the response");
 }
 
 static enum smtp_server_event refuse_credentials(struct smtp_server *server)
 {
-    return refuse(server, 535, "5.7.8 Error: authentication failed");
+    return refuse_auth(server, 535, "5.7.8 Error: authentication failed");
 }
 
 /* Both are known: one more look, then it is the shell's turn. */
@@ -103,7 +103,7 @@ static enum smtp_server_event login(struct smtp_server *server, struct slice tex
 enum smtp_server_event smtp_server_auth_line(struct smtp_server *server, struct slice line)
 {
     if (slice_eq(line, SLICE("*"))) {
-        return refuse(server, 501, "5.7.0 Authentication aborted");
+        return refuse_auth(server, 501, "5.7.0 Authentication aborted");
     }
     return server->login == SMTP_SERVER_LOGIN_PLAIN ? plain(server, line) : login(server, line);
 }
@@ -135,14 +135,14 @@ enum smtp_server_event smtp_server_run_auth(struct smtp_server *server, struct s
 
     int code = auth_obstacle(server, &text);
     if (code != 0) {
-        return refuse(server, code, text);
+        return refuse_auth(server, code, text);
     }
     if (mechanism.len == 0) {
-        return refuse(server, 501, "5.5.4 Syntax: AUTH mechanism");
+        return refuse_auth(server, 501, "5.5.4 Syntax: AUTH mechanism");
     }
     bool is_plain = slice_ieq(mechanism, SLICE("PLAIN"));
     if (!is_plain && !slice_ieq(mechanism, SLICE("LOGIN"))) {
-        return refuse(server, 504, "5.5.4 Error: unknown authentication mechanism");
+        return refuse_auth(server, 504, "5.5.4 Error: unknown authentication mechanism");
     }
     forget_credentials(server);
     server->login = is_plain ? SMTP_SERVER_LOGIN_PLAIN : SMTP_SERVER_LOGIN_USERNAME;

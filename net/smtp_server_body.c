@@ -73,8 +73,8 @@ static bool refuse_content(struct smtp_server *server)
 }
 
 /* Decode part, which is the start of in. */
-static enum smtp_body_result decode(struct smtp_server *server, struct slice part, struct slice *in,
-                                    struct buf *body)
+static enum smtp_body_result decode_part(struct smtp_server *server, struct slice part,
+                                         struct slice *in, struct buf *body)
 {
     const char *start = part.data;
 
@@ -97,7 +97,7 @@ static enum smtp_server_event read_data(struct smtp_server *server, struct slice
     if (in->len == 0) {
         return SMTP_SERVER_INPUT;
     }
-    enum smtp_body_result result = decode(server, *in, in, body);
+    enum smtp_body_result result = decode_part(server, *in, in, body);
     if (server->state == SMTP_SERVER_CLOSING) {
         return SMTP_SERVER_GO_ON;
     }
@@ -141,7 +141,7 @@ static enum smtp_server_event read_chunk(struct smtp_server *server, struct slic
     }
     struct slice part = chunk_part(server, *in);
     const char *start = in->data;
-    enum smtp_body_result result = decode(server, part, in, body);
+    enum smtp_body_result result = decode_part(server, part, in, body);
     if (server->state == SMTP_SERVER_CLOSING) {
         return SMTP_SERVER_GO_ON;
     }

@@ -15,7 +15,7 @@
 
 typedef __m128i block;
 
-static block load(const char *p)
+static block load_block(const char *p)
 {
     block b;
     memcpy(&b, p, sizeof(b));
@@ -48,7 +48,7 @@ static uint64_t deletes(block b)
 
 typedef uint64_t block;
 
-static block load(const char *p)
+static block load_block(const char *p)
 {
     block b;
     memcpy(&b, p, sizeof(b));
@@ -93,7 +93,7 @@ size_t smtp_text_span(struct slice s, bool *ret_8bit)
     for (;;) {
         /* Of the controls that this stops at, most are a CR. */
         if (s.len - at >= sizeof(block)) {
-            block b = load(s.data + at);
+            block b = load_block(s.data + at);
             uint64_t controls = below(b, '\r' + 1);
             if (controls == 0) {
                 seen |= above_127(b);
@@ -122,7 +122,7 @@ size_t smtp_text_printable(struct slice s)
     size_t at = 0;
 
     for (; s.len - at >= sizeof(block); at += sizeof(block)) {
-        block b = load(s.data + at);
+        block b = load_block(s.data + at);
         uint64_t others = below(b, ' ') | above_127(b) | deletes(b);
         if (others != 0) {
             return at + first(others);

@@ -18,7 +18,7 @@ enum {
     REPLY_HEAD = 4, /* version, reply, reserved, kind of address */
 };
 
-static void say(struct socks5 *s, const uint8_t *bytes, size_t len)
+static void say_socks(struct socks5 *s, const uint8_t *bytes, size_t len)
 {
     memcpy(s->out, bytes, len);
     s->out_len = len;
@@ -31,7 +31,7 @@ static void await(struct socks5 *s, enum socks5_state state)
     s->in_len = 0;
 }
 
-static void fail(struct socks5 *s, enum socks5_state state, const char *error)
+static void fail_socks(struct socks5 *s, enum socks5_state state, const char *error)
 {
     s->state = state;
     s->error = error;
@@ -54,7 +54,7 @@ void socks5_init(struct socks5 *s, const struct socks5_login *login, int family,
     s->request_len = REPLY_HEAD + address_len + 2;
     uint8_t count = login->user.len > 0 ? 2 : 1;
     const uint8_t methods[4] = {SOCKS_VERSION, count, METHOD_NONE, METHOD_LOGIN};
-    say(s, methods, 2U + count);
+    say_socks(s, methods, 2U + count);
     await(s, SOCKS5_METHOD);
 }
 
@@ -93,17 +93,17 @@ static void say_login(struct socks5 *s)
 static void take_method(struct socks5 *s)
 {
     if (s->in[0] != SOCKS_VERSION) {
-        fail(s, SOCKS5_FAILED_PROXY, "it does not speak SOCKS version 5");
+        fail_socks(s, SOCKS5_FAILED_PROXY, "it does not speak SOCKS version 5");
     } else if (s->in[1] == METHOD_NONE) {
-        say(s, s->request, s->request_len);
+        say_socks(s, s->request, s->request_len);
         await(s, SOCKS5_REPLY);
     } else if (s->in[1] == METHOD_LOGIN && s->login.user.len > 0) {
         say_login(s);
         await(s, SOCKS5_LOGIN);
     } else if (s->in[1] == METHOD_NOT_ACCEPTABLE) {
-        fail(s, SOCKS5_FAILED_PROXY, "it accepts none of the offered ways to authenticate");
+        fail_socks(s, SOCKS5_FAILED_PROXY, "it accepts none of the offered ways to authenticate");
     } else {
-        fail(s, SOCKS5_FAILED_PROXY, "it wants a way to authenticate that was not offered");
+        fail_socks(s, SOCKS5_FAILED_PROXY, "it wants a way to authenticate that was not offered");
     }
 }
 
@@ -111,10 +111,10 @@ static void take_login(struct socks5 *s)
 {
     /* The version is not looked at: some proxies put 5 there. */
     if (s->in[1] == 0) {
-        say(s, s->request, s->request_len);
+        say_socks(s, s->request, s->request_len);
         await(s, SOCKS5_REPLY);
     } else {
-        fail(s, SOCKS5_FAILED_PROXY, "it refused user and password");
+        fail_socks(s, SOCKS5_FAILED_PROXY, "it refused user and password");
     }
 }
 
@@ -129,8 +129,8 @@ static void take_refusal(struct socks5 *s, uint8_t reply)
     };
     bool is_known = reply < sizeof(texts) / sizeof(texts[0]);
     bool is_of_target = reply >= 3 && reply <= 6;
-    fail(s, is_of_target ? SOCKS5_FAILED_TARGET : SOCKS5_FAILED_PROXY,
-         is_known ? texts[reply] : "it gave an unknown reply");
+    fail_socks(s, is_of_target ? SOCKS5_FAILED_TARGET : SOCKS5_FAILED_PROXY,
+               is_known ? texts[reply] : "it gave an unknown reply");
 }
 
 /* Length of the reply that begins so, as far as that can be told: more once that much is there. */
@@ -152,12 +152,12 @@ static size_t reply_len(const struct socks5 *s)
 static void take_reply(struct socks5 *s)
 {
     if (s->in[0] != SOCKS_VERSION) {
-        fail(s, SOCKS5_FAILED_PROXY, "it does not speak SOCKS version 5");
+        fail_socks(s, SOCKS5_FAILED_PROXY, "it does not speak SOCKS version 5");
     } else if (s->in_len >= 2 && s->in[1] != 0) {
         take_refusal(s, s->in[1]); /* some proxies close without the rest */
     } else if (s->in_len >= REPLY_HEAD && s->in[3] != ADDRESS_IPV4 && s->in[3] != ADDRESS_IPV6 &&
                s->in[3] != ADDRESS_NAME) {
-        fail(s, SOCKS5_FAILED_PROXY, "its reply has an address of unknown kind");
+        fail_socks(s, SOCKS5_FAILED_PROXY, "its reply has an address of unknown kind");
     } else if (s->in_len == reply_len(s)) {
         s->state = SOCKS5_DONE;
     }

@@ -19,7 +19,7 @@
 #define TLS_RECORD_MAX 16384 /* RFC 8446 section 5.1: bytes of payload in one record */
 #define TLS_LARGE      4096  /* a range of at least this many bytes is not copied into a record */
 
-static void describe(struct stream *s, const char *what, const char *why)
+static void describe_error(struct stream *s, const char *what, const char *why)
 {
     (void)snprintf(s->error, sizeof(s->error), "%.30s: %.159s", what, why);
 }
@@ -36,7 +36,7 @@ void stream_init(struct stream *s, int fd)
 static int connect_failed(struct stream *s, const char *what)
 {
     int err = -errno;
-    describe(s, what, err_str(err));
+    describe_error(s, what, err_str(err));
     s->read_failure = s->write_failure = err;
     stream_close(s);
     return err;
@@ -100,7 +100,7 @@ int stream_connect_result(struct stream *s)
     s->is_connecting = false;
     if (result != 0) {
         s->read_failure = s->write_failure = -result;
-        describe(s, "connect", err_str(-result));
+        describe_error(s, "connect", err_str(-result));
         return -result;
     }
     s->is_writable = true;
@@ -163,7 +163,7 @@ static int tls_failed(struct stream *s, int result, int saved_errno, const char 
         return 0;
     case SSL_ERROR_SYSCALL:
         err = saved_errno == 0 ? ERR_CLOSED : -saved_errno;
-        describe(s, what, err_str(err));
+        describe_error(s, what, err_str(err));
         ERR_clear_error();
         return err;
     default:
@@ -172,12 +172,12 @@ static int tls_failed(struct stream *s, int result, int saved_errno, const char 
     s->is_tls_broken = true;
     if (s->is_handshaking && SSL_get_verify_result(s->ssl) != X509_V_OK &&
         ERR_GET_REASON(ERR_peek_error()) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-        describe(s, what, X509_verify_cert_error_string(SSL_get_verify_result(s->ssl)));
+        describe_error(s, what, X509_verify_cert_error_string(SSL_get_verify_result(s->ssl)));
         ERR_clear_error();
         return err;
     }
     tls_error_line(line, sizeof(line));
-    describe(s, what, line);
+    describe_error(s, what, line);
     return err;
 }
 
@@ -193,7 +193,7 @@ static ssize_t plain_read(struct stream *s, void *buf, size_t cap)
             return ERR_AGAIN;
         }
         s->read_failure = -errno;
-        describe(s, "read", err_str(s->read_failure));
+        describe_error(s, "read", err_str(s->read_failure));
         return s->read_failure;
     }
     /* Nothing was left behind a short read, and what comes later is a new event. A FIN that was
@@ -252,7 +252,7 @@ static ssize_t plain_writev(struct stream *s, const struct iovec *iov, int count
             return ERR_AGAIN;
         }
         s->write_failure = -errno;
-        describe(s, "write", err_str(s->write_failure));
+        describe_error(s, "write", err_str(s->write_failure));
         return s->write_failure;
     }
     if ((size_t)n < total) {
@@ -286,7 +286,7 @@ static ssize_t tls_write_record(struct stream *s, const void *data, size_t len)
     }
     if (err == 0) {
         err = -EPIPE;
-        describe(s, "TLS write", err_str(err));
+        describe_error(s, "TLS write", err_str(err));
     }
     s->write_failure = err;
     if (s->is_tls_broken && s->read_failure == 0) {
@@ -390,7 +390,7 @@ int stream_start_tls(struct stream *s, struct ssl_st *ssl)
     ERR_clear_error();
     if (SSL_set_fd(ssl, s->fd) != 1) {
         tls_error_line(line, sizeof(line));
-        describe(s, "TLS", line);
+        describe_error(s, "TLS", line);
         SSL_free(ssl);
         s->read_failure = s->write_failure = ERR_TLS;
         return ERR_TLS;
@@ -424,7 +424,7 @@ int stream_handshake(struct stream *s)
     }
     if (err == 0 || err == ERR_CLOSED) {
         err = ERR_CLOSED;
-        describe(s, "TLS handshake", "closed by peer");
+        describe_error(s, "TLS handshake", "closed by peer");
     }
     s->read_failure = s->write_failure = err;
     return err;

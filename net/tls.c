@@ -99,7 +99,7 @@ void tls_error_line(char *ret, size_t size)
 }
 
 /* what: the file or setting at fault */
-static int fail(struct tls_error *ret_error, const char *what)
+static int fail_tls(struct tls_error *ret_error, const char *what)
 {
     char line[TLS_ERROR_BYTES];
     tls_error_line(line, sizeof(line));
@@ -163,10 +163,11 @@ static int load_roots(SSL_CTX *ctx, const struct tls_client_config *config,
     if (config->ca_file == NULL) {
         return SSL_CTX_set_default_verify_paths(ctx) == 1
                    ? 0
-                   : fail(ret_error, "default certificate store");
+                   : fail_tls(ret_error, "default certificate store");
     }
-    return SSL_CTX_load_verify_file(ctx, config->ca_file) == 1 ? 0
-                                                               : fail(ret_error, config->ca_file);
+    return SSL_CTX_load_verify_file(ctx, config->ca_file) == 1
+               ? 0
+               : fail_tls(ret_error, config->ca_file);
 }
 
 /* Nobody is there to type one. */
@@ -181,11 +182,11 @@ static int load_certificate(SSL_CTX *ctx, const char *certificate_file, const ch
     const char *key = key_file == NULL ? certificate_file : key_file;
     SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
     if (SSL_CTX_use_certificate_chain_file(ctx, certificate_file) != 1) {
-        return fail(ret_error, certificate_file);
+        return fail_tls(ret_error, certificate_file);
     }
     if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(ctx) != 1) {
-        return fail(ret_error, key);
+        return fail_tls(ret_error, key);
     }
     return 0;
 }
@@ -201,7 +202,7 @@ int tls_client_new(const struct tls_client_config *config, struct tls_client **r
     int err = 0;
     client->ctx = context_new(TLS_client_method());
     if (client->ctx == NULL || demand_index < 0 || SSL_CTX_dane_enable(client->ctx) != 1) {
-        err = fail(ret_error, "TLS context");
+        err = fail_tls(ret_error, "TLS context");
         goto out;
     }
     err = load_roots(client->ctx, config, ret_error);
@@ -209,7 +210,7 @@ int tls_client_new(const struct tls_client_config *config, struct tls_client **r
         goto out;
     }
     if (config->ciphers != NULL && SSL_CTX_set_cipher_list(client->ctx, config->ciphers) != 1) {
-        err = fail(ret_error, config->ciphers);
+        err = fail_tls(ret_error, config->ciphers);
         goto out;
     }
     if (config->certificate_file != NULL) {
@@ -248,7 +249,7 @@ int tls_server_new(const struct tls_server_config *config, struct tls_server **r
     int err = 0;
     SSL_CTX *ctx = server->ctx = context_new(TLS_server_method());
     if (ctx == NULL) {
-        err = fail(ret_error, "TLS context");
+        err = fail_tls(ret_error, "TLS context");
         goto out;
     }
     SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
@@ -259,7 +260,7 @@ int tls_server_new(const struct tls_server_config *config, struct tls_server **r
     SSL_CTX_set_session_id_context(ctx, session_context, sizeof(session_context) - 1);
     err = load_certificate(ctx, config->certificate_file, config->key_file, ret_error);
     if (err == 0 && config->ciphers != NULL && SSL_CTX_set_cipher_list(ctx, config->ciphers) != 1) {
-        err = fail(ret_error, config->ciphers);
+        err = fail_tls(ret_error, config->ciphers);
     }
     if (err == 0) {
         *ret = server;

@@ -52,14 +52,14 @@ struct tls_session_cache *tls_session_cache_new(size_t max_sessions, uint64_t ha
     return cache;
 }
 
-static struct entry **bucket_of(struct tls_session_cache *cache, uint64_t hash)
+static struct entry **session_bucket(struct tls_session_cache *cache, uint64_t hash)
 {
     return &cache->buckets[hash & (cache->bucket_count - 1)];
 }
 
 static struct entry *entry_find(struct tls_session_cache *cache, struct slice key, uint64_t hash)
 {
-    for (struct entry *e = *bucket_of(cache, hash); e != NULL; e = e->next_in_bucket) {
+    for (struct entry *e = *session_bucket(cache, hash); e != NULL; e = e->next_in_bucket) {
         if (e->hash == hash && slice_eq(key, slice_make(e->key, e->key_len))) {
             return e;
         }
@@ -77,7 +77,7 @@ static void entry_drop(struct tls_session_cache *cache, struct entry *e, unsigne
 
 static void entry_free(struct tls_session_cache *cache, struct entry *e)
 {
-    struct entry **link = bucket_of(cache, e->hash);
+    struct entry **link = session_bucket(cache, e->hash);
     while (*link != e) {
         link = &(*link)->next_in_bucket;
     }
@@ -104,7 +104,7 @@ void tls_session_cache_free(struct tls_session_cache *cache)
 }
 
 /* Twice the buckets; a table that stays small for want of memory is only slower. */
-static void grow(struct tls_session_cache *cache)
+static void grow_session_cache(struct tls_session_cache *cache)
 {
     size_t count = cache->bucket_count * 2;
     struct entry **buckets = calloc(count, sizeof(struct entry *));
@@ -116,7 +116,7 @@ static void grow(struct tls_session_cache *cache)
     cache->bucket_count = count;
     list_foreach(e, &cache->used, struct entry, use)
     {
-        struct entry **bucket = bucket_of(cache, e->hash);
+        struct entry **bucket = session_bucket(cache, e->hash);
         e->next_in_bucket = *bucket;
         *bucket = e;
     }
@@ -166,7 +166,7 @@ static struct entry *entry_new(struct tls_session_cache *cache, struct slice key
         return NULL;
     }
     if (cache->entry_count >= cache->bucket_count) {
-        grow(cache);
+        grow_session_cache(cache);
     }
     memset(e, 0, sizeof(*e));
     e->hash = hash;
@@ -176,7 +176,7 @@ static struct entry *entry_new(struct tls_session_cache *cache, struct slice key
     }
     list_init(&e->use);
     list_push_front(&cache->used, &e->use);
-    struct entry **bucket = bucket_of(cache, hash);
+    struct entry **bucket = session_bucket(cache, hash);
     e->next_in_bucket = *bucket;
     *bucket = e;
     cache->entry_count++;
