@@ -109,7 +109,7 @@ bool action_take(struct sched *s, struct sched_action *ret)
 }
 
 /* digit.1-3 digits.1-3 digits, class 4 or 5 (RFC 3463 section 2) */
-static bool is_status(const char *text)
+static bool is_status_text(const char *text)
 {
     if ((text[0] != '4' && text[0] != '5') || text[1] != '.') {
         return false;
@@ -147,7 +147,7 @@ static void reason_fill(struct reason *to, const struct sched_reason *from, bool
     copy_text(at, (size_t)(t->text + sizeof(t->text) - at),
               has_text ? from->text : "unknown error");
     const char *plain = suspends ? "4.0.0" : "5.0.0";
-    bool has_status = from != NULL && is_status(from->status);
+    bool has_status = from != NULL && is_status_text(from->status);
     copy_text(t->status, sizeof(t->status), has_status ? from->status : plain);
 }
 

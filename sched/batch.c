@@ -87,7 +87,7 @@ static uint64_t key_of(struct slice name)
     return key;
 }
 
-static int compare(const struct item *a, const struct item *b)
+static int compare_items(const struct item *a, const struct item *b)
 {
     if (a->key != b->key) {
         return a->key < b->key ? -1 : 1;
@@ -104,7 +104,7 @@ static void merge(const struct item *from, struct item *to, uint32_t start, uint
 {
     uint32_t a = start, b = middle;
     for (uint32_t i = start; i < end; i++) {
-        bool takes_a = a < middle && (b >= end || compare(&from[a], &from[b]) <= 0);
+        bool takes_a = a < middle && (b >= end || compare_items(&from[a], &from[b]) <= 0);
         to[i] = takes_a ? from[a++] : from[b++];
     }
 }
@@ -177,8 +177,8 @@ static size_t scratch_size(const struct sched *s, const struct sched_message *m)
     return size;
 }
 
-static void prepare(const struct sched *s, struct batch *b, char *scratch,
-                    const struct sched_message *m)
+static void prepare_batch(const struct sched *s, struct batch *b, char *scratch,
+                          const struct sched_message *m)
 {
     uint32_t count = m->recipient_count;
     b->items = (struct item *)(void *)scratch;
@@ -393,7 +393,7 @@ int batch_add(struct sched *s, struct job *j, const struct sched_message *m)
         }
     }
     struct batch b;
-    prepare(s, &b, scratch, m);
+    prepare_batch(s, &b, scratch, m);
     int err = stage(s, j, &b);
     if (err == 0) {
         commit(s, j, &b, m);

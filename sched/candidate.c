@@ -124,7 +124,7 @@ struct best {
 };
 
 /* The higher score wins, and among equals the one that stands first. */
-static void offer(const struct sched *s, struct best *best, struct job *j)
+static void offer_job(const struct sched *s, struct best *best, struct job *j)
 {
     double score = age_of(s, j) / (double)job_total(j);
     if (best->job == NULL || score > best->score ||
@@ -133,7 +133,7 @@ static void offer(const struct sched *s, struct best *best, struct job *j)
     }
 }
 
-static struct job *first_of(const struct tree *t, uint64_t position, const struct job *except)
+static struct job *first_job(const struct tree *t, uint64_t position, const struct job *except)
 {
     const struct tree_node *n = tree_find_from(t, position);
     if (n == &except->in_class) {
@@ -145,13 +145,13 @@ static struct job *first_of(const struct tree *t, uint64_t position, const struc
 static void offer_class(const struct sched *s, struct best *best, const struct size_class *c,
                         const struct job *owner)
 {
-    struct job *j = first_of(&c->free, POSITION_NONE, owner);
+    struct job *j = first_job(&c->free, POSITION_NONE, owner);
     if (j != NULL) {
-        offer(s, best, j);
+        offer_job(s, best, j);
     }
-    j = first_of(&c->parked, s->passed, owner);
+    j = first_job(&c->parked, s->passed, owner);
     if (j != NULL) {
-        offer(s, best, j);
+        offer_job(s, best, j);
     }
 }
 
@@ -181,7 +181,7 @@ static struct job *search_along(const struct sched *s, const struct job *owner, 
             continue;
         }
         if (may_preempt(s, j, max_slots)) {
-            offer(s, &best, j);
+            offer_job(s, &best, j);
         }
         if (age_of(s, j) <= best.score && j->level == 0) {
             break;
@@ -220,7 +220,7 @@ struct job *candidate_search(struct sched *s, struct job *owner)
     list_foreach(j, &s->irregular, struct job, in_irregular)
     {
         if (j != owner && may_preempt(s, j, max_slots)) {
-            offer(s, &best, j);
+            offer_job(s, &best, j);
         }
     }
     double oldest = oldest_age(s, owner);

@@ -74,7 +74,7 @@ static void set_window(struct sched *s, struct sched_destination *d, int window,
 }
 
 /* As if new: learned concurrency does not outlive the last entry (2.1). */
-static void forget(struct sched *s, struct sched_destination *d)
+static void forget_destination(struct sched *s, struct sched_destination *d)
 {
     d->feedback = (struct feedback){0};
     d->tag = 0;
@@ -118,7 +118,7 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     d->lacks_hosts = s->config.must_resolve;
     d->window = s->rule.initial; /* nobody saw it without one: no change to record */
     s->with_work[OPEN_NOT]++;
-    forget(s, d);
+    forget_destination(s, d);
     /* The timer has its place in the heap from the start: arming it later cannot fail. */
     if (table_reserve(&s->by_name) != 0 || heap_insert(&s->timers, &d->timer, USEC_NEVER) != 0) {
         s->with_work[OPEN_NOT]--;
@@ -177,7 +177,7 @@ void destination_settle(struct sched *s, struct sched_destination *d)
     if (!destination_is_ready(d)) {
         return;
     }
-    forget(s, d);
+    forget_destination(s, d);
     if (d->connections == 0 && d->settled == 0 && !d->is_resolving) {
         destination_free(s, d);
     }
@@ -303,7 +303,7 @@ void destination_kill(struct sched *s, struct sched_destination *d,
     drop_waiting(s, d, SCHED_DEFER, d->reason);
 }
 
-static void give_up(struct sched *s, struct sched_destination *d)
+static void give_up_destination(struct sched *s, struct sched_destination *d)
 {
     struct slice name = sched_destination_nexthop(d);
     struct sched_reason reason = {.status = "4.4.1"};
@@ -320,7 +320,7 @@ void destination_give_up_unreachable(struct sched *s)
             list_first(&s->unreachable, struct sched_destination, in_unreachable);
         list_remove(&d->in_unreachable);
         if (d->is_unreachable && d->window != WINDOW_DEAD && !is_empty(d)) {
-            give_up(s, d);
+            give_up_destination(s, d);
         }
     }
 }
@@ -361,7 +361,7 @@ void destination_reconsider(struct sched *s, struct sched_destination *d)
     }
 }
 
-static void ask(struct sched *s, struct sched_destination *d)
+static void ask_hosts(struct sched *s, struct sched_destination *d)
 {
     d->is_resolving = true;
     action_queue(s, &d->resolve, SCHED_RESOLVE);
@@ -371,14 +371,14 @@ void destination_want_hosts(struct sched *s, struct sched_destination *d)
 {
     /* On hold nothing is decided, not even that a destination does not exist. */
     if (d->lacks_hosts && !d->is_resolving && !s->hold) {
-        ask(s, d);
+        ask_hosts(s, d);
     }
 }
 
 void destination_refresh_hosts(struct sched *s, struct sched_destination *d)
 {
     if (s->config.must_resolve && !d->is_resolving && s->now >= d->hosts_expire) {
-        ask(s, d);
+        ask_hosts(s, d);
     }
 }
 

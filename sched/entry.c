@@ -227,8 +227,8 @@ void entry_complete(struct sched *s, struct sched_entry *e)
     settle_job_if_empty(s, j);
 }
 
-static void settle(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,
-                   struct reason *reason)
+static void settle_entry(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,
+                         struct reason *reason)
 {
     e->state = ENTRY_SETTLED;
     entry_destination(e)->settled++;
@@ -246,7 +246,7 @@ void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind k
     if (job_is_linked(j)) {
         candidate_file(s, j);
     }
-    settle(s, e, kind, reason);
+    settle_entry(s, e, kind, reason);
     uncount_recipients(s, j, e->count);
     destination_reconsider(s, d);
     drop_peer_if_empty(s, p);
@@ -263,5 +263,5 @@ void entry_withdraw(struct sched *s, struct sched_entry *e, struct reason *reaso
 void entry_refuse(struct sched *s, struct sched_entry *e)
 {
     assert(e->state == ENTRY_NEW);
-    settle(s, e, SCHED_DEFER, entry_destination(e)->reason);
+    settle_entry(s, e, SCHED_DEFER, entry_destination(e)->reason);
 }

@@ -84,7 +84,7 @@ void parking_forget_peer(struct sched *s, struct peer *p)
 }
 
 /* Looking at it would do nothing but mark it, until a destination of it opens. */
-static bool is_quiet(const struct sched *s, const struct job *j)
+static bool is_quiet_job(const struct sched *s, const struct job *j)
 {
     return !j->is_reading && !j->is_gated && j->waiting > 0 && !recipient_pool_can_read(s, j);
 }
@@ -115,7 +115,7 @@ static void unpark(struct sched *s, struct job *j)
     }
 }
 
-static void leave(struct sched *s, struct job *j)
+static void leave_parking(struct sched *s, struct job *j)
 {
     switch (j->place) {
     case JOB_RUNNABLE:
@@ -132,7 +132,7 @@ static void leave(struct sched *s, struct job *j)
 
 void parking_remove(struct sched *s, struct job *j)
 {
-    leave(s, j);
+    leave_parking(s, j);
     j->place = JOB_RUNNABLE;
 }
 
@@ -140,8 +140,8 @@ void parking_block(struct sched *s, struct job *j)
 {
     assert(s->passed > j->position);
     candidate_withdraw(s, j);
-    leave(s, j);
-    if (is_quiet(s, j)) {
+    leave_parking(s, j);
+    if (is_quiet_job(s, j)) {
         park(s, j);
     } else {
         j->place = JOB_ASIDE;
@@ -156,14 +156,14 @@ void parking_run(struct sched *s, struct job *j)
         return;
     }
     candidate_withdraw(s, j);
-    leave(s, j);
+    leave_parking(s, j);
     parking_add(s, j);
     candidate_file(s, j);
 }
 
 void parking_review(struct sched *s, struct job *j)
 {
-    if (!job_is_linked(j) || j->place != JOB_PARKED || is_quiet(s, j)) {
+    if (!job_is_linked(j) || j->place != JOB_PARKED || is_quiet_job(s, j)) {
         return;
     }
     if (!parking_is_blocked(s, j)) {
@@ -171,7 +171,7 @@ void parking_review(struct sched *s, struct job *j)
         return;
     }
     candidate_withdraw(s, j);
-    leave(s, j);
+    leave_parking(s, j);
     j->place = JOB_ASIDE;
     tree_insert(&s->aside, &j->in_place);
     candidate_file(s, j);
@@ -207,7 +207,7 @@ void parking_slot_opened(struct sched *s)
 }
 
 /* d: NULL for none */
-static struct job *earlier(struct job *a, const struct sched_destination *d)
+static struct job *earlier_job(struct job *a, const struct sched_destination *d)
 {
     if (d == NULL) {
         return a;
@@ -226,10 +226,10 @@ struct job *parking_next(const struct sched *s, uint64_t position)
 {
     const struct tree_node *n = tree_find_from(&s->runnable, position);
     struct job *next = n == NULL ? NULL : container_of(n, struct job, in_place);
-    next = earlier(next, first_ready(s, OPEN_NOW));
+    next = earlier_job(next, first_ready(s, OPEN_NOW));
     if (connection_has_slot(s)) {
-        next = earlier(next, first_ready(s, OPEN_SLOT));
-        next = earlier(next, host_queue_first(s));
+        next = earlier_job(next, first_ready(s, OPEN_SLOT));
+        next = earlier_job(next, host_queue_first(s));
     }
     return next;
 }

@@ -64,7 +64,7 @@ static void spread(struct sched *s, const struct stretch *r)
 
 /* Make room behind a job: the smallest range around it that is sparse enough, the sparser the
  * larger it is, so that the cost of spreading is shared by many insertions. */
-static void make_room(struct sched *s, struct list *at)
+static void make_position_room(struct sched *s, struct list *at)
 {
     struct stretch r = {.first = at, .last = at, .count = 1};
     double most = 1;
@@ -85,9 +85,9 @@ void position_insert_after(struct sched *s, struct job *j, struct list *at)
     if (at != &s->schedule &&
         (is_last ? position_of(s, at) > (UINT64_C(1) << POSITION_BITS) - 2 * POSITION_GAP
                  : position_of(s, at->next) - position_of(s, at) < 2)) {
-        make_room(s, at);
+        make_position_room(s, at);
     } else if (at == &s->schedule && !is_last && position_of(s, at->next) < 2) {
-        make_room(s, at->next);
+        make_position_room(s, at->next);
     }
     uint64_t before = position_of(s, at);
     uint64_t gap = is_last ? 2 * POSITION_GAP : position_of(s, at->next) - before;

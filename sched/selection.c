@@ -10,7 +10,7 @@
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
-static struct sched_entry *take(struct sched *s, struct job *j, struct peer *p)
+static struct sched_entry *take_entry(struct sched *s, struct job *j, struct peer *p)
 {
     struct sched_entry *e = entry_queue_first(&p->waiting);
     entry_select(s, e);
@@ -72,7 +72,7 @@ static enum selection examine(struct sched *s, struct job *j, enum selection_sta
     }
     struct peer *p = pick(s, j);
     if (p != NULL) {
-        *ret = take(s, j, p);
+        *ret = take_entry(s, j, p);
         return SELECTION_ENTRY;
     }
     if (stage != SELECTION_LAST && recipient_pool_can_read(s, j)) {
@@ -90,22 +90,22 @@ static enum selection examine(struct sched *s, struct job *j, enum selection_sta
 }
 
 /* Everything before this position has been looked at, or need not be. */
-static void pass(struct sched *s, uint64_t position)
+static void pass_position(struct sched *s, uint64_t position)
 {
     if (s->passed < position) {
         s->passed = position;
     }
 }
 
-static enum selection walk(struct sched *s, struct job *start, enum selection_stage stage,
-                           struct sched_entry **ret)
+static enum selection walk_jobs(struct sched *s, struct job *start, enum selection_stage stage,
+                                struct sched_entry **ret)
 {
     uint64_t position = start->position;
     struct job *j;
     while ((j = parking_next(s, position)) != NULL) {
         position = j->position + 1;
         parking_run(s, j);
-        pass(s, position);
+        pass_position(s, position);
         enum selection found = examine(s, j, j == start ? stage : SELECTION_REFILL, ret);
         if (found != SELECTION_NONE) {
             return found;
@@ -127,12 +127,12 @@ enum selection selection_run(struct sched *s, struct sched_entry **ret)
         }
     }
     if (j != NULL) {
-        enum selection found = walk(s, j, stage, ret);
+        enum selection found = walk_jobs(s, j, stage, ret);
         if (found != SELECTION_NONE) {
             return found;
         }
         if (!list_is_empty(&s->schedule)) {
-            pass(s, list_last(&s->schedule, struct job, in_schedule)->position + 1);
+            pass_position(s, list_last(&s->schedule, struct job, in_schedule)->position + 1);
         }
     }
     s->current = NULL;

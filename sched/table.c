@@ -60,12 +60,12 @@ void table_fini(struct table *t)
 }
 
 /* Release pairs with the acquire of readers: they see the node that they reach. */
-static void store(struct table_slots *slots, uint32_t at, struct table_node *node)
+static void store_slot(struct table_slots *slots, uint32_t at, struct table_node *node)
 {
     __atomic_store_n(&slots->nodes[at], node, __ATOMIC_RELEASE);
 }
 
-static struct table_node *load(const struct table_slots *slots, uint32_t at)
+static struct table_node *load_slot(const struct table_slots *slots, uint32_t at)
 {
     return __atomic_load_n(&slots->nodes[at], __ATOMIC_ACQUIRE);
 }
@@ -120,7 +120,7 @@ void table_insert(struct table *t, struct table_node *node)
         assert(t->used <= mask);
     }
     slots->prefixes[at] = (uint32_t)node->hash;
-    store(slots, at, node);
+    store_slot(slots, at, node);
     t->count++;
 }
 
@@ -135,12 +135,12 @@ void table_remove(struct table *t, struct table_node *node)
     }
     t->count--;
     if (slots->nodes[(at + 1) & mask] != NULL) {
-        store(slots, at, &t->tomb);
+        store_slot(slots, at, &t->tomb);
         return;
     }
     /* No probe goes on past an empty slot, so this one and the tombs before it can be empty too. */
     do {
-        store(slots, at, NULL);
+        store_slot(slots, at, NULL);
         t->used--;
         at = (at - 1) & mask;
     } while (slots->nodes[at] == &t->tomb);
@@ -153,7 +153,7 @@ struct table_node *table_find(const struct table *t, uint64_t hash, table_match 
     uint32_t mask = mask_of(slots);
     hash &= INT64_MAX;
     for (uint32_t at = (uint32_t)hash & mask;; at = (at + 1) & mask) {
-        struct table_node *node = load(slots, at);
+        struct table_node *node = load_slot(slots, at);
         if (node == NULL) {
             return NULL;
         }
@@ -172,7 +172,7 @@ void table_expect(const struct table *t, uint64_t hash)
 void table_expect_node(const struct table *t, uint64_t hash, size_t offset, size_t bytes)
 {
     const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
-    const struct table_node *node = load(slots, (uint32_t)hash & mask_of(slots));
+    const struct table_node *node = load_slot(slots, (uint32_t)hash & mask_of(slots));
     if (node == NULL || node == &t->tomb) {
         return;
     }
@@ -190,7 +190,7 @@ static struct table_node *first_in_bucket(const struct table *t, const struct ta
     uint32_t mask = mask_of(slots);
     struct table_node *best = NULL;
     for (uint32_t at = bucket;; at = (at + 1) & mask) {
-        struct table_node *node = load(slots, at);
+        struct table_node *node = load_slot(slots, at);
         if (node == NULL) {
             return best;
         }

@@ -61,7 +61,7 @@ void transport_enter(struct sched *s, usec_t now)
     run_timers(s);
 }
 
-static usec_t earlier(usec_t a, usec_t b)
+static usec_t earlier_wake(usec_t a, usec_t b)
 {
     return a < b ? a : b;
 }
@@ -74,10 +74,10 @@ usec_t transport_wake_at(const struct sched *s)
     }
     struct heap_node *node = heap_min(&s->timers);
     usec_t at = node == NULL ? USEC_NEVER : node->key;
-    at = earlier(at, connection_wake_at(s));
-    at = earlier(at, destdb_wake_at(s));
+    at = earlier_wake(at, connection_wake_at(s));
+    at = earlier_wake(at, destdb_wake_at(s));
     if (s->rate == RATE_WAITING && !s->hold) {
-        at = earlier(at, s->rate_until);
+        at = earlier_wake(at, s->rate_until);
     }
     return at;
 }

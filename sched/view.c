@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static enum sched_destination_state state_of(const struct sched_destination *d, int window)
+static enum sched_destination_state destination_state(const struct sched_destination *d, int window)
 {
     if (window == WINDOW_DEAD) {
         return SCHED_DESTINATION_DEAD;
@@ -65,13 +65,13 @@ static enum sched_why bar_of(const struct sched_destination *d)
     return server_has_room(d) ? SCHED_WHY_NOTHING : SCHED_WHY_HOST_LIMIT;
 }
 
-static void fill(const struct sched *s, const struct sched_destination *d,
-                 struct sched_destination_view *ret)
+static void fill_view(const struct sched *s, const struct sched_destination *d,
+                      struct sched_destination_view *ret)
 {
     int window = shared_get(&d->window);
     *ret = (struct sched_destination_view){
         .name = sched_destination_name(d),
-        .state = state_of(d, window),
+        .state = destination_state(d, window),
         .window = window > 0 ? window : 0,
         .busy = shared_get(&d->busy),
         .in_flight = shared_get(&d->in_flight),
@@ -92,7 +92,7 @@ bool sched_view_destinations(const struct sched *s, uint64_t *cursor,
     if (node == NULL) {
         return false;
     }
-    fill(s, container_of(node, struct sched_destination, node), ret);
+    fill_view(s, container_of(node, struct sched_destination, node), ret);
     return true;
 }
 
@@ -103,7 +103,7 @@ bool sched_view_destination(const struct sched *s, struct slice name,
     if (d == NULL) {
         return false;
     }
-    fill(s, d, ret);
+    fill_view(s, d, ret);
     return true;
 }
 

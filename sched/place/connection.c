@@ -115,8 +115,8 @@ static void file_busy(struct sched *s, struct destdb_host *h)
     }
 }
 
-static struct connection *first_of(const struct sched_destination *d, const struct tree *t,
-                                   uint16_t group, uint64_t tried)
+static struct connection *first_connection(const struct sched_destination *d, const struct tree *t,
+                                           uint16_t group, uint64_t tried)
 {
     if (tree_is_empty(t)) {
         return NULL;
@@ -137,13 +137,13 @@ static struct connection *first_of(const struct sched_destination *d, const stru
 struct connection *connection_with_room(const struct sched_destination *d, uint16_t group,
                                         uint64_t tried)
 {
-    return first_of(d, &d->roomy, group, tried);
+    return first_connection(d, &d->roomy, group, tried);
 }
 
 struct connection *connection_idle(const struct sched_destination *d, uint16_t group,
                                    uint64_t tried)
 {
-    return first_of(d, &d->idle, group, tried);
+    return first_connection(d, &d->idle, group, tried);
 }
 
 static void leave_idle(struct sched *s, struct connection *c)
@@ -191,7 +191,7 @@ static void give_way(struct sched *s, struct connection *c)
 
 /* The one that has been idle longest; its destination has none in flight on it, so no entry waits
  * for it in particular. */
-static void make_room(struct sched *s)
+static void make_connection_room(struct sched *s)
 {
     assert(!list_is_empty(&s->idle_connections));
     give_way(s, list_first(&s->idle_connections, struct connection, in_transport));
@@ -221,7 +221,7 @@ struct connection *connection_open(struct sched *s, struct sched_destination *d,
         make_room_at(s, h);
     }
     if (s->shared.connections >= (uint64_t)s->config.process_limit) {
-        make_room(s);
+        make_connection_room(s);
     }
     struct connection *c = list_first(&s->free_connections, struct connection, in_transport);
     list_remove(&c->in_transport);
@@ -479,7 +479,7 @@ static bool is_idle_too_long(const struct sched *s)
 void connection_expire(struct sched *s)
 {
     while (is_idle_too_long(s)) {
-        make_room(s);
+        make_connection_room(s);
     }
     while (connection_wake_at(s) <= s->now) {
         struct connection *c = list_first(&s->open_connections, struct connection, in_age);
@@ -492,7 +492,7 @@ void connection_expire(struct sched *s)
 
 /* --- another config --------------------------------------------------------------------------- */
 
-static bool is_used_up(const struct sched *s, const struct connection *c)
+static bool is_connection_used_up(const struct sched *s, const struct connection *c)
 {
     return s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit;
 }
@@ -508,7 +508,7 @@ static void fit_process_limit(struct sched *s)
 {
     uint64_t limit = (uint64_t)s->config.process_limit, in_use = 0;
     while (s->shared.connections > limit && !list_is_empty(&s->idle_connections)) {
-        make_room(s);
+        make_connection_room(s);
     }
     list_foreach(c, &s->open_connections, struct connection, in_age)
     {
@@ -549,7 +549,7 @@ void connection_refit_all(struct sched *s)
     fit_process_limit(s);
     for (uint32_t i = 0; i < s->connection_count; i++) {
         struct connection *c = connection_at(s, i);
-        if (is_in_use(c) && is_used_up(s, c)) {
+        if (is_in_use(c) && is_connection_used_up(s, c)) {
             connection_retire(s, c);
         } else if (c->state != CONNECTION_FREE) {
             file(s, c);

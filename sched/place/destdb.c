@@ -263,7 +263,7 @@ bool destdb_back_in_step(struct sched *s, struct destdb_host *h)
     return true;
 }
 
-static void forget(struct sched *s, struct destdb_host *h)
+static void forget_host(struct sched *s, struct destdb_host *h)
 {
     assert(h->connections == 0 && h->has_record);
     leave_stale(s, h);
@@ -293,7 +293,7 @@ void destdb_tick(struct sched *s)
         if (!is_expired(s, h)) {
             break;
         }
-        forget(s, h);
+        forget_host(s, h);
     }
 }
 

@@ -96,8 +96,8 @@ static uint32_t choose_server(struct sched *s, const struct sched_destination *d
 }
 
 /* The whole choice. NULL: none for now. */
-static struct connection *find(struct sched *s, struct sched_destination *d, uint16_t group,
-                               uint64_t tried)
+static struct connection *find_connection(struct sched *s, struct sched_destination *d,
+                                          uint16_t group, uint64_t tried)
 {
     struct connection *c = connection_with_room(d, group, tried);
     if (c != NULL || d->busy >= d->window) {
@@ -111,7 +111,7 @@ static struct connection *find(struct sched *s, struct sched_destination *d, uin
     return server == SERVER_NONE ? NULL : connection_open(s, d, server);
 }
 
-static void deliver(struct sched *s, struct sched_entry *e, struct connection *c)
+static void place_entry(struct sched *s, struct sched_entry *e, struct connection *c)
 {
     connection_carry(s, c, e);
     s->undelivered = e;
@@ -121,9 +121,9 @@ static void deliver(struct sched *s, struct sched_entry *e, struct connection *c
 void placement_place(struct sched *s, struct sched_entry *e)
 {
     struct sched_destination *d = entry_destination(e);
-    struct connection *c = find(s, d, d->group, 0);
+    struct connection *c = find_connection(s, d, d->group, 0);
     assert(c != NULL);
-    deliver(s, e, c);
+    place_entry(s, e, c);
 }
 
 bool placement_is_last(const struct sched *s, const struct sched_entry *e)
@@ -178,7 +178,7 @@ static void exhaust(struct sched *s, struct sched_entry *e)
 }
 
 /* false: it must wait. */
-static bool take(struct sched *s, struct sched_destination *d, struct sched_entry *e)
+static bool take_connection(struct sched *s, struct sched_destination *d, struct sched_entry *e)
 {
     uint16_t group;
     if (destination_is_dead(d) || (d->lacks_hosts && !d->is_resolving) ||
@@ -189,14 +189,14 @@ static bool take(struct sched *s, struct sched_destination *d, struct sched_entr
     if (d->lacks_hosts) {
         return false; /* they were forgotten (sched_forget_hosts): others come */
     }
-    struct connection *c = d->window > 0 ? find(s, d, group, e->tried) : NULL;
+    struct connection *c = d->window > 0 ? find_connection(s, d, group, e->tried) : NULL;
     if (c == NULL) {
         return false;
     }
     list_remove(&e->place.link);
     e->state = ENTRY_BUSY;
     s->undelivered_is_back = true;
-    deliver(s, e, c);
+    place_entry(s, e, c);
     return true;
 }
 
@@ -209,7 +209,7 @@ static bool take_of(struct sched *s, struct sched_destination *d)
         if (last != NULL && last->tried == e->tried) {
             continue;
         }
-        if (take(s, d, e)) {
+        if (take_connection(s, d, e)) {
             return true;
         }
         last = e;

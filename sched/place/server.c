@@ -120,7 +120,7 @@ static void move_connections(struct sched *s, struct sched_destination *d)
     }
 }
 
-static void publish(struct sched_destination *d, struct server *servers, uint32_t count)
+static void publish_servers(struct sched_destination *d, struct server *servers, uint32_t count)
 {
     __atomic_store_n(&d->servers, servers, __ATOMIC_RELEASE);
     d->server_count = servers == NULL ? 0 : count;
@@ -133,7 +133,7 @@ void server_set(struct sched *s, struct sched_destination *d, const struct sched
     struct server *old = d->servers;
     uint32_t old_count = d->server_count;
     host_queue_leave(s, d);
-    publish(d, count == 0 ? NULL : new_list(s, d, servers, count), count);
+    publish_servers(d, count == 0 ? NULL : new_list(s, d, servers, count), count);
     if (old_count == 0 && d->server_count == 0) {
         destination_recount(s, d);
         return;
@@ -149,7 +149,7 @@ void server_free_all(struct sched *s, struct sched_destination *d)
 {
     host_queue_leave(s, d);
     free_list(s, d->servers, d->server_count);
-    publish(d, NULL, 0);
+    publish_servers(d, NULL, 0);
 }
 
 bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *ret)
