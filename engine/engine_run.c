@@ -49,7 +49,7 @@
 
 /* --- start ------------------------------------------------------------------------------------ */
 
-static void raise_descriptor_limit(void)
+static void raise_to_hard_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -337,7 +337,7 @@ static int start_threads(struct engine *e)
 
 /* --- stop ------------------------------------------------------------------------------------- */
 
-static bool is_quiet(const struct engine *e)
+static bool is_quiet_engine(const struct engine *e)
 {
     uint32_t busy = atomic_load_explicit(&e->injections, memory_order_relaxed);
     for (uint32_t i = 0; i < e->sched_count; i++) {
@@ -353,7 +353,7 @@ static void wait_until_quiet(const struct engine *e)
 {
     usec_t deadline = clock_mono() + e->settings->config->shutdown_timeout;
     const struct timespec tick = {.tv_nsec = 5000000};
-    while (!is_quiet(e) && clock_mono() < deadline) {
+    while (!is_quiet_engine(e) && clock_mono() < deadline) {
         (void)nanosleep(&tick, NULL); /* a signal only shortens it */
     }
 }
@@ -434,7 +434,7 @@ static void free_all(struct engine *e)
 
 /* --- main ------------------------------------------------------------------------------------- */
 
-static void block_signals(const struct engine_host *host, sigset_t *ret_waited)
+static void block_all_signals(const struct engine_host *host, sigset_t *ret_waited)
 {
     sigset_t all;
     (void)sigfillset(&all);        /* these cannot fail with valid arguments */
@@ -511,8 +511,8 @@ int engine_run(const struct config *config, const struct engine_host *host)
     memset(e, 0, sizeof(*e));
     e->config = config;
     e->started = clock_wall();
-    block_signals(host, &waited);
-    raise_descriptor_limit();
+    block_all_signals(host, &waited);
+    raise_to_hard_limit();
     rcu_start();
     int code = open_all(e);
     if (code == EX_OK) {

@@ -44,7 +44,7 @@ static atomic_flag is_taken = ATOMIC_FLAG_INIT; /* RCU and signals are the proce
 
 /* --- what the engine tells -------------------------------------------------------------------- */
 
-static void put_text(char *text, size_t bytes, struct slice s)
+static void copy_answer_text(char *text, size_t bytes, struct slice s)
 {
     if (text != NULL && bytes > 0) {
         size_t len = s.len < bytes ? s.len : bytes - 1;
@@ -75,14 +75,14 @@ static void on_complaint(void *ctx, bool is_warning, const char *line)
     (void)is_warning; /* the line says so */
 }
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *answer_text(const json_t *o, const char *key)
 {
     const char *text = json_string_value(json_object_get(o, key));
     return text == NULL ? "" : text;
 }
 
 /* "5.1.1" of the event's enhanced code */
-static void put_status(char *text, size_t bytes, const json_t *code)
+static void copy_status(char *text, size_t bytes, const json_t *code)
 {
     text[0] = '\0';
     if (code != NULL) {
@@ -94,28 +94,29 @@ static void put_status(char *text, size_t bytes, const json_t *code)
 }
 
 /* The feed's thread. */
-static int on_event(void *ctx, struct slice line)
+static int on_event_line(void *ctx, struct slice line)
 {
     struct sluice *s = ctx;
     json_t *o = json_loadb(line.data, line.len, JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_object(o) || text_of(o, "type")[0] == '\0' || text_of(o, "id")[0] == '\0') {
+    if (!json_is_object(o) || answer_text(o, "type")[0] == '\0' ||
+        answer_text(o, "id")[0] == '\0') {
         json_decref(o);
         return 0; /* no event: damage, or what the log says of itself */
     }
     const json_t *response = json_object_get(o, "response");
     char status[40];
-    put_status(status, sizeof(status), json_object_get(response, "enhanced_code"));
+    copy_status(status, sizeof(status), json_object_get(response, "enhanced_code"));
     const struct sluice_event event = {
-        .type = text_of(o, "type"),
-        .id = text_of(o, "id"),
-        .sender = text_of(o, "sender"),
-        .recipient = text_of(o, "recipient"),
-        .tenant = text_of(o, "tenant"),
-        .campaign = text_of(o, "campaign"),
-        .destination = text_of(o, "queue"),
+        .type = answer_text(o, "type"),
+        .id = answer_text(o, "id"),
+        .sender = answer_text(o, "sender"),
+        .recipient = answer_text(o, "recipient"),
+        .tenant = answer_text(o, "tenant"),
+        .campaign = answer_text(o, "campaign"),
+        .destination = answer_text(o, "queue"),
         .code = (int)json_integer_value(json_object_get(response, "code")),
         .status = status,
-        .text = text_of(response, "content"),
+        .text = answer_text(response, "content"),
         .json = line.data,
         .json_bytes = line.len,
     };
@@ -130,7 +131,7 @@ static void on_built(void *ctx, struct engine *e)
 {
     struct sluice *s = ctx;
     if (s->settings.event != NULL) {
-        int err = event_feed_subscribe(e->feed, s->event_name, on_event, s);
+        int err = event_feed_subscribe(e->feed, s->event_name, on_event_line, s);
         if (err != 0) {
             log_error("no events for \"%s\": %s", s->event_name, err_str(err));
         }
@@ -160,7 +161,7 @@ static void *run_engine(void *arg)
     return NULL;
 }
 
-static void release(struct sluice *s)
+static void release_library(struct sluice *s)
 {
     log_set_sink(NULL, NULL);
     config_free(s->config);
@@ -172,7 +173,7 @@ static void release(struct sluice *s)
     atomic_flag_clear(&is_taken);
 }
 
-static int load(struct sluice *s)
+static int load_settings(struct sluice *s)
 {
     const struct config_sink sink = {.complain = on_complaint, .ctx = s};
     int err = s->settings.config_path == NULL
@@ -195,9 +196,9 @@ static int start_thread(struct sluice *s)
     return err;
 }
 
-static int start(struct sluice *s)
+static int start_library(struct sluice *s)
 {
-    int result = load(s);
+    int result = load_settings(s);
     if (result != SLUICE_OK) {
         return result;
     }
@@ -221,9 +222,9 @@ static int start(struct sluice *s)
 PUBLIC int sluice_start(const struct sluice_settings *settings, struct sluice **ret, char *text,
                         size_t text_bytes)
 {
-    put_text(text, text_bytes, SLICE(""));
+    copy_answer_text(text, text_bytes, SLICE(""));
     if (atomic_flag_test_and_set(&is_taken)) {
-        put_text(text, text_bytes, SLICE("an engine runs in this process already"));
+        copy_answer_text(text, text_bytes, SLICE("an engine runs in this process already"));
         return SLUICE_UNAVAILABLE;
     }
     struct sluice *s = calloc(1, sizeof(*s));
@@ -237,10 +238,10 @@ PUBLIC int sluice_start(const struct sluice_settings *settings, struct sluice **
     (void)pthread_cond_init(&s->changed, NULL);
     s->event_name = strdup(settings->event_name == NULL ? "program" : settings->event_name);
     log_set_sink(on_line, s);
-    int result = s->event_name == NULL ? SLUICE_NO_MEMORY : start(s);
+    int result = s->event_name == NULL ? SLUICE_NO_MEMORY : start_library(s);
     if (result != SLUICE_OK) {
-        put_text(text, text_bytes, buf_slice(&s->complaint));
-        release(s);
+        copy_answer_text(text, text_bytes, buf_slice(&s->complaint));
+        release_library(s);
         return result;
     }
     if (settings->log == NULL) {
@@ -257,7 +258,7 @@ PUBLIC void sluice_stop(struct sluice *s)
     }
     (void)pthread_kill(s->thread, ENGINE_STOP_SIGNAL); /* it waits for that */
     (void)pthread_join(s->thread, NULL);
-    release(s);
+    release_library(s);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -342,9 +343,9 @@ static void on_injected(void *ctx, int status, struct slice body)
     if (result == SLUICE_OK && id == NULL) {
         result = SLUICE_UNAVAILABLE; /* it could not be stored: the results say why */
     }
-    const char *why = text_of(o, "error");
+    const char *why = answer_text(o, "error");
     if (why[0] == '\0') {
-        why = text_of(json_array_get(json_object_get(o, "results"), 0), "error");
+        why = answer_text(json_array_get(json_object_get(o, "results"), 0), "error");
     }
     w->done(w->ctx, result, result == SLUICE_OK ? id : "", result == SLUICE_OK ? "" : why);
     json_decref(o);
@@ -431,8 +432,8 @@ static void on_sent(void *ctx, int result, const char *id, const char *text)
 {
     struct send *w = ctx;
     pthread_mutex_lock(&w->lock);
-    put_text(w->id, SLUICE_ID_BYTES, slice_of(id));
-    put_text(w->text, w->text_bytes, slice_of(text));
+    copy_answer_text(w->id, SLUICE_ID_BYTES, slice_of(id));
+    copy_answer_text(w->text, w->text_bytes, slice_of(text));
     w->result = result;
     w->is_answered = true;
     pthread_cond_signal(&w->answered);

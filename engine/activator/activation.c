@@ -60,7 +60,7 @@ static void keep_settings(struct submission *s, struct settings *settings,
     }
 }
 
-static void submit(struct activation *a, struct submission *s, enum letter_kind kind)
+static void submit_portion(struct activation *a, struct submission *s, enum letter_kind kind)
 {
     outbox_put(&a->to_scheds[s->transport % a->engine->sched_count], kind, s, 0);
 }
@@ -101,7 +101,7 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
             keep_settings(s, settings, &routes[i]);
         }
     }
-    submit(a, s, LETTER_SUBMIT);
+    submit_portion(a, s, LETTER_SUBMIT);
 }
 
 int activation_fresh(struct activation *a, struct message *m)
@@ -325,7 +325,7 @@ static void submit_parts(struct activation *a, struct message *m)
             continue;
         }
         message_get(m);
-        submit(a, s, LETTER_SUBMIT);
+        submit_portion(a, s, LETTER_SUBMIT);
     }
 }
 
@@ -391,7 +391,7 @@ void activation_read(struct activation *a, const struct read_request *request)
         part->unread = 0;
     }
     release_settings(a, m);
-    submit(a, s, LETTER_MORE);
+    submit_portion(a, s, LETTER_MORE);
 }
 
 /* --- questions of orders and sweeps about a message that is not active ------------------------ */

@@ -83,7 +83,7 @@ static void begin_part(struct sweeper *s, uint64_t part)
 
 /* Divides the mail that is there now into parts. Mail that comes later is judged by the orders when
  * it is activated, so the sweep leaves it out. */
-static void begin(struct sweeper *s, struct activation *a)
+static void begin_sweep(struct sweeper *s, struct activation *a)
 {
     struct spool_counts counts = {0};
     if (spool_read_counts(a->reader, &counts) != 0) {
@@ -130,7 +130,7 @@ void sweeper_add(struct sweeper *s, struct sweep *sweep)
     }
 }
 
-static void end(struct sweeper *s)
+static void end_sweep(struct sweeper *s)
 {
     struct sweep *done = s->first;
     s->first = done->next;
@@ -223,7 +223,7 @@ int sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct sp
     while (err == ERR_MISSING && s->first != NULL && *budget > 0) {
         bool is_wanted;
         if (s->parts == 0) {
-            begin(s, a);
+            begin_sweep(s, a);
         }
         if (walks[s->first->kind][s->walk] < SPOOL_CLASS_COUNT) {
             --*budget;
@@ -233,7 +233,7 @@ int sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct sp
         } else if (s->part + 1 < s->parts) {
             begin_part(s, s->part + 1);
         } else {
-            end(s);
+            end_sweep(s);
         }
     }
     return err;

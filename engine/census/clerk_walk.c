@@ -49,7 +49,7 @@ static bool take_address(struct api_call *c, const char *name, char **ret)
     return *ret != NULL;
 }
 
-static bool take_states(struct api_call *c, uint32_t *ret)
+static bool take_queue_states(struct api_call *c, uint32_t *ret)
 {
     struct slice rest;
     if (!api_param(c, "state", &rest)) {
@@ -74,8 +74,8 @@ bool clerk_filter(struct api_call *c, struct queue_filter *ret)
     usec_t older = 0;
     *ret = (struct queue_filter){0};
     bool is_good = take_selector(c, &ret->selector) && take_address(c, "sender", &ret->sender) &&
-                   take_address(c, "recipient", &ret->recipient) && take_states(c, &ret->states) &&
-                   api_param_span(c, "older", 0, &older);
+                   take_address(c, "recipient", &ret->recipient) &&
+                   take_queue_states(c, &ret->states) && api_param_span(c, "older", 0, &older);
     ret->created_before = older > 0 ? clock_wall() - older : 0;
     return is_good;
 }
@@ -87,7 +87,7 @@ void clerk_walk_between_pages(struct clerk *k, struct queue_walk *w)
     queue_walk_configure(w, settings->config, settings->router);
 }
 
-static bool between(void *ctx, struct queue_walk *w)
+static bool between_pages(void *ctx, struct queue_walk *w)
 {
     struct clerk *k = ctx;
     clerk_walk_between_pages(k, w);
@@ -124,7 +124,7 @@ void clerk_source(struct clerk *k, struct queue_source *ret)
         .active = k->active,
         .active_count = k->active_count,
         .is_suspended = order_book_is_empty(k->engine->orders) ? NULL : is_suspended,
-        .between = between,
+        .between = between_pages,
         .ctx = k,
     };
 }

@@ -41,7 +41,7 @@ void queue_figures_derive(const struct queue_figures_known *known, struct queue_
 /* --- by a walk -------------------------------------------------------------------------------- */
 
 /* The state of the message that the walk is at; QUEUE_STATE_COUNT: all of it is done. */
-static enum queue_state state_of(struct queue_walk *w)
+static enum queue_state walked_state(struct queue_walk *w)
 {
     enum queue_state state = QUEUE_STATE_COUNT;
     while (queue_walk_recipient(w)) {
@@ -61,7 +61,7 @@ int queue_figures_walk(const struct queue_source *from, struct queue_figures *re
     queue_walk_begin(&w, from, &everything, 0, false);
     found.as_of = w.now;
     while (queue_walk_next(&w)) {
-        enum queue_state state = state_of(&w);
+        enum queue_state state = walked_state(&w);
         if (state != QUEUE_STATE_COUNT) {
             found.states[state]++;
         }

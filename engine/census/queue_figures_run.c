@@ -61,7 +61,7 @@ void queue_figures_keeper_free(struct queue_figures_keeper *keeper)
 
 /* --- without a walk --------------------------------------------------------------------------- */
 
-static uint64_t load(const _Atomic uint64_t *counter)
+static uint64_t load_counter(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
@@ -74,10 +74,10 @@ static void derive(const struct engine *e, const struct spool_counts *counts,
         .waiting = {[SPOOL_INCOMING] = counts->incoming,
                     [SPOOL_DEFERRED] = counts->deferred,
                     [SPOOL_HELD] = counts->held},
-        .active_of = {[SPOOL_INCOMING] = load(&e->active_of[SPOOL_INCOMING]),
-                      [SPOOL_DEFERRED] = load(&e->active_of[SPOOL_DEFERRED]),
-                      [SPOOL_HELD] = load(&e->active_of[SPOOL_HELD])},
-        .active = load(&e->active_messages),
+        .active_of = {[SPOOL_INCOMING] = load_counter(&e->active_of[SPOOL_INCOMING]),
+                      [SPOOL_DEFERRED] = load_counter(&e->active_of[SPOOL_DEFERRED]),
+                      [SPOOL_HELD] = load_counter(&e->active_of[SPOOL_HELD])},
+        .active = load_counter(&e->active_messages),
         .scheduled = scheduled,
         .is_held_suspended = is_held_suspended,
     };
@@ -90,7 +90,7 @@ static void derive(const struct engine *e, const struct spool_counts *counts,
 static bool needs_walk(const struct engine *e)
 {
     return !order_book_is_empty(e->orders) || order_book_awaits_review(e->orders) ||
-           load(&e->next_held) <= (uint64_t)clock_wall();
+           load_counter(&e->next_held) <= (uint64_t)clock_wall();
 }
 
 /* --- by a walk -------------------------------------------------------------------------------- */

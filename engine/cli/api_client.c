@@ -18,7 +18,7 @@ enum {
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
-static size_t take_body(char *data, size_t size, size_t count, void *ctx)
+static size_t take_answer_body(char *data, size_t size, size_t count, void *ctx)
 {
     struct api_answer *a = ctx;
     buf_append(&a->body, data, size * count);
@@ -34,7 +34,7 @@ bool api_client_prepare(CURL *curl, const char *socket_path, const char *method,
                    curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)TIMEOUT_SECONDS) == CURLE_OK &&
-                   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+                   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer_body) == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_WRITEDATA, a) == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers) == CURLE_OK;
     if (is_good && strcmp(method, "POST") == 0) {

@@ -131,7 +131,7 @@ int cli_main(struct cli *cli, int argc, char **argv)
     return flushed(cli, run_row(cli, row, argc - 2, argv + 2));
 }
 
-static void complain(void *ctx, bool is_warning, const char *line)
+static void print_complaint(void *ctx, bool is_warning, const char *line)
 {
     (void)is_warning; /* the line says so */
     (void)fprintf(ctx, "%s\n", line);
@@ -139,7 +139,7 @@ static void complain(void *ctx, bool is_warning, const char *line)
 
 int cli_config(const struct cli *cli, struct config **ret)
 {
-    struct config_sink sink = {.complain = complain, .ctx = cli->err};
+    struct config_sink sink = {.complain = print_complaint, .ctx = cli->err};
     int err = config_load(cli->config_path, &sink, ret);
     if (err == 0) {
         return 0;

@@ -86,7 +86,7 @@ static void check_files(struct findings *f, const struct config *c)
     }
 }
 
-static int check(struct findings *f)
+static int check_findings(struct findings *f)
 {
     struct config *config = NULL;
     struct config_sink sink = {.complain = add_finding, .ctx = f};
@@ -113,10 +113,10 @@ int cli_check(const struct cli *cli, const struct cli_args *args)
         return EX_OK;
     }
     if (!cli->is_json) {
-        return check(&f);
+        return check_findings(&f);
     }
     f.list = json_array();
-    int code = check(&f);
+    int code = check_findings(&f);
     json_t *all = json_pack("{s:s, s:b, s:o}", "file", cli->config_path, "ok", f.errors == 0,
                             "findings", f.list);
     if (all == NULL || json_dumpf(all, cli->out, JSON_INDENT(2)) < 0) {

@@ -58,7 +58,7 @@ static const char *cell_text(const json_t *o, const char *word)
     return value[0] == '\0' ? "-" : value;
 }
 
-static void add_row(struct counts *c, const json_t *o)
+static void add_counts_row(struct counts *c, const json_t *o)
 {
     char when[CLI_WHEN_TEXT];
     for (size_t i = 0; i < c->by_count; i++) {
@@ -92,7 +92,7 @@ static int print_counts(const struct cli *cli, const char *url, struct counts *c
     json_t *row;
     int code = api_client_call(cli, "GET", url, NULL, &a);
     while (code == 0 && (row = api_answer_next(&a)) != NULL) {
-        add_row(c, row);
+        add_counts_row(c, row);
         json_decref(row);
     }
     if (code == 0 && !a.has_ended) {

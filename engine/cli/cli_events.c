@@ -125,8 +125,8 @@ static int print_page(const struct cli *cli, const struct slice body, uint64_t *
     return EX_PROTOCOL; /* it was cut */
 }
 
-static int ask(const struct cli *cli, const char *after, const char *type, uint64_t *left,
-               char ret_cursor[static 64], bool *ret_has_more)
+static int ask_events(const struct cli *cli, const char *after, const char *type, uint64_t *left,
+                      char ret_cursor[static 64], bool *ret_has_more)
 {
     struct api_answer a;
     struct buf url;
@@ -168,8 +168,8 @@ static int list_events(const struct cli *cli, const struct cli_args *args)
     }
     while (code == 0 && left > 0) {
         bool has_more = false;
-        code = ask(cli, cursor[0] != '\0' ? cursor : after, cli_value(args, "type"), &left, cursor,
-                   &has_more);
+        code = ask_events(cli, cursor[0] != '\0' ? cursor : after, cli_value(args, "type"), &left,
+                          cursor, &has_more);
         if (fflush(cli->out) != 0) {
             return EX_IOERR; /* who read it has gone */
         }

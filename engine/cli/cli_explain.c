@@ -49,7 +49,7 @@ static void each_option(const struct config *c, enum config_section section, siz
     }
 }
 
-static void add_row(void *ctx, const char *option, const char *value, const char *at)
+static void add_option_row(void *ctx, const char *option, const char *value, const char *at)
 {
     struct cli_table *t = ctx;
     cli_table_text(t, option);
@@ -82,7 +82,7 @@ static void print_section(FILE *out, const struct config *c, enum config_section
                                                        : config_sections[section].name);
     }
     cli_table_init(&t, columns);
-    each_option(c, section, index, add_row, &t);
+    each_option(c, section, index, add_option_row, &t);
     cli_table_print(&t, out);
     cli_table_fini(&t);
 }
@@ -116,8 +116,8 @@ static bool find_way(const struct config *c, const struct router *router, const 
 }
 
 /* The level of the destination, and where it comes from. */
-static const char *level_of(const struct config *c, const struct route_result *way,
-                            char ret_at[static CONFIG_ORIGIN_BYTES])
+static const char *tls_level_text(const struct config *c, const struct route_result *way,
+                                  char ret_at[static CONFIG_ORIGIN_BYTES])
 {
     static const char *const option = "smtp_tls_security_level";
     const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, option);
@@ -133,7 +133,7 @@ static void print_way(FILE *out, const struct config *c, const struct route_resu
     char at[CONFIG_ORIGIN_BYTES], route_at[CONFIG_ORIGIN_BYTES];
     const struct config_transport *t = &c->transports[way->transport];
     (void)config_origin(c, CONFIG_SECTION_ROUTE, (size_t)(way->route - c->routes), NULL, route_at);
-    const char *level = level_of(c, way, at);
+    const char *level = tls_level_text(c, way, at);
     (void)fputs("route \"", out);
     cli_print_safe(out, way->route->pattern);
     (void)fprintf(out, "\" at %s\ntransport %s, destination ", route_at, t->name);
@@ -164,7 +164,7 @@ static json_t *describe_way(const struct config *c, const struct route_result *w
     const struct config_transport *t = &c->transports[way->transport];
     json_t *sources = json_array();
     (void)config_origin(c, CONFIG_SECTION_ROUTE, (size_t)(way->route - c->routes), NULL, route_at);
-    const char *level = level_of(c, way, at);
+    const char *level = tls_level_text(c, way, at);
     for (size_t i = 0; t->pool != NULL && i < t->pool->source_names.count; i++) {
         size_t index = (size_t)(t->pool->sources[i] - c->egress_sources);
         (void)json_array_append_new(sources, section_object(c, CONFIG_SECTION_SOURCE, index));

@@ -114,7 +114,7 @@ static int print_results(const struct cli *cli, const json_t *answer)
     return code;
 }
 
-static int report(const struct cli *cli, const struct api_answer *a, int code)
+static int report_injected(const struct cli *cli, const struct api_answer *a, int code)
 {
     json_t *answer = api_answer_object(a);
     if (cli->is_json && answer != NULL) {
@@ -144,7 +144,7 @@ int cli_inject(const struct cli *cli, const struct cli_args *args)
         code = api_client_send(cli, "POST", url.data,
                                is_message ? "message/rfc822" : "application/json",
                                body.len == 0 ? SLICE("") : buf_slice(&body), &a);
-        code = report(cli, &a, code);
+        code = report_injected(cli, &a, code);
         api_answer_fini(&a);
     }
     buf_fini(&body);

@@ -56,8 +56,8 @@ static const char *misfit(const struct cli_option *o, const char *value)
 }
 
 /* The option that the argument names. ret_value: what stands in the same argument, or NULL. */
-static const struct cli_option *find(const struct cli_option *options, const char *argument,
-                                     const char **ret_value)
+static const struct cli_option *find_cli_option(const struct cli_option *options,
+                                                const char *argument, const char **ret_value)
 {
     *ret_value = NULL;
     for (const struct cli_option *o = options; o != NULL && o->name != NULL; o++) {
@@ -81,7 +81,7 @@ static int take_option(const struct cli_option *options, int argc, char **argv, 
                        struct cli_args *ret, char ret_text[200])
 {
     const char *value, *argument = argv[*at];
-    const struct cli_option *o = find(options, argument, &value);
+    const struct cli_option *o = find_cli_option(options, argument, &value);
     if (o == NULL || (o->kind == CLI_FLAG && value != NULL)) {
         (void)snprintf(ret_text, 200, "%.150s is not understood", argument);
         return ERR_SYNTAX;

@@ -24,7 +24,7 @@ static bool has_selector(const struct cli_args *args)
 }
 
 /* false: out of memory */
-static bool set(json_t *o, const char *name, const char *value)
+static bool set_member(json_t *o, const char *name, const char *value)
 {
     return value == NULL || json_object_set_new(o, name, json_string(value)) == 0;
 }
@@ -38,7 +38,7 @@ static json_t *selector_object(const struct cli *cli, const struct cli_args *arg
     for (enum selector_word word = 0; word < SELECTOR_COUNT && o != NULL; word++) {
         const char *name = selector_word_text(word), *value = cli_value(args, name);
         int err = value == NULL ? 0 : selector_set(&s, slice_of(name), slice_of(value));
-        if (err != 0 || !set(o, name, value)) {
+        if (err != 0 || !set_member(o, name, value)) {
             (void)fprintf(cli->err, "sluice %s: --%s: not empty, UTF-8, at most %d bytes\n",
                           args->row->name, name, SELECTOR_VALUE_MAX);
             json_decref(o);
@@ -151,9 +151,9 @@ static json_t *order_body(const struct cli *cli, const struct cli_args *args, bo
     }
     bool is_suspend = strcmp(args->row->name, "suspend") == 0;
     const char *span = cli_value(args, "for"), *reason = cli_value(args, "reason");
-    if (!set(o, "order", args->row->name) ||
-        !set(o, "for", span == NULL && is_dry_run && !is_suspend ? "0" : span) ||
-        !set(o, "reason", reason == NULL && is_dry_run ? "dry run" : reason) ||
+    if (!set_member(o, "order", args->row->name) ||
+        !set_member(o, "for", span == NULL && is_dry_run && !is_suspend ? "0" : span) ||
+        !set_member(o, "reason", reason == NULL && is_dry_run ? "dry run" : reason) ||
         json_object_set_new(o, "dry_run", json_boolean(is_dry_run)) != 0 ||
         json_object_set_new(o, "all", json_boolean(cli_has(args, "all"))) != 0) {
         json_decref(o);

@@ -32,7 +32,7 @@ struct send {
     bool has_8bitmime, has_smtputf8;
 };
 
-static int fail(const struct send *s, int code, const char *what, const char *why)
+static int fail_send(const struct send *s, int code, const char *what, const char *why)
 {
     (void)fprintf(s->cli->err, "sluice send: %s%s%s\n", what, why[0] == '\0' ? "" : ": ", why);
     return code;
@@ -51,7 +51,7 @@ static int set_sender(struct send *s, const char *text)
     }
     for (const char *p = s->sender; *p != '\0'; p++) {
         if ((unsigned char)*p <= ' ' || *p == '<' || *p == '>' || *p == 0x7f) {
-            return fail(s, EX_DATAERR, text, "is not an address");
+            return fail_send(s, EX_DATAERR, text, "is not an address");
         }
     }
     return 0;
@@ -65,7 +65,7 @@ static int add_recipient(struct send *s, const char *text)
         address = slice_make(text + 1, len - 2);
     }
     if (send_message_recipient(address, slice_of(s->config->hostname), &s->recipients) < 0) {
-        return fail(s, EX_DATAERR, text, "is not an address");
+        return fail_send(s, EX_DATAERR, text, "is not an address");
     }
     return 0;
 }
@@ -79,7 +79,7 @@ static int read_option(struct send *s, const char *arg, const char *next, int *r
     if (strchr("fFrBCDdhLMNOopqRVX", option) != NULL && option != 'o' && option != 'q') {
         *ret_used = arg[2] == '\0' ? 1 : 0;
         if (value == NULL) {
-            return fail(s, EX_USAGE, arg, "needs a value");
+            return fail_send(s, EX_USAGE, arg, "needs a value");
         }
     }
     switch (option) {
@@ -103,7 +103,7 @@ static int read_option(struct send *s, const char *arg, const char *next, int *r
     case 'b':
         return strcmp(arg, "-bm") == 0
                    ? 0
-                   : fail(s, EX_USAGE, arg, "this mode of sendmail is not offered");
+                   : fail_send(s, EX_USAGE, arg, "this mode of sendmail is not offered");
     case 'B':
     case 'C':
     case 'D':
@@ -125,7 +125,7 @@ static int read_option(struct send *s, const char *arg, const char *next, int *r
     case 'X':
         return 0; /* sendmail's, without meaning here */
     default:
-        return fail(s, EX_USAGE, arg, "is not understood");
+        return fail_send(s, EX_USAGE, arg, "is not understood");
     }
 }
 
@@ -151,7 +151,7 @@ static int read_options(struct send *s, int argc, char **argv)
         }
     }
     if (s->recipients.len == 0 && !s->takes_recipients) {
-        return fail(s, EX_USAGE, "no recipients", "name some, or use -t");
+        return fail_send(s, EX_USAGE, "no recipients", "name some, or use -t");
     }
     return 0;
 }
@@ -185,13 +185,13 @@ static bool read_piece(struct send *s, int *ret_code)
 {
     char *room = buf_reserve(&s->raw, SEND_PIECE_BYTES);
     if (room == NULL) {
-        *ret_code = fail(s, EX_OSERR, "out of memory", "");
+        *ret_code = fail_send(s, EX_OSERR, "out of memory", "");
         return false;
     }
     size_t n = fread(room, 1, SEND_PIECE_BYTES, s->cli->in);
     s->raw.len += n;
     if (n == 0 && ferror(s->cli->in) != 0) {
-        *ret_code = fail(s, EX_IOERR, "standard input", strerror(errno));
+        *ret_code = fail_send(s, EX_IOERR, "standard input", strerror(errno));
     }
     return n > 0;
 }
@@ -205,7 +205,7 @@ static int read_header(struct send *s)
     while (!send_message_split(s->raw.len > 0 ? buf_slice(&s->raw) : SLICE(""), is_all, &header,
                                &body)) {
         if (s->raw.len > SEND_HEADER_MAX_BYTES) {
-            return fail(s, EX_DATAERR, "the header is larger than 1 MB", "");
+            return fail_send(s, EX_DATAERR, "the header is larger than 1 MB", "");
         }
         is_all = !read_piece(s, &code);
         if (code != 0) {
@@ -223,20 +223,20 @@ static int read_header(struct send *s)
     struct slice text = header > 0 ? slice_make(s->raw.data, header) : SLICE("");
     int err = send_message_header(text, &options, &s->out, &s->recipients);
     if (err == ERR_SYNTAX) {
-        return fail(s, EX_DATAERR, "an address in the header is not understood", "");
+        return fail_send(s, EX_DATAERR, "an address in the header is not understood", "");
     }
     if (err < 0) {
-        return fail(s, EX_DATAERR, "the header", err_str(err));
+        return fail_send(s, EX_DATAERR, "the header", err_str(err));
     }
     buf_consume(&s->raw, body);
-    return s->recipients.len > 0 ? 0 : fail(s, EX_USAGE, "the header names no recipients", "");
+    return s->recipients.len > 0 ? 0 : fail_send(s, EX_USAGE, "the header names no recipients", "");
 }
 
 /* --- SMTP ------------------------------------------------------------------------------------- */
 
 static int broken(const struct send *s, int err)
 {
-    return fail(s, EX_TEMPFAIL, "the connection to the daemon broke", err_str(err));
+    return fail_send(s, EX_TEMPFAIL, "the connection to the daemon broke", err_str(err));
 }
 
 /* One reply. ret_text: its last line, valid until the next reply. errors: negative */
@@ -326,7 +326,7 @@ static int send_content(struct send *s)
             send_body_finish(&s->body, &s->out);
         }
         if (code != 0 || s->out.failed) {
-            return code != 0 ? code : fail(s, EX_OSERR, "out of memory", "");
+            return code != 0 ? code : fail_send(s, EX_OSERR, "out of memory", "");
         }
         int err = s->out.len == 0 ? 0 : control_client_write(&s->client, s->out.data, s->out.len);
         if (err < 0) {
@@ -392,7 +392,7 @@ static int connect_and_send(struct send *s)
     const char *path = s->config->control_path;
     int err = control_client_open(&s->client, path, "SMTP", SEND_TIMEOUT);
     if (err == -ENOENT || err == -ECONNREFUSED) {
-        return fail(s, EX_TEMPFAIL, "the daemon is not running: nobody listens on", path);
+        return fail_send(s, EX_TEMPFAIL, "the daemon is not running: nobody listens on", path);
     }
     if (err < 0) {
         (void)fprintf(s->cli->err, "sluice send: %s: %s\n", path, err_str(err));

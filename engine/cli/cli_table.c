@@ -115,7 +115,7 @@ void cli_table_fini(struct cli_table *t)
     buf_fini(&t->text);
 }
 
-static void put(struct cli_table *t, char kind, const char *text)
+static void put_cell(struct cli_table *t, char kind, const char *text)
 {
     buf_append_char(&t->text, kind);
     buf_append(&t->text, text, strlen(text) + 1);
@@ -127,7 +127,7 @@ void cli_table_text(struct cli_table *t, const char *text)
     t->row_count += t->next == 0 ? 1 : 0;
     t->widths[t->next] = width > t->widths[t->next] ? width : t->widths[t->next];
     t->next = (t->next + 1) % t->column_count;
-    put(t, CELL, text);
+    put_cell(t, CELL, text);
 }
 
 void cli_table_number(struct cli_table *t, long long n)
@@ -150,7 +150,7 @@ void cli_table_cell(struct cli_table *t, const char *fmt, ...)
 void cli_table_note(struct cli_table *t, const char *text)
 {
     assert(t->next == 0);
-    put(t, NOTE, text);
+    put_cell(t, NOTE, text);
 }
 
 static void print_cell(const struct cli_table *t, size_t column, const char *text, FILE *out)

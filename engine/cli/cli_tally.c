@@ -40,7 +40,7 @@ int cli_tenants(const struct cli *cli, const struct cli_args *args)
 }
 
 /* "a.example, b.example" */
-static void join(struct buf *out, const json_t *names)
+static void join_names(struct buf *out, const json_t *names)
 {
     for (size_t i = 0; i < json_array_size(names); i++) {
         const char *name = json_string_value(json_array_get(names, i));
@@ -64,7 +64,7 @@ static void add_response(void *ctx, const json_t *o)
     cli_table_text(t, text_of(o, "status"));
     cli_table_text(t, cli_when_text(json_object_get(o, "last"), cli_now(), when));
     buf_init(&names, 0);
-    join(&names, json_object_get(o, "destinations"));
+    join_names(&names, json_object_get(o, "destinations"));
     cli_table_text(t, names.failed ? "" : names.data);
     buf_fini(&names);
     cli_table_note(t, text_of(o, "text"));

@@ -50,7 +50,7 @@ static void move(struct top *t, long by)
     }
 }
 
-static void look(struct top *t, bool is_trace)
+static void open_detail(struct top *t, bool is_trace)
 {
     const char *obstacle =
         is_trace ? top_detail_trace(&t->detail, &t->model) : top_detail_why(&t->detail, &t->model);
@@ -119,7 +119,7 @@ static void take_character(struct top *t, wchar_t c)
         t->is_typing = true;
         break;
     case L't':
-        look(t, true);
+        open_detail(t, true);
         break;
     case L'p':
         t->feed.is_paused = !t->feed.is_paused;
@@ -186,7 +186,7 @@ static void take_key(struct top *t, enum top_key key, wchar_t c)
         break;
     case TOP_KEY_ENTER:
         if (!t->detail.is_open) {
-            look(t, false);
+            open_detail(t, false);
         }
         break;
     case TOP_KEY_ESCAPE:

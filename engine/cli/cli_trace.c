@@ -156,7 +156,7 @@ static void print_missed(FILE *out, const json_t *end)
 }
 
 /* One answer. returns false when it was cut */
-static bool take_answer(struct follower *f, struct api_answer *a, long long *after)
+static bool take_trace_answer(struct follower *f, struct api_answer *a, long long *after)
 {
     json_t *o = NULL;
     while ((o = api_answer_next(a)) != NULL) {
@@ -217,7 +217,7 @@ static int follow(struct follower *f, const struct cli_args *args, const char *l
         }
         if (code == 0) {
             tries = 0;
-            bool goes_on = take_answer(f, &a, &after);
+            bool goes_on = take_trace_answer(f, &a, &after);
             if (!goes_on) {
                 api_answer_fini(&a);
                 return EX_IOERR;

@@ -40,7 +40,7 @@ static void print_line(FILE *out, int indent, const char *before, const char *te
     }
 }
 
-static int level_of(const json_t *link)
+static int link_depth(const json_t *link)
 {
     long long level = cli_member_number(link, "level");
     if (level < 0) {
@@ -52,7 +52,7 @@ static int level_of(const json_t *link)
 static void print_link(FILE *out, const json_t *link, double now)
 {
     char when[CLI_WHEN_TEXT];
-    int indent = INDENT * level_of(link);
+    int indent = INDENT * link_depth(link);
     const char *until = cli_when_text(json_object_get(link, "until"), now, when);
     (void)fprintf(out, "%*s", indent, "");
     cli_print_safe(out, cli_member_text(link, "what"));
@@ -95,7 +95,7 @@ void cli_why_print(void *ctx, const json_t *o)
     }
 }
 
-static const char *kind_of(const struct cli_args *args)
+static const char *question_kind(const struct cli_args *args)
 {
     const char *name = args->argv[0];
     if (cli_has(args, "destination") || cli_has(args, "tenant")) {
@@ -116,7 +116,7 @@ int cli_why(const struct cli *cli, const struct cli_args *args)
     }
     buf_init(&url, 0);
     api_client_url(&url, "/v1/why", "");
-    api_client_query(&url, kind_of(args), args->argv[0]);
+    api_client_query(&url, question_kind(args), args->argv[0]);
     int code =
         url.failed ? EX_OSERR : api_client_show(cli, "why", url.data, cli_why_print, cli->out);
     buf_fini(&url);

@@ -65,7 +65,7 @@ static int call_error(void)
 }
 
 /* One read into `in`. */
-static int fill(struct control_client *c)
+static int fill_lines(struct control_client *c)
 {
     char *room = buf_reserve(&c->in, 65536);
     if (room == NULL) {
@@ -98,7 +98,7 @@ int control_client_line(struct control_client *c, struct slice *ret)
             return 0;
         }
         searched = c->in.len;
-        int err = searched > CONTROL_LINE_MAX_BYTES ? ERR_LIMIT : fill(c);
+        int err = searched > CONTROL_LINE_MAX_BYTES ? ERR_LIMIT : fill_lines(c);
         if (err < 0) {
             return err;
         }

@@ -10,7 +10,7 @@
 
 /* --- body ------------------------------------------------------------------------------------- */
 
-static void end_line(struct send_body *b, struct buf *out)
+static void end_message_line(struct send_body *b, struct buf *out)
 {
     if (b->had_dot && b->dot_ends) {
         b->has_ended = true;
@@ -40,7 +40,7 @@ void send_body_convert(struct send_body *b, struct slice in, struct buf *out)
         char c = in.data[i];
         if (b->had_cr) {
             b->had_cr = false;
-            end_line(b, out);
+            end_message_line(b, out);
             if (c == '\n') {
                 continue;
             }
@@ -51,7 +51,7 @@ void send_body_convert(struct send_body *b, struct slice in, struct buf *out)
         if (c == '\r') {
             b->had_cr = true;
         } else if (c == '\n') {
-            end_line(b, out);
+            end_message_line(b, out);
         } else {
             put_byte(b, c, out);
         }
@@ -61,7 +61,7 @@ void send_body_convert(struct send_body *b, struct slice in, struct buf *out)
 void send_body_finish(struct send_body *b, struct buf *out)
 {
     if (b->had_cr || b->in_line || b->had_dot) {
-        end_line(b, out);
+        end_message_line(b, out);
     }
     buf_append_str(out, ".\r\n");
 }
@@ -185,7 +185,7 @@ static size_t next_header(struct slice text, size_t at, struct slice *ret_name,
     return end;
 }
 
-static struct seen look(struct slice header)
+static struct seen scan_header(struct slice header)
 {
     struct seen seen = {false, false, false, false};
     struct slice name, value, all;
@@ -248,7 +248,7 @@ int send_message_header(struct slice header, const struct send_options *options,
     if (is_mbox_line(header)) {
         header = slice_from(header, line_end(header, 0));
     }
-    struct seen seen = look(header);
+    struct seen seen = scan_header(header);
     struct collect collect = {options, recipients};
     struct slice name, value, all;
     for (size_t at = 0; at < header.len;) {

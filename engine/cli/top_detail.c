@@ -105,7 +105,7 @@ static void print_value(FILE *out, const char *name, const json_t *value, double
     }
 }
 
-static void describe(struct top_detail *d, const json_t *row, double now)
+static void describe_row(struct top_detail *d, const json_t *row, double now)
 {
     size_t len;
     const char *name;
@@ -148,7 +148,7 @@ const char *top_detail_why(struct top_detail *d, const struct top_model *m)
     if (m->view == TOP_RESPONSES || m->view == TOP_ORDERS) {
         open_with(d, m->view == TOP_ORDERS ? "order" : "response",
                   m->view == TOP_ORDERS ? cli_member_text(row, "id") : "");
-        describe(d, row, m->now);
+        describe_row(d, row, m->now);
         return NULL;
     }
     const char *name = cli_member_text(row, m->view == TOP_QUEUE ? "name" : about);

@@ -76,7 +76,7 @@ static void end_round(struct top_feed *f)
     f->due = f->begun + f->interval > now + took ? f->begun + f->interval : now + took;
 }
 
-static void fail(struct top_feed *f, const char *text, bool is_lost)
+static void fail_feed(struct top_feed *f, const char *text, bool is_lost)
 {
     (void)snprintf(f->error, sizeof(f->error), "%s", text);
     f->is_lost = is_lost;
@@ -111,7 +111,7 @@ static void ask_next(struct top_feed *f, const struct top_model *m, const struct
     f->asked = clock_mono();
     char *path = step_path(step, f, m, d);
     if (path == NULL || api_asker_ask(f->asker, path) != 0) {
-        fail(f, "out of memory", false);
+        fail_feed(f, "out of memory", false);
     }
     free(path);
 }
@@ -121,8 +121,8 @@ static bool is_count(enum top_view view)
     return view == TOP_QUEUE || view == TOP_AGES;
 }
 
-static void begin(struct top_feed *f, const struct top_model *m, const struct top_detail *d,
-                  usec_t now)
+static void begin_request(struct top_feed *f, const struct top_model *m, const struct top_detail *d,
+                          usec_t now)
 {
     bool has_rows = top_model_table(m)->rows != NULL;
     f->is_wanted = false;
@@ -160,7 +160,7 @@ static json_t *take_list(struct api_answer *a)
 }
 
 /* Behind those that are held the others that are not among them. */
-static json_t *join(json_t *held, json_t *rows)
+static json_t *join_rows(json_t *held, json_t *rows)
 {
     char a[TOP_KEY_TEXT], b[TOP_KEY_TEXT];
     size_t i, k, count = json_array_size(held);
@@ -196,7 +196,7 @@ static void take_rows(struct top_feed *f, struct top_model *m, struct api_answer
         top_model_rows(m, TOP_AGES, top_ages(rows), false);
         json_decref(rows);
     } else {
-        rows = f->held != NULL ? join(f->held, rows) : rows;
+        rows = f->held != NULL ? join_rows(f->held, rows) : rows;
         f->held = NULL;
         top_model_rows(m, f->view, rows, has_more);
     }
@@ -218,8 +218,8 @@ static const char *take_list_answer(struct top_feed *f, struct top_model *m, str
     return NULL;
 }
 
-static void take_answer(struct top_feed *f, struct top_model *m, struct top_detail *d,
-                        struct api_answer *a, int code)
+static void take_feed_answer(struct top_feed *f, struct top_model *m, struct top_detail *d,
+                             struct api_answer *a, int code)
 {
     const char *wrong = NULL;
     bool is_lost = code != 0 && a->status == 0;
@@ -239,7 +239,7 @@ static void take_answer(struct top_feed *f, struct top_model *m, struct top_deta
         wrong = take_list_answer(f, m, a);
     }
     if (wrong != NULL) {
-        fail(f, wrong, is_lost);
+        fail_feed(f, wrong, is_lost);
     } else {
         ask_next(f, m, d);
     }
@@ -251,13 +251,13 @@ bool top_feed_run(struct top_feed *f, struct top_model *m, struct top_detail *d,
     bool is_new = false;
     int code;
     while (api_asker_take(f->asker, &a, &code)) {
-        take_answer(f, m, d, &a, code);
+        take_feed_answer(f, m, d, &a, code);
         api_answer_fini(&a);
         is_new = true;
     }
     if (!api_asker_is_busy(f->asker) && f->steps == 0 &&
         (f->is_wanted || (!f->is_paused && now >= f->due))) {
-        begin(f, m, d, now);
+        begin_request(f, m, d, now);
     }
     return is_new;
 }

@@ -96,7 +96,7 @@ static int total(const int *widths, size_t count)
 }
 
 /* How narrow a column may become before others have to go; 0: it keeps its width. */
-static int least(const struct top_column *c)
+static int least_width(const struct top_column *c)
 {
     if (c->kind == TOP_NAME || c->kind == TOP_SELECTORS) {
         return NAME_MIN;
@@ -108,8 +108,8 @@ static int least(const struct top_column *c)
 static void shrink(const struct top_column *columns, size_t count, int width, int *widths)
 {
     for (size_t i = count; i-- > 0;) {
-        int excess = total(widths, count) - width, room = widths[i] - least(&columns[i]);
-        if (least(&columns[i]) > 0 && room > 0 && excess > 0) {
+        int excess = total(widths, count) - width, room = widths[i] - least_width(&columns[i]);
+        if (least_width(&columns[i]) > 0 && room > 0 && excess > 0) {
             widths[i] -= excess < room ? excess : room;
         }
     }

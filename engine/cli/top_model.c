@@ -43,7 +43,7 @@ struct top_scale top_model_scale(const struct top_model *m)
 
 /* --- which rows, in which order --------------------------------------------------------------- */
 
-static bool fits(const struct top_model *m, enum top_view view, const json_t *row)
+static bool fits_filter(const struct top_model *m, enum top_view view, const json_t *row)
 {
     const struct top_scale scale = {.now = m->now};
     char text[TOP_CELL_TEXT];
@@ -66,7 +66,7 @@ struct sorting {
     bool is_down;
 };
 
-static int compare(const void *a, const void *b, void *ctx)
+static int compare_shown_rows(const void *a, const void *b, void *ctx)
 {
     const struct sorting *s = ctx;
     size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -115,7 +115,7 @@ static void arrange(struct top_model *m, enum top_view view)
     t->shown = shown;
     t->shown_count = 0;
     for (size_t i = 0; i < count && shown != NULL; i++) {
-        if (fits(m, view, json_array_get(t->rows, i))) {
+        if (fits_filter(m, view, json_array_get(t->rows, i))) {
             shown[t->shown_count++] = i;
         }
     }
@@ -124,7 +124,7 @@ static void arrange(struct top_model *m, enum top_view view)
         s.is_down = t->is_reversed != top_column_is_number(s.column);
     }
     if (t->shown_count > 0) {
-        qsort_r(shown, t->shown_count, sizeof(*shown), compare, &s);
+        qsort_r(shown, t->shown_count, sizeof(*shown), compare_shown_rows, &s);
     }
     find_selected(view, t);
 }

@@ -128,7 +128,7 @@ static int columns(void)
 }
 
 /* Print as much of a text as fits there. returns the column behind it */
-static int put(int line, int column, attr_t look, const char *text)
+static int put_screen_text(int line, int column, attr_t look, const char *text)
 {
     wchar_t wide[TOP_WIDTH_MAX + 1];
     if (column >= columns() || line >= LINES) {
@@ -149,7 +149,7 @@ static int put_form(int line, int column, attr_t look, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    return put(line, column, look, text);
+    return put_screen_text(line, column, look, text);
 }
 
 /* At the right edge, unless that is taken. */
@@ -157,7 +157,7 @@ static void put_right(int line, int from, attr_t look, const char *text)
 {
     int at = columns() - top_layout_width(text);
     if (at > from) {
-        (void)put(line, at, look, text);
+        (void)put_screen_text(line, at, look, text);
     }
 }
 
@@ -173,7 +173,7 @@ static void draw_name(const struct top_picture *p)
     const struct top_feed *f = p->feed;
     const json_t *s = p->model->status;
     char span[CLI_SPAN_TEXT], text[100];
-    int at = put(0, 0, A_BOLD, "sluice");
+    int at = put_screen_text(0, 0, A_BOLD, "sluice");
     if (s != NULL) {
         at = put_form(0, at, A_NORMAL, " %s at %s, up %s", cli_member_text(s, "version"),
                       cli_member_text(s, "hostname"),
@@ -200,7 +200,7 @@ static void draw_rates(const json_t *s)
     static const enum top_tone tones[] = {TOP_PLAIN, TOP_PLAIN, TOP_WARNING, TOP_ALARM};
     const json_t *rates = json_object_get(s, "rates");
     bool is_wide = columns() >= 76;
-    int at = put(1, 0, A_NORMAL, is_wide ? "a second:" : "per s");
+    int at = put_screen_text(1, 0, A_NORMAL, is_wide ? "a second:" : "per s");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rates != NULL; i++) {
         double rate = real_of(rates, names[i]);
         at = put_form(1, at, A_NORMAL, "%s%s ", is_wide ? "  " : " ", names[i]);
@@ -247,13 +247,13 @@ static void draw_complaint(const struct top_picture *p)
     if (p->feed->error[0] != '\0') {
         (void)put_form(3, 0, tone_of(TOP_ALARM), "%s; trying again", p->feed->error);
     } else if (json_array_size(gates) > 0) {
-        int at = put(3, 0, tone_of(TOP_ALARM), "no mail is taken:");
+        int at = put_screen_text(3, 0, tone_of(TOP_ALARM), "no mail is taken:");
         for (size_t i = 0; i < json_array_size(gates); i++) {
             const char *gate = json_string_value(json_array_get(gates, i));
             at = put_form(3, at, tone_of(TOP_ALARM), " %s", gate == NULL ? "" : gate);
         }
     } else {
-        (void)put(3, 0, A_NORMAL, p->notice);
+        (void)put_screen_text(3, 0, A_NORMAL, p->notice);
     }
 }
 
@@ -285,8 +285,8 @@ static const char *title_of(const struct top_model *m, size_t column)
 }
 
 /* Widths from what is in sight. */
-static void measure(const struct top_model *m, const struct top_scale *scale, size_t lines,
-                    int *ret)
+static void measure_columns(const struct top_model *m, const struct top_scale *scale, size_t lines,
+                            int *ret)
 {
     const struct top_table *t = top_model_table(m);
     int natural[TOP_COLUMNS_MAX];
@@ -337,7 +337,7 @@ static void draw_table(struct top_model *m)
     top_model_scroll(m, lines);
     const struct top_table *t = top_model_table(m);
     const struct top_scale scale = top_model_scale(m);
-    measure(m, &scale, lines, widths);
+    measure_columns(m, &scale, lines, widths);
     draw_line(m, &scale, widths, HEAD_LINES - 1, NULL, A_REVERSE);
     for (size_t i = t->first; i < t->shown_count && i < t->first + lines; i++) {
         const json_t *row = top_model_row(m, i);
@@ -345,10 +345,11 @@ static void draw_table(struct top_model *m)
         draw_line(m, &scale, widths, HEAD_LINES + (int)(i - t->first), row, look);
     }
     if (t->shown_count == 0 && t->rows != NULL) {
-        (void)put(HEAD_LINES, 0, A_NORMAL,
-                  json_array_size(t->rows) > 0 || m->filter[0] != '\0' || m->is_held_only
-                      ? "nothing fits the filter"
-                      : top_view_row(m->view)->empty);
+        (void)put_screen_text(HEAD_LINES, 0, A_NORMAL,
+                              json_array_size(t->rows) > 0 || m->filter[0] != '\0' ||
+                                      m->is_held_only
+                                  ? "nothing fits the filter"
+                                  : top_view_row(m->view)->empty);
     }
 }
 
@@ -384,7 +385,7 @@ static void draw_detail(struct top_detail *d)
     (void)attrset(A_REVERSE);
     (void)mvhline(HEAD_LINES - 1, 0, ' ', columns());
     (void)attrset(A_NORMAL);
-    (void)put(HEAD_LINES - 1, 0, A_REVERSE, d->title);
+    (void)put_screen_text(HEAD_LINES - 1, 0, A_REVERSE, d->title);
     (void)draw_text(d, lines);
 }
 
@@ -398,7 +399,7 @@ static void draw_foot(const struct top_picture *p)
         return;
     }
     if (p->detail->is_open) {
-        (void)put(LINES - 1, 0, A_NORMAL, "Esc back  arrows scroll  q quit");
+        (void)put_screen_text(LINES - 1, 0, A_NORMAL, "Esc back  arrows scroll  q quit");
         return;
     }
     at = put_form(LINES - 1, at, A_NORMAL, "%zu of %zu%s, by %s%s", t->shown_count,
@@ -408,7 +409,7 @@ static void draw_foot(const struct top_picture *p)
         at = put_form(LINES - 1, at, A_BOLD, ", with \"%s\"", m->filter);
     }
     if (m->is_held_only && m->view == TOP_DESTINATIONS) {
-        at = put(LINES - 1, at, A_BOLD, ", held back only");
+        at = put_screen_text(LINES - 1, at, A_BOLD, ", held back only");
     }
     put_right(LINES - 1, at + 1, A_NORMAL, "Enter why  t trace  h help  q quit");
     put_right(LINES - 1, at + 1, A_NORMAL, "h help  q quit");
@@ -418,7 +419,7 @@ void top_screen_draw(const struct top_picture *p)
 {
     (void)erase();
     if (LINES < LINES_MIN || COLS < WIDTH_MIN) {
-        (void)put(0, 0, A_NORMAL, "too small");
+        (void)put_screen_text(0, 0, A_NORMAL, "too small");
         (void)refresh();
         return;
     }

@@ -117,8 +117,9 @@ bool top_column_is_number(const struct top_column *c)
 /* --- cells ------------------------------------------------------------------------------------ */
 
 /* Append; what does not fit is cut. returns the new length */
-static size_t add(char ret[TOP_CELL_TEXT], size_t len, const char *fmt, ...) PRINTF_LIKE(3, 4);
-static size_t add(char ret[TOP_CELL_TEXT], size_t len, const char *fmt, ...)
+static size_t add_cell_text(char ret[TOP_CELL_TEXT], size_t len, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+static size_t add_cell_text(char ret[TOP_CELL_TEXT], size_t len, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -128,20 +129,20 @@ static size_t add(char ret[TOP_CELL_TEXT], size_t len, const char *fmt, ...)
     return len < TOP_CELL_TEXT ? len : TOP_CELL_TEXT - 1;
 }
 
-static void set_name(const char *text, const json_t *row, char ret[TOP_CELL_TEXT])
+static void set_name_cell(const char *text, const json_t *row, char ret[TOP_CELL_TEXT])
 {
     const char *name = text[0] == '\0' ? "-" : text;
     bool is_other = json_is_true(json_object_get(row, "other"));
-    (void)add(ret, 0, "%s", is_other ? "(others)" : name);
+    (void)add_cell_text(ret, 0, "%s", is_other ? "(others)" : name);
 }
 
 static void set_state(const json_t *row, double now, char ret[TOP_CELL_TEXT])
 {
     char span[CLI_SPAN_TEXT];
     const json_t *until = json_object_get(row, "until");
-    size_t len = add(ret, 0, "%s", text_of(row, "state"));
+    size_t len = add_cell_text(ret, 0, "%s", text_of(row, "state"));
     if (until != NULL) {
-        (void)add(ret, len, " %s", cli_span_text(json_number_value(until) - now, span));
+        (void)add_cell_text(ret, len, " %s", cli_span_text(json_number_value(until) - now, span));
     }
 }
 
@@ -152,14 +153,14 @@ static void set_reason(const json_t *row, double now, char ret[TOP_CELL_TEXT])
     const char *order = text_of(row, "order"), *why = text_of(row, "why");
     size_t len = 0;
     if (order[0] != '\0') {
-        len = add(ret, len, "order %s", order);
+        len = add_cell_text(ret, len, "order %s", order);
     }
     if (strcmp(why, nothing_holds) != 0 && why[0] != '\0') {
-        len = add(ret, len, "%s%s", len > 0 ? "; " : "", why);
+        len = add_cell_text(ret, len, "%s%s", len > 0 ? "; " : "", why);
     }
     if (error != NULL) {
-        (void)add(ret, len, "%s%s, %s", len > 0 ? "; " : "", text_of(error, "text"),
-                  cli_when_text(json_object_get(error, "time"), now, when));
+        (void)add_cell_text(ret, len, "%s%s, %s", len > 0 ? "; " : "", text_of(error, "text"),
+                            cli_when_text(json_object_get(error, "time"), now, when));
     }
 }
 
@@ -169,11 +170,11 @@ static void set_selectors(const json_t *row, char ret[TOP_CELL_TEXT])
     for (size_t i = 0; i < sizeof(selectors) / sizeof(selectors[0]); i++) {
         const char *value = text_of(row, selectors[i]);
         if (value[0] != '\0') {
-            len = add(ret, len, "%s%s %s", len > 0 ? ", " : "", selectors[i], value);
+            len = add_cell_text(ret, len, "%s%s %s", len > 0 ? ", " : "", selectors[i], value);
         }
     }
     if (len == 0) {
-        (void)add(ret, 0, "all mail");
+        (void)add_cell_text(ret, 0, "all mail");
     }
 }
 
@@ -193,26 +194,27 @@ const char *top_cell_text(const struct top_column *c, const json_t *row,
     ret[0] = '\0';
     switch (c->kind) {
     case TOP_TEXT:
-        (void)add(ret, 0, "%s", text_of(row, c->member));
+        (void)add_cell_text(ret, 0, "%s", text_of(row, c->member));
         break;
     case TOP_NAME:
-        set_name(text_of(row, c->member), row, ret);
+        set_name_cell(text_of(row, c->member), row, ret);
         break;
     case TOP_NUMBER:
         if (value != NULL) {
-            (void)add(ret, 0, "%lld", number_of(row, c->member));
+            (void)add_cell_text(ret, 0, "%lld", number_of(row, c->member));
         }
         break;
     case TOP_SINCE:
         if (json_is_number(value)) {
-            (void)add(ret, 0, "%s", cli_span_text(scale->now - json_number_value(value), text));
+            (void)add_cell_text(ret, 0, "%s",
+                                cli_span_text(scale->now - json_number_value(value), text));
         }
         break;
     case TOP_WHEN:
-        (void)add(ret, 0, "%s", cli_when_text(value, scale->now, text));
+        (void)add_cell_text(ret, 0, "%s", cli_when_text(value, scale->now, text));
         break;
     case TOP_WINDOW:
-        (void)add(ret, 0, "%lld/%lld", number_of(row, "busy"), number_of(row, "window"));
+        (void)add_cell_text(ret, 0, "%lld/%lld", number_of(row, "busy"), number_of(row, "window"));
         break;
     case TOP_STATE:
         set_state(row, scale->now, ret);

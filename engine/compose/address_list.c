@@ -15,7 +15,7 @@ struct parser {
     bool is_too_long;
 };
 
-static void keep(struct parser *p, char c)
+static void keep_char(struct parser *p, char c)
 {
     if (p->had_angle && !p->is_angle) {
         return; /* words after <...> are no part of the address */
@@ -48,15 +48,15 @@ static int skip_comment(struct parser *p)
 /* A quoted string or a domain literal, kept as it stands. */
 static int keep_until(struct parser *p, char end)
 {
-    keep(p, p->text.data[p->at++]);
+    keep_char(p, p->text.data[p->at++]);
     for (; p->at < p->text.len; p->at++) {
         char c = p->text.data[p->at];
         if (c == '\r' || c == '\n') {
             continue; /* folding */
         }
-        keep(p, c);
+        keep_char(p, c);
         if (c == '\\' && p->at + 1 < p->text.len) {
-            keep(p, p->text.data[++p->at]);
+            keep_char(p, p->text.data[++p->at]);
         } else if (c == end) {
             p->at++;
             return 0;
@@ -114,14 +114,14 @@ static int step(struct parser *p, int (*found)(void *, struct slice), void *ctx)
     case ',':
     case ';':
         if (p->is_angle && c == ',') {
-            keep(p, c); /* inside a source route */
+            keep_char(p, c); /* inside a source route */
             break;
         }
         p->at++;
         return end_mailbox(p, found, ctx);
     case ':':
         if (p->is_angle) {
-            keep(p, c);
+            keep_char(p, c);
         } else {
             p->len = 0; /* the name of a group */
         }
@@ -132,7 +132,7 @@ static int step(struct parser *p, int (*found)(void *, struct slice), void *ctx)
     case '\n':
         break;
     default:
-        keep(p, c);
+        keep_char(p, c);
         break;
     }
     p->at++;

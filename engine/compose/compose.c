@@ -37,11 +37,11 @@ static void make_printable(char *text)
     }
 }
 
-static void tell(struct compose_mistakes *m, const char *what, const char *prefix,
-                 const char *format, va_list args) __attribute__((format(printf, 4, 0)));
+static void tell_mistake(struct compose_mistakes *m, const char *what, const char *prefix,
+                         const char *format, va_list args) __attribute__((format(printf, 4, 0)));
 
-static void tell(struct compose_mistakes *m, const char *what, const char *prefix,
-                 const char *format, va_list args)
+static void tell_mistake(struct compose_mistakes *m, const char *what, const char *prefix,
+                         const char *format, va_list args)
 {
     if (m->count < COMPOSE_MISTAKES_MAX) {
         struct compose_mistake *to = &m->list[m->count];
@@ -59,7 +59,7 @@ void compose_mistake(struct compose_mistakes *m, const char *what, const char *w
 {
     va_list args;
     va_start(args, where_format);
-    tell(m, what, "", where_format, args);
+    tell_mistake(m, what, "", where_format, args);
     va_end(args);
 }
 
@@ -67,7 +67,7 @@ void compose_wrong(struct composer *c, const char *what, const char *where_forma
 {
     va_list args;
     va_start(args, where_format);
-    tell(c->mistakes, what, c->prefix, where_format, args);
+    tell_mistake(c->mistakes, what, c->prefix, where_format, args);
     va_end(args);
 }
 
@@ -261,7 +261,7 @@ static void take_recipient(struct composer *c, const json_t *value, const char *
     c->ret->recipient_count++;
 }
 
-static void take_recipients(struct composer *c)
+static void take_composed_recipients(struct composer *c)
 {
     const json_t *list = compose_member(c->message, "recipients");
     char where[sizeof("recipients[]") + 24];
@@ -408,7 +408,7 @@ int compose_message(const struct compose_options *options, const json_t *message
     }
     compose_known_members(&c, message, "", known);
     take_sender(&c);
-    take_recipients(&c);
+    take_composed_recipients(&c);
     take_label(&c, "tenant", &ret->tenant);
     take_label(&c, "campaign", &ret->campaign);
     take_times(&c);

@@ -168,7 +168,7 @@ static bool write_mailbox(struct composer *c, struct mime_field *f, struct slice
     return is_right;
 }
 
-static int check_address(void *ctx, struct slice text)
+static int check_header_address(void *ctx, struct slice text)
 {
     struct smtp_address address;
     size_t *count = ctx;
@@ -181,7 +181,7 @@ static bool write_mailboxes(struct composer *c, struct mime_field *f, struct sli
 {
     size_t count = 0;
     if (mime_is_ascii(text)) {
-        if (address_list_parse(text, check_address, &count) != 0) {
+        if (address_list_parse(text, check_header_address, &count) != 0) {
             return false;
         }
         mime_field_words(f, text);

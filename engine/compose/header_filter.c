@@ -118,7 +118,7 @@ static bool begin_line(struct header_filter *f, struct slice rest)
 
 /* Let the rest of the line, or of the message behind its header, stay or go.
  * returns its bytes */
-static size_t take_line(struct header_filter *f, struct buf *b, struct slice rest)
+static size_t take_header_line(struct header_filter *f, struct buf *b, struct slice rest)
 {
     size_t len = rest.len;
     if (f->state != HEADER_FILTER_DONE) {
@@ -141,7 +141,7 @@ size_t header_filter_run(struct header_filter *f, struct buf *b)
 {
     struct slice rest = slice_from(buf_slice(b), f->at);
     while (rest.len > 0 && (f->state != HEADER_FILTER_LINE_START || begin_line(f, rest))) {
-        rest = slice_from(rest, take_line(f, b, rest));
+        rest = slice_from(rest, take_header_line(f, b, rest));
     }
     /* What is undecided moves up behind what stays. */
     if (rest.len > 0 && b->data + f->at != rest.data) {

@@ -64,7 +64,7 @@ static bool is_7bit(struct slice text)
     return true;
 }
 
-static bool is_white(char c)
+static bool is_body_white(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -83,7 +83,7 @@ static void put_quoted_line(struct buf *out, struct slice line)
     for (size_t i = 0; i < line.len; i++) {
         unsigned char c = (unsigned char)line.data[i];
         bool is_last = i + 1 == line.len;
-        bool is_plain = (c > 32 && c < 127 && c != '=') || (is_white((char)c) && !is_last);
+        bool is_plain = (c > 32 && c < 127 && c != '=') || (is_body_white((char)c) && !is_last);
         if (column + (is_plain ? 1 : 3) > (is_last ? LINE_MAX_QP : LINE_MAX_QP - 1)) {
             buf_append_str(out, "=\r\n");
             column = 0;
@@ -107,7 +107,7 @@ static void put_quoted_printable(struct buf *out, struct slice text)
     }
 }
 
-static void put_text(struct buf *out, const char *subtype, struct slice text)
+static void put_text_part(struct buf *out, const char *subtype, struct slice text)
 {
     bool is_plain = is_7bit(text);
     buf_printf(out,
@@ -125,7 +125,7 @@ static void put_text(struct buf *out, const char *subtype, struct slice text)
 
 static bool is_base64_space(char c)
 {
-    return is_white(c) || c == '\r' || c == '\n';
+    return is_body_white(c) || c == '\r' || c == '\n';
 }
 
 /* Base64 in lines of our own; each is decoded to see that it is what it says. */
@@ -233,19 +233,19 @@ static int put_parts(struct buf *out, const struct mime_body *b, enum level leve
 static int put_html(struct buf *out, const struct mime_body *b, size_t *ret_wrong)
 {
     if (count_related(b) == 0) {
-        put_text(out, "html", b->html);
+        put_text_part(out, "html", b->html);
         return 0;
     }
     begin_multipart(out, b, LEVEL_RELATED);
     put_boundary(out, b, LEVEL_RELATED, false);
-    put_text(out, "html", b->html);
+    put_text_part(out, "html", b->html);
     return put_parts(out, b, LEVEL_RELATED, ret_wrong);
 }
 
 static int put_texts(struct buf *out, const struct mime_body *b, size_t *ret_wrong)
 {
     if (!b->has_html) {
-        put_text(out, "plain", b->text);
+        put_text_part(out, "plain", b->text);
         return 0;
     }
     if (!b->has_text) {
@@ -253,7 +253,7 @@ static int put_texts(struct buf *out, const struct mime_body *b, size_t *ret_wro
     }
     begin_multipart(out, b, LEVEL_ALTERNATIVE);
     put_boundary(out, b, LEVEL_ALTERNATIVE, false);
-    put_text(out, "plain", b->text);
+    put_text_part(out, "plain", b->text);
     put_boundary(out, b, LEVEL_ALTERNATIVE, false);
     int err = put_html(out, b, ret_wrong);
     put_boundary(out, b, LEVEL_ALTERNATIVE, true);

@@ -35,7 +35,7 @@ bool mime_is_field_value(struct slice text)
     return true;
 }
 
-static bool is_white(char c)
+static bool is_field_white(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -44,7 +44,7 @@ bool mime_has_long_word(struct slice text)
 {
     size_t run = 0;
     for (size_t i = 0; i < text.len && run <= MIME_FIELD_WORD_MAX; i++) {
-        run = is_white(text.data[i]) ? 0 : run + 1;
+        run = is_field_white(text.data[i]) ? 0 : run + 1;
     }
     return run > MIME_FIELD_WORD_MAX;
 }
@@ -73,7 +73,7 @@ void mime_field_end(struct mime_field *f)
     buf_append_str(f->out, "\r\n");
 }
 
-static void put_text(struct mime_field *f, struct slice text)
+static void put_field_text(struct mime_field *f, struct slice text)
 {
     buf_append_slice(f->out, text);
     f->column += text.len;
@@ -95,8 +95,8 @@ static void put_word(struct mime_field *f, struct slice gap, struct slice word, 
     if (is_crowded && may_fold && f->column > 0) {
         fold(f);
     }
-    put_text(f, gap);
-    put_text(f, word);
+    put_field_text(f, gap);
+    put_field_text(f, word);
 }
 
 void mime_field_words(struct mime_field *f, struct slice text)
@@ -105,10 +105,10 @@ void mime_field_words(struct mime_field *f, struct slice text)
     text = slice_trim(text);
     while (text.len > 0) {
         size_t gap = 0, word;
-        while (gap < text.len && is_white(text.data[gap])) {
+        while (gap < text.len && is_field_white(text.data[gap])) {
             gap++;
         }
-        for (word = gap; word < text.len && !is_white(text.data[word]);) {
+        for (word = gap; word < text.len && !is_field_white(text.data[word]);) {
             word++;
         }
         struct slice part = slice_make(text.data + gap, word - gap);
@@ -282,9 +282,9 @@ void mime_field_mailbox(struct mime_field *f, struct slice name, struct slice ad
     if (f->column + address.len + 3 > LINE_BEST) {
         fold(f);
     }
-    put_text(f, SLICE(" <"));
-    put_text(f, address);
-    put_text(f, SLICE(">"));
+    put_field_text(f, SLICE(" <"));
+    put_field_text(f, address);
+    put_field_text(f, SLICE(">"));
 }
 
 /* --- parameters ------------------------------------------------------------------------------- */

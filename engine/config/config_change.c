@@ -16,9 +16,9 @@
 
 #define NAME_MAX_BYTES 512
 
-static void tell(const struct config_change_sink *sink, const struct config *c,
-                 enum config_section section, size_t index, const struct config_option *o,
-                 const char *why)
+static void tell_change(const struct config_change_sink *sink, const struct config *c,
+                        enum config_section section, size_t index, const struct config_option *o,
+                        const char *why)
 {
     char name[NAME_MAX_BYTES], at[CONFIG_ORIGIN_BYTES];
     struct slice title = config_section_shown(section, config_section_title(c, section, index));
@@ -39,7 +39,7 @@ static void list_options(const struct config *started, size_t old, const struct 
         if (o->section == section && o->needs_restart &&
             !config_value_equal(o, config_section_value(started, o, old),
                                 config_section_value(fresh, o, index))) {
-            tell(sink, fresh, section, index, o, "needs a restart");
+            tell_change(sink, fresh, section, index, o, "needs a restart");
         }
     }
 }
@@ -55,13 +55,13 @@ static void list_titled(const struct config *started, const struct config *fresh
         if (old < old_count) {
             list_options(started, old, fresh, i, section, sink);
         } else {
-            tell(sink, fresh, section, i, NULL, "it is new and needs a restart");
+            tell_change(sink, fresh, section, i, NULL, "it is new and needs a restart");
         }
     }
     for (size_t i = 0; i < old_count; i++) {
         if (config_section_find_title(fresh, section, config_section_title(started, section, i)) ==
             count) {
-            tell(sink, started, section, i, NULL, "it is gone, and stays until a restart");
+            tell_change(sink, started, section, i, NULL, "it is gone, and stays until a restart");
         }
     }
 }

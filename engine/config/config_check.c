@@ -305,7 +305,7 @@ static void check_defer_transports(struct config_loader *l, struct config *c)
 
 /* --- routes ----------------------------------------------------------------------------------- */
 
-static void to_lower(char *text)
+static void lower_text(char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text >= 'A' && *text <= 'Z') {
@@ -442,11 +442,11 @@ static int check_route(struct config_loader *l, struct config *c, size_t index)
     char near[CONFIG_NEAR_TEXT];
     struct config_route *r = &c->routes[index];
     struct config_place place = config_place_of(l, CONFIG_SECTION_ROUTE, index, NULL);
-    to_lower(r->pattern);
+    lower_text(r->pattern);
     if (r->nexthop == NULL && (r->nexthop = strdup("")) == NULL) {
         return -ENOMEM;
     }
-    to_lower(r->nexthop);
+    lower_text(r->nexthop);
     size_t len = strlen(r->pattern);
     if (len > 1 && r->pattern[len - 1] == '.' && r->pattern[0] != '*') {
         r->pattern[len - 1] = '\0'; /* a fully qualified name is the same domain */

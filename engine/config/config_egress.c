@@ -23,7 +23,7 @@ static struct config_place pool_place(const struct config_loader *l, size_t inde
 }
 
 /* "a,b" */
-static char *join(const struct config_texts *names)
+static char *join_texts(const struct config_texts *names)
 {
     size_t bytes = 1;
     for (size_t i = 0; i < names->count; i++) {
@@ -54,8 +54,8 @@ static bool may_bind(const struct ip *ip)
     return !is_missing;
 }
 
-static void check_address(struct config_loader *l, const struct config_egress_source *s,
-                          size_t index, const char *option, const struct ip *ip)
+static void check_source_address(struct config_loader *l, const struct config_egress_source *s,
+                                 size_t index, const char *option, const struct ip *ip)
 {
     char text[IP_TEXT_MAX];
     if (ip->family == 0) {
@@ -119,8 +119,8 @@ static void check_source(struct config_loader *l, const struct config *c, size_t
                         "the proxy must be told an address to connect from; write address, "
                         "address6 or both");
     }
-    check_address(l, s, index, "address", &s->address);
-    check_address(l, s, index, "address6", &s->address6);
+    check_source_address(l, s, index, "address", &s->address);
+    check_source_address(l, s, index, "address6", &s->address6);
     check_helo_name(l, s, index);
     check_login(l, s, index);
 }
@@ -198,7 +198,7 @@ static int check_pool(struct config_loader *l, struct config *c, size_t index)
         return 0;
     }
     p->sources = calloc(p->source_names.count, sizeof(struct config_egress_source *));
-    p->list = join(&p->source_names);
+    p->list = join_texts(&p->source_names);
     if (p->sources == NULL || p->list == NULL) {
         return -ENOMEM;
     }

@@ -152,7 +152,7 @@ static int plain(char byte)
     return byte == '-' ? '_' : tolower((unsigned char)byte);
 }
 
-static bool is_same(const char *a, const char *b)
+static bool is_same_name(const char *a, const char *b)
 {
     for (; *a != '\0' && plain(*a) == plain(*b); a++, b++) {
     }
@@ -163,7 +163,7 @@ const struct config_foreign *config_foreign_find(const char *name)
 {
     name += name[0] == '<'; /* PowerMTA writes sections as tags */
     for (size_t i = 0; i < config_foreign_count; i++) {
-        if (is_same(config_foreign_names[i].name, name)) {
+        if (is_same_name(config_foreign_names[i].name, name)) {
             return &config_foreign_names[i];
         }
     }

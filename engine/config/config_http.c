@@ -11,7 +11,7 @@ static struct config_place place_of(const struct config_loader *l, size_t index,
     return config_place_of(l, CONFIG_SECTION_HTTP, index, name);
 }
 
-static bool is_same(const struct config_address *a, const struct config_address *b)
+static bool is_same_address(const struct config_address *a, const struct config_address *b)
 {
     return a->len == b->len && memcmp(&a->address, &b->address, a->len) == 0;
 }
@@ -20,14 +20,14 @@ static void check_twice(struct config_loader *l, const struct config *c, size_t 
 {
     const struct config_http *h = &c->http_doors[index];
     for (size_t i = 0; i < c->listener_count; i++) {
-        if (is_same(&c->listeners[i].bind, &h->bind)) {
+        if (is_same_address(&c->listeners[i].bind, &h->bind)) {
             config_complain(l, place_of(l, index, NULL), "http",
                             "\"%s\" is the address of listener \"%s\" already; write another port",
                             h->name, c->listeners[i].name);
         }
     }
     for (size_t i = 0; i < index; i++) {
-        if (is_same(&c->http_doors[i].bind, &h->bind)) {
+        if (is_same_address(&c->http_doors[i].bind, &h->bind)) {
             config_complain(l, place_of(l, index, NULL), "http",
                             "\"%s\" is the address of http \"%s\" already; keep one of them",
                             h->name, c->http_doors[i].name);

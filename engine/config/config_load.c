@@ -566,7 +566,7 @@ static void loader_fini(struct config_loader *l)
 }
 
 /* From sources[0] to a snapshot. */
-static int load(struct config_loader *l, const struct config_sink *sink, struct config **ret)
+static int load_config(struct config_loader *l, const struct config_sink *sink, struct config **ret)
 {
     int err = ERR_AGAIN;
     loading = l;
@@ -605,7 +605,7 @@ int config_load(const char *path, const struct config_sink *sink, struct config 
         err = config_source_read(&l.sources[0], path);
         if (err == 0) {
             l.source_count = 1;
-            err = load(&l, sink, ret);
+            err = load_config(&l, sink, ret);
         } else {
             char line[4400];
             (void)snprintf(line, sizeof(line), "%s: %s; name a text file that can be read: -c FILE",
@@ -627,7 +627,7 @@ int config_load_text(const char *text, const char *name, const struct config_sin
         l.source_count = err == 0 ? 1 : 0;
     }
     if (err == 0) {
-        err = load(&l, sink, ret);
+        err = load_config(&l, sink, ret);
     }
     loader_fini(&l);
     return err;

@@ -7,7 +7,7 @@
 #include <netdb.h>
 #include <string.h>
 
-static void put_time(usec_t value, struct buf *out)
+static void put_span(usec_t value, struct buf *out)
 {
     long long seconds = (long long)(value / USEC_PER_SEC);
     long long msec = (long long)(value % USEC_PER_SEC / USEC_PER_MSEC);
@@ -97,7 +97,7 @@ void config_text_value(const struct config_option *o, const void *field, struct 
         buf_append_str(out, *(const bool *)field ? "yes" : "no");
         break;
     case CONFIG_TYPE_TIME:
-        put_time(*(const usec_t *)field, out);
+        put_span(*(const usec_t *)field, out);
         break;
     case CONFIG_TYPE_SIZE:
         put_size(*(const uint64_t *)field, out);

@@ -23,7 +23,7 @@ PRINTF_LIKE(2, 3) static int refuse(char why[CONFIG_WHY_BYTES], const char *fmt,
 }
 
 /* Decimal digits, saturating: an overflow is larger than every limit. Returns where they end. */
-static const char *read_digits(const char *text, int64_t *ret)
+static const char *read_span_digits(const char *text, int64_t *ret)
 {
     int64_t value = 0;
     for (; *text >= '0' && *text <= '9'; text++) {
@@ -41,7 +41,7 @@ static int parse_int(const struct config_option *o, const char *text, int64_t *r
     bool is_negative = text[0] == '-';
     const char *digits = text + is_negative;
     int64_t value = 0;
-    const char *end = read_digits(digits, &value);
+    const char *end = read_span_digits(digits, &value);
     if (end == digits || *end != '\0') {
         return refuse(why, "\"%.40s\" is not a whole number; write digits only, such as %s", text,
                       o->initial != NULL ? o->initial : "10");
@@ -81,7 +81,7 @@ static int64_t time_unit_seconds(char unit)
  * unit: for a number without one, only taken alone */
 static const char *read_part(const char *text, char unit, int64_t *ret_msec, int64_t *ret_unit)
 {
-    const char *end = read_digits(text, ret_msec);
+    const char *end = read_span_digits(text, ret_msec);
     bool is_msec = end[0] == 'm' && end[1] == 's';
     char named = *end == '\0' ? unit : *end;
     *ret_unit = is_msec ? 1 : 1000 * time_unit_seconds(named);
@@ -119,7 +119,7 @@ static bool read_time(const char *text, char unit, int64_t *ret_msec)
 static bool read_rate(const char *text, int64_t *ret_msec)
 {
     int64_t count = 0;
-    const char *end = read_digits(text, &count);
+    const char *end = read_span_digits(text, &count);
     if (end == text || count == 0 || end[0] != '/' || end[1] == '\0' || end[2] != '\0' ||
         time_unit_seconds(end[1]) == 0) {
         return false;
@@ -162,7 +162,7 @@ static int parse_size(const struct config_option *o, const char *text, int64_t *
 {
     static const char units[] = "KMGT";
     int64_t value = 0;
-    const char *end = read_digits(text, &value);
+    const char *end = read_span_digits(text, &value);
     int64_t factor = 1;
     if (end != text && *end != '\0') {
         const char *unit = strchr(units, *end);
@@ -260,7 +260,7 @@ int config_network_parse(struct slice text, struct config_network *ret)
             return ERR_SYNTAX;
         }
         memcpy(digits, text.data + slash + 1, len);
-        if (*read_digits(digits, &bits) != '\0' || bits > 128 - base) {
+        if (*read_span_digits(digits, &bits) != '\0' || bits > 128 - base) {
             return ERR_SYNTAX;
         }
         n.bits = base + (int)bits;
@@ -307,7 +307,7 @@ static int split_port(struct slice text, int default_port, char ret_host[INET6_A
     memcpy(digits, port.data, port.len);
     *ret_port = default_port;
     if (has_port &&
-        (*read_digits(digits, ret_port) != '\0' || *ret_port < 1 || *ret_port > 65535)) {
+        (*read_span_digits(digits, ret_port) != '\0' || *ret_port < 1 || *ret_port > 65535)) {
         return ERR_SYNTAX;
     }
     memcpy(ret_host, host.data, host.len);
@@ -458,7 +458,7 @@ static int set_list(const struct config_option *o, const char *const *items, siz
     return err;
 }
 
-static int set_number(const struct config_option *o, const char *text, void *field)
+static int set_number_field(const struct config_option *o, const char *text, void *field)
 {
     char why[CONFIG_WHY_BYTES];
     int64_t number = 0;
@@ -504,7 +504,7 @@ int config_value_set(const struct config_option *o, const char *const *items, si
     if (o->type == CONFIG_TYPE_ADDRESS) {
         return config_address_parse(slice_of(items[0]), 0, field);
     }
-    return set_number(o, items[0], field);
+    return set_number_field(o, items[0], field);
 }
 
 static bool is_same_text(const char *a, const char *b)

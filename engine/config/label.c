@@ -32,7 +32,7 @@ bool label_is_field_name(struct slice name)
     return name.len > 0 && name.len <= LABEL_FIELD_MAX;
 }
 
-static bool is_white(char c)
+static bool is_label_white(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -52,7 +52,7 @@ static bool is_field(struct slice line, struct slice name, size_t *ret_value)
         return false;
     }
     size_t at = name.len;
-    while (at < line.len && is_white(line.data[at])) {
+    while (at < line.len && is_label_white(line.data[at])) {
         at++;
     }
     *ret_value = at + 1;
@@ -63,7 +63,7 @@ static bool is_field(struct slice line, struct slice name, size_t *ret_value)
 static size_t field_len(struct slice content)
 {
     size_t len = line_len(content);
-    while (len > 0 && len < content.len && is_white(content.data[len])) {
+    while (len > 0 && len < content.len && is_label_white(content.data[len])) {
         size_t more = line_len(slice_from(content, len));
         len = more == 0 ? 0 : len + more;
     }

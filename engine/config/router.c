@@ -130,7 +130,7 @@ void router_free(struct router *r)
     }
 }
 
-static const struct config_route *find(const struct router *r, struct slice name)
+static const struct config_route *find_route(const struct router *r, struct slice name)
 {
     const struct router_entry *e = &r->entries[router_place(r, name)];
     if (e->exact != NULL) {
@@ -184,7 +184,7 @@ bool router_route(const struct router *r, struct slice domain, struct route_resu
         char c = name.data[i];
         lower[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
     }
-    const struct config_route *route = find(r, slice_make(lower, name.len));
+    const struct config_route *route = find_route(r, slice_make(lower, name.len));
     if (route == NULL) {
         return false;
     }
@@ -223,7 +223,7 @@ enum config_tls_level router_tls_level(const struct router *r, size_t transport,
 {
     const struct config_route *route = find_named(r, transport, nexthop);
     if (route == NULL && nexthop.len > 0) {
-        route = find(r, nexthop);
+        route = find_route(r, nexthop);
         if (route != NULL && (route->transport != transport || route->nexthop[0] != '\0')) {
             route = NULL;
         }

@@ -59,14 +59,14 @@ enum account_column account_column_find(struct slice name)
 /* --- values ----------------------------------------------------------------------------------- */
 
 /* "" when there is none */
-static const char *text_of(const json_t *object, const char *key)
+static const char *event_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
     return text != NULL ? text : "";
 }
 
 /* RFC 4180 section 2, rules 5 to 7 */
-static void put_value(struct buf *out, struct slice value)
+static void put_csv_value(struct buf *out, struct slice value)
 {
     bool is_plain = true;
     for (size_t i = 0; i < value.len; i++) {
@@ -86,12 +86,12 @@ static void put_value(struct buf *out, struct slice value)
     buf_append_char(out, '"');
 }
 
-static void put_text(struct buf *out, const char *text)
+static void put_csv_text(struct buf *out, const char *text)
 {
-    put_value(out, slice_of(text));
+    put_csv_value(out, slice_of(text));
 }
 
-static void put_number(struct buf *out, const json_t *number)
+static void put_csv_number(struct buf *out, const json_t *number)
 {
     if (json_is_integer(number)) {
         buf_printf(out, "%lld", (long long)json_integer_value(number));
@@ -101,7 +101,7 @@ static void put_number(struct buf *out, const json_t *number)
 }
 
 /* "2026-11-22 10:16:27+0000", as PowerMTA writes it */
-static void put_time(struct buf *out, const json_t *seconds)
+static void put_csv_time(struct buf *out, const json_t *seconds)
 {
     struct date d;
     json_int_t value = json_integer_value(seconds);
@@ -116,14 +116,14 @@ static void put_time(struct buf *out, const json_t *seconds)
 static void put_peer(struct buf *out, const struct entry *e)
 {
     struct buf text;
-    const char *name = text_of(e->peer, "name");
-    const char *address = text_of(e->peer, "addr");
+    const char *name = event_text(e->peer, "name");
+    const char *address = event_text(e->peer, "addr");
     buf_init(&text, 0);
     buf_append_str(&text, name);
     if (address[0] != '\0') {
         buf_printf(&text, name[0] != '\0' ? " (%s)" : "%s", address);
     }
-    put_value(out, buf_slice(&text));
+    put_csv_value(out, buf_slice(&text));
     out->failed = out->failed || text.failed;
     buf_fini(&text);
 }
@@ -142,7 +142,7 @@ static struct status status_of(const struct entry *e)
     };
 }
 
-static void put_status(struct buf *out, const struct entry *e)
+static void put_csv_status(struct buf *out, const struct entry *e)
 {
     struct status s = status_of(e);
     if (s.class_ != 0) {
@@ -164,12 +164,12 @@ static void put_diagnosis(struct buf *out, const struct entry *e)
         buf_printf(&text, "%d ", code);
     }
     size_t before = text.len;
-    put_status(&text, e);
+    put_csv_status(&text, e);
     if (text.len > before) {
         buf_append_char(&text, ' ');
     }
-    buf_append_str(&text, text_of(e->response, "content"));
-    put_value(out, buf_slice(&text));
+    buf_append_str(&text, event_text(e->response, "content"));
+    put_csv_value(out, buf_slice(&text));
     out->failed = out->failed || text.failed;
     buf_fini(&text);
 }
@@ -222,8 +222,8 @@ static const char *action(const struct entry *e)
 
 static const char *source_address(const struct entry *e)
 {
-    const char *source = text_of(e->event, "egress_source");
-    bool is_v6 = strchr(text_of(e->peer, "addr"), ':') != NULL;
+    const char *source = event_text(e->event, "egress_source");
+    bool is_v6 = strchr(event_text(e->peer, "addr"), ':') != NULL;
     const char *text = e->names == NULL || source[0] == '\0' || e->type == 'r'
                            ? NULL
                            : e->names->source_address(e->names->ctx, source, is_v6);
@@ -232,7 +232,7 @@ static const char *source_address(const struct entry *e)
 
 static const char *pool(const struct entry *e)
 {
-    const char *transport = text_of(e->event, "transport");
+    const char *transport = event_text(e->event, "transport");
     const char *text = e->names == NULL || transport[0] == '\0'
                            ? NULL
                            : e->names->pool_of(e->names->ctx, transport);
@@ -243,8 +243,8 @@ static const char *pool(const struct entry *e)
 static void put_queue(struct buf *out, const struct entry *e)
 {
     struct buf text;
-    const char *recipient = text_of(e->event, "recipient");
-    const char *source = text_of(e->event, "egress_source");
+    const char *recipient = event_text(e->event, "recipient");
+    const char *source = event_text(e->event, "egress_source");
     const char *at = strrchr(recipient, '@');
     if (at == NULL || e->type == 'r') {
         return;
@@ -255,7 +255,7 @@ static void put_queue(struct buf *out, const struct entry *e)
         buf_append_char(&text, '/');
         buf_append_str(&text, source);
     }
-    put_value(out, buf_slice(&text));
+    put_csv_value(out, buf_slice(&text));
     out->failed = out->failed || text.failed;
     buf_fini(&text);
 }
@@ -267,15 +267,15 @@ static void put_way(struct buf *out, const struct entry *e, enum account_column 
 {
     bool is_in = e->type == 'r';
     if (column == ACCOUNT_SRC_TYPE && is_in) {
-        put_text(out, text_of(e->event, "reception_protocol")[0] != '\0' ? "smtp" : "");
+        put_csv_text(out, event_text(e->event, "reception_protocol")[0] != '\0' ? "smtp" : "");
     } else if (column == (is_in ? ACCOUNT_SRC_MTA : ACCOUNT_DSN_MTA)) {
         put_peer(out, e);
     } else if (column == ACCOUNT_DLV_TYPE && !is_in) {
-        put_text(out, "smtp");
+        put_csv_text(out, "smtp");
     } else if (column == ACCOUNT_DLV_DESTINATION_IP && !is_in) {
-        put_text(out, text_of(e->peer, "addr"));
+        put_csv_text(out, event_text(e->peer, "addr"));
     } else if (column == ACCOUNT_DLV_SOURCE_IP) {
-        put_text(out, source_address(e));
+        put_csv_text(out, source_address(e));
     }
 }
 
@@ -299,9 +299,9 @@ static const char *member_of(enum account_column column)
 static void put_member(struct buf *out, const json_t *value)
 {
     if (json_is_string(value)) {
-        put_value(out, slice_make(json_string_value(value), json_string_length(value)));
+        put_csv_value(out, slice_make(json_string_value(value), json_string_length(value)));
     } else {
-        put_number(out, value);
+        put_csv_number(out, value);
     }
 }
 
@@ -312,21 +312,21 @@ static void put_column(struct buf *out, const struct entry *e, enum account_colu
     } else if (column == ACCOUNT_TYPE) {
         buf_append_char(out, e->type);
     } else if (column == ACCOUNT_TIME_LOGGED) {
-        put_time(out, json_object_get(e->event, "timestamp"));
+        put_csv_time(out, json_object_get(e->event, "timestamp"));
     } else if (column == ACCOUNT_TIME_QUEUED) {
-        put_time(out, json_object_get(e->event, "created"));
+        put_csv_time(out, json_object_get(e->event, "created"));
     } else if (column == ACCOUNT_DSN_ACTION) {
-        put_text(out, action(e));
+        put_csv_text(out, action(e));
     } else if (column == ACCOUNT_DSN_STATUS) {
-        put_status(out, e);
+        put_csv_status(out, e);
     } else if (column == ACCOUNT_DSN_DIAG) {
         put_diagnosis(out, e);
     } else if (column == ACCOUNT_BOUNCE_CAT) {
-        put_text(out, bounce_category(e));
+        put_csv_text(out, bounce_category(e));
     } else if (column == ACCOUNT_QUEUE) {
         put_queue(out, e);
     } else if (column == ACCOUNT_VMTA_POOL) {
-        put_text(out, pool(e));
+        put_csv_text(out, pool(e));
     } else {
         put_way(out, e, column);
     }
@@ -365,8 +365,8 @@ int account_row(struct buf *out, struct slice line, const enum account_column *c
         .event = event,
         .response = json_object_get(event, "response"),
         .peer = json_object_get(event, "peer_address"),
-        .type = row_type(text_of(event, "type")),
-        .is_expired = strcmp(text_of(event, "type"), "Expiration") == 0,
+        .type = row_type(event_text(event, "type")),
+        .is_expired = strcmp(event_text(event, "type"), "Expiration") == 0,
         .names = names,
     };
     for (size_t i = 0; e.type != 0 && i < count; i++) {

@@ -17,7 +17,7 @@
 
 /* --- delays ----------------------------------------------------------------------------------- */
 
-static usec_t between(usec_t from, usec_t to)
+static usec_t usec_between(usec_t from, usec_t to)
 {
     return to > from ? to - from : 0;
 }
@@ -31,11 +31,11 @@ void event_delays(const struct event_stamps *stamps, struct event_delays *ret)
     usec_t active = stamps->active != 0 ? stamps->active : stamps->done;
     usec_t agent = stamps->agent != 0 ? stamps->agent : stamps->done;
     usec_t connected = stamps->connected != 0 ? stamps->connected : stamps->done;
-    ret->total = between(stamps->arrival, stamps->done);
-    ret->a = between(stamps->arrival, active);
-    ret->b = between(active, agent);
-    ret->c = between(agent, connected);
-    ret->d = between(connected, stamps->done);
+    ret->total = usec_between(stamps->arrival, stamps->done);
+    ret->a = usec_between(stamps->arrival, active);
+    ret->b = usec_between(active, agent);
+    ret->c = usec_between(agent, connected);
+    ret->d = usec_between(connected, stamps->done);
 }
 
 /* At most DELAY_MAX bytes. */
@@ -85,14 +85,14 @@ void event_format_delay(struct buf *out, usec_t delay, unsigned resolution)
  */
 
 /* A constant text: copied without a call. */
-static inline char *put_text(char *at, struct slice text)
+static inline char *put_json_text(char *at, struct slice text)
 {
     memcpy(at, text.data, text.len);
     return at + text.len;
 }
 
 /* "2026-11-21T09:49:49.123456Z" (RFC 3339) */
-static char *put_time(char *at, usec_t wall)
+static char *put_event_time(char *at, usec_t wall)
 {
     static const char form[] = "\"0000-00-00T00:00:00.000000Z\"";
     struct date d;
@@ -111,12 +111,12 @@ static char *put_time(char *at, usec_t wall)
 /* key: with its quotes and colon, and the comma before it */
 static inline char *put_string(char *at, struct slice key, struct slice value)
 {
-    return value.len == 0 ? at : json_line_string(put_text(at, key), value);
+    return value.len == 0 ? at : json_line_string(put_json_text(at, key), value);
 }
 
 static inline char *put_unsigned(char *at, struct slice key, uint64_t value)
 {
-    return json_line_unsigned(put_text(at, key), value);
+    return json_line_unsigned(put_json_text(at, key), value);
 }
 
 static char *put_response(char *at, const struct event *event)
@@ -132,7 +132,7 @@ static char *put_response(char *at, const struct event *event)
         at = put_unsigned(at, SLICE(",\"detail\":"), event->response.detail);
         *at++ = '}';
     }
-    at = json_line_string(put_text(at, SLICE(",\"content\":")), event->response.content);
+    at = json_line_string(put_json_text(at, SLICE(",\"content\":")), event->response.content);
     at = put_string(at, SLICE(",\"command\":"), event->response.command);
     *at++ = '}';
     return at;
@@ -143,21 +143,23 @@ static char *put_peer(char *at, const struct event *event)
     if (event->peer_name.len == 0 && event->peer_address.len == 0) {
         return at;
     }
-    at = json_line_string(put_text(at, SLICE(",\"peer_address\":{\"name\":")), event->peer_name);
-    at = json_line_string(put_text(at, SLICE(",\"addr\":")), event->peer_address);
+    at = json_line_string(put_json_text(at, SLICE(",\"peer_address\":{\"name\":")),
+                          event->peer_name);
+    at = json_line_string(put_json_text(at, SLICE(",\"addr\":")), event->peer_address);
     *at++ = '}';
     return at;
 }
 
 static char *put_times(char *at, const struct event *event)
 {
-    at = json_line_signed(put_text(at, SLICE(",\"timestamp\":")), event->event_time / USEC_PER_SEC);
-    at = put_time(put_text(at, SLICE(",\"event_time\":")), event->event_time);
+    at = json_line_signed(put_json_text(at, SLICE(",\"timestamp\":")),
+                          event->event_time / USEC_PER_SEC);
+    at = put_event_time(put_json_text(at, SLICE(",\"event_time\":")), event->event_time);
     if (event->created == 0) {
         return at;
     }
-    at = json_line_signed(put_text(at, SLICE(",\"created\":")), event->created / USEC_PER_SEC);
-    return put_time(put_text(at, SLICE(",\"created_time\":")), event->created);
+    at = json_line_signed(put_json_text(at, SLICE(",\"created\":")), event->created / USEC_PER_SEC);
+    return put_event_time(put_json_text(at, SLICE(",\"created_time\":")), event->created);
 }
 
 static char *put_delays(char *at, const struct event *event)
@@ -167,8 +169,8 @@ static char *put_delays(char *at, const struct event *event)
         return at;
     }
     event_delays(event->stamps, &delays);
-    at = put_delay(put_text(at, SLICE(",\"delay\":")), delays.total, event->delay_resolution);
-    at = put_text(at, SLICE(",\"delays\":["));
+    at = put_delay(put_json_text(at, SLICE(",\"delay\":")), delays.total, event->delay_resolution);
+    at = put_json_text(at, SLICE(",\"delays\":["));
     const usec_t parts[4] = {delays.a, delays.b, delays.c, delays.d};
     for (int i = 0; i < 4; i++) {
         at = put_delay(at, parts[i], event->delay_resolution);
@@ -221,8 +223,8 @@ static char *put_line(char *at, const struct event *event)
         [EVENT_ADMIN_BOUNCE] = {HEAD("AdminBounce")},
         [EVENT_ADMIN_DROP] = {HEAD("AdminDrop")},
     };
-    at = json_line_string(put_text(at, heads[event->type]), event->id);
-    at = json_line_string(put_text(at, SLICE(",\"sender\":")), event->sender);
+    at = json_line_string(put_json_text(at, heads[event->type]), event->id);
+    at = json_line_string(put_json_text(at, SLICE(",\"sender\":")), event->sender);
     at = put_string(at, SLICE(",\"recipient\":"), event->recipient);
     if (event->recipient_count != 0) {
         at = put_unsigned(at, SLICE(",\"recipient_count\":"), event->recipient_count);
@@ -249,12 +251,12 @@ static char *put_line(char *at, const struct event *event)
     at = put_string(at, SLICE(",\"tls_protocol_version\":"), event->tls_protocol_version);
     at = put_string(at, SLICE(",\"tls_verdict\":"), event->tls_verdict);
     if (event->is_tls_resumed) {
-        at = put_text(at, SLICE(",\"is_tls_resumed\":true"));
+        at = put_json_text(at, SLICE(",\"is_tls_resumed\":true"));
     }
     if (event->is_ambiguous) {
-        at = put_text(at, SLICE(",\"is_ambiguous\":true"));
+        at = put_json_text(at, SLICE(",\"is_ambiguous\":true"));
     }
-    return put_text(put_delays(at, event), SLICE("}\n"));
+    return put_json_text(put_delays(at, event), SLICE("}\n"));
 }
 
 void event_format(struct buf *out, const struct event *event)

@@ -28,7 +28,7 @@ void event_position_format(struct event_position at, char ret[static EVENT_POSIT
                    (unsigned long long)at.offset); /* 20 digits each */
 }
 
-static bool parse_number(struct slice s, uint64_t *ret)
+static bool parse_position_number(struct slice s, uint64_t *ret)
 {
     uint64_t value = 0;
     if (s.len == 0 || s.len > 18) {
@@ -48,8 +48,8 @@ int event_position_parse(struct slice text, struct event_position *ret)
 {
     struct event_position at;
     size_t colon = slice_find(text, ':');
-    if (colon == text.len || !parse_number(slice_to(text, colon), &at.segment) ||
-        !parse_number(slice_from(text, colon + 1), &at.offset)) {
+    if (colon == text.len || !parse_position_number(slice_to(text, colon), &at.segment) ||
+        !parse_position_number(slice_from(text, colon + 1), &at.offset)) {
         return ERR_SYNTAX;
     }
     *ret = at;
@@ -139,7 +139,7 @@ int event_cursor_init(struct event_cursor *c, const char *path, struct event_pos
     return c->path == NULL ? -ENOMEM : 0;
 }
 
-static void leave(struct event_cursor *c)
+static void leave_segment(struct event_cursor *c)
 {
     if (c->fd >= 0) {
         (void)close(c->fd); /* only read */
@@ -150,14 +150,14 @@ static void leave(struct event_cursor *c)
 
 void event_cursor_seek(struct event_cursor *c, struct event_position at)
 {
-    leave(c);
+    leave_segment(c);
     c->position = at;
 }
 
 void event_cursor_fini(struct event_cursor *c)
 {
     if (c->path != NULL) {
-        leave(c);
+        leave_segment(c);
     }
     free(c->data);
     free(c->path);
@@ -252,7 +252,7 @@ static int find_next(const struct event_cursor *c, uint64_t *ret)
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* Room for a block behind what is there. errors: -ENOMEM */
-static int make_room(struct event_cursor *c)
+static int make_buffer_room(struct event_cursor *c)
 {
     if (c->begin > 0) {
         memmove(c->data, c->data + c->begin, c->end - c->begin);
@@ -273,9 +273,9 @@ static int make_room(struct event_cursor *c)
 }
 
 /* returns: bytes more than before; 0: the end of the file as it is now; -errno */
-static ssize_t fill(struct event_cursor *c)
+static ssize_t fill_buffer(struct event_cursor *c)
 {
-    int err = make_room(c);
+    int err = make_buffer_room(c);
     if (err != 0) {
         return err;
     }
@@ -305,19 +305,19 @@ static int at_end(struct event_cursor *c)
     if (err != 0 || next == 0) {
         return err != 0 ? err : ERR_AGAIN;
     }
-    ssize_t n = fill(c); /* the writer wrote here until it began the next */
+    ssize_t n = fill_buffer(c); /* the writer wrote here until it began the next */
     if (n != 0) {
         return n < 0 ? (int)n : 0;
     }
     c->skipped += c->end > c->begin;
     bool is_gap = next != c->position.segment + 1;
-    leave(c);
+    leave_segment(c);
     c->position = (struct event_position){next, 0};
     return is_gap ? ERR_MISSING : 0;
 }
 
 /* A line that is in the buffer. returns false: there is none, or none that counts */
-static bool take_line(struct event_cursor *c, struct slice *ret)
+static bool take_event_line(struct event_cursor *c, struct slice *ret)
 {
     const char *from = c->data + c->begin;
     size_t len = c->end - c->begin;
@@ -357,12 +357,12 @@ int event_cursor_next(struct event_cursor *c, struct slice *ret)
             return err;
         }
         while (c->end - c->begin > c->searched) {
-            if (take_line(c, ret)) {
+            if (take_event_line(c, ret)) {
                 return 0;
             }
         }
         drop_garbage(c);
-        ssize_t n = fill(c);
+        ssize_t n = fill_buffer(c);
         if (n > 0) {
             continue;
         }

@@ -58,7 +58,7 @@ unsigned event_line_type_bit(struct slice type)
 }
 
 /* Digits at the start, at most 18 of them. returns: how many */
-static size_t read_digits(struct slice s, uint64_t *ret)
+static size_t read_line_digits(struct slice s, uint64_t *ret)
 {
     size_t n = 0;
     uint64_t value = 0;
@@ -79,7 +79,7 @@ usec_t event_line_time(struct slice line)
         return 0;
     }
     at += key.len;
-    (void)read_digits(slice_make(at, (size_t)(line.data + line.len - at)), &seconds);
+    (void)read_line_digits(slice_make(at, (size_t)(line.data + line.len - at)), &seconds);
     return seconds < (uint64_t)(INT64_MAX / USEC_PER_SEC) ? (usec_t)seconds * USEC_PER_SEC : 0;
 }
 
@@ -98,7 +98,7 @@ bool event_line_head_number(struct slice line, uint64_t *ret)
         return false;
     }
     struct slice rest = slice_from(line, start.len);
-    size_t n = read_digits(rest, &number);
+    size_t n = read_line_digits(rest, &number);
     if (n == 0 || n == rest.len || (rest.data[n] != ',' && rest.data[n] != '}')) {
         return false;
     }

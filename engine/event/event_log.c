@@ -76,7 +76,7 @@ static bool ends_torn(const char *path, int fd)
 }
 
 /* returns: descriptor or -errno */
-static int open_file(const char *path)
+static int open_log_file(const char *path)
 {
     /* A named pipe without a reader is an error here, not a standstill. */
     int fd =
@@ -200,7 +200,7 @@ static int move_away(struct event_log *log)
         return -ENOMEM;
     }
     int err = renameat2(AT_FDCWD, log->path, AT_FDCWD, name, RENAME_NOREPLACE) != 0 ? -errno : 0;
-    int fd = err == 0 ? open_file(log->path) : -1;
+    int fd = err == 0 ? open_log_file(log->path) : -1;
     if (err == 0 && fd < 0) {
         err = fd;
         if (rename(name, log->path) != 0) {
@@ -236,7 +236,7 @@ int event_log_open(struct event_log *log, const char *path)
     if (copy == NULL) {
         return -ENOMEM;
     }
-    int fd = open_file(path);
+    int fd = open_log_file(path);
     if (fd < 0) {
         free(copy);
         return fd;
@@ -347,7 +347,7 @@ static bool is_same_file(int a, int b)
 int event_log_reopen(struct event_log *log)
 {
     assert(log->path != NULL);
-    int fd = open_file(log->path);
+    int fd = open_log_file(log->path);
     if (fd < 0) {
         return fd;
     }

@@ -20,7 +20,7 @@ static bool has_text(struct slice line, struct slice text)
 }
 
 /* Whether the line fits, beside the first text, which it has. */
-static bool fits(const struct event_search *s, struct slice line)
+static bool fits_search(const struct event_search *s, struct slice line)
 {
     return event_line_is_whole(line) && has_text(line, s->texts[1]) &&
            (s->types == 0 || (s->types & event_line_type_bit(event_line_type(line))) != 0);
@@ -44,7 +44,7 @@ static void search_lines(struct event_search *s, const char *data, size_t len, s
         begin = begin == NULL ? data : begin + 1;
         stop = stop == NULL ? end : stop;
         struct slice line = slice_make(begin, (size_t)(stop - begin));
-        if (fits(s, line)) {
+        if (fits_search(s, line)) {
             f->lines[f->count++ % s->lines_max] = line;
         }
         at = stop;

@@ -45,7 +45,7 @@ static bool look_at(const char *path, struct event_segment *ret, bool *ret_has_h
     return true;
 }
 
-static int add(struct event_segments *s, const struct event_segment *item)
+static int add_segment(struct event_segments *s, const struct event_segment *item)
 {
     struct event_segment *grown = realloc(s->items, (s->count + 1) * sizeof(*grown));
     if (grown == NULL) {
@@ -73,7 +73,7 @@ static int take_file(struct event_segments *s, const char *path, const char *end
     }
     s->greatest = is_known && item.number > s->greatest ? item.number : s->greatest;
     bool is_wanted = is_known && (item.is_live || (item.number != 0 && item.size > 0));
-    int err = is_wanted ? add(s, &item) : 0;
+    int err = is_wanted ? add_segment(s, &item) : 0;
     if (!is_wanted || err != 0) {
         free(item.path);
     }
@@ -88,7 +88,7 @@ static int rank(const struct event_segment *s)
     return s->is_numbered ? 1 : 2;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_segments(const void *a, const void *b)
 {
     const struct event_segment *x = a;
     const struct event_segment *y = b;
@@ -151,7 +151,7 @@ int event_segments_scan(const char *path, struct event_segments *ret)
         return err;
     }
     if (s.count > 1) {
-        qsort(s.items, s.count, sizeof(*s.items), compare);
+        qsort(s.items, s.count, sizeof(*s.items), compare_segments);
         drop_copies(&s);
     }
     *ret = s;

@@ -113,7 +113,7 @@ static int make_ready(struct account_consumer *a, usec_t now)
     return err > 0 ? 0 : err;
 }
 
-static void give_up(struct account_consumer *a, int err, usec_t now)
+static void give_up_file(struct account_consumer *a, int err, usec_t now)
 {
     buf_clear(&a->rows);
     a->is_ready = false;
@@ -123,7 +123,7 @@ static void give_up(struct account_consumer *a, int err, usec_t now)
 
 /* errors: -errno of the log or for want of memory. *ret_lines: rows made, or lines passed as none
  */
-static int collect(struct account_consumer *a, uint64_t *ret_lines, bool *ret_has_more)
+static int collect_rows(struct account_consumer *a, uint64_t *ret_lines, bool *ret_has_more)
 {
     const struct account_names names = {source_address, pool_of, a};
     unsigned budget = LINES_AT_ONCE;
@@ -154,13 +154,13 @@ static bool account_step(struct event_consumer *c, usec_t now, bool is_last)
     }
     int err = make_ready(a, now);
     if (err == 0) {
-        err = collect(a, &lines, &has_more);
+        err = collect_rows(a, &lines, &has_more);
     }
     if (err == 0 && a->rows.len > 0) {
         err = account_file_append(&a->file, buf_slice(&a->rows));
     }
     if (err != 0) {
-        give_up(a, err, now);
+        give_up_file(a, err, now);
         return false;
     }
     c->mark = a->file.mark;
@@ -195,7 +195,7 @@ static int choose_columns(struct account_consumer *a, const struct config_texts 
     return a->columns == NULL ? -ENOMEM : 0;
 }
 
-static int open_file(struct account_consumer *a, const struct config_csv *csv)
+static int open_consumer_file(struct account_consumer *a, const struct config_csv *csv)
 {
     struct buf names;
     buf_init(&names, 0);
@@ -228,7 +228,7 @@ int account_consumer_new(const struct config_csv *csv, const struct engine *engi
         err = choose_columns(a, &csv->columns);
     }
     if (err == 0) {
-        err = open_file(a, csv);
+        err = open_consumer_file(a, csv);
     }
     if (err != 0) {
         account_free(&a->consumer);

@@ -59,7 +59,7 @@ static bool has_names(const struct account_file *f)
            memcmp(start, f->names, len) == 0;
 }
 
-static int open_file(struct account_file *f, const struct account_mark *mark)
+static int open_account_file(struct account_file *f, const struct account_mark *mark)
 {
     struct stat st;
     f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
@@ -141,12 +141,12 @@ int account_file_ready(struct account_file *f, const struct account_mark *mark)
     if (was_open && !is_at_path(f)) {
         close_file(f);
     }
-    int err = f->fd < 0 ? open_file(f, mark) : 0;
+    int err = f->fd < 0 ? open_account_file(f, mark) : 0;
     bool is_full = f->rotate_size > 0 && f->mark.size >= f->rotate_size;
     if (err == 0 && (is_full || (!was_open && !has_names(f)))) {
         err = move_away(f);
         if (err == 0) {
-            err = open_file(f, &(struct account_mark){0, 0, 0});
+            err = open_account_file(f, &(struct account_mark){0, 0, 0});
         } else {
             close_file(f);
         }

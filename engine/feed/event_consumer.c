@@ -80,7 +80,7 @@ static int clamp_place(struct event_consumer *c)
     return err;
 }
 
-static void publish(struct event_consumer *c)
+static void publish_place(struct event_consumer *c)
 {
     atomic_store_explicit(&c->segment, c->acked.segment, memory_order_relaxed);
     atomic_store_explicit(&c->offset, c->acked.offset, memory_order_relaxed);
@@ -113,7 +113,7 @@ int event_consumer_init(struct event_consumer *c, const struct event_consumer_pl
         c->acked = (struct event_position){0, 0};
         err = 0;
     }
-    publish(c);
+    publish_place(c);
     return err != 0 ? err : event_cursor_init(&c->cursor, at->log->path, c->acked);
 }
 
@@ -172,7 +172,7 @@ void event_consumer_ack(struct event_consumer *c, uint64_t lines, usec_t now)
     bool has_moved = c->acked.segment != c->cursor.position.segment ||
                      c->acked.offset != c->cursor.position.offset;
     c->acked = c->cursor.position;
-    publish(c);
+    publish_place(c);
     atomic_store_explicit(&c->oldest, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->events, lines, memory_order_relaxed);
     c->is_saved = c->is_saved && !has_moved;

@@ -45,8 +45,8 @@ struct subscriber {
     void *ctx;
 };
 
-/* Acquire pairs with the release of `publish`. */
-static struct event_consumer *first_of(struct event_feed *f)
+/* Acquire pairs with the release of publish_consumer. */
+static struct event_consumer *first_consumer(struct event_feed *f)
 {
     return atomic_load_explicit(&f->consumers, memory_order_acquire);
 }
@@ -56,9 +56,9 @@ static struct event_consumer *after(struct event_consumer *c)
     return atomic_load_explicit(&c->next, memory_order_relaxed);
 }
 
-static void publish(struct event_feed *f, struct event_consumer *c)
+static void publish_consumer(struct event_feed *f, struct event_consumer *c)
 {
-    struct event_consumer *first = first_of(f);
+    struct event_consumer *first = first_consumer(f);
     do {
         atomic_store_explicit(&c->next, first, memory_order_relaxed);
     } while (!atomic_compare_exchange_weak_explicit(&f->consumers, &first, c, memory_order_acq_rel,
@@ -101,7 +101,7 @@ static void subscriber_free(struct event_consumer *c)
     free(c);
 }
 
-static bool is_name(const char *name)
+static bool is_consumer_name(const char *name)
 {
     size_t len = strlen(name);
     return len > 0 && len <= 64 && name[0] != '.' &&
@@ -111,11 +111,11 @@ static bool is_name(const char *name)
 int event_feed_subscribe(struct event_feed *f, const char *name, event_feed_call *call, void *ctx)
 {
     char file[EVENT_CONSUMER_NAME_MAX];
-    if (f == NULL || !is_name(name)) {
+    if (f == NULL || !is_consumer_name(name)) {
         return f == NULL ? ERR_MISSING : -EINVAL;
     }
     (void)snprintf(file, sizeof(file), "subscriber-%s", name);
-    for (struct event_consumer *c = first_of(f); c != NULL; c = after(c)) {
+    for (struct event_consumer *c = first_consumer(f); c != NULL; c = after(c)) {
         if (strcmp(c->name, file) == 0) {
             return -EEXIST;
         }
@@ -135,7 +135,7 @@ int event_feed_subscribe(struct event_feed *f, const char *name, event_feed_call
         subscriber_free(&s->consumer);
         return err;
     }
-    publish(f, &s->consumer);
+    publish_consumer(f, &s->consumer);
     waker_kick(&f->waker);
     return 0;
 }
@@ -145,7 +145,7 @@ int event_feed_subscribe(struct event_feed *f, const char *name, event_feed_call
 void event_feed_look(struct event_feed *f,
                      void (*see)(void *ctx, const struct event_feed_report *r), void *ctx)
 {
-    for (struct event_consumer *c = f == NULL ? NULL : first_of(f); c != NULL; c = after(c)) {
+    for (struct event_consumer *c = f == NULL ? NULL : first_consumer(f); c != NULL; c = after(c)) {
         usec_t oldest = atomic_load_explicit(&c->oldest, memory_order_relaxed);
         usec_t now = clock_wall();
         struct event_feed_report r = {
@@ -174,7 +174,7 @@ void event_feed_look(struct event_feed *f,
 static void tell_needed(struct event_feed *f)
 {
     uint64_t needed = UINT64_MAX;
-    for (struct event_consumer *c = first_of(f); c != NULL; c = after(c)) {
+    for (struct event_consumer *c = first_consumer(f); c != NULL; c = after(c)) {
         needed = c->acked.segment < needed ? c->acked.segment : needed;
     }
     atomic_store_explicit(&f->log->needed, needed, memory_order_relaxed);
@@ -202,7 +202,7 @@ static bool step_all(struct event_feed *f, bool is_last, bool *ret_has_busy)
 {
     bool has_more = false;
     *ret_has_busy = false;
-    for (struct event_consumer *c = first_of(f); c != NULL; c = after(c)) {
+    for (struct event_consumer *c = first_consumer(f); c != NULL; c = after(c)) {
         has_more = c->step(c, clock_mono(), is_last) || has_more;
         *ret_has_busy = *ret_has_busy || (c->is_busy != NULL && c->is_busy(c));
     }
@@ -211,7 +211,7 @@ static bool step_all(struct event_feed *f, bool is_last, bool *ret_has_busy)
 
 static void nap(struct event_feed *f, bool has_transfers)
 {
-    usec_t wait = first_of(f) == NULL ? USEC_NEVER : clock_mono() + look_interval;
+    usec_t wait = first_consumer(f) == NULL ? USEC_NEVER : clock_mono() + look_interval;
     struct curl_waitfd wakeup = {.fd = f->waker.fd, .events = CURL_WAIT_POLLIN};
     waker_prepare(&f->waker);
     if (!atomic_load(&f->is_stopping)) {
@@ -237,7 +237,7 @@ static void say_farewell(struct event_feed *f)
             (void)curl_multi_poll(f->multi, NULL, 0, 20, NULL);
         }
     }
-    for (struct event_consumer *c = first_of(f); c != NULL; c = after(c)) {
+    for (struct event_consumer *c = first_consumer(f); c != NULL; c = after(c)) {
         if (!c->is_saved) {
             event_consumer_save(c, clock_mono());
         }
@@ -276,13 +276,13 @@ static int add_consumers(struct event_feed *f, struct engine *engine)
     for (size_t i = 0; i < config->webhook_count && err == 0; i++) {
         err = webhook_new(&config->webhooks[i], secrets[i], &at, f->multi, &c);
         if (err == 0) {
-            publish(f, c);
+            publish_consumer(f, c);
         }
     }
     for (size_t i = 0; i < config->csv_count && err == 0; i++) {
         err = account_consumer_new(&config->csvs[i], engine, &at, &c);
         if (err == 0) {
-            publish(f, c);
+            publish_consumer(f, c);
         }
     }
     return err;
@@ -333,7 +333,7 @@ void event_feed_free(struct event_feed *f)
     if (f == NULL) {
         return;
     }
-    struct event_consumer *c = first_of(f);
+    struct event_consumer *c = first_consumer(f);
     while (c != NULL) {
         struct event_consumer *next = after(c);
         c->free(c);

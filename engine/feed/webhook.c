@@ -166,7 +166,7 @@ static bool is_full(const struct webhook *w)
 }
 
 /* returns true when the budget ended it */
-static bool collect(struct webhook *w, usec_t now)
+static bool collect_lines(struct webhook *w, usec_t now)
 {
     unsigned budget = LINES_AT_ONCE;
     struct slice line;
@@ -189,7 +189,7 @@ static bool webhook_step(struct event_consumer *c, usec_t now, bool is_last)
     if (w->is_sending || now < c->retry_at) {
         return false;
     }
-    bool has_more = !w->is_complete && collect(w, now);
+    bool has_more = !w->is_complete && collect_lines(w, now);
     if (w->lines == 0) {
         event_consumer_ack(c, 0, now);
         return has_more;

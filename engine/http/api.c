@@ -56,7 +56,7 @@ bool api_is_deserted(const struct api_call *c)
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-static bool parse_number(struct slice s, uint64_t *ret)
+static bool parse_param_number(struct slice s, uint64_t *ret)
 {
     uint64_t n = 0;
     if (s.len == 0 || s.len > 19) {
@@ -77,7 +77,7 @@ bool api_param_number(struct api_call *c, const char *name, uint64_t min, uint64
 {
     struct slice text;
     uint64_t n = initial;
-    if (api_param(c, name, &text) && (!parse_number(text, &n) || n < min || n > max)) {
+    if (api_param(c, name, &text) && (!parse_param_number(text, &n) || n < min || n > max)) {
         api_error(c, 400, "usage", "%s: not a number from %llu to %llu", name,
                   (unsigned long long)min, (unsigned long long)max);
         return false;
@@ -130,7 +130,7 @@ const char *api_address(const struct api_call *c)
 
 /* --- the answer ------------------------------------------------------------------------------- */
 
-static void append(struct api_call *c, json_t *object)
+static void append_object(struct api_call *c, json_t *object)
 {
     char *text = object == NULL ? NULL : json_dumps(object, JSON_DUMP);
     json_decref(object);
@@ -143,7 +143,7 @@ static void append(struct api_call *c, json_t *object)
     free(text);
 }
 
-static void finish(struct api_call *c, int status, const char *content_type)
+static void finish_answer(struct api_call *c, int status, const char *content_type)
 {
     if (c->out.failed) {
         buf_clear(&c->out);
@@ -158,7 +158,7 @@ static void finish(struct api_call *c, int status, const char *content_type)
 
 void api_put(struct api_call *c, json_t *object)
 {
-    append(c, object);
+    append_object(c, object);
     c->count++;
 }
 
@@ -175,15 +175,15 @@ void api_end_with(struct api_call *c, bool has_more, json_t *members)
         (void)json_object_update(o, members); /* out of memory leaves them out */
     }
     json_decref(members);
-    append(c, o);
-    finish(c, 200, TYPE_LINES);
+    append_object(c, o);
+    finish_answer(c, 200, TYPE_LINES);
 }
 
 void api_object(struct api_call *c, int status, json_t *object)
 {
     buf_clear(&c->out);
-    append(c, object);
-    finish(c, status, TYPE_JSON);
+    append_object(c, object);
+    finish_answer(c, status, TYPE_JSON);
 }
 
 void api_error(struct api_call *c, int status, const char *code, const char *fmt, ...)
@@ -207,7 +207,7 @@ void api_raw(struct api_call *c, int status, const char *content_type, struct sl
 {
     buf_clear(&c->out);
     buf_append_slice(&c->out, bytes);
-    finish(c, status, content_type);
+    finish_answer(c, status, content_type);
 }
 
 void api_retry_after(struct api_call *c, unsigned seconds)

@@ -18,7 +18,7 @@ static int hex_value(char c)
 }
 
 /* In place, with a NUL behind it; false: a bad escape, or a control character. */
-static bool decode(char *text, bool is_query, struct slice *ret)
+static bool decode_percent(char *text, bool is_query, struct slice *ret)
 {
     char *to = text;
     for (const char *from = text; *from != '\0'; from++) {
@@ -55,7 +55,8 @@ static void parse_query(struct api_call *c, char *query)
         if (equals != NULL) {
             *equals = '\0';
         }
-        if (!decode(pair, true, &name) || (equals != NULL && !decode(equals + 1, true, &value))) {
+        if (!decode_percent(pair, true, &name) ||
+            (equals != NULL && !decode_percent(equals + 1, true, &value))) {
             api_error(c, 400, "usage", "a query parameter has a bad escape or control characters");
             return;
         }
@@ -90,7 +91,7 @@ struct api_call *api_call_new(const char *target)
     }
     char *rest = c->target;
     char *path = strsep(&rest, "?");
-    if (!decode(path, false, &c->path)) {
+    if (!decode_percent(path, false, &c->path)) {
         api_error(c, 400, "usage", "the path has a bad escape or control characters");
     } else if (rest != NULL) {
         parse_query(c, rest);

@@ -118,7 +118,7 @@ json_t *clerk_kept(const struct api_call *c)
     return c->kept;
 }
 
-static void serve(struct clerk *k, struct api_call *c)
+static void serve_call(struct clerk *k, struct api_call *c)
 {
     rcu_awake();
     k->has_passed_on = false;
@@ -166,7 +166,7 @@ static void run_clerk(void *arg)
     rcu_sleep();
     while (!atomic_load(&k->is_stopping)) {
         while (!atomic_load(&k->is_stopping) && mailbox_take(&k->box, &letter)) {
-            serve(k, letter.body);
+            serve_call(k, letter.body);
             (void)flush_outboxes(k); /* again below */
         }
         usec_t deadline = run_between_calls(k);

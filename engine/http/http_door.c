@@ -67,7 +67,7 @@ static void arrival_end(struct http *h, struct arrival *a)
 enum first_bytes { FIRST_UNKNOWN, FIRST_SMTP, FIRST_HTTP, FIRST_GONE };
 
 /* ret_line: the bytes of the line "SMTP" with its end */
-static enum first_bytes look(int fd, size_t *ret_line)
+static enum first_bytes peek_first_bytes(int fd, size_t *ret_line)
 {
     static const char word[] = "SMTP\r\n";
     char seen[6];
@@ -95,7 +95,7 @@ static void on_arrival(struct poller_watch *watch, unsigned events)
     const struct sockaddr_un peer = {.sun_family = AF_UNIX};
     char line[8];
     size_t len = 0;
-    enum first_bytes first = look(a->fd, &len);
+    enum first_bytes first = peek_first_bytes(a->fd, &len);
     int fd = a->fd;
     if (first == FIRST_UNKNOWN) {
         if ((events & POLLER_HANGUP) != 0) {
@@ -135,7 +135,7 @@ static void arrive(struct http_door *d, int fd)
 
 /* --- accepting -------------------------------------------------------------------------------- */
 
-static void on_connection(struct poller_watch *watch, unsigned events)
+static void on_door_connection(struct poller_watch *watch, unsigned events)
 {
     struct http_door *d = container_of(watch, struct http_door, listening);
     struct http *h = d->http;
@@ -327,7 +327,7 @@ int http_door_watch(struct http_door *d)
     if (info == NULL || info->epoll_fd < 0) {
         return -ENOTSUP;
     }
-    int err = poller_watch(p, &d->listening, d->fd, POLLER_READ, on_connection);
+    int err = poller_watch(p, &d->listening, d->fd, POLLER_READ, on_door_connection);
     return err != 0 ? err : poller_watch(p, &d->busy, info->epoll_fd, POLLER_READ, on_busy);
 }
 

@@ -52,7 +52,7 @@ static void set_deadline(const struct api_call *c, unsigned timeouts)
 
 /* Counts `len` more bytes for this call. false: all bodies and answers together would exceed
  * BODIES_MAX_BYTES. */
-static bool has_room(struct http *h, struct api_call *c, size_t len)
+static bool has_body_room(struct http *h, struct api_call *c, size_t len)
 {
     if (h->held_bytes + len > BODIES_MAX_BYTES) {
         return false;
@@ -106,7 +106,7 @@ static enum MHD_Result reply(struct api_call *c)
     struct http *h = connection_of(c->connection)->door->http;
     size_t len = 0;
     drop_body(h, c);
-    if (c->out.len > SHORT_BYTES && !has_room(h, c, c->out.len)) {
+    if (c->out.len > SHORT_BYTES && !has_body_room(h, c, c->out.len)) {
         api_retry_after(c, 1);
         api_error(c, 429, "busy", "too many large answers at a time");
     }
@@ -286,7 +286,7 @@ static void take_address(struct api_call *c)
     }
 }
 
-static void begin(struct http_door *d, struct api_call *c, const char *method)
+static void begin_call(struct http_door *d, struct api_call *c, const char *method)
 {
     c->stage = API_STAGE_BODY;
     set_deadline(c, PATIENCE);
@@ -317,8 +317,8 @@ static void begin(struct http_door *d, struct api_call *c, const char *method)
 
 /* Takes more of the body. MHD_NO, which closes the connection, when the body of a refused request
  * goes on beyond what is read and thrown away. */
-static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const char *data,
-                                 size_t len)
+static enum MHD_Result take_request_body(struct http_door *d, struct api_call *c, const char *data,
+                                         size_t len)
 {
     if (api_is_answered(c)) {
         /* The call is refused already, but its answer can only begin behind the body: the rest of
@@ -326,7 +326,7 @@ static enum MHD_Result take_body(struct http_door *d, struct api_call *c, const 
         c->skipped_bytes += len;
         return c->skipped_bytes > d->body_max + SHORT_BYTES ? MHD_NO : MHD_YES;
     }
-    if (!has_room(d->http, c, len)) {
+    if (!has_body_room(d->http, c, len)) {
         api_error(c, 429, "busy", "too many large requests at a time");
     } else {
         buf_append(&c->in, data, len);
@@ -422,13 +422,13 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     }
     switch (c->stage) {
     case API_STAGE_NEW:
-        begin(d, c, method);
+        begin_call(d, c, method);
         return api_is_answered(c) && (c->closes || !is_short(c)) ? reply(c) : MHD_YES;
     case API_STAGE_BODY:
         if (*len > 0) {
             size_t taken = *len;
             *len = 0;
-            return take_body(d, c, data, taken);
+            return take_request_body(d, c, data, taken);
         }
         return run_call(d->http, c);
     case API_STAGE_RUNNING:
@@ -508,8 +508,8 @@ static void on_end(void *cls, struct MHD_Connection *connection, void **context,
 
 /* A connection begins or ends. Its call is ended here too, as on_end is not called for a request
  * that libmicrohttpd gives up before it has announced it to us. */
-static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode what)
+static void on_mhd_connection(void *cls, struct MHD_Connection *connection, void **context,
+                              enum MHD_ConnectionNotificationCode what)
 {
     struct http_door *d = cls;
     struct http_connection *n = *context;
@@ -568,7 +568,7 @@ int http_exchange_open(struct http_door *d)
     d->daemon = MHD_start_daemon(
         d->key != NULL ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, on_request, d,
         MHD_OPTION_EXTERNAL_LOGGER, on_log, d, MHD_OPTION_URI_LOG_CALLBACK, on_target, d,
-        MHD_OPTION_NOTIFY_COMPLETED, on_end, d, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
+        MHD_OPTION_NOTIFY_COMPLETED, on_end, d, MHD_OPTION_NOTIFY_CONNECTION, on_mhd_connection, d,
         MHD_OPTION_CONNECTION_LIMIT, d->capacity, MHD_OPTION_CONNECTION_TIMEOUT, seconds,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_ARRAY, d->key != NULL ? tls : none, MHD_OPTION_END);

@@ -130,7 +130,7 @@ void injector_free(struct injector *j)
     free(j);
 }
 
-static bool flush(void *ctx)
+static bool flush_injections(void *ctx)
 {
     struct injector *j = ctx;
     return outbox_flush(&j->to_writer);
@@ -215,7 +215,7 @@ static bool compose_all(struct injection *n, const struct inject_request *reques
 
 /* --- handing over to the spool ---------------------------------------------------------------- */
 
-static struct slice keep(struct buf *strings, struct slice text)
+static struct slice keep_string(struct buf *strings, struct slice text)
 {
     struct slice kept = {strings->data + strings->len, text.len};
     buf_append_slice(strings, text);
@@ -252,13 +252,13 @@ static int open_intake(struct injected *m, usec_t now)
         .warn_at = config->delay_warning_time > 0 && sender.len > 0
                        ? begin + config->delay_warning_time
                        : 0,
-        .sender = keep(&in->strings, sender),
-        .peer_name = keep(&in->strings, who),
-        .peer_address = keep(&in->strings, peer),
-        .protocol = keep(&in->strings, protocol),
+        .sender = keep_string(&in->strings, sender),
+        .peer_name = keep_string(&in->strings, who),
+        .peer_address = keep_string(&in->strings, peer),
+        .protocol = keep_string(&in->strings, protocol),
         .auth_user = SLICE(""),
-        .tenant = keep(&in->strings, tenant),
-        .campaign = keep(&in->strings, campaign),
+        .tenant = keep_string(&in->strings, tenant),
+        .campaign = keep_string(&in->strings, campaign),
         .not_before = c->not_before,
         /* The lifetime of scheduled mail counts from when it may go. */
         .expires = c->expires != 0 || c->not_before == 0 ? c->expires : begin + lifetime,
@@ -266,7 +266,7 @@ static int open_intake(struct injected *m, usec_t now)
     return 0;
 }
 
-static void take_recipients(struct injected *m)
+static void take_injected_recipients(struct injected *m)
 {
     struct intake *in = m->intake;
     struct slice rest = slice_from(buf_slice(&m->composition.packed), m->packed_taken);
@@ -303,7 +303,7 @@ static uint32_t fill_part(struct injected *m, bool *ret_failed)
     uint32_t kind = LETTER_STAGE;
     in->puts_recipients = in->puts_body = false;
     if (in->packed.len == 0) {
-        take_recipients(m);
+        take_injected_recipients(m);
     }
     in->puts_recipients = m->packed_taken < c->packed.len;
     if (!in->puts_recipients) {
@@ -329,7 +329,7 @@ static void send_part(struct injected *m, uint32_t kind)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static void finish(struct injection *n)
+static void finish_injection(struct injection *n)
 {
     struct injector *j = n->injector;
     size_t stored = 0;
@@ -370,7 +370,7 @@ static void finish(struct injection *n)
 }
 
 /* A message has its result. */
-static void settle(struct injected *m, int error)
+static void settle_injected(struct injected *m, int error)
 {
     struct injection *n = m->injection;
     m->error = error;
@@ -382,7 +382,7 @@ static void settle(struct injected *m, int error)
     buf_fini(&m->composition.content);
     buf_fini(&m->composition.packed);
     if (--n->waiting == 0) {
-        finish(n);
+        finish_injection(n);
     }
 }
 
@@ -391,7 +391,7 @@ static void go_on(struct injected *m)
     bool has_failed;
     uint32_t kind = fill_part(m, &has_failed);
     if (has_failed) {
-        settle(m, -ENOMEM);
+        settle_injected(m, -ENOMEM);
         return;
     }
     send_part(m, kind);
@@ -405,7 +405,7 @@ static void take_stored(void *ctx, struct intake *in)
     (void)j; /* the message knows it */
     assert(m->intake == in);
     if (in->error != 0 || in->is_last) {
-        settle(m, in->error);
+        settle_injected(m, in->error);
         return;
     }
     in->is_staged = m->is_staged = true;
@@ -428,7 +428,7 @@ int injector_new(struct engine *engine, struct http *http, struct injector **ret
     j->engine = engine;
     j->http = http;
     list_init(&j->running);
-    http_set_injector(http, &(const struct http_injector){take_stored, flush, j});
+    http_set_injector(http, &(const struct http_injector){take_stored, flush_injections, j});
     *ret = j;
     return 0;
 }
@@ -499,7 +499,7 @@ static bool open_intakes(struct injection *n, usec_t now)
     return true;
 }
 
-static void begin(struct injection *n)
+static void begin_injection(struct injection *n)
 {
     struct injector *j = n->injector;
     api_keep(n->call);
@@ -513,7 +513,7 @@ static void begin(struct injection *n)
         go_on(&n->messages[i]);
     }
     if (--n->waiting == 0) {
-        finish(n);
+        finish_injection(n);
         return;
     }
     n->is_beginning = false;
@@ -531,7 +531,7 @@ void inject_post(struct clerk *k, struct api_call *c)
     if (n == NULL) {
         api_error(c, 503, "unavailable", "out of memory");
     } else if (compose_all(n, &request, now) && has_ids(j, n) && open_intakes(n, now)) {
-        begin(n);
+        begin_injection(n);
         n = NULL;
     }
     injection_free(n);

@@ -71,7 +71,7 @@ void auth_free(struct auth *a)
     free(a);
 }
 
-static void answer(struct auth *a, struct auth_request *request)
+static void answer_auth(struct auth *a, struct auth_request *request)
 {
     request->is_good = users_check(request->users, request->name, request->password);
     explicit_bzero(request->password, sizeof(request->password));
@@ -86,7 +86,7 @@ static void run_auth(void *arg)
     rcu_sleep(); /* reads nothing under RCU */
     while (!atomic_load(&a->is_stopping)) {
         while (mailbox_take(&a->box, &letter)) {
-            answer(a, letter.body);
+            answer_auth(a, letter.body);
         }
         waker_prepare(&a->box.waker);
         if (ring_count(a->box.ring) == 0 && !atomic_load(&a->is_stopping)) {

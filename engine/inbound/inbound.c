@@ -53,7 +53,7 @@ struct inbound {
     bool is_dead;    /* closed, and freed when the answer that is away has come */
 };
 
-static void run_session(struct inbound *c);
+static void run_inbound(struct inbound *c);
 
 /* --- end of a session ------------------------------------------------------------------------- */
 
@@ -75,7 +75,7 @@ static void free_session(struct inbound *c)
     free(c);
 }
 
-static void end_session(struct inbound *c)
+static void end_inbound(struct inbound *c)
 {
     struct worker *w = c->worker;
     poller_remove(&w->poller, &c->watch);
@@ -147,7 +147,7 @@ static void send_part(struct inbound *c, uint32_t kind)
 
 /* Takes the core's recipients. A full batch goes to the spool at once, so that an envelope of any
  * size takes the memory of two batches. */
-static void take_recipients(struct inbound *c)
+static void take_session_recipients(struct inbound *c)
 {
     bool is_full;
     if (reception_add_recipients(&c->reception, &c->smtp, &is_full) != 0) {
@@ -206,14 +206,14 @@ static void ask_password(struct inbound *c)
     outbox_put(&c->worker->to_auth, LETTER_AUTHENTICATED, r, 0);
 }
 
-static void take_event(struct inbound *c, enum smtp_server_event event)
+static void take_server_event(struct inbound *c, enum smtp_server_event event)
 {
     switch (event) {
     case SMTP_SERVER_ENVELOPE:
         accept_envelope(c);
         break;
     case SMTP_SERVER_RECIPIENTS:
-        take_recipients(c);
+        take_session_recipients(c);
         break;
     case SMTP_SERVER_BODY:
         take_chunk(c);
@@ -257,13 +257,13 @@ static bool flush_replies(struct inbound *c)
             break;
         }
         if (n < 0) {
-            end_session(c);
+            end_inbound(c);
             return false;
         }
         buf_consume(&c->smtp.out, (size_t)n);
     }
     if (c->is_closing && (c->smtp.out.len == 0 || c->smtp.out.len > OUT_PENDING_MAX)) {
-        end_session(c);
+        end_inbound(c);
         return false;
     }
     return true;
@@ -278,7 +278,7 @@ static bool handshake(struct inbound *c)
         buf_clear(&c->input); /* nothing said in clear survives (RFC 3207 4.2) */
         struct ssl_st *ssl = tls_server_connection(c->rules->tls);
         if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
-            end_session(c);
+            end_inbound(c);
             return false;
         }
     }
@@ -287,7 +287,7 @@ static bool handshake(struct inbound *c)
         return true;
     }
     if (err != 0) {
-        end_session(c);
+        end_inbound(c);
         return false;
     }
     struct tls_facts facts;
@@ -306,7 +306,7 @@ static bool feed(struct inbound *c, struct slice in, bool is_kept, int *steps)
         enum smtp_server_event event =
             smtp_server_step(&c->smtp, &in, &c->reception.body, c->worker->now);
         (*steps)--;
-        take_event(c, event);
+        take_server_event(c, event);
         if (event == SMTP_SERVER_INPUT || event == SMTP_SERVER_WAIT) {
             break;
         }
@@ -328,7 +328,7 @@ static bool feed(struct inbound *c, struct slice in, bool is_kept, int *steps)
 }
 
 /* returns false when the session ended; *ret_progress: more may be there */
-static bool read_more(struct inbound *c, int *steps, bool *ret_progress)
+static bool read_socket(struct inbound *c, int *steps, bool *ret_progress)
 {
     *ret_progress = false;
     if (!stream_can_read(&c->stream)) {
@@ -339,7 +339,7 @@ static bool read_more(struct inbound *c, int *steps, bool *ret_progress)
         return true;
     }
     if (n <= 0) {
-        end_session(c);
+        end_inbound(c);
         return false;
     }
     *ret_progress = true;
@@ -373,7 +373,7 @@ static void set_timer(struct inbound *c)
     timeout_set(&c->worker->timeouts, &c->timer, deadline);
 }
 
-static void run_session(struct inbound *c)
+static void run_inbound(struct inbound *c)
 {
     int steps = STEPS_PER_PASS;
     bool progress = true;
@@ -395,7 +395,7 @@ static void run_session(struct inbound *c)
                 return;
             }
             progress = c->input.len == 0;
-        } else if (!read_more(c, &steps, &progress)) {
+        } else if (!read_socket(c, &steps, &progress)) {
             return;
         }
     }
@@ -412,14 +412,14 @@ static void run_session(struct inbound *c)
 
 static void run_ready(struct worker_ready *self)
 {
-    run_session(container_of(self, struct inbound, ready));
+    run_inbound(container_of(self, struct inbound, ready));
 }
 
-static void on_event(struct poller_watch *watch, unsigned events)
+static void on_inbound_event(struct poller_watch *watch, unsigned events)
 {
     struct inbound *c = container_of(watch, struct inbound, watch);
     stream_ready(&c->stream, events);
-    run_session(c);
+    run_inbound(c);
 }
 
 static void on_timeout(struct timeout *t, usec_t now)
@@ -427,7 +427,7 @@ static void on_timeout(struct timeout *t, usec_t now)
     struct inbound *c = container_of(t, struct inbound, timer);
     (void)now;
     if (c->is_handshaking || c->is_closing || c->smtp.out.len > OUT_PENDING_MAX) {
-        end_session(c);
+        end_inbound(c);
         return;
     }
     /* The core is stepped until it wants input: ending a session that had a transaction makes two
@@ -486,7 +486,7 @@ void inbound_stored(struct worker *w, struct intake *in)
     } else {
         reception_staged(&c->reception);
     }
-    run_session(c);
+    run_inbound(c);
 }
 
 void inbound_authenticated(struct worker *w, struct auth_request *request)
@@ -500,7 +500,7 @@ void inbound_authenticated(struct worker *w, struct auth_request *request)
         return;
     }
     smtp_server_auth_answer(&c->smtp, is_good ? SMTP_SERVER_AUTH_OK : SMTP_SERVER_AUTH_BAD, w->now);
-    run_session(c);
+    run_inbound(c);
 }
 
 /* --- beginning of a session ------------------------------------------------------------------- */
@@ -559,11 +559,11 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     list_push_back(&w->inbounds, &c->all);
     atomic_fetch_add_explicit(&w->inbound_count, 1, memory_order_relaxed);
     if (timeout_add(&w->timeouts, &c->timer, on_timeout) != 0 ||
-        poller_add(&w->poller, &c->watch, fd, on_event) != 0) {
-        end_session(c);
+        poller_add(&w->poller, &c->watch, fd, on_inbound_event) != 0) {
+        end_inbound(c);
         return;
     }
-    run_session(c);
+    run_inbound(c);
 }
 
 void inbound_drain(struct worker *w)
@@ -598,6 +598,6 @@ void inbound_close_all(struct worker *w)
             c->is_away = false;
             c->reception.intake = NULL; /* whoever holds it frees it */
         }
-        end_session(c);
+        end_inbound(c);
     }
 }

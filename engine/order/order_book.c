@@ -84,7 +84,7 @@ static struct record *record_new(struct order *o)
 
 /* Publishes s. Returns the snapshot before it; the caller retires that, behind the records that s
  * does not have any more. */
-static struct snapshot *publish(struct order_book *b, struct snapshot *s)
+static struct snapshot *publish_snapshot(struct order_book *b, struct snapshot *s)
 {
     struct snapshot *old = b->snapshot;
     uint32_t source_orders = 0;
@@ -161,7 +161,7 @@ int order_book_open(const char *folder, usec_t now_wall, struct order_book **ret
     for (size_t i = 0; i < s->count; i++) {
         b->noted_matched += s->records[i]->order.matched;
     }
-    (void)publish(b, s); /* there was none before */
+    (void)publish_snapshot(b, s); /* there was none before */
     *ret = b;
     return 0;
 }
@@ -245,7 +245,7 @@ int order_book_add(struct order_book *b, struct order *o, uint64_t *ret_id)
         return err;
     }
     *ret_id = b->next_id++;
-    retire_snapshot(publish(b, s));
+    retire_snapshot(publish_snapshot(b, s));
     return 0;
 }
 
@@ -276,7 +276,7 @@ static int remove_some(struct order_book *b, uint64_t id, usec_t now_wall, bool 
         return err;
     }
     atomic_fetch_add_explicit(&b->wanted, must_review, memory_order_relaxed);
-    (void)publish(b, s); /* old: retired below */
+    (void)publish_snapshot(b, s); /* old: retired below */
     for (size_t i = 0; i < old->count; i++) {
         struct record *r = old->records[i];
         if (is_leaving(&r->order, id, now_wall)) {
@@ -287,7 +287,7 @@ static int remove_some(struct order_book *b, uint64_t id, usec_t now_wall, bool 
     return 0;
 }
 
-static struct record *find(const struct snapshot *s, uint64_t id)
+static struct record *find_record(const struct snapshot *s, uint64_t id)
 {
     size_t low = 0, high = s->count;
     while (low < high) {
@@ -303,7 +303,7 @@ static struct record *find(const struct snapshot *s, uint64_t id)
 
 int order_book_remove(struct order_book *b, uint64_t id)
 {
-    const struct record *r = find(b->snapshot, id);
+    const struct record *r = find_record(b->snapshot, id);
     if (r == NULL || r->order.id != id || id == 0) {
         return ERR_MISSING;
     }
@@ -577,7 +577,7 @@ bool order_book_would_hold(const struct order_book *b, const struct order *o,
 void order_book_count(const struct order_book *b, uint64_t id, uint64_t recipients)
 {
     const struct snapshot *s = rcu_load(&b->snapshot);
-    struct record *r = find(s, id);
+    struct record *r = find_record(s, id);
     if (r != NULL && r->order.id == id) {
         (void)atomic_fetch_add_explicit(&r->matched, recipients, memory_order_relaxed);
     }
@@ -600,7 +600,7 @@ void order_book_count_sources(const struct order_book *b, const struct order_fac
 const struct order *order_book_next(const struct order_book *b, uint64_t after,
                                     uint64_t *ret_matched)
 {
-    const struct record *r = find(rcu_load(&b->snapshot), after + 1);
+    const struct record *r = find_record(rcu_load(&b->snapshot), after + 1);
     if (r != NULL && ret_matched != NULL) {
         *ret_matched = atomic_load_explicit(&r->matched, memory_order_relaxed);
     }

@@ -116,7 +116,7 @@ static int take_all(const json_t *root, struct order_file *f, char text[ORDER_FI
 }
 
 /* errors: -ENOENT, -errno, ERR_LIMIT, ERR_SYNTAX (text says where) */
-static int parse(const char *path, json_t **ret, char text[ORDER_FILE_TEXT_MAX])
+static int parse_order_file(const char *path, json_t **ret, char text[ORDER_FILE_TEXT_MAX])
 {
     struct stat about;
     json_error_t error;
@@ -157,7 +157,8 @@ int order_file_read(const char *folder, struct order_file *ret,
     char path[4096], why[ORDER_FILE_TEXT_MAX] = "";
     json_t *root = NULL;
     int len = snprintf(path, sizeof(path), "%s/%s", folder, ORDER_FILE_NAME);
-    int err = len < 0 || (size_t)len >= sizeof(path) ? -ENAMETOOLONG : parse(path, &root, why);
+    int err =
+        len < 0 || (size_t)len >= sizeof(path) ? -ENAMETOOLONG : parse_order_file(path, &root, why);
     if (err == -ENOENT) {
         *ret = f;
         return 0;

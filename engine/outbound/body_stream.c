@@ -42,7 +42,7 @@ static int read_chunk(const struct body_stream *b, struct worker *worker, struct
 }
 
 /* The rest of the chunk where the stream stands; empty at the end of the body. */
-static int next_piece(struct body_stream *b, struct worker *worker, struct slice *ret)
+static int next_body_piece(struct body_stream *b, struct worker *worker, struct slice *ret)
 {
     *ret = SLICE("");
     while (b->chunk < b->chunks) {
@@ -97,7 +97,7 @@ int body_stream_take_small(struct body_stream *b, struct worker *worker, struct 
     if (b->chunks > 1 || b->offset > 0) {
         return 0;
     }
-    int err = next_piece(b, worker, &piece);
+    int err = next_body_piece(b, worker, &piece);
     if (err != 0 || piece.len > SMALL_BODY) {
         return err;
     }
@@ -164,7 +164,7 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
     *ret = (struct body_progress){0};
     while (err == 0 && b->is_streaming) {
         struct slice piece, runs[RUNS];
-        err = next_piece(b, worker, &piece);
+        err = next_body_piece(b, worker, &piece);
         if (err != 0) {
             ret->is_local = err != ERR_AGAIN;
             ret->wants_pass = err == ERR_AGAIN;

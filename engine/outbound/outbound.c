@@ -37,7 +37,7 @@ static struct outbound *connection_of(const struct worker *w, uint32_t transport
 }
 
 /* Makes the table long enough for slot `number`. false: out of memory */
-static bool make_room(struct worker_connections *t, uint32_t number)
+static bool make_number_room(struct worker_connections *t, uint32_t number)
 {
     if (number < t->count) {
         return true;
@@ -104,8 +104,9 @@ static void lose_idle(struct outbound *c)
 static struct outbound *new_connection(struct worker *w, const struct delivery *d,
                                        struct settings *settings)
 {
-    struct outbound *c =
-        make_room(&w->connections[d->transport], d->connection) ? calloc(1, sizeof(*c)) : NULL;
+    struct outbound *c = make_number_room(&w->connections[d->transport], d->connection)
+                             ? calloc(1, sizeof(*c))
+                             : NULL;
     if (c == NULL) {
         return NULL;
     }
@@ -168,7 +169,8 @@ static void describe_connection(struct outbound *c, struct delivery *d, bool ser
 }
 
 /* Ends a delivery: the spool writer gets the recipients' results, the scheduler the report. */
-static void finish(struct worker *w, struct request *r, const struct request_session *session)
+static void finish_request(struct worker *w, struct request *r,
+                           const struct request_session *session)
 {
     struct delivery *d = r->delivery;
     request_finish(r, session, &w->to_writer);
@@ -184,7 +186,7 @@ static void finish_here(struct outbound *c, struct request *r, bool server_faile
         .source = egress_source_name(&c->egress),
     };
     describe_connection(c, r->delivery, server_failed);
-    finish(c->worker, r, &session);
+    finish_request(c->worker, r, &session);
 }
 
 /* Gives the delivery back to the scheduler, which places it on another connection. If its last
@@ -440,7 +442,7 @@ static void begin_body(struct outbound *c, const struct smtp_client_event *e)
 }
 
 /* returns false when the loop over events must end: c is gone, or has a new socket */
-static bool take_event(struct outbound *c, const struct smtp_client_event *e)
+static bool take_client_event(struct outbound *c, const struct smtp_client_event *e)
 {
     switch (e->kind) {
     case SMTP_CLIENT_WANT_TLS:
@@ -483,7 +485,7 @@ static bool take_events(struct outbound *c)
 {
     struct smtp_client_event event;
     while (smtp_client_next_event(&c->smtp, &event)) {
-        if (!take_event(c, &event)) {
+        if (!take_client_event(c, &event)) {
             return false;
         }
     }
@@ -541,7 +543,7 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
     d->connection_open = d->connection_ends = d->again = d->server_failed = false;
     if (d->request != NULL) { /* some recipients may be decided already */
         request_site_failed(d->request, &verdict);
-        finish(w, d->request, NULL);
+        finish_request(w, d->request, NULL);
         return;
     }
     request_refuse(d, "4.3.0", "out of resources", &w->to_writer);
@@ -668,7 +670,7 @@ int outbound_start(struct worker *w)
     }
     for (size_t i = 0; i < config->transport_count; i++) {
         uint32_t limit = (uint32_t)config->transports[i].sched.process_limit;
-        if (!make_room(&w->connections[i], limit - 1)) {
+        if (!make_number_room(&w->connections[i], limit - 1)) {
             return -ENOMEM;
         }
     }

@@ -29,7 +29,7 @@ void outbound_close_socket(struct outbound *c)
     outflow_drop(&c->flow);
 }
 
-static void on_event(struct poller_watch *watch, unsigned events)
+static void on_outbound_event(struct poller_watch *watch, unsigned events)
 {
     struct outbound *c = container_of(watch, struct outbound, watch);
     stream_ready(&c->stream, events);
@@ -52,7 +52,7 @@ int outbound_open(struct outbound *c)
     outbound_trace_connect(c);
     int err = egress_connect(&c->egress, host, &c->stream);
     if (err == 0) {
-        err = poller_add(&c->worker->poller, &c->watch, c->stream.fd, on_event);
+        err = poller_add(&c->worker->poller, &c->watch, c->stream.fd, on_outbound_event);
     }
     if (err != 0) {
         outbound_close_socket(c);
@@ -113,7 +113,7 @@ static bool write_failed(struct outbound *c, int err)
 
 enum written { WRITTEN_ALL, WRITTEN_BLOCKED, WRITTEN_LOST /* c is gone or has a new socket */ };
 
-static enum written flush(struct outbound *c)
+static enum written flush_socket(struct outbound *c)
 {
     struct outflow_taken taken;
     if (c->flow.staged.len == 0) {
@@ -181,13 +181,13 @@ static enum written write_body(struct outbound *c)
     }
     if (err == ERR_AGAIN) {
         worker_run_again(c->worker, &c->ready);
-        enum written written = flush(c);
+        enum written written = flush_socket(c);
         return written == WRITTEN_LOST ? WRITTEN_LOST : WRITTEN_BLOCKED;
     }
     if (err != 0) {
         return body_failed(c, err);
     }
-    enum written written = flush(c);
+    enum written written = flush_socket(c);
     if (written == WRITTEN_ALL && stream_can_write(&c->stream)) {
         return write_large_body(c);
     }
@@ -200,7 +200,7 @@ static enum written write_out(struct outbound *c)
     for (;;) {
         bool has_commands = c->smtp.out.len > c->flow.of_commands;
         if (outflow_is_full(&c->flow) || (!has_commands && !c->flow.body.is_streaming)) {
-            enum written written = flush(c);
+            enum written written = flush_socket(c);
             if (written != WRITTEN_ALL || (!has_commands && !c->flow.body.is_streaming)) {
                 return written;
             }

@@ -26,7 +26,7 @@ void outbound_trace_note(struct outbound *c, const char *what, const char *detai
     }
 }
 
-static void begin(struct outbound *c)
+static void begin_flight(struct outbound *c)
 {
     struct worker *w = c->worker;
     const struct request *first = list_first(&c->waiting, const struct request, link);
@@ -48,7 +48,7 @@ void outbound_trace_connect(struct outbound *c)
         return;
     }
     if (c->flight == NULL) {
-        begin(c); /* else the same server once more, in clear */
+        begin_flight(c); /* else the same server once more, in clear */
     }
     if (c->flight != NULL) {
         (void)snprintf(text, sizeof(text), "[%s]:%u%s", c->address,
@@ -81,7 +81,7 @@ void outbound_trace_resume(struct outbound *c)
     if (c->flight != NULL) {
         flight_resume(c->worker->recorder, c->flight);
     } else if (c->worker->recorder != NULL) {
-        begin(c);
+        begin_flight(c);
         outbound_trace_note(c, "a connection that was idle goes on", "");
     }
 }

@@ -147,7 +147,7 @@ void request_rest(struct request *r, const struct outcome_verdict *v)
     }
 }
 
-static void end_session(struct request *r, bool is_complete)
+static void end_attempt(struct request *r, bool is_complete)
 {
     if (r->is_in_session) {
         r->is_in_session = false;
@@ -158,7 +158,7 @@ static void end_session(struct request *r, bool is_complete)
 void request_end_transaction(struct request *r, bool is_complete)
 {
     r->was_in_vain = r->outcome.undecided == r->undecided;
-    end_session(r, is_complete);
+    end_attempt(r, is_complete);
 }
 
 void request_doubt(struct request *r)
@@ -168,7 +168,7 @@ void request_doubt(struct request *r)
 
 void request_returned(struct request *r)
 {
-    end_session(r, false);
+    end_attempt(r, false);
     if (!r->was_in_vain) {
         r->addresses -= r->addresses > 0;
         r->sessions -= r->sessions > 0;
@@ -178,7 +178,7 @@ void request_returned(struct request *r)
 void request_site_failed(struct request *r, const struct outcome_verdict *v)
 {
     (void)outcome_decide_rest(&r->outcome, v); /* how many does not matter here */
-    end_session(r, false);
+    end_attempt(r, false);
 }
 
 void request_unreachable(struct request *r, const struct dns_host *host,
@@ -200,7 +200,7 @@ void request_unreachable(struct request *r, const struct dns_host *host,
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static enum result_kind kind_of(enum outcome_kind kind)
+static enum result_kind result_kind_of(enum outcome_kind kind)
 {
     if (kind == OUTCOME_DELIVERED) {
         return RESULT_DELIVERED;
@@ -257,7 +257,7 @@ static struct result *make_result(const struct request *r, const struct request_
     }
     for (uint32_t i = 0; i < o->recipient_count; i++) {
         const struct outcome_recipient *to = &o->recipients[i];
-        result_add(out, r->indexes[i], kind_of(to->kind), to->code, to->status.text,
+        result_add(out, r->indexes[i], result_kind_of(to->kind), to->code, to->status.text,
                    slice_of(to->text == NULL ? "" : to->text));
     }
     return out;
@@ -276,7 +276,7 @@ void request_finish(struct request *r, const struct request_session *session,
     struct outcome *o = &r->outcome;
     struct outcome_reason reason;
     if (r->is_in_session) {
-        end_session(r, false);
+        end_attempt(r, false);
     }
     outcome_finish(o);
     enum outcome_feedback feedback = outcome_feedback(o, &reason);

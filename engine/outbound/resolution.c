@@ -22,7 +22,7 @@
 #include <string.h>
 
 /* Back to the scheduler. */
-static void finish(struct worker *w, struct resolution *r)
+static void finish_resolution(struct worker *w, struct resolution *r)
 {
     list_remove(&r->link);
     outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
@@ -38,7 +38,7 @@ static void fail_soft(struct resolution *r, usec_t expires, const char *status, 
     (void)snprintf(r->reason.text, sizeof(r->reason.text), "%s", text);
 }
 
-static enum config_tls_level level_of(const struct worker *w, const struct resolution *r)
+static enum config_tls_level wanted_tls_level(const struct worker *w, const struct resolution *r)
 {
     return router_tls_level(settings_of(w->engine)->router, r->transport, slice_of(r->nexthop));
 }
@@ -72,7 +72,7 @@ static bool ask_policy_host(struct worker *w, struct resolution *r, const struct
 static bool begin_policy(struct worker *w, struct resolution *r, const struct dns_rrset *txt)
 {
     struct nexthop hop;
-    if (r->outcome != SCHED_RESOLVED || level_of(w, r) != CONFIG_TLS_MTA_STS ||
+    if (r->outcome != SCHED_RESOLVED || wanted_tls_level(w, r) != CONFIG_TLS_MTA_STS ||
         nexthop_parse(slice_of(r->nexthop), 0, &hop) != 0 || !hop.wants_mx) {
         return false;
     }
@@ -153,7 +153,7 @@ void resolution_take_policy(struct worker *w, struct sts_question *q)
     struct resolution *r = q->resolution;
     apply_policy(w, r, q);
     sts_question_free(q);
-    finish(w, r);
+    finish_resolution(w, r);
 }
 
 /* --- hosts ------------------------------------------------------------------------------------ */
@@ -173,7 +173,7 @@ static void take_hosts(struct worker *w, struct resolution *r, const struct dns_
         memcpy(r->reason.text, result->text, sizeof(r->reason.text));
     }
     if (!begin_policy(w, r, result->txt)) {
-        finish(w, r);
+        finish_resolution(w, r);
     }
 }
 
@@ -197,7 +197,7 @@ void resolution_start(struct worker *w, struct resolution *r)
      * generation, and the scheduler asks again. */
     r->generation = settings_of(w->engine)->generations[r->transport];
     const struct config_smtp *s = &settings_of(w->engine)->config->transports[r->transport].smtp;
-    enum config_tls_level level = level_of(w, r);
+    enum config_tls_level level = wanted_tls_level(w, r);
     const struct resolver_wants wants = {
         .dane = level == CONFIG_TLS_DANE,
         .txt_label = level == CONFIG_TLS_MTA_STS ? MTA_STS_LABEL : NULL,
@@ -207,7 +207,7 @@ void resolution_start(struct worker *w, struct resolution *r)
     if (resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, &wants, r,
                        w->now) != 0) {
         fail_soft(r, w->now, "4.3.0", "out of memory");
-        finish(w, r);
+        finish_resolution(w, r);
     }
 }
 

@@ -36,14 +36,14 @@ struct sts_cache {
     struct sts_entry *buckets[BUCKETS];
 };
 
-static struct sts_entry **bucket_of(struct sts_cache *c, struct slice domain)
+static struct sts_entry **policy_bucket(struct sts_cache *c, struct slice domain)
 {
     return &c->buckets[hash_bytes(domain.data, domain.len, c->seed) % BUCKETS];
 }
 
-static struct sts_entry *find(struct sts_cache *c, struct slice domain)
+static struct sts_entry *find_policy(struct sts_cache *c, struct slice domain)
 {
-    struct sts_entry *e = *bucket_of(c, domain);
+    struct sts_entry *e = *policy_bucket(c, domain);
     while (e != NULL && !slice_eq(e->domain, domain)) {
         e = e->next_in_bucket;
     }
@@ -55,9 +55,9 @@ static size_t text_bytes(const struct sts_entry *e)
     return e->domain.len + e->id.len + e->policy.text.len;
 }
 
-static void forget(struct sts_cache *c, struct sts_entry *e)
+static void forget_policy(struct sts_cache *c, struct sts_entry *e)
 {
-    struct sts_entry **link = bucket_of(c, e->domain);
+    struct sts_entry **link = policy_bucket(c, e->domain);
     while (*link != e) {
         link = &(*link)->next_in_bucket;
     }
@@ -82,7 +82,7 @@ static void drop(struct sts_cache *c, struct sts_entry *e)
     char name[DNS_NAME_MAX + 1];
     name_of(e->domain, name);
     (void)unlinkat(c->folder, name, 0);
-    forget(c, e);
+    forget_policy(c, e);
 }
 
 static bool has_expired(const struct sts_entry *e, usec_t now)
@@ -90,7 +90,7 @@ static bool has_expired(const struct sts_entry *e, usec_t now)
     return now >= e->fetched + (usec_t)e->policy.max_age * USEC_PER_SEC;
 }
 
-static struct slice keep(char **memory, struct slice text)
+static struct slice keep_text(char **memory, struct slice text)
 {
     memcpy(*memory, text.data, text.len);
     struct slice kept = slice_make(*memory, text.len);
@@ -98,27 +98,27 @@ static struct slice keep(char **memory, struct slice text)
     return kept;
 }
 
-static int add(struct sts_cache *c, struct slice domain, struct slice id,
-               const struct mta_sts_policy *policy, usec_t fetched)
+static int add_policy(struct sts_cache *c, struct slice domain, struct slice id,
+                      const struct mta_sts_policy *policy, usec_t fetched)
 {
     struct sts_entry *e = malloc(sizeof(*e) + domain.len + id.len + policy->text.len);
     if (e == NULL) {
         return -ENOMEM;
     }
     char *memory = e->memory;
-    e->domain = keep(&memory, domain);
-    e->id = keep(&memory, id);
+    e->domain = keep_text(&memory, domain);
+    e->id = keep_text(&memory, id);
     e->policy = *policy;
-    e->policy.text = keep(&memory, policy->text);
+    e->policy.text = keep_text(&memory, policy->text);
     e->fetched = fetched;
-    struct sts_entry *old = find(c, domain);
+    struct sts_entry *old = find_policy(c, domain);
     if (old != NULL) {
-        forget(c, old);
+        forget_policy(c, old);
     }
     while (c->count == c->limit || (c->count > 0 && c->size_bytes + text_bytes(e) > MEMORY_MAX)) {
         drop(c, list_last(&c->used, struct sts_entry, use));
     }
-    struct sts_entry **bucket = bucket_of(c, e->domain);
+    struct sts_entry **bucket = policy_bucket(c, e->domain);
     e->next_in_bucket = *bucket;
     *bucket = e;
     list_init(&e->use);
@@ -176,7 +176,7 @@ static int parse_file(struct slice file, usec_t *ret_fetched, struct slice *ret_
     return mta_sts_policy_parse(slice_from(file, head.len + 1), ret);
 }
 
-static void load(struct sts_cache *c, const char *name, char *data, usec_t now)
+static void load_policy(struct sts_cache *c, const char *name, char *data, usec_t now)
 {
     struct dns_name domain;
     struct mta_sts_policy policy;
@@ -195,7 +195,7 @@ static void load(struct sts_cache *c, const char *name, char *data, usec_t now)
         return;
     }
     /* A clock that was put back must not make a policy last for ever. */
-    if (add(c, dns_name_slice(&domain), id, &policy, fetched < now ? fetched : now) == 0) {
+    if (add_policy(c, dns_name_slice(&domain), id, &policy, fetched < now ? fetched : now) == 0) {
         struct sts_entry *e = list_first(&c->used, struct sts_entry, use);
         if (has_expired(e, now)) {
             drop(c, e);
@@ -219,7 +219,7 @@ static int load_all(struct sts_cache *c, usec_t now)
     }
     while ((item = readdir(folder)) != NULL) {
         if (item->d_name[0] != '.') {
-            load(c, item->d_name, data, now);
+            load_policy(c, item->d_name, data, now);
         }
     }
     (void)closedir(folder); /* only read */
@@ -227,7 +227,7 @@ static int load_all(struct sts_cache *c, usec_t now)
     return 0;
 }
 
-static int store(const struct sts_cache *c, const struct sts_entry *e)
+static int store_policy(const struct sts_cache *c, const struct sts_entry *e)
 {
     char name[DNS_NAME_MAX + 1];
     struct buf text;
@@ -271,7 +271,7 @@ void sts_cache_close(struct sts_cache *c)
         return;
     }
     while (!list_is_empty(&c->used)) {
-        forget(c, list_first(&c->used, struct sts_entry, use));
+        forget_policy(c, list_first(&c->used, struct sts_entry, use));
     }
     if (c->folder >= 0) {
         (void)close(c->folder);
@@ -281,7 +281,7 @@ void sts_cache_close(struct sts_cache *c)
 
 const struct sts_entry *sts_cache_find(struct sts_cache *c, struct slice domain, usec_t now)
 {
-    struct sts_entry *e = find(c, domain);
+    struct sts_entry *e = find_policy(c, domain);
     if (e == NULL) {
         return NULL;
     }
@@ -297,8 +297,8 @@ const struct sts_entry *sts_cache_find(struct sts_cache *c, struct slice domain,
 int sts_cache_put(struct sts_cache *c, struct slice domain, struct slice id,
                   const struct mta_sts_policy *policy, usec_t now)
 {
-    int err = add(c, domain, id, policy, now);
-    return err != 0 ? err : store(c, list_first(&c->used, struct sts_entry, use));
+    int err = add_policy(c, domain, id, policy, now);
+    return err != 0 ? err : store_policy(c, list_first(&c->used, struct sts_entry, use));
 }
 
 uint32_t sts_cache_count(const struct sts_cache *c)

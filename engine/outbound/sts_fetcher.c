@@ -111,7 +111,8 @@ static bool fill_in(struct sts_question *q, const struct sts_entry *entry)
 }
 
 /* entry   NULL: no policy holds */
-static void answer(struct sts_fetcher *f, struct sts_question *q, const struct sts_entry *entry)
+static void answer_question(struct sts_fetcher *f, struct sts_question *q,
+                            const struct sts_entry *entry)
 {
     q->has_failed = q->has_failed || (entry != NULL && !fill_in(q, entry));
     outbox_put(&f->to_workers[q->worker], LETTER_STS_ANSWER, q, 0);
@@ -136,7 +137,7 @@ static void fetch_end(struct sts_fetcher *f, struct fetch *t)
     list_foreach_safe(q, &t->questions, struct sts_question, link)
     {
         list_remove(&q->link);
-        answer(f, q, entry);
+        answer_question(f, q, entry);
     }
     fetch_free(f, t);
 }
@@ -179,7 +180,7 @@ static bool pin_addresses(const struct sts_fetcher *f, struct fetch *t)
     return t->resolve != NULL;
 }
 
-static size_t take_body(char *data, size_t size, size_t count, void *ctx)
+static size_t take_policy_body(char *data, size_t size, size_t count, void *ctx)
 {
     struct fetch *t = ctx;
     buf_append(&t->body, data, size * count);
@@ -212,7 +213,7 @@ static bool set_options(const struct sts_fetcher *f, struct fetch *t)
            curl_easy_setopt(c, CURLOPT_MAXFILESIZE, (long)MTA_STS_POLICY_MAX) == CURLE_OK &&
            curl_easy_setopt(c, CURLOPT_USERAGENT, "sluice/" SLUICE_VERSION) == CURLE_OK &&
            curl_easy_setopt(c, CURLOPT_ERRORBUFFER, t->why) == CURLE_OK &&
-           curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+           curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take_policy_body) == CURLE_OK &&
            curl_easy_setopt(c, CURLOPT_WRITEDATA, t) == CURLE_OK &&
            curl_easy_setopt(c, CURLOPT_PRIVATE, t) == CURLE_OK;
 }
@@ -330,13 +331,13 @@ static void take_question(struct sts_fetcher *f, struct sts_question *q)
     /* Without a TXT record the cached policy still holds: otherwise an attacker had only to hide
      * the record. */
     if (q->id[0] == '\0' || has_failed(f, q, clock_mono())) {
-        answer(f, q, entry);
+        answer_question(f, q, entry);
         return;
     }
     struct fetch *t = is_known && !is_old(entry) ? NULL : fetch_of(f, q);
     if (is_known || t == NULL) {
         q->has_failed = !is_known && entry == NULL;
-        answer(f, q, entry);
+        answer_question(f, q, entry);
     } else {
         list_push_back(&t->questions, &q->link);
     }
@@ -445,7 +446,7 @@ static void take_transfers(struct sts_fetcher *f)
     }
 }
 
-static bool flush(struct sts_fetcher *f)
+static bool flush_answers(struct sts_fetcher *f)
 {
     bool is_done = true;
     for (uint32_t i = 0; i < f->engine->worker_count; i++) {
@@ -465,7 +466,7 @@ static void run_fetcher(void *arg)
         }
         start_waiting(f, clock_mono());
         take_transfers(f);
-        bool is_idle = flush(f) && list_is_empty(&f->waiting) && f->active_count == 0;
+        bool is_idle = flush_answers(f) && list_is_empty(&f->waiting) && f->active_count == 0;
         struct curl_waitfd wakeup = {.fd = f->box.waker.fd, .events = CURL_WAIT_POLLIN};
         waker_prepare(&f->box.waker);
         if (ring_count(f->box.ring) == 0 && !atomic_load(&f->is_stopping)) {

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-static enum tls_level level_of(enum config_tls_level level, const struct dns_hosts *hosts,
-                               const struct dns_host *host)
+static enum tls_level host_tls_level(enum config_tls_level level, const struct dns_hosts *hosts,
+                                     const struct dns_host *host)
 {
     switch (level) {
     case CONFIG_TLS_NONE:
@@ -39,7 +39,7 @@ void tls_policy_choose(const struct settings *s, uint32_t transport, struct slic
 {
     enum config_tls_level level = router_tls_level(s->router, transport, destination);
     const struct config_smtp *smtp = &s->config->transports[transport].smtp;
-    ret->level = level_of(level, hosts, &hosts->list[host]);
+    ret->level = host_tls_level(level, hosts, &hosts->list[host]);
     if (ret->level == TLS_LEVEL_MAY && smtp->smtp_auth_user != NULL &&
         smtp->smtp_auth_requires_tls) {
         ret->level = TLS_LEVEL_ENCRYPT;

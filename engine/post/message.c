@@ -21,7 +21,7 @@ static size_t envelope_bytes(const struct spool_envelope *e)
 }
 
 /* Copies s to *at and moves *at behind it. */
-static struct slice keep(char **at, struct slice s)
+static struct slice keep_envelope_text(char **at, struct slice s)
 {
     struct slice kept = {*at, s.len};
     if (s.len > 0) {
@@ -66,13 +66,13 @@ static struct message *create(const struct spool_envelope *envelope, size_t extr
     *ret_extra = at;
     at += extra;
     m->envelope = *envelope;
-    m->envelope.sender = keep(&at, envelope->sender);
-    m->envelope.peer_name = keep(&at, envelope->peer_name);
-    m->envelope.peer_address = keep(&at, envelope->peer_address);
-    m->envelope.protocol = keep(&at, envelope->protocol);
-    m->envelope.auth_user = keep(&at, envelope->auth_user);
-    m->envelope.tenant = keep(&at, envelope->tenant);
-    m->envelope.campaign = keep(&at, envelope->campaign);
+    m->envelope.sender = keep_envelope_text(&at, envelope->sender);
+    m->envelope.peer_name = keep_envelope_text(&at, envelope->peer_name);
+    m->envelope.peer_address = keep_envelope_text(&at, envelope->peer_address);
+    m->envelope.protocol = keep_envelope_text(&at, envelope->protocol);
+    m->envelope.auth_user = keep_envelope_text(&at, envelope->auth_user);
+    m->envelope.tenant = keep_envelope_text(&at, envelope->tenant);
+    m->envelope.campaign = keep_envelope_text(&at, envelope->campaign);
     list_init(&m->touched);
     list_init(&m->active);
     list_init(&m->journaled);

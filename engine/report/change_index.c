@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-static uint64_t hash_of(uint64_t transport, struct slice name)
+static uint64_t hash_destination(uint64_t transport, struct slice name)
 {
     return hash_bytes(name.data, name.len, transport);
 }
@@ -18,7 +18,7 @@ static struct slice cut(struct slice name)
     return slice_to(name, name.len < most ? name.len : most);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_changes(const void *a, const void *b)
 {
     const struct change_entry *x = a, *y = b;
     if (x->hash != y->hash) {
@@ -44,12 +44,12 @@ void change_index_init(struct change_index *x, const struct history *history)
     }
     for (uint64_t i = begin; i < end; i++) {
         if (history_get(history, i, &change) && is_failure(&change.change)) {
-            x->entries[x->count++] =
-                (struct change_entry){hash_of(change.transport, slice_of(change.change.name)), i};
+            x->entries[x->count++] = (struct change_entry){
+                hash_destination(change.transport, slice_of(change.change.name)), i};
         }
     }
     if (x->count > 0) {
-        qsort(x->entries, x->count, sizeof(*x->entries), compare);
+        qsort(x->entries, x->count, sizeof(*x->entries), compare_changes);
     }
 }
 
@@ -62,7 +62,7 @@ bool change_index_find(const struct change_index *x, uint32_t transport, struct 
                        struct sched_thread_change *ret)
 {
     struct slice wanted = cut(name);
-    uint64_t hash = hash_of(transport, wanted);
+    uint64_t hash = hash_destination(transport, wanted);
     size_t low = 0, high = x->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;

@@ -47,7 +47,7 @@ static json_t *row_object(const struct census_result *n, const struct census_row
     return o;
 }
 
-static void answer(struct api_call *c, const struct census_result *n, uint64_t limit)
+static void answer_counts(struct api_call *c, const struct census_result *n, uint64_t limit)
 {
     size_t shown = 0;
     for (; shown < n->row_count && shown < limit && !api_is_long(c); shown++) {
@@ -75,7 +75,7 @@ void counts_report_list(struct clerk *k, struct api_call *c)
     if (take_groups(c, &query.by) && api_param_limit(c, &limit) && clerk_filter(c, &query.filter)) {
         int err = census_run(k, &query, &n);
         if (err == 0) {
-            answer(c, n, limit);
+            answer_counts(c, n, limit);
         } else {
             clerk_walk_error(c, err);
         }

@@ -26,7 +26,7 @@ void destination_rank_init(struct destination_rank *r, enum destination_order or
     *r = (struct destination_rank){.order = order, .limit = limit};
 }
 
-static void release(struct destination_row *row)
+static void release_row(struct destination_row *row)
 {
     free((void *)(uintptr_t)row->view.name.data);
 }
@@ -34,7 +34,7 @@ static void release(struct destination_row *row)
 void destination_rank_fini(struct destination_rank *r)
 {
     for (size_t i = 0; i < r->count; i++) {
-        release(&r->rows[i]);
+        release_row(&r->rows[i]);
     }
     free(r->rows);
 }
@@ -70,9 +70,9 @@ static uint64_t figure(enum destination_order order, const struct sched_destinat
 
 /* Negative: the first is better. Equals are told apart by name and transport, so that the same
  * ones are shown each time. */
-static int compare(enum destination_order order, const struct sched_destination_view *a,
-                   uint32_t a_transport, const struct sched_destination_view *b,
-                   uint32_t b_transport)
+static int compare_destinations(enum destination_order order,
+                                const struct sched_destination_view *a, uint32_t a_transport,
+                                const struct sched_destination_view *b, uint32_t b_transport)
 {
     uint64_t x = figure(order, a), y = figure(order, b);
     if (x != y) {
@@ -87,8 +87,8 @@ static int compare(enum destination_order order, const struct sched_destination_
 
 static bool is_worse(const struct destination_rank *r, size_t a, size_t b)
 {
-    return compare(r->order, &r->rows[a].view, r->rows[a].transport, &r->rows[b].view,
-                   r->rows[b].transport) > 0;
+    return compare_destinations(r->order, &r->rows[a].view, r->rows[a].transport, &r->rows[b].view,
+                                r->rows[b].transport) > 0;
 }
 
 /* --- the heap --------------------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void sift_down(struct destination_rank *r, size_t count)
     }
 }
 
-static bool grow(struct destination_rank *r)
+static bool grow_rank(struct destination_rank *r)
 {
     if (r->count < r->capacity) {
         return true;
@@ -152,12 +152,12 @@ void destination_rank_add(struct destination_rank *r, uint32_t transport,
     struct destination_row row;
     bool has_room = r->count < r->limit;
     r->has_more = r->has_more || !has_room;
-    if (!has_room &&
-        (r->order == DESTINATION_ORDER_NONE ||
-         compare(r->order, d, transport, &r->rows[0].view, r->rows[0].transport) > 0)) {
+    if (!has_room && (r->order == DESTINATION_ORDER_NONE ||
+                      compare_destinations(r->order, d, transport, &r->rows[0].view,
+                                           r->rows[0].transport) > 0)) {
         return;
     }
-    if ((has_room && !grow(r)) || !copy(&row, transport, d)) {
+    if ((has_room && !grow_rank(r)) || !copy(&row, transport, d)) {
         r->has_failed = true;
         return;
     }
@@ -167,7 +167,7 @@ void destination_rank_add(struct destination_rank *r, uint32_t transport,
             sift_up(r, r->count - 1);
         }
     } else {
-        release(&r->rows[0]);
+        release_row(&r->rows[0]);
         r->rows[0] = row;
         sift_down(r, r->count);
     }

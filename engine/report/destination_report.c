@@ -31,7 +31,7 @@ static bool contains(struct slice text, struct slice part)
            (text.len > 0 && memmem(text.data, text.len, part.data, part.len) != NULL);
 }
 
-static bool fits(const struct filter *f, const struct sched_destination_view *d)
+static bool fits_destination(const struct filter *f, const struct sched_destination_view *d)
 {
     return f->has_state[d->state] && contains(d->name, f->match);
 }
@@ -99,7 +99,7 @@ static void rank_transport(const struct engine *e, uint32_t transport, const str
         return;
     }
     while (!destination_rank_is_full(rank) && sched_view_destinations(s, &cursor, &d)) {
-        if (fits(f, &d)) {
+        if (fits_destination(f, &d)) {
             destination_rank_add(rank, transport, &d);
         }
     }
@@ -130,7 +130,7 @@ static void put_rows(struct clerk *k, struct api_call *c, const struct destinati
 }
 
 /* "dead,suspended"; without one all. */
-static bool take_states(struct api_call *c, struct filter *f)
+static bool take_destination_states(struct api_call *c, struct filter *f)
 {
     struct slice rest;
     bool is_any = !api_param(c, "state", &rest);
@@ -179,7 +179,7 @@ void destination_report_list(struct clerk *k, struct api_call *c)
     uint64_t limit;
     (void)api_param(c, "match", &f.match); /* what is not there stays "" */
     (void)api_param(c, "transport", &f.transport);
-    if (!take_states(c, &f) || !take_order(c, &order) || !api_param_limit(c, &limit)) {
+    if (!take_destination_states(c, &f) || !take_order(c, &order) || !api_param_limit(c, &limit)) {
         return;
     }
     destination_rank_init(&rank, order, limit);

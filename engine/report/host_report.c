@@ -19,7 +19,7 @@ struct host {
     uint16_t port;
 };
 
-static bool fits(const struct host *h, struct slice filter)
+static bool fits_host(const struct host *h, struct slice filter)
 {
     char text[64 + IP_TEXT_MAX + 16]; /* config_check_name limits a transport's name to 64 */
     int len = snprintf(text, sizeof(text), "%s [%s]:%u", h->transport, h->address, h->port);
@@ -66,7 +66,7 @@ static void put_hosts(const struct engine *e, struct api_call *c, uint32_t trans
         struct ip ip;
         dispatch_read_server(v.key, v.key_len, &ip, &h.port);
         (void)ip_text(&ip, h.address);
-        if (v.state != SCHED_HOST_UNUSED && fits(&h, filter)) {
+        if (v.state != SCHED_HOST_UNUSED && fits_host(&h, filter)) {
             api_put(c, host_object(&h, &v));
         }
     }

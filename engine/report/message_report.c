@@ -154,7 +154,7 @@ void message_report_list(struct clerk *k, struct api_call *c)
 }
 
 /* As a list would show it; its reader is not open. */
-static enum queue_state state_of(struct clerk *k, uint64_t id)
+static enum queue_state message_state(struct clerk *k, uint64_t id)
 {
     static const struct queue_filter any;
     struct queue_source from;
@@ -269,7 +269,7 @@ void message_report_show(struct clerk *k, struct api_call *c)
         !api_param_number(c, "after", 0, UINT32_MAX - 1, 0, &after)) {
         return;
     }
-    enum queue_state state = state_of(k, id);
+    enum queue_state state = message_state(k, id);
     if (!clerk_begin(k, c)) {
         return;
     }

@@ -104,8 +104,8 @@ static bool is_shown(const struct tally_row *r, uint32_t row)
     return row > TALLY_ROW_OTHER || sum > 0;
 }
 
-static void put_value(struct page *p, const struct tally_table *table, const char *label,
-                      const char *name, const char *help, enum tally_value value)
+static void put_tally_values(struct page *p, const struct tally_table *table, const char *label,
+                             const char *name, const char *help, enum tally_value value)
 {
     exposition_family(&p->out, name, EXPOSITION_COUNTER, help);
     for (uint32_t i = 0; i < tally_table_rows(table); i++) {
@@ -147,16 +147,16 @@ static void put_tables(struct page *p)
                 "What became of recipients, an attempt each, by egress source.");
     put_results(p, t->tenants, "tenant", "sluice_tenant_attempts_total",
                 "What became of recipients, an attempt each, by tenant.");
-    put_value(p, t->tenants, "tenant", "sluice_tenant_messages_received_total",
-              "Messages that were accepted and are durable, by tenant.", TALLY_RECEIVED);
-    put_value(p, t->tenants, "tenant", "sluice_tenant_recipients_received_total",
-              "Recipients of these messages, by tenant.", TALLY_RECIPIENTS);
-    put_value(p, t->tenants, "tenant", "sluice_tenant_bytes_received_total",
-              "Bytes of these messages, by tenant.", TALLY_BYTES);
-    put_value(p, t->tenants, "tenant", "sluice_tenant_recipients_expired_total",
-              "Recipients given up after their lifetime, by tenant.", TALLY_EXPIRED);
-    put_value(p, t->tenants, "tenant", "sluice_tenant_recipients_dropped_total",
-              "Recipients that an order dropped, by tenant.", TALLY_DROPPED);
+    put_tally_values(p, t->tenants, "tenant", "sluice_tenant_messages_received_total",
+                     "Messages that were accepted and are durable, by tenant.", TALLY_RECEIVED);
+    put_tally_values(p, t->tenants, "tenant", "sluice_tenant_recipients_received_total",
+                     "Recipients of these messages, by tenant.", TALLY_RECIPIENTS);
+    put_tally_values(p, t->tenants, "tenant", "sluice_tenant_bytes_received_total",
+                     "Bytes of these messages, by tenant.", TALLY_BYTES);
+    put_tally_values(p, t->tenants, "tenant", "sluice_tenant_recipients_expired_total",
+                     "Recipients given up after their lifetime, by tenant.", TALLY_EXPIRED);
+    put_tally_values(p, t->tenants, "tenant", "sluice_tenant_recipients_dropped_total",
+                     "Recipients that an order dropped, by tenant.", TALLY_DROPPED);
 }
 
 static void put_span(struct page *p, enum tally_span which, const char *name, const char *help)
@@ -312,14 +312,14 @@ struct walk {
     uint64_t windows, states[SCHED_DESTINATION_STATE_COUNT];
 };
 
-static const struct sched *core_of(const struct engine *e, uint32_t transport)
+static const struct sched *metrics_core(const struct engine *e, uint32_t transport)
 {
     return sched_thread_core(e->scheds[transport % e->sched_count], transport);
 }
 
-static void walk(struct page *p, uint32_t transport, struct walk *ret)
+static void walk_destinations(struct page *p, uint32_t transport, struct walk *ret)
 {
-    const struct sched *s = core_of(p->engine, transport);
+    const struct sched *s = metrics_core(p->engine, transport);
     struct sched_destination_view d;
     uint64_t cursor = 0, seen = 0;
     *ret = (struct walk){0};
@@ -389,7 +389,7 @@ static void put_schedulers(struct page *p)
     uint32_t count = (uint32_t)p->engine->config->transport_count;
     struct walk *walks = calloc(count, sizeof(*walks));
     for (uint32_t t = 0; walks != NULL && t < count; t++) {
-        walk(p, t, &walks[t]);
+        walk_destinations(p, t, &walks[t]);
     }
     if (walks == NULL) {
         p->out.failed = true;

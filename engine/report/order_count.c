@@ -10,8 +10,8 @@
 #include "engine/state/engine.h"
 
 /* What the book says of each recipient. errors: of the walk */
-static int walk(struct clerk *k, const struct order *o, const struct queue_filter *filter,
-                struct order_count *ret)
+static int count_matched(struct clerk *k, const struct order *o, const struct queue_filter *filter,
+                         struct order_count *ret)
 {
     struct queue_source from;
     struct queue_walk w;
@@ -46,7 +46,7 @@ int order_count_take(struct clerk *k, enum order_kind kind, const struct selecto
     const struct order o = {.kind = kind, .selector = *selector, .until = USEC_NEVER};
     const struct census_result *c;
     if (kind != ORDER_NONE && selector->value[SELECTOR_SOURCE] != NULL) {
-        return walk(k, &o, &query.filter, ret);
+        return count_matched(k, &o, &query.filter, ret);
     }
     int err = census_run(k, &query, &c);
     if (err == 0) {

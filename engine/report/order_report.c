@@ -237,7 +237,7 @@ static void count_given(struct clerk *k, struct api_call *c)
 /* --- giving and lifting ----------------------------------------------------------------------- */
 
 /* 422 or 503 */
-static void refuse(struct api_call *c, int err, const char *text)
+static void refuse_order(struct api_call *c, int err, const char *text)
 {
     if (err == -ENOMEM) {
         api_error(c, 503, "unavailable", "out of memory");
@@ -287,7 +287,7 @@ static void give_counted(struct clerk *k, struct api_call *c)
     struct order_request r;
     int err = order_request_read(api_body(c), api_who(c), clock_wall(), &r, text);
     if (err != 0) {
-        refuse(c, err, text);
+        refuse_order(c, err, text);
     } else {
         json_t *object = give(k, c, &r.order);
         if (object != NULL) {
@@ -321,7 +321,7 @@ void order_report_give(struct clerk *k, struct api_call *c)
     json_t *object;
     int err = order_request_read(api_body(c), api_who(c), clock_wall(), &r, text);
     if (err != 0) {
-        refuse(c, err, text);
+        refuse_order(c, err, text);
     } else if (r.is_dry_run || r.order.kind != ORDER_SUSPEND) {
         object = order_object(&r.order, 0);
         clerk_pass_on(k, c, r.is_dry_run ? count_dry_run : count_first, object);
@@ -340,7 +340,7 @@ static bool take_reason(struct api_call *c, char **ret)
                   ? order_set_text(ret, reason, ORDER_REASON_MAX)
                   : 0;
     if (err != 0) {
-        refuse(c, err, "reason: one line of at most 500 bytes");
+        refuse_order(c, err, "reason: one line of at most 500 bytes");
     }
     return err == 0;
 }
@@ -442,7 +442,7 @@ void order_report_flush(struct clerk *k, struct api_call *c)
     }
     if (err != 0) {
         json_decref(object);
-        refuse(c, err, text);
+        refuse_order(c, err, text);
     } else if (is_dry_run) {
         clerk_pass_on(k, c, count_dry_run, object);
     } else if (selector_is_empty(&selector)) {

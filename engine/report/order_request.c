@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static int refuse(char text[ORDER_REQUEST_TEXT_MAX], const char *what)
+static int refuse_request(char text[ORDER_REQUEST_TEXT_MAX], const char *what)
 {
     (void)snprintf(text, ORDER_REQUEST_TEXT_MAX, "%s", what);
     return ERR_SYNTAX;
 }
 
-static bool is_known(const char *name, const char *const *known)
+static bool is_known_member(const char *name, const char *const *known)
 {
     for (; *known != NULL; known++) {
         if (strcmp(name, *known) == 0) {
@@ -34,7 +34,7 @@ static int check_names(const json_t *body, const char *const *known,
     /* The macro iterates over an object that it does not change. */
     json_object_foreach((json_t *)(uintptr_t)body, name, value)
     {
-        if (!is_known(name, known)) {
+        if (!is_known_member(name, known)) {
             (void)snprintf(text, ORDER_REQUEST_TEXT_MAX, "%.60s: there is no such member", name);
             return ERR_SYNTAX;
         }
@@ -83,7 +83,7 @@ static int take_span(const json_t *body, usec_t *ret, char text[ORDER_REQUEST_TE
         span = json_integer_value(value) * USEC_PER_SEC;
     } else if (!json_is_string(value) || !span_parse(slice_of(json_string_value(value)), &span) ||
                span > ORDER_FOR_MAX) {
-        return refuse(text, "for: a span such as 90s, 15m, 2h or 5d, at most 366 days");
+        return refuse_request(text, "for: a span such as 90s, 15m, 2h or 5d, at most 366 days");
     }
     *ret = span;
     return 0;
@@ -98,10 +98,11 @@ static int take_end(const json_t *body, struct order *o, char text[ORDER_REQUEST
         return err;
     }
     if (span < 0) {
-        return refuse(text, "for: how long, such as 2h; 0 is for what is queued now and no longer");
+        return refuse_request(
+            text, "for: how long, such as 2h; 0 is for what is queued now and no longer");
     }
     if (span == 0 && o->kind == ORDER_SUSPEND) {
-        return refuse(text, "for: longer than 0");
+        return refuse_request(text, "for: longer than 0");
     }
     o->is_once = span == 0;
     o->until = o->created + (o->is_once ? ORDER_ONCE_SPAN : span);
@@ -131,12 +132,12 @@ static int take_kind(const json_t *body, struct order *o, char text[ORDER_REQUES
     bool is_all;
     o->kind = kind == NULL ? ORDER_NONE : order_kind_find(slice_of(kind));
     if (o->kind == ORDER_NONE) {
-        return refuse(text, "order: one of suspend, bounce, drop");
+        return refuse_request(text, "order: one of suspend, bounce, drop");
     }
     int err = take_flag(body, "all", &is_all, text);
     if (err == 0 && o->kind != ORDER_SUSPEND && selector_is_empty(&o->selector) && !is_all) {
-        return refuse(text, "this would end all mail; say which: tenant, campaign, domain, "
-                            "destination, transport, source; or \"all\": true");
+        return refuse_request(text, "this would end all mail; say which: tenant, campaign, domain, "
+                                    "destination, transport, source; or \"all\": true");
     }
     return err;
 }
@@ -149,7 +150,7 @@ int order_request_read(const json_t *body, const char *by, usec_t now_wall,
     *ret = (struct order_request){.order.created = now_wall};
     (void)snprintf(text, ORDER_REQUEST_TEXT_MAX, "out of memory");
     if (body == NULL) {
-        return refuse(text, "a JSON object is wanted: {\"order\": .., \"reason\": .., ..}");
+        return refuse_request(text, "a JSON object is wanted: {\"order\": .., \"reason\": .., ..}");
     }
     int err = check_names(body, known, text);
     if (err == 0) {

@@ -92,7 +92,7 @@ static void add_restart(void *ctx, const char *option, const char *at, const cha
 /* --- the reload ------------------------------------------------------------------------------- */
 
 /* A full ring is being emptied, so this ends. */
-static void flush(struct outbox *o)
+static void flush_outbox(struct outbox *o)
 {
     const struct timespec tick = {.tv_nsec = 1000000};
     while (!outbox_flush(o)) {
@@ -100,7 +100,7 @@ static void flush(struct outbox *o)
     }
 }
 
-static void release(struct rcu_retired *self)
+static void release_reload(struct rcu_retired *self)
 {
     settings_put(container_of(self, struct settings, retired));
 }
@@ -113,12 +113,12 @@ static void put_in_force(struct reloader *r, struct settings *fresh)
     rcu_publish(&e->settings, fresh);
     for (uint32_t i = 0; i < e->sched_count; i++) {
         outbox_put(&r->to_scheds[i], LETTER_SETTINGS, settings_get(fresh), 0);
-        flush(&r->to_scheds[i]);
+        flush_outbox(&r->to_scheds[i]);
     }
     waker_kick(&e->boxes.writer->waker); /* the bound on what a crash can repeat */
     engine_wake_all(e);
     rcu_join();
-    rcu_retire(&old->retired, release);
+    rcu_retire(&old->retired, release_reload);
     rcu_leave();
 }
 
@@ -224,7 +224,7 @@ static void question_put(struct reload_question *q)
     }
 }
 
-static void finish(struct reload_question *q)
+static void finish_question(struct reload_question *q)
 {
     /* Release: the result comes before. */
     atomic_store_explicit(&q->is_answered, true, memory_order_release);
@@ -238,7 +238,7 @@ void reloader_answer(struct reloader *r)
     struct reload_question *q = atomic_exchange_explicit(&r->asked, NULL, memory_order_acq_rel);
     if (q != NULL) {
         reload(r, &q->result);
-        finish(q);
+        finish_question(q);
     }
 }
 
@@ -247,7 +247,7 @@ void reloader_close(struct reloader *r)
     struct reload_question *q = atomic_exchange_explicit(&r->asked, &closed, memory_order_acq_rel);
     if (q != NULL) {
         q->is_closed = true;
-        finish(q);
+        finish_question(q);
     }
 }
 
@@ -283,7 +283,8 @@ static void await_answer(struct reload_question *q)
     rcu_awake();
 }
 
-static void describe(struct api_call *c, const struct engine *e, const struct reload_result *r)
+static void describe_reload(struct api_call *c, const struct engine *e,
+                            const struct reload_result *r)
 {
     json_t *o = json_object();
     if (o == NULL) {
@@ -328,7 +329,7 @@ void reload_run(struct clerk *k, struct api_call *c)
     if (q->is_closed) {
         api_error(c, 503, "unavailable", "the daemon stops");
     } else {
-        describe(c, k->engine, &q->result);
+        describe_reload(c, k->engine, &q->result);
     }
     question_put(q);
 }

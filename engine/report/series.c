@@ -67,7 +67,7 @@ struct series {
     struct watch *watched[SERIES_WATCHED];
 };
 
-static const struct sched *core_of(const struct series *s, uint32_t transport)
+static const struct sched *series_core(const struct series *s, uint32_t transport)
 {
     const struct engine *e = s->engine;
     return sched_thread_core(e->scheds[transport % e->sched_count], transport);
@@ -107,7 +107,7 @@ static void add_point(struct series *s)
     };
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
         struct sched_counters c;
-        sched_view_counters(core_of(s, t), &c);
+        sched_view_counters(series_core(s, t), &c);
         p.connections += c.connections;
     }
     history_put(s->points, &p);
@@ -145,7 +145,7 @@ void series_rates(const struct series *s, struct series_rates *ret)
 
 /* --- which destinations are watched ----------------------------------------------------------- */
 
-static void offer(struct series *s, const struct candidate *c)
+static void offer_candidate(struct series *s, const struct candidate *c)
 {
     uint32_t at = s->busiest_count;
     if (at == SERIES_WATCHED) {
@@ -173,10 +173,10 @@ static void find_busiest(struct series *s)
     for (uint32_t t = 0; t < s->engine->config->transport_count; t++) {
         struct sched_destination_view d;
         uint64_t cursor = 0;
-        while (sched_view_destinations(core_of(s, t), &cursor, &d)) {
+        while (sched_view_destinations(series_core(s, t), &cursor, &d)) {
             struct candidate c = {.load = load_of(&d), .transport = t, .name = d.name};
             if (c.load > 0) {
-                offer(s, &c);
+                offer_candidate(s, &c);
             }
         }
     }
@@ -196,7 +196,7 @@ static void watch_free(struct watch *w)
     }
 }
 
-static void release(struct rcu_retired *self)
+static void release_point(struct rcu_retired *self)
 {
     watch_free(container_of(self, struct watch, retired));
 }
@@ -261,7 +261,7 @@ static void watch_candidate(struct series *s, const struct candidate *c)
     struct watch *old = s->watched[slot];
     rcu_publish(&s->watched[slot], w);
     if (old != NULL) {
-        rcu_retire(&old->retired, release);
+        rcu_retire(&old->retired, release_point);
     }
 }
 
@@ -289,7 +289,7 @@ static bool may_walk(const struct series *s)
     uint64_t destinations = 0;
     for (uint32_t t = 0; t < s->engine->config->transport_count; t++) {
         struct sched_counters c;
-        sched_view_counters(core_of(s, t), &c);
+        sched_view_counters(series_core(s, t), &c);
         destinations += c.destinations;
     }
     return destinations <= WALK_FREELY || s->seconds % WALK_INTERVAL == 0;
@@ -302,7 +302,8 @@ static void add_sample(const struct series *s, struct watch *w, usec_t now)
     struct series_sample sample = {.time = now}; /* zeros: the scheduler has forgotten it */
     struct sched_destination_view d;
     w->load = 0;
-    if (sched_view_destination(core_of(s, w->transport), slice_make(w->name, w->name_len), &d)) {
+    if (sched_view_destination(series_core(s, w->transport), slice_make(w->name, w->name_len),
+                               &d)) {
         sample.window = d.window;
         sample.busy = d.busy;
         sample.in_flight = d.in_flight;

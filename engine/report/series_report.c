@@ -88,7 +88,7 @@ static json_t *cause_text(const struct sched_change *change)
 }
 
 /* The core cuts long names. */
-static bool is_name(const struct sched_change *change, struct slice destination)
+static bool is_destination_name(const struct sched_change *change, struct slice destination)
 {
     size_t most = sizeof(change->name) - 1;
     return slice_eq(slice_of(change->name),
@@ -104,11 +104,11 @@ static json_t *event_list(const struct engine *e, uint32_t transport, struct sli
     uint64_t begin = history_begin(changes), end = history_end(changes), from = end;
     for (uint64_t found = 0; from > begin && found < EVENTS_MAX; from--) {
         found += history_get(changes, from - 1, &change) && change.transport == transport &&
-                 is_name(&change.change, destination);
+                 is_destination_name(&change.change, destination);
     }
     for (uint64_t i = from; i < end; i++) {
         if (history_get(changes, i, &change) && change.transport == transport &&
-            is_name(&change.change, destination)) {
+            is_destination_name(&change.change, destination)) {
             json_t *o = json_pack("{s:o, s:i, s:i, s:o}", "time", api_time(change.time), "from",
                                   change.change.from, "to", change.change.to, "cause",
                                   cause_text(&change.change));
@@ -118,7 +118,8 @@ static json_t *event_list(const struct engine *e, uint32_t transport, struct sli
     return list;
 }
 
-static bool is_known(const struct engine *e, uint32_t transport, struct slice destination)
+static bool is_known_destination(const struct engine *e, uint32_t transport,
+                                 struct slice destination)
 {
     struct sched_destination_view d;
     const struct sched *s = sched_thread_core(e->scheds[transport % e->sched_count], transport);
@@ -131,7 +132,8 @@ static bool show_windows(const struct engine *e, struct api_call *c, uint32_t tr
 {
     const struct history *samples = series_samples(e->series, transport, destination);
     json_t *events = event_list(e, transport, destination);
-    if (samples == NULL && json_array_size(events) == 0 && !is_known(e, transport, destination)) {
+    if (samples == NULL && json_array_size(events) == 0 &&
+        !is_known_destination(e, transport, destination)) {
         json_decref(events);
         return false;
     }

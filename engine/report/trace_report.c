@@ -142,7 +142,7 @@ static void put_flight(const struct engine *e, struct api_call *c, const struct 
     api_put(c, o);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_flights(const void *a, const void *b)
 {
     const struct flight *x = *(const struct flight *const *)a,
                         *y = *(const struct flight *const *)b;
@@ -153,7 +153,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* All workers have answered. */
-static void answer(const struct engine *e, struct api_call *c, const struct trace_question *q)
+static void answer_trace(const struct engine *e, struct api_call *c, const struct trace_question *q)
 {
     size_t count = 0, filled = 0;
     uint64_t missed_sessions = 0, missed_lines = 0, used = 0;
@@ -179,7 +179,7 @@ static void answer(const struct engine *e, struct api_call *c, const struct trac
             flights[filled++] = f;
         }
     }
-    qsort(flights, count, sizeof(*flights), compare);
+    qsort(flights, count, sizeof(*flights), compare_flights);
     size_t first = count > q->filter.limit ? count - q->filter.limit : 0;
     for (size_t i = first; i < count; i++) {
         put_flight(e, c, q, flights[i]);
@@ -201,7 +201,7 @@ void trace_report_list(struct clerk *k, struct api_call *c)
         return;
     }
     if (trace_question_ask(q, e, patience)) {
-        answer(e, c, q);
+        answer_trace(e, c, q);
     } else {
         api_error(c, 503, "unavailable", "the workers are too busy to answer; try again");
     }

@@ -46,7 +46,7 @@ struct view {
     uint64_t undone;
 };
 
-static void keep(char *ret, size_t bytes, struct slice text)
+static void keep_value(char *ret, size_t bytes, struct slice text)
 {
     size_t len = text.len < bytes - 1 ? text.len : bytes - 1;
     if (len > 0) {
@@ -75,8 +75,8 @@ static struct group *group_of(struct view *v)
     }
     struct group *g = &v->groups[v->group_count++];
     *g = (struct group){.state = r->state, .is_routed = transport.len > 0, .transport = index};
-    keep(g->destination, sizeof(g->destination), destination);
-    keep(g->domain, sizeof(g->domain), r->facts[SELECTOR_DOMAIN]);
+    keep_value(g->destination, sizeof(g->destination), destination);
+    keep_value(g->domain, sizeof(g->domain), r->facts[SELECTOR_DOMAIN]);
     return g;
 }
 

@@ -50,7 +50,7 @@ struct gathering {
     bool is_deserted;
 };
 
-static void take_line(void *ctx, struct slice line)
+static void take_past_line(void *ctx, struct slice line)
 {
     struct gathering *g = ctx;
     json_t *o = json_loadb(line.data, line.len, 0, NULL);
@@ -59,7 +59,7 @@ static void take_line(void *ctx, struct slice line)
     }
 }
 
-static bool between(void *ctx)
+static bool between_segments(void *ctx)
 {
     struct gathering *g = ctx;
     const struct clerk *k = g->clerk;
@@ -89,8 +89,8 @@ int why_past_events(struct clerk *k, struct slice member, unsigned types, unsign
                              .types = types,
                              .lines_max = newest_max,
                              .bytes_max = SEARCH_BYTES,
-                             .take = take_line,
-                             .between = between,
+                             .take = take_past_line,
+                             .between = between_segments,
                              .ctx = &g};
     (void)snprintf(searched, WHY_PAST_SEARCHED_MAX, "no event log");
     if (g.events == NULL) {
@@ -112,7 +112,7 @@ int why_past_events(struct clerk *k, struct slice member, unsigned types, unsign
     return 0;
 }
 
-static const char *text_of(const json_t *o, const char *name)
+static const char *member_text(const json_t *o, const char *name)
 {
     const char *text = json_string_value(json_object_get(o, name));
     return text == NULL ? "" : text;
@@ -128,12 +128,12 @@ static void put_event(struct why *w, const json_t *o)
     char span[WHY_SPAN_TEXT], status[32] = "", line[REPLY_LINE_MAX];
     const json_t *response = json_object_get(o, "response");
     const json_t *code = json_object_get(response, "enhanced_code");
-    const char *to = text_of(o, "recipient"), *by = text_of(o, "queue");
+    const char *to = member_text(o, "recipient"), *by = member_text(o, "queue");
     usec_t time = (usec_t)number_of(o, "timestamp") * USEC_PER_SEC;
     json_int_t attempts = number_of(o, "num_attempts");
     json_t *link =
-        why_link(w, 0, "%s%s%s%s%s %s ago%s", text_of(o, "type"), to[0] != '\0' ? " of " : "", to,
-                 by[0] != '\0' ? " at " : "", by, why_span_text(w->now - time, span),
+        why_link(w, 0, "%s%s%s%s%s %s ago%s", member_text(o, "type"), to[0] != '\0' ? " of " : "",
+                 to, by[0] != '\0' ? " at " : "", by, why_span_text(w->now - time, span),
                  attempts > 1 ? ", after more than one attempt" : "");
     if (code != NULL) {
         (void)snprintf(status, sizeof(status), "%d.%d.%d", (int)number_of(code, "class"),
@@ -142,10 +142,10 @@ static void put_event(struct why *w, const json_t *o)
     if (response != NULL) {
         why_because(link,
                     slice_of(reply_line((unsigned)number_of(response, "code"), slice_of(status),
-                                        slice_of(text_of(response, "content")), line)));
+                                        slice_of(member_text(response, "content")), line)));
     }
-    if (to[0] != '\0' && strcmp(text_of(w->about, "message"), text_of(o, "id")) != 0) {
-        why_next(link, "sluice message %s shows all that became of it", text_of(o, "id"));
+    if (to[0] != '\0' && strcmp(member_text(w->about, "message"), member_text(o, "id")) != 0) {
+        why_next(link, "sluice message %s shows all that became of it", member_text(o, "id"));
     }
 }
 

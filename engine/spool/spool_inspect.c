@@ -45,7 +45,7 @@ struct inspection {
     char *text;
 };
 
-static int give_up(struct inspection *in, uint64_t page, const char *what, int err)
+static int give_up_page(struct inspection *in, uint64_t page, const char *what, int err)
 {
     (void)snprintf(in->text, TEXT_BYTES,
                    "spool %.70s: page %llu of " SPOOL_DATA_FILE " (%.40s): %.40s; what hangs on it "
@@ -179,7 +179,7 @@ static int mend_leaf(struct inspection *in, const struct spool_place *place, con
     }
     in->records += counted;
     if (kept == 0 && !add_tombstone(in, place, m->bytes)) {
-        return give_up(in, place->page, "leaf", why);
+        return give_up_page(in, place->page, "leaf", why);
     }
     if (bytes != NULL) {
         keep_evidence(in, place->page, bytes);
@@ -202,7 +202,7 @@ static int write_mended(struct inspection *in)
         errno = EIO; /* for a short write */
         if (err == 0 && pwrite(in->file.fd, m->bytes, page_bytes, (off_t)(m->page * page_bytes)) !=
                             (ssize_t)page_bytes) {
-            err = give_up(in, m->page, "cannot be read, nor written anew", -errno);
+            err = give_up_page(in, m->page, "cannot be read, nor written anew", -errno);
         }
     }
     if (err == 0 && has_any && fdatasync(in->file.fd) != 0) {
@@ -282,7 +282,7 @@ static int look_at_free_pages(struct inspection *in, const struct spool_place *p
     if (err == -ENOMEM || is_list) {
         return err;
     }
-    return give_up(in, place->page, "list of free pages", err == 0 ? ERR_CORRUPT : err);
+    return give_up_page(in, place->page, "list of free pages", err == 0 ? ERR_CORRUPT : err);
 }
 
 static int on_leaf(void *ctx, const struct spool_place *place, const char *bytes)
@@ -303,7 +303,7 @@ static int on_leaf(void *ctx, const struct spool_place *place, const char *bytes
         in->records += is_counted(in, &node);
         if (node.is_large && !spool_tree_mark(&in->file, in->seen, node.page,
                                               spool_large_pages(node.bytes, page_bytes))) {
-            return give_up(in, node.page, "large record", ERR_LIMIT);
+            return give_up_page(in, node.page, "large record", ERR_LIMIT);
         }
         err = node.is_large && !in->is_free ? look_at_head(in, &node) : 0;
         if (err == 0 && in->is_free) {
@@ -317,7 +317,7 @@ static int on_bad(void *ctx, const struct spool_place *place, const char *bytes,
 {
     struct inspection *in = ctx;
     if (!place->is_leaf || err == ERR_LIMIT) {
-        return give_up(in, place->page, place->is_leaf ? "leaf" : "branch", err);
+        return give_up_page(in, place->page, place->is_leaf ? "leaf" : "branch", err);
     }
     return mend_leaf(in, place, bytes, err);
 }
@@ -343,7 +343,7 @@ static int on_tables_leaf(void *ctx, const struct spool_place *place, const char
         if (in->tree_count == TREES_MAX ||
             !spool_tree_record(place, bytes, page_bytes, i, false, &last, &node) || !node.is_tree ||
             node.is_large || node.key.len > NAME_BYTES || !spool_tree_parse(node.value, &t->tree)) {
-            return give_up(in, place->page, "list of tables", ERR_CORRUPT);
+            return give_up_page(in, place->page, "list of tables", ERR_CORRUPT);
         }
         memcpy(t->name, node.key.data, node.key.len);
         t->table = table_of(node.key);
@@ -355,7 +355,7 @@ static int on_tables_leaf(void *ctx, const struct spool_place *place, const char
 static int on_tables_bad(void *ctx, const struct spool_place *place, const char *bytes, int err)
 {
     (void)bytes; /* of no use without its tables' roots */
-    return give_up(ctx, place->page, "list of tables", err);
+    return give_up_page(ctx, place->page, "list of tables", err);
 }
 
 /* LMDB goes on to count what a mended leaf has lost: its number is never right again. */
@@ -398,7 +398,7 @@ static int inspect(struct inspection *in, bool reads_leaves)
 {
     int err = spool_file_metas(&in->file, in->file.fd);
     if (err != 0 || in->file.is_meta_lost) {
-        return give_up(in, 0, "head of the file", err != 0 ? err : in->file.meta_error);
+        return give_up_page(in, 0, "head of the file", err != 0 ? err : in->file.meta_error);
     }
     in->seen = calloc(1, in->file.meta.last_page / 8 + 1);
     if (in->seen == NULL) {

@@ -369,7 +369,7 @@ static int read_all(int fd, struct buf *contents)
 
 /* Writes every byte of the file once, so that the disk blocks exist: later writes and their syncs
  * change no metadata. */
-static int fill(int fd, uint64_t bytes)
+static int fill_journal(int fd, uint64_t bytes)
 {
     static const char zeros[64 << 10];
     int err = ftruncate(fd, 0) != 0 ? -errno : 0;
@@ -396,7 +396,7 @@ static void make_file(struct spool_store *s)
     }
     int err = fstat(j->fd, &st) != 0 ? -errno : 0;
     if (err == 0 && (uint64_t)st.st_size != bytes) {
-        err = fill(j->fd, bytes);
+        err = fill_journal(j->fd, bytes);
     }
     if (err != 0) {
         log_warning("spool %s: no journal: %s; every reception waits for the tables", s->path,

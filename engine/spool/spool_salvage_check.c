@@ -44,7 +44,7 @@ void spool_findings_fini(struct spool_findings *f)
     free(f->to.items);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_items(const void *a, const void *b)
 {
     uint64_t x;
     uint64_t y;
@@ -56,15 +56,16 @@ static int compare(const void *a, const void *b)
 static void sort_ids(struct spool_ids *ids)
 {
     if (ids->count > 1) {
-        qsort(ids->items, ids->count, sizeof(*ids->items), compare);
+        qsort(ids->items, ids->count, sizeof(*ids->items), compare_items);
     }
 }
 
 /* of sorted ones; NULL: it is none of them */
 static uint64_t *find_id(const struct spool_ids *ids, uint64_t id)
 {
-    return ids->count == 0 ? NULL
-                           : bsearch(&id, ids->items, ids->count, sizeof(*ids->items), compare);
+    return ids->count == 0
+               ? NULL
+               : bsearch(&id, ids->items, ids->count, sizeof(*ids->items), compare_items);
 }
 
 /* --- records ---------------------------------------------------------------------------------- */
@@ -152,7 +153,7 @@ static bool is_packed(struct slice packed)
 
 /* The value of a record that is not known to be whole; large ones are not looked at, as only bodies
  * and long lists have them. */
-static bool fits(const struct spool_node *node, enum spool_table table)
+static bool fits_table(const struct spool_node *node, enum spool_table table)
 {
     struct slice bytes;
     uint64_t id;
@@ -205,7 +206,7 @@ int spool_salvage_table(const struct spool_file *file, const char *bytes)
             bool is_list = node.is_large && tables[t] == SPOOL_TABLE_RECIPIENTS &&
                            node.key.len == 12 && node.bytes <= SPOOL_RECORD_BYTES_MAX &&
                            is_large_packed(file, &node);
-            good += is_list || fits(&node, tables[t]);
+            good += is_list || fits_table(&node, tables[t]);
         }
         if (good > best) { /* the stricter ones come first */
             best = good;
@@ -239,7 +240,7 @@ static int turn(struct settling *s)
     return err != 0 ? err : spool_begin(s->store, &s->txn);
 }
 
-static void tell(struct settling *s, enum spool_fate fate, uint64_t id)
+static void tell_fate(struct settling *s, enum spool_fate fate, uint64_t id)
 {
     s->report->counts[fate]++;
     s->report->on_message(s->report->ctx, fate, id);
@@ -286,7 +287,7 @@ static int settle_message(struct settling *s, uint64_t id, struct slice record)
         return err;
     }
     if (is_good && has_body && has_list) {
-        tell(s, may_repeat(s, id, recipients) ? SPOOL_REPEAT : SPOOL_KEPT, id);
+        tell_fate(s, may_repeat(s, id, recipients) ? SPOOL_REPEAT : SPOOL_KEPT, id);
         return spool_ids_add(&s->alive, id);
     }
     const struct spool_position nowhere = {SPOOL_INCOMING, 0, id};
@@ -386,7 +387,7 @@ static void tell_lost(struct settling *s)
     for (size_t i = 0; i < s->lost.count; i++) {
         uint64_t id = s->lost.items[i];
         if (i == 0 || id != s->lost.items[i - 1]) {
-            tell(s, SPOOL_LOST, id);
+            tell_fate(s, SPOOL_LOST, id);
         }
     }
 }

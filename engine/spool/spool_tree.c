@@ -115,7 +115,7 @@ struct level {
     char keys[2][KEY_MAX]; /* copies: a child outlives no page above it, but is read over another */
 };
 
-static struct slice keep(char *to, struct slice key)
+static struct slice keep_key(char *to, struct slice key)
 {
     size_t len = key.len < KEY_MAX ? key.len : KEY_MAX;
     if (len > 0) {
@@ -201,8 +201,8 @@ static struct spool_place next_child(const struct spool_tree_walk *w, struct lev
         l->next + 1 < l->count &&
         spool_page_node(l->bytes, page_bytes, SPOOL_PAGE_BRANCH, l->next + 1, &behind);
     struct spool_place place = {.page = has_node ? node.page : 0, .is_leaf = is_leaf};
-    place.lo = keep(below->keys[0], l->next == 0 ? l->lo : node.key);
-    place.hi = keep(below->keys[1], has_behind ? behind.key : l->hi);
+    place.lo = keep_key(below->keys[0], l->next == 0 ? l->lo : node.key);
+    place.hi = keep_key(below->keys[1], has_behind ? behind.key : l->hi);
     l->next++;
     return place;
 }

@@ -77,7 +77,7 @@ int spool_walk_begin(struct spool_walk *w, struct spool_reader *r, uint64_t afte
 
 /* Moves the states' cursor behind this message's records and takes what they say. A damaged one
  * counts as none, as for delivery before it is quarantined. */
-static int take_states(struct spool_walk *w, uint64_t id, struct spool_walked *ret)
+static int take_recipient_states(struct spool_walk *w, uint64_t id, struct spool_walked *ret)
 {
     enum { STEPS_MAX = 32 }; /* then a look-up is cheaper */
     int steps = 0;
@@ -132,7 +132,7 @@ int spool_walk_next(struct spool_walk *w, struct spool_walked *ret)
         ret->packed = m.packed;
         ret->states = SLICE("");
         ret->retry = (struct spool_retry){0};
-        return take_states(w, id, ret);
+        return take_recipient_states(w, id, ret);
     }
     return spool_reader_result(w->reader, spool_error(rc), NULL);
 }

@@ -1,7 +1,7 @@
 /* See engine/state/dispatch_bound.h: pure arithmetic, called with what the caller has read. */
 #include "engine/state/dispatch_bound.h"
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t least_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -14,7 +14,8 @@ static uint64_t most(uint64_t a, uint64_t b)
 struct dispatch_bound dispatch_bound_least(const struct dispatch_bound *a,
                                            const struct dispatch_bound *b)
 {
-    return (struct dispatch_bound){least(a->undurable, b->undurable), least(a->entry, b->entry)};
+    return (struct dispatch_bound){least_of(a->undurable, b->undurable),
+                                   least_of(a->entry, b->entry)};
 }
 
 struct dispatch_bound dispatch_bound_next(const struct dispatch_bound *committed,

@@ -24,8 +24,8 @@ struct place {
  *
  * errors   -errno; ERR_SYNTAX: the line is empty or holds a NUL, which ends a password in AUTH
  *          PLAIN (RFC 4616); ERR_LIMIT: it is longer than max */
-static int read_line(const char *path, size_t max, char ret[static PASSWORD_MAX + 2],
-                     size_t *ret_len)
+static int read_password_line(const char *path, size_t max, char ret[static PASSWORD_MAX + 2],
+                              size_t *ret_len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     ssize_t n = fd < 0 ? -1 : read(fd, ret, max + 2);
@@ -45,7 +45,8 @@ static int read_line(const char *path, size_t max, char ret[static PASSWORD_MAX 
     return len > max ? ERR_LIMIT : 0;
 }
 
-static void complain(const struct place *p, int err, char ret_text[static PASSWORD_TEXT_MAX])
+static void complain_of_password(const struct place *p, int err,
+                                 char ret_text[static PASSWORD_TEXT_MAX])
 {
     char why[80];
     if (err == ERR_SYNTAX) {
@@ -62,14 +63,15 @@ static void complain(const struct place *p, int err, char ret_text[static PASSWO
                    why);
 }
 
-static int load(const struct place *p, struct slice *ret, char ret_text[static PASSWORD_TEXT_MAX])
+static int load_password(const struct place *p, struct slice *ret,
+                         char ret_text[static PASSWORD_TEXT_MAX])
 {
     char line[PASSWORD_MAX + 2];
     size_t len = 0;
     if (p->path == NULL) {
         return 0;
     }
-    int err = read_line(p->path, p->max, line, &len);
+    int err = read_password_line(p->path, p->max, line, &len);
     if (err == 0) {
         char *password = malloc(len);
         err = password == NULL ? -ENOMEM : 0;
@@ -80,7 +82,7 @@ static int load(const struct place *p, struct slice *ret, char ret_text[static P
     }
     explicit_bzero(line, sizeof(line));
     if (err != 0) {
-        complain(p, err, ret_text);
+        complain_of_password(p, err, ret_text);
     }
     return err;
 }
@@ -101,19 +103,19 @@ int passwords_load(const struct config *config, struct passwords *ret,
         const struct config_egress_source *s = &config->egress_sources[i];
         const struct place place = {"source", slice_of(s->name), "socks5_password_file",
                                     s->socks5_password_file, SOCKS5_LOGIN_MAX};
-        err = load(&place, &p.sources[i], ret_text);
+        err = load_password(&place, &p.sources[i], ret_text);
     }
     for (size_t i = 0; i < config->transport_count && err == 0; i++) {
         const struct config_transport *t = &config->transports[i];
         const struct place place = {"transport", slice_of(t->name), "smtp_auth_password_file",
                                     t->smtp.smtp_auth_password_file, PASSWORD_MAX};
-        err = load(&place, &p.transports[i], ret_text);
+        err = load_password(&place, &p.transports[i], ret_text);
     }
     for (size_t i = 0; i < config->webhook_count && err == 0; i++) {
         const struct config_webhook *w = &config->webhooks[i];
         const struct place place = {"webhook", config_section_shown(CONFIG_SECTION_WEBHOOK, w->url),
                                     "secret_file", w->secret_file, PASSWORD_MAX};
-        err = load(&place, &p.webhooks[i], ret_text);
+        err = load_password(&place, &p.webhooks[i], ret_text);
     }
     if (err != 0) {
         passwords_free(config, &p);

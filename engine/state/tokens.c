@@ -49,7 +49,7 @@ static bool from_hex(struct slice text, unsigned char ret[DIGEST])
     return true;
 }
 
-static bool is_name(struct slice s)
+static bool is_token_name(struct slice s)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.data[i];
@@ -100,7 +100,7 @@ static const char *parse_token(struct slice line, struct token *ret)
     size_t colon = slice_find(line, ':');
     struct slice name = slice_trim(slice_to(line, colon));
     struct slice secret = colon < line.len ? slice_trim(slice_from(line, colon + 1)) : SLICE("");
-    if (!is_name(name) || secret.len == 0) {
+    if (!is_token_name(name) || secret.len == 0) {
         return "not NAME:TOKEN or read NAME:TOKEN; a name has 1 to 64 letters, digits, - _ .";
     }
     if (is_reserved(name)) {
@@ -120,7 +120,7 @@ static const char *parse_token(struct slice line, struct token *ret)
     return NULL;
 }
 
-static int add(struct tokens *t, const struct token *token)
+static int add_token(struct tokens *t, const struct token *token)
 {
     struct token *grown = realloc(t->list, (t->count + 1) * sizeof(*grown));
     if (grown == NULL) {
@@ -146,7 +146,7 @@ static int read_tokens(FILE *in, const char *path, struct tokens *t, char ret_te
             why = is_whole ? "there are too many tokens" : "the line is too long";
         } else if (text.len > 0 && text.data[0] != '#') {
             why = parse_token(text, &token);
-            err = why == NULL ? add(t, &token) : 0;
+            err = why == NULL ? add_token(t, &token) : 0;
         }
         if (why != NULL) {
             (void)snprintf(ret_text, 512, "%.300s:%d: tokens_file: %s", path, number, why);

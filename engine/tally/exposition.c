@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static void put_value(struct buf *out, struct slice value)
+static void put_label_value(struct buf *out, struct slice value)
 {
     while (value.len > 0) {
         size_t len = utf8_length(value);
@@ -34,7 +34,7 @@ static void put_labels(struct buf *out, const struct exposition_labels *labels, 
     for (int i = 0; labels != NULL && i < EXPOSITION_LABELS; i++) {
         if (labels->items[i].name != NULL) {
             buf_printf(out, "%c%s=\"", before, labels->items[i].name);
-            put_value(out, labels->items[i].value);
+            put_label_value(out, labels->items[i].value);
             buf_append_char(out, '"');
             before = ',';
         }
@@ -48,7 +48,7 @@ static void put_labels(struct buf *out, const struct exposition_labels *labels, 
     }
 }
 
-static void put_number(struct buf *out, double value)
+static void put_sample_number(struct buf *out, double value)
 {
     if (value == floor(value) && fabs(value) < 1e15) {
         buf_printf(out, " %.0f\n", value);
@@ -73,7 +73,7 @@ void exposition_sample(struct buf *out, const char *name, const struct expositio
 {
     buf_append_str(out, name);
     put_labels(out, labels, NULL);
-    put_number(out, value);
+    put_sample_number(out, value);
 }
 
 void exposition_histogram(struct buf *out, const char *name, const struct exposition_labels *labels,
@@ -88,12 +88,12 @@ void exposition_histogram(struct buf *out, const char *name, const struct exposi
         }
         buf_printf(out, "%s_bucket", name);
         put_labels(out, labels, le);
-        put_number(out, (double)below);
+        put_sample_number(out, (double)below);
     }
     buf_printf(out, "%s_sum", name);
     put_labels(out, labels, NULL);
-    put_number(out, sum);
+    put_sample_number(out, sum);
     buf_printf(out, "%s_count", name);
     put_labels(out, labels, NULL);
-    put_number(out, (double)below);
+    put_sample_number(out, (double)below);
 }

@@ -193,7 +193,7 @@ static bool is_code(struct slice s)
 }
 
 /* 4.7.28; also with its reply code in front, 421-4.7.28, and as a range, 5.7.606-649. */
-static bool is_status(struct slice s)
+static bool is_status_word(struct slice s)
 {
     size_t at = span(s, 0, DIGIT) == 3 && s.len > 3 && s.data[3] == '-' ? 4 : 0;
     if (span(s, at, DIGIT) != 1 || (s.data[at] != '2' && s.data[at] != '4' && s.data[at] != '5')) {
@@ -212,7 +212,7 @@ static bool is_status(struct slice s)
 }
 
 /* Words with digits that are the same for everybody. */
-static bool is_name(struct slice s)
+static bool is_host_name(struct slice s)
 {
     static const char *const names[] = {"IPv4",    "IPv6",    "TLSv1",  "TLSv1.0",
                                         "TLSv1.1", "TLSv1.2", "TLSv1.3"};
@@ -243,7 +243,8 @@ static bool is_variable(struct slice s)
     for (size_t i = 0; i < s.len; i++) {
         found |= classes[(unsigned char)s.data[i]];
     }
-    return (found & DIGIT) != 0 ? !is_code(s) && !is_status(s) && !is_name(s) : is_random(s);
+    return (found & DIGIT) != 0 ? !is_code(s) && !is_status_word(s) && !is_host_name(s)
+                                : is_random(s);
 }
 
 /* Whether the token is the rest of a code whose beginning is written: AUP#1260, AUP#In-1190,
@@ -271,7 +272,7 @@ static bool is_reply_code(struct slice s, struct slice behind)
         return false;
     }
     struct slice next = slice_from(behind, 1);
-    return is_status(slice_to(next, span(next, 0, DIGIT | INNER)));
+    return is_status_word(slice_to(next, span(next, 0, DIGIT | INNER)));
 }
 
 /* --- what stands in front --------------------------------------------------------------------- */

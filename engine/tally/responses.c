@@ -81,26 +81,26 @@ static uint32_t view_names(const struct names *names, struct slice ret[RESPONSE_
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct responses *r, const struct response_sight *s,
-                        struct slice text)
+static uint64_t hash_response(const struct responses *r, const struct response_sight *s,
+                              struct slice text)
 {
     uint64_t seed = r->seed ^ ((uint64_t)s->code << 8 | (uint64_t)s->kind);
     return hash_bytes(text.data, text.len, seed);
 }
 
-static bool is_same(const struct response *p, uint64_t hash, const struct response_sight *s,
-                    struct slice text)
+static bool is_same_response(const struct response *p, uint64_t hash,
+                             const struct response_sight *s, struct slice text)
 {
     return p->hash == hash && p->kind == s->kind && p->code == s->code &&
            strncmp(p->status, s->status, sizeof(p->status) - 1) == 0 &&
            slice_eq(slice_make(p->text, p->text_len), text);
 }
 
-static struct response *find(const struct responses *r, uint64_t hash,
-                             const struct response_sight *s, struct slice text)
+static struct response *find_response(const struct responses *r, uint64_t hash,
+                                      const struct response_sight *s, struct slice text)
 {
     for (uint16_t i = r->heads[hash % HEADS]; i != NO_SLOT; i = r->slots[i]->next) {
-        if (is_same(r->slots[i], hash, s, text)) {
+        if (is_same_response(r->slots[i], hash, s, text)) {
             return r->slots[i];
         }
     }
@@ -115,7 +115,7 @@ static uint64_t weight(const struct response *p, usec_t now)
 }
 
 /* The slot of the response that is replaced when the table is full. */
-static uint16_t least(const struct responses *r, usec_t now)
+static uint16_t least_response(const struct responses *r, usec_t now)
 {
     uint16_t found = 0;
     uint64_t found_weight = UINT64_MAX;
@@ -142,7 +142,7 @@ static void unchain(struct responses *r, uint16_t slot)
     *at = r->slots[slot]->next;
 }
 
-static void release(struct rcu_retired *self)
+static void release_response(struct rcu_retired *self)
 {
     free(container_of(self, struct response, retired));
 }
@@ -170,8 +170,8 @@ static struct response *response_new(uint64_t hash, const struct response_sight 
 }
 
 /* NULL when out of memory. */
-static struct response *add(struct responses *r, uint64_t hash, const struct response_sight *s,
-                            struct slice text)
+static struct response *add_response(struct responses *r, uint64_t hash,
+                                     const struct response_sight *s, struct slice text)
 {
     struct response *p = response_new(hash, s, text);
     if (p == NULL) {
@@ -179,7 +179,7 @@ static struct response *add(struct responses *r, uint64_t hash, const struct res
     }
     uint16_t slot = (uint16_t)r->used;
     if (r->used == RESPONSES_MAX) {
-        slot = least(r, s->time);
+        slot = least_response(r, s->time);
         unchain(r, slot);
     } else {
         r->used++;
@@ -189,7 +189,7 @@ static struct response *add(struct responses *r, uint64_t hash, const struct res
     r->heads[hash % HEADS] = slot;
     rcu_publish(&r->slots[slot], p);
     if (old != NULL) {
-        rcu_retire(&old->retired, release);
+        rcu_retire(&old->retired, release_response);
     }
     return p;
 }
@@ -198,10 +198,10 @@ void responses_count(struct responses *r, const struct response_sight *s)
 {
     char bytes[RESPONSE_TEXT_MAX];
     struct slice text = slice_make(bytes, response_text_template(s->text, bytes));
-    uint64_t hash = hash_of(r, s, text);
-    struct response *p = find(r, hash, s, text);
+    uint64_t hash = hash_response(r, s, text);
+    struct response *p = find_response(r, hash, s, text);
     if (p == NULL) {
-        p = add(r, hash, s, text);
+        p = add_response(r, hash, s, text);
     }
     if (p == NULL) {
         return;

@@ -47,7 +47,7 @@ static struct tally_row *row_new(struct slice name)
 }
 
 /* The row's number, or TALLY_ROW_OTHER. */
-static uint32_t add_row(struct tally_table *t, uint16_t *slot, struct slice name)
+static uint32_t add_tally_row(struct tally_table *t, uint16_t *slot, struct slice name)
 {
     uint32_t row = atomic_load_explicit(&t->count, memory_order_relaxed);
     struct tally_row *r = row == ROWS ? NULL : row_new(name);
@@ -65,7 +65,7 @@ static uint32_t probe(struct tally_table *t, struct slice name)
     uint64_t hash = hash_bytes(name.data, name.len, t->seed);
     for (size_t i = hash % SLOTS;; i = (i + 1) % SLOTS) {
         if (t->slots[i] == 0) {
-            return add_row(t, &t->slots[i], name);
+            return add_tally_row(t, &t->slots[i], name);
         }
         if (is_named(t->rows[t->slots[i] - 1], name)) {
             return t->slots[i] - 1U;
@@ -92,7 +92,7 @@ struct tally_row *tally_table_row(const struct tally_table *t, uint32_t row)
 
 uint32_t tally_table_rows(const struct tally_table *t)
 {
-    /* Acquire pairs with the release of add_row: rows below are complete. */
+    /* Acquire pairs with the release of add_tally_row: rows below are complete. */
     return atomic_load_explicit(&t->count, memory_order_acquire);
 }
 

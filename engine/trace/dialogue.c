@@ -173,7 +173,7 @@ static void close_line(struct dialogue *d, struct dialogue_part *p)
     }
 }
 
-static void forget(struct dialogue *d, struct dialogue_part *p)
+static void forget_part(struct dialogue *d, struct dialogue_part *p)
 {
     d->left_out += count_part_lines(p);
     p->len = 0;
@@ -182,10 +182,10 @@ static void forget(struct dialogue *d, struct dialogue_part *p)
 
 /* Empties one of the two parts for the end of the dialogue to write into: the other one, or the
  * present one again where memory is short. -1: there is no memory for either */
-static int next_part(struct dialogue *d)
+static int next_dialogue_part(struct dialogue *d)
 {
     int other = d->current == 1 ? 2 : 1;
-    forget(d, &d->parts[other]);
+    forget_part(d, &d->parts[other]);
     if (d->parts[other].capacity == DIALOGUE_TAIL_BYTES ||
         resize(d, &d->parts[other], DIALOGUE_TAIL_BYTES)) {
         return other;
@@ -193,7 +193,7 @@ static int next_part(struct dialogue *d)
     if (d->current == HEAD || d->parts[d->current].capacity < DIALOGUE_TAIL_BYTES) {
         return -1;
     }
-    forget(d, &d->parts[d->current]);
+    forget_part(d, &d->parts[d->current]);
     return d->current;
 }
 
@@ -201,7 +201,7 @@ static int next_part(struct dialogue *d)
  * returns false when there is no memory for it. */
 static bool turn_over(struct dialogue *d)
 {
-    int next = next_part(d);
+    int next = next_dialogue_part(d);
     if (next >= 0) {
         d->current = (uint8_t)next;
     } else if (d->current == HEAD) {
@@ -218,8 +218,8 @@ static struct slice cut_front(struct dialogue *d, struct slice piece)
     if (piece.len <= room) {
         return piece;
     }
-    forget(d, &d->parts[1]);
-    forget(d, &d->parts[2]);
+    forget_part(d, &d->parts[1]);
+    forget_part(d, &d->parts[2]);
     struct slice kept = slice_from(piece, piece.len - room);
     size_t end = slice_find(kept, '\n');
     kept = slice_from(kept, end < kept.len ? end + 1 : 0);
@@ -305,8 +305,8 @@ static struct slice go_on(struct dialogue *d, enum dialogue_kind kind, struct sl
     return slice_from(piece, end);
 }
 
-static inline void append(struct dialogue *d, enum dialogue_kind kind, struct slice piece,
-                          usec_t now)
+static inline void append_piece(struct dialogue *d, enum dialogue_kind kind, struct slice piece,
+                                usec_t now)
 {
     d->changed = now;
     if (dialogue_is_full(d, piece.len)) {
@@ -324,7 +324,7 @@ __attribute__((noinline)) static void append_odd(struct dialogue *d, enum dialog
         piece = go_on(d, kind, piece);
     }
     if (piece.len > 0) {
-        append(d, kind, piece, now);
+        append_piece(d, kind, piece, now);
     }
     if (kind == DIALOGUE_NOTE && d->is_open) {
         close_line(d, &d->parts[d->current]);
@@ -339,7 +339,7 @@ void dialogue_append(struct dialogue *d, enum dialogue_kind kind, struct slice p
     if (d->is_open || kind == DIALOGUE_NOTE) {
         append_odd(d, kind, piece, now);
     } else {
-        append(d, kind, piece, now);
+        append_piece(d, kind, piece, now);
     }
 }
 
@@ -497,7 +497,7 @@ static void append_escaped(struct buf *text, struct slice line)
 }
 
 /* The next piece of the parts, or the gap. */
-static bool next_piece(struct dialogue_cursor *c)
+static bool next_dialogue_piece(struct dialogue_cursor *c)
 {
     struct header h;
     while (c->turn < 3) {
@@ -552,7 +552,7 @@ static char sign_of(enum dialogue_kind kind)
 bool dialogue_next_line(struct dialogue_cursor *c, struct dialogue_line *ret, struct buf *text)
 {
     buf_clear(text);
-    if (c->piece.len == 0 && !next_piece(c)) {
+    if (c->piece.len == 0 && !next_dialogue_piece(c)) {
         return false;
     }
     if (c->piece.len == 0) {

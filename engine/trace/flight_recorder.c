@@ -62,13 +62,14 @@ size_t flight_recorder_bytes(const struct flight_recorder *r)
 
 /* --- destinations ----------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct flight_recorder *r, uint16_t transport, struct slice name)
+static uint64_t hash_flight(const struct flight_recorder *r, uint16_t transport, struct slice name)
 {
     return hash_bytes(name.data, name.len, r->seed + transport);
 }
 
-static struct flight_destination *find(const struct flight_recorder *r, uint16_t transport,
-                                       struct slice name, uint64_t hash)
+static struct flight_destination *find_destination_ring(const struct flight_recorder *r,
+                                                        uint16_t transport, struct slice name,
+                                                        uint64_t hash)
 {
     struct flight_destination *to = r->buckets[hash % BUCKETS];
     while (to != NULL && (to->hash != hash || to->transport != transport ||
@@ -81,8 +82,8 @@ static struct flight_destination *find(const struct flight_recorder *r, uint16_t
 static struct flight_destination *find_or_add(struct flight_recorder *r, uint16_t transport,
                                               struct slice name)
 {
-    uint64_t hash = hash_of(r, transport, name);
-    struct flight_destination *to = find(r, transport, name, hash);
+    uint64_t hash = hash_flight(r, transport, name);
+    struct flight_destination *to = find_destination_ring(r, transport, name, hash);
     if (to != NULL) {
         return to;
     }
@@ -104,7 +105,7 @@ static struct flight_destination *find_or_add(struct flight_recorder *r, uint16_
 }
 
 /* Frees a destination that has no sessions any more. */
-static void leave(struct flight_recorder *r, struct flight_destination *to)
+static void leave_destination(struct flight_recorder *r, struct flight_destination *to)
 {
     if (!list_is_empty(&to->attached) || !list_is_empty(&to->kept)) {
         return;
@@ -314,7 +315,7 @@ static void trim(struct flight_recorder *r, struct flight_destination *to)
     }
 }
 
-static void keep(struct flight_recorder *r, struct flight_destination *to, struct flight *f)
+static void keep_flight(struct flight_recorder *r, struct flight_destination *to, struct flight *f)
 {
     f->to = to;
     list_remove(&f->link);
@@ -335,7 +336,7 @@ static void detach(struct flight_recorder *r, struct flight *f)
     }
     mask(f);
     dialogue_shrink(&f->dialogue);
-    keep(r, f->to, f);
+    keep_flight(r, f->to, f);
 }
 
 /* --- the budget ------------------------------------------------------------------------------- */
@@ -347,7 +348,7 @@ static bool give_one(struct flight_recorder *r)
             struct flight_destination *to =
                 list_first(&r->ranks[i], struct flight_destination, rank);
             drop_kept(r, list_first(&to->kept, struct flight, link));
-            leave(r, to);
+            leave_destination(r, to);
             return true;
         }
     }
@@ -358,7 +359,7 @@ static bool give_one(struct flight_recorder *r)
     return true;
 }
 
-static void make_room(struct flight_recorder *r, size_t bytes)
+static void make_recorder_room(struct flight_recorder *r, size_t bytes)
 {
     while (r->left < bytes && give_one(r)) {
     }
@@ -370,7 +371,7 @@ void flight_begin(struct flight_recorder *r, struct flight **slot, const struct 
                   uint64_t session, usec_t now)
 {
     assert(*slot == NULL);
-    make_room(r, SESSION_BYTES);
+    make_recorder_room(r, SESSION_BYTES);
     struct flight *f = flight_new(names, now, &r->left);
     if (f == NULL) {
         return;
@@ -403,13 +404,13 @@ static void keep_excerpt(struct flight_recorder *r, struct flight *f)
             break;
         }
     }
-    keep(r, f->to, copy);
+    keep_flight(r, f->to, copy);
 }
 
 void flight_make_room(struct flight_recorder *r, struct flight *f, size_t bytes)
 {
     flight_resume(r, f); /* so that making room leaves it alone */
-    make_room(r, 2 * DIALOGUE_TAIL_BYTES);
+    make_recorder_room(r, 2 * DIALOGUE_TAIL_BYTES);
     if (dialogue_forgets_failure(&f->dialogue, bytes)) {
         keep_excerpt(r, f);
     }
@@ -439,7 +440,7 @@ void flight_fail(struct flight_recorder *r, struct flight *f, struct slice why)
 {
     if (f != NULL) {
         flight_resume(r, f);
-        make_room(r, why.len + 1);
+        make_recorder_room(r, why.len + 1);
         f->is_failed = true;
         dialogue_mark(&f->dialogue);
         set_why(f, why);
@@ -482,7 +483,7 @@ void flight_recorder_free(struct flight_recorder *r)
             while (!list_is_empty(&to->kept)) {
                 flight_free(list_first(&to->kept, struct flight, link));
             }
-            leave(r, to);
+            leave_destination(r, to);
         }
     }
     free(r);
@@ -530,7 +531,7 @@ void flight_read(struct flight_recorder *r, uint16_t transport, struct slice des
                  const struct flight_filter *filter, usec_t now, struct flight_reading *ret)
 {
     struct flight_destination *to =
-        find(r, transport, destination, hash_of(r, transport, destination));
+        find_destination_ring(r, transport, destination, hash_flight(r, transport, destination));
     if (to == NULL) {
         return;
     }

@@ -152,7 +152,7 @@ static void put_told(struct buf *out, const struct bounce_recipient *r)
     buf_append_str(out, "\r\n");
 }
 
-static void put_text(struct buf *out, const struct plan *p)
+static void put_explanation(struct buf *out, const struct plan *p)
 {
     begin_part(out, p, "Notification",
                p->is_text_8bit ? "text/plain; charset=utf-8" : "text/plain; charset=us-ascii",
@@ -220,7 +220,7 @@ static size_t digits(struct slice s)
 }
 
 /* RFC 3463 section 2: class "." subject "." detail. */
-static bool is_status(struct slice s)
+static bool is_enhanced_status(struct slice s)
 {
     if (s.len < 5 || (s.data[0] != '4' && s.data[0] != '5') || s.data[1] != '.') {
         return false;
@@ -248,7 +248,8 @@ static void put_recipient_status(struct buf *out, const struct plan *p,
     }
     put_final_recipient(out, p, r->address);
     line(out, actions[p->kind]);
-    field(out, "Status: ", is_status(r->status) ? r->status : slice_of(statuses[p->kind]), false);
+    field(out, "Status: ", is_enhanced_status(r->status) ? r->status : slice_of(statuses[p->kind]),
+          false);
     if (r->remote_mta.len > 0) {
         field(out, "Remote-MTA: dns; ", r->remote_mta, p->is_status_global);
     }
@@ -263,7 +264,7 @@ static void put_recipient_status(struct buf *out, const struct plan *p,
     }
 }
 
-static void put_status(struct buf *out, const struct plan *p)
+static void put_delivery_status(struct buf *out, const struct plan *p)
 {
     begin_part(out, p, "Delivery report",
                p->is_status_global ? "message/global-delivery-status" : "message/delivery-status",
@@ -340,8 +341,8 @@ static bool try_boundary(struct buf *out, struct plan *p, unsigned salt)
     (void)snprintf(p->boundary, sizeof(p->boundary), "=_sluice_%016llx_%llx_%u",
                    (unsigned long long)p->config->unique, (unsigned long long)p->config->now, salt);
     put_header(out, p);
-    put_text(out, p);
-    put_status(out, p);
+    put_explanation(out, p);
+    put_delivery_status(out, p);
     size_t start = out->len;
     put_original(out, p);
     if (out->failed) {

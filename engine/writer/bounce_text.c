@@ -127,7 +127,7 @@ struct copier {
     bool has_cr; /* a CR was seen whose LF may follow */
 };
 
-static void end_line(struct copier *c)
+static void end_folded_line(struct copier *c)
 {
     buf_append_str(c->out, "\r\n");
     c->column = 0;
@@ -148,7 +148,7 @@ static void copy_run(struct copier *c, struct slice run)
         c->column += len;
         run = slice_from(run, len);
         if (run.len > 0) {
-            end_line(c);
+            end_folded_line(c);
             buf_append_char(c->out, ' ');
             c->column = 1;
         }
@@ -166,7 +166,7 @@ static void copy_part(struct copier *c, struct slice part)
         char first = part.data[0];
         if (c->has_cr) {
             c->has_cr = false;
-            end_line(c);
+            end_folded_line(c);
             if (first == '\n') {
                 part = slice_from(part, 1);
                 continue;
@@ -184,7 +184,7 @@ static void copy_part(struct copier *c, struct slice part)
         if (first == '\r') {
             c->has_cr = true;
         } else if (first == '\n') {
-            end_line(c);
+            end_folded_line(c);
         } else {
             copy_run(c, SLICE("?"));
         }
@@ -201,7 +201,7 @@ void bounce_text_copy(struct buf *out, const struct slice *parts, size_t count, 
         limit -= len;
     }
     if (c.has_cr || c.column > 0) {
-        end_line(&c);
+        end_folded_line(&c);
     }
 }
 

@@ -124,7 +124,7 @@ static size_t count_stored(const struct message *m, enum notice_kind kind)
     return 0;
 }
 
-static void add(struct notice_recipients *n, struct bounce_recipient r)
+static void gather_recipient(struct notice_recipients *n, struct bounce_recipient r)
 {
     if (n->count < n->capacity) {
         n->list[n->count++] = r;
@@ -140,7 +140,8 @@ static void gather_fresh(struct notice_recipients *n, const struct message *m,
         for (uint32_t i = 0; i < r->count; i++) {
             const struct result_recipient *to = &r->recipients[i];
             if (is_told(kind, to->kind)) {
-                add(n, (struct bounce_recipient){
+                gather_recipient(
+                    n, (struct bounce_recipient){
                            .address = message_address(m, to->index),
                            .status = slice_of(to->status),
                            .diagnostic = result_text(r, to),
@@ -164,14 +165,14 @@ static int gather_stored(struct notice_recipients *n, struct spool_reader *reade
     int err = notice_stored_begin(&walk, reader, m, 0);
     while (err == 0 && n->count < n->capacity && notice_stored_next(&walk, &to)) {
         if (is_state_told(kind, to.state)) {
-            add(n, (struct bounce_recipient){
-                       .address = to.address,
-                       .status = to.status,
-                       .diagnostic = to.text,
-                       .remote_mta = to.remote_mta,
-                       .is_reply = to.code != 0,
-                       .is_expired = to.state != SPOOL_RECIPIENT_FAILED,
-                   });
+            gather_recipient(n, (struct bounce_recipient){
+                                    .address = to.address,
+                                    .status = to.status,
+                                    .diagnostic = to.text,
+                                    .remote_mta = to.remote_mta,
+                                    .is_reply = to.code != 0,
+                                    .is_expired = to.state != SPOOL_RECIPIENT_FAILED,
+                                });
             found++;
         }
     }
