@@ -32,14 +32,14 @@ struct program {
 };
 
 /* Between 1 and most. errors: ERR_SYNTAX */
-static int set_number(const char *text, uint64_t most, uint64_t *ret)
+static int set_inject_number(const char *text, uint64_t most, uint64_t *ret)
 {
     int err = options_integer(text, most, ret);
     return err == 0 && *ret == 0 ? ERR_SYNTAX : err;
 }
 
 /* What goes into JSON as it is. errors: ERR_SYNTAX */
-static int set_name(const char *text, const char **ret)
+static int set_host_name(const char *text, const char **ret)
 {
     if (text[0] == '\0' || strpbrk(text, "\"\\ \t\r\n") != NULL || strlen(text) > 250) {
         return ERR_SYNTAX;
@@ -48,7 +48,7 @@ static int set_name(const char *text, const char **ret)
     return 0;
 }
 
-static int set(void *ctx, int id, const char *text)
+static int set_inject_option(void *ctx, int id, const char *text)
 {
     struct program *p = ctx;
     struct http_load_options *o = &p->options;
@@ -56,22 +56,22 @@ static int set(void *ctx, int id, const char *text)
     case 't':
         return endpoint_list_add(&p->to, text);
     case 'r':
-        return set_number(text, 1000000, &o->rate);
+        return set_inject_number(text, 1000000, &o->rate);
     case 's':
-        return set_number(text, 1000000, &o->seconds);
+        return set_inject_number(text, 1000000, &o->seconds);
     case 'c':
-        return set_number(text, 10000, &o->connections);
+        return set_inject_number(text, 10000, &o->connections);
     case 'b':
-        return set_number(text, 16 << 20, &o->size);
+        return set_inject_number(text, 16 << 20, &o->size);
     case 'd':
-        return set_name(text, &o->domain);
+        return set_host_name(text, &o->domain);
     default:
-        return set_name(text, &o->sender);
+        return set_host_name(text, &o->sender);
     }
 }
 
 /* returns: false when the process should exit with *ret_status */
-static bool parse(struct program *p, int argc, char **argv, int *ret_status)
+static bool parse_inject_options(struct program *p, int argc, char **argv, int *ret_status)
 {
     static const struct option table[] = {{"to", required_argument, NULL, 't'},
                                           {"rate", required_argument, NULL, 'r'},
@@ -82,7 +82,7 @@ static bool parse(struct program *p, int argc, char **argv, int *ret_status)
                                           {"sender", required_argument, NULL, 'f'},
                                           {"help", no_argument, NULL, OPTIONS_HELP},
                                           {NULL, 0, NULL, 0}};
-    static const struct options options = {"sluice-inject", usage, table, set};
+    static const struct options options = {"sluice-inject", usage, table, set_inject_option};
     if (options_read_all(&options, argc, argv, p, ret_status) != 0) {
         return false;
     }
@@ -96,7 +96,7 @@ static bool parse(struct program *p, int argc, char **argv, int *ret_status)
     return true;
 }
 
-static int run(const struct http_load_options *options)
+static int run_inject(const struct http_load_options *options)
 {
     static struct http_load load; /* its histogram is large */
     struct buf text;
@@ -132,8 +132,8 @@ int main(int argc, char **argv)
                                     .domain = "example.test",
                                     .sender = "bounce@source.test"}};
     int status = EX_OK;
-    if (parse(&p, argc, argv, &status)) {
-        status = run(&p.options);
+    if (parse_inject_options(&p, argc, argv, &status)) {
+        status = run_inject(&p.options);
     }
     endpoint_list_fini(&p.to);
     return status;

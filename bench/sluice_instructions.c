@@ -73,7 +73,7 @@ static int take_option(void *ctx, int id, const char *text)
 }
 
 /* Message 1 of sluice-source, with a date of its own instead of today's. */
-static bool prepare(struct stage_message *m)
+static bool prepare_message(struct stage_message *m)
 {
     static char domain[] = "example.test";
     static char *domains[] = {domain};
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
         (void)printf(INSTRUCTIONS_BUILD ", glibc %s\n", gnu_get_libc_version());
         return EX_OK;
     }
-    if (!prepare(&m)) {
+    if (!prepare_message(&m)) {
         (void)fputs("sluice-instructions: out of memory\n", stderr);
         return EX_OSERR;
     }

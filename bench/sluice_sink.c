@@ -105,7 +105,7 @@ static void raise_descriptor_limit(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int start(struct program *p)
+static int start_sink(struct program *p)
 {
     struct sink *sink = &p->sink;
     sink->options = &p->options;
@@ -154,7 +154,7 @@ static int print_report(struct program *p, bool is_end, FILE *out, const char *p
 }
 
 /* Greet those who wait, and from now on everybody at once. */
-static void release(struct program *p)
+static void release_program(struct program *p)
 {
     /* Pairs with the acquire in the sessions. */
     atomic_store_explicit(&p->sink.is_holding, false, memory_order_release);
@@ -173,13 +173,13 @@ static bool take_signal(struct program *p)
     if (info.ssi_signo == SIGUSR1) {
         (void)print_report(p, false, stderr, NULL); /* it was logged */
     } else if (info.ssi_signo == SIGUSR2) {
-        release(p);
+        release_program(p);
     }
     return info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2;
 }
 
 /* Until a signal or the wanted number of messages ends the program. */
-static void serve(struct program *p)
+static void serve_sink(struct program *p)
 {
     const char *path = p->options.json_path;
     usec_t next = clock_mono();
@@ -260,7 +260,7 @@ int main(int argc, char **argv)
     }
     raise_descriptor_limit();
     p.signal_fd = block_signals();
-    int err = p.signal_fd < 0 ? p.signal_fd : start(&p);
+    int err = p.signal_fd < 0 ? p.signal_fd : start_sink(&p);
     if (err != 0) {
         log_error("cannot start: %s", err_str(err));
         stop(&p);
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
     }
     log_info("listening on %s%s", p.sink.listeners[0].name,
              p.sink.listener_count > 1 ? " and more" : "");
-    serve(&p);
+    serve_sink(&p);
     stop(&p);
     if (print_report(&p, true, stdout, p.options.json_path) != 0) {
         status = EX_IOERR;

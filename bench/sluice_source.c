@@ -71,7 +71,7 @@ static void raise_descriptor_limit(void)
     }
 }
 
-static int start(struct program *p)
+static int start_source(struct program *p)
 {
     struct source_load *l = &p->load;
     p->signal_fd = block_signals();
@@ -102,7 +102,7 @@ static usec_t wait_time(usec_t next, usec_t now)
     return next > now ? next - now : 0;
 }
 
-static int run(struct source_load *l)
+static int run_source(struct source_load *l)
 {
     while (!source_load_is_done(l)) {
         usec_t next = timeout_queue_next(&l->timeouts);
@@ -156,9 +156,9 @@ int main(int argc, char **argv)
         return status;
     }
     raise_descriptor_limit();
-    int err = start(p);
+    int err = start_source(p);
     if (err == 0) {
-        err = run(&p->load);
+        err = run_source(&p->load);
     }
     if (err != 0) {
         log_error("%s", err_str(err));

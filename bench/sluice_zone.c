@@ -40,7 +40,7 @@ static int open_signals(void)
     return fd < 0 ? -errno : fd;
 }
 
-static int serve(const struct program *p)
+static int serve_zone(const struct program *p)
 {
     struct zone_server server;
     int err = zone_server_open(&server, &p->zone, p->ttl, &p->listen.items[0]);
@@ -65,7 +65,7 @@ static int serve(const struct program *p)
     return EX_OK;
 }
 
-static int set(void *ctx, int id, const char *text)
+static int set_zone_option(void *ctx, int id, const char *text)
 {
     struct program *p = ctx;
     uint64_t value = 0;
@@ -88,14 +88,14 @@ static int set(void *ctx, int id, const char *text)
 }
 
 /* returns: false when the process should exit with *ret_status */
-static bool parse(struct program *p, int argc, char **argv, int *ret_status)
+static bool parse_zone_options(struct program *p, int argc, char **argv, int *ret_status)
 {
     static const struct option table[] = {{"listen", required_argument, NULL, 'l'},
                                           {"ttl", required_argument, NULL, 't'},
                                           {"file", required_argument, NULL, 'f'},
                                           {"help", no_argument, NULL, OPTIONS_HELP},
                                           {NULL, 0, NULL, 0}};
-    static const struct options options = {"sluice-zone", usage, table, set};
+    static const struct options options = {"sluice-zone", usage, table, set_zone_option};
     int first = options_read(&options, argc, argv, p, ret_status);
     if (first < 0) {
         return false;
@@ -118,8 +118,8 @@ int main(int argc, char **argv)
 {
     struct program p = {.ttl = 300};
     int status;
-    if (parse(&p, argc, argv, &status)) {
-        status = serve(&p);
+    if (parse_zone_options(&p, argc, argv, &status)) {
+        status = serve_zone(&p);
     }
     zone_fini(&p.zone);
     endpoint_list_fini(&p.listen);

@@ -22,7 +22,7 @@ static double cpu_seconds(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-static void check(int rc, const char *what)
+static void check_rc(int rc, const char *what)
 {
     if (rc != 0) {
         (void)fprintf(stderr, "%s: %s\n", what, err_str(rc));
@@ -30,7 +30,8 @@ static void check(int rc, const char *what)
     }
 }
 
-static void put(struct spool_txn *t, uint64_t id, struct slice body, struct spool_position *at)
+static void put_message(struct spool_txn *t, uint64_t id, struct slice body,
+                        struct spool_position *at)
 {
     static const char packed[] = "\0\x19"
                                  "recipient@example.invalid";
@@ -44,11 +45,11 @@ static void put(struct spool_txn *t, uint64_t id, struct slice body, struct spoo
         .peer_address = SLICE("192.0.2.10"),
         .protocol = SLICE("ESMTP"),
     };
-    check(spool_put_message(t, &e, slice_make(packed, sizeof(packed) - 1), body, at), "put");
+    check_rc(spool_put_message(t, &e, slice_make(packed, sizeof(packed) - 1), body, at), "put");
 }
 
-static void run(struct spool_store *s, uint64_t *next_id, uint32_t count, uint32_t batch,
-                struct slice body)
+static void run_batches(struct spool_store *s, uint64_t *next_id, uint32_t count, uint32_t batch,
+                        struct slice body)
 {
     struct spool_position *last = calloc(batch, sizeof(*last));
     struct spool_txn *t;
@@ -59,16 +60,16 @@ static void run(struct spool_store *s, uint64_t *next_id, uint32_t count, uint32
     double cpu = cpu_seconds();
     uint32_t rounds = count / batch;
     for (uint32_t round = 0; round <= rounds; round++) {
-        check(spool_begin(s, &t), "begin");
+        check_rc(spool_begin(s, &t), "begin");
         for (uint32_t i = 0; i < batch; i++) {
             if (round > 0) {
-                check(spool_remove(t, &last[i]), "remove");
+                check_rc(spool_remove(t, &last[i]), "remove");
             }
             if (round < rounds) {
-                put(t, ++*next_id, body, &last[i]);
+                put_message(t, ++*next_id, body, &last[i]);
             }
         }
-        check(spool_commit(t), "commit");
+        check_rc(spool_commit(t), "commit");
     }
     double seconds = (double)(clock_mono() - started) / USEC_PER_SEC;
     cpu = cpu_seconds() - cpu;
@@ -84,17 +85,17 @@ static void fill_backlog(struct spool_store *s, uint64_t *next_id, uint32_t back
 {
     for (uint32_t done = 0; done < backlog;) {
         struct spool_txn *t;
-        check(spool_begin(s, &t), "begin");
+        check_rc(spool_begin(s, &t), "begin");
         for (uint32_t i = 0; i < 1000 && done < backlog; i++, done++) {
             struct spool_position at;
-            put(t, ++*next_id, body, &at);
+            put_message(t, ++*next_id, body, &at);
             struct spool_position to = {SPOOL_DEFERRED, 1700000000000000u + done * 7919u % 100000,
                                         at.id};
             const struct spool_retry retry = {.attempts = 1};
-            check(spool_set_recipient(t, at.id, 1, 0, SPOOL_RECIPIENT_DEFERRED, NULL), "state");
-            check(spool_requeue(t, &at, &to, &retry), "requeue");
+            check_rc(spool_set_recipient(t, at.id, 1, 0, SPOOL_RECIPIENT_DEFERRED, NULL), "state");
+            check_rc(spool_requeue(t, &at, &to, &retry), "requeue");
         }
-        check(spool_commit(t), "commit");
+        check_rc(spool_commit(t), "commit");
     }
 }
 
@@ -121,7 +122,7 @@ int main(int argc, char **argv)
     fill_backlog(s, &next_id, backlog, slice_make(body, body_bytes));
     for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
         uint32_t messages = batches[i] < 10 ? count / 20 : count;
-        run(s, &next_id, messages, batches[i], slice_make(body, body_bytes));
+        run_batches(s, &next_id, messages, batches[i], slice_make(body, body_bytes));
     }
     free(body);
     spool_store_close(s);

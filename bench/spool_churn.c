@@ -41,7 +41,7 @@ struct cost {
     uint64_t transactions, puts, removals;
 };
 
-static void check(int rc, const char *what)
+static void check_rc(int rc, const char *what)
 {
     if (rc != 0) {
         (void)fprintf(stderr, "%s: %s\n", what, err_str(rc));
@@ -58,16 +58,16 @@ static double cpu_seconds(void)
 
 static void put_body(struct spool_txn *t, struct spool_envelope *e, size_t bytes, const char *body)
 {
-    check(spool_stage(t, e->id), "stage");
+    check_rc(spool_stage(t, e->id), "stage");
     for (size_t at = 0; at < bytes; at += SPOOL_CHUNK_BYTES) {
         size_t left = bytes - at;
         struct slice chunk =
             slice_make(body + at, left < SPOOL_CHUNK_BYTES ? left : SPOOL_CHUNK_BYTES);
-        check(spool_put_chunk(t, e->id, e->chunk_count++, chunk), "chunk");
+        check_rc(spool_put_chunk(t, e->id, e->chunk_count++, chunk), "chunk");
     }
 }
 
-static void put(struct churn *c, struct spool_txn *t)
+static void put_churn_message(struct churn *c, struct spool_txn *t)
 {
     static const char packed[] = "\0\x19"
                                  "recipient@example.invalid";
@@ -88,9 +88,9 @@ static void put(struct churn *c, struct spool_txn *t)
         put_body(t, &e, bytes, c->body);
         body = SLICE("");
     }
-    check(spool_put_message(t, &e, slice_make(packed, sizeof(packed) - 1), body,
-                            &c->queue[c->tail++ % c->capacity]),
-          "put");
+    check_rc(spool_put_message(t, &e, slice_make(packed, sizeof(packed) - 1), body,
+                               &c->queue[c->tail++ % c->capacity]),
+             "put");
 }
 
 /* The oldest message, or any. */
@@ -114,16 +114,16 @@ static void transaction(struct churn *c, uint32_t puts, uint32_t removals, struc
     struct spool_txn *t;
     usec_t began = clock_mono();
     double at = cpu_seconds();
-    check(spool_begin(c->store, &t), "begin");
+    check_rc(spool_begin(c->store, &t), "begin");
     for (uint32_t i = 0; i < puts; i++) {
-        put(c, t);
+        put_churn_message(c, t);
     }
     double put_end = cpu_seconds();
     for (uint32_t i = 0; i < removals; i++) {
-        check(spool_remove(t, next_out(c)), "remove");
+        check_rc(spool_remove(t, next_out(c)), "remove");
     }
     double removal_end = cpu_seconds();
-    check(spool_commit(t), "commit");
+    check_rc(spool_commit(t), "commit");
     double end = cpu_seconds();
     usec_t took = clock_mono() - began;
     cost->put += put_end - at;
@@ -158,7 +158,7 @@ static double anonymous_mb(void)
     return (double)kilobytes / 1000.0;
 }
 
-static void report(const struct churn *c, const char *what, const struct cost *cost)
+static void report_cost(const struct churn *c, const char *what, const struct cost *cost)
 {
     char path[4096];
     struct stat st = {0};
@@ -173,7 +173,7 @@ static void report(const struct churn *c, const char *what, const struct cost *c
     (void)fflush(stdout);
 }
 
-static void fill(struct churn *c, size_t backlog)
+static void fill_churn(struct churn *c, size_t backlog)
 {
     for (int part = 0; part < PARTS; part++) {
         struct cost cost = {0};
@@ -181,7 +181,7 @@ static void fill(struct churn *c, size_t backlog)
             transaction(c, FILL_BATCH, 0, &cost);
         }
         if (part == 0 || part == PARTS - 1) {
-            report(c, "fill", &cost);
+            report_cost(c, "fill", &cost);
         }
     }
 }
@@ -193,7 +193,7 @@ static void work(struct churn *c, const char *what, uint32_t puts, uint32_t remo
         while (cost.removals < count / PARTS && c->tail - c->head >= removals) {
             transaction(c, puts, removals, &cost);
         }
-        report(c, what, &cost);
+        report_cost(c, what, &cost);
     }
 }
 
@@ -254,7 +254,7 @@ int main(int argc, char **argv)
     if (c.queue == NULL) {
         return 1;
     }
-    fill(&c, backlog);
+    fill_churn(&c, backlog);
     c.is_draining = true;
     work(&c, "drain", 0, batch, backlog / 2);
     work(&c, "both", batch, batch, backlog);

@@ -18,7 +18,7 @@
 
 enum { TENANTS = 50, DOMAINS = 1000 };
 
-static void check(int rc, const char *what)
+static void check_count_rc(int rc, const char *what)
 {
     if (rc != 0) {
         (void)fprintf(stderr, "%s: %s\n", what, err_str(rc));
@@ -26,7 +26,7 @@ static void check(int rc, const char *what)
     }
 }
 
-static void put(struct spool_txn *t, uint64_t id, struct slice body)
+static void put_count_message(struct spool_txn *t, uint64_t id, struct slice body)
 {
     char packed[64], address[48], tenant[16];
     size_t len = 0;
@@ -49,16 +49,16 @@ static void put(struct spool_txn *t, uint64_t id, struct slice body)
         .campaign = SLICE("spring"),
     };
     struct spool_position at;
-    check(spool_put_message(t, &e, slice_make(packed, len), body, &at), "put");
+    check_count_rc(spool_put_message(t, &e, slice_make(packed, len), body, &at), "put");
     if (id % 2 == 0) {
         struct spool_position to = {SPOOL_DEFERRED, 1700000000000000u + id * 7919u % 100000, id};
         const struct spool_retry retry = {.attempts = 1};
-        check(spool_set_recipient(t, id, 1, 0, SPOOL_RECIPIENT_DEFERRED, NULL), "state");
-        check(spool_requeue(t, &at, &to, &retry), "requeue");
+        check_count_rc(spool_set_recipient(t, id, 1, 0, SPOOL_RECIPIENT_DEFERRED, NULL), "state");
+        check_count_rc(spool_requeue(t, &at, &to, &retry), "requeue");
     }
 }
 
-static void fill(struct spool_store *s, uint32_t count, size_t body_bytes)
+static void fill_spool(struct spool_store *s, uint32_t count, size_t body_bytes)
 {
     char *body = malloc(body_bytes + 1);
     if (body == NULL) {
@@ -68,23 +68,23 @@ static void fill(struct spool_store *s, uint32_t count, size_t body_bytes)
     uint64_t id = spool_store_first_id(s);
     for (uint32_t done = 0; done < count;) {
         struct spool_txn *t;
-        check(spool_begin(s, &t), "begin");
+        check_count_rc(spool_begin(s, &t), "begin");
         for (uint32_t i = 0; i < 20000 && done < count; i++, done++) {
-            put(t, ++id, slice_make(body, body_bytes));
+            put_count_message(t, ++id, slice_make(body, body_bytes));
         }
-        check(spool_commit(t), "commit");
+        check_count_rc(spool_commit(t), "commit");
     }
     free(body);
 }
 
-static void measure(const struct queue_source *from, const char *name,
-                    const struct census_query *query)
+static void measure_count(const struct queue_source *from, const char *name,
+                          const struct census_query *query)
 {
     usec_t best = USEC_NEVER;
     struct census_result *c = NULL;
     for (int i = 0; i < 3; i++) {
         census_result_free(c);
-        check(census_take(from, query, &c), "count");
+        check_count_rc(census_take(from, query, &c), "count");
         best = c->took < best ? c->took : best;
     }
     uint64_t total = c->messages == 0 ? 1 : c->messages;
@@ -95,7 +95,7 @@ static void measure(const struct queue_source *from, const char *name,
     census_result_free(c);
 }
 
-static void complain(void *ctx, bool is_warning, const char *line)
+static void complain_of_config(void *ctx, bool is_warning, const char *line)
 {
     (void)fprintf(stderr, "%s\n", line);
 }
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     uint32_t count = argc > 2 ? (uint32_t)atoi(argv[2]) : 1000000;
     size_t body_bytes = argc > 3 ? (size_t)atoi(argv[3]) : 1024;
     struct spool_options options = {.path = folder, .map_size = 1ull << 40};
-    const struct config_sink sink = {.complain = complain};
+    const struct config_sink sink = {.complain = complain_of_config};
     struct spool_store *s;
     struct queue_source from = {0};
     struct config *config;
@@ -116,30 +116,30 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "%s\n", text);
         return 1;
     }
-    check(config_load_text("transport smtp {}\nroute \"*\" { transport = smtp }\n", "bench", &sink,
-                           &config),
-          "configuration");
+    check_count_rc(config_load_text("transport smtp {}\nroute \"*\" { transport = smtp }\n",
+                                    "bench", &sink, &config),
+                   "configuration");
     from.config = config;
     struct router *router = router_new(config);
     if (router == NULL) {
         return 1;
     }
     from.router = router;
-    check(spool_reader_new(s, &from.reader), "reader");
-    check(spool_reader_begin(from.reader), "view");
-    check(spool_read_counts(from.reader, &counts), "counts");
+    check_count_rc(spool_reader_new(s, &from.reader), "reader");
+    check_count_rc(spool_reader_begin(from.reader), "view");
+    check_count_rc(spool_read_counts(from.reader, &counts), "counts");
     spool_reader_end(from.reader);
     if (counts.messages == 0) {
-        fill(s, count, body_bytes);
+        fill_spool(s, count, body_bytes);
     }
-    measure(&from, "all", &(struct census_query){0});
-    measure(&from, "tenant,state",
-            &(struct census_query){.by = 1u << SELECTOR_TENANT | 1u << CENSUS_STATE});
-    measure(&from, "domain", &(struct census_query){.by = 1u << SELECTOR_DOMAIN});
-    measure(&from, "destination,state,age",
-            &(struct census_query){.by = 1u << SELECTOR_DESTINATION | 1u << CENSUS_STATE |
-                                         1u << CENSUS_AGE});
-    measure(&from, "every word", &(struct census_query){.by = (1u << CENSUS_WORD_COUNT) - 1});
+    measure_count(&from, "all", &(struct census_query){0});
+    measure_count(&from, "tenant,state",
+                  &(struct census_query){.by = 1u << SELECTOR_TENANT | 1u << CENSUS_STATE});
+    measure_count(&from, "domain", &(struct census_query){.by = 1u << SELECTOR_DOMAIN});
+    measure_count(&from, "destination,state,age",
+                  &(struct census_query){.by = 1u << SELECTOR_DESTINATION | 1u << CENSUS_STATE |
+                                               1u << CENSUS_AGE});
+    measure_count(&from, "every word", &(struct census_query){.by = (1u << CENSUS_WORD_COUNT) - 1});
     spool_reader_free(from.reader);
     router_free(router);
     config_free(config);

@@ -40,21 +40,21 @@ struct client {
     bool is_finished;
 };
 
-static void *allocate(void *ctx, size_t size)
+static void *allocate_client_memory(void *ctx, size_t size)
 {
     return malloc(size);
 }
 
-static void release(void *ctx, void *obj)
+static void release_client_memory(void *ctx, void *obj)
 {
     free(obj);
 }
 
-static void release_hosts(void *ctx, void *hosts)
+static void release_client_hosts(void *ctx, void *hosts)
 {
 }
 
-static void act(struct client *c);
+static void act_client(struct client *c);
 
 /* --- results ---------------------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ static void count_windows(struct client *c)
     }
 }
 
-static void report(struct slot *s, enum sched_feedback_sign sign, bool is_open)
+static void report_slot(struct slot *s, enum sched_feedback_sign sign, bool is_open)
 {
     static const struct sched_reason reason = {"4.4.2", "lost connection or timeout"};
     struct client *c = s->client;
@@ -86,7 +86,7 @@ static void report(struct slot *s, enum sched_feedback_sign sign, bool is_open)
     }
     sched_report(c->sched, &o, c->world.now);
     count_windows(c);
-    act(c);
+    act_client(c);
 }
 
 static void hang_up(struct slot *s)
@@ -120,20 +120,20 @@ static void hear(void *ctx, enum sim_news news)
         sim_cancel(&c->world, &s->timer);
         s->link = NULL;
         c->result.refused += s->recipients;
-        report(s, SCHED_NEGATIVE, false);
+        report_slot(s, SCHED_NEGATIVE, false);
         break;
     case SIM_DELIVERED:
     default:
         if (may_be_kept(s)) {
-            report(s, SCHED_POSITIVE, true);
+            report_slot(s, SCHED_POSITIVE, true);
         } else {
             hang_up(s);
-            report(s, SCHED_POSITIVE, false);
+            report_slot(s, SCHED_POSITIVE, false);
         }
     }
 }
 
-static void begin(struct slot *s)
+static void begin_session(struct slot *s)
 {
     struct client *c = s->client;
     if (s->link != NULL) {
@@ -151,18 +151,18 @@ static void slot_timer(struct sim_event *e)
     struct slot *s = container_of(e, struct slot, timer);
     if (!s->is_handed_off) {
         s->is_handed_off = true;
-        begin(s);
+        begin_session(s);
         return;
     }
     struct sim_result *r = &s->client->result;
     *(s->is_connected ? &r->greeting_timeouts : &r->connect_timeouts) += s->recipients;
     hang_up(s);
-    report(s, SCHED_NEGATIVE, false);
+    report_slot(s, SCHED_NEGATIVE, false);
 }
 
 /* --- the core's actions ----------------------------------------------------------------------- */
 
-static struct sched_message next_part(struct client *c, uint32_t limit)
+static struct sched_message next_client_part(struct client *c, uint32_t limit)
 {
     uint32_t left = c->run.recipients - c->read;
     uint32_t count = left < limit ? left : limit;
@@ -177,7 +177,7 @@ static struct sched_message next_part(struct client *c, uint32_t limit)
     return part;
 }
 
-static void deliver(struct client *c, const struct sched_action *a)
+static void deliver_entry(struct client *c, const struct sched_action *a)
 {
     struct slot *s = &c->slots[a->connection];
     assert(s->entry == NULL && (s->link == NULL) == a->connection_is_new);
@@ -192,19 +192,19 @@ static void deliver(struct client *c, const struct sched_action *a)
     sim_after(&c->world, &s->timer, sim_between(&c->world, c->run.hand_off));
 }
 
-static void act(struct client *c)
+static void act_client(struct client *c)
 {
     struct sched_action a;
     while (sched_pull(c->sched, &a, c->world.now)) {
         switch (a.kind) {
         case SCHED_DELIVER:
-            deliver(c, &a);
+            deliver_entry(c, &a);
             break;
         case SCHED_CLOSE:
             hang_up(&c->slots[a.connection]);
             break;
         case SCHED_READ: {
-            struct sched_message part = next_part(c, a.wanted);
+            struct sched_message part = next_client_part(c, a.wanted);
             if (sched_submit_more(c->sched, &part, c->world.now) != 0) {
                 abort();
             }
@@ -235,7 +235,7 @@ static void act(struct client *c)
 
 static void client_wakes(struct sim_event *e)
 {
-    act(container_of(e, struct client, wake));
+    act_client(container_of(e, struct client, wake));
 }
 
 /* --- a run ------------------------------------------------------------------------------------ */
@@ -254,13 +254,14 @@ static void configure(struct sched_config *c, const struct sim_run *r)
     c->feedback_debug = true;
 }
 
-static void start(struct client *c)
+static void start_client(struct client *c)
 {
     static const char address[] = "u@server.example";
     struct sched_config config;
     configure(&config, &c->run);
-    const struct sched_host host = {allocate, release, release, NULL};
-    c->sched = sched_new(&config, &host, release_hosts, 0);
+    const struct sched_host host = {allocate_client_memory, release_client_memory,
+                                    release_client_memory, NULL};
+    c->sched = sched_new(&config, &host, release_client_hosts, 0);
     c->recipients = calloc(c->run.recipients, sizeof(struct sched_recipient));
     if (c->sched == NULL || c->recipients == NULL) {
         abort();
@@ -274,14 +275,14 @@ static void start(struct client *c)
     }
     c->wake.happen = client_wakes;
     c->last_done = -USEC_PER_SEC - 1; /* nothing done yet */
-    struct sched_message part = next_part(c, sched_read_limit(c->sched));
+    struct sched_message part = next_client_part(c, sched_read_limit(c->sched));
     if (sched_submit(c->sched, &part, 0) != 0) {
         abort();
     }
-    act(c);
+    act_client(c);
 }
 
-static void finish(struct client *c)
+static void finish_client(struct client *c)
 {
     struct sim_result *r = &c->result;
     r->recipients = c->run.recipients;
@@ -306,13 +307,13 @@ struct sim_result sim_client_run(const struct sim_run *r)
     c->run = *r;
     sim_world_init(&c->world, r->seed);
     sim_server_init(&c->server, &c->world, &r->server);
-    start(c);
+    start_client(c);
     while (!c->is_finished) {
         if (!sim_step(&c->world)) {
             abort();
         }
     }
-    finish(c);
+    finish_client(c);
     struct sim_result result = c->result;
     free(c);
     return result;

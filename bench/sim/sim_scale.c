@@ -52,7 +52,7 @@ struct result {
 };
 
 /* The size in front of each object; 16 bytes keep the alignment. */
-static void *allocate(void *ctx, size_t size)
+static void *allocate_scale_memory(void *ctx, size_t size)
 {
     struct scale *s = ctx;
     size_t *block = malloc(size + 16);
@@ -64,7 +64,7 @@ static void *allocate(void *ctx, size_t size)
     return (char *)block + 16;
 }
 
-static void release(void *ctx, void *obj)
+static void release_scale_memory(void *ctx, void *obj)
 {
     struct scale *s = ctx;
     size_t *block = (size_t *)(void *)((char *)obj - 16);
@@ -72,7 +72,7 @@ static void release(void *ctx, void *obj)
     free(block);
 }
 
-static void release_hosts(void *ctx, void *hosts)
+static void release_scale_hosts(void *ctx, void *hosts)
 {
 }
 
@@ -105,7 +105,7 @@ static uint32_t next_size(struct scale *s)
 }
 
 /* The message's next recipients, at most `limit`. */
-static struct sched_message next_part(struct scale *s, struct message *m, uint32_t limit)
+static struct sched_message next_scale_part(struct scale *s, struct message *m, uint32_t limit)
 {
     uint32_t left = m->size - m->read;
     uint32_t count = left < limit ? left : limit;
@@ -124,21 +124,21 @@ static struct sched_message next_part(struct scale *s, struct message *m, uint32
                                   .more = left > count};
 }
 
-static void submit(struct scale *s)
+static void submit_messages(struct scale *s)
 {
     struct message *m = s->finished[--s->finished_count];
     *m = (struct message){.id = s->next_id++, .size = next_size(s)};
-    struct sched_message part = next_part(s, m, sched_read_limit(s->sched));
+    struct sched_message part = next_scale_part(s, m, sched_read_limit(s->sched));
     m->read = part.recipient_count;
     if (sched_submit(s->sched, &part, s->now) != 0) {
         abort();
     }
 }
 
-static void read_more(struct scale *s, const struct sched_action *a)
+static void read_more_of_scale(struct scale *s, const struct sched_action *a)
 {
     struct message *m = a->handle;
-    struct sched_message part = next_part(s, m, a->wanted);
+    struct sched_message part = next_scale_part(s, m, a->wanted);
     m->read += part.recipient_count;
     s->reads++;
     if (sched_submit_more(s->sched, &part, s->now) != 0) {
@@ -147,7 +147,7 @@ static void read_more(struct scale *s, const struct sched_action *a)
 }
 
 /* Pull until an entry comes. */
-static struct sched_entry *pull(struct scale *s)
+static struct sched_entry *pull_entry(struct scale *s)
 {
     struct sched_action a;
     while (sched_pull(s->sched, &a, s->now)) {
@@ -156,7 +156,7 @@ static struct sched_entry *pull(struct scale *s)
             return a.entry;
         }
         if (a.kind == SCHED_READ) {
-            read_more(s, &a);
+            read_more_of_scale(s, &a);
         } else if (a.kind == SCHED_FINISHED) {
             s->finished[s->finished_count++] = a.handle;
         }
@@ -164,13 +164,13 @@ static struct sched_entry *pull(struct scale *s)
     return NULL;
 }
 
-static void report(struct scale *s, struct sched_entry *e)
+static void report_entry(struct scale *s, struct sched_entry *e)
 {
     struct sched_outcome o = {.entry = e, .feedback = SCHED_POSITIVE, .connection_open = true};
     sched_report(s->sched, &o, s->now);
 }
 
-static bool parse(struct scale *s, int argc, char **argv)
+static bool parse_scale_options(struct scale *s, int argc, char **argv)
 {
     const struct {
         const char *name;
@@ -196,7 +196,7 @@ static bool parse(struct scale *s, int argc, char **argv)
     return s->in_flight <= 65535 && s->fixed_size <= DISTINCT_MAX;
 }
 
-static bool prepare(struct scale *s)
+static bool prepare_scale(struct scale *s)
 {
     s->names = calloc((size_t)s->destinations, sizeof(*s->names));
     s->busy = calloc((size_t)s->in_flight, sizeof(struct sched_entry *));
@@ -216,18 +216,19 @@ static bool prepare(struct scale *s)
     struct sched_config c;
     sched_config_defaults(&c);
     c.process_limit = (int)s->in_flight;
-    const struct sched_host host = {allocate, release, release, s};
-    s->sched = sched_new(&c, &host, release_hosts, 0);
+    const struct sched_host host = {allocate_scale_memory, release_scale_memory,
+                                    release_scale_memory, s};
+    s->sched = sched_new(&c, &host, release_scale_hosts, 0);
     return s->sched != NULL;
 }
 
 /* Slices, so that the clock is read seldom: what ended in one is submitted after it. */
-static bool run(struct scale *s, struct result *ret)
+static bool run_scale(struct scale *s, struct result *ret)
 {
     const long slice = 1000;
     double selecting = 0, submitting = 0;
     long position = 0, submits = 0, busy = 0;
-    while (busy < s->in_flight && (s->busy[busy] = pull(s)) != NULL) {
+    while (busy < s->in_flight && (s->busy[busy] = pull_entry(s)) != NULL) {
         busy++;
     }
     s->selections = s->reads = 0;
@@ -235,8 +236,8 @@ static bool run(struct scale *s, struct result *ret)
         double t0 = seconds();
         for (long i = 0; i < slice; i++) {
             s->now++;
-            report(s, s->busy[position]);
-            s->busy[position] = pull(s);
+            report_entry(s, s->busy[position]);
+            s->busy[position] = pull_entry(s);
             if (s->busy[position] == NULL) {
                 return false;
             }
@@ -244,7 +245,7 @@ static bool run(struct scale *s, struct result *ret)
         }
         double t1 = seconds();
         for (; s->finished_count > 0; submits++) {
-            submit(s);
+            submit_messages(s);
         }
         selecting += t1 - t0;
         submitting += seconds() - t1;
@@ -253,12 +254,12 @@ static bool run(struct scale *s, struct result *ret)
     ret->submits_per_second = (double)submits / submitting;
     ret->reads = (double)s->reads / (double)s->selections;
     for (long i = 0; i < busy; i++) {
-        report(s, s->busy[i]);
+        report_entry(s, s->busy[i]);
     }
     return busy > 0;
 }
 
-static void finish(struct scale *s)
+static void finish_scale(struct scale *s)
 {
     sched_free(s->sched);
     free(s->names);
@@ -269,28 +270,28 @@ static void finish(struct scale *s)
 }
 
 /* The queue, which came in within ten seconds; the bytes that a job takes. */
-static double fill(struct scale *s)
+static double fill_scheduler(struct scale *s)
 {
     size_t before = s->allocated;
     for (long i = 0; i < s->jobs; i++) {
         s->now = i * 10 * USEC_PER_SEC / s->jobs;
-        submit(s);
+        submit_messages(s);
     }
     return (double)(s->allocated - before) / (double)s->jobs;
 }
 
-static bool measure(struct scale s, struct result *ret)
+static bool measure_scale(struct scale s, struct result *ret)
 {
     s.random = 88172645463325252u;
-    if (!prepare(&s)) {
+    if (!prepare_scale(&s)) {
         return false;
     }
-    ret->bytes_per_queued_job = fill(&s);
+    ret->bytes_per_queued_job = fill_scheduler(&s);
     struct sched_counters c;
     sched_view_counters(s.sched, &c);
     ret->recipients_in_core = (double)c.recipients_in_core / (double)s.jobs;
-    bool is_done = run(&s, ret);
-    finish(&s);
+    bool is_done = run_scale(&s, ret);
+    finish_scale(&s);
     return is_done;
 }
 
@@ -301,11 +302,11 @@ static bool weigh(long recipients, double *ret_bytes)
                       .in_flight = 1,
                       .fixed_size = recipients,
                       .is_round_robin = true};
-    if (!prepare(&s)) {
+    if (!prepare_scale(&s)) {
         return false;
     }
-    *ret_bytes = fill(&s);
-    finish(&s);
+    *ret_bytes = fill_scheduler(&s);
+    finish_scale(&s);
     return true;
 }
 
@@ -348,12 +349,12 @@ int sim_scale(int argc, char **argv)
     struct scale s = {.jobs = 1000, .destinations = 100000, .in_flight = 100, .rounds = 2000000};
     struct result logarithmic, distinct;
     struct weight weight;
-    if (!parse(&s, argc, argv) || !measure(s, &logarithmic)) {
+    if (!parse_scale_options(&s, argc, argv) || !measure_scale(s, &logarithmic)) {
         (void)fputs("sluice-sim scale: bad arguments, or out of memory\n", stderr);
         return 2;
     }
     s.are_sizes_distinct = s.fixed_size == 0;
-    if (!measure(s, &distinct) || !weigh_both(&weight)) {
+    if (!measure_scale(s, &distinct) || !weigh_both(&weight)) {
         (void)fputs("sluice-sim scale: out of memory\n", stderr);
         return 2;
     }

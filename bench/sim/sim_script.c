@@ -51,17 +51,17 @@ struct run {
     struct script script;
 };
 
-static void *allocate(void *ctx, size_t size)
+static void *allocate_script_memory(void *ctx, size_t size)
 {
     return malloc(size);
 }
 
-static void release(void *ctx, void *obj)
+static void release_script_memory(void *ctx, void *obj)
 {
     free(obj);
 }
 
-static void release_hosts(void *ctx, void *hosts)
+static void release_script_hosts(void *ctx, void *hosts)
 {
 }
 
@@ -117,7 +117,7 @@ static const struct parameter parameters[] = {
     SECONDS(minimal_backoff_time),
 };
 
-static bool set_number(struct sched_config *c, const char *name, const char *value)
+static bool set_config_number(struct sched_config *c, const char *name, const char *value)
 {
     for (size_t i = 0; i < sizeof(parameters) / sizeof(parameters[0]); i++) {
         const struct parameter *p = &parameters[i];
@@ -170,7 +170,7 @@ static void set_parameter(struct run *r, const char *name, const char *value)
     } else if (strcmp(name, "destination_concurrency_negative_feedback") == 0) {
         err = sched_feedback_parse(value, SCHED_RULE_README,
                                    &c->destination_concurrency_negative_feedback);
-    } else if (!set_number(c, name, value)) {
+    } else if (!set_config_number(c, name, value)) {
         bad(r, "unknown parameter or bad value");
     }
     if (err != 0) {
@@ -193,7 +193,7 @@ static void append_addresses(struct buf *out, const struct message *m, const uin
 
 /* The core's next recipients of a message, as a spool would give them: stopping at the limit leaves
  * open whether there are more. */
-static struct sched_message next_part(struct message *m, uint64_t id, uint32_t limit)
+static struct sched_message next_script_part(struct message *m, uint64_t id, uint32_t limit)
 {
     uint32_t left = m->count - m->read;
     uint32_t count = left < limit ? left : limit;
@@ -209,7 +209,7 @@ static struct sched_message next_part(struct message *m, uint64_t id, uint32_t l
     return part;
 }
 
-static void deliver(struct script *s, const struct sched_action *a)
+static void deliver_scripted(struct script *s, const struct sched_action *a)
 {
     struct message *m = a->handle;
     s->deliveries = must(realloc(s->deliveries, (s->delivery_count + 1) * sizeof(struct delivery)));
@@ -222,15 +222,15 @@ static void deliver(struct script *s, const struct sched_action *a)
     buf_append_char(&s->output, '\n');
 }
 
-static void read_more(struct script *s, const struct sched_action *a)
+static void read_more_of_script(struct script *s, const struct sched_action *a)
 {
-    struct sched_message part = next_part(a->handle, a->message_id, a->wanted);
+    struct sched_message part = next_script_part(a->handle, a->message_id, a->wanted);
     if (sched_submit_more(s->sched, &part, s->now) != 0) {
         must(NULL);
     }
 }
 
-static void act(struct script *s, const struct sched_action *a)
+static void act_script(struct script *s, const struct sched_action *a)
 {
     struct message *m = a->handle;
     switch (a->kind) {
@@ -242,13 +242,13 @@ static void act(struct script *s, const struct sched_action *a)
         m->is_deferred = true;
         break;
     case SCHED_READ:
-        read_more(s, a);
+        read_more_of_script(s, a);
         break;
     case SCHED_FINISHED:
         buf_printf(&s->done, "> done %s %s\n", m->name, m->is_deferred ? "deferred" : "delivered");
         break;
     case SCHED_DELIVER:
-        deliver(s, a);
+        deliver_scripted(s, a);
         break;
     case SCHED_CLOSE:
         break;
@@ -261,21 +261,22 @@ static void act(struct script *s, const struct sched_action *a)
     }
 }
 
-static void settle(struct script *s)
+static void settle_script(struct script *s)
 {
     struct sched_action a;
     while (sched_pull_pending(s->sched, &a, s->now)) {
-        act(s, &a);
+        act_script(s, &a);
     }
 }
 
 /* --- commands --------------------------------------------------------------------------------- */
 
-static void start(struct script *s)
+static void start_script(struct script *s)
 {
     if (s->sched == NULL) {
-        const struct sched_host host = {allocate, release, release, NULL};
-        s->sched = must(sched_new(&s->config, &host, release_hosts, 0));
+        const struct sched_host host = {allocate_script_memory, release_script_memory,
+                                        release_script_memory, NULL};
+        s->sched = must(sched_new(&s->config, &host, release_script_hosts, 0));
     }
 }
 
@@ -299,7 +300,7 @@ static void run_message(struct run *r, char *arguments)
     }
     s->messages = must(realloc(s->messages, (s->message_count + 1) * sizeof(struct message *)));
     s->messages[s->message_count++] = m;
-    struct sched_message part = next_part(m, s->message_count, sched_read_limit(s->sched));
+    struct sched_message part = next_script_part(m, s->message_count, sched_read_limit(s->sched));
     if (sched_submit(s->sched, &part, s->now) != 0) {
         must(NULL);
     }
@@ -313,7 +314,7 @@ static void run_select(struct script *s)
             buf_append_str(&s->output, "> none\n");
             return;
         }
-        act(s, &a);
+        act_script(s, &a);
         if (a.kind == SCHED_DELIVER) {
             return;
         }
@@ -351,10 +352,10 @@ static void run_advance(struct script *s, const char *arguments)
     usec_t target = s->now + atol(arguments) * USEC_PER_SEC;
     for (usec_t at; (at = sched_wake_at(s->sched)) <= target;) {
         s->now = at;
-        settle(s);
+        settle_script(s);
     }
     s->now = target;
-    settle(s);
+    settle_script(s);
 }
 
 static int compare_lines(const void *a, const void *b)
@@ -425,7 +426,7 @@ static void run_command(struct run *r, char *line)
         return;
     }
     check_rule(r);
-    start(s);
+    start_script(s);
     if (strcmp(line, "message") == 0) {
         run_message(r, arguments);
     } else if (strcmp(line, "select") == 0) {
@@ -439,7 +440,7 @@ static void run_command(struct run *r, char *line)
     } else {
         bad(r, "unknown command");
     }
-    settle(s);
+    settle_script(s);
     append_sorted(&s->output, &s->deferred);
     append_sorted(&s->output, &s->done);
     struct sched_fault fault;
@@ -452,7 +453,7 @@ static void run_command(struct run *r, char *line)
 
 /* The last command and its expected lines are complete. After the first difference the states have
  * parted, so the rest of the script says nothing. */
-static void compare(struct run *r)
+static void compare_run(struct run *r)
 {
     struct script *s = &r->script;
     if (!slice_eq(buf_slice(&s->output), buf_slice(&s->expected)) && !r->is_failed) {
@@ -473,7 +474,7 @@ static void report_the_rest(struct script *s)
         if (s->deliveries[i].entry != NULL) {
             struct sched_outcome outcome = {.entry = s->deliveries[i].entry};
             sched_report(s->sched, &outcome, s->now);
-            settle(s);
+            settle_script(s);
         }
     }
 }
@@ -481,7 +482,7 @@ static void report_the_rest(struct script *s)
 static void end_script(struct run *r)
 {
     struct script *s = &r->script;
-    compare(r);
+    compare_run(r);
     if (s->sched != NULL) {
         report_the_rest(s);
         sched_free(s->sched);
@@ -525,7 +526,7 @@ static void run_line(struct run *r, char *line)
         buf_append_str(&s->expected, line);
         buf_append_char(&s->expected, '\n');
     } else if (line[0] != '\0' && line[0] != '#') {
-        compare(r);
+        compare_run(r);
         if (!r->is_failed) {
             r->command_line = r->line;
             (void)snprintf(r->command, sizeof(r->command), "%s", line);

@@ -45,41 +45,41 @@ static int served(const struct sim_server *s)
     return count;
 }
 
-static void say(struct sim_process *p, enum sim_news news, usec_t after)
+static void say_news(struct sim_process *p, enum sim_news news, usec_t after)
 {
     p->news = news;
     sim_after(p->server->world, &p->event, after);
 }
 
-static void leave(struct sim_process *p)
+static void leave_process(struct sim_process *p)
 {
     p->link = NULL;
     p->is_leaving = true;
     sim_after(p->server->world, &p->event, sim_between(p->server->world, leaving));
 }
 
-static void serve(struct sim_server *s, struct sim_process *p, struct sim_link *l)
+static void serve_link(struct sim_server *s, struct sim_process *p, struct sim_link *l)
 {
     list_remove(&l->in_queue);
     s->queued--;
     p->is_free = false;
     if (l->is_dead) {
         free(l);
-        leave(p);
+        leave_process(p);
         return;
     }
     l->state = LINK_SERVED;
     l->process = p;
     p->link = l;
     bool is_refused = s->config.client_limit > 0 && served(s) > s->config.client_limit;
-    say(p, is_refused ? SIM_REFUSED : SIM_GREETED, sim_between(s->world, s->config.greeting));
+    say_news(p, is_refused ? SIM_REFUSED : SIM_GREETED, sim_between(s->world, s->config.greeting));
 }
 
 static void accept_next(struct sim_server *s)
 {
     for (int i = 0; i < s->config.process_limit && !list_is_empty(&s->queue); i++) {
         if (s->processes[i].is_free) {
-            serve(s, &s->processes[i], list_first(&s->queue, struct sim_link, in_queue));
+            serve_link(s, &s->processes[i], list_first(&s->queue, struct sim_link, in_queue));
         }
     }
 }
@@ -96,7 +96,7 @@ static void process_event(struct sim_event *e)
     struct sim_link *l = p->link;
     l->tell(l->ctx, p->news);
     if (p->news == SIM_REFUSED) {
-        leave(p);
+        leave_process(p);
         free(l);
     }
 }
@@ -216,8 +216,8 @@ void sim_link_deliver(struct sim_link *l, uint32_t recipients)
 {
     assert(l->state == LINK_SERVED);
     struct sim_server *s = l->server;
-    say(l->process, SIM_DELIVERED,
-        recipients * s->config.per_recipient + sim_between(s->world, s->config.message));
+    say_news(l->process, SIM_DELIVERED,
+             recipients * s->config.per_recipient + sim_between(s->world, s->config.message));
 }
 
 void sim_link_close(struct sim_link *l)
@@ -232,7 +232,7 @@ void sim_link_close(struct sim_link *l)
     grow_old(l);
     sim_cancel(l->server->world, &l->packet);
     if (l->state == LINK_SERVED) {
-        leave(l->process);
+        leave_process(l->process);
     }
     free(l);
 }

@@ -250,8 +250,8 @@ static void simulate(struct row *r, const struct options *o, struct sched_feedba
     }
 }
 
-static struct row run(const struct options *o, int number, enum sched_feedback_rule rule,
-                      size_t style, bool is_caching, struct sched_feedback feedback)
+static struct row run_row(const struct options *o, int number, enum sched_feedback_rule rule,
+                          size_t style, bool is_caching, struct sched_feedback feedback)
 {
     const struct table *t = &tables[number - 1];
     bool is_readme = rule == SCHED_RULE_README;
@@ -281,7 +281,7 @@ static int run_table(const struct options *o, int number, enum sched_feedback_ru
             continue; /* Postfix knows no square root */
         }
         for (int is_caching = 0; is_caching < 2; is_caching++) {
-            struct row r = run(o, number, rule, style, is_caching, feedback);
+            struct row r = run_row(o, number, rule, style, is_caching, feedback);
             off += r.is_bound && !r.is_within;
             if (o->is_json) {
                 print_json(&r, *is_first);
@@ -301,7 +301,7 @@ static int run_table(const struct options *o, int number, enum sched_feedback_ru
     return off;
 }
 
-static bool parse(struct options *o, int argc, char **argv)
+static bool parse_table_options(struct options *o, int argc, char **argv)
 {
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
@@ -328,7 +328,7 @@ static bool parse(struct options *o, int argc, char **argv)
 int sim_tables(int argc, char **argv)
 {
     struct options o = {.seed = 1, .runs = RUNS};
-    if (!parse(&o, argc, argv)) {
+    if (!parse_table_options(&o, argc, argv)) {
         (void)fputs("sluice-sim tables: bad arguments\n", stderr);
         return 2;
     }

@@ -66,7 +66,7 @@ PRINTF_LIKE(2, 3) static int refuse(char why[BEHAVIOUR_WHY_BYTES], const char *f
 }
 
 /* Digits, saturating. returns: where they end, NULL when there are none */
-static const char *read_digits(const char *text, int64_t *ret)
+static const char *read_behaviour_digits(const char *text, int64_t *ret)
 {
     int64_t value = 0;
     const char *at = text;
@@ -84,10 +84,10 @@ static int read_delay(const char *text, struct behaviour_delay *ret, char *why)
 {
     int64_t least = 0;
     int64_t most;
-    const char *end = read_digits(text, &least);
+    const char *end = read_behaviour_digits(text, &least);
     most = least;
     if (end != NULL && *end == '-') {
-        end = read_digits(end + 1, &most);
+        end = read_behaviour_digits(end + 1, &most);
     }
     if (end == NULL || *end != '\0') {
         return refuse(why,
@@ -108,7 +108,7 @@ static int read_delay(const char *text, struct behaviour_delay *ret, char *why)
 static int read_number(const char *text, int64_t limit, const char *unit, int64_t *ret, char *why)
 {
     int64_t value = 0;
-    const char *end = read_digits(text, &value);
+    const char *end = read_behaviour_digits(text, &value);
     if (end == NULL || *end != '\0') {
         return refuse(why, "\"%.40s\" is not a whole number; write %s, such as 20", text, unit);
     }
@@ -151,7 +151,7 @@ static int read_rate(const char *text, struct rate *ret, char *why)
                  {'d', 86400 * USEC_PER_SEC}};
     int64_t count = 0;
     usec_t span = 0;
-    const char *end = read_digits(text, &count);
+    const char *end = read_behaviour_digits(text, &count);
     for (size_t i = 0; end != NULL && i < sizeof(units) / sizeof(units[0]); i++) {
         if (end[0] == '/' && end[1] == units[i].unit && end[2] == '\0') {
             span = units[i].span;
@@ -174,7 +174,7 @@ static int read_rate(const char *text, struct rate *ret, char *why)
 static int read_reply(const char *text, char ret[BEHAVIOUR_REPLY_BYTES], char *why)
 {
     int64_t code = 0;
-    const char *end = read_digits(text, &code);
+    const char *end = read_behaviour_digits(text, &code);
     if (end != text + 3 || code < 400 || code > 599 || (*end != ' ' && *end != '\0')) {
         return refuse(why,
                       "\"%.40s\" is not a refusal; write a code from 400 to 599 and a text, such "

@@ -69,8 +69,8 @@ static struct behaviour_section *find_profile(struct loader *l, const struct beh
 }
 
 /* The section, the profile that it uses, the one that this uses... returns: how many */
-static size_t collect(struct loader *l, struct behaviour_section *s,
-                      struct behaviour_section *ret_chain[CHAIN_MAX])
+static size_t collect_chain(struct loader *l, struct behaviour_section *s,
+                            struct behaviour_section *ret_chain[CHAIN_MAX])
 {
     size_t count = 0;
     while (s != NULL) {
@@ -94,7 +94,7 @@ static int lay(struct loader *l, struct behaviour_section *s, struct behaviour *
 {
     struct behaviour_section *chain[CHAIN_MAX];
     int err = 0;
-    for (size_t i = collect(l, s, chain); i > 0 && err == 0; i--) {
+    for (size_t i = collect_chain(l, s, chain); i > 0 && err == 0; i--) {
         err = behaviour_overlay(into, &chain[i - 1]->own);
     }
     return err;
@@ -159,7 +159,7 @@ static int fill_common(struct loader *l, const struct behaviour *base, struct be
     return err;
 }
 
-static int fill(struct loader *l, const struct behaviour *base, struct behaviour_file *f)
+static int fill_behaviours(struct loader *l, const struct behaviour *base, struct behaviour_file *f)
 {
     size_t count = l->sections.count; /* profiles may join them below */
     f->destinations = calloc(count + 1, sizeof(*f->destinations));
@@ -176,14 +176,14 @@ static int fill(struct loader *l, const struct behaviour *base, struct behaviour
             err = add_domain(l, s, f);
         } else if (s->kind == BEHAVIOUR_PROFILE) {
             struct behaviour_section *chain[CHAIN_MAX];
-            (void)collect(l, s, chain); /* mistakes also of a profile that nobody uses */
+            (void)collect_chain(l, s, chain); /* mistakes also of a profile that nobody uses */
         }
     }
     return err;
 }
 
-static int load(const char *name, const char *text, const struct behaviour *base,
-                const struct behaviour_reader *reader, struct behaviour_file *ret)
+static int load_behaviours(const char *name, const char *text, const struct behaviour *base,
+                           const struct behaviour_reader *reader, struct behaviour_file *ret)
 {
     struct loader l = {.reader = reader};
     struct behaviour_file f = {0};
@@ -197,7 +197,7 @@ static int load(const char *name, const char *text, const struct behaviour *base
         return ERR_SYNTAX;
     }
     if (err == 0) {
-        err = fill(&l, base, &f);
+        err = fill_behaviours(&l, base, &f);
     }
     if (behaviour_sections_tell(&l.sections, reader->complain, reader->ctx) && err == 0) {
         err = ERR_SYNTAX;
@@ -214,13 +214,13 @@ static int load(const char *name, const char *text, const struct behaviour *base
 int behaviour_file_read(const char *path, const struct behaviour *base,
                         const struct behaviour_reader *reader, struct behaviour_file *ret)
 {
-    return load(path, NULL, base, reader, ret);
+    return load_behaviours(path, NULL, base, reader, ret);
 }
 
 int behaviour_file_read_text(const char *text, const char *name, const struct behaviour *base,
                              const struct behaviour_reader *reader, struct behaviour_file *ret)
 {
-    return load(name, text, base, reader, ret);
+    return load_behaviours(name, text, base, reader, ret);
 }
 
 void behaviour_file_fini(struct behaviour_file *f)

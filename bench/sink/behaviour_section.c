@@ -81,7 +81,7 @@ void behaviour_complain(struct behaviour_sections *s, struct behaviour_place pla
     s->complaint_count++;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_sections(const void *a, const void *b)
 {
     const struct behaviour_complaint *x = a;
     const struct behaviour_complaint *y = b;
@@ -99,7 +99,7 @@ bool behaviour_sections_tell(struct behaviour_sections *s,
 {
     char line[1400];
     if (s->complaint_count > 0) {
-        qsort(s->complaints, s->complaint_count, sizeof(*s->complaints), compare);
+        qsort(s->complaints, s->complaint_count, sizeof(*s->complaints), compare_sections);
     }
     for (size_t i = 0; i < s->complaint_count; i++) {
         const struct behaviour_complaint *c = &s->complaints[i];
@@ -318,7 +318,7 @@ static void drop_sections(struct behaviour_sections *s, size_t from)
     s->count = from;
 }
 
-static int parse(cfg_opt_t *root)
+static int parse_section(cfg_opt_t *root)
 {
     struct config_source *source = &reading.sections->sources[reading.source];
     bool is_quote = false;
@@ -349,7 +349,7 @@ static int parse_pass(cfg_opt_t *root, size_t first_section)
     struct behaviour_sections *s = reading.sections;
     drop_complaints(s, reading.source);
     drop_sections(s, first_section);
-    if (parse(root) == CFG_SUCCESS) {
+    if (parse_section(root) == CFG_SUCCESS) {
         return 0;
     }
     struct config_source *source = &s->sources[reading.source];

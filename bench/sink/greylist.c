@@ -17,7 +17,7 @@ static uint64_t hash_text(struct slice text, uint64_t seed)
 }
 
 /* The entry of the key, or the free one where it belongs. */
-static struct greylist_entry *find(const struct greylist *g, uint64_t key)
+static struct greylist_entry *find_entry(const struct greylist *g, uint64_t key)
 {
     size_t i = key & (g->capacity - 1);
     while (g->entries[i].key != 0 && g->entries[i].key != key) {
@@ -26,7 +26,7 @@ static struct greylist_entry *find(const struct greylist *g, uint64_t key)
     return &g->entries[i];
 }
 
-static void grow(struct greylist *g)
+static void grow_greylist(struct greylist *g)
 {
     struct greylist old = *g;
     g->capacity = old.capacity == 0 ? FIRST_ENTRIES : 2 * old.capacity;
@@ -36,7 +36,7 @@ static void grow(struct greylist *g)
     }
     for (size_t i = 0; i < old.capacity; i++) {
         if (old.entries[i].key != 0) {
-            *find(g, old.entries[i].key) = old.entries[i];
+            *find_entry(g, old.entries[i].key) = old.entries[i];
         }
     }
     free(old.entries);
@@ -48,9 +48,9 @@ bool greylist_pass(struct greylist *g, const uint8_t client[16], struct slice se
     uint64_t key = hash_text(recipient, hash_text(sender, hash_bytes(client, 16, 0)));
     key += key == 0 ? 1 : 0;
     if (g->count >= g->capacity / 2) {
-        grow(g);
+        grow_greylist(g);
     }
-    struct greylist_entry *e = find(g, key);
+    struct greylist_entry *e = find_entry(g, key);
     if (e->key == key) {
         return now - e->first >= delay;
     }

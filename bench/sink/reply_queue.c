@@ -23,7 +23,7 @@ static struct reply_mark *mark_at(const struct reply_queue *q, size_t i)
     return &q->marks[(q->first + i) & (q->capacity - 1)];
 }
 
-static void grow(struct reply_queue *q)
+static void grow_reply_queue(struct reply_queue *q)
 {
     size_t capacity = q->capacity == 0 ? FIRST_MARKS : 2 * q->capacity;
     struct reply_mark *marks = malloc(capacity * sizeof(*marks));
@@ -51,7 +51,7 @@ void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t
         return;
     }
     if (q->count == q->capacity) {
-        grow(q);
+        grow_reply_queue(q);
     }
     q->count++;
     *mark_at(q, q->count - 1) = mark;

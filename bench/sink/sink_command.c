@@ -339,8 +339,8 @@ static const struct command commands[] = {
     {{"QUIT", 4}, STAGE_COUNT, false, quit},
 };
 
-static const struct command *find(const struct sink_session *s, struct slice line,
-                                  struct slice *ret_argument)
+static const struct command *find_command(const struct sink_session *s, struct slice line,
+                                          struct slice *ret_argument)
 {
     static const struct command other = {{"", 0}, STAGE_COUNT, false, unknown};
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
@@ -361,7 +361,7 @@ bool sink_command(struct sink_session *s, struct slice line)
     if (argument.data != NULL) {
         return rcpt(s, argument);
     }
-    const struct command *c = find(s, line, &argument);
+    const struct command *c = find_command(s, line, &argument);
     const struct behaviour_delay none = {0, 0};
     if (c->run != bdat &&
         sink_session_pause(s, c->stage < STAGE_COUNT ? s->behaviour->delays[c->stage] : none)) {

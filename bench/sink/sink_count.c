@@ -63,7 +63,7 @@ static uint32_t *find_slot(const struct sink_count *c, struct slice name, uint64
     }
 }
 
-static void grow(struct sink_count *c)
+static void grow_counts(struct sink_count *c)
 {
     free(c->table);
     c->table_size *= 2;
@@ -111,7 +111,7 @@ struct sink_tally *sink_count_domain(struct sink_count *c, struct slice address)
         return &c->domains[*slot - 1]->tally;
     }
     if (c->domain_count + 1 >= c->table_size / 2) {
-        grow(c);
+        grow_counts(c);
         slot = find_slot(c, name, hash);
     }
     struct sink_domain *d = must_have(calloc(1, sizeof(*d) + name.len));

@@ -30,7 +30,7 @@ static bool next_recipient(struct iterator *it, struct slice *ret)
 }
 
 /* ret_name: of the file within the folder, "" when nothing is stored */
-static int store(struct sink_session *s, char ret_name[FILE_NAME_BYTES])
+static int store_message(struct sink_session *s, char ret_name[FILE_NAME_BYTES])
 {
     struct sink *sink = s->worker->sink;
     char path[PATH_MAX];
@@ -167,7 +167,7 @@ void sink_delivery(struct sink_session *s)
     } else if (refusal != NULL) {
         sink_delivery_refuse(s, refusal);
     } else {
-        int err = store(s, file);
+        int err = store_message(s, file);
         if (err == 0) {
             err = write_ledger(s, wall, hash, file);
         }

@@ -148,7 +148,7 @@ static const struct option table[] = {
     {NULL, 0, NULL, 0},
 };
 
-static void say(const char *line)
+static void say_usage(const char *line)
 {
     (void)fprintf(stderr, "sluice-sink: %s\n", line);
 }
@@ -158,7 +158,7 @@ static int read_behaviour(struct sink_options *o, enum behaviour_key key, const 
     char why[BEHAVIOUR_WHY_BYTES] = "no memory";
     int err = behaviour_read(&o->behaviour, key, text, why);
     if (err != 0) {
-        say(why);
+        say_usage(why);
     }
     return err;
 }
@@ -198,7 +198,7 @@ static uint64_t number_limit(int id)
     return id == OPT_TIMELINE ? 86400ULL * 1000 : INT64_MAX;
 }
 
-static int set_number(struct sink_options *o, int id, const char *text)
+static int set_sink_number(struct sink_options *o, int id, const char *text)
 {
     uint64_t value;
     int err = options_integer(text, number_limit(id), &value);
@@ -253,7 +253,7 @@ static int set_behaviour(struct sink_options *o, int id, const char *text)
     }
 }
 
-static int set(void *ctx, int id, const char *text)
+static int set_sink_option(void *ctx, int id, const char *text)
 {
     struct sink_options *o = ctx;
     int err = set_behaviour(o, id, text);
@@ -294,14 +294,14 @@ static int set(void *ctx, int id, const char *text)
         o->profiles_dir = text;
         return 0;
     default:
-        return set_number(o, id, text);
+        return set_sink_number(o, id, text);
     }
 }
 
-static void complain(void *ctx, const char *line)
+static void complain_of_option(void *ctx, const char *line)
 {
     (void)ctx;
-    say(line);
+    say_usage(line);
 }
 
 static void tell_profile(const char *name, const char *description)
@@ -322,7 +322,7 @@ static int list_profiles(const struct behaviour_reader *reader)
 
 int sink_options_parse(int argc, char **argv, struct sink_options *ret, int *ret_status)
 {
-    static const struct options options = {"sluice-sink", usage, table, set};
+    static const struct options options = {"sluice-sink", usage, table, set_sink_option};
     *ret = (struct sink_options){.hostname = "sink.test",
                                  .threads = 1,
                                  .seed = 1,
@@ -332,7 +332,7 @@ int sink_options_parse(int argc, char **argv, struct sink_options *ret, int *ret
     if (options_read_all(&options, argc, argv, ret, ret_status) < 0) {
         return -1;
     }
-    const struct behaviour_reader reader = {ret->profiles_dir, complain, NULL};
+    const struct behaviour_reader reader = {ret->profiles_dir, complain_of_option, NULL};
     if (ret->does_list) {
         *ret_status = list_profiles(&reader);
         return -1;

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-static void put_number(struct buf *out, const char *name, uint64_t value)
+static void put_sink_number(struct buf *out, const char *name, uint64_t value)
 {
     buf_printf(out, "\"%s\": %llu, ", name, (unsigned long long)value);
 }
@@ -14,7 +14,7 @@ static void put_number(struct buf *out, const char *name, uint64_t value)
 static void put_latency(struct buf *out, const struct latency *l)
 {
     buf_append_str(out, "\"latency\": {");
-    put_number(out, "count", l->count);
+    put_sink_number(out, "count", l->count);
     report_seconds(out, "p50", latency_quantile(l, 0.5));
     buf_append_str(out, ", ");
     report_seconds(out, "p90", latency_quantile(l, 0.9));
@@ -28,11 +28,11 @@ static void put_latency(struct buf *out, const struct latency *l)
 static void put_tally(struct buf *out, const struct sink_tally *t)
 {
     double elapsed = (double)(t->last - t->first) / (double)USEC_PER_SEC;
-    put_number(out, "messages", t->messages);
-    put_number(out, "recipients", t->recipients);
-    put_number(out, "bytes", t->bytes);
-    put_number(out, "deferred", t->deferred);
-    put_number(out, "rejected", t->rejected);
+    put_sink_number(out, "messages", t->messages);
+    put_sink_number(out, "recipients", t->recipients);
+    put_sink_number(out, "bytes", t->bytes);
+    put_sink_number(out, "deferred", t->deferred);
+    put_sink_number(out, "rejected", t->rejected);
     report_seconds(out, "first", t->first);
     buf_append_str(out, ", ");
     report_seconds(out, "last", t->last);
@@ -68,11 +68,11 @@ static void put_listeners(struct buf *out, const struct sink *sink, const struct
         buf_append_str(out, i == 0 ? "\n{\"address\": " : ",\n{\"address\": ");
         report_string(out, slice_of(l->name));
         buf_append_str(out, ", ");
-        put_number(out, "connections", c->connections);
-        put_number(out, "refused", c->refused);
-        put_number(out, "open", open);
-        put_number(out, "max_open", max_open);
-        put_number(out, "max_in_flight", c->max_in_flight);
+        put_sink_number(out, "connections", c->connections);
+        put_sink_number(out, "refused", c->refused);
+        put_sink_number(out, "open", open);
+        put_sink_number(out, "max_open", max_open);
+        put_sink_number(out, "max_in_flight", c->max_in_flight);
         put_tally(out, &c->tally);
         buf_append_char(out, '}');
     }
@@ -95,15 +95,15 @@ static void put_connections(struct buf *out, const struct sink *sink, const stru
         open += sink->listeners[i].open;
         pthread_mutex_unlock(&sink->listeners[i].lock);
     }
-    put_number(out, "connections", connections);
-    put_number(out, "refused", refused);
-    put_number(out, "open", open);
-    put_number(out, "max_in_flight", max_in_flight);
+    put_sink_number(out, "connections", connections);
+    put_sink_number(out, "refused", refused);
+    put_sink_number(out, "open", open);
+    put_sink_number(out, "max_in_flight", max_in_flight);
 }
 
 enum series { SERIES_MESSAGES, SERIES_DEFERRED, SERIES_OPEN, SERIES_P50, SERIES_P99, SERIES_COUNT };
 
-static void put_value(struct buf *out, const struct timeline_point *p, enum series series)
+static void put_series_value(struct buf *out, const struct timeline_point *p, enum series series)
 {
     const uint32_t counts[] = {p->messages, p->deferred, p->open_max};
     if (series <= SERIES_OPEN) {
@@ -129,7 +129,7 @@ static void put_series(struct buf *out, const struct timeline *t, uint32_t inter
     for (uint32_t i = 0; i < intervals; i++) {
         buf_append_str(out, i == 0 ? "" : ",");
         timeline_read(t, i, &cursor, &p);
-        put_value(out, &p, series);
+        put_series_value(out, &p, series);
     }
     buf_append_char(out, ']');
 }

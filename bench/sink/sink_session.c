@@ -68,7 +68,7 @@ int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
     return 0; /* the socket is writable, so session_ready comes and sends the greeting */
 }
 
-static void leave(struct sink_session *s)
+static void leave_listener(struct sink_session *s)
 {
     if (!s->is_refused && !s->has_left) {
         s->has_left = true;
@@ -78,7 +78,7 @@ static void leave(struct sink_session *s)
 
 void sink_session_free(struct sink_session *s)
 {
-    leave(s);
+    leave_listener(s);
     poller_remove(&s->worker->poller, &s->watch);
     timeout_remove(&s->worker->timeouts, &s->timer);
     timeout_remove(&s->worker->timeouts, &s->reply_timer);
@@ -192,7 +192,7 @@ static bool greet(struct sink_session *s)
 }
 
 /* Draw whether it goes wrong now, as asked for. returns: true when it did */
-static bool fail(struct sink_session *s)
+static bool fail_session(struct sink_session *s)
 {
     static const enum sink_state states[] = {
         [FAULT_RESET] = SINK_LOST,
@@ -213,10 +213,10 @@ static bool fail(struct sink_session *s)
 }
 
 /* The message is complete and no delay runs. */
-static void deliver(struct sink_session *s)
+static void deliver_message(struct sink_session *s)
 {
     const double share = s->behaviour->fault_shares[FAULT_CLOSE];
-    if (fail(s)) {
+    if (fail_session(s)) {
         return;
     }
     s->state = SINK_COMMAND;
@@ -225,12 +225,12 @@ static void deliver(struct sink_session *s)
     if (share > 0 && sink_worker_draw(s->worker, share)) {
         s->state = SINK_CLOSING;
     } else {
-        (void)fail(s); /* accepted, and the client may not hear of it */
+        (void)fail_session(s); /* accepted, and the client may not hear of it */
     }
 }
 
 /* One line of input as a command. returns: false when there is nothing to do now */
-static bool take_line(struct sink_session *s)
+static bool take_command_line(struct sink_session *s)
 {
     struct slice input = slice_from(buf_slice(&s->in), s->taken);
     size_t len = slice_find(input, '\n');
@@ -241,7 +241,7 @@ static bool take_line(struct sink_session *s)
         }
         return false;
     }
-    if (!s->is_delayed && fail(s)) {
+    if (!s->is_delayed && fail_session(s)) {
         return true;
     }
     struct slice line = slice_to(input, len > 0 && input.data[len - 1] == '\r' ? len - 1 : len);
@@ -311,7 +311,7 @@ static bool process(struct sink_session *s)
             goes_on = greet(s);
             break;
         case SINK_COMMAND:
-            goes_on = take_line(s);
+            goes_on = take_command_line(s);
             break;
         case SINK_CONTENT: {
             struct slice raw = slice_from(buf_slice(&s->in), s->taken);
@@ -327,7 +327,7 @@ static bool process(struct sink_session *s)
             break;
         case SINK_CONTENT_END:
             if (!sink_session_pause(s, dot_delay(s))) {
-                deliver(s);
+                deliver_message(s);
             }
             break;
         case SINK_HANDSHAKE:
@@ -350,7 +350,7 @@ static bool process(struct sink_session *s)
 }
 
 /* New replies set out; those that have arrived may be sent. */
-static void release(struct sink_session *s)
+static void release_held_line(struct sink_session *s)
 {
     /* Without a way to go nothing is ever held, whatever the time is. */
     usec_t now = s->behaviour->round_trip > 0 ? clock_mono() : s->worker->now;
@@ -364,7 +364,7 @@ static void release(struct sink_session *s)
 }
 
 /* returns: false when the connection is broken */
-static bool flush(struct sink_session *s)
+static bool flush_replies(struct sink_session *s)
 {
     while (s->sent < s->replies.released && stream_can_write(&s->stream)) {
         ssize_t n = stream_write(&s->stream, s->out.data + (s->sent - s->out_at),
@@ -428,7 +428,7 @@ static void reset(struct sink_session *s)
 }
 
 /* Everything that can be done now. returns: false when the session is over */
-static bool advance(struct sink_session *s)
+static bool advance_sink(struct sink_session *s)
 {
     s->is_yielding = false;
     for (int reads = 0;; reads++) {
@@ -437,8 +437,8 @@ static bool advance(struct sink_session *s)
             reset(s); /* also answers that were ready are lost */
             return false;
         }
-        release(s);
-        if (!flush(s)) {
+        release_held_line(s);
+        if (!flush_replies(s)) {
             return false;
         }
         if (is_full && can_take(s)) {
@@ -454,7 +454,7 @@ static bool advance(struct sink_session *s)
         }
         if (s->state == SINK_CLOSING && is_all_sent(s) && !s->is_input_over) {
             s->is_input_over = true;
-            leave(s); /* before the client sees the end and comes again, as servers do */
+            leave_listener(s); /* before the client sees the end and comes again, as servers do */
             stream_shutdown(&s->stream);
         }
         if (s->is_paused) {
@@ -472,9 +472,9 @@ static bool advance(struct sink_session *s)
     }
 }
 
-static void run(struct sink_session *s)
+static void run_session_steps(struct sink_session *s)
 {
-    if (!advance(s)) {
+    if (!advance_sink(s)) {
         sink_session_free(s);
     } else if (!s->is_paused && !s->is_yielding) {
         timeout_set(&s->worker->timeouts, &s->timer, s->worker->now + IDLE_LIMIT);
@@ -485,7 +485,7 @@ static void session_ready(struct poller_watch *watch, unsigned events)
 {
     struct sink_session *s = container_of(watch, struct sink_session, watch);
     stream_ready(&s->stream, events);
-    run(s);
+    run_session_steps(s);
 }
 
 static void session_expired(struct timeout *t, usec_t now)
@@ -499,18 +499,18 @@ static void session_expired(struct timeout *t, usec_t now)
         sink_session_free(s); /* silent for too long */
         return;
     }
-    run(s);
+    run_session_steps(s);
 }
 
 static void replies_due(struct timeout *t, usec_t now)
 {
     (void)now;
-    run(container_of(t, struct sink_session, reply_timer));
+    run_session_steps(container_of(t, struct sink_session, reply_timer));
 }
 
 void sink_session_resume(struct sink_session *s)
 {
     if (s->state == SINK_BANNER) {
-        run(s);
+        run_session_steps(s);
     }
 }

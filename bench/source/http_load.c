@@ -152,7 +152,7 @@ static ssize_t answer_length(struct slice text, int *ret_status)
     return text.len < whole ? 0 : (ssize_t)whole;
 }
 
-static void take_answer(struct http_session *s, int status, struct slice text)
+static void take_http_answer(struct http_session *s, int status, struct slice text)
 {
     struct http_load *l = s->load;
     usec_t now = clock_mono();
@@ -189,7 +189,7 @@ static void read_some(struct http_session *s)
             return;
         }
         if (whole > 0) {
-            take_answer(s, status, slice_to(buf_slice(&s->in), (size_t)whole));
+            take_http_answer(s, status, slice_to(buf_slice(&s->in), (size_t)whole));
             buf_clear(&s->in); /* one request at a time: nothing follows */
         }
     }
@@ -219,7 +219,7 @@ static uint64_t total_of(const struct http_load *l)
 }
 
 /* Everything that is due goes to connections without one. */
-static void offer(struct http_load *l, usec_t now)
+static void offer_requests(struct http_load *l, usec_t now)
 {
     for (uint64_t i = 0; i < l->options->connections; i++) {
         struct http_session *s = &l->sessions[i];
@@ -257,7 +257,7 @@ int http_load_run(struct http_load *l)
         if (now - progress > PATIENCE) {
             break;
         }
-        offer(l, now);
+        offer_requests(l, now);
         usec_t next = l->offered < total_of(l) ? due_of(l, l->offered) : USEC_NEVER;
         /* When all connections are busy, an answer wakes it before. */
         usec_t pause = next == USEC_NEVER || next <= now ? PATIENCE / 100 : next - now;

@@ -16,7 +16,7 @@ static struct source_transaction *nth(const struct source_session *s, uint32_t n
     return &s->transactions[i < s->depth ? i : i - s->depth];
 }
 
-static void say(struct source_session *s, enum source_state state, const char *line)
+static void say_command(struct source_session *s, enum source_state state, const char *line)
 {
     buf_append_str(&s->out, line);
     buf_append_str(&s->out, "\r\n");
@@ -97,24 +97,24 @@ static uint32_t most_in_flight(const struct source_session *s)
 
 /* With CHUNKING, as fast as answers come: half of what may be in flight is answered first, so that
  * a write carries many messages and not the one that each answer makes room for. */
-static bool has_room(const struct source_session *s)
+static bool has_pipeline_room(const struct source_session *s)
 {
     uint32_t most = most_in_flight(s);
     bool is_eager = s->mode != SOURCE_CHUNKING || s->load->options->arrivals.rate > 0;
     return s->count < (is_eager || s->is_filling ? most : most / 2 + 1);
 }
 
-static bool is_used_up(const struct source_session *s)
+static bool is_session_used_up(const struct source_session *s)
 {
     uint32_t most = s->load->options->per_connection;
     return most != 0 && s->begun_here >= most;
 }
 
 /* returns: false when there is nothing to begin, or the connection was lost */
-static bool begin(struct source_session *s)
+static bool begin_envelope(struct source_session *s)
 {
     struct source_offer offer;
-    if (!has_room(s) || s->is_reset_due || is_used_up(s)) {
+    if (!has_pipeline_room(s) || s->is_reset_due || is_session_used_up(s)) {
         s->is_filling = false;
         return false;
     }
@@ -147,16 +147,16 @@ void source_dialogue_fill(struct source_session *s)
         return;
     }
     list_remove(&s->link);
-    while ((s->count == 0 || put_more(s, nth(s, s->count - 1))) && begin(s)) {
+    while ((s->count == 0 || put_more(s, nth(s, s->count - 1))) && begin_envelope(s)) {
     }
     if (s->state != SOURCE_READY || s->count > 0) {
         return;
     }
     if (s->is_reset_due) {
         s->is_reset_due = false;
-        say(s, SOURCE_RSET, "RSET");
-    } else if (is_used_up(s) || source_load_is_done(s->load)) {
-        say(s, SOURCE_QUIT, "QUIT");
+        say_command(s, SOURCE_RSET, "RSET");
+    } else if (is_session_used_up(s) || source_load_is_done(s->load)) {
+        say_command(s, SOURCE_QUIT, "QUIT");
     } else {
         list_push_back(&s->load->idle, &s->link);
     }
@@ -234,7 +234,7 @@ static void on_rcpt(struct source_session *s, struct source_transaction *t, int 
         if (t->accepted == 0) {
             finish_refused(s, t);
         } else {
-            say(s, SOURCE_READY, "DATA");
+            say_command(s, SOURCE_READY, "DATA");
         }
     }
 }
@@ -312,7 +312,7 @@ static void on_handshake(struct source_session *s, int code, struct slice text, 
     if (s->state == SOURCE_GREETING || code >= 400) {
         bool is_esmtp = s->state == SOURCE_GREETING;
         (void)snprintf(line, sizeof(line), "%s %.250s", is_esmtp ? "EHLO" : "HELO", o->helo);
-        say(s, is_esmtp ? SOURCE_EHLO : SOURCE_HELO, line);
+        say_command(s, is_esmtp ? SOURCE_EHLO : SOURCE_HELO, line);
         return;
     }
     s->load->mode = s->mode = choose_mode(o->mode, all);

@@ -211,7 +211,7 @@ static void begin_line(const struct source_load *l, uint64_t number, const char 
     report_string(line, slice_of(id));
 }
 
-static int end_line(struct source_load *l, struct buf *line)
+static int end_load_line(struct source_load *l, struct buf *line)
 {
     buf_append_str(line, "}\n");
     int err = line->failed ? -ENOMEM : ledger_write(&l->ledger, buf_slice(line));
@@ -253,7 +253,7 @@ int source_load_offered(struct source_load *l, struct source_offer *offer)
     buf_fini(&address);
     source_message_hash(&l->template, offer->number, hash);
     buf_printf(&line, "], \"sha256\": \"%s\"", hash);
-    return end_line(l, &line);
+    return end_load_line(l, &line);
 }
 
 static void write_fate(struct source_load *l, uint64_t number, const char *event, struct slice text,
@@ -275,7 +275,7 @@ static void write_fate(struct source_load *l, uint64_t number, const char *event
         refused = slice_from(refused, len < refused.len ? len + 1 : len);
     }
     buf_append_char(&line, ']');
-    int err = end_line(l, &line);
+    int err = end_load_line(l, &line);
     if (err != 0) {
         log_error("ledger: %s", err_str(err));
     }

@@ -212,7 +212,7 @@ static double number_limit(int id)
     }
 }
 
-static int set_number(struct source_options *o, int id, const char *text)
+static int set_source_number(struct source_options *o, int id, const char *text)
 {
     double value;
     int err = options_number(text, number_limit(id), &value);
@@ -259,7 +259,7 @@ static int set_amount(struct amount *a, const char *option, const char *text, ui
     return err == ERR_SYNTAX ? wrong(option, why) : err;
 }
 
-/* Beside set(): distributions and arrivals. */
+/* Beside set_source_option(): distributions and arrivals. */
 static int set_load(struct source_options *o, int id, const char *text)
 {
     switch (id) {
@@ -282,11 +282,11 @@ static int set_load(struct source_options *o, int id, const char *text)
                    ? 0
                    : wrong("--arrivals", "poisson, even or burst:N, N from 1");
     default:
-        return set_number(o, id, text);
+        return set_source_number(o, id, text);
     }
 }
 
-static int set(void *ctx, int id, const char *text)
+static int set_source_option(void *ctx, int id, const char *text)
 {
     struct source_options *o = ctx;
     switch (id) {
@@ -398,7 +398,7 @@ static int complete_tenants(struct source_options *o)
     return choice_init_zipf(&o->tenant_popularity, o->tenants, exponent);
 }
 
-static int check(const struct source_options *o)
+static int check_options(const struct source_options *o)
 {
     if (o->to.count != 1) {
         return wrong("--to", "one address only");
@@ -422,7 +422,7 @@ static int complete(struct source_options *o)
         err = add_domain(o, "example.test");
     }
     if (err == 0) {
-        err = check(o);
+        err = check_options(o);
     }
     if (err == 0) {
         err = complete_popularity(o);
@@ -439,7 +439,7 @@ static int complete(struct source_options *o)
 
 int source_options_parse(int argc, char **argv, struct source_options *ret, int *ret_status)
 {
-    static const struct options options = {"sluice-source", usage, table, set};
+    static const struct options options = {"sluice-source", usage, table, set_source_option};
     *ret = (struct source_options){.messages = 1000,
                                    .connections = 1,
                                    .size = amount_constant(4096),

@@ -3,16 +3,16 @@
 
 #include "bench/tool/report.h"
 
-static void put_number(struct buf *out, const char *name, uint64_t value)
+static void put_source_number(struct buf *out, const char *name, uint64_t value)
 {
     buf_printf(out, "\"%s\": %llu, ", name, (unsigned long long)value);
 }
 
 static void put_tally(struct buf *out, const struct source_tally *tally)
 {
-    put_number(out, "offered", tally->offered);
+    put_source_number(out, "offered", tally->offered);
     for (int fate = 0; fate < SOURCE_FATE_COUNT; fate++) {
-        put_number(out, source_fate_name(fate), tally->fates[fate]);
+        put_source_number(out, source_fate_name(fate), tally->fates[fate]);
     }
 }
 
@@ -74,12 +74,12 @@ void source_report_json(const struct source_load *l, struct buf *out)
     report_seconds(out, "time", clock_wall());
     buf_append_str(out, ", ");
     put_tally(out, &l->tally);
-    put_number(out, "reoffered", l->reoffered);
-    put_number(out, "refused_recipients", l->refused_recipients);
-    put_number(out, "connections", l->connections);
-    put_number(out, "failures", l->failures);
-    put_number(out, "under_way", l->under_way);
-    put_number(out, "waiting", l->arrivals.count);
+    put_source_number(out, "reoffered", l->reoffered);
+    put_source_number(out, "refused_recipients", l->refused_recipients);
+    put_source_number(out, "connections", l->connections);
+    put_source_number(out, "failures", l->failures);
+    put_source_number(out, "under_way", l->under_way);
+    put_source_number(out, "waiting", l->arrivals.count);
     buf_printf(out, "\"mode\": \"%s\", ", modes[l->mode]);
     put_moment(out, "first_offer", l->first_offer);
     put_moment(out, "last_ack", l->last_ack);

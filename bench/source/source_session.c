@@ -24,7 +24,7 @@ static void arm(struct source_session *s, usec_t span)
                 span == USEC_NEVER ? USEC_NEVER : s->load->now + span);
 }
 
-static void give_up(struct source_session *s)
+static void give_up_session(struct source_session *s)
 {
     s->state = SOURCE_GONE;
     s->load->alive--;
@@ -49,7 +49,7 @@ void source_session_lose(struct source_session *s, const char *what, struct slic
     source_load_problem(s->load, what, why);
     source_dialogue_abort(s, why);
     if (!s->load->options->does_retry || source_load_is_done(s->load)) {
-        give_up(s);
+        give_up_session(s);
         return;
     }
     s->state = SOURCE_WAITING;
@@ -96,7 +96,7 @@ void source_session_quit(struct source_session *s)
 {
     close_connection(s);
     if (source_load_is_done(s->load)) {
-        give_up(s);
+        give_up_session(s);
     } else {
         connect_now(s);
     }
@@ -142,7 +142,7 @@ void source_session_fini(struct source_session *s)
     free(s->transactions);
 }
 
-static bool is_digit(char c)
+static bool is_code_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -163,8 +163,8 @@ static bool take_reply(struct source_session *s)
         }
         struct slice line = slice_trim(slice_to(rest, len));
         at += len + 1;
-        if (line.len < 3 || !is_digit(line.data[0]) || !is_digit(line.data[1]) ||
-            !is_digit(line.data[2]) || (line.len > 3 && is_digit(line.data[3]))) {
+        if (line.len < 3 || !is_code_digit(line.data[0]) || !is_code_digit(line.data[1]) ||
+            !is_code_digit(line.data[2]) || (line.len > 3 && is_code_digit(line.data[3]))) {
             source_session_lose(s, "no SMTP reply", line);
             return false;
         }
@@ -178,7 +178,7 @@ static bool take_reply(struct source_session *s)
 }
 
 /* returns: false when the connection was lost or replaced */
-static bool flush(struct source_session *s)
+static bool flush_commands(struct source_session *s)
 {
     for (;;) {
         source_dialogue_fill(s);
@@ -206,7 +206,7 @@ static void rearm(struct source_session *s)
     }
 }
 
-static void advance(struct source_session *s)
+static void advance_source(struct source_session *s)
 {
     for (;;) {
         while (take_reply(s)) {
@@ -216,7 +216,7 @@ static void advance(struct source_session *s)
         }
         buf_consume(&s->in, s->taken);
         s->taken = 0;
-        if (!flush(s) || !stream_can_read(&s->stream)) {
+        if (!flush_commands(s) || !stream_can_read(&s->stream)) {
             return;
         }
         char *to = buf_reserve(&s->in, READ_BYTES);
@@ -253,7 +253,7 @@ static void session_ready(struct poller_watch *watch, unsigned events)
         s->load->connections++;
         s->state = SOURCE_GREETING;
     }
-    advance(s);
+    advance_source(s);
     rearm(s);
 }
 
@@ -270,6 +270,6 @@ static void session_expired(struct timeout *t, usec_t now)
 
 void source_session_wake(struct source_session *s)
 {
-    (void)flush(s); /* a loss has its consequences already */
+    (void)flush_commands(s); /* a loss has its consequences already */
     rearm(s);
 }

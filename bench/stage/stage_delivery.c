@@ -48,7 +48,7 @@ struct delivery {
 
 enum { PIECE_EHLO, PIECE_ENVELOPE, PIECE_CONTENT, PIECE_QUIT };
 
-static void fail(struct delivery *d, const char *what)
+static void fail_delivery(struct delivery *d, const char *what)
 {
     if (!d->has_failed) {
         d->has_failed = true;
@@ -58,7 +58,7 @@ static void fail(struct delivery *d, const char *what)
 
 /* --- the receiver ----------------------------------------------------------------------------- */
 
-static void next_piece(struct delivery *d)
+static void write_next_piece(struct delivery *d)
 {
     buf_append_slice(&d->replies, d->pieces[d->piece].reply);
     d->at = 0;
@@ -74,19 +74,19 @@ static void receive(struct delivery *d, struct slice in)
 {
     while (in.len > 0 && !d->has_failed) {
         if (d->piece == PIECES) {
-            fail(d, "bytes came behind the end of the session");
+            fail_delivery(d, "bytes came behind the end of the session");
             return;
         }
         struct slice due = slice_from(d->pieces[d->piece].due, d->at);
         size_t len = in.len < due.len ? in.len : due.len;
         if (memcmp(in.data, due.data, len) != 0) {
-            fail(d, "other bytes came than were due");
+            fail_delivery(d, "other bytes came than were due");
             return;
         }
         in = slice_from(in, len);
         d->at += len;
         if (len == due.len) {
-            next_piece(d);
+            write_next_piece(d);
         }
     }
 }
@@ -132,7 +132,7 @@ static void trace_commands(struct delivery *d)
     }
 }
 
-static void take_event(struct delivery *d, const struct smtp_client_event *e)
+static void take_client_event(struct delivery *d, const struct smtp_client_event *e)
 {
     switch (e->kind) {
     case SMTP_CLIENT_READY:
@@ -160,7 +160,7 @@ static void take_event(struct delivery *d, const struct smtp_client_event *e)
     case SMTP_CLIENT_NONE:
     case SMTP_CLIENT_EVENT_COUNT:
     default:
-        fail(d, "the core tells what nobody gave a reason for");
+        fail_delivery(d, "the core tells what nobody gave a reason for");
     }
 }
 
@@ -168,7 +168,7 @@ static void take_events(struct delivery *d)
 {
     struct smtp_client_event e;
     while (smtp_client_next_event(&d->core, &e)) {
-        take_event(d, &e);
+        take_client_event(d, &e);
     }
 }
 
@@ -183,7 +183,7 @@ static void drain(struct delivery *d)
                                            .size_bytes = d->message->content.len};
         d->left--;
         if (smtp_client_start(&d->core, &t, d->now) != 0) {
-            fail(d, "a transaction was not begun");
+            fail_delivery(d, "a transaction was not begun");
         }
         take_events(d);
     }
@@ -201,7 +201,7 @@ static void stage_body(struct delivery *d)
     while (rest.len > 0) {
         int count = smtp_wire_runs(&wire, &rest, runs, RUNS);
         if (count < 0) {
-            fail(d, "the body was found malformed");
+            fail_delivery(d, "the body was found malformed");
             return;
         }
         for (int i = 0; i < count; i++) {
@@ -209,7 +209,7 @@ static void stage_body(struct delivery *d)
         }
     }
     if (smtp_wire_end(&wire, &runs[0]) != 0 || runs[0].len != 0) {
-        fail(d, "the body was found without its line end");
+        fail_delivery(d, "the body was found without its line end");
     }
     d->has_body = false;
     smtp_client_body_sent(&d->core, d->now);
@@ -249,7 +249,7 @@ static void read_replies(struct delivery *d)
     buf_clear(&d->replies);
 }
 
-static bool run_session(struct delivery *d, const struct smtp_client_config *config, uint64_t n)
+static bool run_delivery(struct delivery *d, const struct smtp_client_config *config, uint64_t n)
 {
     const struct smtp_client_peer peer = {.host = SLICE("mx.example.test"),
                                           .address = SLICE("192.0.2.2"),
@@ -270,14 +270,14 @@ static bool run_session(struct delivery *d, const struct smtp_client_config *con
     while (!d->is_closed && !d->has_failed) {
         d->now += 200;
         if (d->replies.len == 0) {
-            fail(d, "both sides wait");
+            fail_delivery(d, "both sides wait");
         }
         read_replies(d);
         d->now += 200;
         write_out(d);
     }
     if (d->received != n || d->piece != PIECES) {
-        fail(d, "not all bytes of the session came");
+        fail_delivery(d, "not all bytes of the session came");
     }
     flight_end(d->recorder, d->flight);
     smtp_client_fini(&d->core);
@@ -298,7 +298,7 @@ bool stage_deliver(const struct stage_message *m, uint64_t messages)
     bool is_good = d.recorder != NULL && write_pieces(&d);
     for (uint64_t left = messages; is_good && left > 0;) {
         uint64_t n = left < STAGE_PER_CONNECTION ? left : STAGE_PER_CONNECTION;
-        is_good = run_session(&d, &config, n);
+        is_good = run_delivery(&d, &config, n);
         left -= n;
     }
     flight_recorder_free(d.recorder);

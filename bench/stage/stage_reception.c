@@ -23,7 +23,7 @@ struct reception {
     usec_t now;
 };
 
-static bool take_recipients(struct reception *r)
+static bool take_stage_recipients(struct reception *r)
 {
     uint32_t count;
     struct slice batch = smtp_server_recipients(&r->core, &count), address;
@@ -54,7 +54,7 @@ static bool take_message(struct reception *r)
 }
 
 /* One piece in, its reply out. */
-static bool say(struct reception *r, struct slice in, const char *code)
+static bool say_to_server(struct reception *r, struct slice in, const char *code)
 {
     enum smtp_server_event event;
     r->now += 100;
@@ -63,7 +63,7 @@ static bool say(struct reception *r, struct slice in, const char *code)
         if (event == SMTP_SERVER_ENVELOPE) {
             smtp_server_answer(&r->core, 250, "2.1.0", "Ok", r->now);
         } else if (event == SMTP_SERVER_RECIPIENTS) {
-            if (!take_recipients(r)) {
+            if (!take_stage_recipients(r)) {
                 return false;
             }
         } else if (event == SMTP_SERVER_MESSAGE) {
@@ -83,19 +83,20 @@ static bool say(struct reception *r, struct slice in, const char *code)
     return true;
 }
 
-static bool run_session(struct reception *r, const struct smtp_server_config *config, uint64_t n)
+static bool run_reception(struct reception *r, const struct smtp_server_config *config, uint64_t n)
 {
     static const char *const codes[PIECES] = {"250", "250", "354", "250", ""};
     const struct smtp_server_peer peer = {.address = "192.0.2.1", .is_trusted = true};
     smtp_server_init(&r->core, config, &peer, r->now);
     r->is_closed = false;
-    bool is_good = say(r, SLICE(""), "220") && say(r, SLICE("EHLO source.test\r\n"), "250");
+    bool is_good = say_to_server(r, SLICE(""), "220") &&
+                   say_to_server(r, SLICE("EHLO source.test\r\n"), "250");
     for (; is_good && n > 0; n--) {
         for (int i = 0; is_good && r->pieces[i].len > 0; i++) {
-            is_good = say(r, r->pieces[i], codes[i]);
+            is_good = say_to_server(r, r->pieces[i], codes[i]);
         }
     }
-    is_good = is_good && say(r, SLICE("QUIT\r\n"), "221");
+    is_good = is_good && say_to_server(r, SLICE("QUIT\r\n"), "221");
     smtp_server_fini(&r->core);
     return is_good && (r->is_closed || stage_fail(STAGE, "QUIT did not end the session"));
 }
@@ -132,7 +133,7 @@ bool stage_receive(const struct stage_message *m, uint64_t messages)
     bool is_good = write_pieces(&r);
     for (uint64_t left = messages; is_good && left > 0;) {
         uint64_t n = left < STAGE_PER_CONNECTION ? left : STAGE_PER_CONNECTION;
-        is_good = run_session(&r, &config, n);
+        is_good = run_reception(&r, &config, n);
         left -= n;
     }
     buf_fini(&r.text);

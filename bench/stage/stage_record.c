@@ -11,7 +11,7 @@
 
 /* --- the spool -------------------------------------------------------------------------------- */
 
-static bool is_same(const struct spool_message *in, const struct spool_message *out)
+static bool is_same_message(const struct spool_message *in, const struct spool_message *out)
 {
     return out->envelope.id == in->envelope.id &&
            out->envelope.size_bytes == in->envelope.size_bytes &&
@@ -38,7 +38,7 @@ static bool write_and_read(const struct spool_message *m, struct slice recipient
     spool_message_encode(&in, record->data, bytes);
     record->len = bytes;
     if (spool_message_decode(buf_slice(record), in.envelope.id, true, &out) != 0 ||
-        !is_same(&in, &out)) {
+        !is_same_message(&in, &out)) {
         return stage_fail("record", "another message came out than went in");
     }
     struct slice left = out.packed, address;

@@ -24,34 +24,34 @@ struct schedule {
     usec_t now;
 };
 
-static void *allocate(void *ctx, size_t size)
+static void *allocate_stage_memory(void *ctx, size_t size)
 {
     return malloc(size);
 }
 
-static void release(void *ctx, void *obj)
+static void release_stage_memory(void *ctx, void *obj)
 {
     free(obj);
 }
 
-static void release_hosts(void *ctx, void *hosts)
+static void release_stage_hosts(void *ctx, void *hosts)
 {
 }
 
-static void fail(struct schedule *s, const char *what)
+static void fail_schedule(struct schedule *s, const char *what)
 {
     s->has_failed = true;
     (void)stage_fail(s->stage, what);
 }
 
-static void submit(struct schedule *s)
+static void submit_message(struct schedule *s)
 {
     const char *name = s->names[s->submitted % s->destinations];
     const struct sched_recipient to = {slice_of(name), slice_of(name + 2), 0};
     const struct sched_message part = {
         .id = ++s->submitted, .handle = s, .recipients = &to, .recipient_count = 1};
     if (sched_submit(s->core, &part, s->now) != 0) {
-        fail(s, "a message was not taken");
+        fail_schedule(s, "a message was not taken");
     }
 }
 
@@ -73,12 +73,12 @@ static void resolved(struct schedule *s, struct sched_destination *d)
     sched_resolved(s->core, &r, s->now);
 }
 
-static void take(struct schedule *s, const struct sched_action *a)
+static void take_action(struct schedule *s, const struct sched_action *a)
 {
     switch (a->kind) {
     case SCHED_DELIVER:
         if (s->flight_count == IN_FLIGHT_MAX) {
-            fail(s, "more entries are in flight than the limits allow");
+            fail_schedule(s, "more entries are in flight than the limits allow");
             return;
         }
         s->flight[(s->flight_first + s->flight_count++) % IN_FLIGHT_MAX] = a->entry;
@@ -96,29 +96,29 @@ static void take(struct schedule *s, const struct sched_action *a)
     case SCHED_READ:
     case SCHED_EXHAUSTED:
     default:
-        fail(s, "the core wants what nobody gave a reason for");
+        fail_schedule(s, "the core wants what nobody gave a reason for");
     }
 }
 
-static void pull(struct schedule *s)
+static void pull_actions(struct schedule *s)
 {
     struct sched_action a;
     while (!s->has_failed && sched_pull(s->core, &a, s->now)) {
-        take(s, &a);
+        take_action(s, &a);
     }
 }
 
-static void report(struct schedule *s)
+static void report_schedule(struct schedule *s)
 {
     if (s->flight_count == 0) {
-        fail(s, "messages wait and none is in flight");
+        fail_schedule(s, "messages wait and none is in flight");
         return;
     }
     struct sched_entry *entry = s->flight[s->flight_first];
     uint32_t count;
     const uint32_t *indexes = sched_entry_indexes(entry, &count);
     if (count != 1 || indexes[0] != 0 || sched_entry_handle(entry) != s) {
-        fail(s, "another entry came out than went in");
+        fail_schedule(s, "another entry came out than went in");
     }
     const struct sched_outcome o = {
         .entry = entry, .feedback = SCHED_POSITIVE, .connection_open = true, .depth = 2};
@@ -128,12 +128,13 @@ static void report(struct schedule *s)
     sched_report(s->core, &o, s->now);
 }
 
-static bool run(const char *stage, uint32_t destinations, uint64_t messages)
+static bool run_schedule(const char *stage, uint32_t destinations, uint64_t messages)
 {
     static struct schedule zero;
     struct schedule s = zero;
     struct sched_config c;
-    const struct sched_host host = {allocate, release, release, NULL};
+    const struct sched_host host = {allocate_stage_memory, release_stage_memory,
+                                    release_stage_memory, NULL};
     s.stage = stage;
     s.destinations = destinations;
     for (uint32_t i = 0; i < destinations; i++) {
@@ -141,18 +142,18 @@ static bool run(const char *stage, uint32_t destinations, uint64_t messages)
     }
     sched_config_defaults(&c);
     c.must_resolve = true;
-    s.core = sched_new(&c, &host, release_hosts, 0);
+    s.core = sched_new(&c, &host, release_stage_hosts, 0);
     if (s.core == NULL) {
         return stage_fail(stage, "out of memory");
     }
     while (!s.has_failed && s.finished < messages) {
         while (s.submitted < messages && s.submitted - s.finished < AHEAD) {
-            submit(&s);
+            submit_message(&s);
         }
-        pull(&s);
+        pull_actions(&s);
         s.now += 50;
-        report(&s);
-        pull(&s);
+        report_schedule(&s);
+        pull_actions(&s);
     }
     sched_free(s.core);
     return !s.has_failed &&
@@ -162,11 +163,11 @@ static bool run(const char *stage, uint32_t destinations, uint64_t messages)
 bool stage_schedule(const struct stage_message *m, uint64_t messages)
 {
     (void)m; /* the core sees names only */
-    return run("schedule", 1, messages);
+    return run_schedule("schedule", 1, messages);
 }
 
 bool stage_schedule_many(const struct stage_message *m, uint64_t messages)
 {
     (void)m;
-    return run("schedule-50", MANY, messages);
+    return run_schedule("schedule-50", MANY, messages);
 }

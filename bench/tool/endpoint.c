@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int append(struct endpoint_list *list, const struct endpoint *e)
+static int append_endpoint(struct endpoint_list *list, const struct endpoint *e)
 {
     if (list->count >= ENDPOINT_LIST_MAX) {
         return ERR_LIMIT;
@@ -63,7 +63,7 @@ static int add_ipv4_range(struct endpoint_list *list, const char *host, uint16_t
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
         in.sin_addr.s_addr = htonl((uint32_t)a);
         memcpy(&e.address, &in, sizeof(in));
-        err = append(list, &e);
+        err = append_endpoint(list, &e);
     }
     return err;
 }
@@ -76,7 +76,7 @@ static int add_ipv6(struct endpoint_list *list, const char *host, uint16_t port)
         return ERR_SYNTAX;
     }
     memcpy(&e.address, &in, sizeof(in));
-    return append(list, &e);
+    return append_endpoint(list, &e);
 }
 
 static int read_port(const char *text, uint16_t *ret)

@@ -30,7 +30,7 @@ static struct timeline_point current(const struct timeline *t)
     return p;
 }
 
-static void keep(struct timeline *t)
+static void keep_second(struct timeline *t)
 {
     if (t->count == t->capacity) {
         size_t capacity = t->capacity == 0 ? 16 : 2 * t->capacity;
@@ -44,7 +44,7 @@ static void keep(struct timeline *t)
     t->points[t->count++] = current(t);
 }
 
-static bool is_quiet(const struct timeline *t)
+static bool is_quiet_timeline(const struct timeline *t)
 {
     const struct timeline_point *p = &t->now;
     uint32_t before = t->count == 0 ? 0 : t->points[t->count - 1].open_end;
@@ -57,8 +57,8 @@ void timeline_advance(struct timeline *t, usec_t now)
     if (index <= t->now.index || index >= UINT32_MAX) {
         return;
     }
-    if (!is_quiet(t)) {
-        keep(t);
+    if (!is_quiet_timeline(t)) {
+        keep_second(t);
         latency_clear(&t->latency);
     }
     uint32_t open = t->now.open_end;

@@ -22,7 +22,7 @@ struct writer {
     uint16_t answers;
 };
 
-static void put(struct writer *w, const void *data, size_t len)
+static void put_wire(struct writer *w, const void *data, size_t len)
 {
     if (w->failed || len > ZONE_ANSWER_MAX - w->len) {
         w->failed = true;
@@ -37,7 +37,7 @@ static void put(struct writer *w, const void *data, size_t len)
 static void put16(struct writer *w, unsigned value)
 {
     const uint8_t bytes[2] = {(uint8_t)(value >> 8), (uint8_t)value};
-    put(w, bytes, 2);
+    put_wire(w, bytes, 2);
 }
 
 static void put_name(struct writer *w, struct slice name)
@@ -49,11 +49,11 @@ static void put_name(struct writer *w, struct slice name)
             w->failed = true;
             return;
         }
-        put(w, &length, 1);
-        put(w, name.data, len);
+        put_wire(w, &length, 1);
+        put_wire(w, name.data, len);
         name = slice_from(name, len < name.len ? len + 1 : len);
     }
-    put(w, "", 1);
+    put_wire(w, "", 1);
 }
 
 /* Owner, type, class, TTL; returns where the length of the data goes. */
@@ -91,11 +91,11 @@ static unsigned put_record(struct writer *w, unsigned owner, const struct zone_r
         if (inet_pton(is_v4 ? AF_INET : AF_INET6, value, address) != 1) {
             w->failed = true; /* the digits made it none */
         }
-        put(w, address, is_v4 ? 4 : 16);
+        put_wire(w, address, is_v4 ? 4 : 16);
     } else if (rule->type == ZONE_TXT) {
         const uint8_t length = (uint8_t)strlen(value);
-        put(w, &length, 1);
-        put(w, value, length);
+        put_wire(w, &length, 1);
+        put_wire(w, value, length);
     } else {
         if (rule->type == ZONE_MX) {
             put16(w, rule->preference);
@@ -206,7 +206,7 @@ static void put_soa(struct writer *w)
     put_name(w, SLICE("ns.test"));
     put_name(w, SLICE("hostmaster.test"));
     static const uint8_t times[16] = {0, 0, 0, 1, 0, 0, 14, 16, 0, 0, 2, 88, 0, 1, 81, 128};
-    put(w, times, sizeof(times));
+    put_wire(w, times, sizeof(times));
     put16(w, w->ttl >> 16); /* how long a negative answer holds, RFC 2308 */
     put16(w, w->ttl & 0xffff);
     end_record(w, at);
@@ -251,7 +251,7 @@ size_t zone_answer(const struct zone *zone, struct slice query, uint32_t ttl,
     const uint8_t *type_at = head + HEADER_BYTES + name_len;
     unsigned type = (unsigned)type_at[0] << 8 | type_at[1];
     struct writer w = {.data = ret, .ttl = ttl};
-    put(&w, head, HEADER_BYTES + name_len + 4);
+    put_wire(&w, head, HEADER_BYTES + name_len + 4);
 
     follow(&w, zone, name, type, &found);
     if (found.is_dropped) {

@@ -39,7 +39,7 @@ static int find_type(const char *word, enum zone_type *ret)
 }
 
 /* Lower case, without the final dot; "." stays empty. */
-static void set_name(char *to, const char *from)
+static void set_rule_name(char *to, const char *from)
 {
     size_t len = strlen(from);
     if (len > 0 && from[len - 1] == '.') {
@@ -81,11 +81,11 @@ static int set_value(struct zone_rule *rule, char *value)
             return ERR_SYNTAX;
         }
         rule->preference = (uint16_t)preference;
-        set_name(rule->value, host);
+        set_rule_name(rule->value, host);
         return 0;
     }
     case ZONE_CNAME:
-        set_name(rule->value, value);
+        set_rule_name(rule->value, value);
         return rule->value[0] == '\0' ? ERR_SYNTAX : 0;
     case ZONE_A:
     case ZONE_AAAA: {
@@ -131,7 +131,7 @@ int zone_add(struct zone *zone, const char *line)
     if (name == NULL || type == NULL || find_type(type, &rule.type) != 0) {
         return ERR_SYNTAX;
     }
-    set_name(rule.name, name);
+    set_rule_name(rule.name, name);
     rest += strspn(rest, " \t");
     if (set_value(&rule, rest) != 0) {
         return ERR_SYNTAX;

@@ -149,7 +149,7 @@ static bool answer_whole(struct connection *c)
     return true;
 }
 
-static void on_connection(struct poller_watch *watch, unsigned events)
+static void on_zone_connection(struct poller_watch *watch, unsigned events)
 {
     struct connection *c = container_of(watch, struct connection, watch);
     (void)events;
@@ -172,7 +172,8 @@ static void on_caller(struct poller_watch *watch, unsigned events)
         return;
     }
     struct connection *c = calloc(1, sizeof(*c));
-    if (c == NULL || poller_watch(&s->poller, &c->watch, fd, POLLER_READ, on_connection) != 0) {
+    if (c == NULL ||
+        poller_watch(&s->poller, &c->watch, fd, POLLER_READ, on_zone_connection) != 0) {
         free(c);
         (void)close(fd); /* nothing was said */
         return;
