@@ -1,0 +1,212 @@
+/* The virtual schedule of a configured rate. Called for each message that a rate concerns, by its
+ * one owner (rate.h); must not know whose rate it is. */
+#include "sched/limit/rate.h"
+
+#include <assert.h>
+
+/* A caller that comes late by up to this, or by an eighth of an interval, loses nothing. */
+#define LATENESS_MAX  (100 * USEC_PER_MSEC)
+#define LATENESS_PART 8
+#define BURST_SPAN    (USEC_PER_SEC / 10)
+/* How far ahead loans of a fast rate are given: ten of them one behind the other. */
+#define AHEAD_MAX (10 * RATE_LOAN_SPAN)
+
+static uint32_t burst_of(const struct rate_rule *rule)
+{
+    if (rule->burst > 0) {
+        return rule->burst;
+    }
+    uint32_t worth = (uint32_t)(rule->count * BURST_SPAN / rule->span);
+    return worth > 1 ? worth : 1;
+}
+
+/* How far the schedule may be ahead of the clock when the next one goes. */
+static usec_t tolerance(const struct rate_rule *rule)
+{
+    usec_t of_burst = (usec_t)(burst_of(rule) - 1) * rule->span / rule->count;
+    usec_t of_lateness = rule->span / rule->count / LATENESS_PART;
+    of_lateness = of_lateness < LATENESS_MAX ? of_lateness : LATENESS_MAX;
+    return of_burst > of_lateness ? of_burst : of_lateness;
+}
+
+void rate_init(struct rate *r, const struct rate_rule *rule, usec_t now)
+{
+    assert(rule->count <= RATE_COUNT_MAX && rule->burst <= RATE_BURST_MAX);
+    assert(rule->count == 0 || rule->span > 0);
+    *r = (struct rate){.rule = *rule, .used_until = now};
+}
+
+/* The schedule moves on by so many intervals. */
+static void advance(struct rate *r, uint32_t amount)
+{
+    usec_t whole = r->rule.span / r->rule.count;
+    uint64_t rest = (uint64_t)(r->rule.span % r->rule.count);
+    uint64_t parts = r->part + amount * rest;
+    r->used_until += amount * whole + (usec_t)(parts / r->rule.count);
+    r->part = (uint32_t)(parts % r->rule.count);
+}
+
+/* Time that nobody used is gone. */
+static void pass(struct rate *r, usec_t now)
+{
+    if (r->used_until < now) {
+        r->used_until = now;
+        r->part = 0;
+    }
+}
+
+usec_t rate_due(const struct rate *r)
+{
+    if (r->rule.count == 0) {
+        return 0;
+    }
+    return r->used_until + (r->part > 0) - tolerance(&r->rule);
+}
+
+void rate_take(struct rate *r, uint32_t amount, usec_t now)
+{
+    assert(amount <= RATE_AMOUNT_MAX);
+    if (r->rule.count == 0) {
+        return;
+    }
+    pass(r, now);
+    advance(r, amount);
+}
+
+void rate_give_back(struct rate *r, uint32_t amount)
+{
+    assert(amount <= RATE_AMOUNT_MAX);
+    if (r->rule.count == 0) {
+        return;
+    }
+    usec_t whole = r->rule.span / r->rule.count;
+    uint64_t rest = amount * (uint64_t)(r->rule.span % r->rule.count);
+    r->used_until -= amount * whole + (usec_t)(rest / r->rule.count);
+    uint32_t part = (uint32_t)(rest % r->rule.count);
+    if (part > r->part) {
+        r->used_until--;
+        r->part += r->rule.count - part;
+    } else {
+        r->part -= part;
+    }
+}
+
+void rate_change(struct rate *r, const struct rate_rule *rule, usec_t now)
+{
+    struct rate old = *r;
+    rate_init(r, rule, now);
+    r->last_borrower = old.last_borrower;
+    r->waiting = old.waiting;
+    if (rule->count == 0 || old.rule.count == 0 || old.used_until <= now) {
+        return;
+    }
+    /* What the burst still held stays; what was taken beyond it is paid in the shorter time. */
+    double old_interval = (double)old.rule.span / old.rule.count;
+    double interval = (double)rule->span / rule->count;
+    double burst = burst_of(rule);
+    double held = burst_of(&old.rule) - (double)(old.used_until - now) / old_interval;
+    if (held >= 0) {
+        held = held < burst ? held : burst;
+        r->used_until += (usec_t)((burst - held) * interval);
+    } else {
+        double shorter = interval < old_interval ? interval : old_interval;
+        r->used_until += (usec_t)(burst * interval - held * shorter);
+    }
+}
+
+usec_t rate_set_due(const struct rate_need *set, size_t count)
+{
+    usec_t latest = 0;
+    for (size_t i = 0; i < count; i++) {
+        usec_t due = rate_due(set[i].rate);
+        latest = due > latest ? due : latest;
+    }
+    return latest;
+}
+
+void rate_set_take(const struct rate_need *set, size_t count, usec_t now)
+{
+    for (size_t i = 0; i < count; i++) {
+        rate_take(set[i].rate, set[i].amount, now);
+    }
+}
+
+void rate_set_give_back(const struct rate_need *set, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        rate_give_back(set[i].rate, set[i].amount);
+    }
+}
+
+/* The first one that waits, in the circle that begins behind the last one served. */
+static unsigned whose_turn(const struct rate *r)
+{
+    unsigned first = (r->last_borrower + 1U) % RATE_BORROWERS_MAX;
+    uint64_t turned = r->waiting >> first;
+    if (first > 0) {
+        turned |= r->waiting << (RATE_BORROWERS_MAX - first);
+    }
+    return (first + (unsigned)__builtin_ctzll(turned)) % RATE_BORROWERS_MAX;
+}
+
+/* Units worth RATE_LOAN_SPAN; 0 where the next one is further away than that. */
+static uint32_t worth_of_loan(const struct rate_rule *rule)
+{
+    return (uint32_t)((int64_t)rule->count * RATE_LOAN_SPAN / rule->span);
+}
+
+/* A slow rate: one unit, when it is due, to the one whose turn it is. */
+static usec_t lend_one(struct rate *r, unsigned borrower, usec_t now, struct rate_loan *ret)
+{
+    uint64_t bit = UINT64_C(1) << borrower;
+    usec_t due = rate_due(r);
+    r->waiting |= bit;
+    if (due > now) {
+        return due;
+    }
+    bool is_turn = whose_turn(r) == borrower;
+    if (!is_turn && now - due < RATE_LOAN_SPAN) {
+        return due + RATE_LOAN_SPAN;
+    }
+    /* Whoever was passed over did not come for its turn, and has to ask again. */
+    r->waiting = is_turn ? r->waiting & ~bit : 0;
+    r->last_borrower = (uint8_t)borrower;
+    rate_take(r, 1, now);
+    *ret = (struct rate_loan){1, now, now + RATE_LOAN_SPAN};
+    return 0;
+}
+
+usec_t rate_lend(struct rate *r, unsigned borrower, uint32_t want, usec_t now,
+                 struct rate_loan *ret)
+{
+    assert(borrower < RATE_BORROWERS_MAX && want > 0);
+    if (r->rule.count == 0) {
+        *ret = (struct rate_loan){want, now, now + RATE_LOAN_SPAN};
+        return 0;
+    }
+    uint32_t most = worth_of_loan(&r->rule);
+    if (most <= 1) {
+        return lend_one(r, borrower, now, ret);
+    }
+    usec_t due = rate_due(r);
+    if (due > now + AHEAD_MAX) {
+        return due - AHEAD_MAX;
+    }
+    uint32_t lent = want < most ? want : most;
+    rate_take(r, lent, now);
+    due = due > now ? due : now;
+    *ret = (struct rate_loan){lent, due, due + RATE_LOAN_SPAN};
+    return 0;
+}
+
+void rate_repay(struct rate *r, struct rate_loan *loan)
+{
+    rate_give_back(r, loan->left);
+    loan->left = 0;
+}
+
+void rate_leave(struct rate *r, unsigned borrower)
+{
+    assert(borrower < RATE_BORROWERS_MAX);
+    r->waiting &= ~(UINT64_C(1) << borrower);
+}

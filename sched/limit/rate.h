@@ -1,0 +1,108 @@
+/* A rate that an operator sets: so many messages, recipients or connects in so much time, spread
+ * evenly and kept by due times. Pure: the caller brings the time (usec, monotonic, never less than
+ * before). What a lane learns by itself is pace.h; windows by the calendar are quota.h.
+ *
+ * The rule is the virtual schedule (GCRA): each unit moves the schedule on by one interval,
+ * span / count, in whole numbers, so that nothing is ever rounded; one may go while the schedule is
+ * not further ahead of the clock than the tolerance. Over any time t at most t x count / span +
+ * burst go, and a caller that always has something and comes at the due times loses nothing.
+ *
+ * One owner at a time: a scheduler, or for a rate that several share the lock that guards it, and
+ * then each takes what it needs by rate_lend. */
+#ifndef SCHED_LIMIT_RATE_H
+#define SCHED_LIMIT_RATE_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RATE_COUNT_MAX      1000000000U /* in one span */
+#define RATE_PER_SECOND_MAX 1000000U
+#define RATE_BURST_MAX      1000000U
+#define RATE_AMOUNT_MAX     1000000U /* taken or given back by one call */
+#define RATE_BORROWERS_MAX  64U
+#define RATE_LOAN_SPAN      (10 * USEC_PER_MSEC) /* a loan is worth no more, or one unit */
+
+/* What was configured; all zero: no limit. */
+struct rate_rule {
+    uint32_t count; /* 1..RATE_COUNT_MAX; 0: no limit */
+    uint32_t burst; /* at once, 1..RATE_BURST_MAX; 0: a tenth of a second's worth, at least 1 */
+    usec_t span;    /* a second, a minute, an hour or a day */
+};
+
+struct rate {
+    struct rate_rule rule;
+    /* Where the schedule is: the moment up to which the time is used up. */
+    usec_t used_until;
+    uint32_t part; /* of a usec, in 1 / rule.count */
+    /* Of a shared rate only. */
+    uint8_t last_borrower;
+    uint64_t waiting; /* bit n: borrower n came before its time */
+};
+
+/* One rate of a set, and how much of it a delivery takes: 1 message, or its recipients. */
+struct rate_need {
+    struct rate *rate;
+    uint32_t amount;
+};
+
+/* What a scheduler holds of a shared rate. */
+struct rate_loan {
+    uint32_t left; /* each for one unit */
+    usec_t from;   /* to be used from then on */
+    usec_t until;  /* what is left then goes back by rate_repay */
+};
+
+/* Full: as much as the burst may go at once. */
+void rate_init(struct rate *r, const struct rate_rule *rule, usec_t now);
+
+/* Another rule takes its place (reload). What is left of the burst stays as many units, and what was
+ * taken beyond it is paid for in the shorter of both times, so neither a burst nor a stall follows:
+ * a day's rate that was just used up and becomes 100/s is due in 10 ms. */
+void rate_change(struct rate *r, const struct rate_rule *rule, usec_t now);
+
+/* When the next one may go: at most `now` when it may now. It may whatever its amount is: a message
+ * of 50 recipients goes when one of them may, and the next one is due when all 50 are paid for. */
+MUST_USE usec_t rate_due(const struct rate *r);
+
+/* It went. May be called before it is due: then the schedule is ahead by so much.
+ * amount: 0..RATE_AMOUNT_MAX */
+void rate_take(struct rate *r, uint32_t amount, usec_t now);
+
+/* Undoes rate_take of a delivery that came back unused (`again`). */
+void rate_give_back(struct rate *r, uint32_t amount);
+
+/* All must permit: the latest due time of the set; 0 of an empty one. */
+MUST_USE usec_t rate_set_due(const struct rate_need *set, size_t count);
+void rate_set_take(const struct rate_need *set, size_t count, usec_t now);
+void rate_set_give_back(const struct rate_need *set, size_t count);
+
+/* Of a rate that several schedulers share. What is lent is taken from the rate at once, so the sum
+ * over all schedulers is as exact as the rate itself; what was not used by `until` is given back by
+ * rate_repay, once for each loan.
+ *
+ * Borrowers take turns. Of a rate of more than one unit in RATE_LOAN_SPAN each gets a span of its
+ * own, one behind the other and up to ten of them ahead. Of a slower one a borrower gets one unit
+ * when it is due; whoever comes before another one whose turn it is gets a time RATE_LOAN_SPAN
+ * later, and the unit when the other did not come until then.
+ *
+ * borrower  0..RATE_BORROWERS_MAX-1, one for each scheduler; holds no other loan of this rate
+ * want      >= 1
+ * ret       what was lent; unchanged when nothing was
+ * returns   0: lent; else when to ask again */
+MUST_USE usec_t rate_lend(struct rate *r, unsigned borrower, uint32_t want, usec_t now,
+                          struct rate_loan *ret);
+/* The pair of rate_lend, when `until` has come or the scheduler has nothing more to send. */
+void rate_repay(struct rate *r, struct rate_loan *loan);
+/* The borrower that was told to ask again will not. */
+void rate_leave(struct rate *r, unsigned borrower);
+/* One unit of a loan; the caller has seen that left > 0 and from <= now < until. */
+static inline void rate_loan_use(struct rate_loan *loan)
+{
+    loan->left--;
+}
+
+#endif
