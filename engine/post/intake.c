@@ -37,35 +37,51 @@ struct message *intake_message(const struct intake *in)
     return message_new_whole(&in->envelope, buf_slice(&in->packed));
 }
 
-int intake_put(struct intake *in, struct spool_txn *txn)
+static int put_part(const struct intake *in, struct spool_txn *txn)
 {
     uint64_t id = in->envelope.id;
+    int err = in->is_staged ? 0 : spool_stage(txn, id);
+    if (err == 0 && in->puts_recipients) {
+        err = spool_put_recipients(txn, id, in->batch, buf_slice(&in->packed));
+    }
+    if (err == 0 && in->puts_body) {
+        err = spool_put_chunk(txn, id, in->chunk, buf_slice(&in->body));
+    }
+    return err;
+}
+
+/* Puts what is left of a body that does not fit into the message's record, and counts its chunks.
+ * The rest of a reception is at most one chunk; a notice, which was never staged, may have more. */
+static int put_chunks(struct intake *in, struct spool_txn *txn)
+{
+    struct slice rest = buf_slice(&in->body);
     int err = 0;
+    in->envelope.chunk_count = in->chunk;
+    while (err == 0 && rest.len > 0) {
+        size_t len = rest.len < SPOOL_CHUNK_BYTES ? rest.len : SPOOL_CHUNK_BYTES;
+        err =
+            spool_put_chunk(txn, in->envelope.id, in->envelope.chunk_count++, slice_to(rest, len));
+        rest = slice_from(rest, len);
+    }
+    return err;
+}
+
+int intake_put(struct intake *in, struct spool_txn *txn)
+{
     if (!in->is_last) {
-        if (!in->is_staged) {
-            err = spool_stage(txn, id);
-        }
-        if (err == 0 && in->puts_recipients) {
-            err = spool_put_recipients(txn, id, in->batch, buf_slice(&in->packed));
-        }
-        if (err == 0 && in->puts_body) {
-            err = spool_put_chunk(txn, id, in->chunk, buf_slice(&in->body));
-        }
-        return err;
+        return put_part(in, txn);
     }
     struct slice packed = buf_slice(&in->packed);
     struct slice body = buf_slice(&in->body);
+    int err = 0;
     if (in->batch > 0 && packed.len > 0) {
-        err = spool_put_recipients(txn, id, in->batch, packed);
+        err = spool_put_recipients(txn, in->envelope.id, in->batch, packed);
     }
     if (in->batch > 0) {
         packed = SLICE("");
     }
     if (err == 0 && (in->chunk > 0 || body.len > SPOOL_INLINE_BODY_BYTES)) {
-        if (body.len > 0) {
-            err = spool_put_chunk(txn, id, in->chunk, body);
-        }
-        in->envelope.chunk_count = in->chunk + (body.len > 0 ? 1 : 0);
+        err = put_chunks(in, txn);
         body = SLICE("");
     }
     if (err == 0) {

@@ -33,7 +33,7 @@ struct intake {
     void *connection; /* the receiving side, not looked into; kept alive until the answer */
 
     /* filled by the writer */
-    bool is_last; /* came as LETTER_STORE */
+    bool is_last; /* came as LETTER_STORE, or is a notice */
     struct spool_position position;
     int error; /* 0 or what refused it */
 };
@@ -41,7 +41,7 @@ struct intake {
 /* NULL when out of memory. */
 struct intake *intake_new(void);
 void intake_free(struct intake *in); /* accepts NULL */
-/* Put what a STAGE or STORE letter brings into a transaction.
+/* Put what a STAGE or STORE letter brings, or a notice, into a transaction.
  * errors: of the store; ERR_LIMIT, -EEXIST, ERR_MISSING and ERR_CORRUPT concern this one alone */
 MUST_USE int intake_put(struct intake *in, struct spool_txn *txn);
 /* Whether it may go to the journal: whole, small, and in memory for its delivery. */

@@ -128,6 +128,7 @@ int notice_new(const struct config *config, struct spool_reader *reader, const s
         return err;
     }
     in->packed_count = 1;
+    in->is_last = true; /* one part has all of it */
     in->envelope = (struct spool_envelope){
         .id = id,
         .created = now,
@@ -143,26 +144,6 @@ int notice_new(const struct config *config, struct spool_reader *reader, const s
     in->message = intake_message(in);
     *ret = in;
     return 0;
-}
-
-int notice_put(struct spool_txn *txn, struct intake *in)
-{
-    struct slice body = buf_slice(&in->body), rest = body;
-    int err = 0;
-    in->envelope.chunk_count = 0;
-    if (body.len > SPOOL_INLINE_BODY_BYTES) {
-        while (err == 0 && rest.len > 0) {
-            size_t len = rest.len < SPOOL_CHUNK_BYTES ? rest.len : SPOOL_CHUNK_BYTES;
-            err = spool_put_chunk(txn, in->envelope.id, in->envelope.chunk_count++,
-                                  slice_to(rest, len));
-            rest = slice_from(rest, len);
-        }
-        body = SLICE("");
-    }
-    if (err == 0) {
-        err = spool_put_message(txn, &in->envelope, buf_slice(&in->packed), body, &in->position);
-    }
-    return err;
 }
 
 /* --- event lines ------------------------------------------------------------------------------ */

@@ -33,8 +33,6 @@ enum notice_kind {
 MUST_USE int notice_new(const struct config *config, struct spool_reader *reader,
                         const struct message *m, enum notice_kind kind, uint64_t id, usec_t now,
                         struct intake **ret);
-/* Put it into the transaction; sets its position and its in-memory message. */
-MUST_USE int notice_put(struct spool_txn *txn, struct intake *in);
 
 void notice_log_reception(struct buf *log, const struct intake *in, usec_t now);
 void notice_log_result(struct buf *log, const struct config *config, const struct message *m,

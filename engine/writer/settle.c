@@ -254,7 +254,7 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
     if (err != 0) {
         return err == ERR_MISSING ? 0 : err;
     }
-    err = notice_put(txn, in);
+    err = intake_put(in, txn);
     if (err != 0) {
         intake_free(in);
         return err;

@@ -113,10 +113,32 @@ static void done(void *ctx, struct message *m)
     settled = m;
 }
 
+/* A notice is in the spool as it was made, in chunks where it is long. */
+static void expect_stored(const struct intake *in)
+{
+    struct spool_envelope e;
+    struct slice part;
+    struct buf body;
+    buf_init(&body, 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_message(reader, in->envelope.id, &e, &part), 0);
+    assert_int_equal(e.chunk_count, in->body.len > SPOOL_INLINE_BODY_BYTES
+                                        ? (in->body.len - 1) / SPOOL_CHUNK_BYTES + 1
+                                        : 0);
+    for (uint32_t i = 0; i == 0 || i < e.chunk_count; i++) {
+        assert_int_equal(spool_read_chunk(reader, in->envelope.id, i, &part), 0);
+        buf_append_slice(&body, part);
+    }
+    spool_reader_end(reader);
+    assert_true(slice_eq(buf_slice(&body), buf_slice(&in->body)));
+    buf_fini(&body);
+}
+
 static void drop_notices(void)
 {
     buf_clear(&notice);
     for (uint32_t i = 0; i < settle.notice_count; i++) {
+        expect_stored(settle.notices[i]);
         buf_append_slice(&notice, buf_slice(&settle.notices[i]->body));
         intake_free(settle.notices[i]);
     }
