@@ -79,6 +79,17 @@ void config_change_list(const struct config *started, const struct config *fresh
     }
 }
 
+void config_change_list_feeds(const struct config *fresh, const struct config_change_sink *sink)
+{
+    static const enum config_section sections[] = {CONFIG_SECTION_WEBHOOK, CONFIG_SECTION_CSV};
+    for (size_t s = 0; s < sizeof(sections) / sizeof(sections[0]); s++) {
+        for (size_t i = 0; i < config_section_count(fresh, sections[s]); i++) {
+            tell_change(sink, fresh, sections[s], i, NULL,
+                        "the event log that it reads needs a restart");
+        }
+    }
+}
+
 /* --- transports in their order ---------------------------------------------------------------- */
 
 /* order[i]: which of fresh comes to place i. false: one that is wanted is not there */
@@ -169,6 +180,11 @@ static bool is_same_section(enum config_section section, size_t from, size_t bel
     return true;
 }
 
+bool config_change_is_same_section(enum config_section section, const void *a, const void *b)
+{
+    return is_same_section(section, 0, SIZE_MAX, a, b);
+}
+
 static bool is_same_text(const char *a, const char *b)
 {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
@@ -180,11 +196,11 @@ static bool is_same_pool(const struct config_egress_pool *a, const struct config
         return a == b;
     }
     if (a->source_names.count != b->source_names.count ||
-        !is_same_section(CONFIG_SECTION_POOL, 0, SIZE_MAX, a, b)) {
+        !config_change_is_same_section(CONFIG_SECTION_POOL, a, b)) {
         return false;
     }
     for (size_t i = 0; i < a->source_names.count; i++) {
-        if (!is_same_section(CONFIG_SECTION_SOURCE, 0, SIZE_MAX, a->sources[i], b->sources[i])) {
+        if (!config_change_is_same_section(CONFIG_SECTION_SOURCE, a->sources[i], b->sources[i])) {
             return false;
         }
     }

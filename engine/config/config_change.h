@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "engine/config/config.h"
+#include "engine/config/config_option.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,14 @@ struct config_change_sink {
 };
 void config_change_list(const struct config *started, const struct config *fresh,
                         const struct config_change_sink *sink);
+
+/* The same about each webhook and CSV file, where the event log that they would read is not there
+ * before a restart. */
+void config_change_list_feeds(const struct config *fresh, const struct config_change_sink *sink);
+
+/* Whether two sections of this kind say the same. a, b: as config_section_at gives them */
+MUST_USE bool config_change_is_same_section(enum config_section section, const void *a,
+                                            const void *b);
 
 /* Put the transports of `fresh` into the order in which the daemon has them; those it lacks stand
  * behind. Routes follow.

@@ -103,8 +103,8 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define SMTP_START(field)                                                                          \
     CONFIG_SECTION_TRANSPORT | AT_START, offsetof(struct config_transport, smtp.field)
 #define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
-#define WEBHOOK(field)   CONFIG_SECTION_WEBHOOK | AT_START, offsetof(struct config_webhook, field)
-#define CSV(field)       CONFIG_SECTION_CSV | AT_START, offsetof(struct config_csv, field)
+#define WEBHOOK(field)   CONFIG_SECTION_WEBHOOK, offsetof(struct config_webhook, field)
+#define CSV(field)       CONFIG_SECTION_CSV, offsetof(struct config_csv, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
 #define HTTP(field)      CONFIG_SECTION_HTTP | AT_START, offsetof(struct config_http, field)
 #define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)

@@ -217,13 +217,17 @@ int account_consumer_new(const struct config_csv *csv, const struct engine *engi
     }
     a->engine = engine;
     a->consumer.kind = "csv";
+    a->consumer.section = CONFIG_SECTION_CSV;
+    a->consumer.section_title = strdup(csv->path);
     a->consumer.step = account_step;
     a->consumer.free = account_free;
     a->file.fd = -1;
     buf_init(&a->rows, 0);
     (void)snprintf(name, sizeof(name), "csv-%016llx",
                    (unsigned long long)hash_checksum(csv->path, strlen(csv->path)));
-    int err = event_consumer_init(&a->consumer, at, name, csv->path, &csv->types);
+    int err = a->consumer.section_title == NULL
+                  ? -ENOMEM
+                  : event_consumer_init(&a->consumer, at, name, csv->path, &csv->types);
     if (err == 0) {
         err = choose_columns(a, &csv->columns);
     }

@@ -102,7 +102,8 @@ int event_consumer_init(struct event_consumer *c, const struct event_consumer_pl
     int err = read_place(c);
     c->is_saved = true;
     if (err == -ENOENT) {
-        err = event_position_end(at->log->path, &c->acked);
+        err = 0;
+        c->acked = at->begin;
         event_consumer_save(c, 0);
         file_sync_folder_of(at->folder); /* which may be new */
     } else if (err == 0) {
@@ -122,7 +123,15 @@ void event_consumer_fini(struct event_consumer *c)
     event_cursor_fini(&c->cursor);
     free(c->name);
     free(c->title);
+    free(c->section_title);
     free(c->place);
+}
+
+void event_consumer_inherit(struct event_consumer *c, const struct event_consumer *from)
+{
+    atomic_store_explicit(&c->events, atomic_load(&from->events), memory_order_relaxed);
+    atomic_store_explicit(&c->failures, atomic_load(&from->failures), memory_order_relaxed);
+    atomic_store_explicit(&c->gaps, atomic_load(&from->gaps), memory_order_relaxed);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */

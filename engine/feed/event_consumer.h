@@ -1,6 +1,7 @@
 /* A consumer reads the event log and follows it as it grows: its place there, which outlives the
  * process, its retries, and the figures for reports. The feed thread owns all consumers and calls
- * `step`; any thread may read the atomics, which only the owner writes, and the constants.
+ * `step`; any thread that is online under RCU may read the atomics, which only the owner writes,
+ * and the constants: one that a reload takes away is freed after a grace period.
  *
  * The place is a file of the spool, FEED/NAME: "SEGMENT:OFFSET", and below it "DEV:INO:SIZE" where
  * a file of rows goes with it. It is replaced as a whole, by rename, after what it says is true: so
@@ -10,7 +11,9 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/rcu.h"
 #include "base/slice.h"
+#include "engine/config/config_option.h"
 #include "engine/event/event_cursor.h"
 #include "engine/feed/account_file.h"
 
@@ -28,14 +31,17 @@ struct event_log;
 struct event_consumer_place {
     const char *folder; /* where places are kept */
     struct event_log *log;
+    struct event_position begin; /* of a consumer whose place is not known yet */
 };
 
 struct event_consumer {
     /* set at creation */
     const char *kind; /* "webhook", "csv", "subscriber" */
-    char *name;       /* of its file; letters, digits and -_. */
-    char *title;      /* for people */
-    char *place;      /* path of its file */
+    enum config_section section;
+    char *section_title; /* of the section that it was made of; NULL: a subscriber */
+    char *name;          /* of its file; letters, digits and -_. */
+    char *title;         /* for people */
+    char *place;         /* path of its file */
     struct event_log *log;
     unsigned types; /* bits of event_line_type_bit; 0: all */
     /* Read and hand on events. is_last: the log does not grow any more, so do not wait for more.
@@ -54,6 +60,8 @@ struct event_consumer {
     uint64_t seen;               /* event_log.written when the end of the log was reached */
     bool is_at_end;              /* the end of the log was reached at `seen` */
     bool is_saved;               /* `acked` is in its file */
+    bool is_leaving;             /* no longer wanted: ends when nothing of it is under way */
+    struct rcu_retired retired;
 
     /* any thread, atomic */
     _Atomic(struct event_consumer *) next; /* of all; set before it is published */
@@ -66,9 +74,9 @@ struct event_consumer {
     _Atomic int why;               /* the last failure, see event_consumer_why */
 };
 
-/* Read its place. One that has none begins at the end of the log.
+/* Read its place. One that has none begins at at->begin.
  *
- * c        zeroed, kind and calls set by the caller
+ * c        zeroed; kind, section and calls set by the caller
  * types    NULL or empty: all
  * errors   -ENOMEM, -errno of the log's folder; event_consumer_fini is due all the same */
 MUST_USE int event_consumer_init(struct event_consumer *c, const struct event_consumer_place *at,
@@ -82,6 +90,9 @@ void event_consumer_fini(struct event_consumer *c);
  * budget   lines that may be looked at, counted down
  * errors   ERR_AGAIN: none now, or the budget is spent; -errno */
 MUST_USE int event_consumer_next(struct event_consumer *c, unsigned *budget, struct slice *ret);
+/* Go on as one that was made of the same section by other options: with its figures. The place is
+ * in the file already. */
+void event_consumer_inherit(struct event_consumer *c, const struct event_consumer *from);
 /* Every line read so far is handed on. lines: how many were of the consumer's types; with 0 the
  * place file need not be written at once. */
 void event_consumer_ack(struct event_consumer *c, uint64_t lines, usec_t now);

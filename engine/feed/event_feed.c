@@ -1,5 +1,9 @@
-/* Owns the thread "feed" and the list of consumers, which only grows until the end: any thread may
- * walk through it, a new one is put in front by compare-and-swap. */
+/* Owns the thread "feed" and the list of consumers.
+ *
+ * Any thread that is online under RCU may walk through the list. A new consumer is put in front by
+ * compare-and-swap, by any thread; the feed thread alone takes one out, and frees it after a grace
+ * period. A plan of a reload is handed over through an atomic pointer: main puts it there, the feed
+ * thread takes it out. */
 #include "engine/feed/event_feed.h"
 
 #include "base/error.h"
@@ -9,7 +13,7 @@
 #include "base/waker.h"
 #include "engine/config/config.h"
 #include "engine/event/event_log.h"
-#include "engine/feed/account_consumer.h"
+#include "engine/feed/feed_plan.h"
 #include "engine/feed/webhook.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -25,14 +29,25 @@ enum { LINES_AT_ONCE = 1000 };
 static const usec_t look_interval = 100 * USEC_PER_MSEC;
 /* How long a stop may take to hand on the last events; the next start hands on the rest. */
 static const usec_t farewell = USEC_PER_SEC;
+/* After a consumer could not be made. */
+static const usec_t make_interval = USEC_PER_SEC;
 
 struct event_feed {
     /* set at creation */
+    struct engine *engine;
     struct event_log *log;
     struct waker waker;
     struct thread thread;
     CURLM *multi;
     char *folder;
+
+    /* feed thread only */
+    struct feed_plan *plan; /* by which all consumers but those that leave were made */
+    bool is_settled;        /* they are all that the plan wants, and nobody leaves */
+    usec_t settle_at;       /* monotonic: when it is tried again */
+
+    /* main puts, the feed thread takes */
+    _Atomic(struct feed_plan *) next_plan;
 
     /* any thread, atomic */
     _Atomic bool is_stopping;
@@ -129,8 +144,9 @@ int event_feed_subscribe(struct event_feed *f, const char *name, event_feed_call
     s->consumer.kind = "subscriber";
     s->consumer.step = subscriber_step;
     s->consumer.free = subscriber_free;
-    const struct event_consumer_place at = {f->folder, f->log};
-    int err = event_consumer_init(&s->consumer, &at, file, name, NULL);
+    struct event_consumer_place at = {f->folder, f->log, {0, 0}};
+    int err = event_position_end(f->log->path, &at.begin);
+    err = err != 0 ? err : event_consumer_init(&s->consumer, &at, file, name, NULL);
     if (err != 0) {
         subscriber_free(&s->consumer);
         return err;
@@ -168,6 +184,144 @@ void event_feed_look(struct event_feed *f,
     }
 }
 
+/* --- plans ------------------------------------------------------------------------------------ */
+
+int event_feed_plan(struct event_feed *f, struct settings *settings, struct feed_plan **ret)
+{
+    *ret = NULL;
+    return f == NULL ? 0 : feed_plan_new(f->log, settings, ret);
+}
+
+void event_feed_follow(struct event_feed *f, struct feed_plan *plan)
+{
+    if (f == NULL) {
+        return;
+    }
+    struct feed_plan *older = atomic_exchange_explicit(&f->next_plan, NULL, memory_order_acquire);
+    if (older != NULL) {
+        plan->begin = older->begin; /* what was new in that one must not miss a line */
+        feed_plan_free(older);
+    }
+    /* Release pairs with the acquire of `take_plan`. */
+    atomic_store_explicit(&f->next_plan, plan, memory_order_release);
+    waker_kick(&f->waker);
+}
+
+/* Of the newest plan: who is not as it wants them leaves. */
+static void take_plan(struct event_feed *f)
+{
+    struct feed_plan *plan = atomic_exchange_explicit(&f->next_plan, NULL, memory_order_acquire);
+    if (plan == NULL) {
+        return;
+    }
+    for (struct event_consumer *c = first_consumer(f); c != NULL; c = after(c)) {
+        c->is_leaving =
+            c->is_leaving || (c->section_title != NULL && !feed_plan_keeps(f->plan, plan, c));
+    }
+    feed_plan_free(f->plan);
+    f->plan = plan;
+    f->is_settled = false;
+    f->settle_at = 0;
+}
+
+/* Others may put a new one in front at any time. */
+static void unlink_consumer(struct event_feed *f, struct event_consumer *c)
+{
+    struct event_consumer *first = c;
+    struct event_consumer *next = after(c);
+    if (atomic_compare_exchange_strong_explicit(&f->consumers, &first, next, memory_order_acq_rel,
+                                                memory_order_acquire)) {
+        return;
+    }
+    while (after(first) != c) {
+        first = after(first);
+    }
+    atomic_store_explicit(&first->next, next, memory_order_release);
+}
+
+static void release_consumer(struct rcu_retired *self)
+{
+    struct event_consumer *c = container_of(self, struct event_consumer, retired);
+    c->free(c);
+}
+
+/* The consumer of a section, with the figures of the one before, or NULL. errors: of feed_plan_make
+ */
+static int make_consumer(struct event_feed *f, size_t number, const struct event_consumer *before)
+{
+    const struct event_consumer_place at = {f->folder, f->log, f->plan->begin};
+    struct event_consumer *c = NULL;
+    int err = feed_plan_make(f->plan, number, f->engine, &at, f->multi, &c);
+    if (err == 0) {
+        if (before != NULL) {
+            event_consumer_inherit(c, before);
+        }
+        publish_consumer(f, c);
+    }
+    return err;
+}
+
+/* The list without this one, which has nothing under way. */
+static int let_consumer_go(struct event_feed *f, struct event_consumer *c)
+{
+    size_t number = feed_plan_find(f->plan, c);
+    bool is_wanted = number < feed_plan_count(f->plan);
+    if (!c->is_saved) {
+        event_consumer_save(c, clock_mono());
+    }
+    log_info("%s %s: %s", c->kind, c->title,
+             is_wanted ? "goes on with other options" : "is gone; its place in the log is kept");
+    unlink_consumer(f, c);
+    int err = is_wanted ? make_consumer(f, number, c) : 0;
+    rcu_retire(&c->retired, release_consumer);
+    return err;
+}
+
+static bool has_consumer(struct event_feed *f, size_t number)
+{
+    struct event_consumer *c = first_consumer(f);
+    while (c != NULL && feed_plan_find(f->plan, c) != number) {
+        c = after(c);
+    }
+    return c != NULL;
+}
+
+static int make_missing_consumers(struct event_feed *f)
+{
+    int err = 0;
+    for (size_t i = 0; i < feed_plan_count(f->plan) && err == 0; i++) {
+        err = has_consumer(f, i) ? 0 : make_consumer(f, i, NULL);
+    }
+    return err;
+}
+
+/* Makes the consumers what the plan wants, as far as that is possible by now. */
+static void settle_consumers(struct event_feed *f, usec_t now)
+{
+    struct event_consumer *next;
+    bool is_waiting = false;
+    int err = 0;
+    take_plan(f);
+    if (f->is_settled || now < f->settle_at) {
+        return;
+    }
+    for (struct event_consumer *c = first_consumer(f); c != NULL; c = next) {
+        bool is_busy = c->is_busy != NULL && c->is_busy(c);
+        next = after(c);
+        is_waiting = is_waiting || (c->is_leaving && is_busy);
+        if (c->is_leaving && !is_busy) {
+            int failure = let_consumer_go(f, c);
+            err = err != 0 ? err : failure;
+        }
+    }
+    err = err != 0 ? err : make_missing_consumers(f);
+    if (err != 0) {
+        log_error("event feed: a consumer cannot be made: %s; it is tried again", err_str(err));
+        f->settle_at = now + make_interval;
+    }
+    f->is_settled = err == 0 && !is_waiting;
+}
+
 /* --- the thread ------------------------------------------------------------------------------- */
 
 /* Tells the spool writer the first segment that some consumer still needs, so that it is kept. */
@@ -203,7 +357,7 @@ static bool step_all(struct event_feed *f, bool is_last, bool *ret_has_busy)
     bool has_more = false;
     *ret_has_busy = false;
     for (struct event_consumer *c = first_consumer(f); c != NULL; c = after(c)) {
-        has_more = c->step(c, clock_mono(), is_last) || has_more;
+        has_more = (!c->is_leaving && c->step(c, clock_mono(), is_last)) || has_more;
         *ret_has_busy = *ret_has_busy || (c->is_busy != NULL && c->is_busy(c));
     }
     return has_more;
@@ -211,11 +365,11 @@ static bool step_all(struct event_feed *f, bool is_last, bool *ret_has_busy)
 
 static void nap(struct event_feed *f, bool has_transfers)
 {
-    usec_t wait = first_consumer(f) == NULL ? USEC_NEVER : clock_mono() + look_interval;
+    bool has_work = has_transfers || first_consumer(f) != NULL || !f->is_settled;
     struct curl_waitfd wakeup = {.fd = f->waker.fd, .events = CURL_WAIT_POLLIN};
     waker_prepare(&f->waker);
-    if (!atomic_load(&f->is_stopping)) {
-        int timeout = wait == USEC_NEVER && !has_transfers ? 3600000 : (int)(look_interval / 1000);
+    if (!atomic_load(&f->is_stopping) && atomic_load(&f->next_plan) == NULL) {
+        int timeout = has_work ? (int)(look_interval / 1000) : 3600000;
         (void)curl_multi_poll(f->multi, &wakeup, 1, timeout, NULL);
     }
     waker_finish(&f->waker);
@@ -227,6 +381,8 @@ static void say_farewell(struct event_feed *f)
 {
     usec_t end = clock_mono() + farewell;
     bool has_busy = true;
+    settle_consumers(
+        f, clock_mono()); /* one of the last reload begins where it has to, by its place */
     while (clock_mono() < end) {
         bool has_more = step_all(f, true, &has_busy);
         has_more = take_transfers(f) || has_more;
@@ -250,6 +406,7 @@ static void run_feed(void *arg)
     bool has_busy;
     rcu_sleep(); /* reads nothing under RCU */
     while (!atomic_load(&f->is_stopping)) {
+        settle_consumers(f, clock_mono());
         bool has_more = step_all(f, false, &has_busy);
         if (has_busy) {
             has_more = take_transfers(f) || has_more;
@@ -264,29 +421,6 @@ static void run_feed(void *arg)
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
-
-static int add_consumers(struct event_feed *f, struct engine *engine)
-{
-    const struct config *config = engine->config;
-    const struct event_consumer_place at = {f->folder, f->log};
-    /* Those of the start: nothing is replaced before the first thread runs. */
-    const struct slice *secrets = engine->settings->passwords.webhooks;
-    struct event_consumer *c = NULL;
-    int err = 0;
-    for (size_t i = 0; i < config->webhook_count && err == 0; i++) {
-        err = webhook_new(&config->webhooks[i], secrets[i], &at, f->multi, &c);
-        if (err == 0) {
-            publish_consumer(f, c);
-        }
-    }
-    for (size_t i = 0; i < config->csv_count && err == 0; i++) {
-        err = account_consumer_new(&config->csvs[i], engine, &at, &c);
-        if (err == 0) {
-            publish_consumer(f, c);
-        }
-    }
-    return err;
-}
 
 int event_feed_new(struct engine *engine, struct event_feed **ret)
 {
@@ -304,6 +438,7 @@ int event_feed_new(struct engine *engine, struct event_feed **ret)
     if (f == NULL) {
         return -ENOMEM;
     }
+    f->engine = engine;
     f->log = engine->events;
     int err = waker_init_polled(&f->waker);
     if (err != 0) {
@@ -318,7 +453,10 @@ int event_feed_new(struct engine *engine, struct event_feed **ret)
     if (err == 0 && mkdir(f->folder, 0700) != 0 && errno != EEXIST) {
         err = -errno;
     }
-    err = err == 0 ? add_consumers(f, engine) : err;
+    /* The settings of the start: nothing replaces them before the first thread runs. */
+    err = err == 0 ? feed_plan_new(f->log, engine->settings, &f->plan) : err;
+    err = err == 0 ? make_missing_consumers(f) : err;
+    f->is_settled = true;
     if (err != 0) {
         event_feed_free(f);
         return err;
@@ -343,6 +481,8 @@ void event_feed_free(struct event_feed *f)
         (void)curl_multi_cleanup(f->multi); /* its transfers are gone */
     }
     curl_global_cleanup();
+    feed_plan_free(f->plan);
+    feed_plan_free(atomic_load(&f->next_plan));
     waker_fini(&f->waker);
     free(f->folder);
     free(f);

@@ -3,7 +3,13 @@
  *
  * A consumer gets each line at least once, in order, over restarts; see event_consumer.h. The
  * thread looks for new lines ten times a second while there are consumers, at a counter only; the
- * writer makes no call for it. */
+ * writer makes no call for it.
+ *
+ * A reload hands the thread a plan (feed_plan.h) of what there has to be. A webhook or CSV file that
+ * is gone, or whose options are others, ends as soon as no batch of it is under way: what was handed
+ * on is in its place, what was only gathered is dropped and read again. The place stays: the section
+ * with its other options, or one that comes back later, goes on there. One that is new begins where
+ * the log ended when the plan was made. */
 #ifndef ENGINE_EVENT_FEED_H
 #define ENGINE_EVENT_FEED_H
 
@@ -17,6 +23,8 @@
 
 struct engine;
 struct event_feed;
+struct feed_plan;
+struct settings;
 
 /* The event log is open and not written yet, so that consumers begin with its first line.
  *
@@ -29,12 +37,22 @@ MUST_USE int event_feed_start(struct event_feed *f);
  */
 void event_feed_stop(struct event_feed *f);
 
+/* What a reload brings. Main; the second call, after the settings are published, hands the plan over
+ * and cannot fail.
+ *
+ * f        NULL: there is no event log, and nobody reads it
+ * errors   -ENOMEM, -errno of the log's folder */
+MUST_USE int event_feed_plan(struct event_feed *f, struct settings *settings,
+                             struct feed_plan **ret);
+void event_feed_follow(struct event_feed *f, struct feed_plan *plan);
+
 /* Called on the feed thread for each line, without its newline. returns: 0: done with it, it will
  * not come again (but after a crash, the last few may); else it comes again, after 1 second, then
  * twice as long each time up to 5 minutes */
 typedef int event_feed_call(void *ctx, struct slice line);
 
-/* Hand every line to a function of this process. Any thread, at any time before event_feed_stop.
+/* Hand every line to a function of this process. Any thread: before event_feed_start, or online
+ * under RCU before event_feed_stop.
  *
  * f        NULL: there is no event log
  * name     of the place in the log, which is kept over restarts: 1 to 64 letters, digits, - _ .
@@ -55,8 +73,8 @@ struct event_feed_report {
     char why[EVENT_CONSUMER_WHY_MAX]; /* "": it works */
 };
 
-/* Any thread: each consumer once, in order of creation the last one first. f: NULL: there are none
- */
+/* Any thread that is online under RCU: each consumer once, in order of creation the last one first.
+ * f: NULL: there are none */
 void event_feed_look(struct event_feed *f,
                      void (*see)(void *ctx, const struct event_feed_report *r), void *ctx);
 

@@ -275,8 +275,10 @@ static void name_of(const char *url, char ret_title[static 256],
 static void webhook_free(struct event_consumer *c)
 {
     struct webhook *w = of(c);
+    if (w->is_sending) {
+        (void)curl_multi_remove_handle(w->multi, w->curl); /* it is in there */
+    }
     if (w->curl != NULL) {
-        (void)curl_multi_remove_handle(w->multi, w->curl); /* fails for handles not added only */
         curl_easy_cleanup(w->curl);
     }
     curl_slist_free_all(w->headers);
@@ -300,6 +302,8 @@ int webhook_new(const struct config_webhook *config, struct slice secret,
         return -ENOMEM;
     }
     w->consumer.kind = "webhook";
+    w->consumer.section = CONFIG_SECTION_WEBHOOK;
+    w->consumer.section_title = strdup(config->url);
     w->consumer.step = webhook_step;
     w->consumer.is_busy = webhook_is_busy;
     w->consumer.free = webhook_free;
@@ -309,7 +313,9 @@ int webhook_new(const struct config_webhook *config, struct slice secret,
     w->is_array = config->format == CONFIG_WEBHOOK_ARRAY;
     buf_init(&w->body, 0);
     name_of(config->url, title, name);
-    int err = event_consumer_init(&w->consumer, at, name, title, &config->types);
+    int err = w->consumer.section_title == NULL
+                  ? -ENOMEM
+                  : event_consumer_init(&w->consumer, at, name, title, &config->types);
     if (err == 0 && secret.len > 0) {
         w->secret = malloc(secret.len);
         w->secret_len = w->secret == NULL ? 0 : secret.len;

@@ -9,6 +9,8 @@
 #include "dns/resolver.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
+#include "engine/feed/event_feed.h"
+#include "engine/feed/feed_plan.h"
 #include "engine/http/clerk.h"
 #include "engine/post/letter.h"
 #include "engine/state/engine.h"
@@ -16,6 +18,7 @@
 #include "engine/worker/worker.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -106,11 +109,12 @@ static void release_reload(struct rcu_retired *self)
 }
 
 /* Schedulers hear of it by letter, everybody else with the next pass. */
-static void put_in_force(struct reloader *r, struct settings *fresh)
+static void put_in_force(struct reloader *r, struct settings *fresh, struct feed_plan *plan)
 {
     struct engine *e = r->engine;
     struct settings *old = e->settings;
     rcu_publish(&e->settings, fresh);
+    event_feed_follow(e->feed, plan);
     for (uint32_t i = 0; i < e->sched_count; i++) {
         outbox_put(&r->to_scheds[i], LETTER_SETTINGS, settings_get(fresh), 0);
         flush_outbox(&r->to_scheds[i]);
@@ -122,45 +126,77 @@ static void put_in_force(struct reloader *r, struct settings *fresh)
     rcu_leave();
 }
 
-/* returns false when it has been said why not */
-static bool make(struct reloader *r, struct config *config, struct settings **ret,
-                 struct reload_result *result)
+/* What is read and made before anything of it is in force. */
+struct candidate {
+    struct config *config;
+    struct settings *settings; /* NULL: not made yet; they own the config */
+    struct feed_plan *plan;    /* NULL: nobody reads the event log */
+};
+
+static void candidate_free(struct candidate *c)
+{
+    feed_plan_free(c->plan);
+    if (c->settings != NULL) {
+        settings_put(c->settings);
+    } else {
+        config_free(c->config);
+    }
+}
+
+/* What of it stays as it was, and what has no effect. */
+static void tell_limits(struct reloader *r, const struct config *config,
+                        struct reload_result *result)
 {
     struct engine *e = r->engine;
     const struct config_change_sink sink = {.tell = add_restart, .ctx = result};
-    char why[CONFIG_CHANGE_TEXT_MAX];
-    char text[SETTINGS_TEXT_MAX];
-    if (config_change_arrange(e->config, config, why) != 0) {
-        add_complaint(result, false, why);
-        return false;
-    }
-    if (settings_new(e, config, e->settings, ret, text) != 0) {
-        add_complaint(result, false, text);
-        return false;
-    }
     config_change_list(e->config, config, &sink);
+    if (e->feed == NULL) {
+        config_change_list_feeds(config, &sink);
+    }
     if (config_has_tls_level(config, CONFIG_TLS_DANE) &&
         !resolver_trusts_ad(e->workers[0]->resolver)) {
         add_complaint(result, true,
                       "smtp_tls_security_level = dane without effect: no answer of name servers "
                       "elsewhere than on loopback counts as validated; see dns { trust_ad }");
     }
-    return true;
+}
+
+/* returns false when it has been said why not; what was made by then is in the candidate */
+static bool make(struct reloader *r, struct candidate *c, struct reload_result *result)
+{
+    struct engine *e = r->engine;
+    char why[CONFIG_CHANGE_TEXT_MAX];
+    char text[SETTINGS_TEXT_MAX];
+    if (config_change_arrange(e->config, c->config, why) != 0) {
+        add_complaint(result, false, why);
+        return false;
+    }
+    if (settings_new(e, c->config, e->settings, &c->settings, text) != 0) {
+        add_complaint(result, false, text);
+        return false;
+    }
+    c->settings->owned = c->config;
+    int err = event_feed_plan(e->feed, c->settings, &c->plan);
+    if (err != 0) {
+        (void)snprintf(text, sizeof(text), "the end of the event log cannot be found: %s",
+                       err_str(err));
+        add_complaint(result, false, text);
+    }
+    return err == 0;
 }
 
 static void reload(struct reloader *r, struct reload_result *result)
 {
     const char *path = r->engine->config->path;
     const struct config_sink sink = {.complain = add_complaint, .ctx = result};
-    struct config *config = NULL;
-    struct settings *fresh = NULL;
-    if (config_load(path, &sink, &config) == 0 && make(r, config, &fresh, result)) {
-        fresh->owned = config;
-        put_in_force(r, fresh);
+    struct candidate c = {.config = NULL};
+    if (config_load(path, &sink, &c.config) == 0 && make(r, &c, result)) {
+        tell_limits(r, c.config, result);
+        put_in_force(r, c.settings, c.plan);
         result->is_done = true;
         log_info("reload: %s is in force", path);
     } else {
-        config_free(config);
+        candidate_free(&c);
         if (json_array_size(result->errors) == 0) {
             add_complaint(result, false, "out of memory");
         }

@@ -16,26 +16,10 @@ from support.api import Connection, ask
 from support.certificate import make_certificate
 from support.client import Client, message, submit
 from support.daemon import status_of
+from support.reloading import config_of, options_of, reload
 from support.wait import until
 
 SENDER = 'sender@sender.test'
-
-
-def reload(daemon, status=200):
-    """POST /v1/reload with the configuration as it is written now; the answer."""
-    daemon.write_config()
-    control = Connection(daemon)
-    control.request('POST', '/v1/reload')
-    response = control.getresponse()
-    answer = json.loads(response.read())
-    control.close()
-    assert response.status == status, answer
-    assert answer.get('reloaded', False) == (status == 200)
-    return answer
-
-
-def options_of(answer):
-    return [item['option'] for item in answer['restart']]
 
 
 def test_routes(place):
@@ -304,16 +288,6 @@ def test_options_of_a_listener(place):
         before.mail(SENDER, ['x@a.test'])
         before.data(message())
     receiver.wait(1)
-
-
-def config_of(daemon):
-    """GET /v1/config: {(section, title, option): object}"""
-    control = Connection(daemon)
-    control.request('GET', '/v1/config')
-    *lines, end = [json.loads(line) for line in control.getresponse().read().splitlines()]
-    control.close()
-    assert end['end'] and end['count'] == len(lines) and not end['more']
-    return {(o['section'], o.get('title'), o['option']): o for o in lines}
 
 
 def test_the_running_configuration(place):

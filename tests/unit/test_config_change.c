@@ -11,6 +11,8 @@
     "source \"x\" { helo_name = x.example }\npool \"p\" { sources = {x} }\n"                       \
     "transport a {}\ntransport b { source_pool = p }\nroute \"*\" { transport = a }\n"
 
+#define FEEDS "webhook \"https://chat.example:8/T0/secret?key=secret\" {}\ncsv \"/a.csv\" {}\n"
+
 static char told[8192];
 
 static void tell(void *ctx, const char *option, const char *at, const char *why)
@@ -60,8 +62,20 @@ static void what_needs_a_restart(void **state)
                 "f:9 event_log.path: needs a restart\n"
                 "f:3 transport c: it is new and needs a restart\n"
                 "f:5 transport b.inet_protocols: needs a restart\n");
-    expect_list(FIRST "webhook \"https://chat.example:8/T0/secret?key=secret\" {}\n",
-                "f:10 webhook https://chat.example:8: it is new and needs a restart\n");
+    expect_list(FIRST FEEDS, "");
+}
+
+static void what_needs_an_event_log(void **state)
+{
+    (void)state;
+    const struct config_change_sink sink = {.tell = tell};
+    struct config *fresh = load(FIRST FEEDS);
+    told[0] = '\0';
+    config_change_list_feeds(fresh, &sink);
+    assert_string_equal(
+        told, "f:10 webhook https://chat.example:8: the event log that it reads needs a restart\n"
+              "f:11 csv /a.csv: the event log that it reads needs a restart\n");
+    config_free(fresh);
 }
 
 static void transports_keep_their_order(void **state)
@@ -129,6 +143,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_needs_a_restart),
+        cmocka_unit_test(what_needs_an_event_log),
         cmocka_unit_test(transports_keep_their_order),
         cmocka_unit_test(ways_of_connecting),
     };

@@ -1,5 +1,6 @@
 /* Subscribers of the feed, with its thread: each line at least once and in order, over callbacks
- * that fail and over restarts. Webhooks and CSV files are the matter of the integration tests. */
+ * that fail and over restarts. Consumers that plans bring, change and take away, while others look.
+ * What webhooks and CSV files do with lines is the matter of the integration tests. */
 #include "base/error.h"
 #include "base/rcu.h"
 #include "engine/config/config.h"
@@ -90,6 +91,7 @@ static int set_up(void **state)
     engine.config = &config;
     engine.events = &event_log;
     settings.config = &config;
+    atomic_store(&settings.references, 1000000); /* of this test, which never frees them */
     rcu_publish(&engine.settings, &settings);
     return event_log_open(&event_log, path) != 0 || event_log_segment(&event_log, 2000, 0) != 0;
 }
@@ -248,6 +250,93 @@ static void names_are_checked(void **state)
     event_feed_free(f);
 }
 
+/* --- plans ------------------------------------------------------------------------------------ */
+
+/* The CSV files of this test's configuration; their rows have the number of the Delivery. */
+static void want(struct event_feed *f, struct settings *s, struct config *c,
+                 struct config_csv *csvs, size_t count)
+{
+    struct feed_plan *plan = NULL;
+    *c = config;
+    c->csvs = csvs;
+    c->csv_count = count;
+    s->config = c;
+    atomic_store(&s->references, 1000000); /* likewise */
+    assert_int_equal(event_feed_plan(f, s, &plan), 0);
+    rcu_publish(&engine.settings, s);
+    event_feed_follow(f, plan);
+}
+
+struct seen {
+    unsigned csvs;
+    uint64_t events;
+};
+
+static void count_csvs(void *ctx, const struct event_feed_report *r)
+{
+    struct seen *seen = ctx;
+    if (strcmp(r->kind, "csv") == 0) {
+        seen->csvs++;
+        seen->events = r->events;
+    }
+}
+
+static struct seen look(struct event_feed *f)
+{
+    struct seen seen = {0, 0};
+    event_feed_look(f, count_csvs, &seen);
+    rcu_pass(); /* what was looked at may go */
+    return seen;
+}
+
+static void wait_for_csvs(struct event_feed *f, unsigned count, uint64_t events)
+{
+    struct seen seen = look(f);
+    for (int i = 0; i < 20000 && (seen.csvs != count || (count > 0 && seen.events != events));
+         i++) {
+        (void)poll(NULL, 0, 1);
+        seen = look(f);
+    }
+    assert_int_equal(seen.csvs, count);
+    assert_int_equal(seen.events, events);
+}
+
+static void plans_bring_change_and_take_away(void **state)
+{
+    static struct settings s[6];
+    static struct config c[6];
+    static struct taken t;
+    char first[128], second[128];
+    (void)snprintf(first, sizeof(first), "%s/first", folder);
+    (void)snprintf(second, sizeof(second), "%s/second", folder);
+    struct config_csv one = {.path = first}, other = {.path = first, .rotate_size = 65536},
+                      both[] = {{.path = second}, {.path = first, .rotate_size = 65536}};
+    struct event_feed *f = begin();
+    assert_int_equal(event_feed_subscribe(f, "one", take, &t), 0);
+    atomic_store(&t.count, 0);
+    assert_int_equal(event_feed_start(f), 0);
+    put(0, 10);
+    want(f, &s[0], &c[0], &one, 1);
+    put(10, 20);
+    wait_for_csvs(f, 1, 10); /* what was there before is not its */
+    /* By other options it goes on with its figures. */
+    want(f, &s[1], &c[1], &other, 1);
+    want(f, &s[2], &c[2], both, 2);
+    put(20, 30);
+    wait_for(&t, 30);
+    wait_for_csvs(f, 2, 20); /* the one that was put in front last is looked at last */
+    want(f, &s[3], &c[3], NULL, 0);
+    put(30, 40);
+    wait_for_csvs(f, 0, 0);
+    wait_for(&t, 40);
+    check(&t, 0, 0, 40);
+    /* It comes back where it was. */
+    want(f, &s[4], &c[4], &one, 1);
+    wait_for_csvs(f, 1, 10);
+    want(f, &s[5], &c[5], NULL, 0); /* perhaps not taken when the end comes */
+    end(f);
+}
+
 static int join(void **state)
 {
     rcu_start();
@@ -267,9 +356,10 @@ static int leave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_line_comes_in_order),       TEST(a_restart_goes_on),
-        TEST(a_log_that_lost_its_end_goes_on), TEST(what_is_refused_comes_again),
-        TEST(reports_say_how_far_behind),      TEST(names_are_checked),
+        TEST(every_line_comes_in_order),        TEST(a_restart_goes_on),
+        TEST(a_log_that_lost_its_end_goes_on),  TEST(what_is_refused_comes_again),
+        TEST(reports_say_how_far_behind),       TEST(names_are_checked),
+        TEST(plans_bring_change_and_take_away),
     };
     return cmocka_run_group_tests(tests, join, leave);
 }
