@@ -438,6 +438,20 @@ def check_symbols(room, library):
                 yield f'{room}/{member}: {name} is not on the list of what a pure core may call'
 
 
+def check_calls_up(libraries):
+    """libraries: {room: library}. The linker would find what stands in any room."""
+    rooms = [room for room in ROOMS if room in libraries]
+    seen = {room: symbols(libraries[room]) for room in rooms}
+    home = {name: room for room in rooms for defined, _ in seen[room].values() for name in defined}
+    if len(rooms) < 2:
+        yield 'no libraries of rooms were named'
+    for room in rooms:
+        for member, (_, undefined) in seen[room].items():
+            for name in sorted(undefined):
+                if ROOMS.index(home.get(name, room)) > ROOMS.index(room):
+                    yield f'{room}/{member}: {name} stands above it, in {home[name]}'
+
+
 def main():
     tree = Tree(sys.argv[1])
     rules = [
@@ -457,10 +471,12 @@ def main():
         ('every header has its own include guard', check_guards(tree)),
         ('options that a reload changes are read in the settings', check_start_config(tree)),
     ]
-    for argument in sys.argv[2:]:
-        room, library = argument.split('=', 1)
+    libraries = dict(argument.split('=', 1) for argument in sys.argv[2:])
+    for room in [room for room in libraries if room not in ROOMS]:
         rules.append((f'pure cores of {room} call nothing outside the list',
-                      check_symbols(room, library)))
+                      check_symbols(room, libraries[room])))
+    if libraries:
+        rules.append(('rooms call nothing that stands above them', check_calls_up(libraries)))
     print(f'1..{len(rules)}')
     failed = False
     for number, (rule, faults) in enumerate(rules, 1):
