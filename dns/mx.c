@@ -217,21 +217,21 @@ static enum mx_verdict verdict_of_nothing(const struct mx_host *hosts, uint32_t 
     return has_address ? MX_LOOP : MX_NO_HOST;
 }
 
-enum mx_verdict mx_order(const struct mx_policy *policy, const struct mx_host *hosts,
-                         uint32_t host_count, uint16_t best, struct mx_random *random,
+enum mx_verdict mx_order(const struct mx_policy *policy, const struct mx_hosts *hosts,
+                         struct mx_random *random,
                          struct mx_target ret_targets[static MX_TARGETS_MAX], uint32_t *ret_count)
 {
     uint32_t count = 0;
 
-    for (uint32_t first = 0; first < host_count;) {
-        struct group group = {hosts, first, first + 1};
-        uint16_t preference = hosts[first].preference;
-        while (group.end < host_count && hosts[group.end].preference == preference) {
+    for (uint32_t first = 0; first < hosts->count;) {
+        struct group group = {hosts->list, first, first + 1};
+        uint16_t preference = hosts->list[first].preference;
+        while (group.end < hosts->count && hosts->list[group.end].preference == preference) {
             group.end++;
         }
         if (group_has_self(policy, group)) {
             if (count == 0) {
-                return preference == best ? MX_LOOP : MX_NO_PRIMARY;
+                return preference == hosts->best ? MX_LOOP : MX_NO_PRIMARY;
             }
             break;
         }
@@ -239,7 +239,7 @@ enum mx_verdict mx_order(const struct mx_policy *policy, const struct mx_host *h
         first = group.end;
     }
     if (count == 0) {
-        return verdict_of_nothing(hosts, host_count);
+        return verdict_of_nothing(hosts->list, hosts->count);
     }
     *ret_count = balance(ret_targets, count, policy->balance_limit);
     return MX_OK;

@@ -55,6 +55,13 @@ struct mx_host {
     uint32_t ip_counts[2];
 };
 
+/* The names of one MX answer, by preference, as mx_select left them. */
+struct mx_hosts {
+    const struct mx_host *list; /* [count] */
+    uint32_t count;
+    uint16_t best; /* the least preference of the answer, names left out included */
+};
+
 struct mx_target {
     struct ip ip;
     uint16_t preference;
@@ -78,13 +85,12 @@ MUST_USE enum mx_verdict mx_select(const struct dns_rrset *answer, struct mx_ran
                                    struct mx_host ret_hosts[static MX_HOSTS_MAX],
                                    uint32_t *ret_count, uint16_t *ret_best);
 
-/* Order the addresses of hosts (by preference, as mx_select left them): cut the list at this
- * machine's own preference, shuffle equals, put the preferred family first, balance families.
+/* Order the addresses of hosts: cut the list at this machine's own preference, shuffle equals, put
+ * the preferred family first, balance families.
  *
- * best      least preference of the MX answer
  * returns   MX_OK (then *ret_count > 0), MX_NO_HOST, MX_SOFT, MX_LOOP or MX_NO_PRIMARY */
-MUST_USE enum mx_verdict mx_order(const struct mx_policy *policy, const struct mx_host *hosts,
-                                  uint32_t host_count, uint16_t best, struct mx_random *random,
+MUST_USE enum mx_verdict mx_order(const struct mx_policy *policy, const struct mx_hosts *hosts,
+                                  struct mx_random *random,
                                   struct mx_target ret_targets[static MX_TARGETS_MAX],
                                   uint32_t *ret_count);
 

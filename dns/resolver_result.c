@@ -182,8 +182,8 @@ static void conclude_hosts(struct resolution *n, struct dns_result *ret, usec_t 
     uint32_t count = 0;
 
     usec_t expires = fill_hosts(n, now);
-    enum mx_verdict verdict = mx_order(&policy, n->hosts, n->host_count, n->best_preference,
-                                       &n->owner->random, targets, &count);
+    const struct mx_hosts hosts = {n->hosts, n->host_count, n->best_preference};
+    enum mx_verdict verdict = mx_order(&policy, &hosts, &n->owner->random, targets, &count);
     if (verdict != MX_OK) {
         fail_order(n, verdict, ret, now);
         return;

@@ -34,7 +34,8 @@ static struct mx_policy usual_policy(void)
 static enum mx_verdict order(const struct mx_policy *policy, const struct mx_host *hosts,
                              uint32_t host_count, uint16_t best)
 {
-    return mx_order(policy, hosts, host_count, best, &rng, targets, &count);
+    const struct mx_hosts all = {hosts, host_count, best};
+    return mx_order(policy, &all, &rng, targets, &count);
 }
 
 static struct dns_rrset *mx_set(uint32_t n, const uint16_t *preferences, const char *const *names)
