@@ -297,9 +297,11 @@ PUBLIC int sluice_call(struct sluice *s, const char *method, const char *target,
         known = strcmp(methods[i], method) == 0 ? methods[i] : known;
     }
     struct wait w = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
-    struct slice bytes = body == NULL ? SLICE("") : slice_of(body);
-    if (inner_call_make(s->engine->http, known, target, body == NULL ? "" : "application/json",
-                        bytes, on_answer, &w) != 0) {
+    const struct inner_request r = {.method = known,
+                                    .target = target,
+                                    .type = body == NULL ? "" : "application/json",
+                                    .body = body == NULL ? SLICE("") : slice_of(body)};
+    if (inner_call_make(s->engine->http, &r, on_answer, &w) != 0) {
         return 0;
     }
     pthread_mutex_lock(&w.lock);
@@ -408,8 +410,12 @@ PUBLIC int sluice_submit(struct sluice *s, const struct sluice_message *message,
     int err = w == NULL ? -ENOMEM : make_target(message, &target);
     if (err == 0) {
         *w = (struct submission_wait){done, ctx};
-        err = inner_call_make(s->engine->http, "POST", target.data, "message/rfc822",
-                              slice_make(message->content, message->content_bytes), on_injected, w);
+        const struct inner_request r = {.method = "POST",
+                                        .target = target.data,
+                                        .type = "message/rfc822",
+                                        .body =
+                                            slice_make(message->content, message->content_bytes)};
+        err = inner_call_make(s->engine->http, &r, on_injected, w);
     }
     buf_fini(&target);
     if (err != 0) {

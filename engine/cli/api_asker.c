@@ -67,8 +67,8 @@ int api_asker_ask(struct api_asker *a, const char *path_and_query)
     buf_printf(&url, "http://localhost%s", path_and_query);
     buf_append_char(&url, '\0');
     api_client_init_answer(&a->answer);
-    bool is_good = !url.failed && api_client_prepare(a->curl, a->socket_path, "GET", url.data, NULL,
-                                                     SLICE(""), &a->answer);
+    const struct api_client_request r = {.method = "GET", .url = url.data, .body = SLICE("")};
+    bool is_good = !url.failed && api_client_prepare(a->curl, a->socket_path, &r, &a->answer);
     buf_fini(&url);
     if (!is_good) {
         api_answer_fini(&a->answer);

@@ -25,10 +25,10 @@ static size_t take_answer_body(char *data, size_t size, size_t count, void *ctx)
     return a->body.failed ? 0 : size * count; /* 0 ends the transfer */
 }
 
-bool api_client_prepare(CURL *curl, const char *socket_path, const char *method, const char *url,
-                        struct curl_slist *headers, struct slice body, struct api_answer *a)
+bool api_client_prepare(CURL *curl, const char *socket_path, const struct api_client_request *r,
+                        struct api_answer *a)
 {
-    bool is_good = curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK &&
+    bool is_good = curl_easy_setopt(curl, CURLOPT_URL, r->url) == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket_path) == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http") == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK &&
@@ -36,14 +36,14 @@ bool api_client_prepare(CURL *curl, const char *socket_path, const char *method,
                    curl_easy_setopt(curl, CURLOPT_TIMEOUT, (long)TIMEOUT_SECONDS) == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_answer_body) == CURLE_OK &&
                    curl_easy_setopt(curl, CURLOPT_WRITEDATA, a) == CURLE_OK &&
-                   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers) == CURLE_OK;
-    if (is_good && strcmp(method, "POST") == 0) {
-        is_good =
-            curl_easy_setopt(curl, CURLOPT_POST, 1L) == CURLE_OK &&
-            curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.len) == CURLE_OK &&
-            curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data) == CURLE_OK;
-    } else if (is_good && strcmp(method, "GET") != 0) {
-        is_good = curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK;
+                   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, r->headers) == CURLE_OK;
+    if (is_good && strcmp(r->method, "POST") == 0) {
+        is_good = curl_easy_setopt(curl, CURLOPT_POST, 1L) == CURLE_OK &&
+                  curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body.len) ==
+                      CURLE_OK &&
+                  curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->body.data) == CURLE_OK;
+    } else if (is_good && strcmp(r->method, "GET") != 0) {
+        is_good = curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, r->method) == CURLE_OK;
     }
     return is_good;
 }
@@ -130,8 +130,9 @@ static int transfer(const char *socket_path, const char *method, const char *pat
     (void)snprintf(type, sizeof(type), "Content-Type: %s", content_type);
     struct curl_slist *headers = curl_slist_append(NULL, type);
     (void)snprintf(a->error, sizeof(a->error), "out of memory");
+    const struct api_client_request r = {method, url.data, headers, body};
     if (curl != NULL && !url.failed && headers != NULL &&
-        api_client_prepare(curl, socket_path, method, url.data, headers, body, a)) {
+        api_client_prepare(curl, socket_path, &r, a)) {
         code = api_client_judge(curl, curl_easy_perform(curl), socket_path, a);
     }
     curl_slist_free_all(headers);

@@ -385,34 +385,33 @@ static const char *bulky_member(const json_t *message)
     return compose_member(message, "raw") != NULL ? "raw" : "text";
 }
 
-int compose_message(const struct compose_options *options, const json_t *message, struct slice raw,
-                    const char *prefix, uint64_t id, struct compose_mistakes *mistakes,
-                    struct composition *ret)
+int compose_message(const struct compose_options *options, const struct compose_input *input,
+                    struct compose_mistakes *mistakes, struct composition *ret)
 {
     static const char *const known[] = {"from",       "sender",     "recipients",  "headers",
                                         "text",       "html",       "attachments", "raw",
                                         "raw_base64", "tenant",     "campaign",    "not_before",
                                         "expires",    "expires_in", NULL};
     struct composer c = {.options = options,
-                         .message = message,
-                         .prefix = prefix,
-                         .id = id,
+                         .message = input->message,
+                         .prefix = input->prefix,
+                         .id = input->id,
                          .mistakes = mistakes,
                          .ret = ret};
-    if (!json_is_object(message)) {
+    if (!json_is_object(input->message)) {
         char place[COMPOSE_WHERE_BYTES];
-        size_t len = strlen(prefix); /* "messages[2]." without its dot */
-        (void)snprintf(place, sizeof(place), "%.*s", len > 0 ? (int)len - 1 : 0, prefix);
+        size_t len = strlen(input->prefix); /* "messages[2]." without its dot */
+        (void)snprintf(place, sizeof(place), "%.*s", len > 0 ? (int)len - 1 : 0, input->prefix);
         compose_mistake(mistakes, "is no object", "%s", place);
         return 0;
     }
-    compose_known_members(&c, message, "", known);
+    compose_known_members(&c, input->message, "", known);
     take_sender(&c);
     take_composed_recipients(&c);
     take_label(&c, "tenant", &ret->tenant);
     take_label(&c, "campaign", &ret->campaign);
     take_times(&c);
-    int err = compose_content(&c, raw);
+    int err = compose_content(&c, input->raw);
     if (err != 0 || ret->packed.failed || ret->content.failed) {
         return err != 0 ? err : -ENOMEM;
     }
@@ -420,7 +419,7 @@ int compose_message(const struct compose_options *options, const json_t *message
         char what[COMPOSE_WHERE_BYTES];
         (void)snprintf(what, sizeof(what), "is %zu bytes with this, of %llu allowed",
                        ret->content.len, (unsigned long long)options->size_limit);
-        compose_wrong(&c, what, "%s", bulky_member(message));
+        compose_wrong(&c, what, "%s", bulky_member(input->message));
     }
     return 0;
 }

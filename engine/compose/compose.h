@@ -60,17 +60,21 @@ struct composition {
 void composition_init(struct composition *c);
 void composition_fini(struct composition *c);
 
+/* What one message is composed of. */
+struct compose_input {
+    const json_t *message; /* an object; members with value null count as missing */
+    struct slice raw;      /* finished text beside it, instead of its "raw"; data NULL: none */
+    const char *prefix;    /* of the places of mistakes: "", "messages[2]." */
+    uint64_t id;           /* names the message in Message-ID and boundaries */
+};
+
 /* Compose one message. What content and packed hold already (a Received field) stays in front.
  *
- * message   a JSON object; members with value null count as missing
- * raw       finished text beside it, instead of its "raw"; data NULL: none
- * prefix    of the places of mistakes: "", "messages[2]."
- * id        names the message in Message-ID and boundaries
  * mistakes  in/out; when its count grew, *ret holds nothing to use
  * errors    -ENOMEM */
-MUST_USE int compose_message(const struct compose_options *options, const json_t *message,
-                             struct slice raw, const char *prefix, uint64_t id,
-                             struct compose_mistakes *mistakes, struct composition *ret);
+MUST_USE int compose_message(const struct compose_options *options,
+                             const struct compose_input *input, struct compose_mistakes *mistakes,
+                             struct composition *ret);
 
 /* A message with what the defaults say where it says nothing; of "headers" field by field. A new
  * reference; NULL when out of memory. */

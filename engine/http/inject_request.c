@@ -191,7 +191,8 @@ int inject_request_compose(const struct inject_request *r, size_t index,
     if (whole == NULL) {
         return -ENOMEM;
     }
-    int err = compose_message(options, whole, r->raw, prefix, id, mistakes, ret);
+    const struct compose_input input = {whole, r->raw, prefix, id};
+    int err = compose_message(options, &input, mistakes, ret);
     json_decref(whole);
     if (err == 0 && ret->tenant.len == 0) {
         label_set(&ret->tenant, r->tenant);

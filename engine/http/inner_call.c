@@ -12,19 +12,19 @@
 #include <stdio.h>
 #include <time.h>
 
-int inner_call_make(struct http *h, const char *method, const char *target, const char *type,
-                    struct slice body, inner_call_answer *answer, void *ctx)
+int inner_call_make(struct http *h, const struct inner_request *r, inner_call_answer *answer,
+                    void *ctx)
 {
-    struct api_call *c = api_call_new(target);
+    struct api_call *c = api_call_new(r->target);
     if (c == NULL) {
         return -ENOMEM;
     }
-    c->method = method;
+    c->method = r->method;
     c->inner_answer = answer;
     c->inner_ctx = ctx;
-    (void)snprintf(c->type, sizeof(c->type), "%s", type); /* a literal that fits */
+    (void)snprintf(c->type, sizeof(c->type), "%s", r->type); /* a literal that fits */
     (void)snprintf(c->who, sizeof(c->who), "program");
-    buf_append_slice(&c->in, body);
+    buf_append_slice(&c->in, r->body);
     if (c->in.failed) {
         api_call_free(c);
         return -ENOMEM;

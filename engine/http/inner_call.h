@@ -9,14 +9,18 @@
 
 struct http;
 
-/* Make a call. The http thread runs.
+struct inner_request {
+    const char *method; /* a literal */
+    const char *target; /* path and query, percent-encoded */
+    const char *type;   /* Content-Type of the body, a literal; "" without one */
+    struct slice body;
+};
+
+/* Make a call; answer(ctx, ...) comes on the http thread, which must run. What the request points
+ * to is copied, except its literals.
  *
- * method   a literal
- * target   path and query, percent-encoded
- * type     Content-Type of the body, a literal; "" without one
  * errors   -ENOMEM; nothing will be answered */
-MUST_USE int inner_call_make(struct http *h, const char *method, const char *target,
-                             const char *type, struct slice body, inner_call_answer *answer,
-                             void *ctx);
+MUST_USE int inner_call_make(struct http *h, const struct inner_request *r,
+                             inner_call_answer *answer, void *ctx);
 
 #endif

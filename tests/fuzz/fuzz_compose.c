@@ -64,7 +64,8 @@ static void compose(const json_t *message, struct slice raw)
     struct composition c;
     mistakes.count = 0;
     composition_init(&c);
-    require(compose_message(&options, message, raw, "", 1, &mistakes, &c) == 0);
+    const struct compose_input input = {message, raw, "", 1};
+    require(compose_message(&options, &input, &mistakes, &c) == 0);
     if (mistakes.count == 0) {
         bool is_raw = raw.data != NULL || json_is_string(json_object_get(message, "raw")) ||
                       json_is_string(json_object_get(message, "raw_base64"));

@@ -29,7 +29,8 @@ static void make_json(struct made *m, json_t *message, struct slice raw)
 {
     m->mistakes.count = 0;
     composition_init(&m->c);
-    assert_int_equal(compose_message(&options, message, raw, "", 0xabc, &m->mistakes, &m->c), 0);
+    const struct compose_input input = {message, raw, "", 0xabc};
+    assert_int_equal(compose_message(&options, &input, &m->mistakes, &m->c), 0);
     buf_append_char(&m->c.content, '\0');
     m->content = m->c.content.data;
     json_decref(message);
