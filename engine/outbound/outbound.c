@@ -254,8 +254,8 @@ void outbound_connected(struct outbound *c)
         .port = host->port,
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
-    tls_policy_choose(c->settings, c->transport, peer.nexthop, c->hosts, c->host, c->is_tls_broken,
-                      &c->policy);
+    const struct tls_policy_peer tls = {c->transport, peer.nexthop, c->hosts, c->host};
+    tls_policy_choose(c->settings, &tls, c->is_tls_broken, &c->policy);
     smtp_client_init(&c->smtp,
                      client_settings_of(c->settings->client_configs, c->transport, c->egress.slot,
                                         c->policy.client),

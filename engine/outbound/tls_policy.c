@@ -33,13 +33,12 @@ static enum tls_level host_tls_level(enum config_tls_level level, const struct d
     }
 }
 
-void tls_policy_choose(const struct settings *s, uint32_t transport, struct slice destination,
-                       const struct dns_hosts *hosts, uint32_t host, bool is_broken,
+void tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer, bool is_broken,
                        struct tls_policy *ret)
 {
-    enum config_tls_level level = router_tls_level(s->router, transport, destination);
-    const struct config_smtp *smtp = &s->config->transports[transport].smtp;
-    ret->level = host_tls_level(level, hosts, &hosts->list[host]);
+    enum config_tls_level level = router_tls_level(s->router, peer->transport, peer->destination);
+    const struct config_smtp *smtp = &s->config->transports[peer->transport].smtp;
+    ret->level = host_tls_level(level, peer->hosts, &peer->hosts->list[peer->host]);
     if (ret->level == TLS_LEVEL_MAY && smtp->smtp_auth_user != NULL &&
         smtp->smtp_auth_requires_tls) {
         ret->level = TLS_LEVEL_ENCRYPT;
@@ -61,37 +60,35 @@ static const char *terminated(struct slice name, char ret[static DNS_NAME_MAX + 
     return ret;
 }
 
-struct ssl_st *tls_policy_connection(const struct settings *s, uint32_t transport,
-                                     const struct tls_policy *p, struct slice destination,
-                                     const struct dns_hosts *hosts, uint32_t host,
-                                     struct tls_session_cache *cache)
+struct ssl_st *tls_policy_connection(const struct settings *s, const struct tls_policy_peer *peer,
+                                     const struct tls_policy *p, struct tls_session_cache *cache)
 {
-    const struct dns_host *h = &hosts->list[host];
+    const struct dns_host *h = &peer->hosts->list[peer->host];
     bool is_dane = p->level == TLS_LEVEL_DANE;
     struct tls_tlsa tlsa[DNS_RECORDS_MAX];
     struct sockaddr_storage address;
     struct nexthop hop = {.port = 0};
     char name[DNS_NAME_MAX + 1];
-    struct tls_peer peer = {
+    struct tls_peer demands = {
         .host = terminated(is_dane ? dane_base(h->tlsa) : h->name, name),
         .address_len = ip_to_sockaddr(&h->ip, h->port, &address),
         .address = (const struct sockaddr *)&address,
         .level = p->level,
-        .sts_id = p->level == TLS_LEVEL_VERIFY ? hosts->policy : SLICE(""),
+        .sts_id = p->level == TLS_LEVEL_VERIFY ? peer->hosts->policy : SLICE(""),
     };
     if (is_dane) {
         /* RFC 7672 section 3.2.2: the domain of the mail is as good as the host's own name. */
-        if (nexthop_parse(destination, 0, &hop) == 0 && hop.name.len > 0) {
-            peer.second_name = hop.name.text;
+        if (nexthop_parse(peer->destination, 0, &hop) == 0 && hop.name.len > 0) {
+            demands.second_name = hop.name.text;
         }
         for (uint32_t i = 0; i < h->tlsa->count; i++) {
             const struct dns_tlsa *t = &h->tlsa->tlsa[i];
             tlsa[i] = (struct tls_tlsa){t->usage, t->selector, t->matching, t->data};
         }
-        peer.tlsa = tlsa;
-        peer.tlsa_count = h->tlsa->count;
+        demands.tlsa = tlsa;
+        demands.tlsa_count = h->tlsa->count;
     }
-    return tls_client_connection(s->tls_clients[transport], &peer, cache);
+    return tls_client_connection(s->tls_clients[peer->transport], &demands, cache);
 }
 
 const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts *facts)

@@ -29,14 +29,21 @@ struct tls_policy {
     enum smtp_client_tls client; /* the same for the SMTP core */
 };
 
-/* destination  the nexthop (not the name, which with recipient limit 1 is longer)
- * host         index in hosts
- * is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
+/* Whom a session is with. */
+struct tls_policy_peer {
+    uint32_t transport;
+    struct slice
+        destination; /* the nexthop (not the name, which with recipient limit 1 is longer) */
+    const struct dns_hosts *hosts;
+    uint32_t host; /* index in hosts */
+};
+
+/* is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
  *              becomes NONE, no other one changes
  * thread       any; reads only */
-void tls_policy_choose(const struct settings *s, uint32_t transport, struct slice destination,
-                       const struct dns_hosts *hosts, uint32_t host, bool is_broken,
+void tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer, bool is_broken,
                        struct tls_policy *ret);
+
 /* Whether a failed handshake is followed by another try in clear. */
 static inline bool tls_policy_may_fall_back(const struct tls_policy *p)
 {
@@ -47,9 +54,9 @@ static inline bool tls_policy_may_fall_back(const struct tls_policy *p)
  *
  * cache    the calling worker's
  * errors   NULL: out of memory or an unusable host name */
-MUST_USE struct ssl_st *tls_policy_connection(const struct settings *s, uint32_t transport,
-                                              const struct tls_policy *p, struct slice destination,
-                                              const struct dns_hosts *hosts, uint32_t host,
+MUST_USE struct ssl_st *tls_policy_connection(const struct settings *s,
+                                              const struct tls_policy_peer *peer,
+                                              const struct tls_policy *p,
                                               struct tls_session_cache *cache);
 
 /* A finished handshake: NULL when it proves what p demands, else a static text for the refusal

@@ -63,8 +63,9 @@ static void levels_and_hosts_make_demands(void **state)
         struct dns_hosts *plain = dns_hosts_new(&host, 1, true, 0);
         struct dns_hosts *hosts = dns_hosts_restrict(plain, all, slice_of(rows[i].policy));
         struct tls_policy p;
-        tls_policy_choose(&settings, rows[i].transport, slice_of(rows[i].destination), hosts, 0,
-                          rows[i].is_broken, &p);
+        const struct tls_policy_peer peer = {rows[i].transport, slice_of(rows[i].destination),
+                                             hosts, 0};
+        tls_policy_choose(&settings, &peer, rows[i].is_broken, &p);
         if (p.level != rows[i].level || p.client != rows[i].client) {
             fail_msg("row %zu: level %d, client %d", i, (int)p.level, (int)p.client);
         }
