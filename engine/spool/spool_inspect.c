@@ -158,7 +158,7 @@ static int mend_leaf(struct inspection *in, const struct spool_place *place, con
     struct mended *m;
     unsigned kept = 0;
     uint64_t counted = 0;
-    struct slice last = {NULL, 0};
+    struct spool_leaf_walk leaf = {place, bytes, page_bytes, in->is_free, {NULL, 0}};
     int err =
         spool_note_lost(in->store, in->tree == NULL ? -1 : in->tree->table, place->lo, place->hi);
     if (err == 0) {
@@ -171,8 +171,8 @@ static int mend_leaf(struct inspection *in, const struct spool_place *place, con
     unsigned count = bytes == NULL ? 0 : spool_page_nodes(bytes, page_bytes);
     for (unsigned i = 0; i < count; i++) {
         struct spool_node node;
-        if (spool_tree_record(place, bytes, page_bytes, i, in->is_free, &last, &node) &&
-            record_fits(in, &node) && spool_leaf_add(m->bytes, page_bytes, &node)) {
+        if (spool_tree_record(&leaf, i, &node) && record_fits(in, &node) &&
+            spool_leaf_add(m->bytes, page_bytes, &node)) {
             kept++;
             counted += is_counted(in, &node);
         }
@@ -291,12 +291,11 @@ static int on_leaf(void *ctx, const struct spool_place *place, const char *bytes
     const size_t page_bytes = in->file.meta.page_bytes;
     const unsigned count = spool_page_nodes(bytes, page_bytes);
     const uint64_t before = in->records;
-    struct slice last = {NULL, 0};
+    struct spool_leaf_walk leaf = {place, bytes, page_bytes, in->is_free, {NULL, 0}};
     int err = 0;
     for (unsigned i = 0; err == 0 && i < count; i++) {
         struct spool_node node;
-        if (!spool_tree_record(place, bytes, page_bytes, i, in->is_free, &last, &node) ||
-            !record_fits(in, &node)) {
+        if (!spool_tree_record(&leaf, i, &node) || !record_fits(in, &node)) {
             in->records = before;
             return mend_leaf(in, place, bytes, ERR_CORRUPT);
         }
@@ -336,12 +335,11 @@ static int on_tables_leaf(void *ctx, const struct spool_place *place, const char
 {
     struct inspection *in = ctx;
     const size_t page_bytes = in->file.meta.page_bytes;
-    struct slice last = {NULL, 0};
+    struct spool_leaf_walk leaf = {place, bytes, page_bytes, false, {NULL, 0}};
     for (unsigned i = 0; i < spool_page_nodes(bytes, page_bytes); i++) {
         struct spool_node node;
         struct tree *t = &in->trees[in->tree_count];
-        if (in->tree_count == TREES_MAX ||
-            !spool_tree_record(place, bytes, page_bytes, i, false, &last, &node) || !node.is_tree ||
+        if (in->tree_count == TREES_MAX || !spool_tree_record(&leaf, i, &node) || !node.is_tree ||
             node.is_large || node.key.len > NAME_BYTES || !spool_tree_parse(node.value, &t->tree)) {
             return give_up_page(in, place->page, "list of tables", ERR_CORRUPT);
         }

@@ -93,17 +93,17 @@ bool spool_tree_mark(const struct spool_file *f, uint8_t *seen, uint64_t page, u
     return is_new;
 }
 
-bool spool_tree_record(const struct spool_place *place, const char *bytes, size_t page_bytes,
-                       unsigned index, bool is_number, struct slice *last, struct spool_node *ret)
+bool spool_tree_record(struct spool_leaf_walk *l, unsigned index, struct spool_node *ret)
 {
+    const struct spool_place *place = l->place;
     struct spool_node node;
-    if (!spool_page_node(bytes, page_bytes, SPOOL_PAGE_LEAF, index, &node) ||
-        (place->lo.len > 0 && spool_tree_compare(node.key, place->lo, is_number) < 0) ||
-        (place->hi.len > 0 && spool_tree_compare(node.key, place->hi, is_number) >= 0) ||
-        (last->data != NULL && spool_tree_compare(node.key, *last, is_number) <= 0)) {
+    if (!spool_page_node(l->bytes, l->page_bytes, SPOOL_PAGE_LEAF, index, &node) ||
+        (place->lo.len > 0 && spool_tree_compare(node.key, place->lo, l->is_number) < 0) ||
+        (place->hi.len > 0 && spool_tree_compare(node.key, place->hi, l->is_number) >= 0) ||
+        (l->last.data != NULL && spool_tree_compare(node.key, l->last, l->is_number) <= 0)) {
         return false;
     }
-    *last = node.key;
+    l->last = node.key;
     *ret = node;
     return true;
 }

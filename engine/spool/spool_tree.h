@@ -57,10 +57,16 @@ bool spool_tree_mark(const struct spool_file *f, uint8_t *seen, uint64_t page, u
 /* The order of LMDB's keys. */
 int spool_tree_compare(struct slice a, struct slice b, bool is_number);
 
-/* The record of the index-th node of a sound leaf, when it fits between its neighbours and bounds.
- * last: the key before it, which is set to this one's; data NULL: none */
-MUST_USE bool spool_tree_record(const struct spool_place *place, const char *bytes,
-                                size_t page_bytes, unsigned index, bool is_number,
-                                struct slice *last, struct spool_node *ret);
+/* A sound leaf whose records are read one after the other. */
+struct spool_leaf_walk {
+    const struct spool_place *place;
+    const char *bytes;
+    size_t page_bytes;
+    bool is_number;    /* keys are numbers of this machine */
+    struct slice last; /* key of the record before; data NULL: none */
+};
+
+/* The record of the index-th node, when it fits between its neighbours and bounds. */
+MUST_USE bool spool_tree_record(struct spool_leaf_walk *l, unsigned index, struct spool_node *ret);
 
 #endif
