@@ -52,9 +52,9 @@ static void put_one(struct page *p, const char *name, enum exposition_kind kind,
 }
 
 static void put_sample(struct page *p, const char *name, const char *label, struct slice value,
-                       const char *label2, struct slice value2, double sample)
+                       double sample)
 {
-    const struct exposition_labels labels = {{{label, value}, {label2, value2}}};
+    const struct exposition_labels labels = {{{label, value}}};
     exposition_sample(&p->out, name, &labels, sample);
 }
 
@@ -111,8 +111,7 @@ static void put_tally_values(struct page *p, const struct tally_table *table, co
     for (uint32_t i = 0; i < tally_table_rows(table); i++) {
         const struct tally_row *row = tally_table_row(table, i);
         if (is_shown(row, i)) {
-            put_sample(p, name, label, tally_row_name(row), NULL, SLICE(""),
-                       (double)tally_row_value(row, value));
+            put_sample(p, name, label, tally_row_name(row), (double)tally_row_value(row, value));
         }
     }
 }
@@ -132,8 +131,10 @@ static void put_results(struct page *p, const struct tally_table *table, const c
     for (uint32_t i = 0; i < tally_table_rows(table); i++) {
         const struct tally_row *row = tally_table_row(table, i);
         for (size_t k = 0; is_shown(row, i) && k < sizeof(results) / sizeof(results[0]); k++) {
-            put_sample(p, name, label, tally_row_name(row), "result", slice_of(results[k].text),
-                       (double)tally_row_value(row, results[k].value));
+            const struct exposition_labels labels = {
+                {{label, tally_row_name(row)}, {"result", slice_of(results[k].text)}}};
+            exposition_sample(&p->out, name, &labels,
+                              (double)tally_row_value(row, results[k].value));
         }
     }
 }
@@ -175,8 +176,9 @@ static void put_span(struct page *p, enum tally_span which, const char *name, co
         }
         const struct exposition_labels labels = {
             {{"transport", tally_row_name(t->transport_rows[i])}}};
-        exposition_histogram(&p->out, name, &labels, bounds, TALLY_SPAN_BOUNDS, buckets,
-                             seconds(counter(&s->sum)));
+        const struct exposition_buckets b = {bounds, TALLY_SPAN_BOUNDS, buckets,
+                                             seconds(counter(&s->sum))};
+        exposition_histogram(&p->out, name, &labels, &b);
     }
 }
 
@@ -221,7 +223,7 @@ static void put_spool(struct page *p)
     exposition_family(&p->out, name, EXPOSITION_GAUGE,
                       "Messages by state, each once; as sluice status shows them.");
     for (enum queue_state state = 0; state < QUEUE_STATE_COUNT; state++) {
-        put_sample(p, name, "state", slice_of(queue_state_text(state)), NULL, SLICE(""),
+        put_sample(p, name, "state", slice_of(queue_state_text(state)),
                    (double)figures.states[state]);
     }
     put_one(p, "sluice_quarantined_messages", EXPOSITION_GAUGE,
@@ -273,7 +275,7 @@ static void put_flow(struct page *p)
     exposition_family(&p->out, "sluice_gate_closed", EXPOSITION_GAUGE,
                       "1: intake is refused, and unless space is all that lacks, dispatch stops.");
     for (size_t i = 0; i < sizeof(gates) / sizeof(gates[0]); i++) {
-        put_sample(p, "sluice_gate_closed", "reason", slice_of(gates[i].text), NULL, SLICE(""),
+        put_sample(p, "sluice_gate_closed", "reason", slice_of(gates[i].text),
                    (engine_gate(e) & gates[i].gate) != 0 ? 1 : 0);
     }
 }
@@ -293,14 +295,13 @@ static void put_orders(struct page *p)
     }
     exposition_family(&p->out, "sluice_orders", EXPOSITION_GAUGE, "Orders that stand, by kind.");
     for (int i = ORDER_NONE + 1; i < ORDER_KIND_COUNT; i++) {
-        put_sample(p, "sluice_orders", "order", slice_of(order_kind_text(i)), NULL, SLICE(""),
-                   (double)counts[i]);
+        put_sample(p, "sluice_orders", "order", slice_of(order_kind_text(i)), (double)counts[i]);
     }
     exposition_family(&p->out, "sluice_source_closed", EXPOSITION_GAUGE,
                       "1: an order keeps new connections from this egress source.");
     for (size_t i = 0; i < c->egress_source_count; i++) {
         struct slice name = slice_of(c->egress_sources[i].name);
-        put_sample(p, "sluice_source_closed", "source", name, NULL, SLICE(""),
+        put_sample(p, "sluice_source_closed", "source", name,
                    order_book_bars_source(book, name, now) ? 1 : 0);
     }
 }
@@ -377,9 +378,10 @@ static void put_walks(struct page *p, const struct walk *walks, uint32_t count)
             exposition_family(&p->out, rows[i].name, rows[i].kind, rows[i].help);
         }
         for (uint32_t t = 0; t < count; t++) {
-            put_sample(p, rows[i].name, "transport",
-                       slice_of(p->engine->config->transports[t].name), rows[i].label,
-                       slice_of(rows[i].value), walk_value(&walks[t], rows[i].at));
+            const struct slice transport = slice_of(p->engine->config->transports[t].name);
+            const struct exposition_labels labels = {
+                {{"transport", transport}, {rows[i].label, slice_of(rows[i].value)}}};
+            exposition_sample(&p->out, rows[i].name, &labels, walk_value(&walks[t], rows[i].at));
         }
     }
 }
@@ -405,8 +407,9 @@ static void put_depth(struct page *p, const char *thread, uint32_t index, const 
 {
     char number[16];
     int len = snprintf(number, sizeof(number), "%u", index);
-    put_sample(p, "sluice_mailbox_letters", "thread", slice_of(thread), "index",
-               slice_make(number, (size_t)len), (double)ring_count(box->ring));
+    const struct exposition_labels labels = {
+        {{"thread", slice_of(thread)}, {"index", slice_make(number, (size_t)len)}}};
+    exposition_sample(&p->out, "sluice_mailbox_letters", &labels, (double)ring_count(box->ring));
 }
 
 static void put_mailboxes(struct page *p)
@@ -434,17 +437,18 @@ static void put_listeners(struct page *p)
                       "Connections of clients, by listener.");
     for (size_t i = 0; i < c->listener_count; i++) {
         put_sample(p, "sluice_listener_connections", "listener", slice_of(c->listeners[i].name),
-                   NULL, SLICE(""),
                    atomic_load_explicit(&e->listeners[i]->connections, memory_order_relaxed));
     }
     exposition_family(&p->out, "sluice_listener_connections_total", EXPOSITION_COUNTER,
                       "Connections that were admitted, or refused by a limit, by listener.");
     for (size_t i = 0; i < c->listener_count; i++) {
         struct slice name = slice_of(c->listeners[i].name);
-        put_sample(p, "sluice_listener_connections_total", "listener", name, "verdict",
-                   SLICE("admitted"), (double)counter(&e->listeners[i]->admitted));
-        put_sample(p, "sluice_listener_connections_total", "listener", name, "verdict",
-                   SLICE("refused"), (double)counter(&e->listeners[i]->refused));
+        struct exposition_labels labels = {{{"listener", name}, {"verdict", SLICE("admitted")}}};
+        exposition_sample(&p->out, "sluice_listener_connections_total", &labels,
+                          (double)counter(&e->listeners[i]->admitted));
+        labels.items[1].value = SLICE("refused");
+        exposition_sample(&p->out, "sluice_listener_connections_total", &labels,
+                          (double)counter(&e->listeners[i]->refused));
     }
 }
 
@@ -482,8 +486,9 @@ static double consumer_gaps(const struct event_feed_report *r)
 static void put_consumer(void *ctx, const struct event_feed_report *r)
 {
     const struct consumer_page *c = ctx;
-    put_sample(c->page, c->name, "kind", slice_of(r->kind), "consumer", slice_of(r->name),
-               c->value(r));
+    const struct exposition_labels labels = {
+        {{"kind", slice_of(r->kind)}, {"consumer", slice_of(r->name)}}};
+    exposition_sample(&c->page->out, c->name, &labels, c->value(r));
 }
 
 static void put_consumers(struct page *p)
@@ -530,7 +535,7 @@ static void put_process(struct page *p)
     put_one(p, "sluice_uptime_seconds", EXPOSITION_GAUGE, "How long the daemon runs.",
             now > p->engine->started ? seconds((uint64_t)(now - p->engine->started)) : 0);
     exposition_family(&p->out, "sluice_build_info", EXPOSITION_GAUGE, "Always 1.");
-    put_sample(p, "sluice_build_info", "version", SLICE(SLUICE_VERSION), NULL, SLICE(""), 1);
+    put_sample(p, "sluice_build_info", "version", SLICE(SLUICE_VERSION), 1);
 }
 
 void metrics_show(struct clerk *k, struct api_call *c)

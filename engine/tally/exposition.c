@@ -77,14 +77,14 @@ void exposition_sample(struct buf *out, const char *name, const struct expositio
 }
 
 void exposition_histogram(struct buf *out, const char *name, const struct exposition_labels *labels,
-                          const double *bounds, uint32_t count, const uint64_t *buckets, double sum)
+                          const struct exposition_buckets *b)
 {
     uint64_t below = 0;
-    for (uint32_t i = 0; i <= count; i++) {
+    for (uint32_t i = 0; i <= b->count; i++) {
         char le[40] = "le=\"+Inf\"";
-        below += buckets[i];
-        if (i < count) {
-            (void)snprintf(le, sizeof(le), "le=\"%.9g\"", bounds[i]);
+        below += b->buckets[i];
+        if (i < b->count) {
+            (void)snprintf(le, sizeof(le), "le=\"%.9g\"", b->bounds[i]);
         }
         buf_printf(out, "%s_bucket", name);
         put_labels(out, labels, le);
@@ -92,7 +92,7 @@ void exposition_histogram(struct buf *out, const char *name, const struct exposi
     }
     buf_printf(out, "%s_sum", name);
     put_labels(out, labels, NULL);
-    put_sample_number(out, sum);
+    put_sample_number(out, b->sum);
     buf_printf(out, "%s_count", name);
     put_labels(out, labels, NULL);
     put_sample_number(out, (double)below);

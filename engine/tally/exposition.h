@@ -31,13 +31,15 @@ void exposition_family(struct buf *out, const char *name, enum exposition_kind k
 /* labels NULL: none */
 void exposition_sample(struct buf *out, const char *name, const struct exposition_labels *labels,
                        double value);
-/* A histogram.
- *
- * bounds   [count] ascending, in seconds
- * buckets  [count + 1] how many lie up to each bound and above the one before; the last above all
- * sum      in seconds */
+struct exposition_buckets {
+    const double *bounds; /* [count] ascending, in seconds */
+    uint32_t count;
+    const uint64_t *buckets; /* [count + 1] how many lie up to each bound and above the one before;
+                              * the last one: above all bounds */
+    double sum;              /* in seconds */
+};
+/* labels NULL: none */
 void exposition_histogram(struct buf *out, const char *name, const struct exposition_labels *labels,
-                          const double *bounds, uint32_t count, const uint64_t *buckets,
-                          double sum);
+                          const struct exposition_buckets *b);
 
 #endif

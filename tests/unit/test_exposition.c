@@ -53,12 +53,12 @@ static void a_histogram_is_cumulative(void **state)
     const struct exposition_labels l = {{{"t", SLICE("smtp")}}};
     const double bounds[] = {0.001, 5, 604800};
     const uint64_t buckets[] = {2, 0, 1, 4};
-    exposition_histogram(&out, "h", &l, bounds, 3, buckets, 17.5);
+    exposition_histogram(&out, "h", &l, &(struct exposition_buckets){bounds, 3, buckets, 17.5});
     check("h_bucket{t=\"smtp\",le=\"0.001\"} 2\nh_bucket{t=\"smtp\",le=\"5\"} 2\n"
           "h_bucket{t=\"smtp\",le=\"604800\"} 3\nh_bucket{t=\"smtp\",le=\"+Inf\"} 7\n"
           "h_sum{t=\"smtp\"} 17.5\nh_count{t=\"smtp\"} 7\n");
     buf_clear(&out);
-    exposition_histogram(&out, "h", NULL, bounds, 1, buckets, 0);
+    exposition_histogram(&out, "h", NULL, &(struct exposition_buckets){bounds, 1, buckets, 0});
     check("h_bucket{le=\"0.001\"} 2\nh_bucket{le=\"+Inf\"} 2\nh_sum 0\nh_count 2\n");
 }
 
