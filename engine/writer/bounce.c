@@ -355,16 +355,16 @@ static bool try_boundary(struct buf *out, struct plan *p, unsigned salt)
 }
 
 int bounce_format(struct buf *out, const struct bounce_config *config,
-                  const struct bounce_message *message, enum bounce_kind kind,
-                  const struct bounce_recipient *recipients, size_t count, bool *ret_smtputf8)
+                  const struct bounce_message *message, const struct bounce_news *news,
+                  bool *ret_smtputf8)
 {
     struct plan p = {.config = config,
                      .message = message,
-                     .kind = kind,
-                     .recipients = recipients,
-                     .count = count};
+                     .kind = news->kind,
+                     .recipients = news->recipients,
+                     .count = news->count};
     size_t start = out->len;
-    assert(count >= 1);
+    assert(news->count >= 1);
     make_plan(&p);
     for (unsigned salt = 0; try_boundary(out, &p, salt); salt++) {
         if (salt == BOUNDARY_TRIES) {

@@ -50,11 +50,18 @@ struct bounce_config {
     uint64_t unique;       /* different for each notice; makes Message-Id and boundary */
 };
 
+/* What the notice says of whom. */
+struct bounce_news {
+    enum bounce_kind kind;
+    const struct bounce_recipient *recipients; /* [count]; at most BOUNCE_RECIPIENTS_MAX are told
+                                                * each, and no more than BOUNCE_REPORT_BYTES tell
+                                                * of; the others as a number */
+    size_t count;                              /* >= 1 */
+};
+
 /* Append the whole notice: header and body with CRLF line ends, no line over 998 bytes, not
  * dot-stuffed.
  *
- * recipients   count >= 1; at most BOUNCE_RECIPIENTS_MAX are told each, and no more than
- *              BOUNCE_REPORT_BYTES tell of; the others as a number
  * ret_smtputf8 the notice has UTF-8 in its header or is a global report: needs SMTPUTF8 to send
  * returns      0
  * errors       -ENOMEM or ERR_LIMIT: the buffer failed; its content is cut
@@ -62,8 +69,7 @@ struct bounce_config {
 #define BOUNCE_RECIPIENTS_MAX 10000
 #define BOUNCE_REPORT_BYTES   (4 << 20)
 MUST_USE int bounce_format(struct buf *out, const struct bounce_config *config,
-                           const struct bounce_message *message, enum bounce_kind kind,
-                           const struct bounce_recipient *recipients, size_t count,
+                           const struct bounce_message *message, const struct bounce_news *news,
                            bool *ret_smtputf8);
 
 #endif

@@ -71,7 +71,7 @@ static enum bounce_kind bounce_kind(enum notice_kind kind)
 }
 
 static int format(const struct config *config, struct spool_reader *reader, const struct message *m,
-                  enum notice_kind kind, uint64_t id, usec_t now, struct buf *body, bool *ret_utf8)
+                  const struct notice_head *head, struct buf *body, bool *ret_utf8)
 {
     struct notice_recipients about;
     struct slice parts[PARTS_MAX];
@@ -80,9 +80,9 @@ static int format(const struct config *config, struct spool_reader *reader, cons
     const struct bounce_config bc = {
         .hostname = slice_of(config->hostname),
         .size_limit = config->bounce_size_limit,
-        .now = now,
+        .now = head->now,
         .retry_until = message_expires(m, config),
-        .unique = id,
+        .unique = head->id,
     };
     struct bounce_message bm = {
         .id = slice_of(text),
@@ -96,14 +96,15 @@ static int format(const struct config *config, struct spool_reader *reader, cons
     if (err != 0) {
         return err;
     }
-    err = notice_recipients_gather(&about, reader, m, kind);
+    err = notice_recipients_gather(&about, reader, m, head->kind);
     bm.left_out = about.left_out;
     if (err == 0 && about.count == 0) {
         err = ERR_MISSING;
     }
     if (err == 0) {
         bm.part_count = original(reader, m, bm.is_headers_only, parts);
-        err = bounce_format(body, &bc, &bm, bounce_kind(kind), about.list, about.count, ret_utf8);
+        const struct bounce_news news = {bounce_kind(head->kind), about.list, about.count};
+        err = bounce_format(body, &bc, &bm, &news, ret_utf8);
     }
     notice_recipients_fini(&about);
     spool_reader_end(reader);
@@ -111,14 +112,14 @@ static int format(const struct config *config, struct spool_reader *reader, cons
 }
 
 int notice_new(const struct config *config, struct spool_reader *reader, const struct message *m,
-               enum notice_kind kind, uint64_t id, usec_t now, struct intake **ret)
+               const struct notice_head *head, struct intake **ret)
 {
     struct intake *in = intake_new();
     bool is_utf8 = false;
     if (in == NULL) {
         return -ENOMEM;
     }
-    int err = format(config, reader, m, kind, id, now, &in->body, &is_utf8);
+    int err = format(config, reader, m, head, &in->body, &is_utf8);
     packed_append(&in->packed, m->envelope.sender);
     if (err == 0 && (in->packed.failed || in->body.failed)) {
         err = -ENOMEM;
@@ -130,8 +131,8 @@ int notice_new(const struct config *config, struct spool_reader *reader, const s
     in->packed_count = 1;
     in->is_last = true; /* one part has all of it */
     in->envelope = (struct spool_envelope){
-        .id = id,
-        .created = now,
+        .id = head->id,
+        .created = head->now,
         .size_bytes = in->body.len,
         .recipient_count = 1,
         .flags = body_flags(buf_slice(&in->body), is_utf8),

@@ -24,14 +24,19 @@ enum notice_kind {
     NOTICE_CLEARED, /* recipients that were delivered after a NOTICE_DELAYED */
 };
 
+struct notice_head {
+    enum notice_kind kind;
+    uint64_t id; /* for the new message */
+    usec_t now;  /* wall */
+};
+
 /* The notice about m's results as a reception of its own, from the null sender to m's sender.
  *
  * reader   the writer's; used for the original's text, closed again on return
- * id       for the new message
  * errors   -ENOMEM; ERR_MISSING when there is nobody to tell of; ERR_CORRUPT when the recipients'
  *          records are damaged; a damaged original is no error: the notice then comes without it */
 MUST_USE int notice_new(const struct config *config, struct spool_reader *reader,
-                        const struct message *m, enum notice_kind kind, uint64_t id, usec_t now,
+                        const struct message *m, const struct notice_head *head,
                         struct intake **ret);
 
 void notice_log_reception(struct buf *log, const struct intake *in, usec_t now);

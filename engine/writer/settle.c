@@ -249,8 +249,8 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
         s->notice_capacity = capacity;
     }
     struct intake *in = NULL;
-    int err = notice_new(settings_of(s->engine)->config, s->reader, m, kind,
-                         engine_new_id(s->engine), now, &in);
+    const struct notice_head head = {kind, engine_new_id(s->engine), now};
+    int err = notice_new(settings_of(s->engine)->config, s->reader, m, &head, &in);
     if (err != 0) {
         return err == ERR_MISSING ? 0 : err;
     }

@@ -57,9 +57,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                          .now = 2,
                                          .retry_until = (flags & 32) != 0 ? 3 : 0,
                                          .unique = 7};
+    const struct bounce_news news = {(flags & 64) != 0 ? BOUNCE_DELAY : BOUNCE_FAILURE, recipients,
+                                     (flags & 128) != 0 ? 2 : 1};
     buf_init(&out, 0);
-    if (bounce_format(&out, &config, &message, (flags & 64) != 0 ? BOUNCE_DELAY : BOUNCE_FAILURE,
-                      recipients, (flags & 128) != 0 ? 2 : 1, &is_utf8) != 0) {
+    if (bounce_format(&out, &config, &message, &news, &is_utf8) != 0) {
         abort();
     }
     const char *wrong = bounce_check(buf_slice(&out));

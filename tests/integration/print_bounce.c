@@ -72,8 +72,9 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[1], "failure") != 0) {
         return 64;
     }
+    const struct bounce_news news = {kind, list, count};
     buf_init(&out, 0);
-    if (bounce_format(&out, &config, &message, kind, list, count, &is_utf8) != 0 ||
+    if (bounce_format(&out, &config, &message, &news, &is_utf8) != 0 ||
         fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0) {
         return 70;
     }

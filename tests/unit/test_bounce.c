@@ -42,7 +42,8 @@ static char *format(const struct bounce_config *c, const struct bounce_message *
     struct buf out;
     size_t len;
     buf_init(&out, 0);
-    assert_int_equal(bounce_format(&out, c, m, kind, r, count, ret_smtputf8), 0);
+    assert_int_equal(bounce_format(&out, c, m, &(struct bounce_news){kind, r, count}, ret_smtputf8),
+                     0);
     const char *wrong = bounce_check(buf_slice(&out));
     if (wrong != NULL) {
         fail_msg("%s in:\n%.*s", wrong, (int)out.len, out.data);
@@ -366,8 +367,8 @@ static void a_full_buffer_is_told(void **state)
     free(text);
     for (size_t limit = len; --limit > 0;) {
         buf_init(&out, limit);
-        assert_int_equal(
-            bounce_format(&out, &config, &simple, BOUNCE_FAILURE, &failed, 1, &is_utf8), ERR_LIMIT);
+        const struct bounce_news news = {BOUNCE_FAILURE, &failed, 1};
+        assert_int_equal(bounce_format(&out, &config, &simple, &news, &is_utf8), ERR_LIMIT);
         buf_fini(&out);
     }
 }
