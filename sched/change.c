@@ -41,7 +41,7 @@ void change_record(struct sched *s, const struct sched_destination *d, int from,
     r->time = s->now;
     r->cause = cause;
     r->from = limited(from);
-    r->to = limited(d->window);
+    r->to = limited(d->lane.window);
     copy_cut(r->name, sizeof(r->name), d->name, d->name_len);
     r->text[0] = '\0';
     if (reason != NULL) {

@@ -33,17 +33,17 @@ static int fault(struct sched_fault *ret, const char *text)
 static int check_window(const struct sched *s, const struct sched_destination *d,
                         struct sched_fault *ret)
 {
-    HOLD_TRUE(d->window >= WINDOW_SUSPENDED);
-    HOLD_TRUE(s->rule.limit == 0 || d->window <= s->rule.limit);
-    HOLD_TRUE((d->window > 0) == (d->timer.key == USEC_NEVER));
-    HOLD_TRUE((d->window == WINDOW_DEAD) == (d->reason != NULL));
-    HOLD_TRUE(d->window != WINDOW_DEAD || list_is_empty(&d->todo));
+    HOLD_TRUE(d->lane.window >= WINDOW_SUSPENDED);
+    HOLD_TRUE(s->rule.limit == 0 || d->lane.window <= s->rule.limit);
+    HOLD_TRUE((d->lane.window > 0) == (d->timer.key == USEC_NEVER));
+    HOLD_TRUE((d->lane.window == WINDOW_DEAD) == (d->reason != NULL));
+    HOLD_TRUE(d->lane.window != WINDOW_DEAD || list_is_empty(&d->todo));
     HOLD_TRUE(d->timer.position != 0);
-    HOLD_TRUE(d->feedback.success >= -0.5 && d->feedback.fail_cohorts >= 0);
+    HOLD_TRUE(d->lane.feedback.success >= -0.5 && d->lane.feedback.fail_cohorts >= 0);
     HOLD_TRUE(!s->config.must_resolve || d->lacks_hosts == (d->hosts == NULL));
     HOLD_TRUE(d->resolve.kind == SCHED_NONE || d->is_resolving);
     HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving || s->hold);
-    HOLD_TRUE(d->work == (d->waiting > 0 ? placement_openness(s, d) : OPEN_NOT));
+    HOLD_TRUE(d->own.work == placement_openness(s, &d->own));
     HOLD_TRUE(!d->is_pinned && d->scratch == NULL);
     return 0;
 }
@@ -102,9 +102,9 @@ static int check_carried(const struct sched *s, const struct sched_destination *
 {
     int busy = 0, idle = 0, roomy = 0, in_flight = 0;
     uint64_t last = UINT64_MAX;
-    list_foreach(c, &d->open, const struct connection, in_destination)
+    list_foreach(c, &d->lane.open, const struct connection, in_lane)
     {
-        HOLD_TRUE(c->destination == d && c->serial < last);
+        HOLD_TRUE(c->lane == &d->lane && c->party == &d->own && c->serial < last);
         last = c->serial;
         busy += c->state == CONNECTION_BUSY;
         idle += c->state == CONNECTION_IDLE;
@@ -119,38 +119,40 @@ static int check_carried(const struct sched *s, const struct sched_destination *
         in_flight++;
     }
     in_flight += count_exhausted(s, d, NULL);
-    HOLD_TRUE(d->in_flight == in_flight && d->busy == busy && d->idle_connections == idle);
-    HOLD_TRUE(d->connections == busy + idle);
+    HOLD_TRUE(d->in_flight == in_flight && d->lane.busy == busy &&
+              d->lane.idle_connections == idle);
+    HOLD_TRUE(d->lane.connections == busy + idle);
     HOLD_TRUE(list_is_empty(&d->displaced) != list_is_linked(&d->in_displaced));
     /* A window that shrank is held to: the connections beyond it take nothing more. */
-    HOLD_TRUE(d->window <= 0 || roomy <= d->window);
+    HOLD_TRUE(d->lane.window <= 0 || roomy <= d->lane.window);
     HOLD_TRUE(s->config.pipeline_depth > 1 || roomy == 0);
-    int err = check_set(&d->idle, idle, ret);
-    return err == 0 ? check_set(&d->roomy, roomy, ret) : err;
+    int err = check_set(&d->own.idle, idle, ret);
+    return err == 0 ? check_set(&d->own.roomy, roomy, ret) : err;
 }
 
 static int check_servers(const struct sched *s, const struct sched_destination *d,
                          struct sched_fault *ret)
 {
     uint16_t group = 0;
-    bool can_try = server_group(d, 0, &group);
-    HOLD_TRUE(can_try == !d->is_unreachable);
-    HOLD_TRUE(!can_try || group == d->group);
-    bool has_room = d->server_count == 0;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct server *server = &d->servers[i];
-        HOLD_TRUE(server->destination == d && list_is_linked(&server->in_host));
-        HOLD_TRUE(server->is_wanted == (d->work == OPEN_HOST && server->preference == d->group &&
-                                        !destdb_host_is_waiting(server->host)));
+    bool can_try = server_group(&d->own, 0, &group);
+    HOLD_TRUE(can_try == !d->own.is_unreachable);
+    HOLD_TRUE(!can_try || group == d->own.group);
+    bool has_room = d->own.server_count == 0;
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        const struct server *server = &d->own.servers[i];
+        HOLD_TRUE(server->party == &d->own && list_is_linked(&server->in_host));
+        HOLD_TRUE(server->is_wanted ==
+                  (d->own.work == OPEN_HOST && server->preference == d->own.group &&
+                   !destdb_host_is_waiting(server->host)));
         HOLD_TRUE(tree_node_is_linked(&server->in_queue) ==
                   (server->is_wanted && !tree_is_empty(&d->parked)));
         has_room = has_room || (server->preference == group && !server->host->is_full &&
                                 !destdb_host_is_waiting(server->host));
     }
-    HOLD_TRUE(!can_try || has_room == server_has_room(d));
-    HOLD_TRUE(can_try || d->window == WINDOW_DEAD || d->waiting + d->in_flight == 0 ||
+    HOLD_TRUE(!can_try || has_room == server_has_room(&d->own));
+    HOLD_TRUE(can_try || d->lane.window == WINDOW_DEAD || d->waiting + d->in_flight == 0 ||
               list_is_linked(&d->in_unreachable));
-    HOLD_TRUE(s->config.must_resolve || d->server_count == 0);
+    HOLD_TRUE(s->config.must_resolve || d->own.server_count == 0);
     return 0;
 }
 
@@ -237,17 +239,17 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     }
     HOLD_TRUE(d->waiting == waiting);
     /* It exists for some reason. */
-    HOLD_TRUE(d->waiting + d->in_flight + d->connections > 0 || d->settled > 0 || d->window <= 0 ||
-              d->is_resolving);
+    HOLD_TRUE(d->waiting + d->in_flight + d->lane.connections > 0 || d->settled > 0 ||
+              d->lane.window <= 0 || d->is_resolving);
     HOLD_TRUE(destination_find(s, sched_destination_name(d)) == d);
     t->destinations++;
     t->of_recipients += d->nexthop_at > 0;
-    t->with_work[d->work]++;
-    t->dead += d->window == WINDOW_DEAD;
+    t->with_work[d->own.work]++;
+    t->dead += d->lane.window == WINDOW_DEAD;
     t->waiting += (uint64_t)d->waiting;
     t->in_flight += (uint64_t)d->in_flight;
-    t->connections += (uint64_t)d->connections;
-    t->idle += (uint64_t)d->idle_connections;
+    t->connections += (uint64_t)d->lane.connections;
+    t->idle += (uint64_t)d->lane.idle_connections;
     int err = check_window(s, d, ret);
     if (err == 0) {
         err = check_carried(s, d, t, ret);
@@ -358,8 +360,8 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
         /* Selection finds it when it can go on. */
         HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(s, p->destination) ||
-                  (!job_is_blocked(s, j) && (p->destination->work == OPEN_HOST ||
-                                             tree_node_is_linked(&p->destination->in_ready))));
+                  (!job_is_blocked(s, j) && (p->destination->own.work == OPEN_HOST ||
+                                             tree_node_is_linked(&p->destination->own.in_ready))));
     }
     return 0;
 }
@@ -383,7 +385,7 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
         HOLD_TRUE(!job_is_blocked(s, j) || !peer_is_waiting(p) ||
                   !destination_is_open(s, p->destination) ||
-                  (j->is_gated && p->destination->work != OPEN_NOW && !gate_allows(s, j)));
+                  (j->is_gated && p->destination->own.work != OPEN_NOW && !gate_allows(s, j)));
     }
     return 0;
 }
@@ -421,13 +423,13 @@ static int check_connection(const struct sched *s, const struct connection *c, s
     {
         HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == c->number);
         HOLD_TRUE(e->place.kind == SCHED_NONE);
-        HOLD_TRUE(entry_destination(e) == c->destination);
+        HOLD_TRUE(&entry_destination(e)->own == c->party);
         t->recipients_in_flight += e->count;
         in_flight++;
     }
     bool is_open = c->state != CONNECTION_FREE;
-    HOLD_TRUE(is_open == (c->destination != NULL));
-    HOLD_TRUE(is_open == list_is_linked(&c->in_destination));
+    HOLD_TRUE(is_open == (c->party != NULL) && is_open == (c->lane != NULL));
+    HOLD_TRUE(is_open == list_is_linked(&c->in_lane));
     HOLD_TRUE((c->host != NULL) == list_is_linked(&c->in_host));
     HOLD_TRUE(c->in_flight == in_flight);
     HOLD_TRUE((c->state == CONNECTION_BUSY) == (in_flight > 0 || c->is_ending));

@@ -34,10 +34,10 @@ void debug_record(struct sched *s, const struct sched_destination *d, bool is_po
     *r = (struct sched_debug){
         .is_positive = is_positive,
         .limit = s->rule.limit,
-        .window = d->window > 0 ? d->window : 0,
-        .success = d->feedback.success,
-        .failure = d->feedback.failure,
-        .fail_cohorts = d->feedback.fail_cohorts,
+        .window = d->lane.window > 0 ? d->lane.window : 0,
+        .success = d->lane.feedback.success,
+        .failure = d->lane.feedback.failure,
+        .fail_cohorts = d->lane.feedback.fail_cohorts,
     };
     size_t len = d->name_len < sizeof(r->name) - 1 ? d->name_len : sizeof(r->name) - 1;
     memcpy(r->name, d->name, len);

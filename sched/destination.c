@@ -45,15 +45,15 @@ static bool is_empty(const struct sched_destination *d)
  * they depend on. */
 void destination_recount(struct sched *s, struct sched_destination *d)
 {
-    enum openness work = d->waiting > 0 ? placement_openness(s, d) : OPEN_NOT;
-    if (work != d->work) {
-        s->with_work[d->work]--;
+    enum openness work = placement_openness(s, &d->own);
+    if (work != d->own.work) {
+        s->with_work[d->own.work]--;
         s->with_work[work]++;
-        d->work = work;
-        parking_update(s, d);
+        d->own.work = work;
+        parking_update(s, &d->own);
     }
     placement_review(s, d);
-    if (d->is_unreachable && d->window != WINDOW_DEAD && !is_empty(d) &&
+    if (d->own.is_unreachable && d->lane.window != WINDOW_DEAD && !is_empty(d) &&
         !list_is_linked(&d->in_unreachable)) {
         list_push_back(&s->unreachable, &d->in_unreachable);
     }
@@ -62,13 +62,13 @@ void destination_recount(struct sched *s, struct sched_destination *d)
 static void set_window(struct sched *s, struct sched_destination *d, int window,
                        enum sched_change_cause cause, const struct sched_reason *reason)
 {
-    int from = d->window;
-    shared_set(&d->window, window);
+    int from = d->lane.window;
+    shared_set(&d->lane.window, window);
     if (window != from) {
         change_record(s, d, from, cause, reason);
     }
-    if (window > 0 && window < d->busy && s->config.pipeline_depth > 1) {
-        connection_drain(s, d);
+    if (window > 0 && window < d->lane.busy && s->config.pipeline_depth > 1) {
+        connection_drain(s, &d->lane);
     }
     destination_recount(s, d);
 }
@@ -76,7 +76,7 @@ static void set_window(struct sched *s, struct sched_destination *d, int window,
 /* As if new: learned concurrency does not outlive the last entry (2.1). */
 static void forget_destination(struct sched *s, struct sched_destination *d)
 {
-    d->feedback = (struct feedback){0};
+    d->lane.feedback = (struct feedback){0};
     d->tag = 0;
     set_window(s, d, s->rule.initial, SCHED_CHANGE_FORGOTTEN, NULL);
 }
@@ -109,14 +109,14 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     memcpy(d->name, name.data, name.len);
     list_init(&d->all);
     list_init(&d->todo);
-    list_init(&d->open);
+    list_init(&d->lane.open);
     list_init(&d->displaced);
     list_init(&d->in_displaced);
     list_init(&d->in_unreachable);
-    tree_node_init(&d->in_ready);
+    tree_node_init(&d->own.in_ready);
     action_init(&d->resolve);
     d->lacks_hosts = s->config.must_resolve;
-    d->window = s->rule.initial; /* nobody saw it without one: no change to record */
+    d->lane.window = s->rule.initial; /* nobody saw it without one: no change to record */
     s->with_work[OPEN_NOT]++;
     forget_destination(s, d);
     /* The timer has its place in the heap from the start: arming it later cannot fail. */
@@ -152,9 +152,9 @@ void destination_free(struct sched *s, struct sched_destination *d)
 {
     action_cancel(&d->resolve);
     drop_hosts(s, d);
-    server_free_all(s, d);
+    server_free_all(s, &d->own);
     list_remove(&d->in_unreachable);
-    s->with_work[d->work]--;
+    s->with_work[d->own.work]--;
     reason_put(s, d->reason);
     heap_remove(&s->timers, &d->timer);
     list_remove(&d->all);
@@ -170,7 +170,7 @@ void destination_settle(struct sched *s, struct sched_destination *d)
         return;
     }
     /* Dead destinations are kept for their timer, but not any number of them (2.4.7). */
-    if (d->window == WINDOW_DEAD &&
+    if (d->lane.window == WINDOW_DEAD &&
         s->shared.destinations > 2 * (uint64_t)s->config.message_recipient_limit) {
         destination_revive(s, d);
     }
@@ -178,20 +178,20 @@ void destination_settle(struct sched *s, struct sched_destination *d)
         return;
     }
     forget_destination(s, d);
-    if (d->connections == 0 && d->settled == 0 && !d->is_resolving) {
+    if (d->lane.connections == 0 && d->settled == 0 && !d->is_resolving) {
         destination_free(s, d);
     }
 }
 
 bool destination_is_open(const struct sched *s, const struct sched_destination *d)
 {
-    switch (d->work) {
+    switch (d->own.work) {
     case OPEN_NOW:
         return true;
     case OPEN_SLOT:
         return connection_has_slot(s);
     case OPEN_HOST:
-        return connection_has_slot(s) && server_has_room(d);
+        return connection_has_slot(s) && server_has_room(&d->own);
     case OPEN_NOT:
     case OPEN_COUNT:
     default:
@@ -201,25 +201,26 @@ bool destination_is_open(const struct sched *s, const struct sched_destination *
 
 enum sched_why destination_bar(const struct sched_destination *d)
 {
-    if (d->work == OPEN_NOW) {
+    if (d->own.work == OPEN_NOW) {
         return SCHED_WHY_NOTHING;
     }
-    if (d->work == OPEN_HOST && !server_has_room(d)) {
+    if (d->own.work == OPEN_HOST && !server_has_room(&d->own)) {
         return SCHED_WHY_HOST_LIMIT;
     }
-    if (d->work == OPEN_SLOT || d->work == OPEN_HOST) {
+    if (d->own.work == OPEN_SLOT || d->own.work == OPEN_HOST) {
         return SCHED_WHY_PROCESS_LIMIT;
     }
-    if (d->window == WINDOW_DEAD) {
-        return d->is_unreachable ? SCHED_WHY_HOST_RETRY : SCHED_WHY_DEAD;
+    if (d->lane.window == WINDOW_DEAD) {
+        return d->own.is_unreachable ? SCHED_WHY_HOST_RETRY : SCHED_WHY_DEAD;
     }
-    if (d->window == WINDOW_SUSPENDED) {
+    if (d->lane.window == WINDOW_SUSPENDED) {
         return SCHED_WHY_RATE_DELAY;
     }
     if (d->lacks_hosts) {
         return SCHED_WHY_RESOLVING;
     }
-    return d->window > d->busy && d->is_unreachable ? SCHED_WHY_HOST_RETRY : SCHED_WHY_WINDOW;
+    return d->lane.window > d->lane.busy && d->own.is_unreachable ? SCHED_WHY_HOST_RETRY
+                                                                  : SCHED_WHY_WINDOW;
 }
 
 static void arm(struct sched *s, struct sched_destination *d, usec_t until)
@@ -230,11 +231,11 @@ static void arm(struct sched *s, struct sched_destination *d, usec_t until)
 
 void destination_revive(struct sched *s, struct sched_destination *d)
 {
-    assert(d->window == WINDOW_DEAD);
+    assert(d->lane.window == WINDOW_DEAD);
     reason_put(s, d->reason);
     d->reason = NULL;
-    d->feedback = (struct feedback){0};
-    int window = d->busy > 0 ? d->busy : s->rule.initial;
+    d->lane.feedback = (struct feedback){0};
+    int window = d->lane.busy > 0 ? d->lane.busy : s->rule.initial;
     window = s->rule.limit > 0 && window > s->rule.limit ? s->rule.limit : window;
     set_window(s, d, window, SCHED_CHANGE_REVIVED, NULL);
     shared_sub(&s->shared.dead, 1);
@@ -243,8 +244,8 @@ void destination_revive(struct sched *s, struct sched_destination *d)
 
 bool destination_retry(struct sched *s, struct sched_destination *d)
 {
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        destdb_retry(s, d->servers[i].host);
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        destdb_retry(s, d->own.servers[i].host);
     }
     if (!destination_is_dead(d)) {
         return false;
@@ -256,10 +257,10 @@ bool destination_retry(struct sched *s, struct sched_destination *d)
 
 void destination_succeed(struct sched *s, struct sched_destination *d)
 {
-    if (d->window == WINDOW_DEAD) {
+    if (d->lane.window == WINDOW_DEAD) {
         destination_revive(s, d);
-    } else if (d->window > 0) {
-        int window = feedback_positive(&d->feedback, &s->rule, d->window, d->busy);
+    } else if (d->lane.window > 0) {
+        int window = feedback_positive(&d->lane.feedback, &s->rule, d->lane.window, d->lane.busy);
         set_window(s, d, window, SCHED_CHANGE_POSITIVE, NULL);
     }
     debug_record(s, d, true);
@@ -268,10 +269,10 @@ void destination_succeed(struct sched *s, struct sched_destination *d)
 void destination_fail(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason)
 {
-    if (d->window <= 0) {
+    if (d->lane.window <= 0) {
         return;
     }
-    int window = feedback_negative(&d->feedback, &s->rule, d->window);
+    int window = feedback_negative(&d->lane.feedback, &s->rule, d->lane.window);
     if (window == WINDOW_DEAD) {
         destination_kill(s, d, reason, s->now + s->config.minimal_backoff_time);
     } else {
@@ -294,12 +295,12 @@ static void drop_waiting(struct sched *s, struct sched_destination *d, enum sche
 void destination_kill(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason, usec_t until)
 {
-    assert(d->window != WINDOW_DEAD);
+    assert(d->lane.window != WINDOW_DEAD);
     set_window(s, d, WINDOW_DEAD, SCHED_CHANGE_DEAD, reason);
     shared_add(&s->shared.dead, 1);
     d->reason = reason_new(s, reason, true);
     arm(s, d, until);
-    connection_close_idle(s, d);
+    connection_close_idle(s, &d->own);
     drop_waiting(s, d, SCHED_DEFER, d->reason);
 }
 
@@ -309,7 +310,7 @@ static void give_up_destination(struct sched *s, struct sched_destination *d)
     struct sched_reason reason = {.status = "4.4.1"};
     (void)snprintf(reason.text, sizeof(reason.text),
                    "connections to every host of %.*s failed lately", (int)name.len, name.data);
-    destination_kill(s, d, &reason, server_retry_at(d));
+    destination_kill(s, d, &reason, server_retry_at(&d->own));
     destination_settle(s, d);
 }
 
@@ -319,7 +320,7 @@ void destination_give_up_unreachable(struct sched *s)
         struct sched_destination *d =
             list_first(&s->unreachable, struct sched_destination, in_unreachable);
         list_remove(&d->in_unreachable);
-        if (d->is_unreachable && d->window != WINDOW_DEAD && !is_empty(d)) {
+        if (d->own.is_unreachable && d->lane.window != WINDOW_DEAD && !is_empty(d)) {
             give_up_destination(s, d);
         }
     }
@@ -327,7 +328,7 @@ void destination_give_up_unreachable(struct sched *s)
 
 void destination_suspend(struct sched *s, struct sched_destination *d)
 {
-    if (d->window == WINDOW_DEAD) {
+    if (d->lane.window == WINDOW_DEAD) {
         destination_revive(s, d);
     }
     set_window(s, d, WINDOW_SUSPENDED, SCHED_CHANGE_LIMIT, NULL);
@@ -336,10 +337,10 @@ void destination_suspend(struct sched *s, struct sched_destination *d)
 
 void destination_wake(struct sched *s, struct sched_destination *d)
 {
-    if (d->window == WINDOW_DEAD) {
+    if (d->lane.window == WINDOW_DEAD) {
         destination_revive(s, d);
     } else {
-        assert(d->window == WINDOW_SUSPENDED);
+        assert(d->lane.window == WINDOW_SUSPENDED);
         set_window(s, d, 1, SCHED_CHANGE_LIMIT, NULL);
         arm(s, d, USEC_NEVER);
         destination_reconsider(s, d);
@@ -349,14 +350,14 @@ void destination_wake(struct sched *s, struct sched_destination *d)
 
 void destination_reconsider(struct sched *s, struct sched_destination *d)
 {
-    if (d->window == WINDOW_SUSPENDED || !parking_blocks(s, d)) {
+    if (d->lane.window == WINDOW_SUSPENDED || !parking_blocks(s, d)) {
         return;
     }
-    if (d->work != OPEN_NOT) {
+    if (d->own.work != OPEN_NOT) {
         job_unblock_all(s);
     }
     /* Jobs may be waiting for its hosts rather than for room. */
-    if ((d->window > d->busy && d->waiting == 0) || d->window == WINDOW_DEAD) {
+    if ((d->lane.window > d->lane.busy && d->waiting == 0) || d->lane.window == WINDOW_DEAD) {
         d->tag = 0;
     }
 }
@@ -390,7 +391,7 @@ static void set_hosts(struct sched *s, struct sched_destination *d,
     d->hosts = is_found ? r->hosts : NULL;
     d->hosts_expire = r->expires;
     shared_set(&d->lacks_hosts, d->hosts == NULL);
-    server_set(s, d, r->servers, is_found ? r->server_count : 0);
+    server_set(s, &d->own, r->servers, is_found ? r->server_count : 0);
 }
 
 /* One negative report, and dead whatever the window says: without hosts nothing can be tried. */
@@ -402,7 +403,7 @@ static void resolution_failed(struct sched *s, struct sched_destination *d,
         until = r->expires;
     }
     destination_fail(s, d, r->reason);
-    if (d->window != WINDOW_DEAD) {
+    if (d->lane.window != WINDOW_DEAD) {
         destination_kill(s, d, r->reason, until);
     } else if (d->timer.key < until) {
         arm(s, d, until);
@@ -413,7 +414,7 @@ static void does_not_exist(struct sched *s, struct sched_destination *d,
                            const struct sched_reason *text)
 {
     struct reason *reason = reason_new(s, text, false);
-    connection_close_idle(s, d);
+    connection_close_idle(s, &d->own);
     drop_waiting(s, d, SCHED_BOUNCE, reason);
     reason_put(s, reason);
 }
@@ -449,7 +450,7 @@ void destination_resolved(struct sched *s, struct sched_destination *d,
 static void refit_pause(struct sched *s, struct sched_destination *d)
 {
     usec_t until = s->now + s->config.destination_rate_delay;
-    if (d->window != WINDOW_SUSPENDED || until >= d->timer.key) {
+    if (d->lane.window != WINDOW_SUSPENDED || until >= d->timer.key) {
         return;
     }
     if (s->config.destination_rate_delay > 0) {
@@ -463,9 +464,9 @@ static void refit_pause(struct sched *s, struct sched_destination *d)
 void destination_refit(struct sched *s, struct sched_destination *d)
 {
     refit_pause(s, d);
-    bool is_wide = d->window > 0 && s->rule.limit > 0 && d->window > s->rule.limit;
-    set_window(s, d, is_wide ? s->rule.limit : d->window, SCHED_CHANGE_LIMIT, NULL);
-    host_queue_update(s, d);
+    bool is_wide = d->lane.window > 0 && s->rule.limit > 0 && d->lane.window > s->rule.limit;
+    set_window(s, d, is_wide ? s->rule.limit : d->lane.window, SCHED_CHANGE_LIMIT, NULL);
+    host_queue_update(s, &d->own);
     destination_reconsider(s, d);
 }
 
@@ -476,7 +477,7 @@ void destination_forget_hosts(struct sched *s, struct sched_destination *d)
     drop_hosts(s, d);
     d->hosts_expire = s->now;
     shared_set(&d->lacks_hosts, s->config.must_resolve);
-    server_set(s, d, NULL, 0);
+    server_set(s, &d->own, NULL, 0);
     if (!is_empty(d)) {
         destination_want_hosts(s, d);
     }

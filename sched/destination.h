@@ -5,53 +5,37 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "sched/action.h"
-#include "sched/feedback.h"
-#include "sched/place/placement.h"
+#include "sched/place/lane.h"
+#include "sched/place/party.h"
 #include "sched/sched.h"
 #include "sched/shared.h"
 #include "sched/table.h"
 #include "sched/tree.h"
 
-#define WINDOW_DEAD      0
-#define WINDOW_SUSPENDED (-1)
-
 /* What each selection and report touches stands first and together. */
 struct sched_destination {
+    struct lane lane; /* any thread and owner, as it says */
     /* Any thread, relaxed; the owner writes. */
-    int window;             /* > 0 READY, else WINDOW_... */
-    int busy;               /* connections that carry entries */
     int in_flight, waiting; /* entries */
-    int connections, idle_connections;
     bool lacks_hosts;       /* must_resolve and none are known */
-    bool is_unreachable;    /* none of its hosts may be tried */
-    uint16_t group;         /* preference of the servers in use, unless is_unreachable */
-    struct server *servers; /* published; the last has no host. NULL: one without a name */
     /* Owner thread only. */
-    enum openness work;     /* of its waiting entries, OPEN_NOT without any; counted in
-                             * sched.with_work */
-    enum openness ready_in; /* the sched.ready that in_ready is in */
-    bool is_resolving;      /* from queueing RESOLVE to sched_resolved */
-    bool is_pinned;         /* not freed however unused */
-    uint64_t tag;           /* = sched.tag: some job was passed over because of it (5.8) */
-    struct list todo;       /* waiting entries (place), in order of arrival */
-    struct tree idle;       /* connections, by preference, most recently idle first */
-    struct tree roomy;      /* those that carry entries and have room, the newest first */
+    bool is_resolving; /* from queueing RESOLVE to sched_resolved */
+    bool is_pinned;    /* not freed however unused */
+    struct party own;  /* any thread and owner, as it says; of it alone */
+    uint64_t tag;      /* = sched.tag: some job was passed over because of it (5.8) */
+    struct list todo;  /* waiting entries (place), in order of arrival */
     /* Any thread, relaxed; the owner writes. */
     uint64_t delivered, deferred;
     /* Owner thread only. */
     void *hosts;
-    struct feedback feedback;
-    struct tree parked;        /* peer.in_parked, in the order of the schedule */
-    struct tree_node in_ready; /* sched.ready: open, and peers are parked */
+    struct tree parked; /* peer.in_parked, in the order of the schedule */
     usec_t hosts_expire;
     uint32_t settled;           /* entries that are SETTLED */
     struct list all;            /* sched.destinations, in order of creation */
-    struct list open;           /* connections, newest first */
     struct list displaced;      /* entries (place) in flight without a connection, oldest first */
     struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some */
     struct list in_unreachable; /* sched.unreachable */
-    uint32_t server_count;
-    struct heap_node timer; /* always in sched.timers; USEC_NEVER unless dead or suspended */
+    struct heap_node timer;     /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;
     struct reason *reason; /* DEAD only */
     struct peer *scratch;  /* of the job that a batch is being added to */
@@ -85,11 +69,11 @@ bool destination_is_open(const struct sched *s, const struct sched_destination *
 enum sched_why destination_bar(const struct sched_destination *d); /* why it is not open */
 static inline bool destination_is_dead(const struct sched_destination *d)
 {
-    return shared_get(&d->window) == WINDOW_DEAD;
+    return shared_get(&d->lane.window) == WINDOW_DEAD;
 }
 static inline bool destination_is_ready(const struct sched_destination *d)
 {
-    return shared_get(&d->window) > 0;
+    return shared_get(&d->lane.window) > 0;
 }
 
 void destination_succeed(struct sched *s, struct sched_destination *d);

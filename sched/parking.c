@@ -23,17 +23,17 @@ uint64_t parking_first_position(const struct sched_destination *d)
     return peer_key(d->parked.first);
 }
 
-static uint64_t destination_key(const struct tree_node *n)
+static uint64_t party_key(const struct tree_node *n)
 {
-    return parking_first_position(container_of(n, const struct sched_destination, in_ready));
+    return party_first_position(container_of(n, const struct party, in_ready));
 }
 
 void parking_init(struct sched *s)
 {
     tree_init(&s->runnable, job_key);
     tree_init(&s->aside, job_key);
-    tree_init(&s->ready[OPEN_NOW], destination_key);
-    tree_init(&s->ready[OPEN_SLOT], destination_key);
+    tree_init(&s->ready[OPEN_NOW], party_key);
+    tree_init(&s->ready[OPEN_SLOT], party_key);
 }
 
 void parking_add(struct sched *s, struct job *j)
@@ -42,16 +42,16 @@ void parking_add(struct sched *s, struct job *j)
     tree_insert(&s->runnable, &j->in_place);
 }
 
-void parking_update(struct sched *s, struct sched_destination *d)
+void parking_update(struct sched *s, struct party *p)
 {
-    if (tree_node_is_linked(&d->in_ready)) {
-        tree_remove(&s->ready[d->ready_in], &d->in_ready);
+    if (tree_node_is_linked(&p->in_ready)) {
+        tree_remove(&s->ready[p->ready_in], &p->in_ready);
     }
-    if (!tree_is_empty(&d->parked) && (d->work == OPEN_NOW || d->work == OPEN_SLOT)) {
-        d->ready_in = d->work;
-        tree_insert(&s->ready[d->ready_in], &d->in_ready);
+    if (party_has_parked(p) && (p->work == OPEN_NOW || p->work == OPEN_SLOT)) {
+        p->ready_in = p->work;
+        tree_insert(&s->ready[p->ready_in], &p->in_ready);
     }
-    host_queue_update(s, d);
+    host_queue_update(s, p);
 }
 
 static void park_peer(struct sched *s, struct peer *p)
@@ -62,7 +62,7 @@ static void park_peer(struct sched *s, struct peer *p)
     }
     tree_insert(&d->parked, &p->in_parked);
     if (d->parked.first == &p->in_parked) {
-        parking_update(s, d);
+        parking_update(s, &d->own);
     }
 }
 
@@ -72,7 +72,7 @@ static void unpark_peer(struct sched *s, struct peer *p)
     bool was_first = d->parked.first == &p->in_parked;
     tree_remove(&d->parked, &p->in_parked);
     if (was_first) {
-        parking_update(s, d);
+        parking_update(s, &d->own);
     }
 }
 
@@ -206,20 +206,21 @@ void parking_slot_opened(struct sched *s)
     }
 }
 
-/* d: NULL for none */
-static struct job *earlier_job(struct job *a, const struct sched_destination *d)
+/* p: NULL for none */
+static struct job *earlier_job(struct job *a, const struct party *p)
 {
-    if (d == NULL) {
+    if (p == NULL) {
         return a;
     }
+    const struct sched_destination *d = party_first_parked(p);
     struct job *b = container_of(d->parked.first, struct peer, in_parked)->job;
     return a == NULL || b->position < a->position ? b : a;
 }
 
-static const struct sched_destination *first_ready(const struct sched *s, enum openness need)
+static const struct party *first_ready(const struct sched *s, enum openness need)
 {
     const struct tree_node *n = s->ready[need].first;
-    return n == NULL ? NULL : container_of(n, const struct sched_destination, in_ready);
+    return n == NULL ? NULL : container_of(n, const struct party, in_ready);
 }
 
 struct job *parking_next(const struct sched *s, uint64_t position)

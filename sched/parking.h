@@ -11,6 +11,7 @@
 #include "sched/sched.h"
 
 struct job;
+struct party;
 struct peer;
 struct sched_destination;
 
@@ -29,7 +30,7 @@ void parking_unblock_all(struct sched *s);
 /* A waiting peer has no entry left. */
 void parking_forget_peer(struct sched *s, struct peer *p);
 /* It opened or closed. */
-void parking_update(struct sched *s, struct sched_destination *d);
+void parking_update(struct sched *s, struct party *p);
 /* A slot is to be had again: jobs that were passed over for want of one may go on. */
 void parking_slot_opened(struct sched *s);
 bool parking_is_blocked(const struct sched *s, const struct job *j);

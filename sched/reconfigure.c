@@ -51,7 +51,7 @@ static void take_down(struct sched *s)
 {
     list_foreach(d, &s->destinations, struct sched_destination, all)
     {
-        host_queue_leave(s, d);
+        host_queue_leave(s, &d->own);
     }
     list_foreach(j, &s->schedule, struct job, in_schedule)
     {

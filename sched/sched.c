@@ -230,9 +230,9 @@ static void set_aside(struct sched *s, struct sched_entry *e, const struct sched
 {
     struct sched_destination *d = entry_destination(e);
     if (o->server_tried) {
-        e->tried |= server_mask(d, connection_at(s, e->connection)->host);
+        e->tried |= server_mask(&d->own, connection_at(s, e->connection)->host);
     }
-    connection_report(s, e, o, d->window);
+    connection_report(s, e, o, d->lane.window);
     placement_displace(s, e);
     destination_reconsider(s, d);
 }
@@ -246,7 +246,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     }
     assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
     struct sched_destination *d = entry_destination(e);
-    int window = d->window;
+    int window = d->lane.window;
     s->resume_job = NULL;
     if (o->again) {
         assert(o->feedback == SCHED_NEUTRAL && e->connection != ENTRY_NO_CONNECTION);

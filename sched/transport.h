@@ -49,7 +49,7 @@ struct sched {
     struct tree unread;  /* of them, in the same order; next_unread and those with has_more */
     struct job *current; /* where selection starts; NULL: nothing can be selected */
     struct tree runnable, aside;   /* job.in_place, in the order of the schedule */
-    struct tree ready[OPEN_COUNT]; /* sched_destination.in_ready, by the first job parked there;
+    struct tree ready[OPEN_COUNT]; /* party.in_ready, by the first job parked there;
                                     * by what they need: OPEN_NOW, OPEN_SLOT */
     struct tree host_queue;        /* destdb_host.in_queue, by the first job parked at a destination
                                     * there; these need OPEN_HOST */
@@ -71,7 +71,7 @@ struct sched {
 
     struct list destinations;
     uint64_t recipient_destinations; /* of them: named for a recipient, nexthop_at > 0 */
-    int with_work[OPEN_COUNT];       /* of them, by sched_destination.work */
+    int with_work[OPEN_COUNT];       /* of them, by party.work */
     struct list unreachable;         /* of them: no host may be tried; to be declared dead */
     struct list displaced, displaced_waiting; /* of them: have displaced entries that have to be
                                                * looked at; that wait for a change */

@@ -59,25 +59,25 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
 
 static enum sched_why bar_of(const struct sched_destination *d)
 {
-    if (shared_get(&d->is_unreachable)) {
+    if (shared_get(&d->own.is_unreachable)) {
         return SCHED_WHY_HOST_RETRY;
     }
-    return server_has_room(d) ? SCHED_WHY_NOTHING : SCHED_WHY_HOST_LIMIT;
+    return server_has_room(&d->own) ? SCHED_WHY_NOTHING : SCHED_WHY_HOST_LIMIT;
 }
 
 static void fill_view(const struct sched *s, const struct sched_destination *d,
                       struct sched_destination_view *ret)
 {
-    int window = shared_get(&d->window);
+    int window = shared_get(&d->lane.window);
     *ret = (struct sched_destination_view){
         .name = sched_destination_name(d),
         .state = destination_state(d, window),
         .window = window > 0 ? window : 0,
-        .busy = shared_get(&d->busy),
+        .busy = shared_get(&d->lane.busy),
         .in_flight = shared_get(&d->in_flight),
         .todo = shared_get(&d->waiting),
-        .connections = shared_get(&d->connections),
-        .idle = shared_get(&d->idle_connections),
+        .connections = shared_get(&d->lane.connections),
+        .idle = shared_get(&d->lane.idle_connections),
         .delivered = shared_get(&d->delivered),
         .deferred = shared_get(&d->deferred),
         .state_until = shared_get(&d->state_until),

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Keys of the sets of one destination: by preference, then the latest first. */
+/* Keys of the sets of one party: by preference, then the latest first. */
 #define ORDER_BITS 48
 
 static uint64_t order_key(const struct tree_node *n)
@@ -32,7 +32,7 @@ int connection_grow(struct sched *s, uint32_t count)
         struct connection *c = connection_at(s, s->connection_count);
         *c = (struct connection){.state = CONNECTION_FREE, .number = s->connection_count};
         list_init(&c->in_age);
-        list_init(&c->in_destination);
+        list_init(&c->in_lane);
         list_init(&c->in_host);
         list_init(&c->entries);
         tree_node_init(&c->in_placement);
@@ -77,7 +77,7 @@ bool connection_has_room(const struct sched *s, const struct connection *c)
 
 static struct tree *placement_tree(const struct connection *c)
 {
-    return c->state == CONNECTION_IDLE ? &c->destination->idle : &c->destination->roomy;
+    return c->state == CONNECTION_IDLE ? &c->party->idle : &c->party->roomy;
 }
 
 static void unfile(struct connection *c)
@@ -101,7 +101,7 @@ static void file(struct sched *s, struct connection *c)
         }
         tree_insert(t, &c->in_placement);
     }
-    destination_recount(s, c->destination);
+    party_recount(s, c->party);
 }
 
 /* What those of a host can carry has changed. */
@@ -115,7 +115,7 @@ static void file_busy(struct sched *s, struct destdb_host *h)
     }
 }
 
-static struct connection *first_connection(const struct sched_destination *d, const struct tree *t,
+static struct connection *first_connection(const struct party *p, const struct tree *t,
                                            uint16_t group, uint64_t tried)
 {
     if (tree_is_empty(t)) {
@@ -127,23 +127,21 @@ static struct connection *first_connection(const struct sched_destination *d, co
         if (c->preference != group) {
             break;
         }
-        if (tried == 0 || (server_mask(d, c->host) & tried) == 0) {
+        if (tried == 0 || (server_mask(p, c->host) & tried) == 0) {
             return c;
         }
     }
     return NULL;
 }
 
-struct connection *connection_with_room(const struct sched_destination *d, uint16_t group,
-                                        uint64_t tried)
+struct connection *connection_with_room(const struct party *p, uint16_t group, uint64_t tried)
 {
-    return first_connection(d, &d->roomy, group, tried);
+    return first_connection(p, &p->roomy, group, tried);
 }
 
-struct connection *connection_idle(const struct sched_destination *d, uint16_t group,
-                                   uint64_t tried)
+struct connection *connection_idle(const struct party *p, uint16_t group, uint64_t tried)
 {
-    return first_connection(d, &d->idle, group, tried);
+    return first_connection(p, &p->idle, group, tried);
 }
 
 static void leave_idle(struct sched *s, struct connection *c)
@@ -151,27 +149,28 @@ static void leave_idle(struct sched *s, struct connection *c)
     assert(c->state == CONNECTION_IDLE);
     list_remove(&c->in_transport);
     unfile(c);
-    shared_sub(&c->destination->idle_connections, 1);
+    shared_sub(&c->lane->idle_connections, 1);
     shared_sub(&s->shared.idle, 1);
 }
 
 /* Neither in flight nor idle any more. The slot most recently used is used first. */
 static void set_free(struct sched *s, struct connection *c)
 {
-    struct sched_destination *d = c->destination;
+    struct party *p = c->party;
     unfile(c);
     list_remove(&c->in_age);
-    list_remove(&c->in_destination);
-    shared_sub(&d->connections, 1);
+    list_remove(&c->in_lane);
+    shared_sub(&c->lane->connections, 1);
     shared_sub(&s->shared.connections, 1);
     if (c->host != NULL) {
         destdb_closed(s, c->host, c);
     }
     c->host = NULL;
-    c->destination = NULL;
+    c->party = NULL;
+    c->lane = NULL;
     c->state = CONNECTION_FREE;
     list_push_front(&s->free_connections, &c->in_transport);
-    destination_recount(s, d);
+    party_recount(s, p);
 }
 
 static void end_idle(struct sched *s, struct connection *c)
@@ -181,16 +180,16 @@ static void end_idle(struct sched *s, struct connection *c)
     action_queue(s, &c->close, SCHED_CLOSE);
 }
 
-/* End an idle connection; its destination may have been there for nothing else. */
+/* End an idle connection; its party may have been there for nothing else. */
 static void give_way(struct sched *s, struct connection *c)
 {
-    struct sched_destination *other = c->destination;
+    struct party *other = c->party;
     end_idle(s, c);
-    destination_settle(s, other);
+    party_settle(s, other);
 }
 
-/* The one that has been idle longest; its destination has none in flight on it, so no entry waits
- * for it in particular. */
+/* The one that has been idle longest; nothing is in flight on it, so no entry waits for it in
+ * particular. */
 static void make_connection_room(struct sched *s)
 {
     assert(!list_is_empty(&s->idle_connections));
@@ -212,10 +211,10 @@ static void make_room_at(struct sched *s, struct destdb_host *h)
     give_way(s, longest);
 }
 
-struct connection *connection_open(struct sched *s, struct sched_destination *d, uint32_t server)
+struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
+                                   uint32_t server)
 {
-    struct destdb_host *h = d->server_count == 0 ? NULL : d->servers[server].host;
-    destination_refresh_hosts(s, d);
+    struct destdb_host *h = p->server_count == 0 ? NULL : p->servers[server].host;
     int limit = s->config.host_concurrency_limit;
     if (h != NULL && limit > 0 && h->connections >= limit) {
         make_room_at(s, h);
@@ -225,10 +224,11 @@ struct connection *connection_open(struct sched *s, struct sched_destination *d,
     }
     struct connection *c = list_first(&s->free_connections, struct connection, in_transport);
     list_remove(&c->in_transport);
-    c->destination = d;
+    c->party = p;
+    c->lane = lane;
     c->host = h;
     c->server = server;
-    c->preference = h == NULL ? 0 : d->servers[server].preference;
+    c->preference = h == NULL ? 0 : p->servers[server].preference;
     c->opened = s->now;
     c->serial = ++s->serial;
     c->depth = 1;
@@ -238,8 +238,8 @@ struct connection *connection_open(struct sched *s, struct sched_destination *d,
     c->is_closing = c->is_retired = c->is_draining = c->is_ending = false;
     c->state = CONNECTION_IDLE;
     list_push_back(&s->open_connections, &c->in_age);
-    list_push_front(&d->open, &c->in_destination);
-    shared_add(&d->connections, 1);
+    list_push_front(&lane->open, &c->in_lane);
+    shared_add(&lane->connections, 1);
     shared_add(&s->shared.connections, 1);
     if (h != NULL && destdb_back_in_step(s, h)) {
         file_busy(s, h);
@@ -249,18 +249,17 @@ struct connection *connection_open(struct sched *s, struct sched_destination *d,
     }
     c->idle_since = s->now;
     list_push_back(&s->idle_connections, &c->in_transport);
-    shared_add(&d->idle_connections, 1);
+    shared_add(&lane->idle_connections, 1);
     shared_add(&s->shared.idle, 1);
     return c;
 }
 
 static void become_busy(struct sched *s, struct connection *c)
 {
-    struct sched_destination *d = c->destination;
     leave_idle(s, c);
-    assert(d->busy < d->window);
+    assert(c->lane->busy < c->lane->window);
     c->state = CONNECTION_BUSY;
-    shared_add(&d->busy, 1);
+    shared_add(&c->lane->busy, 1);
     if (c->host != NULL) {
         destdb_busy(s, c->host);
     }
@@ -297,7 +296,7 @@ static void slot_opened(struct sched *s, bool had_slot)
 static bool may_idle(const struct sched *s, const struct connection *c)
 {
     return !c->is_closing && !c->is_retired && s->config.connection_idle_limit > 0 &&
-           !destination_is_dead(c->destination) && !c->destination->lacks_hosts;
+           party_keeps_idle(c->party);
 }
 
 /* The server counts it until it has seen its end: one that is opened before may be one too many.
@@ -315,15 +314,15 @@ static bool await_end(struct sched *s, struct connection *c)
 static void end_busy(struct sched *s, struct connection *c)
 {
     bool had_slot = connection_has_slot(s);
-    struct sched_destination *d = c->destination;
+    struct lane *lane = c->lane;
     unfile(c);
-    shared_sub(&d->busy, 1);
+    shared_sub(&lane->busy, 1);
     if (may_idle(s, c)) {
         c->state = CONNECTION_IDLE;
         c->is_draining = false;
         c->idle_since = s->now;
         list_push_back(&s->idle_connections, &c->in_transport);
-        shared_add(&d->idle_connections, 1);
+        shared_add(&lane->idle_connections, 1);
         shared_add(&s->shared.idle, 1);
         if (c->host != NULL) {
             destdb_idle(s, c->host);
@@ -393,7 +392,7 @@ void connection_lose(struct sched *s, uint32_t number)
 {
     assert(number < s->connection_count);
     struct connection *c = connection_at(s, number);
-    struct sched_destination *d = c->destination;
+    struct party *p = c->party;
     bool was_ending = c->is_ending;
     c->is_ending = false;
     if (c->state == CONNECTION_IDLE) {
@@ -402,17 +401,17 @@ void connection_lose(struct sched *s, uint32_t number)
     } else if (was_ending && c->in_flight == 0) {
         action_cancel(&c->close);
         end_busy(s, c);
-        destination_reconsider(s, d);
+        party_reconsider(s, p);
     } else {
         return;
     }
-    destination_settle(s, d);
+    party_settle(s, p);
 }
 
-void connection_close_idle(struct sched *s, struct sched_destination *d)
+void connection_close_idle(struct sched *s, struct party *p)
 {
-    while (!tree_is_empty(&d->idle)) {
-        end_idle(s, container_of(d->idle.first, struct connection, in_placement));
+    while (!tree_is_empty(&p->idle)) {
+        end_idle(s, container_of(p->idle.first, struct connection, in_placement));
     }
 }
 
@@ -436,15 +435,15 @@ void connection_set_preference(struct sched *s, struct connection *c, uint16_t p
     file(s, c);
 }
 
-void connection_drain(struct sched *s, struct sched_destination *d)
+void connection_drain(struct sched *s, struct lane *lane)
 {
-    int excess = d->busy - d->window;
-    list_foreach(c, &d->open, struct connection, in_destination)
+    int excess = lane->busy - lane->window;
+    list_foreach(c, &lane->open, struct connection, in_lane)
     {
         excess -= c->state == CONNECTION_BUSY && takes_no_more(c);
     }
-    for (struct list *at = d->open.prev; at != &d->open && excess > 0; at = at->prev) {
-        struct connection *c = container_of(at, struct connection, in_destination);
+    for (struct list *at = lane->open.prev; at != &lane->open && excess > 0; at = at->prev) {
+        struct connection *c = container_of(at, struct connection, in_lane);
         if (c->state == CONNECTION_BUSY && !takes_no_more(c)) {
             excess--;
             c->is_draining = true;
@@ -483,10 +482,10 @@ void connection_expire(struct sched *s)
     }
     while (connection_wake_at(s) <= s->now) {
         struct connection *c = list_first(&s->open_connections, struct connection, in_age);
-        struct sched_destination *d = c->destination;
+        struct party *p = c->party;
         list_remove(&c->in_age);
         connection_retire(s, c);
-        destination_settle(s, d);
+        party_settle(s, p);
     }
 }
 

@@ -9,20 +9,23 @@
 #include "sched/tree.h"
 
 struct destdb_host;
+struct lane;
+struct party;
 
 enum connection_state { CONNECTION_FREE, CONNECTION_IDLE, CONNECTION_BUSY };
 
 struct connection {
     struct list in_transport;      /* FREE: sched.free_connections; IDLE: sched.idle_connections */
     struct list in_age;            /* open: sched.open_connections, oldest first */
-    struct list in_destination;    /* open: sched_destination.open, newest first */
+    struct list in_lane;           /* open: lane.open, newest first */
     struct list in_host;           /* open, with a host: destdb_host.open, newest first */
-    struct tree_node in_placement; /* IDLE: sched_destination.idle; BUSY with room: .roomy */
+    struct tree_node in_placement; /* IDLE: party.idle; BUSY with room: party.roomy */
     uint64_t order;                /* its key there */
     struct pending close;
-    struct sched_destination *destination; /* NULL when FREE */
-    struct destdb_host *host;              /* NULL: FREE, or a server without a name */
-    struct list entries; /* sched_entry.place: what it carries, but for sched.undelivered */
+    struct party *party;      /* NULL when FREE */
+    struct lane *lane;        /* NULL when FREE */
+    struct destdb_host *host; /* NULL: FREE, or a server without a name */
+    struct list entries;      /* sched_entry.place: what it carries, but for sched.undelivered */
     usec_t opened, idle_since;
     uint64_t serial; /* order of opening */
     uint32_t number; /* set at creation */
@@ -37,7 +40,7 @@ struct connection {
     bool is_out_of_step; /* of a server without a name */
     /* Why nothing more is placed on it while it is BUSY. */
     bool is_closing;  /* the shell has lost it, or was told to close it */
-    bool is_retired;  /* too old, used up, or its host is none of the destination's any more */
+    bool is_retired;  /* too old, used up, or its host is none of the party's any more */
     bool is_draining; /* the window shrank below the number of busy connections */
     bool is_ending;   /* its end is awaited: BUSY until then, even without entries */
 };
@@ -49,28 +52,27 @@ void connection_fini_all(struct sched *s);
 bool connection_has_slot(const struct sched *s);
 /* Carry one more entry: it has room, or is idle. */
 void connection_carry(struct sched *s, struct connection *c, struct sched_entry *e);
-/* A new one for the destination, to the server of that index; may queue CLOSE for an idle one that
- * has to give way. IDLE as far as counts go: the caller lets it carry an entry at once. */
-struct connection *connection_open(struct sched *s, struct sched_destination *d, uint32_t server);
+/* A new one of a lane for the party, to the server of that index; may queue CLOSE for an idle one
+ * that has to give way. IDLE as far as counts go: the caller lets it carry an entry at once. */
+struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
+                                   uint32_t server);
 /* The best of a group that is not at a host in `tried`; NULL when there is none: the newest one
  * with room, the one that became idle last. */
-struct connection *connection_with_room(const struct sched_destination *d, uint16_t group,
-                                        uint64_t tried);
-struct connection *connection_idle(const struct sched_destination *d, uint16_t group,
-                                   uint64_t tried);
+struct connection *connection_with_room(const struct party *p, uint16_t group, uint64_t tried);
+struct connection *connection_idle(const struct party *p, uint16_t group, uint64_t tried);
 /* An entry on it was reported; the entry has no connection any more.
  *
- * window   of the destination, before the report changed it */
+ * window   of the lane, before the report changed it */
 void connection_report(struct sched *s, struct sched_entry *e, const struct sched_outcome *o,
                        int window);
 /* The shell has no such connection any more. */
 void connection_lose(struct sched *s, uint32_t number);
-void connection_close_idle(struct sched *s, struct sched_destination *d);
+void connection_close_idle(struct sched *s, struct party *p);
 /* No further entry; an idle one is closed. */
 void connection_retire(struct sched *s, struct connection *c);
 void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference);
 /* The window shrank: the oldest busy connections beyond it take no further entry. */
-void connection_drain(struct sched *s, struct sched_destination *d);
+void connection_drain(struct sched *s, struct lane *lane);
 /* End those idle for too long or too old; the time at which the next one will be, or USEC_NEVER. */
 void connection_expire(struct sched *s);
 usec_t connection_wake_at(const struct sched *s);

@@ -113,7 +113,7 @@ static void tell_users(struct sched *s, struct destdb_host *h)
 {
     list_foreach(server, &h->users, struct server, in_host)
     {
-        server_review(s, server->destination);
+        server_review(s, server->party);
     }
 }
 

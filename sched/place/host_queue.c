@@ -6,14 +6,14 @@
 #include "sched/parking.h"
 #include "sched/transport.h"
 
-static const struct sched_destination *destination_of(const struct tree_node *n)
+static const struct party *party_of(const struct tree_node *n)
 {
-    return container_of(n, const struct server, in_queue)->destination;
+    return container_of(n, const struct server, in_queue)->party;
 }
 
 static uint64_t server_key(const struct tree_node *n)
 {
-    return parking_first_position(destination_of(n));
+    return party_first_position(party_of(n));
 }
 
 static uint64_t host_key(const struct tree_node *n)
@@ -50,10 +50,10 @@ static void file_host(struct sched *s, struct destdb_host *h)
 }
 
 /* Its hosts are unlinked as well, because their order may depend on it. */
-static void take_out(struct sched *s, struct sched_destination *d)
+static void take_out(struct sched *s, struct party *p)
 {
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        struct server *server = &d->servers[i];
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        struct server *server = &p->servers[i];
         struct destdb_host *h = server->host;
         unlink_host(s, h);
         if (tree_node_is_linked(&server->in_queue)) {
@@ -64,39 +64,39 @@ static void take_out(struct sched *s, struct sched_destination *d)
     }
 }
 
-static void file_hosts(struct sched *s, struct sched_destination *d)
+static void file_hosts(struct sched *s, struct party *p)
 {
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        file_host(s, d->servers[i].host);
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        file_host(s, p->servers[i].host);
     }
 }
 
-void host_queue_leave(struct sched *s, struct sched_destination *d)
+void host_queue_leave(struct sched *s, struct party *p)
 {
     if (s->config.host_concurrency_limit > 0) {
-        take_out(s, d);
-        file_hosts(s, d);
+        take_out(s, p);
+        file_hosts(s, p);
     }
 }
 
-void host_queue_update(struct sched *s, struct sched_destination *d)
+void host_queue_update(struct sched *s, struct party *p)
 {
     if (s->config.host_concurrency_limit == 0) {
         return;
     }
-    take_out(s, d);
-    for (uint32_t i = 0; d->work == OPEN_HOST && i < d->server_count; i++) {
-        struct server *server = &d->servers[i];
-        if (server->preference != d->group || destdb_host_is_waiting(server->host)) {
+    take_out(s, p);
+    for (uint32_t i = 0; p->work == OPEN_HOST && i < p->server_count; i++) {
+        struct server *server = &p->servers[i];
+        if (server->preference != p->group || destdb_host_is_waiting(server->host)) {
             continue;
         }
         server->is_wanted = true;
         server->host->wanted++;
-        if (!tree_is_empty(&d->parked)) {
+        if (party_has_parked(p)) {
             tree_insert(&server->host->queue, &server->in_queue);
         }
     }
-    file_hosts(s, d);
+    file_hosts(s, p);
 }
 
 void host_queue_filled(struct sched *s, struct destdb_host *h)
@@ -117,12 +117,12 @@ void host_queue_opened(struct sched *s, struct destdb_host *h)
     placement_slot_opened(s);
 }
 
-const struct sched_destination *host_queue_first(const struct sched *s)
+const struct party *host_queue_first(const struct sched *s)
 {
     if (tree_is_empty(&s->host_queue)) {
         return NULL;
     }
     const struct destdb_host *h =
         container_of(s->host_queue.first, const struct destdb_host, in_queue);
-    return destination_of(h->queue.first);
+    return party_of(h->queue.first);
 }

@@ -5,25 +5,27 @@
 
 #include <assert.h>
 
-enum openness placement_openness(const struct sched *s, const struct sched_destination *d)
+enum openness placement_openness(const struct sched *s, const struct party *p)
 {
-    if (d->window <= 0 || d->lacks_hosts || d->is_unreachable) {
+    const struct sched_destination *d = party_owner(p);
+    const struct lane *lane = &d->lane;
+    if (d->waiting == 0 || lane->window <= 0 || d->lacks_hosts || p->is_unreachable) {
         return OPEN_NOT;
     }
     /* The delay follows an entry, wherever that is. */
     if (s->config.destination_rate_delay > 0 && d->in_flight > 0) {
         return OPEN_NOT;
     }
-    if (connection_with_room(d, d->group, 0) != NULL) {
+    if (connection_with_room(p, p->group, 0) != NULL) {
         return OPEN_NOW;
     }
-    if (d->busy >= d->window) {
+    if (lane->busy >= lane->window) {
         return OPEN_NOT;
     }
-    if (connection_idle(d, d->group, 0) != NULL) {
+    if (connection_idle(p, p->group, 0) != NULL) {
         return OPEN_NOW;
     }
-    return s->config.host_concurrency_limit > 0 && d->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
+    return s->config.host_concurrency_limit > 0 && p->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
 }
 
 /* The order of preference among hosts for a new connection. */
@@ -63,18 +65,18 @@ static uint64_t next_random(struct sched *s)
 
 /* The server for a new connection among those of a group, or SERVER_NONE: all are at their limit.
  * Among equals at random, so that the load spreads in another order each time. */
-static uint32_t choose_server(struct sched *s, const struct sched_destination *d, uint16_t group,
+static uint32_t choose_server(struct sched *s, const struct party *p, uint16_t group,
                               uint64_t tried)
 {
-    if (d->server_count == 0) {
+    if (p->server_count == 0) {
         return 0;
     }
     uint32_t equal[SCHED_SERVERS_MAX];
     uint32_t count = 0;
     enum rank best_rank = RANK_NONE;
     uint64_t best_weight = 0;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct server *server = &d->servers[i];
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        const struct server *server = &p->servers[i];
         enum rank rank = rank_of(server->host);
         uint64_t weight = weight_of(server->host, rank);
         if (server->preference != group || (tried >> i & 1) != 0 || rank > best_rank ||
@@ -99,16 +101,22 @@ static uint32_t choose_server(struct sched *s, const struct sched_destination *d
 static struct connection *find_connection(struct sched *s, struct sched_destination *d,
                                           uint16_t group, uint64_t tried)
 {
-    struct connection *c = connection_with_room(d, group, tried);
-    if (c != NULL || d->busy >= d->window) {
+    struct party *p = &d->own;
+    struct lane *lane = &d->lane;
+    struct connection *c = connection_with_room(p, group, tried);
+    if (c != NULL || lane->busy >= lane->window) {
         return c;
     }
-    c = connection_idle(d, group, tried);
+    c = connection_idle(p, group, tried);
     if (c != NULL || !connection_has_slot(s)) {
         return c;
     }
-    uint32_t server = choose_server(s, d, group, tried);
-    return server == SERVER_NONE ? NULL : connection_open(s, d, server);
+    uint32_t server = choose_server(s, p, group, tried);
+    if (server == SERVER_NONE) {
+        return NULL;
+    }
+    destination_refresh_hosts(s, d);
+    return connection_open(s, p, lane, server);
 }
 
 static void place_entry(struct sched *s, struct sched_entry *e, struct connection *c)
@@ -121,7 +129,7 @@ static void place_entry(struct sched *s, struct sched_entry *e, struct connectio
 void placement_place(struct sched *s, struct sched_entry *e)
 {
     struct sched_destination *d = entry_destination(e);
-    struct connection *c = find_connection(s, d, d->group, 0);
+    struct connection *c = find_connection(s, d, d->own.group, 0);
     assert(c != NULL);
     place_entry(s, e, c);
 }
@@ -130,8 +138,8 @@ bool placement_is_last(const struct sched *s, const struct sched_entry *e)
 {
     uint16_t group;
     const struct connection *c = connection_at(s, e->connection);
-    return !server_group(entry_destination(e),
-                         e->tried | server_mask(entry_destination(e), c->host), &group);
+    const struct party *p = &entry_destination(e)->own;
+    return !server_group(p, e->tried | server_mask(p, c->host), &group);
 }
 
 void placement_displace(struct sched *s, struct sched_entry *e)
@@ -182,14 +190,14 @@ static bool take_connection(struct sched *s, struct sched_destination *d, struct
 {
     uint16_t group;
     if (destination_is_dead(d) || (d->lacks_hosts && !d->is_resolving) ||
-        !server_group(d, e->tried, &group)) {
+        !server_group(&d->own, e->tried, &group)) {
         exhaust(s, e);
         return true;
     }
     if (d->lacks_hosts) {
         return false; /* they were forgotten (sched_forget_hosts): others come */
     }
-    struct connection *c = d->window > 0 ? find_connection(s, d, group, e->tried) : NULL;
+    struct connection *c = d->lane.window > 0 ? find_connection(s, d, group, e->tried) : NULL;
     if (c == NULL) {
         return false;
     }

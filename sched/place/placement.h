@@ -7,9 +7,10 @@
 
 #include "sched/sched.h"
 
+struct party;
 struct sched_entry;
 
-/* What an entry of a destination needs to be placed now. */
+/* What an entry of a party needs to be placed now. */
 enum openness {
     OPEN_NOT,  /* cannot be placed */
     OPEN_NOW,  /* there is a connection for it: one with room, or an idle one */
@@ -18,8 +19,8 @@ enum openness {
     OPEN_COUNT
 };
 
-/* Of its waiting entries, from the state of things: destination.openness keeps the answer. */
-enum openness placement_openness(const struct sched *s, const struct sched_destination *d);
+/* Of its waiting entries, from the state of things: party.work keeps the answer. */
+enum openness placement_openness(const struct sched *s, const struct party *p);
 /* Give a selected entry its connection; its destination is open. Queues DELIVER. */
 void placement_place(struct sched *s, struct sched_entry *e);
 /* Nothing else but the entry itself is left to try, were it to fail on its connection. */

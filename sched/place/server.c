@@ -19,8 +19,8 @@ static void free_list(struct sched *s, struct server *servers, uint32_t count)
 }
 
 /* NULL when out of memory. */
-static struct server *new_list(struct sched *s, struct sched_destination *d,
-                               const struct sched_server *from, uint32_t count)
+static struct server *new_list(struct sched *s, struct party *p, const struct sched_server *from,
+                               uint32_t count)
 {
     struct server *servers = s->host.alloc(s->host.ctx, (count + 1) * sizeof(*servers));
     if (servers == NULL) {
@@ -29,7 +29,7 @@ static struct server *new_list(struct sched *s, struct sched_destination *d,
     for (uint32_t i = 0; i < count; i++) {
         struct server *server = &servers[i];
         *server = (struct server){
-            .host = destdb_obtain(s, &from[i]), .destination = d, .preference = from[i].preference};
+            .host = destdb_obtain(s, &from[i]), .party = p, .preference = from[i].preference};
         tree_node_init(&server->in_queue);
         if (server->host == NULL) {
             free_list(s, servers, i);
@@ -41,14 +41,14 @@ static struct server *new_list(struct sched *s, struct sched_destination *d,
     return servers;
 }
 
-uint64_t server_mask(const struct sched_destination *d, const struct destdb_host *h)
+uint64_t server_mask(const struct party *p, const struct destdb_host *h)
 {
-    if (d->server_count == 0) {
+    if (p->server_count == 0) {
         return h == NULL;
     }
     uint64_t mask = 0;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        mask |= (uint64_t)(d->servers[i].host == h) << i;
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        mask |= (uint64_t)(p->servers[i].host == h) << i;
     }
     return mask;
 }
@@ -62,12 +62,11 @@ struct mapping {
     uint32_t count;
 };
 
-static struct mapping map_servers(const struct sched_destination *d, const struct server *old,
-                                  uint32_t count)
+static struct mapping map_servers(const struct party *p, const struct server *old, uint32_t count)
 {
     struct mapping m = {.count = count == 0 ? 1 : count};
     for (uint32_t i = 0; i < m.count; i++) {
-        m.to[i] = server_mask(d, count == 0 ? NULL : old[i].host);
+        m.to[i] = server_mask(p, count == 0 ? NULL : old[i].host);
     }
     return m;
 }
@@ -89,7 +88,7 @@ static void move_all_tried(const struct sched *s, struct sched_destination *d,
     if (s->undelivered != NULL && entry_destination(s->undelivered) == d) {
         move_tried(s->undelivered, m);
     }
-    list_foreach(c, &d->open, struct connection, in_destination)
+    list_foreach(c, &d->lane.open, struct connection, in_lane)
     {
         list_foreach(e, &c->entries, struct sched_entry, place.link)
         {
@@ -102,65 +101,65 @@ static void move_all_tried(const struct sched *s, struct sched_destination *d,
     }
 }
 
-static uint16_t preference_of(const struct sched_destination *d, uint64_t mask)
+static uint16_t preference_of(const struct party *p, uint64_t mask)
 {
-    return d->server_count == 0 ? 0 : d->servers[__builtin_ctzll(mask)].preference;
+    return p->server_count == 0 ? 0 : p->servers[__builtin_ctzll(mask)].preference;
 }
 
-static void move_connections(struct sched *s, struct sched_destination *d)
+static void move_connections(struct sched *s, struct party *p)
 {
-    list_foreach_safe(c, &d->open, struct connection, in_destination)
+    list_foreach_safe(c, &party_lane(p)->open, struct connection, in_lane)
     {
-        uint64_t mask = server_mask(d, c->host);
+        uint64_t mask = server_mask(p, c->host);
         if (mask == 0) {
             connection_retire(s, c);
         } else {
-            connection_set_preference(s, c, preference_of(d, mask));
+            connection_set_preference(s, c, preference_of(p, mask));
         }
     }
 }
 
-static void publish_servers(struct sched_destination *d, struct server *servers, uint32_t count)
+static void publish_servers(struct party *p, struct server *servers, uint32_t count)
 {
-    __atomic_store_n(&d->servers, servers, __ATOMIC_RELEASE);
-    d->server_count = servers == NULL ? 0 : count;
+    __atomic_store_n(&p->servers, servers, __ATOMIC_RELEASE);
+    p->server_count = servers == NULL ? 0 : count;
 }
 
-void server_set(struct sched *s, struct sched_destination *d, const struct sched_server *servers,
+void server_set(struct sched *s, struct party *p, const struct sched_server *servers,
                 uint32_t count)
 {
     assert(count <= SCHED_SERVERS_MAX);
-    struct server *old = d->servers;
-    uint32_t old_count = d->server_count;
-    host_queue_leave(s, d);
-    publish_servers(d, count == 0 ? NULL : new_list(s, d, servers, count), count);
-    if (old_count == 0 && d->server_count == 0) {
-        destination_recount(s, d);
+    struct server *old = p->servers;
+    uint32_t old_count = p->server_count;
+    host_queue_leave(s, p);
+    publish_servers(p, count == 0 ? NULL : new_list(s, p, servers, count), count);
+    if (old_count == 0 && p->server_count == 0) {
+        party_recount(s, p);
         return;
     }
-    struct mapping m = map_servers(d, old, old_count);
-    move_all_tried(s, d, &m);
-    move_connections(s, d);
+    struct mapping m = map_servers(p, old, old_count);
+    move_all_tried(s, party_owner(p), &m);
+    move_connections(s, p);
     free_list(s, old, old_count);
-    server_review(s, d);
+    server_review(s, p);
 }
 
-void server_free_all(struct sched *s, struct sched_destination *d)
+void server_free_all(struct sched *s, struct party *p)
 {
-    host_queue_leave(s, d);
-    free_list(s, d->servers, d->server_count);
-    publish_servers(d, NULL, 0);
+    host_queue_leave(s, p);
+    free_list(s, p->servers, p->server_count);
+    publish_servers(p, NULL, 0);
 }
 
-bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *ret)
+bool server_group(const struct party *p, uint64_t tried, uint16_t *ret)
 {
-    if (d->server_count == 0) {
+    if (p->server_count == 0) {
         *ret = 0;
         return (tried & 1) == 0;
     }
     bool is_found = false;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct server *server = &d->servers[i];
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        const struct server *server = &p->servers[i];
         if ((tried >> i & 1) != 0 || destdb_host_is_waiting(server->host)) {
             continue;
         }
@@ -172,13 +171,13 @@ bool server_group(const struct sched_destination *d, uint64_t tried, uint16_t *r
     return is_found;
 }
 
-bool server_has_room(const struct sched_destination *d)
+bool server_has_room(const struct party *p)
 {
-    const struct server *server = __atomic_load_n(&d->servers, __ATOMIC_ACQUIRE);
+    const struct server *server = __atomic_load_n(&p->servers, __ATOMIC_ACQUIRE);
     if (server == NULL) {
         return true;
     }
-    uint16_t group = shared_get(&d->group);
+    uint16_t group = shared_get(&p->group);
     for (; server->host != NULL; server++) {
         if (server->preference == group && !shared_get(&server->host->is_full) &&
             !destdb_host_is_waiting(server->host)) {
@@ -188,21 +187,21 @@ bool server_has_room(const struct sched_destination *d)
     return false;
 }
 
-void server_review(struct sched *s, struct sched_destination *d)
+void server_review(struct sched *s, struct party *p)
 {
-    uint16_t group = d->group;
-    shared_set(&d->is_unreachable, !server_group(d, 0, &group));
-    shared_set(&d->group, group);
-    destination_recount(s, d);
-    host_queue_update(s, d);
-    destination_reconsider(s, d);
+    uint16_t group = p->group;
+    shared_set(&p->is_unreachable, !server_group(p, 0, &group));
+    shared_set(&p->group, group);
+    party_recount(s, p);
+    host_queue_update(s, p);
+    party_reconsider(s, p);
 }
 
-usec_t server_retry_at(const struct sched_destination *d)
+usec_t server_retry_at(const struct party *p)
 {
     usec_t at = USEC_NEVER;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        usec_t until = d->servers[i].host->retry_until;
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        usec_t until = p->servers[i].host->retry_until;
         at = until < at ? until : at;
     }
     return at;

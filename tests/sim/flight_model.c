@@ -42,7 +42,7 @@ static void open_connection(struct flight_model *m, const struct sched_action *a
 {
     struct flight_connection *c = &m->connections[a->connection];
     REQUIRE(!c->is_open && c->in_flight == 0);
-    REQUIRE(m->is_delayed || count_busy(m, a->destination) < a->destination->window);
+    REQUIRE(m->is_delayed || count_busy(m, a->destination) < a->destination->lane.window);
     *c = (struct flight_connection){.is_open = true,
                                     .depth = 1,
                                     .host = host_of(a),
@@ -130,12 +130,12 @@ void flight_exhaust(struct flight_model *m, const struct sched_action *a)
     REQUIRE(f != NULL && f->place == FLIGHT_DISPLACED && f->destination == a->destination);
     f->place = FLIGHT_EXHAUSTED;
     const struct sched_destination *d = a->destination;
-    if (m->is_delayed || d->lacks_hosts || d->window == WINDOW_DEAD) {
+    if (m->is_delayed || d->lacks_hosts || d->lane.window == WINDOW_DEAD) {
         return;
     }
-    REQUIRE(d->server_count > 0 || (f->tried >> NO_HOST & 1) != 0);
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct destdb_host *h = d->servers[i].host;
+    REQUIRE(d->own.server_count > 0 || (f->tried >> NO_HOST & 1) != 0);
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        const struct destdb_host *h = d->own.servers[i].host;
         REQUIRE((f->tried >> h->key[0] & 1) != 0 || destdb_host_is_waiting(h));
     }
 }
@@ -165,9 +165,9 @@ void flight_end(struct flight_model *m, uint32_t connection, usec_t now)
 /* What was tried is known for the servers of the moment only. */
 static bool is_listed(const struct sched_destination *d, unsigned host)
 {
-    bool is_found = d->server_count == 0 && host == NO_HOST;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        is_found = is_found || d->servers[i].host->key[0] == host;
+    bool is_found = d->own.server_count == 0 && host == NO_HOST;
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        is_found = is_found || d->own.servers[i].host->key[0] == host;
     }
     return is_found;
 }
@@ -241,9 +241,9 @@ void flight_resolved(struct flight_model *m, const struct sched_destination *d,
 static uint64_t tried_servers(const struct flight *f)
 {
     const struct sched_destination *d = f->destination;
-    uint64_t tried = d->server_count == 0 && (f->tried >> NO_HOST & 1) != 0;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        tried |= (uint64_t)(f->tried >> d->servers[i].host->key[0] & 1) << i;
+    uint64_t tried = d->own.server_count == 0 && (f->tried >> NO_HOST & 1) != 0;
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        tried |= (uint64_t)(f->tried >> d->own.servers[i].host->key[0] & 1) << i;
     }
     return tried;
 }

@@ -302,7 +302,7 @@ static bool has_dropped_servers(const struct driver *d, const struct sched_hosts
     list_foreach(destination, &d->sched->destinations, const struct sched_destination, all)
     {
         if (destination == r->destination) {
-            return r->server_count > 0 && destination->server_count == 0;
+            return r->server_count > 0 && destination->own.server_count == 0;
         }
     }
     return false;

@@ -29,9 +29,9 @@ static int depth_of(const struct sched *s, const struct connection *c)
 
 static bool is_tried(const struct sched_destination *d, const struct destdb_host *h, uint64_t tried)
 {
-    bool is_found = d->server_count == 0 && (tried & 1) != 0;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        is_found = is_found || (d->servers[i].host == h && (tried >> i & 1) != 0);
+    bool is_found = d->own.server_count == 0 && (tried & 1) != 0;
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        is_found = is_found || (d->own.servers[i].host == h && (tried >> i & 1) != 0);
     }
     return is_found;
 }
@@ -42,7 +42,7 @@ static bool has_connection(const struct sched *s, const struct sched_destination
 {
     int busy = 0;
     bool has_room = false, has_idle = false;
-    list_foreach(c, &d->open, const struct connection, in_destination)
+    list_foreach(c, &d->lane.open, const struct connection, in_lane)
     {
         bool is_fit = c->preference == group && !is_tried(d, c->host, tried) && !c->is_closing &&
                       !c->is_retired;
@@ -51,16 +51,16 @@ static bool has_connection(const struct sched *s, const struct sched_destination
         has_room = has_room ||
                    (is_fit && !c->is_draining && c->in_flight > 0 && c->in_flight < depth_of(s, c));
     }
-    return has_room || (has_idle && d->window > busy);
+    return has_room || (has_idle && d->lane.window > busy);
 }
 
 static bool has_open_host(const struct sched *s, const struct sched_destination *d, uint16_t group,
                           uint64_t tried)
 {
     int limit = s->config.host_concurrency_limit;
-    bool is_found = d->server_count == 0;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct server *server = &d->servers[i];
+    bool is_found = d->own.server_count == 0;
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        const struct server *server = &d->own.servers[i];
         int busy = 0;
         list_foreach(c, &server->host->open, const struct connection, in_host)
         {
@@ -77,10 +77,10 @@ static bool has_open_host(const struct sched *s, const struct sched_destination 
 static bool find_group(const struct sched *s, const struct sched_destination *d, uint64_t tried,
                        uint16_t *ret)
 {
-    bool is_found = d->server_count == 0 && (tried & 1) == 0;
+    bool is_found = d->own.server_count == 0 && (tried & 1) == 0;
     *ret = 0;
-    for (uint32_t i = 0; i < d->server_count; i++) {
-        const struct server *server = &d->servers[i];
+    for (uint32_t i = 0; i < d->own.server_count; i++) {
+        const struct server *server = &d->own.servers[i];
         if ((tried >> i & 1) == 0 && s->now >= server->host->retry_until &&
             (!is_found || server->preference < *ret)) {
             *ret = server->preference;
@@ -95,25 +95,25 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
 {
     uint16_t group;
     bool lacks_hosts = s->config.must_resolve && d->hosts == NULL;
-    if (d->window == WINDOW_DEAD || (lacks_hosts && !d->is_resolving) ||
+    if (d->lane.window == WINDOW_DEAD || (lacks_hosts && !d->is_resolving) ||
         !find_group(s, d, tried, &group)) {
         return ORACLE_NOTHING;
     }
     if (lacks_hosts) {
         return ORACLE_LATER;
     }
-    if (d->window < 0) {
+    if (d->lane.window < 0) {
         return ORACLE_LATER;
     }
     if (has_connection(s, d, group, tried)) {
         return ORACLE_CONNECTION;
     }
     int busy = 0;
-    list_foreach(c, &d->open, const struct connection, in_destination)
+    list_foreach(c, &d->lane.open, const struct connection, in_lane)
     {
         busy += is_busy(c);
     }
-    bool has_worker = d->window > busy && count_busy(s) < s->config.process_limit;
+    bool has_worker = d->lane.window > busy && count_busy(s) < s->config.process_limit;
     return has_worker && has_open_host(s, d, group, tried) ? ORACLE_WORKER : ORACLE_LATER;
 }
 

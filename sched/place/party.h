@@ -1,0 +1,45 @@
+/* Destinations whose mail may go over the same connections: the servers that they have, the
+ * connections that are there, and what one more entry would need. Owner thread only, but for the
+ * fields that say otherwise. */
+#ifndef SCHED_PARTY_H
+#define SCHED_PARTY_H
+
+#include "sched/place/placement.h"
+#include "sched/sched.h"
+#include "sched/tree.h"
+
+struct party {
+    /* Any thread, relaxed; the owner writes. */
+    bool is_unreachable;    /* none of its hosts may be tried */
+    uint16_t group;         /* preference of the servers in use, unless is_unreachable */
+    struct server *servers; /* published; the last has no host. NULL: one without a name */
+    /* Owner thread only. */
+    uint32_t server_count;
+    enum openness work;        /* of its waiting entries, OPEN_NOT without any; counted in
+                             * sched.with_work */
+    enum openness ready_in;    /* the sched.ready that in_ready is in */
+    struct tree idle;          /* connections, by preference, most recently idle first */
+    struct tree roomy;         /* those that carry entries and have room, the newest first */
+    struct tree_node in_ready; /* sched.ready: open, and jobs are parked */
+};
+
+struct lane;
+struct sched_destination;
+
+/* Whose it is. */
+struct sched_destination *party_owner(const struct party *p);
+struct lane *party_lane(struct party *p);
+/* Jobs are parked at it; the destination where the first of them is, and its position. */
+bool party_has_parked(const struct party *p);
+const struct sched_destination *party_first_parked(const struct party *p);
+uint64_t party_first_position(const struct party *p);
+/* What it may need has changed. */
+void party_recount(struct sched *s, struct party *p);
+/* Let jobs that were passed over because of it try again, if that would help (5.8). */
+void party_reconsider(struct sched *s, struct party *p);
+/* A connection that has nothing to do may stay for its next mail. */
+bool party_keeps_idle(const struct party *p);
+/* Forget it when nothing is left of it. */
+void party_settle(struct sched *s, struct party *p);
+
+#endif
