@@ -21,6 +21,7 @@
 #include "engine/order/order_book.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/outbound/sts_fetcher.h"
+#include "engine/post/in_core.h"
 #include "engine/report/api_routes.h"
 #include "engine/report/order_report.h"
 #include "engine/report/reload.h"
@@ -34,6 +35,7 @@
 #include "engine/worker_thread.h"
 #include "engine/writer/spool_writer.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -402,6 +404,7 @@ static void free_all(struct engine *e)
     }
     spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
     activator_free(e->activator);
+    assert(in_core_count(e) == 0); /* what was in memory had its result, or was freed just now */
     auth_free(e->auth);
     sts_fetcher_free(e->sts);
     event_feed_free(e->feed);

@@ -8,6 +8,7 @@
 #include "engine/order/intercept.h"
 #include "engine/order/selector.h"
 #include "engine/post/delivery.h"
+#include "engine/post/in_core.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
@@ -22,15 +23,10 @@
 
 enum { READ_LIMIT = 5000 }; /* recipients a portion: bounds how long one message holds the thread */
 
-static void count_in(struct activation *a, uint32_t recipients)
-{
-    atomic_fetch_add_explicit(&a->engine->recipients_in_core, recipients, memory_order_relaxed);
-}
-
 uint32_t activation_limit(const struct activation *a)
 {
     const struct config *c = settings_of(a->engine)->config;
-    uint64_t in_core = atomic_load_explicit(&a->engine->recipients_in_core, memory_order_relaxed);
+    uint64_t in_core = in_core_count(a->engine);
     uint64_t limit = (uint64_t)c->message_recipient_limit;
     uint64_t room = limit > in_core ? limit - in_core : 0;
     if (room < (uint64_t)c->message_recipient_minimum) {
@@ -122,7 +118,7 @@ int activation_fresh(struct activation *a, struct message *m)
     struct order_verdict verdict;
     m->activated = clock_wall();
     m->pending = total;
-    count_in(a, total);
+    in_core_add(a->engine, m, total);
     intercept_init(&intercept, a->engine, &a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
         struct slice domain = router_domain(message_address(m, i));
@@ -222,7 +218,7 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
         result_free(r);
         return err != 0 ? err : w.error;
     }
-    count_in(a, r->count); /* the writer subtracts them when the result is durable */
+    in_core_add(a->engine, m, r->count);
     r->done = clock_wall();
     outbox_put_patient(&a->to_writer, LETTER_RESULT, r, 0);
     return 0;
@@ -283,7 +279,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
         part->unread = 0;
     }
     s->unread = part->unread;
-    count_in(a, s->count);
+    in_core_add(a->engine, m, s->count);
     intercept_flush(&intercept);
     return s;
 }

@@ -15,6 +15,7 @@
 #include "engine/activator/sweep.h"
 #include "engine/config/config.h"
 #include "engine/order/order_book.h"
+#include "engine/post/in_core.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/spool/spool_store.h"
@@ -125,6 +126,15 @@ struct mailbox *activator_box(struct activator *a)
     return &a->box;
 }
 
+static void destroy_all(struct activator *a, struct list *messages)
+{
+    list_foreach_safe(m, messages, struct message, active)
+    {
+        in_core_abandon(a->engine, m);
+        message_destroy(m);
+    }
+}
+
 void activator_free(struct activator *a)
 {
     if (a == NULL) {
@@ -140,14 +150,8 @@ void activator_free(struct activator *a)
             sweep_free(letter.body);
         } /* the message of a LETTER_SETTLED is still in a->messages */
     }
-    list_foreach_safe(m, &a->messages, struct message, active)
-    {
-        message_destroy(m);
-    }
-    list_foreach_safe(m, &a->lingering, struct message, active)
-    {
-        message_destroy(m);
-    }
+    destroy_all(a, &a->messages);
+    destroy_all(a, &a->lingering);
     mailbox_fini(&a->box);
     spool_reader_free(a->reader);
     for (uint32_t i = 0; a->activation.to_scheds != NULL && i < a->engine->sched_count; i++) {
@@ -554,6 +558,7 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
         return;
     }
     count_class(a, m, -1);
+    in_core_settled(m);
     if (message_is_last(m)) {
         forget(a, m);
     } else {
@@ -751,7 +756,7 @@ static void note_full(struct activator *a)
 {
     struct engine *e = a->engine;
     const struct config *c = settings_of(e)->config;
-    uint64_t recipients = atomic_load_explicit(&e->recipients_in_core, memory_order_relaxed);
+    uint64_t recipients = in_core_count(e);
     note_since(&e->full_of_messages, a->active >= (uint32_t)c->message_active_limit);
     note_since(&e->full_of_recipients, recipients >= (uint64_t)c->message_recipient_limit);
 }

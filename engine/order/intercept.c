@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mailbox.h"
 #include "engine/config/config.h"
+#include "engine/post/in_core.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/state/engine.h"
@@ -101,9 +102,8 @@ void intercept_flush(struct intercept *s)
         order_book_count(s->engine->orders, s->order, s->met);
         s->met = 0;
     }
-    if (!s->is_counted) { /* the writer will subtract them when the result is durable */
-        atomic_fetch_add_explicit(&s->engine->recipients_in_core, s->result->count,
-                                  memory_order_relaxed);
+    if (!s->is_counted) {
+        in_core_add(s->engine, s->message, s->result->count);
     }
     outbox_put_patient(s->to_writer, LETTER_RESULT, s->result, 0);
     s->result = NULL;

@@ -51,7 +51,8 @@ struct intercept {
     struct engine *engine;
     struct outbox *to_writer;
     struct message *message;
-    bool is_counted; /* its recipients are in engine.recipients_in_core already */
+    bool
+        is_counted; /* its recipients are counted already (in_core.h); else by the activator here */
     struct result *result;
     uint64_t order;
     uint32_t met; /* recipients of `result` that the order had not met before */

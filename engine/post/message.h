@@ -70,11 +70,13 @@ struct message {
     struct message_part *parts; /* [transports], NULL when nothing is unread */
     struct settings *settings;  /* own reference: their routes are used until all is read; NULL */
     uint32_t changes;           /* activator.changes when the message became active */
+    uint32_t in_core_added;     /* by in_core.h */
     struct list active; /* in the activator's list until no other thread holds the message */
 
     /* spool writer only */
-    uint32_t pending;     /* recipients without a result */
-    struct result *fresh; /* results that are not durable yet */
+    uint32_t in_core_removed; /* by in_core.h */
+    uint32_t pending;         /* recipients without a result */
+    struct result *fresh;     /* results that are not durable yet */
     struct message_stored stored;
     struct list touched;   /* linked while `fresh` is not empty */
     bool is_settled;       /* the transaction being written ends this activation */

@@ -75,7 +75,7 @@ void result_add(struct result *r, uint32_t index, enum result_kind kind, uint16_
                 const char *status, struct slice text);
 struct slice result_text(const struct result *r, const struct result_recipient *recipient);
 enum result_share {
-    RESULT_WAS_LOADED = 1,     /* counted in engine.recipients_in_core */
+    RESULT_WAS_LOADED = 1,     /* counted as in memory: in_core.h */
     RESULT_WAS_DISPATCHED = 2, /* counted in the engine's duplicate bound */
 };
 

@@ -12,6 +12,7 @@
 #include "engine/http/clerk.h"
 #include "engine/inbound/listener.h"
 #include "engine/order/order_book.h"
+#include "engine/post/in_core.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -252,7 +253,7 @@ static void put_flow(struct page *p)
         {"sluice_active_messages", "Messages that are being worked on.",
          counter(&e->active_messages)},
         {"sluice_recipients_in_core", "Recipients in memory without a durable result.",
-         counter(&e->recipients_in_core)},
+         in_core_count(e)},
         {"sluice_undurable_recipients", "Recipients dispatched whose result is not durable.",
          counter(&e->undurable)},
         {"sluice_undurable_recipients_limit", "At so many dispatch waits for the spool.",

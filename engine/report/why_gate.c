@@ -9,6 +9,7 @@
 #include "engine/config/config.h"
 #include "engine/http/api.h"
 #include "engine/http/clerk.h"
+#include "engine/post/in_core.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -186,7 +187,7 @@ bool why_memory(struct why *w, int level)
     const struct engine *e = w->clerk->engine;
     const struct config *c = w->config;
     uint64_t active = atomic_load_explicit(&e->active_messages, memory_order_relaxed);
-    uint64_t recipients = atomic_load_explicit(&e->recipients_in_core, memory_order_relaxed);
+    uint64_t recipients = in_core_count(e);
     bool is_full = active >= (uint64_t)c->message_active_limit;
     usec_t since = atomic_load_explicit(is_full ? &e->full_of_messages : &e->full_of_recipients,
                                         memory_order_relaxed);

@@ -118,7 +118,7 @@ struct engine {
     _Atomic uint64_t next_held;    /* wall: when the next held message that is not active is due */
     _Atomic uint64_t next_session; /* number of an outbound session in a trace */
     _Atomic bool has_backlog;      /* incoming mail waits in the spool: newer mail must queue */
-    _Atomic uint64_t recipients_in_core; /* loaded and without a durable result */
+    _Atomic uint64_t recipients_in_core; /* changed by in_core.h alone */
 };
 
 /* A message id that was never used and never will be again. Any thread.

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config/config.h"
+#include "engine/post/in_core.h"
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
@@ -96,7 +97,7 @@ void settle_without_result(struct settle *s, struct message *m, uint32_t count, 
     m->lacks_results = m->lacks_results || count > 0;
     s->without_result += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
     if ((shares & RESULT_WAS_LOADED) != 0) {
-        atomic_fetch_sub_explicit(&s->engine->recipients_in_core, count, memory_order_relaxed);
+        in_core_remove(s->engine, m, count);
     }
     touch(s, m);
 }
@@ -487,7 +488,8 @@ static void keep_counts(struct message *m, const struct result *r)
 
 static uint64_t forget_results(struct settle *s, struct message *m)
 {
-    uint64_t dispatched = 0, loaded = 0;
+    uint64_t dispatched = 0;
+    uint32_t loaded = 0;
     struct result *r = m->fresh;
     m->fresh = NULL;
     while (r != NULL) {
@@ -498,7 +500,7 @@ static uint64_t forget_results(struct settle *s, struct message *m)
         result_free(r);
         r = next;
     }
-    atomic_fetch_sub_explicit(&s->engine->recipients_in_core, loaded, memory_order_relaxed);
+    in_core_remove(s->engine, m, loaded);
     return dispatched;
 }
 
