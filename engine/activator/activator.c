@@ -12,9 +12,9 @@
 #include "base/thread.h"
 #include "engine/activator/activation.h"
 #include "engine/activator/deferred_scan.h"
+#include "engine/activator/review.h"
 #include "engine/activator/sweep.h"
 #include "engine/config/config.h"
-#include "engine/order/order_book.h"
 #include "engine/post/in_core.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
@@ -68,16 +68,7 @@ struct activator {
     struct spool_position held_at; /* last held message looked at: those before it are active */
     uint64_t next_held; /* wall: when the first one behind held_at is due; UINT64_MAX: none */
     struct sweeper sweeper;
-    /* A message that was judged before the last change of orders or settings may enter the held
-     * class after the sweep passed its place: when it settles, needs_review asks for a new one. */
-    uint32_t changes;        /* changes of orders or settings that this thread has seen */
-    uint32_t unloaded;       /* messages given to the writer unloaded (parked or damaged) */
-    uint32_t stale_unloaded; /* those of them that were given before the last change, and settle
-                                before the others */
-    bool needs_review;
-    uint64_t serial;       /* of the settings that held mail was judged by */
-    uint64_t noted_review; /* the review that the order book was told is done */
-    uint64_t review;       /* order_book_wanted_review of the newest SWEEP_REVIEW */
+    struct review review;
 };
 
 static void set_backlog(struct activator *a, bool has_backlog)
@@ -106,6 +97,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->incoming.class = SPOOL_INCOMING;
     deferred_scan_init(&a->scan, spool_store_clock(engine->store), clock_wall());
     a->held_at.class = SPOOL_HELD;
+    review_init(&a->review, engine);
     sweeper_init(&a->sweeper); /* next_held is 0, so held mail of an earlier run is looked at */
     int err = mailbox_init(&a->box, 1 << 16);
     if (err == 0) {
@@ -194,7 +186,7 @@ static void set_next_held(struct activator *a, uint64_t time)
 static void count_active(struct activator *a, struct message *m)
 {
     count_class(a, m, 1);
-    m->changes = a->changes;
+    review_note_active(&a->review, m);
     list_push_back(&a->messages, &m->active);
     set_active(a, a->active + 1);
 }
@@ -214,33 +206,40 @@ static int activate_fresh(struct activator *a, struct message *m)
     return 0;
 }
 
-/* Has the writer quarantine a damaged message, which counts as active until LETTER_SETTLED. */
+/* A message goes to the writer without having been loaded, and counts as active until LETTER_SETTLED.
+ * Returns a copy of its place for the letter. NULL: out of memory, nothing happened */
+static struct spool_position *count_unloaded(struct activator *a,
+                                             const struct spool_position *position)
+{
+    struct spool_position *copy = malloc(sizeof(*copy));
+    if (copy == NULL || !id_set_add(&a->held, position->id)) {
+        free(copy);
+        return NULL;
+    }
+    *copy = *position;
+    review_note_unloaded(&a->review);
+    set_active(a, a->active + 1);
+    return copy;
+}
+
+/* Has the writer quarantine a damaged message. */
 static int report_damage(struct activator *a, const struct spool_position *position)
 {
-    struct spool_position *damaged = malloc(sizeof(*damaged));
-    if (damaged == NULL || !id_set_add(&a->held, position->id)) {
-        free(damaged);
+    struct spool_position *damaged = count_unloaded(a, position);
+    if (damaged == NULL) {
         return -ENOMEM;
     }
-    *damaged = *position;
-    a->unloaded++;
-    set_active(a, a->active + 1);
     outbox_put(&a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
     return 0;
 }
 
-/* An order suspends the whole message: the writer moves it, not loaded, to the held class. It
- * counts as active until the writer's LETTER_SETTLED. */
+/* An order suspends the whole message: the writer moves it, not loaded, to the held class. */
 static int park(struct activator *a, const struct spool_position *position, usec_t until)
 {
-    struct spool_position *parked = malloc(sizeof(*parked));
-    if (parked == NULL || !id_set_add(&a->held, position->id)) {
-        free(parked);
+    struct spool_position *parked = count_unloaded(a, position);
+    if (parked == NULL) {
         return -ENOMEM;
     }
-    *parked = *position;
-    a->unloaded++;
-    set_active(a, a->active + 1);
     outbox_put(&a->activation.to_writer, LETTER_PARK, parked, (uint64_t)until);
     return 0;
 }
@@ -538,7 +537,7 @@ static void forget(struct activator *a, struct message *m)
     list_remove(&m->active);
     id_set_remove(&a->held, m->envelope.id);
     if (m->held_until != 0) {
-        a->needs_review = a->needs_review || m->changes != a->changes;
+        review_note_held(&a->review, m);
         wake_held(a, (uint64_t)m->held_until);
     }
     message_put(m);
@@ -552,9 +551,7 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
     set_active(a, a->active - 1);
     if (m == NULL) {
         id_set_remove(&a->held, id);
-        a->unloaded--;
-        a->needs_review = a->needs_review || a->stale_unloaded == 1;
-        a->stale_unloaded -= a->stale_unloaded > 0;
+        review_note_unloaded_settled(&a->review);
         return;
     }
     count_class(a, m, -1);
@@ -593,82 +590,6 @@ static void add_read(struct activator *a, struct read_request *request)
     a->reads[a->read_count++] = request;
 }
 
-/* Of what orders mean. */
-static void note_change(struct activator *a)
-{
-    a->changes++;
-    a->stale_unloaded = a->unloaded;
-}
-
-static void take_sweep(struct activator *a, struct sweep *s, uint64_t review)
-{
-    if (s->kind == SWEEP_REVIEW) {
-        a->review = review;
-    }
-    if (s->kind != SWEEP_FLUSH) {
-        note_change(a);
-    }
-    sweeper_add(&a->sweeper, s);
-}
-
-/* Reviews all held mail, as the selectors of lifted orders are gone; this is rare. It begins when
- * no sweep is left, so that one review serves every message that settles until then. */
-static void review_again(struct activator *a)
-{
-    static const struct selector everything;
-    if (!a->needs_review || sweeper_is_busy(&a->sweeper)) {
-        return;
-    }
-    struct sweep *s = sweep_new(SWEEP_REVIEW, &everything);
-    if (s != NULL) {
-        sweeper_add(&a->sweeper, s);
-        a->needs_review = false;
-    }
-}
-
-/* A reload changes routes and sources, so an order that held mail may not concern it any more. */
-static void note_settings(struct activator *a)
-{
-    uint64_t serial = settings_of(a->engine)->serial;
-    if (serial != a->serial && !order_book_is_empty(a->engine->orders)) {
-        note_change(a);
-        a->needs_review = true;
-    }
-    a->serial = serial;
-}
-
-/* Reports a review as done when no mail judged before the last change can become held any more. */
-static void note_review(struct activator *a)
-{
-    if (a->noted_review == a->review || sweeper_is_busy(&a->sweeper) || a->needs_review ||
-        a->stale_unloaded > 0 || !list_is_empty(&a->lingering)) {
-        return;
-    }
-    if (list_is_empty(&a->messages) ||
-        list_first(&a->messages, struct message, active)->changes == a->changes) {
-        order_book_reviewed(a->engine->orders, a->review);
-        a->noted_review = a->review;
-    }
-}
-
-/* Begins again the sweeps that an earlier run may not have ended. */
-static void sweep_at_start(struct activator *a)
-{
-    const struct order_book *book = a->engine->orders;
-    const struct order *o;
-    a->review = order_book_wanted_review(book);
-    a->needs_review = a->review != 0 || !order_book_is_empty(book);
-    a->serial = settings_of(a->engine)->serial;
-    for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
-        struct sweep *s = o->kind == ORDER_SUSPEND ? NULL : sweep_new(SWEEP_APPLY, &o->selector);
-        if (s != NULL) {
-            sweeper_add(&a->sweeper, s);
-        } else if (o->kind != ORDER_SUSPEND) {
-            log_error("out of memory: mail in the queue meets an order when it is due");
-        }
-    }
-}
-
 /* The schedulers must get the letter behind the mail submitted by the earlier orders, from here. */
 static void pass_on_orders(struct activator *a)
 {
@@ -693,7 +614,8 @@ static void take_letter(struct activator *a, const struct letter *letter)
         wake_held(a, letter->number);
         break;
     case LETTER_SWEEP:
-        take_sweep(a, letter->body, letter->number);
+        review_take_sweep(&a->review, letter->body, letter->number);
+        sweeper_add(&a->sweeper, letter->body);
         break;
     case LETTER_ORDERS:
         pass_on_orders(a);
@@ -765,17 +687,16 @@ static void run_activator(void *arg)
 {
     enum { LETTERS_PER_PASS = 4096 };
     struct activator *a = arg;
-    sweep_at_start(a);
+    review_start(&a->review, &a->sweeper);
     while (!atomic_load(&a->is_stopping)) {
         struct letter letter;
         for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&a->box, &letter); i++) {
             take_letter(a, &letter);
         }
         forget_lingering(a);
-        note_settings(a);
-        review_again(a);
+        review_begin(&a->review, &a->sweeper);
         import(a);
-        note_review(a);
+        review_end(&a->review, &a->sweeper, &a->messages, &a->lingering);
         note_full(a);
         bool is_flushed = flush_outboxes(a);
         rcu_pass();

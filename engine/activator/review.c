@@ -1,0 +1,112 @@
+/* Owns the account of changes that held mail has not been judged by. Called by the activator alone;
+ * walks nothing itself (sweep.c does). */
+#include "engine/activator/review.h"
+
+#include "base/log.h"
+#include "engine/activator/sweep.h"
+#include "engine/order/order_book.h"
+#include "engine/post/message.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+
+void review_init(struct review *r, struct engine *engine)
+{
+    *r = (struct review){.engine = engine};
+}
+
+void review_start(struct review *r, struct sweeper *sweeper)
+{
+    const struct order_book *book = r->engine->orders;
+    const struct order *o;
+    r->wanted = order_book_wanted_review(book);
+    r->is_needed = r->wanted != 0 || !order_book_is_empty(book);
+    r->serial = settings_of(r->engine)->serial;
+    for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
+        struct sweep *s = o->kind == ORDER_SUSPEND ? NULL : sweep_new(SWEEP_APPLY, &o->selector);
+        if (s != NULL) {
+            sweeper_add(sweeper, s);
+        } else if (o->kind != ORDER_SUSPEND) {
+            log_error("out of memory: mail in the queue meets an order when it is due");
+        }
+    }
+}
+
+/* Of what orders mean. */
+static void note_change(struct review *r)
+{
+    r->changes++;
+    r->stale_unloaded = r->unloaded;
+}
+
+void review_take_sweep(struct review *r, const struct sweep *s, uint64_t wanted)
+{
+    if (s->kind == SWEEP_REVIEW) {
+        r->wanted = wanted;
+    }
+    if (s->kind != SWEEP_FLUSH) {
+        note_change(r);
+    }
+}
+
+/* A reload changes routes and sources, so an order that held mail may not concern it any more. */
+static void note_settings(struct review *r)
+{
+    uint64_t serial = settings_of(r->engine)->serial;
+    if (serial != r->serial && !order_book_is_empty(r->engine->orders)) {
+        note_change(r);
+        r->is_needed = true;
+    }
+    r->serial = serial;
+}
+
+/* Reviews all held mail, as the selectors of lifted orders are gone; this is rare. It begins when
+ * no sweep is left, so that one review serves every message that settles until then. */
+void review_begin(struct review *r, struct sweeper *sweeper)
+{
+    static const struct selector everything;
+    note_settings(r);
+    if (!r->is_needed || sweeper_is_busy(sweeper)) {
+        return;
+    }
+    struct sweep *s = sweep_new(SWEEP_REVIEW, &everything);
+    if (s != NULL) {
+        sweeper_add(sweeper, s);
+        r->is_needed = false;
+    }
+}
+
+void review_end(struct review *r, const struct sweeper *sweeper, const struct list *active,
+                const struct list *lingering)
+{
+    if (r->noted == r->wanted || sweeper_is_busy(sweeper) || r->is_needed ||
+        r->stale_unloaded > 0 || !list_is_empty(lingering)) {
+        return;
+    }
+    if (list_is_empty(active) ||
+        list_first(active, const struct message, active)->changes == r->changes) {
+        order_book_reviewed(r->engine->orders, r->wanted);
+        r->noted = r->wanted;
+    }
+}
+
+void review_note_active(const struct review *r, struct message *m)
+{
+    m->changes = r->changes;
+}
+
+void review_note_held(struct review *r, const struct message *m)
+{
+    r->is_needed = r->is_needed || m->changes != r->changes;
+}
+
+void review_note_unloaded(struct review *r)
+{
+    r->unloaded++;
+}
+
+void review_note_unloaded_settled(struct review *r)
+{
+    r->unloaded--;
+    r->is_needed = r->is_needed || r->stale_unloaded == 1;
+    r->stale_unloaded -= r->stale_unloaded > 0;
+}
