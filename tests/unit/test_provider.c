@@ -1,0 +1,207 @@
+/* Providers by patterns: the rules of the pattern one by one, and the table against a plain reading
+ * of all rules over many random sets. */
+#include "engine/config/provider.h"
+#include "tests/unit/unit.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static bool matches(const char *pattern, const char *name)
+{
+    return provider_pattern_matches(slice_of(pattern), slice_of(name));
+}
+
+static bool meet(const char *a, const char *b)
+{
+    bool found = provider_patterns_meet(slice_of(a), slice_of(b));
+    assert_int_equal(provider_patterns_meet(slice_of(b), slice_of(a)), found);
+    return found;
+}
+
+static void a_star_is_one_label(void **state)
+{
+    assert_true(matches("*.google.com", "mx1.google.com"));
+    assert_true(matches("*.google.com", "MX1.Google.Com."));
+    assert_true(matches("*.*.google.com", "a.b.google.com"));
+    assert_true(matches("mx.example.com", "mx.example.com"));
+    assert_false(matches("*.google.com", "google.com"));
+    assert_false(matches("*.google.com", "a.b.google.com"));
+    assert_false(matches("*.google.com", ".google.com"));
+    assert_false(matches("*.google.com", "evilgoogle.com"));
+    assert_false(matches("*.google.com", "mx1.google.com.evil.test"));
+    assert_false(matches("google.com", "mx.google.com"));
+}
+
+static void wrong_patterns_are_known(void **state)
+{
+    static const char *const good[] = {"a", "*.a", "*.*.a-b.c_d", "EXAMPLE.com.", "*.a."};
+    static const char *const bad[] = {"",    "*",      "*.",      ".",          "a..b",
+                                      ".a",  "*a.com", "a.*.com", "mx*.a",      "a b",
+                                      "a/b", "**.a",   "*.*",     "[192.0.2.1]"};
+    char wide[300];
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(provider_pattern_is_valid(slice_of(good[i])));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_false(provider_pattern_is_valid(slice_of(bad[i])));
+    }
+    memset(wide, 'a', sizeof(wide));
+    assert_true(provider_pattern_is_valid(slice_make(wide, 63)));
+    assert_false(provider_pattern_is_valid(slice_make(wide, 64)));
+    for (size_t i = 9; i < sizeof(wide); i += 10) {
+        wide[i] = '.';
+    }
+    assert_true(provider_pattern_is_valid(slice_make(wide, 253)));
+    assert_false(provider_pattern_is_valid(slice_make(wide, 254)));
+}
+
+static void patterns_that_share_a_name_meet(void **state)
+{
+    assert_true(meet("*.a.test", "mx.a.test"));
+    assert_true(meet("*.*.test", "*.a.test"));
+    assert_true(meet("a.test", "A.test."));
+    assert_true(meet("*.*.test", "x.y.test"));
+    assert_false(meet("*.a.test", "*.b.test"));
+    assert_false(meet("*.test", "*.a.test"));
+    assert_false(meet("*.a.test", "a.test"));
+}
+
+#define RULES    6
+#define PATTERNS 3
+
+struct random_set {
+    char text[RULES][2][PATTERNS][32];
+    char *items[RULES][2][PATTERNS];
+    struct config_texts lists[RULES][2];
+    struct provider_rule rules[RULES];
+};
+
+static uint64_t next_random(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return *seed >> 33;
+}
+
+/* A name of few letters, so that patterns and names meet often. */
+static void random_name(uint64_t *seed, size_t stars, char ret[static 32])
+{
+    static const char letters[] = "abAB";
+    size_t n = 0;
+    for (size_t i = 0; i < stars; i++) {
+        ret[n++] = '*';
+        ret[n++] = '.';
+    }
+    for (size_t i = 0, labels = 1 + next_random(seed) % 3; i < labels; i++) {
+        if (i > 0) {
+            ret[n++] = '.';
+        }
+        ret[n++] = letters[next_random(seed) % 4];
+    }
+    if (next_random(seed) % 8 == 0) {
+        ret[n++] = '.';
+    }
+    ret[n] = '\0';
+}
+
+static void make_set(uint64_t *seed, struct random_set *s)
+{
+    for (size_t r = 0; r < RULES; r++) {
+        for (size_t kind = 0; kind < 2; kind++) {
+            s->lists[r][kind] =
+                (struct config_texts){s->items[r][kind], next_random(seed) % (PATTERNS + 1)};
+            for (size_t i = 0; i < PATTERNS; i++) {
+                random_name(seed, next_random(seed) % 3, s->text[r][kind][i]);
+                s->items[r][kind][i] = s->text[r][kind][i];
+            }
+        }
+        s->rules[r] = (struct provider_rule){&s->lists[r][0], &s->lists[r][1]};
+    }
+}
+
+static bool one_of(const struct config_texts *list, struct slice name)
+{
+    bool found = false;
+    for (size_t i = 0; i < list->count; i++) {
+        found = found || provider_pattern_matches(slice_of(list->items[i]), name);
+    }
+    return found;
+}
+
+static size_t naive(const struct random_set *s, struct slice domain, const struct slice *hosts,
+                    size_t count)
+{
+    for (size_t r = 0; r < RULES; r++) {
+        const struct config_texts *mx = s->rules[r].mx;
+        const struct config_texts *domains = s->rules[r].domains;
+        bool fits = mx->count + domains->count > 0 && (mx->count == 0 || count > 0) &&
+                    (domains->count == 0 || one_of(domains, domain));
+        for (size_t i = 0; mx->count > 0 && i < count; i++) {
+            fits = fits && one_of(mx, hosts[i]);
+        }
+        if (fits) {
+            return r;
+        }
+    }
+    return RULES;
+}
+
+static void same_as_naive(void **state)
+{
+    uint64_t seed = 11;
+    size_t found = 0, by_mx = 0;
+    for (int round = 0; round < 3000; round++) {
+        static struct random_set s;
+        struct provider_table *t;
+        make_set(&seed, &s);
+        assert_int_equal(provider_table_new(s.rules, RULES, &t), 0);
+        for (int question = 0; question < 20; question++) {
+            char domain[32], names[3][32];
+            struct slice hosts[3];
+            size_t count = next_random(&seed) % 4;
+            random_name(&seed, 0, domain);
+            for (size_t i = 0; i < 3; i++) {
+                random_name(&seed, 0, names[i]);
+                hosts[i] = slice_of(names[i]);
+            }
+            size_t rule = provider_find(t, slice_of(domain), hosts, count);
+            assert_int_equal(rule, naive(&s, slice_of(domain), hosts, count));
+            found += rule < RULES;
+            by_mx += rule < RULES && s.rules[rule].mx->count > 0;
+        }
+        provider_table_free(t);
+    }
+    assert_true(found > 10000 && by_mx > 1000); /* the sets ask something */
+}
+
+/* gmx.evil.test must not become a part of the provider whose names it resembles. */
+static void all_hosts_must_match(void **state)
+{
+    char wild[] = "*.gmx.net", one[] = "gmx.de", other[] = "gmx.net";
+    char *mx[] = {wild}, *domains[] = {one, other};
+    const struct config_texts hosts_only = {mx, 1}, none = {NULL, 0}, of_domains = {domains, 2};
+    const struct provider_rule rules[] = {{&hosts_only, &of_domains}, {&hosts_only, &none}};
+    const struct slice theirs[] = {SLICE("mx00.gmx.net"), SLICE("mx01.gmx.net")};
+    const struct slice mixed[] = {SLICE("mx00.gmx.net"), SLICE("mx.evil.test")};
+    struct provider_table *t;
+    assert_int_equal(provider_table_new(rules, 2, &t), 0);
+    assert_int_equal(provider_find(t, SLICE("gmx.de"), theirs, 2), 0);
+    assert_int_equal(provider_find(t, SLICE("customer.test"), theirs, 2), 1);
+    assert_int_equal(provider_find(t, SLICE("gmx.evil.test"), mixed, 2), 2);
+    assert_int_equal(provider_find(t, SLICE("gmx.de"), mixed, 2), 2);
+    assert_int_equal(provider_find(t, SLICE("gmx.de"), NULL, 0), 2);
+    provider_table_free(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_star_is_one_label),
+        cmocka_unit_test(wrong_patterns_are_known),
+        cmocka_unit_test(patterns_that_share_a_name_meet),
+        cmocka_unit_test(same_as_naive),
+        cmocka_unit_test(all_hosts_must_match),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
