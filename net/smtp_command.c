@@ -4,14 +4,15 @@
 
 #include "base/error.h"
 
-static bool is_letter(char c)
+static bool is_command_letter(char c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
 bool smtp_command_is_alien(char first)
 {
-    return !is_letter(first) && first != ' ' && first != '\t' && first != '\r' && first != '\n';
+    return !is_command_letter(first) && first != ' ' && first != '\t' && first != '\r' &&
+           first != '\n';
 }
 
 static const struct {

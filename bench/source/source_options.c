@@ -129,7 +129,7 @@ static const struct option table[] = {
 };
 
 /* Says what would be right; the reader of the command line then names the option. */
-static int wrong(const char *option, const char *why)
+static int wrong_option(const char *option, const char *why)
 {
     (void)fprintf(stderr, "sluice-source: %s: %s\n", option, why);
     return ERR_SYNTAX;
@@ -138,7 +138,7 @@ static int wrong(const char *option, const char *why)
 static int add_domain(struct source_options *o, const char *name)
 {
     if (o->domain_count == SOURCE_DOMAINS_MAX) {
-        return wrong("--domains", "at most 1000000");
+        return wrong_option("--domains", "at most 1000000");
     }
     if ((o->domain_count & (o->domain_count - 1)) == 0) { /* room up to the next power of two */
         size_t capacity = o->domain_count == 0 ? 1 : o->domain_count * 2;
@@ -158,12 +158,12 @@ static int add_pattern(struct source_options *o, const char *text, const char *m
     const char *colon = strrchr(text, ':');
     char *end;
     if (colon == NULL || colon < mark) {
-        return wrong("--domains", "a pattern ends in :COUNT, such as \"d%d.test:50\"");
+        return wrong_option("--domains", "a pattern ends in :COUNT, such as \"d%d.test:50\"");
     }
     unsigned long count = strtoul(colon + 1, &end, 10);
     if (colon[1] < '0' || colon[1] > '9' || *end != '\0' || count < 1 ||
         count > SOURCE_DOMAINS_MAX) {
-        return wrong("--domains", "the count behind the colon is from 1 to 1000000");
+        return wrong_option("--domains", "the count behind the colon is from 1 to 1000000");
     }
     int err = 0;
     for (unsigned long i = 1; i <= count && err == 0; i++) {
@@ -232,7 +232,7 @@ static int set_source_number(struct source_options *o, int id, const char *text)
         return 0;
     case OPT_IN_FLIGHT:
         o->in_flight = (uint32_t)value;
-        return value < 1 ? wrong("--in-flight", "from 1 to 65536") : 0;
+        return value < 1 ? wrong_option("--in-flight", "from 1 to 65536") : 0;
     case OPT_RATE:
         o->arrivals.rate = value;
         return 0;
@@ -256,7 +256,7 @@ static int set_amount(struct amount *a, const char *option, const char *text, ui
     const char *why;
     amount_fini(a);
     int err = amount_parse(a, text, limit, &why);
-    return err == ERR_SYNTAX ? wrong(option, why) : err;
+    return err == ERR_SYNTAX ? wrong_option(option, why) : err;
 }
 
 /* Beside set_source_option(): distributions and arrivals. */
@@ -280,7 +280,7 @@ static int set_load(struct source_options *o, int id, const char *text)
         o->has_arrivals = true;
         return arrivals_parse(&o->arrivals, text) == 0
                    ? 0
-                   : wrong("--arrivals", "poisson, even or burst:N, N from 1");
+                   : wrong_option("--arrivals", "poisson, even or burst:N, N from 1");
     default:
         return set_source_number(o, id, text);
     }
@@ -344,11 +344,11 @@ static int complete_popularity(struct source_options *o)
     uint32_t count;
     const char *why;
     if (o->zipf_text != NULL && o->weights_text != NULL) {
-        return wrong("--weights", "either --zipf or --weights");
+        return wrong_option("--weights", "either --zipf or --weights");
     }
     if (o->zipf_text != NULL) {
         if (options_number(o->zipf_text, ZIPF_MAX, &exponent) != 0) {
-            return wrong("--zipf", ZIPF_WHY);
+            return wrong_option("--zipf", ZIPF_WHY);
         }
         return choice_init_zipf(&o->popularity, (uint32_t)o->domain_count, exponent);
     }
@@ -357,7 +357,7 @@ static int complete_popularity(struct source_options *o)
     }
     int err = amount_parse_weights(o->weights_text, &weights, &count, &why);
     if (err != 0) {
-        return err == ERR_SYNTAX ? wrong("--weights", why) : err;
+        return err == ERR_SYNTAX ? wrong_option("--weights", why) : err;
     }
     if (count != o->domain_count) {
         (void)fprintf(stderr,
@@ -385,14 +385,15 @@ static int complete_tenants(struct source_options *o)
         memcpy(number, o->tenants_text, len);
     }
     if (options_integer(number, SOURCE_TENANTS_MAX, &count) != 0 || count == 0) {
-        return wrong("--tenants", "N or N:S, such as \"100:1.1\"; N from 1 to 10000");
+        return wrong_option("--tenants", "N or N:S, such as \"100:1.1\"; N from 1 to 10000");
     }
     if (o->tenants_text[len] == ':' &&
         options_number(o->tenants_text + len + 1, ZIPF_MAX, &exponent) != 0) {
-        return wrong("--tenants", "behind the colon: " ZIPF_WHY);
+        return wrong_option("--tenants", "behind the colon: " ZIPF_WHY);
     }
     if (strchr(o->sender, '@') == NULL) {
-        return wrong("--tenants", "needs a --sender with an @, in front of which the tenant goes");
+        return wrong_option("--tenants",
+                            "needs a --sender with an @, in front of which the tenant goes");
     }
     o->tenants = (uint32_t)count;
     return choice_init_zipf(&o->tenant_popularity, o->tenants, exponent);
@@ -401,13 +402,13 @@ static int complete_tenants(struct source_options *o)
 static int check_options(const struct source_options *o)
 {
     if (o->to.count != 1) {
-        return wrong("--to", "one address only");
+        return wrong_option("--to", "one address only");
     }
     if (o->messages == 0 && o->duration == 0) {
-        return wrong("no end", "--messages or --seconds");
+        return wrong_option("no end", "--messages or --seconds");
     }
     if (o->has_arrivals && o->arrivals.rate <= 0) {
-        return wrong("--arrivals", "needs --rate, as arrivals are those of an open loop");
+        return wrong_option("--arrivals", "needs --rate, as arrivals are those of an open loop");
     }
     return 0;
 }

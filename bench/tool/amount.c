@@ -20,7 +20,7 @@
 
 static const char prefix[] = "lognormal:";
 
-static int wrong(const char **ret_why, const char *why)
+static int wrong_amount(const char **ret_why, const char *why)
 {
     *ret_why = why;
     return ERR_SYNTAX;
@@ -33,17 +33,17 @@ static int parse_lognormal(struct amount *a, char *text, uint64_t limit, const c
     const char *sigma = strtok_r(NULL, ":", &rest);
     const char *most = strtok_r(NULL, ":", &rest);
     if (median == NULL || sigma == NULL || most == NULL || strtok_r(NULL, ":", &rest) != NULL) {
-        return wrong(ret_why, NORMAL_WHY);
+        return wrong_amount(ret_why, NORMAL_WHY);
     }
     a->least = 1;
     if (options_integer(most, limit, &a->most) != 0 || a->most == 0) {
-        return wrong(ret_why, "MAX is a whole number from 1 up to the limit of the option");
+        return wrong_amount(ret_why, "MAX is a whole number from 1 up to the limit of the option");
     }
     if (options_number(median, (double)a->most, &a->median) != 0 || a->median < 1) {
-        return wrong(ret_why, "MEDIAN is a number from 1 to MAX");
+        return wrong_amount(ret_why, "MEDIAN is a number from 1 to MAX");
     }
     if (options_number(sigma, SIGMA_MAX, &a->sigma) != 0) {
-        return wrong(ret_why, "SIGMA, of the natural logarithm, is a number from 0 to 10");
+        return wrong_amount(ret_why, "SIGMA, of the natural logarithm, is a number from 0 to 10");
     }
     return 0;
 }
@@ -72,7 +72,7 @@ static int build_choice(struct choice *c, const double *weights, uint32_t count,
         sum += weights[i];
     }
     return sum > 0 ? choice_init(c, weights, count)
-                   : wrong(ret_why, "at least one share must be above 0");
+                   : wrong_amount(ret_why, "at least one share must be above 0");
 }
 
 static int parse_list(struct amount *a, char *text, uint64_t limit, const char **ret_why)
@@ -81,7 +81,7 @@ static int parse_list(struct amount *a, char *text, uint64_t limit, const char *
     char *rest = text;
     int err = 0;
     if (count > LIST_MAX) {
-        return wrong(ret_why, "a list has at most 100000 entries");
+        return wrong_amount(ret_why, "a list has at most 100000 entries");
     }
     a->values = calloc(count, sizeof(*a->values));
     double *shares = calloc(count, sizeof(*shares));
@@ -92,13 +92,13 @@ static int parse_list(struct amount *a, char *text, uint64_t limit, const char *
         if (a->values == NULL || shares == NULL) {
             err = -ENOMEM;
         } else if (share == NULL) {
-            err = wrong(ret_why, LIST_WHY);
+            err = wrong_amount(ret_why, LIST_WHY);
         } else {
             *share++ = '\0';
             if (options_integer(value, limit, &a->values[i]) != 0 || a->values[i] == 0) {
-                err = wrong(ret_why, VALUES_WHY);
+                err = wrong_amount(ret_why, VALUES_WHY);
             } else if (options_number(share, SHARE_MAX, &shares[i]) != 0) {
-                err = wrong(ret_why, "each share is a number >= 0");
+                err = wrong_amount(ret_why, "each share is a number >= 0");
             }
             a->least = a->values[i] < a->least ? a->values[i] : a->least;
             a->most = a->values[i] > a->most ? a->values[i] : a->most;
@@ -127,7 +127,7 @@ int amount_parse(struct amount *a, const char *text, uint64_t limit, const char 
     } else {
         uint64_t value = 0;
         if (options_integer(copy, limit, &value) != 0 || value == 0) {
-            err = wrong(ret_why, VALUES_WHY);
+            err = wrong_amount(ret_why, VALUES_WHY);
         }
         parsed = amount_constant(value);
     }
@@ -183,12 +183,13 @@ int amount_parse_weights(const char *text, double **ret, uint32_t *ret_count, co
     char *rest = copy;
     for (uint32_t i = 0; i < count && err == 0; i++) {
         if (options_number(next_item(&rest), SHARE_MAX, &weights[i]) != 0) {
-            err = wrong(ret_why, "weights are numbers >= 0 with commas, such as \"5,1,0.5\"");
+            err =
+                wrong_amount(ret_why, "weights are numbers >= 0 with commas, such as \"5,1,0.5\"");
         }
         sum += weights[i];
     }
     if (err == 0 && sum <= 0) {
-        err = wrong(ret_why, "at least one weight must be above 0");
+        err = wrong_amount(ret_why, "at least one weight must be above 0");
     }
     free(copy);
     if (err != 0) {

@@ -199,7 +199,7 @@ void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
 
 /* Looks at the next message of the class under way. *ret_is_wanted: the message at s->at is to be
  * made active. errors: ERR_AGAIN: s->at is where it was */
-static int step(struct sweeper *s, struct activation *a, bool *ret_is_wanted)
+static int step_sweep(struct sweeper *s, struct activation *a, bool *ret_is_wanted)
 {
     enum spool_class class = (enum spool_class)walks[s->first->kind][s->walk];
     const struct spool_position before = s->at;
@@ -227,7 +227,7 @@ int sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct sp
         }
         if (walks[s->first->kind][s->walk] < SPOOL_CLASS_COUNT) {
             --*budget;
-            err = step(s, a, &is_wanted);
+            err = step_sweep(s, a, &is_wanted);
             err = err == 0 && !is_wanted ? ERR_MISSING : err;
             *ret = s->at;
         } else if (s->part + 1 < s->parts) {

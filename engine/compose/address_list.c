@@ -87,7 +87,7 @@ static int end_mailbox(struct parser *p, int (*found)(void *, struct slice), voi
     return err;
 }
 
-static int step(struct parser *p, int (*found)(void *, struct slice), void *ctx)
+static int step_address(struct parser *p, int (*found)(void *, struct slice), void *ctx)
 {
     char c = p->text.data[p->at];
     switch (c) {
@@ -144,7 +144,7 @@ int address_list_parse(struct slice text, int (*found)(void *ctx, struct slice a
     struct parser p = {.text = text};
     int err = 0;
     while (p.at < text.len && err == 0) {
-        err = step(&p, found, ctx);
+        err = step_address(&p, found, ctx);
     }
     return err < 0 ? err : end_mailbox(&p, found, ctx);
 }

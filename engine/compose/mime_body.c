@@ -156,7 +156,7 @@ static int put_base64(struct buf *out, struct slice content)
     return 0;
 }
 
-static int put_part(struct buf *out, const struct mime_part *part)
+static int put_mime_part(struct buf *out, const struct mime_part *part)
 {
     struct mime_field f;
     mime_field_begin(&f, out, SLICE("Content-Type"));
@@ -221,7 +221,7 @@ static int put_parts(struct buf *out, const struct mime_body *b, enum level leve
             continue;
         }
         put_boundary(out, b, level, false);
-        if (put_part(out, &b->parts[i]) != 0) {
+        if (put_mime_part(out, &b->parts[i]) != 0) {
             *ret_wrong = i;
             return ERR_SYNTAX;
         }

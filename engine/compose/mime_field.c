@@ -122,7 +122,7 @@ void mime_field_words(struct mime_field *f, struct slice text)
 /* --- encoded words ---------------------------------------------------------------------------- */
 
 /* RFC 2047 5 (3): what a phrase may have, which is safe everywhere. */
-static bool is_plain(char c)
+static bool is_plain_char(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '!' ||
            c == '*' || c == '+' || c == '-' || c == '/';
@@ -142,7 +142,7 @@ static size_t cost_by_q(struct slice text)
 {
     size_t cost = 0;
     for (size_t i = 0; i < text.len; i++) {
-        cost += is_plain(text.data[i]) || text.data[i] == ' ' ? 1 : 3;
+        cost += is_plain_char(text.data[i]) || text.data[i] == ' ' ? 1 : 3;
     }
     return cost;
 }
@@ -154,7 +154,7 @@ static void put_by_q(struct buf *out, struct slice text)
         unsigned char c = (unsigned char)text.data[i];
         if (c == ' ') {
             buf_append_char(out, '_');
-        } else if (is_plain((char)c)) {
+        } else if (is_plain_char((char)c)) {
             buf_append_char(out, (char)c);
         } else {
             const char hex[3] = {'=', digits[c >> 4], digits[c & 15]};
@@ -223,7 +223,7 @@ static bool is_phrase(struct slice name)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.data[i];
-        bool is_atom = is_plain(c) || (c != '\0' && strchr("#$%&'=?^_`{|}~", c) != NULL);
+        bool is_atom = is_plain_char(c) || (c != '\0' && strchr("#$%&'=?^_`{|}~", c) != NULL);
         if (!is_atom && c != ' ') {
             return false;
         }

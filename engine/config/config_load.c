@@ -327,7 +327,7 @@ __attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const cha
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-static int add_source(struct config_loader *l, const char *path, size_t *ret)
+static int add_config_source(struct config_loader *l, const char *path, size_t *ret)
 {
     for (size_t i = 0; i < l->source_count; i++) {
         if (strcmp(l->sources[i].name, path) == 0) {
@@ -381,7 +381,7 @@ static int include_file(cfg_t *cfg, const char *path)
 {
     struct config_loader *l = loading;
     size_t source = 0;
-    int err = add_source(l, path, &source);
+    int err = add_config_source(l, path, &source);
     if (err < 0) {
         config_complain(l, place_here(cfg), "include", "%s: %s; name a text file that can be read",
                         path, err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err));

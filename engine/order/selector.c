@@ -119,7 +119,7 @@ bool selector_eq(const struct selector *a, const struct selector *b)
     return true;
 }
 
-static char lower(char c)
+static char lower_selector_char(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
@@ -135,7 +135,8 @@ bool selector_glob_matches(const char *glob, struct slice text)
             glob++;
             star = glob;
             star_at = at;
-        } else if (*glob != '\0' && lower(*glob) == lower(text.data[at])) {
+        } else if (*glob != '\0' &&
+                   lower_selector_char(*glob) == lower_selector_char(text.data[at])) {
             glob++;
             at++;
         } else if (star != NULL) {

@@ -161,7 +161,8 @@ static void put_tables(struct page *p)
                      "Recipients that an order dropped, by tenant.", TALLY_DROPPED);
 }
 
-static void put_span(struct page *p, enum tally_span which, const char *name, const char *help)
+static void put_span_family(struct page *p, enum tally_span which, const char *name,
+                            const char *help)
 {
     const struct tally *t = p->engine->tally;
     double bounds[TALLY_SPAN_BOUNDS];
@@ -185,10 +186,11 @@ static void put_span(struct page *p, enum tally_span which, const char *name, co
 
 static void put_spans(struct page *p)
 {
-    put_span(p, TALLY_QUEUE_TIME, "sluice_queue_time_seconds",
-             "From the reception of a message to its delivery, for each delivered recipient.");
-    put_span(p, TALLY_DELIVERY_TIME, "sluice_delivery_time_seconds",
-             "From dispatch to end of the attempts that delivered to a recipient at least.");
+    put_span_family(
+        p, TALLY_QUEUE_TIME, "sluice_queue_time_seconds",
+        "From the reception of a message to its delivery, for each delivered recipient.");
+    put_span_family(p, TALLY_DELIVERY_TIME, "sluice_delivery_time_seconds",
+                    "From dispatch to end of the attempts that delivered to a recipient at least.");
 }
 
 /* --- the queue -------------------------------------------------------------------------------- */

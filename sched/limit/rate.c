@@ -47,7 +47,7 @@ static void advance(struct rate *r, uint32_t amount)
 }
 
 /* Time that nobody used is gone. */
-static void pass(struct rate *r, usec_t now)
+static void pass_time(struct rate *r, usec_t now)
 {
     if (r->used_until < now) {
         r->used_until = now;
@@ -69,7 +69,7 @@ void rate_take(struct rate *r, uint32_t amount, usec_t now)
     if (r->rule.count == 0) {
         return;
     }
-    pass(r, now);
+    pass_time(r, now);
     advance(r, amount);
 }
 
