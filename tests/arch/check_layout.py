@@ -352,6 +352,81 @@ def check_noticed_ternaries(tree):
                 yield f'{path}: not noticed in its last function'
 
 
+PARAMETER_LIMIT = 6
+FUNCTION = re.compile(r'^(static )?(?:[A-Za-z_][\w \n*]*[ \n*])(\w+)\(', re.M)
+# Signatures that libraries prescribe.
+PRESCRIBED = {'on_request'}  # libmicrohttpd, MHD_AccessHandlerCallback
+
+
+def without_text(text):
+    """Code as it stands, but for comments, strings and directives; lines stay where they are."""
+    code = NOT_CODE.sub(lambda match: 'x' + '\n' * match[0].count('\n'), text)
+    return DIRECTIVE.sub(lambda match: '\n' * match[0].count('\n'), code)
+
+
+def functions(code):
+    """(name, parameters, whether it is static, whether it is defined here) of every function."""
+    for match in FUNCTION.finditer(code):
+        depth, end, parameters = 1, match.end(), ['']
+        while depth and end < len(code):
+            depth += (code[end] in '([{') - (code[end] in ')]}')
+            if code[end] == ',' and depth == 1:
+                parameters.append('')
+            elif depth:
+                parameters[-1] += code[end]
+            end += 1
+        named = [one for one in parameters if one.strip() not in ('', '...', 'void')]
+        yield match[2], len(named), bool(match[1]), re.match(r'[\w\s()]*\{', code[end:]) is not None
+
+
+def check_parameters(tree):
+    for path in tree.includes:
+        for name, count, _, _ in functions(without_text(tree.text[path])):
+            if count > PARAMETER_LIMIT and name not in PRESCRIBED:
+                yield f'{path}: {name} has {count} parameters; a struct can carry them'
+
+
+# Threads have these each in its own file until they share a post.
+SHARED_NAMES = {'take_letter', 'flush_outboxes', 'nap'}
+
+
+def static_homes(texts):
+    """{name of a static function: files that define one}"""
+    homes = {}
+    for path, text in texts:
+        for name, _, is_static, is_defined in functions(without_text(text)):
+            if is_static and is_defined:
+                homes.setdefault(name, set()).add(path)
+    return homes
+
+
+def check_static_names(tree):
+    texts = [(path, tree.text[path]) for path in tree.includes if path.split('/')[0] != 'tests']
+    for name, homes in static_homes(texts).items():
+        if len(homes) > 2 and name not in SHARED_NAMES:
+            yield f'{name} is a static function of {", ".join(sorted(homes))}: no trace tells which'
+
+
+PARAMETER_SAMPLES = {
+    'int f(int a, int b, int c, int d, int e, int f, int g);': ('f', 7, False, False),
+    'static struct s *\nf(int a[static 3], int (*b)(int, int), const char *c, ...)\n{': ('f', 3, True, True),
+    'MUST_USE inline bool f(void) ON_SCHED\n{': ('f', 0, False, True),
+    'static void f(int a /* , b */, char *c) NONNULL(1)\n{': ('f', 2, True, True),
+}
+
+
+def check_noticed_functions(tree):
+    """The two rules above see functions as they are written, in every file."""
+    for text, expected in PARAMETER_SAMPLES.items():
+        if list(functions(without_text(text))) != [expected]:
+            yield f'read as {list(functions(without_text(text)))}: {text}'
+    for path, text in tree.text.items():
+        if path.endswith('.c'):
+            planted = text + '\nstatic void planted(int a, int b, int c, int d, int e, int f, int g)\n{\n}\n'
+            if ('planted', 7, True, True) not in functions(without_text(planted)):
+                yield f'{path}: not noticed at its end'
+
+
 def check_marks(tree):
     for path, text in tree.text.items():
         for number, line in enumerate(text.splitlines(), 1):
@@ -466,6 +541,9 @@ def main():
         (f'no source file has more than {LINE_LIMIT} lines', check_size(tree)),
         ('no ternary inside a ternary', check_ternaries(tree)),
         ('a ternary inside a ternary is noticed', check_noticed_ternaries(tree)),
+        (f'no function has more than {PARAMETER_LIMIT} parameters', check_parameters(tree)),
+        ('no static function has the name of two others', check_static_names(tree)),
+        ('functions are noticed', check_noticed_functions(tree)),
         ('no marks of unfinished work', check_marks(tree)),
         ('file names are nouns', check_names(tree)),
         ('every header has its own include guard', check_guards(tree)),
