@@ -42,6 +42,22 @@ static void warn_of_unused(const struct sink *sink, const bool *is_used)
     }
 }
 
+/* One table of clients for each destination of the file, and one for all other addresses. */
+static int open_receivers(struct sink *sink)
+{
+    size_t count = sink->options->file.destination_count + 1;
+    int err = 0;
+    sink->receivers = calloc(count, sizeof(*sink->receivers));
+    if (sink->receivers == NULL) {
+        return -ENOMEM;
+    }
+    while (sink->receiver_count < count && err == 0) {
+        err = sink_clients_init(&sink->receivers[sink->receiver_count++], sink->started,
+                                sink->options->timeline);
+    }
+    return err;
+}
+
 static int open_listeners(struct sink *sink)
 {
     const struct endpoint_list *list = &sink->options->listen;
@@ -122,7 +138,11 @@ static int start_sink(struct program *p)
     }
     err = open_tls(sink);
     if (err == 0) {
-        err = sink_rules_init(&sink->domains, &p->options.file);
+        err = sink_rules_init(&sink->domains, &p->options.file, sink->started,
+                              sink->options->timeline);
+    }
+    if (err == 0) {
+        err = open_receivers(sink);
     }
     if (err == 0) {
         err = open_listeners(sink);
@@ -230,6 +250,10 @@ static void clean_up(struct program *p)
         sink_listener_fini(&p->sink.listeners[i]);
     }
     free(p->sink.listeners);
+    for (size_t i = 0; i < p->sink.receiver_count; i++) {
+        sink_clients_fini(&p->sink.receivers[i]);
+    }
+    free(p->sink.receivers);
     sink_rules_fini(&p->sink.domains);
     tls_server_free(p->sink.tls);
     ledger_close(&p->sink.ledger);

@@ -7,8 +7,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,35 +16,52 @@
 
 #define FIELD(f) offsetof(struct behaviour, f), sizeof(((struct behaviour *)NULL)->f)
 
+/* Who may say it beside a listening address, and whether its values are a list. */
+enum {
+    LIST = 1,
+    DOMAIN = 2, /* a recipient domain */
+    CLIENT = 4, /* the client that connects */
+};
+
 static const struct {
     const char *name;
     size_t at, size_bytes; /* the field; 0 bytes: copied by hand */
-    bool is_list;
-    bool is_for_domains;
+    unsigned flags;
 } keys[BEHAVIOUR_KEY_COUNT] = {
-    [BEHAVIOUR_DELAY_BANNER] = {"delay_banner", FIELD(delays[STAGE_BANNER]), false, false},
-    [BEHAVIOUR_DELAY_EHLO] = {"delay_ehlo", FIELD(delays[STAGE_EHLO]), false, false},
-    [BEHAVIOUR_DELAY_MAIL] = {"delay_mail", FIELD(delays[STAGE_MAIL]), false, false},
-    [BEHAVIOUR_DELAY_RCPT] = {"delay_rcpt", FIELD(delays[STAGE_RCPT]), false, true},
-    [BEHAVIOUR_DELAY_DATA] = {"delay_data", FIELD(delays[STAGE_DATA]), false, false},
-    [BEHAVIOUR_DELAY_DOT] = {"delay_dot", FIELD(delays[STAGE_DOT]), false, true},
-    [BEHAVIOUR_ROUND_TRIP] = {"round_trip", FIELD(round_trip), false, false},
-    [BEHAVIOUR_TARPIT] = {"tarpit", FIELD(tarpit), false, false},
-    [BEHAVIOUR_CONNECTIONS] = {"connections", FIELD(connections), false, false},
+    [BEHAVIOUR_DELAY_BANNER] = {"delay_banner", FIELD(delays[STAGE_BANNER]), CLIENT},
+    [BEHAVIOUR_DELAY_EHLO] = {"delay_ehlo", FIELD(delays[STAGE_EHLO]), CLIENT},
+    [BEHAVIOUR_DELAY_MAIL] = {"delay_mail", FIELD(delays[STAGE_MAIL]), CLIENT},
+    [BEHAVIOUR_DELAY_RCPT] = {"delay_rcpt", FIELD(delays[STAGE_RCPT]), DOMAIN | CLIENT},
+    [BEHAVIOUR_DELAY_DATA] = {"delay_data", FIELD(delays[STAGE_DATA]), CLIENT},
+    [BEHAVIOUR_DELAY_DOT] = {"delay_dot", FIELD(delays[STAGE_DOT]), DOMAIN | CLIENT},
+    [BEHAVIOUR_ROUND_TRIP] = {"round_trip", FIELD(round_trip), CLIENT},
+    [BEHAVIOUR_TARPIT] = {"tarpit", FIELD(tarpit), CLIENT},
+    [BEHAVIOUR_CONNECTIONS] = {"connections", FIELD(connections), 0},
     [BEHAVIOUR_CONNECTIONS_PER_CLIENT] = {"connections_per_client", FIELD(connections_per_client),
-                                          false, false},
+                                          CLIENT},
     [BEHAVIOUR_MESSAGES_PER_CONNECTION] = {"messages_per_connection",
-                                           FIELD(messages_per_connection), false, false},
+                                           FIELD(messages_per_connection), CLIENT},
     [BEHAVIOUR_RECIPIENTS_PER_MESSAGE] = {"recipients_per_message", FIELD(recipients_per_message),
-                                          false, true},
-    [BEHAVIOUR_RATE] = {"rate", FIELD(rate), false, true},
-    [BEHAVIOUR_RATE_REPLY] = {"rate_reply", FIELD(rate_reply), false, true},
-    [BEHAVIOUR_REJECT] = {"reject", 0, 0, true, true},
-    [BEHAVIOUR_GREYLIST] = {"greylist", FIELD(greylist), false, true},
-    [BEHAVIOUR_FAULT] = {"fault", FIELD(fault_shares), true, false},
-    [BEHAVIOUR_SILENT] = {"silent", FIELD(is_silent), false, false},
-    [BEHAVIOUR_EXTENSIONS] = {"extensions", FIELD(extensions), true, false},
-    [BEHAVIOUR_HOLD] = {"hold", FIELD(does_hold), false, false},
+                                          DOMAIN | CLIENT},
+    [BEHAVIOUR_RATE] = {"rate", FIELD(rate), LIST | DOMAIN},
+    [BEHAVIOUR_RATE_PER_CLIENT] = {"rate_per_client", FIELD(rate_per_client),
+                                   LIST | DOMAIN | CLIENT},
+    [BEHAVIOUR_RATE_STAGE] = {"rate_stage", FIELD(rate_stage), DOMAIN | CLIENT},
+    [BEHAVIOUR_RATE_REPLY] = {"rate_reply", FIELD(rate_reply), DOMAIN | CLIENT},
+    [BEHAVIOUR_CONNECTION_RATE_PER_CLIENT] = {"connection_rate_per_client",
+                                              FIELD(connection_rate_per_client), LIST | CLIENT},
+    [BEHAVIOUR_CONNECTION_REPLY] = {"connection_reply", FIELD(connection_reply), CLIENT},
+    [BEHAVIOUR_MESSAGES_REPLY] = {"messages_reply", FIELD(messages_reply), CLIENT},
+    [BEHAVIOUR_RECIPIENT_RATE_PER_CLIENT] = {"recipient_rate_per_client",
+                                             FIELD(recipient_rate_per_client), LIST | CLIENT},
+    [BEHAVIOUR_RECIPIENT_REPLY] = {"recipient_reply", FIELD(recipient_reply), CLIENT},
+    [BEHAVIOUR_REJECT] = {"reject", 0, 0, LIST | DOMAIN | CLIENT},
+    [BEHAVIOUR_GREYLIST] = {"greylist", FIELD(greylist), DOMAIN | CLIENT},
+    [BEHAVIOUR_GREYLIST_REPLY] = {"greylist_reply", FIELD(greylist_reply), DOMAIN | CLIENT},
+    [BEHAVIOUR_FAULT] = {"fault", FIELD(fault_shares), LIST | CLIENT},
+    [BEHAVIOUR_SILENT] = {"silent", FIELD(is_silent), 0},
+    [BEHAVIOUR_EXTENSIONS] = {"extensions", FIELD(extensions), LIST | CLIENT},
+    [BEHAVIOUR_HOLD] = {"hold", FIELD(does_hold), 0},
 };
 
 static_assert(BEHAVIOUR_KEY_COUNT <= 32, "a bit each in behaviour.set");
@@ -56,49 +71,26 @@ static const char *const stages[STAGE_COUNT] = {
     [STAGE_RCPT] = "rcpt",     [STAGE_DATA] = "data", [STAGE_DOT] = "dot",
 };
 
-PRINTF_LIKE(2, 3) static int refuse(char why[BEHAVIOUR_WHY_BYTES], const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(why, BEHAVIOUR_WHY_BYTES, fmt, ap); /* cut where it is too long */
-    va_end(ap);
-    return ERR_SYNTAX;
-}
-
-/* Digits, saturating. returns: where they end, NULL when there are none */
-static const char *read_behaviour_digits(const char *text, int64_t *ret)
-{
-    int64_t value = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, *at - '0', &value)) {
-            value = INT64_MAX;
-        }
-    }
-    *ret = value;
-    return at == text ? NULL : at;
-}
-
 static int read_delay(const char *text, struct behaviour_delay *ret, char *why)
 {
     int64_t least = 0;
     int64_t most;
-    const char *end = read_behaviour_digits(text, &least);
+    const char *end = value_digits(text, &least);
     most = least;
     if (end != NULL && *end == '-') {
-        end = read_behaviour_digits(end + 1, &most);
+        end = value_digits(end + 1, &most);
     }
     if (end == NULL || *end != '\0') {
-        return refuse(why,
-                      "\"%.40s\" is not a time; write milliseconds, such as 20, or 10-30 for any "
-                      "time between them",
-                      text);
+        return value_refuse(
+            why,
+            "\"%.40s\" is not a time; write milliseconds, such as 20, or 10-30 for any "
+            "time between them",
+            text);
     }
     if (least > most || most > TIME_MAX_MSEC) {
-        return refuse(why,
-                      "%.40s is out of range; write 0 to %lld milliseconds, the smaller one first",
-                      text, TIME_MAX_MSEC);
+        return value_refuse(
+            why, "%.40s is out of range; write 0 to %lld milliseconds, the smaller one first", text,
+            TIME_MAX_MSEC);
     }
     *ret = (struct behaviour_delay){least * USEC_PER_MSEC, most * USEC_PER_MSEC};
     return 0;
@@ -108,13 +100,14 @@ static int read_delay(const char *text, struct behaviour_delay *ret, char *why)
 static int read_number(const char *text, int64_t limit, const char *unit, int64_t *ret, char *why)
 {
     int64_t value = 0;
-    const char *end = read_behaviour_digits(text, &value);
+    const char *end = value_digits(text, &value);
     if (end == NULL || *end != '\0') {
-        return refuse(why, "\"%.40s\" is not a whole number; write %s, such as 20", text, unit);
+        return value_refuse(why, "\"%.40s\" is not a whole number; write %s, such as 20", text,
+                            unit);
     }
     if (value > limit) {
-        return refuse(why, "%.40s is out of range; write 0 to %lld %s", text, (long long)limit,
-                      unit);
+        return value_refuse(why, "%.40s is out of range; write 0 to %lld %s", text,
+                            (long long)limit, unit);
     }
     *ret = value;
     return 0;
@@ -140,55 +133,40 @@ static int read_limit(const char *text, const char *unit, uint32_t *ret, char *w
     return err;
 }
 
-static int read_rate(const char *text, struct rate *ret, char *why)
+/* Where a rate of messages acts. */
+static int read_stage(const char *text, enum behaviour_stage *ret, char *why)
 {
-    static const struct {
-        char unit;
-        usec_t span;
-    } units[] = {{'s', USEC_PER_SEC},
-                 {'m', 60 * USEC_PER_SEC},
-                 {'h', 3600 * USEC_PER_SEC},
-                 {'d', 86400 * USEC_PER_SEC}};
-    int64_t count = 0;
-    usec_t span = 0;
-    const char *end = read_behaviour_digits(text, &count);
-    for (size_t i = 0; end != NULL && i < sizeof(units) / sizeof(units[0]); i++) {
-        if (end[0] == '/' && end[1] == units[i].unit && end[2] == '\0') {
-            span = units[i].span;
+    static const enum behaviour_stage known[] = {STAGE_MAIL, STAGE_RCPT, STAGE_DOT};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (slice_ieq(slice_of(text), slice_of(stages[known[i]]))) {
+            *ret = known[i];
+            return 0;
         }
     }
-    if (span == 0) {
-        return refuse(why,
-                      "\"%.40s\" is not a rate; write a number of messages and /s, /m, /h or /d, "
-                      "such as 100/s or 6000/m",
-                      text);
-    }
-    if (count < 1 || count > RATE_COUNT_MAX) {
-        return refuse(why, "%.40s is out of range; write 1 to %d messages", text, RATE_COUNT_MAX);
-    }
-    *ret = (struct rate){(uint64_t)count, span};
-    return 0;
+    return value_refuse(why, "\"%.40s\" is no stage where a rate acts; write mail, rcpt or dot",
+                        text);
 }
 
 /* "CODE TEXT" */
 static int read_reply(const char *text, char ret[BEHAVIOUR_REPLY_BYTES], char *why)
 {
     int64_t code = 0;
-    const char *end = read_behaviour_digits(text, &code);
+    const char *end = value_digits(text, &code);
     if (end != text + 3 || code < 400 || code > 599 || (*end != ' ' && *end != '\0')) {
-        return refuse(why,
-                      "\"%.40s\" is not a refusal; write a code from 400 to 599 and a text, such "
-                      "as 451 4.7.1 try later",
-                      text);
+        return value_refuse(
+            why,
+            "\"%.40s\" is not a refusal; write a code from 400 to 599 and a text, such "
+            "as 451 4.7.1 try later",
+            text);
     }
     if (strlen(text) >= BEHAVIOUR_REPLY_BYTES) {
-        return refuse(why, "\"%.40s...\" is too long; write at most %d bytes", text,
-                      BEHAVIOUR_REPLY_BYTES - 1);
+        return value_refuse(why, "\"%.40s...\" is too long; write at most %d bytes", text,
+                            BEHAVIOUR_REPLY_BYTES - 1);
     }
     for (const char *c = text; *c != '\0'; c++) {
         if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) {
-            return refuse(why, "\"%.40s\" has a byte that no reply may have; write plain ASCII",
-                          text);
+            return value_refuse(
+                why, "\"%.40s\" has a byte that no reply may have; write plain ASCII", text);
         }
     }
     memcpy(ret, text, strlen(text) + 1);
@@ -220,18 +198,19 @@ static int read_rejection(struct behaviour *b, const char *text, char *why)
     const char *reply =
         stage < STAGE_COUNT && text[len] == ':' ? read_share(text + len + 1, ':', &r.share) : NULL;
     if (reply == NULL) {
-        return refuse(why,
-                      "\"%.60s\" is not a rejection; write STAGE:SHARE:CODE TEXT with a stage of "
-                      "banner, ehlo, mail, rcpt, data and dot and a share from 0 to 1, such as "
-                      "rcpt:0.05:550 5.1.1 no such user",
-                      text);
+        return value_refuse(
+            why,
+            "\"%.60s\" is not a rejection; write STAGE:SHARE:CODE TEXT with a stage of "
+            "banner, ehlo, mail, rcpt, data and dot and a share from 0 to 1, such as "
+            "rcpt:0.05:550 5.1.1 no such user",
+            text);
     }
     int err = read_reply(reply, r.reply, why);
     if (err != 0) {
         return err;
     }
     if (b->rejection_count == REJECTIONS_MAX) {
-        return refuse(why, "there are too many; write at most %d", REJECTIONS_MAX);
+        return value_refuse(why, "there are too many; write at most %d", REJECTIONS_MAX);
     }
     r.stage = (enum behaviour_stage)stage;
     struct behaviour_rejection *all =
@@ -259,10 +238,11 @@ static int read_fault(struct behaviour *b, const char *text, char *why)
             return 0;
         }
     }
-    return refuse(why,
-                  "\"%.40s\" is not a fault; write KIND:SHARE with a kind of reset, stall, 421 and "
-                  "close and a share from 0 to 1, such as reset:0.01",
-                  text);
+    return value_refuse(
+        why,
+        "\"%.40s\" is not a fault; write KIND:SHARE with a kind of reset, stall, 421 and "
+        "close and a share from 0 to 1, such as reset:0.01",
+        text);
 }
 
 /* One name, or several with commas between them. */
@@ -287,10 +267,11 @@ static int read_extensions(unsigned *extensions, const char *text, char *why)
             i++;
         }
         if (i == count) {
-            return refuse(why,
-                          "there is no extension \"%.40s\"; write none, pipelining, chunking, "
-                          "8bitmime, smtputf8, enhancedstatuscodes or size",
-                          text);
+            return value_refuse(
+                why,
+                "there is no extension \"%.40s\"; write none, pipelining, chunking, "
+                "8bitmime, smtputf8, enhancedstatuscodes or size",
+                text);
         }
         *extensions |= known[i].bit;
         rest = len < rest.len ? slice_from(rest, len + 1) : (struct slice){0};
@@ -302,7 +283,7 @@ static int read_yes(const char *text, bool *ret, char *why)
 {
     bool is_yes = slice_ieq(slice_of(text), SLICE("yes"));
     if (!is_yes && !slice_ieq(slice_of(text), SLICE("no"))) {
-        return refuse(why, "\"%.40s\" is neither yes nor no; write yes or no", text);
+        return value_refuse(why, "\"%.40s\" is neither yes nor no; write yes or no", text);
     }
     *ret = is_yes;
     return 0;
@@ -311,7 +292,12 @@ static int read_yes(const char *text, bool *ret, char *why)
 void behaviour_init(struct behaviour *b)
 {
     *b = (struct behaviour){.extensions = EXTENSIONS_USUAL,
-                            .rate_reply = "421 4.7.0 too many messages"};
+                            .rate_stage = STAGE_MAIL,
+                            .rate_reply = "421 4.7.0 too many messages",
+                            .connection_reply = "421 4.7.0 too many connections",
+                            .messages_reply = "421 4.7.0 too many messages on this connection",
+                            .recipient_reply = "452 4.5.3 too many recipients",
+                            .greylist_reply = "451 4.7.1 greylisted, try again later"};
 }
 
 void behaviour_fini(struct behaviour *b)
@@ -336,12 +322,50 @@ const char *behaviour_key_name(enum behaviour_key key)
 
 bool behaviour_key_is_list(enum behaviour_key key)
 {
-    return keys[key].is_list;
+    return (keys[key].flags & LIST) != 0;
 }
 
 bool behaviour_key_is_for_domains(enum behaviour_key key)
 {
-    return keys[key].is_for_domains;
+    return (keys[key].flags & DOMAIN) != 0;
+}
+
+bool behaviour_key_is_for_clients(enum behaviour_key key)
+{
+    return (keys[key].flags & CLIENT) != 0;
+}
+
+/* The field of a rate, or NULL. */
+static struct rate_plan *plan_of(struct behaviour *b, enum behaviour_key key)
+{
+    if (key == BEHAVIOUR_RATE) {
+        return &b->rate;
+    }
+    if (key == BEHAVIOUR_RATE_PER_CLIENT) {
+        return &b->rate_per_client;
+    }
+    if (key == BEHAVIOUR_CONNECTION_RATE_PER_CLIENT) {
+        return &b->connection_rate_per_client;
+    }
+    return key == BEHAVIOUR_RECIPIENT_RATE_PER_CLIENT ? &b->recipient_rate_per_client : NULL;
+}
+
+/* The field of a reply, or NULL. */
+static char *reply_of(struct behaviour *b, enum behaviour_key key)
+{
+    if (key == BEHAVIOUR_RATE_REPLY) {
+        return b->rate_reply;
+    }
+    if (key == BEHAVIOUR_CONNECTION_REPLY) {
+        return b->connection_reply;
+    }
+    if (key == BEHAVIOUR_MESSAGES_REPLY) {
+        return b->messages_reply;
+    }
+    if (key == BEHAVIOUR_RECIPIENT_REPLY) {
+        return b->recipient_reply;
+    }
+    return key == BEHAVIOUR_GREYLIST_REPLY ? b->greylist_reply : NULL;
 }
 
 /* The first item of a list replaces what another behaviour or the default brought along. */
@@ -353,6 +377,8 @@ static void begin_list(struct behaviour *b, enum behaviour_key key)
         memset(b->fault_shares, 0, sizeof(b->fault_shares));
     } else if (key == BEHAVIOUR_EXTENSIONS) {
         b->extensions = 0;
+    } else if (plan_of(b, key) != NULL) {
+        plan_of(b, key)->count = 0;
     }
 }
 
@@ -369,7 +395,7 @@ static int read_value(struct behaviour *b, enum behaviour_key key, const char *t
     case BEHAVIOUR_DELAY_DOT:
         return read_delay(text, &b->delays[key - BEHAVIOUR_DELAY_BANNER], why);
     case BEHAVIOUR_ROUND_TRIP:
-        return read_msec(text, &b->round_trip, why);
+        return read_delay(text, &b->round_trip, why);
     case BEHAVIOUR_TARPIT:
         return read_msec(text, &b->tarpit, why);
     case BEHAVIOUR_CONNECTIONS:
@@ -381,9 +407,19 @@ static int read_value(struct behaviour *b, enum behaviour_key key, const char *t
     case BEHAVIOUR_RECIPIENTS_PER_MESSAGE:
         return read_limit(text, "recipients (0: no limit)", &b->recipients_per_message, why);
     case BEHAVIOUR_RATE:
-        return read_rate(text, &b->rate, why);
+        return rate_plan_add(&b->rate, text, RATE_BURST_SPAN, why);
+    case BEHAVIOUR_RATE_PER_CLIENT:
+    case BEHAVIOUR_CONNECTION_RATE_PER_CLIENT:
+    case BEHAVIOUR_RECIPIENT_RATE_PER_CLIENT:
+        return rate_plan_add(plan_of(b, key), text, RATE_BURST_TENTH, why);
+    case BEHAVIOUR_RATE_STAGE:
+        return read_stage(text, &b->rate_stage, why);
     case BEHAVIOUR_RATE_REPLY:
-        return read_reply(text, b->rate_reply, why);
+    case BEHAVIOUR_CONNECTION_REPLY:
+    case BEHAVIOUR_MESSAGES_REPLY:
+    case BEHAVIOUR_RECIPIENT_REPLY:
+    case BEHAVIOUR_GREYLIST_REPLY:
+        return read_reply(text, reply_of(b, key), why);
     case BEHAVIOUR_REJECT:
         return read_rejection(b, text, why);
     case BEHAVIOUR_GREYLIST:

@@ -6,13 +6,13 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
-#include "bench/sink/rate_limit.h"
+#include "bench/sink/rate_plan.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define BEHAVIOUR_WHY_BYTES   256
+#define BEHAVIOUR_WHY_BYTES   VALUE_WHY_BYTES
 #define BEHAVIOUR_REPLY_BYTES 200
 
 enum behaviour_key {
@@ -29,9 +29,17 @@ enum behaviour_key {
     BEHAVIOUR_MESSAGES_PER_CONNECTION,
     BEHAVIOUR_RECIPIENTS_PER_MESSAGE,
     BEHAVIOUR_RATE,
+    BEHAVIOUR_RATE_PER_CLIENT,
+    BEHAVIOUR_RATE_STAGE,
     BEHAVIOUR_RATE_REPLY,
+    BEHAVIOUR_CONNECTION_RATE_PER_CLIENT,
+    BEHAVIOUR_CONNECTION_REPLY,
+    BEHAVIOUR_MESSAGES_REPLY,
+    BEHAVIOUR_RECIPIENT_RATE_PER_CLIENT,
+    BEHAVIOUR_RECIPIENT_REPLY,
     BEHAVIOUR_REJECT,
     BEHAVIOUR_GREYLIST,
+    BEHAVIOUR_GREYLIST_REPLY,
     BEHAVIOUR_FAULT,
     BEHAVIOUR_SILENT,
     BEHAVIOUR_EXTENSIONS,
@@ -80,12 +88,21 @@ struct behaviour_rejection {
 struct behaviour {
     uint32_t set; /* bits of enum behaviour_key: what was written somewhere */
     struct behaviour_delay delays[STAGE_COUNT];
-    usec_t round_trip; /* replies are under way so long; input does not wait */
-    usec_t tarpit;     /* the n-th reply of a connection takes n times this longer */
+    struct behaviour_delay round_trip; /* replies are under way so long; input does not wait */
+    usec_t tarpit; /* the n-th reply of a connection takes n times this longer */
     uint32_t connections, connections_per_client; /* to one listening address; 0 = no limit */
     uint32_t messages_per_connection, recipients_per_message; /* 0 = no limit */
-    struct rate rate;
+    struct rate_plan rate;                                    /* of messages, from everybody */
+    struct rate_plan rate_per_client;                         /* of messages */
+    struct rate_plan connection_rate_per_client;              /* of connections begun */
+    struct rate_plan recipient_rate_per_client;               /* of recipients accepted */
+    enum behaviour_stage rate_stage; /* MAIL, RCPT or DOT: where both rates of messages act */
+    /* What is said beyond a limit; '{client}', '{sender}' and '{domain}' in it are filled in. */
     char rate_reply[BEHAVIOUR_REPLY_BYTES];
+    char connection_reply[BEHAVIOUR_REPLY_BYTES];
+    char messages_reply[BEHAVIOUR_REPLY_BYTES];
+    char recipient_reply[BEHAVIOUR_REPLY_BYTES];
+    char greylist_reply[BEHAVIOUR_REPLY_BYTES];
     struct behaviour_rejection *rejections; /* heap; tried in this order */
     size_t rejection_count;
     usec_t greylist;                  /* 0 = off */
@@ -105,6 +122,8 @@ const char *behaviour_key_name(enum behaviour_key key);
 bool behaviour_key_is_list(enum behaviour_key key);
 /* May a recipient domain have it, or only a listening address? */
 bool behaviour_key_is_for_domains(enum behaviour_key key);
+/* May the client that connects have it, or only the listening address? */
+bool behaviour_key_is_for_clients(enum behaviour_key key);
 
 /* Read one value of a key, of a list one more item (the first replaces what is there unless the key
  * is in `set`), and note it in `set`.

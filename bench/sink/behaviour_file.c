@@ -137,6 +137,29 @@ static int add_domain(struct loader *l, struct behaviour_section *s, struct beha
     return lay(l, s, &d->behaviour);
 }
 
+/* Complete behaviours, so that a connection asks one only. */
+static int add_client(struct loader *l, struct behaviour_section *s, struct behaviour_file *f)
+{
+    struct behaviour_client *c = &f->clients[f->client_count];
+    if (endpoint_range_read(s->title, &c->range) != 0 || c->range.port != 0) {
+        behaviour_complain(&l->sections, s->place, "client",
+                           "\"%.60s\" is no address of a client; write ADDRESS or FIRST-LAST, such "
+                           "as 127.0.0.2",
+                           s->title);
+    }
+    c->behaviours = calloc(f->destination_count + 1, sizeof(*c->behaviours));
+    f->client_count++;
+    int err = c->behaviours == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i <= f->destination_count && err == 0; i++) {
+        struct behaviour *b = &c->behaviours[i];
+        behaviour_init(b);
+        err = behaviour_overlay(b, i < f->destination_count ? &f->destinations[i].behaviour
+                                                            : &f->common);
+        err = err == 0 ? lay(l, s, b) : err;
+    }
+    return err;
+}
+
 /* The command line, then the default section. */
 static int fill_common(struct loader *l, const struct behaviour *base, struct behaviour_file *f)
 {
@@ -164,7 +187,8 @@ static int fill_behaviours(struct loader *l, const struct behaviour *base, struc
     size_t count = l->sections.count; /* profiles may join them below */
     f->destinations = calloc(count + 1, sizeof(*f->destinations));
     f->domains = calloc(count + 1, sizeof(*f->domains));
-    if (f->destinations == NULL || f->domains == NULL) {
+    f->clients = calloc(count + 1, sizeof(*f->clients));
+    if (f->destinations == NULL || f->domains == NULL || f->clients == NULL) {
         return -ENOMEM;
     }
     int err = fill_common(l, base, f);
@@ -177,6 +201,11 @@ static int fill_behaviours(struct loader *l, const struct behaviour *base, struc
         } else if (s->kind == BEHAVIOUR_PROFILE) {
             struct behaviour_section *chain[CHAIN_MAX];
             (void)collect_chain(l, s, chain); /* mistakes also of a profile that nobody uses */
+        }
+    }
+    for (size_t i = 0; i < count && err == 0; i++) { /* once all destinations are known */
+        if (l->sections.items[i]->kind == BEHAVIOUR_CLIENT) {
+            err = add_client(l, l->sections.items[i], f);
         }
     }
     return err;
@@ -233,7 +262,14 @@ void behaviour_file_fini(struct behaviour_file *f)
         behaviour_fini(&f->domains[i].behaviour);
         free(f->domains[i].name);
     }
+    for (size_t i = 0; i < f->client_count; i++) {
+        for (size_t k = 0; f->clients[i].behaviours != NULL && k <= f->destination_count; k++) {
+            behaviour_fini(&f->clients[i].behaviours[k]);
+        }
+        free(f->clients[i].behaviours);
+    }
     behaviour_fini(&f->common);
+    free(f->clients);
     free(f->destinations);
     free(f->domains);
     *f = (struct behaviour_file){0};
@@ -252,6 +288,19 @@ const struct behaviour *behaviour_file_of(const struct behaviour_file *f,
     }
     *ret_destination = f->destination_count;
     return &f->common;
+}
+
+const struct behaviour *behaviour_file_towards(const struct behaviour_file *f, size_t destination,
+                                               const struct sockaddr_storage *client)
+{
+    for (size_t i = f->client_count; i > 0; i--) {
+        const struct behaviour_client *c = &f->clients[i - 1];
+        if (endpoint_range_has(&c->range, client)) {
+            return &c->behaviours[destination];
+        }
+    }
+    return destination < f->destination_count ? &f->destinations[destination].behaviour
+                                              : &f->common;
 }
 
 static int is_conf(const struct dirent *entry)

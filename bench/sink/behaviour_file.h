@@ -1,8 +1,8 @@
 /* A behaviour file: who behaves how. Read once by main, then immutable.
  *
- * Laid over each other, later ones first: the sections of a destination, `default`, the command
- * line. A section's `use` names a profile, which lies below its own keys. Of several destinations
- * that name an address the last holds. */
+ * Laid over each other, later ones first: the section of the client that connects, that of the
+ * destination, `default`, the command line. A section's `use` names a profile, which lies below its
+ * own keys. Of several destinations, or clients, that name an address the last holds. */
 #ifndef BENCH_BEHAVIOUR_FILE_H
 #define BENCH_BEHAVIOUR_FILE_H
 
@@ -24,12 +24,19 @@ struct behaviour_domain {
     struct behaviour behaviour; /* holds where its `set` says so, in place of the destination's */
 };
 
+struct behaviour_client {
+    struct endpoint_range range;
+    struct behaviour *behaviours; /* heap; towards each destination, and last to all the others */
+};
+
 struct behaviour_file {
     struct behaviour common; /* of addresses that no destination names */
     struct behaviour_destination *destinations;
     size_t destination_count;
     struct behaviour_domain *domains;
     size_t domain_count;
+    struct behaviour_client *clients;
+    size_t client_count;
 };
 
 /* Whom complaints are told, each "FILE:LINE: KEY: what is wrong; what would be right". */
@@ -54,6 +61,10 @@ void behaviour_file_fini(struct behaviour_file *f); /* accepts a zeroed one */
 NONNULL_RET const struct behaviour *behaviour_file_of(const struct behaviour_file *f,
                                                       const struct sockaddr_storage *address,
                                                       size_t *ret_destination);
+/* How that destination (or, with destination_count, any other) behaves towards a client. */
+NONNULL_RET const struct behaviour *behaviour_file_towards(const struct behaviour_file *f,
+                                                           size_t destination,
+                                                           const struct sockaddr_storage *client);
 
 /* Tell each profile of the folder, by name. errors: -errno of the folder; ERR_SYNTAX as above */
 MUST_USE int behaviour_file_list(const struct behaviour_reader *reader,

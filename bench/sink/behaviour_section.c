@@ -28,9 +28,8 @@ struct behaviour_complaint {
 };
 
 static const char *const kinds[BEHAVIOUR_KIND_COUNT] = {
-    [BEHAVIOUR_DEFAULT] = "default",
-    [BEHAVIOUR_DESTINATION] = "destination",
-    [BEHAVIOUR_DOMAIN] = "domain",
+    [BEHAVIOUR_DEFAULT] = "default", [BEHAVIOUR_DESTINATION] = "destination",
+    [BEHAVIOUR_DOMAIN] = "domain",   [BEHAVIOUR_CLIENT] = "client",
     [BEHAVIOUR_PROFILE] = "profile",
 };
 
@@ -164,9 +163,10 @@ static void complain_unknown(const cfg_t *cfg, const char *name)
                            near);
     } else {
         behaviour_complain(reading.sections, place_here(cfg), name,
-                           is_root ? "there is no such section; write default, destination, domain "
-                                     "or profile"
-                                   : "there is no such key; remove it, or see sluice-sink --help");
+                           is_root
+                               ? "there is no such section; write default, destination, domain, "
+                                 "client or profile"
+                               : "there is no such key; remove it, or see sluice-sink --help");
     }
 }
 
@@ -225,18 +225,32 @@ static void set_text(const cfg_t *cfg, const char *key, const char *value)
     }
 }
 
-/* A domain acts at RCPT and at the end of data. returns: false when it was complained about */
+/* What a domain cannot do: it acts at RCPT and at the end of data. */
+static bool is_for_domain(enum behaviour_key key, const char *value)
+{
+    if (key == BEHAVIOUR_REJECT) {
+        return strncasecmp(value, "rcpt:", 5) == 0 || strncasecmp(value, "dot:", 4) == 0;
+    }
+    return behaviour_key_is_for_domains(key) &&
+           (key != BEHAVIOUR_RATE_STAGE || strcasecmp(value, "mail") != 0);
+}
+
+/* returns: false when it was complained about */
 static bool is_allowed(const cfg_t *cfg, enum behaviour_key key, const char *value)
 {
-    if (reading.current->kind != BEHAVIOUR_DOMAIN) {
-        return true;
-    }
-    if (!behaviour_key_is_for_domains(key) ||
-        (key == BEHAVIOUR_REJECT && strncasecmp(value, "rcpt:", 5) != 0 &&
-         strncasecmp(value, "dot:", 4) != 0)) {
+    enum behaviour_kind kind = reading.current->kind;
+    if (kind == BEHAVIOUR_DOMAIN && !is_for_domain(key, value)) {
         behaviour_complain(reading.sections, place_here(cfg), behaviour_key_name(key),
                            "a domain only acts at rcpt and dot; write it into a destination "
                            "section");
+        return false;
+    }
+    if (kind == BEHAVIOUR_CLIENT && !behaviour_key_is_for_clients(key)) {
+        behaviour_complain(reading.sections, place_here(cfg), behaviour_key_name(key),
+                           key == BEHAVIOUR_RATE
+                               ? "it is everybody's together; write rate_per_client"
+                               : "it is of the listening address; write it into a destination "
+                                 "section");
         return false;
     }
     return true;

@@ -7,11 +7,6 @@
 
 #define FIRST_MARKS 8
 
-void reply_queue_init(struct reply_queue *q, usec_t round_trip)
-{
-    *q = (struct reply_queue){.round_trip = round_trip};
-}
-
 void reply_queue_fini(struct reply_queue *q)
 {
     free(q->marks);
@@ -39,13 +34,12 @@ static void grow_reply_queue(struct reply_queue *q)
     q->first = 0;
 }
 
-void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t now)
+void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t due)
 {
-    const struct reply_mark mark = {now + q->round_trip, end, ended};
+    struct reply_mark *last = q->count > 0 ? mark_at(q, q->count - 1) : NULL;
     assert(end >= q->end);
     q->end = end;
-    if (q->count > 0 && mark_at(q, q->count - 1)->due == mark.due) {
-        struct reply_mark *last = mark_at(q, q->count - 1);
+    if (last != NULL && last->due >= due) { /* what one connection says keeps its order */
         last->end = end;
         last->ended += ended;
         return;
@@ -54,7 +48,7 @@ void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t
         grow_reply_queue(q);
     }
     q->count++;
-    *mark_at(q, q->count - 1) = mark;
+    *mark_at(q, q->count - 1) = (struct reply_mark){due, end, ended};
 }
 
 uint32_t reply_queue_release(struct reply_queue *q, usec_t now)

@@ -1,5 +1,5 @@
-/* Replies that are under way: which bytes of a session's output may be sent by now. With a round
- * trip of 0 each may be sent at once. Owner: one session; knows no clock and holds no bytes. */
+/* Replies that are under way: which bytes of a session's output may be sent by now. Where they take
+ * no time each may be sent at once. Owner: one session; knows no clock and holds no bytes. */
 #ifndef BENCH_REPLY_QUEUE_H
 #define BENCH_REPLY_QUEUE_H
 
@@ -14,18 +14,18 @@ struct reply_mark {
     uint32_t ended; /* transactions whose last reply lies in these bytes */
 };
 
+/* Zeroed is empty. */
 struct reply_queue {
-    usec_t round_trip;        /* set at creation */
     uint64_t end;             /* positions: of all bytes that were added */
     uint64_t released;        /* and of those that may be sent */
     struct reply_mark *marks; /* ring in order of due; heap */
     size_t first, count, capacity;
 };
 
-void reply_queue_init(struct reply_queue *q, usec_t round_trip);
 void reply_queue_fini(struct reply_queue *q); /* accepts a zeroed one */
-/* Everything up to position `end` was written by `now`. Aborts when there is no memory. */
-void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t now);
+/* Everything up to position `end` was written by now and arrives at `due`, or with what was written
+ * before if that is later. Aborts when there is no memory. */
+void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t due);
 /* Let go what is due. returns: transactions that ended with it */
 uint32_t reply_queue_release(struct reply_queue *q, usec_t now);
 /* When the next bytes are due; USEC_NEVER: none are held */

@@ -63,7 +63,7 @@ static void greet_back(struct sink_session *s, bool is_esmtp)
     const struct sink *sink = s->worker->sink;
     const char *refusal = sink_session_rejection(s, s->behaviour, STAGE_EHLO);
     if (refusal != NULL) {
-        sink_session_refuse(s, refusal);
+        sink_session_refuse(s, refusal, (struct slice){0});
         return;
     }
     sink_session_reset(s);
@@ -101,23 +101,6 @@ static bool is_known_parameter(const struct sink_session *s, struct slice word)
            is_announced(s, EXTENSION_SIZE);
 }
 
-/* The limits of the destination, where a message begins. returns: true when it was answered */
-static bool is_beyond_limits(struct sink_session *s)
-{
-    const struct behaviour *b = s->behaviour;
-    const char *refusal = sink_session_rejection(s, b, STAGE_MAIL);
-    if (refusal != NULL) {
-        sink_delivery_refuse(s, refusal);
-    } else if (b->messages_per_connection > 0 && s->messages >= b->messages_per_connection) {
-        sink_session_refuse(s, "421 4.7.0 too many messages on this connection");
-    } else if (b->rate.count > 0 && !sink_rule_take(&s->listener->rule, clock_mono())) {
-        sink_delivery_refuse(s, b->rate_reply);
-    } else {
-        return false;
-    }
-    return true;
-}
-
 static void mail(struct sink_session *s, struct slice argument)
 {
     struct slice path;
@@ -139,56 +122,30 @@ static void mail(struct sink_session *s, struct slice argument)
         params = slice_trim(slice_from(params, len));
     }
     sink_session_reset(s);
-    if (is_beyond_limits(s)) {
+    buf_append_slice(&s->sender, path);
+    const char *refusal = sink_limit_mail(s);
+    if (refusal != NULL) {
+        sink_delivery_refuse(s, refusal);
         return;
     }
     sink_session_begin(s);
-    buf_append_slice(&s->sender, path);
     sink_session_reply(s, "250 2.1.0 Ok");
-}
-
-/* Count for the rate of a domain, once for neighbours of one message. returns: false beyond it */
-static bool is_within_rate(struct sink_session *s, struct sink_rule *domain)
-{
-    if (domain == NULL || domain->behaviour->rate.count == 0 || domain == s->last_domain) {
-        return true;
-    }
-    if (!sink_rule_take(domain, clock_mono())) {
-        return false;
-    }
-    s->last_domain = domain;
-    return true;
-}
-
-/* Why the recipient is refused on purpose; NULL when it is not. */
-static const char *refusal_of(struct sink_session *s, struct sink_rule *domain,
-                              struct slice address)
-{
-    const struct behaviour *b = sink_session_rule(s, domain, BEHAVIOUR_REJECT)->behaviour;
-    const char *refusal = b->rejection_count > 0 ? sink_session_rejection(s, b, STAGE_RCPT) : NULL;
-    if (refusal != NULL) {
-        return refusal;
-    }
-    b = sink_session_rule(s, domain, BEHAVIOUR_RECIPIENTS_PER_MESSAGE)->behaviour;
-    if (b->recipients_per_message > 0 && s->recipient_count >= b->recipients_per_message) {
-        return "452 4.5.3 too many recipients";
-    }
-    struct sink_rule *grey = sink_session_rule(s, domain, BEHAVIOUR_GREYLIST);
-    if (grey->behaviour->greylist > 0 &&
-        !sink_rule_pass(grey, s->client, buf_slice(&s->sender), address, clock_mono())) {
-        return "451 4.7.1 greylisted, try again later";
-    }
-    return is_within_rate(s, domain) ? NULL : domain->behaviour->rate_reply;
 }
 
 static void take_recipient(struct sink_session *s, struct sink_rule *domain, struct slice address)
 {
-    const char *refusal = refusal_of(s, domain, address);
+    const char *refusal = sink_limit_recipient(s, domain, address);
     if (refusal != NULL) {
         struct sink_count *count = &s->worker->count;
         count->listeners[s->listener_index].tally.rejected++;
         sink_count_domain(count, address)->rejected++;
-        sink_session_refuse(s, refusal);
+        sink_session_count(s, HAPPENED_RECIPIENT_REFUSAL, 1, clock_wall());
+        if (domain != NULL && sink_rule_has_rate(domain)) {
+            sink_clients_count(&domain->clients, sink_session_known_to(s, domain),
+                               HAPPENED_RECIPIENT_REFUSAL, 1, clock_wall());
+        }
+        sink_session_refuse(s, refusal, address);
+        s->is_counting_behind = s->state == SINK_CLOSING;
         return;
     }
     buf_append_slice(&s->recipients, address);
@@ -205,8 +162,8 @@ static bool rcpt(struct sink_session *s, struct slice argument)
     struct slice params;
     bool is_path = take_path(argument, &path, &params) && path.len > 0 && params.len == 0;
     struct sink_rule *domain = sink_rules_find(&s->worker->sink->domains, path);
-    struct sink_rule *rule = sink_session_rule(s, domain, BEHAVIOUR_DELAY_RCPT);
-    if (sink_session_pause(s, rule->behaviour->delays[STAGE_RCPT])) {
+    const struct behaviour *b = sink_session_behaviour(s, domain, BEHAVIOUR_DELAY_RCPT);
+    if (sink_session_pause(s, b->delays[STAGE_RCPT])) {
         return false;
     }
     if (!is_path) {
@@ -369,4 +326,19 @@ bool sink_command(struct sink_session *s, struct slice line)
     }
     c->run(s, argument);
     return true;
+}
+
+uint64_t sink_command_behind(struct sink_session *s, struct slice line)
+{
+    char number[24] = "";
+    uint64_t size_bytes = 0;
+    if (argument_of(line, SLICE("MAIL FROM:")).data != NULL) {
+        sink_session_count(s, HAPPENED_REFUSAL, 1, clock_wall());
+    }
+    struct slice argument = argument_of(line, SLICE("BDAT"));
+    size_t len = argument.data == NULL ? sizeof(number) : slice_find(argument, ' ');
+    if (len < sizeof(number)) {
+        memcpy(number, argument.data, len);
+    }
+    return options_integer(number, INT64_MAX, &size_bytes) == 0 ? size_bytes : 0;
 }

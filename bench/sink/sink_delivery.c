@@ -93,6 +93,14 @@ static void count_message(struct sink_session *s, usec_t wall)
     sink_tally_message(listener, bytes, wall, latency);
     sink_listener_message(s->listener, wall, latency);
     listener->recipients += s->recipient_count;
+    sink_session_count(s, HAPPENED_MESSAGE, 1, wall);
+    sink_session_count(s, HAPPENED_RECIPIENT, s->recipient_count, wall);
+    if (s->domain != NULL && sink_rule_has_rate(s->domain)) {
+        struct sink_client *known = sink_session_known_to(s, s->domain);
+        sink_clients_count(&s->domain->clients, known, HAPPENED_MESSAGE, 1, wall);
+        sink_clients_count(&s->domain->clients, known, HAPPENED_RECIPIENT, s->recipient_count,
+                           wall);
+    }
 
     /* A message counts for each domain among its recipients, but neighbours only once. */
     struct iterator it = {buf_slice(&s->recipients)};
@@ -140,7 +148,16 @@ void sink_delivery_refuse(struct sink_session *s, const char *reply)
     } else {
         count_rejected(s);
     }
-    sink_session_refuse(s, reply);
+    sink_session_count(s, HAPPENED_REFUSAL, 1, clock_wall());
+    if (s->domain != NULL && sink_rule_has_rate(s->domain)) {
+        sink_clients_count(&s->domain->clients, sink_session_known_to(s, s->domain),
+                           HAPPENED_REFUSAL, 1, clock_wall());
+    }
+    struct iterator it = {buf_slice(&s->recipients)};
+    struct slice first = {0};
+    (void)next_recipient(&it, &first); /* at MAIL there is none */
+    sink_session_refuse(s, reply, first);
+    s->is_counting_behind = s->state == SINK_CLOSING;
 }
 
 static void accepted(struct sink *sink)
@@ -159,9 +176,8 @@ void sink_delivery(struct sink_session *s)
     char hash[SINK_HASH_TEXT_BYTES];
     char file[FILE_NAME_BYTES];
     usec_t wall = clock_wall();
-    const struct behaviour *b = sink_session_rule(s, s->domain, BEHAVIOUR_REJECT)->behaviour;
-    const char *refusal = sink_session_rejection(s, b, STAGE_DOT);
     sink_content_end(&s->content, hash);
+    const char *refusal = s->content.is_too_large ? NULL : sink_limit_dot(s);
     if (s->content.is_too_large) {
         sink_session_reply(s, "552 5.3.4 message too large");
     } else if (refusal != NULL) {

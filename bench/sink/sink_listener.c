@@ -14,26 +14,26 @@
 #define BACKLOG        1024
 #define FILL_WAIT_MSEC 20
 
-static struct sink_client *find_client(struct sink_listener *l, const uint8_t address[16])
+static struct sink_peer *find_peer(struct sink_listener *l, const uint8_t address[16])
 {
-    for (size_t i = 0; i < l->client_count; i++) {
-        if (memcmp(l->clients[i].address, address, sizeof(l->clients[i].address)) == 0) {
-            return &l->clients[i];
+    for (size_t i = 0; i < l->peer_count; i++) {
+        if (memcmp(l->peers[i].address, address, sizeof(l->peers[i].address)) == 0) {
+            return &l->peers[i];
         }
     }
-    if (l->client_count == l->client_capacity) {
-        size_t capacity = l->client_capacity == 0 ? 4 : l->client_capacity * 2;
-        struct sink_client *clients = realloc(l->clients, capacity * sizeof(*clients));
-        if (clients == NULL) {
+    if (l->peer_count == l->peer_capacity) {
+        size_t capacity = l->peer_capacity == 0 ? 4 : l->peer_capacity * 2;
+        struct sink_peer *peers = realloc(l->peers, capacity * sizeof(*peers));
+        if (peers == NULL) {
             abort(); /* a limit that is not kept falsifies the measurement */
         }
-        l->clients = clients;
-        l->client_capacity = capacity;
+        l->peers = peers;
+        l->peer_capacity = capacity;
     }
-    struct sink_client *client = &l->clients[l->client_count++];
-    memcpy(client->address, address, sizeof(client->address));
-    client->connections = 0;
-    return client;
+    struct sink_peer *peer = &l->peers[l->peer_count++];
+    memcpy(peer->address, address, sizeof(peer->address));
+    peer->connections = 0;
+    return peer;
 }
 
 static bool has_timeline(const struct sink_listener *l)
@@ -48,23 +48,23 @@ static void note_open(struct sink_listener *l)
     }
 }
 
-bool sink_listener_enter(struct sink_listener *l, const uint8_t address[16])
+bool sink_listener_enter(struct sink_listener *l, const struct behaviour *b,
+                         const uint8_t address[16])
 {
-    const struct behaviour *b = l->rule.behaviour;
     pthread_mutex_lock(&l->lock);
-    struct sink_client *client = find_client(l, address);
+    struct sink_peer *peer = find_peer(l, address);
     bool is_allowed =
-        (b->connections_per_client == 0 || client->connections < b->connections_per_client) &&
+        (b->connections_per_client == 0 || peer->connections < b->connections_per_client) &&
         (b->connections == 0 || l->open < b->connections);
     if (is_allowed) {
-        client->connections++;
+        peer->connections++;
         l->open++;
         if (l->open > l->max_open) {
             l->max_open = l->open;
         }
         note_open(l);
-    } else if (client->connections == 0) {
-        l->client_count--; /* it was added at the end just now */
+    } else if (peer->connections == 0) {
+        l->peer_count--; /* it was added at the end just now */
     }
     pthread_mutex_unlock(&l->lock);
     return is_allowed;
@@ -73,11 +73,11 @@ bool sink_listener_enter(struct sink_listener *l, const uint8_t address[16])
 void sink_listener_leave(struct sink_listener *l, const uint8_t address[16])
 {
     pthread_mutex_lock(&l->lock);
-    struct sink_client *client = find_client(l, address);
-    assert(client->connections > 0);
+    struct sink_peer *peer = find_peer(l, address);
+    assert(peer->connections > 0);
     l->open--;
-    if (--client->connections == 0) {
-        *client = l->clients[--l->client_count];
+    if (--peer->connections == 0) {
+        *peer = l->peers[--l->peer_count];
     }
     note_open(l);
     pthread_mutex_unlock(&l->lock);
@@ -137,7 +137,7 @@ int sink_listener_open(struct sink_listener *l, const struct endpoint *at,
     int err = -pthread_mutex_init(&l->lock, NULL);
     if (err == 0) {
         /* It may name the port, which is known only now where the kernel chose it. */
-        err = sink_rule_init(&l->rule, &options->file.common);
+        err = sink_rule_init(&l->rule, &options->file.common, 0, 0);
     }
     if (err != 0) {
         return err;
@@ -176,5 +176,5 @@ void sink_listener_fini(struct sink_listener *l)
     timeline_fini(&l->timeline);
     (void)pthread_mutex_destroy(&l->lock);
     free(l->fillers);
-    free(l->clients);
+    free(l->peers);
 }

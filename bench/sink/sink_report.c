@@ -2,6 +2,7 @@
  * end. */
 #include "bench/sink/sink_report.h"
 
+#include "bench/sink/sink_report_client.h"
 #include "bench/tool/report.h"
 
 #include <errno.h>
@@ -155,7 +156,9 @@ static void put_timeline(struct buf *out, const struct sink *sink, usec_t now)
         pthread_mutex_unlock(&l->lock);
         buf_append_char(out, '}');
     }
-    buf_append_str(out, "}}");
+    buf_append_str(out, "},\n\"clients\": [");
+    sink_report_courses(sink, (uint32_t)intervals, out);
+    buf_append_str(out, "]}");
 }
 
 int sink_report(const struct sink *sink, struct sink_worker *workers, int count, bool is_end,
@@ -181,6 +184,9 @@ int sink_report(const struct sink *sink, struct sink_worker *workers, int count,
     put_tally(out, &sum.total);
     put_domains(out, &sum);
     put_listeners(out, sink, &sum);
+    buf_append_str(out, ",\n\"clients\": [");
+    sink_report_clients(sink, out);
+    buf_append_char(out, ']');
     if (is_end && sink->options->timeline > 0) {
         put_timeline(out, sink, now);
     }

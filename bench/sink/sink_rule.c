@@ -8,16 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-int sink_rule_init(struct sink_rule *r, const struct behaviour *behaviour)
+int sink_rule_init(struct sink_rule *r, const struct behaviour *behaviour, usec_t start,
+                   usec_t interval)
 {
     *r = (struct sink_rule){.behaviour = behaviour};
-    return -pthread_mutex_init(&r->lock, NULL);
+    int err = -pthread_mutex_init(&r->lock, NULL);
+    return err == 0 ? sink_clients_init(&r->clients, start, interval) : err;
 }
 
 void sink_rule_fini(struct sink_rule *r)
 {
     (void)pthread_mutex_destroy(&r->lock);
     greylist_fini(&r->greylist);
+    sink_clients_fini(&r->clients);
 }
 
 bool sink_rule_take(struct sink_rule *r, usec_t now)
@@ -26,20 +29,25 @@ bool sink_rule_take(struct sink_rule *r, usec_t now)
         return true;
     }
     pthread_mutex_lock(&r->lock);
-    bool is_there = rate_limit_take(&r->rate, &r->behaviour->rate, now);
+    r->begin = r->begin == 0 ? now : r->begin;
+    bool is_there = rate_plan_take(&r->rate, &r->behaviour->rate, r->begin, now);
     pthread_mutex_unlock(&r->lock);
     return is_there;
 }
 
-bool sink_rule_pass(struct sink_rule *r, const uint8_t client[16], struct slice sender,
-                    struct slice recipient, usec_t now)
+bool sink_rule_has_rate(const struct sink_rule *r)
 {
-    if (r->behaviour->greylist == 0) {
+    return r->behaviour->rate.count > 0 || r->behaviour->rate_per_client.count > 0;
+}
+
+bool sink_rule_pass(struct sink_rule *r, const uint8_t client[16], struct slice sender,
+                    struct slice recipient, usec_t delay, usec_t now)
+{
+    if (delay == 0) {
         return true;
     }
     pthread_mutex_lock(&r->lock);
-    bool may_pass =
-        greylist_pass(&r->greylist, client, sender, recipient, r->behaviour->greylist, now);
+    bool may_pass = greylist_pass(&r->greylist, client, sender, recipient, delay, now);
     pthread_mutex_unlock(&r->lock);
     return may_pass;
 }
@@ -54,7 +62,8 @@ static uint32_t *find_slot(const struct sink_rules *r, struct slice name)
     return &r->table[i];
 }
 
-int sink_rules_init(struct sink_rules *r, const struct behaviour_file *file)
+int sink_rules_init(struct sink_rules *r, const struct behaviour_file *file, usec_t start,
+                    usec_t interval)
 {
     *r = (struct sink_rules){.file = file, .table_size = 16};
     while (r->table_size < 2 * file->domain_count) {
@@ -64,7 +73,7 @@ int sink_rules_init(struct sink_rules *r, const struct behaviour_file *file)
     r->table = calloc(r->table_size, sizeof(*r->table));
     int err = r->items == NULL || r->table == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < file->domain_count && err == 0; i++) {
-        err = sink_rule_init(&r->items[i], &file->domains[i].behaviour);
+        err = sink_rule_init(&r->items[i], &file->domains[i].behaviour, start, interval);
         *find_slot(r, slice_of(file->domains[i].name)) = (uint32_t)i + 1;
     }
     return err;

@@ -35,19 +35,20 @@ int sink_session_start(struct sink_worker *w, size_t listener_index, int fd,
     s->worker = w;
     s->listener = &w->sink->listeners[listener_index];
     s->listener_index = listener_index;
-    s->behaviour = s->listener->rule.behaviour;
     stream_init(&s->stream, fd);
     buf_init(&s->in, 0);
     buf_init(&s->out, 0);
     buf_init(&s->sender, LINE_MAX_BYTES);
     buf_init(&s->recipients, RECIPIENTS_BYTES);
-    reply_queue_init(&s->replies, s->behaviour->round_trip);
     list_init(&s->link);
     list_push_back(&w->sessions, &s->link);
     endpoint_key(peer, s->client);
-    s->is_refused = !sink_listener_enter(s->listener, s->client);
-    struct sink_listener_count *count = &w->count.listeners[listener_index];
-    count->connections++;
+    s->receiver = &w->sink->receivers[s->listener->destination];
+    s->behaviour = behaviour_file_towards(&o->file, s->listener->destination, peer);
+    s->known = sink_clients_find(s->receiver, s->client, s->behaviour);
+    s->is_refused = sink_limit_connection(s) != NULL;
+    w->count.listeners[listener_index].connections++;
+    sink_session_count(s, HAPPENED_CONNECTION, 1, clock_wall());
 
     int err = sink_content_init(&s->content, ledger_is_open(&w->sink->ledger),
                                 o->store_path != NULL, o->size_limit);
@@ -98,6 +99,7 @@ void sink_session_reset(struct sink_session *s)
     s->ended += s->has_sender ? 1 : 0;
     s->has_sender = false;
     s->is_chunked = false;
+    s->has_token = false;
     buf_clear(&s->sender);
     buf_clear(&s->recipients);
     s->recipient_count = 0;
@@ -120,12 +122,56 @@ void sink_session_reply(struct sink_session *s, const char *text)
     buf_append_str(&s->out, "\r\n");
 }
 
-void sink_session_refuse(struct sink_session *s, const char *text)
+void sink_session_count(struct sink_session *s, enum sink_happening what, uint64_t count,
+                        usec_t wall)
 {
-    sink_session_reply(s, text);
+    sink_clients_count(s->receiver, s->known, what, count, wall);
+}
+
+struct sink_client *sink_session_known_to(const struct sink_session *s, struct sink_rule *domain)
+{
+    return sink_clients_find(&domain->clients, s->client, domain->behaviour);
+}
+
+/* Append a reply with the names that it asks for. */
+static void fill_in(struct sink_session *s, const char *text, struct slice recipient)
+{
+    char name[SINK_DOMAIN_NAME_MAX];
+    while (*text != '\0') {
+        size_t len = strcspn(text, "{");
+        buf_append(&s->out, text, len);
+        text += len;
+        if (strncmp(text, "{client}", 8) == 0) {
+            buf_append_str(&s->out, s->known->name);
+            text += 8;
+        } else if (strncmp(text, "{sender}", 8) == 0) {
+            buf_append_slice(&s->out, sink_domain_name(buf_slice(&s->sender), name));
+            text += 8;
+        } else if (strncmp(text, "{domain}", 8) == 0) {
+            buf_append_slice(&s->out, sink_domain_name(recipient, name));
+            text += 8;
+        } else if (*text != '\0') {
+            buf_append_char(&s->out, *text++);
+        }
+    }
+    buf_append_str(&s->out, "\r\n");
+}
+
+void sink_session_refuse(struct sink_session *s, const char *text, struct slice recipient)
+{
+    fill_in(s, text, recipient);
     if (strncmp(text, "421", 3) == 0) {
         s->state = SINK_CLOSING;
     }
+}
+
+static usec_t draw_span(struct sink_session *s, struct behaviour_delay delay)
+{
+    if (delay.most == delay.least) {
+        return delay.least;
+    }
+    double part = sink_worker_random(s->worker);
+    return delay.least + (usec_t)(part * (double)(delay.most - delay.least + 1));
 }
 
 bool sink_session_pause(struct sink_session *s, struct behaviour_delay delay)
@@ -134,11 +180,7 @@ bool sink_session_pause(struct sink_session *s, struct behaviour_delay delay)
         s->is_delayed = false;
         return false;
     }
-    usec_t span = delay.least;
-    if (delay.most > delay.least) {
-        double part = sink_worker_random(s->worker);
-        span += (usec_t)(part * (double)(delay.most - delay.least + 1));
-    }
+    usec_t span = draw_span(s, delay);
     s->tarpit += s->behaviour->tarpit;
     span += s->tarpit;
     if (span == 0) {
@@ -161,10 +203,12 @@ const char *sink_session_rejection(struct sink_session *s, const struct behaviou
     return NULL;
 }
 
-struct sink_rule *sink_session_rule(struct sink_session *s, struct sink_rule *domain,
-                                    enum behaviour_key key)
+const struct behaviour *sink_session_behaviour(const struct sink_session *s,
+                                               const struct sink_rule *domain,
+                                               enum behaviour_key key)
 {
-    return domain != NULL && behaviour_has(domain->behaviour, key) ? domain : &s->listener->rule;
+    return domain != NULL && behaviour_has(domain->behaviour, key) ? domain->behaviour
+                                                                   : s->behaviour;
 }
 
 /* returns: false when greetings are held back */
@@ -178,11 +222,12 @@ static bool greet(struct sink_session *s)
     if (sink_session_pause(s, s->behaviour->delays[STAGE_BANNER])) {
         return true;
     }
-    const char *refusal = s->is_refused ? "421 4.7.0 too many connections"
+    const char *refusal = s->is_refused ? s->behaviour->connection_reply
                                         : sink_session_rejection(s, s->behaviour, STAGE_BANNER);
     if (refusal != NULL) {
         s->worker->count.listeners[s->listener_index].refused++;
-        sink_session_reply(s, refusal);
+        sink_session_count(s, HAPPENED_CONNECTION_REFUSAL, 1, clock_wall());
+        fill_in(s, refusal, (struct slice){0});
         s->state = SINK_CLOSING;
         return true;
     }
@@ -278,6 +323,28 @@ static bool take_chunk(struct sink_session *s)
     return true;
 }
 
+/* One line behind the refusal that ended the connection: what was sent in one go with it.
+ * returns: false when there is none */
+static bool take_behind(struct sink_session *s)
+{
+    struct slice input = slice_from(buf_slice(&s->in), s->taken);
+    if (s->chunk_left > 0) {
+        size_t len = input.len < s->chunk_left ? input.len : (size_t)s->chunk_left;
+        s->taken += len;
+        s->chunk_left -= len;
+        return len > 0;
+    }
+    size_t len = slice_find(input, '\n');
+    s->is_counting_behind = len < input.len || len <= LINE_MAX_BYTES;
+    if (len == input.len) {
+        return false;
+    }
+    s->chunk_left = sink_command_behind(
+        s, slice_to(input, len > 0 && input.data[len - 1] == '\r' ? len - 1 : len));
+    s->taken += len + 1;
+    return true;
+}
+
 /* Replies that were not sent, without those that are under way. */
 static size_t pending(const struct sink_session *s)
 {
@@ -297,7 +364,7 @@ static bool can_take(const struct sink_session *s)
 
 static struct behaviour_delay dot_delay(struct sink_session *s)
 {
-    return sink_session_rule(s, s->domain, BEHAVIOUR_DELAY_DOT)->behaviour->delays[STAGE_DOT];
+    return sink_session_behaviour(s, s->domain, BEHAVIOUR_DELAY_DOT)->delays[STAGE_DOT];
 }
 
 /* returns: true when it stopped only because much output waits */
@@ -333,9 +400,12 @@ static bool process(struct sink_session *s)
         case SINK_HANDSHAKE:
             goes_on = false;
             break;
+        case SINK_CLOSING:
+            goes_on = s->is_counting_behind && take_behind(s);
+            s->taken = s->is_counting_behind ? s->taken : s->in.len;
+            break;
         case SINK_STALLED:
         case SINK_LOST:
-        case SINK_CLOSING:
             s->taken = s->in.len; /* whatever it still says */
             goes_on = false;
             break;
@@ -353,10 +423,12 @@ static bool process(struct sink_session *s)
 static void release_held_line(struct sink_session *s)
 {
     /* Without a way to go nothing is ever held, whatever the time is. */
-    usec_t now = s->behaviour->round_trip > 0 ? clock_mono() : s->worker->now;
+    bool is_far = s->behaviour->round_trip.most > 0;
+    usec_t now = is_far ? clock_mono() : s->worker->now;
     uint64_t end = s->out_at + s->out.len;
     if (end > s->replies.end) {
-        reply_queue_add(&s->replies, end, s->ended, now);
+        usec_t due = is_far ? now + draw_span(s, s->behaviour->round_trip) : now;
+        reply_queue_add(&s->replies, end, s->ended, due);
         s->ended = 0;
     }
     s->in_flight -= reply_queue_release(&s->replies, now);

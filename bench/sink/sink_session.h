@@ -36,8 +36,10 @@ struct sink_session {
     struct sink_listener *listener;
     size_t listener_index;
     uint8_t client[16];
-    const struct behaviour *behaviour; /* the listener's */
-    bool is_refused;                   /* answers everything with 421 */
+    struct sink_clients *receiver;     /* whom the listening address belongs to */
+    struct sink_client *known;         /* the client's entry there */
+    const struct behaviour *behaviour; /* the listener's towards this client */
+    bool is_refused;                   /* gets connection_reply in place of a greeting */
     bool has_left;                     /* the limit of connections does not count it any more */
 
     struct stream stream;
@@ -71,6 +73,9 @@ struct sink_session {
     uint64_t chunk_left;
     bool is_last_chunk;
     bool is_chunk_refused; /* read and thrown away */
+    bool has_token;        /* of the rates of messages that act at RCPT */
+    /* The connection ends with the refusal of a message: those behind it are counted. */
+    bool is_counting_behind;
 };
 
 /* Take over an accepted socket. errors: -errno; the socket is closed */
@@ -83,21 +88,40 @@ void sink_session_resume(struct sink_session *s);
 /* The commands, in sink_command.c: take one line (without CRLF) and append the answer to out.
  * returns: false when the line must be offered again after a pause that was begun */
 MUST_USE bool sink_command(struct sink_session *s, struct slice line);
+/* A line behind the one that ended the connection: count it if it is a MAIL.
+ * returns: bytes of a chunk that follow it */
+MUST_USE uint64_t sink_command_behind(struct sink_session *s, struct slice line);
 void sink_session_reset(struct sink_session *s); /* forget the transaction, if there is one */
 void sink_session_begin(struct sink_session *s); /* a transaction: MAIL was accepted */
 void sink_session_reply(struct sink_session *s, const char *text); /* without CRLF */
-/* The same, and the connection ends behind a 421. */
-void sink_session_refuse(struct sink_session *s, const char *text);
+/* The same for what a behaviour says: '{client}', '{sender}' (its domain) and '{domain}' in it are
+ * filled in, the last from `recipient`. The connection ends behind a 421. */
+void sink_session_refuse(struct sink_session *s, const char *text, struct slice recipient);
+/* Count what happened to the client. */
+void sink_session_count(struct sink_session *s, enum sink_happening what, uint64_t count,
+                        usec_t wall);
 /* Begin the delay of a reply unless it has just passed; the tarpit adds to it. returns: true when
  * the caller must wait */
 MUST_USE bool sink_session_pause(struct sink_session *s, struct behaviour_delay delay);
 /* The refusal that is drawn at this stage, or NULL. */
 const char *sink_session_rejection(struct sink_session *s, const struct behaviour *b,
                                    enum behaviour_stage stage);
-/* What a recipient domain says about `key`, else the listener. domain: may be NULL */
-NONNULL_RET struct sink_rule *sink_session_rule(struct sink_session *s, struct sink_rule *domain,
-                                                enum behaviour_key key);
+/* What a recipient domain says about `key`, else the listener towards the client. domain: may be
+ * NULL */
+NONNULL_RET const struct behaviour *sink_session_behaviour(const struct sink_session *s,
+                                                           const struct sink_rule *domain,
+                                                           enum behaviour_key key);
+/* The same client among those of a domain. */
+NONNULL_RET struct sink_client *sink_session_known_to(const struct sink_session *s,
+                                                      struct sink_rule *domain);
 
+/* In sink_limit.c: each takes a token where the limit acts at this stage.
+ * returns: what is said beyond the limit, or NULL */
+MUST_USE const char *sink_limit_connection(struct sink_session *s);
+MUST_USE const char *sink_limit_mail(struct sink_session *s);
+MUST_USE const char *sink_limit_recipient(struct sink_session *s, struct sink_rule *domain,
+                                          struct slice address);
+MUST_USE const char *sink_limit_dot(struct sink_session *s);
 /* In sink_delivery.c: the message is complete: store, write the ledger, count, answer. */
 void sink_delivery(struct sink_session *s);
 /* Refuse the whole message, now and on purpose: count and answer. At MAIL it has no recipients. */

@@ -23,7 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sink_client {
+/* A client with connections to one listening address. */
+struct sink_peer {
     uint8_t address[16];
     uint32_t connections;
 };
@@ -41,8 +42,8 @@ struct sink_listener {
     struct timeline timeline; /* where the options want one */
     uint32_t open;
     uint32_t max_open;
-    struct sink_client *clients; /* those with connections; heap */
-    size_t client_count, client_capacity;
+    struct sink_peer *peers; /* heap */
+    size_t peer_count, peer_capacity;
 };
 
 /* Shared by the workers of a process. */
@@ -51,6 +52,8 @@ struct sink {
     const struct sink_options *options;
     struct tls_server *tls; /* NULL: no STARTTLS */
     struct sink_rules domains;
+    struct sink_clients *receivers; /* heap; of each destination of the file, and of the others */
+    size_t receiver_count;
     struct ledger ledger;
     struct sink_listener *listeners;
     size_t listener_count;
@@ -97,8 +100,9 @@ bool sink_worker_draw(struct sink_worker *w, double share);
 MUST_USE int sink_listener_open(struct sink_listener *l, const struct endpoint *at,
                                 const struct sink_options *options, usec_t started);
 void sink_listener_fini(struct sink_listener *l);
-/* A connection of `address` begins. returns: false when it exceeds a limit */
-MUST_USE bool sink_listener_enter(struct sink_listener *l, const uint8_t address[16]);
+/* A connection of `address` begins. b: towards it. returns: false when it exceeds a limit */
+MUST_USE bool sink_listener_enter(struct sink_listener *l, const struct behaviour *b,
+                                  const uint8_t address[16]);
 void sink_listener_leave(struct sink_listener *l, const uint8_t address[16]);
 /* For the timeline, where there is one. latency: usec, < 0 = unknown */
 void sink_listener_message(struct sink_listener *l, usec_t wall, usec_t latency);

@@ -90,12 +90,52 @@ static void test_layers(void **state)
     assert_int_equal(f.domain_count, 1);
     assert_string_equal(f.domains[0].name, "d1.test");
     b = &f.domains[0].behaviour;
-    assert_int_equal(b->rate.count, 6000);
-    assert_int_equal(b->rate.span, 60 * USEC_PER_SEC);
+    assert_int_equal(b->rate.count, 1);
+    assert_int_equal(b->rate.steps[0].rate.count, 6000);
+    assert_int_equal(b->rate.steps[0].rate.span, 60 * USEC_PER_SEC);
+    assert_int_equal(b->rate.steps[0].rate.burst, 6000);
     assert_int_equal(b->greylist, 60 * USEC_PER_SEC);
     assert_true(behaviour_has(b, BEHAVIOUR_RATE) && !behaviour_has(b, BEHAVIOUR_DELAY_RCPT));
     behaviour_file_fini(&f);
     behaviour_fini(&base);
+}
+
+/* Sections of clients lie over each destination, as it stands below them. */
+static void test_clients(void **state)
+{
+    struct behaviour base;
+    (void)state;
+    behaviour_init(&base);
+    struct behaviour_file f =
+        must_read("client \"127.0.0.2-127.0.0.5\" { rate_per_client = {20/s, \"5/s from 9\"} }\n"
+                  "default { rate_per_client = 100/s tarpit = 1 }\n"
+                  "destination \"127.0.1.1\" { tarpit = 2 recipient_rate_per_client = 60/m }\n"
+                  "client \"127.0.0.4\" { use = bad }\n"
+                  "profile bad { reject = {\"mail:1:554 5.7.1 [{client}] blocked\"} }\n",
+                  &base);
+    static const struct {
+        const char *client;
+        size_t destination, step_count, rejection_count;
+        uint64_t rate;
+        usec_t tarpit;
+    } cases[] = {
+        {"127.0.0.1", 0, 1, 0, 100, 2}, {"127.0.0.1", 1, 1, 0, 100, 1},
+        {"127.0.0.2", 0, 2, 0, 20, 2},  {"127.0.0.5", 1, 2, 0, 20, 1},
+        {"127.0.0.4", 0, 1, 1, 100, 2}, {"127.0.0.4", 1, 1, 1, 100, 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(999)};
+        struct sockaddr_storage address = {0};
+        assert_int_equal(inet_pton(AF_INET, cases[i].client, &in.sin_addr), 1);
+        memcpy(&address, &in, sizeof(in));
+        const struct behaviour *b = behaviour_file_towards(&f, cases[i].destination, &address);
+        assert_int_equal(b->rate_per_client.count, cases[i].step_count);
+        assert_int_equal(b->rate_per_client.steps[0].rate.count, cases[i].rate);
+        assert_int_equal(b->rejection_count, cases[i].rejection_count);
+        assert_int_equal(b->tarpit, cases[i].tarpit * USEC_PER_MSEC);
+        assert_int_equal(b->recipient_rate_per_client.count, cases[i].destination == 0 ? 1 : 0);
+    }
+    behaviour_file_fini(&f);
 }
 
 static void test_no_file_is_the_command_line(void **state)
@@ -166,6 +206,19 @@ static void test_mistakes(void **state)
         {"rate = 3/s", "b.conf:1: rate: it stands outside of every section; write it into default"},
         {"destinaton \"127.0.1.1\" { }", "b.conf:1: destinaton: there is no such section; did you "
                                          "mean destination?"},
+        {"client \"127.0.0.2:25\" { }",
+         "b.conf:1: client: \"127.0.0.2:25\" is no address of a client"},
+        {"client x { }", "b.conf:1: client: \"x\" is no address of a client; write ADDRESS"},
+        {"client \"127.0.0.2\" {\n rate = 3/s }",
+         "b.conf:2: rate: it is everybody's together; write rate_per_client"},
+        {"client \"127.0.0.2\" { silent = yes }", "silent: it is of the listening address; write"},
+        {"domain \"d1.test\" { rate_stage = mail }", "rate_stage: a domain only acts at rcpt"},
+        {"domain \"d1.test\" { connection_rate_per_client = 3/m }", "a domain only acts at rcpt"},
+        {"default { rate_stage = data }", "\"data\" is no stage where a rate acts; write mail"},
+        {"default { rate_per_client = {3/s,\n \"4/s\"} }",
+         "b.conf:2: rate_per_client: 4/s begins no later than the one before"},
+        {"default { greylist_reply = \"later\" }", "greylist_reply: \"later\" is not a refusal"},
+        {"default { round_trip = \"9-3\" }", "round_trip: 9-3 is out of range; write"},
         {"frobnicate \"x\" { }", "b.conf:1: frobnicate: there is no such section; write default"},
         {"default {\n rate = 3/s\n", "b.conf:1: syntax: this brace is never closed; write }"},
         {"default { rate = \"3/s\n }", "b.conf:1: syntax: this quote is never closed; write"},
@@ -274,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_layers),   cmocka_unit_test(test_no_file_is_the_command_line),
         cmocka_unit_test(test_mistakes), cmocka_unit_test(test_many_mistakes_at_once),
         cmocka_unit_test(test_profiles), cmocka_unit_test(test_many_sections),
+        cmocka_unit_test(test_clients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
