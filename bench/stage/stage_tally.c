@@ -42,8 +42,8 @@ bool stage_tally(const struct stage_message *m, uint64_t messages)
                                                .size_bytes = m->content.len,
                                                .recipient_count = 1,
                                                .tenant = slice_of(tenant)}};
-        message.tenant_row = tally_tenant(t, &message.envelope);
-        tally_received(t, message.tenant_row, &message.envelope);
+        message.account.tenant_row = tally_tenant(t, &message.envelope);
+        tally_received(t, message.account.tenant_row, &message.envelope);
         tally_result(t, &message, &result);
     }
     bool is_good = t != NULL && is_right(t, messages);

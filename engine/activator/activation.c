@@ -117,7 +117,7 @@ int activation_fresh(struct activation *a, struct message *m)
     struct intercept intercept;
     struct order_verdict verdict;
     m->activated = clock_wall();
-    m->pending = total;
+    message_account_open(&m->account, total, 0);
     in_core_add(a->engine, m, total);
     intercept_init(&intercept, a->engine, &a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
@@ -348,8 +348,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     if (err == 0) {
         err = take_census(a, m, &census);
     }
-    m->pending = census.undone;
-    m->stored.failed = census.failed;
+    message_account_open(&m->account, census.undone, census.failed);
     if (err == 0 && spool_faults_seen() != faults) {
         err =
             ERR_AGAIN; /* what was copied was verified before, but need not be the same any more */

@@ -15,19 +15,19 @@ void in_core_add(struct engine *e, struct message *m, uint32_t recipients)
 
 void in_core_remove(struct engine *e, struct message *m, uint32_t recipients)
 {
-    m->in_core_removed += recipients;
+    m->account.in_core_removed += recipients;
     atomic_fetch_sub_explicit(&e->recipients_in_core, recipients, memory_order_relaxed);
 }
 
 void in_core_settled(const struct message *m)
 {
-    assert(m->in_core_added == m->in_core_removed);
+    assert(m->in_core_added == m->account.in_core_removed);
 }
 
 void in_core_abandon(struct engine *e, const struct message *m)
 {
-    assert(m->in_core_added >= m->in_core_removed);
-    atomic_fetch_sub_explicit(&e->recipients_in_core, m->in_core_added - m->in_core_removed,
+    assert(m->in_core_added >= m->account.in_core_removed);
+    atomic_fetch_sub_explicit(&e->recipients_in_core, m->in_core_added - m->account.in_core_removed,
                               memory_order_relaxed);
 }
 

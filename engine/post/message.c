@@ -3,7 +3,6 @@
 #include "base/buf.h"
 #include "base/packed.h"
 #include "engine/config/config.h"
-#include "engine/post/result.h"
 #include "engine/state/settings.h"
 
 #include <assert.h>
@@ -73,9 +72,8 @@ static struct message *create(const struct spool_envelope *envelope, size_t extr
     m->envelope.auth_user = keep_envelope_text(&at, envelope->auth_user);
     m->envelope.tenant = keep_envelope_text(&at, envelope->tenant);
     m->envelope.campaign = keep_envelope_text(&at, envelope->campaign);
-    list_init(&m->touched);
     list_init(&m->active);
-    list_init(&m->journaled);
+    message_account_init(&m->account);
     atomic_init(&m->references, 1);
     return m;
 }
@@ -253,8 +251,7 @@ bool message_is_last(const struct message *m)
 
 void message_destroy(struct message *m)
 {
-    result_free_all(m->fresh);
-    free(m->stored.park_text);
+    message_account_fini(&m->account);
     for (uint32_t p = 0; !m->is_whole && p < page_count(m); p++) {
         for (uint32_t i = 0; m->pages[p] != NULL && i < page_entries(m, p); i++) {
             free(m->pages[p]->addresses[i]);

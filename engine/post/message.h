@@ -5,15 +5,13 @@
  * block; of a large one only those are loaded that a scheduler has asked for, and an address goes
  * as soon as its recipient is delivered.
  *
- * Owners: "set at creation" is constant and read by every thread that holds a reference; an address
- * is loaded by the activator before its recipient is handed to a scheduler, read by whoever works
- * on that recipient, and unloaded by the spool writer when its result is durable; the account
- * belongs to the spool writer from the moment the message is handed to a scheduler until it
- * settles. The content of a message that came in moments ago is in memory; the writer sets it
- * before anybody else knows the message, and the reclaim thread takes it away. References: one of
- * the activator's, which the writer sends back when the message has settled, one for each scheduler
- * that has a part of it (dropped when it has finished), one while it is in the journal alone, and
- * one while its content is being taken away. */
+ * Who owns a field, and on which thread, stands above it in the declaration. An address is loaded
+ * by the activator before its recipient is handed to a scheduler, read by whoever works on that
+ * recipient, and unloaded by the spool writer when its result is durable. The content of a message
+ * that came in moments ago is in memory. References: one of the activator's, which the writer sends
+ * back when the message has settled, one for each scheduler that has a part of it (dropped when it
+ * has finished), one while it is in the journal alone, and one while its content is being taken
+ * away. */
 #ifndef ENGINE_MESSAGE_H
 #define ENGINE_MESSAGE_H
 
@@ -22,6 +20,7 @@
 #include "base/list.h"
 #include "base/rcu.h"
 #include "base/slice.h"
+#include "engine/post/message_account.h"
 #include "engine/spool/spool_store.h"
 
 #include <stdatomic.h>
@@ -30,7 +29,6 @@
 
 struct buf;
 struct config;
-struct result;
 struct settings;
 
 /* The recipients of a message for one transport that have not been read from the spool yet. */
@@ -47,21 +45,15 @@ struct message_page {
     char *addresses[]; /* [at most 64]: an item of a packed list (base/packed.h) each */
 };
 
-/* How many recipients have a durable result of this activation, or wait from an earlier one for
- * their sender to be told. Everything else about them is in the spool. */
-struct message_stored {
-    uint32_t deferred, failed, parked;
-    usec_t park_until; /* wall: when the first parked recipient may go; 0: none is parked */
-    char *park_text;   /* why recipients are parked; heap, NULL when none is */
-};
-
 struct message {
-    /* set at creation */
+    /* set at creation, then constant: any thread that holds a reference */
     struct spool_envelope envelope; /* slices point into this object's own block */
     bool is_whole;                  /* all addresses are in the block */
-    struct message_page **pages;    /* [recipients / 64, up] */
+    struct message_page **pages;    /* [recipients / 64, up]; message_load and message_unload say
+                                     * who changes them */
 
-    /* set before it is handed to a scheduler */
+    /* set by the activator (the place of new mail: by the spool writer) before the message is handed
+     * to a scheduler, then constant: as above */
     usec_t activated;               /* wall */
     struct spool_position position; /* its place in the queue table */
     struct spool_retry retry;       /* as stored before this activation */
@@ -69,31 +61,23 @@ struct message {
     /* activator only */
     struct message_part *parts; /* [transports], NULL when nothing is unread */
     struct settings *settings;  /* own reference: their routes are used until all is read; NULL */
-    uint32_t changes;           /* activator.changes when the message became active */
+    uint32_t changes;           /* review.changes when the message became active */
     uint32_t in_core_added;     /* by in_core.h */
     struct list active; /* in the activator's list until no other thread holds the message */
 
-    /* spool writer only */
-    uint32_t in_core_removed; /* by in_core.h */
-    uint32_t pending;         /* recipients without a result */
-    struct result *fresh;     /* results that are not durable yet */
-    struct message_stored stored;
-    struct list touched;   /* linked while `fresh` is not empty */
-    bool is_settled;       /* the transaction being written ends this activation */
-    bool is_expiry_begun;  /* expiry is counted; event lines of `fresh` are written */
-    uint32_t expiry_from;  /* first stored recipient whose expiry line is not written yet */
-    bool lacks_results;    /* some recipient's result could not be made: all of it is tried again */
-    uint16_t tenant_row;   /* tally_tenant; 0: not looked up */
-    struct list journaled; /* linked while the journal has it and the tables do not */
-    usec_t journaled_at;   /* monotonic */
-    bool is_unannounced;   /* journaled: the activator does not have it */
-    bool is_all_delivered; /* journaled, and all recipients delivered: it only has to be removed */
-    usec_t held_until;     /* wall: it settled into the held class until then; 0: it did not */
+    /* spool writer only; the activator opens it: message_account.h */
+    struct message_account account;
 
-    /* any thread that is online: see message_body */
+    /* set by the spool writer before its LETTER_SETTLED, read by the activator behind it */
+    usec_t held_until; /* wall: it settled into the held class until then; 0: it did not */
+
+    /* set by the spool writer before anybody else knows the message, taken away by the reclaim
+     * thread; read by any thread that is online: see message_body */
     char *body;
     size_t body_bytes;
-    char *unseen_body; /* on the reclaim thread only */
+
+    /* spool writer until message_drop_body, then the reclaim thread */
+    char *unseen_body;
     struct rcu_retired retired;
 
     /* any thread, atomic */
@@ -106,8 +90,8 @@ struct message *message_new_whole(const struct spool_envelope *envelope, struct 
 /* A message without any address yet. */
 struct message *message_new(const struct spool_envelope *envelope);
 
-/* Load or unload one address of a message that is not whole (unloading a whole one does nothing).
- * errors: -ENOMEM */
+/* Load (activator) or unload (spool writer) one address of a message that is not whole; unloading
+ * a whole one does nothing. errors: -ENOMEM */
 MUST_USE int message_load(struct message *m, uint32_t index, struct slice address);
 void message_unload(struct message *m, uint32_t index);
 /* The address of a loaded recipient. */

@@ -65,10 +65,10 @@ void tally_received(struct tally *t, uint16_t tenant, const struct spool_envelop
 
 static struct tally_row *tenant_of(struct tally *t, struct message *m)
 {
-    if (m->tenant_row == 0) {
-        m->tenant_row = tally_tenant(t, &m->envelope);
+    if (m->account.tenant_row == 0) {
+        m->account.tenant_row = tally_tenant(t, &m->envelope);
     }
-    return tally_table_row(t->tenants, m->tenant_row - 1U);
+    return tally_table_row(t->tenants, m->account.tenant_row - 1U);
 }
 
 /* Not inlined, so that the usual case, a delivery, does not pay for its large stack frame. */

@@ -22,15 +22,15 @@ void journaled_init(struct journaled *j)
 
 static void let_go(struct journaled *j, struct message *m)
 {
-    list_remove(&m->journaled);
+    list_remove(&m->account.journaled);
     j->bytes -= m->body_bytes;
-    j->unannounced -= m->is_unannounced;
-    m->is_unannounced = false;
+    j->unannounced -= m->account.is_unannounced;
+    m->account.is_unannounced = false;
 }
 
 void journaled_fini(struct journaled *j)
 {
-    list_foreach_safe(m, &j->messages, struct message, journaled)
+    list_foreach_safe(m, &j->messages, struct message, account.journaled)
     {
         let_go(j, m);
         message_put(m);
@@ -39,8 +39,8 @@ void journaled_fini(struct journaled *j)
 
 void journaled_take_back(struct journaled *j, struct message *m, usec_t now)
 {
-    assert(list_is_linked(&m->journaled) && !m->is_unannounced);
-    m->is_unannounced = true;
+    assert(list_is_linked(&m->account.journaled) && !m->account.is_unannounced);
+    m->account.is_unannounced = true;
     if (j->unannounced++ == 0) {
         j->unannounced_since = now;
     }
@@ -52,8 +52,8 @@ void journaled_add(struct journaled *j, struct intake *in, bool is_announced, us
     in->message = NULL;
     m->position = in->position;
     message_keep_body(m, &in->body);
-    m->journaled_at = now;
-    list_push_back(&j->messages, &m->journaled);
+    m->account.journaled_at = now;
+    list_push_back(&j->messages, &m->account.journaled);
     j->bytes += m->body_bytes;
     if (is_announced) {
         message_get(m);
@@ -64,7 +64,7 @@ void journaled_add(struct journaled *j, struct intake *in, bool is_announced, us
 
 void journaled_drop(struct journaled *j, struct message *m)
 {
-    if (list_is_linked(&m->journaled)) {
+    if (list_is_linked(&m->account.journaled)) {
         let_go(j, m);
         message_put(m);
     }
@@ -78,7 +78,9 @@ usec_t journaled_due(const struct journaled *j)
     if (j->bytes >= BYTES_MAX) {
         return 0;
     }
-    usec_t oldest = list_first(&j->messages, struct message, journaled)->journaled_at + patience;
+    usec_t oldest =
+        list_first(&j->messages, struct message, account.journaled)->account.journaled_at +
+        patience;
     usec_t unannounced =
         j->unannounced > 0 ? j->unannounced_since + patience_unannounced : USEC_NEVER;
     return oldest < unannounced ? oldest : unannounced;
@@ -96,9 +98,9 @@ static int put_message(struct message *m, struct spool_txn *txn)
 
 int journaled_put(const struct journaled *j, struct spool_txn *txn)
 {
-    list_foreach(m, &j->messages, struct message, journaled)
+    list_foreach(m, &j->messages, struct message, account.journaled)
     {
-        if (!m->is_all_delivered) {
+        if (!m->account.is_all_delivered) {
             int err = put_message(m, txn);
             if (err != 0) {
                 return err;
@@ -112,9 +114,9 @@ void journaled_absorbed(struct journaled *j, void (*announce)(void *ctx, uint64_
                         void *ctx)
 {
     uint64_t newest = 0;
-    list_foreach_safe(m, &j->messages, struct message, journaled)
+    list_foreach_safe(m, &j->messages, struct message, account.journaled)
     {
-        newest = m->is_unannounced ? m->position.time : newest;
+        newest = m->account.is_unannounced ? m->position.time : newest;
         let_go(j, m);
         message_drop_body(m);
         message_put(m);

@@ -290,14 +290,14 @@ static int log_stored_expired(const struct notice_log *log, struct spool_reader 
 {
     struct notice_stored walk;
     struct notice_stored_recipient to;
-    int err = notice_stored_begin(&walk, reader, m, m->expiry_from);
+    int err = notice_stored_begin(&walk, reader, m, m->account.expiry_from);
     bool has_more = true;
     for (unsigned i = 0; err == 0 && i < limit; i++) {
         has_more = notice_stored_next(&walk, &to);
         if (!has_more) {
             break;
         }
-        m->expiry_from = to.index + 1;
+        m->account.expiry_from = to.index + 1;
         if (recipient_is_undone(to.state)) {
             log_expired(log->lines, m, to.address, to.text, now);
             notice_log_flush(log);
@@ -305,16 +305,17 @@ static int log_stored_expired(const struct notice_log *log, struct spool_reader 
     }
     int end = notice_stored_end(&walk);
     err = err != 0 ? err : end;
-    m->expiry_from = err == 0 && !has_more ? m->envelope.recipient_count : m->expiry_from;
+    m->account.expiry_from =
+        err == 0 && !has_more ? m->envelope.recipient_count : m->account.expiry_from;
     return err;
 }
 
 int notice_log_expiration(const struct notice_log *log, struct spool_reader *reader,
                           struct message *m, usec_t now, unsigned limit)
 {
-    bool is_first = !m->is_expiry_begun;
-    m->is_expiry_begun = true;
-    for (const struct result *r = m->fresh; is_first && r != NULL; r = r->next) {
+    bool is_first = !m->account.is_expiry_begun;
+    m->account.is_expiry_begun = true;
+    for (const struct result *r = m->account.fresh; is_first && r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             const struct result_recipient *to = &r->recipients[i];
             if (to->kind == RESULT_DEFERRED || to->kind == RESULT_PARKED) {
@@ -323,8 +324,8 @@ int notice_log_expiration(const struct notice_log *log, struct spool_reader *rea
             }
         }
     }
-    if ((m->stored.deferred == 0 && m->stored.parked == 0) ||
-        m->expiry_from == m->envelope.recipient_count) {
+    if ((m->account.stored.deferred == 0 && m->account.stored.parked == 0) ||
+        m->account.expiry_from == m->envelope.recipient_count) {
         return 0;
     }
     int err = spool_reader_begin(reader);

@@ -24,14 +24,14 @@ int notice_stored_begin(struct notice_stored *s, struct spool_reader *reader,
 {
     *s = (struct notice_stored){.message = m};
     recipient_walk_init(&s->walk, reader, &m->envelope, from);
-    if (m->fresh == NULL) {
+    if (m->account.fresh == NULL) {
         return 0;
     }
     s->fresh = calloc(m->envelope.recipient_count / 8 + 1, 1);
     if (s->fresh == NULL) {
         return -ENOMEM;
     }
-    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             uint32_t index = r->recipients[i].index;
             s->fresh[index / 8] |= (unsigned char)(1u << index % 8);
@@ -58,9 +58,9 @@ static bool explain(struct notice_stored *s, struct notice_stored_recipient *to)
         s->walk.error = err;
         return false;
     }
-    if (to->state == SPOOL_RECIPIENT_PENDING && s->message->stored.park_text != NULL) {
+    if (to->state == SPOOL_RECIPIENT_PENDING && s->message->account.stored.park_text != NULL) {
         to->status = SLICE("4.7.0");
-        to->text = slice_of(s->message->stored.park_text);
+        to->text = slice_of(s->message->account.stored.park_text);
     }
     return err == ERR_CORRUPT || to->state != SPOOL_RECIPIENT_FAILED;
 }
@@ -110,7 +110,7 @@ static bool is_state_told(enum notice_kind kind, int state)
 
 static size_t count_stored(const struct message *m, enum notice_kind kind)
 {
-    const struct message_stored *s = &m->stored;
+    const struct message_stored *s = &m->account.stored;
     switch (kind) {
     case NOTICE_FAILED:
         return s->failed;
@@ -136,7 +136,7 @@ static void gather_recipient(struct notice_recipients *n, struct bounce_recipien
 static void gather_fresh(struct notice_recipients *n, const struct message *m,
                          enum notice_kind kind)
 {
-    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             const struct result_recipient *to = &r->recipients[i];
             if (is_told(kind, to->kind)) {

@@ -48,13 +48,15 @@ bool settle_is_idle(const struct settle *s)
  * every recipient is delivered. */
 static bool is_all_delivered(const struct message *m)
 {
-    if (!list_is_linked(&m->journaled) || m->pending > 0 || m->lacks_results) {
+    if (!list_is_linked(&m->account.journaled) || m->account.pending > 0 ||
+        m->account.lacks_results) {
         return false;
     }
     /* These count durable results. The transaction that stored them also moved the message from the
      * journal to the tables. */
-    assert(m->stored.deferred == 0 && m->stored.failed == 0 && m->stored.parked == 0);
-    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+    assert(m->account.stored.deferred == 0 && m->account.stored.failed == 0 &&
+           m->account.stored.parked == 0);
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_DELIVERED) {
                 return false;
@@ -66,15 +68,15 @@ static bool is_all_delivered(const struct message *m)
 
 static void touch(struct settle *s, struct message *m)
 {
-    bool was_all_delivered = m->is_all_delivered;
-    m->is_all_delivered = is_all_delivered(m);
-    if (list_is_linked(&m->touched)) {
-        if (m->is_all_delivered == was_all_delivered) {
+    bool was_all_delivered = m->account.is_all_delivered;
+    m->account.is_all_delivered = is_all_delivered(m);
+    if (list_is_linked(&m->account.touched)) {
+        if (m->account.is_all_delivered == was_all_delivered) {
             return;
         }
-        list_remove(&m->touched);
+        list_remove(&m->account.touched);
     }
-    list_push_back(m->is_all_delivered ? &s->delivered : &s->touched, &m->touched);
+    list_push_back(m->account.is_all_delivered ? &s->delivered : &s->touched, &m->account.touched);
 }
 
 void settle_collect(struct settle *s, struct result *result)
@@ -82,19 +84,19 @@ void settle_collect(struct settle *s, struct result *result)
     struct message *m = result->message;
     if (!result->is_counted) {
         result->is_counted = true;
-        assert(m->pending >= result->count);
-        m->pending -= result->count;
+        assert(m->account.pending >= result->count);
+        m->account.pending -= result->count;
     }
-    result->next = m->fresh;
-    m->fresh = result;
+    result->next = m->account.fresh;
+    m->account.fresh = result;
     touch(s, m);
 }
 
 void settle_without_result(struct settle *s, struct message *m, uint32_t count, unsigned shares)
 {
-    assert(m->pending >= count);
-    m->pending -= count;
-    m->lacks_results = m->lacks_results || count > 0;
+    assert(m->account.pending >= count);
+    m->account.pending -= count;
+    m->account.lacks_results = m->account.lacks_results || count > 0;
     s->without_result += (shares & RESULT_WAS_DISPATCHED) != 0 ? count : 0;
     if ((shares & RESULT_WAS_LOADED) != 0) {
         in_core_remove(s->engine, m, count);
@@ -114,14 +116,14 @@ static bool has_kind(const struct result *r, enum result_kind kind)
 
 static bool message_has_kind(const struct message *m, enum result_kind kind)
 {
-    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
         if (has_kind(r, kind)) {
             return true;
         }
     }
-    return (kind == RESULT_DEFERRED && m->stored.deferred > 0) ||
-           (kind == RESULT_FAILED && m->stored.failed > 0) ||
-           (kind == RESULT_PARKED && m->stored.parked > 0);
+    return (kind == RESULT_DEFERRED && m->account.stored.deferred > 0) ||
+           (kind == RESULT_FAILED && m->account.stored.failed > 0) ||
+           (kind == RESULT_PARKED && m->account.stored.parked > 0);
 }
 
 static void count(struct engine *e, const struct result *r)
@@ -157,7 +159,8 @@ static uint64_t count_undelivered(const struct result *r)
 
 static void count_expired(struct engine *e, struct message *m)
 {
-    uint64_t expired = count_undelivered(m->fresh) + m->stored.deferred + m->stored.parked;
+    uint64_t expired =
+        count_undelivered(m->account.fresh) + m->account.stored.deferred + m->account.stored.parked;
     atomic_fetch_add_explicit(&e->expired, expired, memory_order_relaxed);
     tally_expired(e->tally, m, expired);
 }
@@ -166,7 +169,7 @@ static void count_expired(struct engine *e, struct message *m)
  * when the transaction is repeated. A parked recipient was not tried, so it has no line. */
 static void log_results(struct settle *s, struct message *m)
 {
-    for (struct result *r = m->fresh; r != NULL; r = r->next) {
+    for (struct result *r = m->account.fresh; r != NULL; r = r->next) {
         if (r->is_logged) {
             continue;
         }
@@ -276,8 +279,8 @@ static usec_t first_end(usec_t until, usec_t park_until)
 static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
 {
     usec_t until = message_expires(m, settings_of(s->engine)->config);
-    until = first_end(until, m->stored.park_until);
-    for (const struct result *r = m->fresh; r != NULL; r = r->next) {
+    until = first_end(until, m->account.stored.park_until);
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
         until = first_end(until, r->park_until);
     }
     const struct spool_position next = {
@@ -289,8 +292,8 @@ static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
 /* Whether stored recipients of an expired message still lack their event line. */
 static bool has_unlogged(const struct message *m)
 {
-    return (m->stored.deferred > 0 || m->stored.parked > 0) &&
-           m->expiry_from < m->envelope.recipient_count;
+    return (m->account.stored.deferred > 0 || m->account.stored.parked > 0) &&
+           m->account.expiry_from < m->envelope.recipient_count;
 }
 
 /* Every recipient of this activation has a result, or will have none: the message is removed, with
@@ -299,26 +302,26 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
 {
     const struct config *c = settings_of(s->engine)->config;
     bool has_refused = message_has_kind(m, RESULT_DEFERRED);
-    bool has_deferred = has_refused || m->lacks_results;
+    bool has_deferred = has_refused || m->account.lacks_results;
     bool has_failed = message_has_kind(m, RESULT_FAILED);
     bool has_parked = message_has_kind(m, RESULT_PARKED);
     bool is_expired = false;
     int err = 0;
 
-    m->is_settled = true;
+    m->account.is_settled = true;
     m->held_until = 0;
-    if ((has_deferred || has_parked) && !m->lacks_results) {
+    if ((has_deferred || has_parked) && !m->account.lacks_results) {
         /* Without a result nothing says what was wrong with a recipient, so the message does not
          * expire in this activation. */
-        is_expired = m->is_expiry_begun || now >= message_expires(m, c);
+        is_expired = m->account.is_expiry_begun || now >= message_expires(m, c);
     }
-    if (is_expired && !m->is_expiry_begun) {
+    if (is_expired && !m->account.is_expiry_begun) {
         count_expired(s->engine, m);
     }
     if (is_expired) {
         err = notice_log_expiration(&s->log, s->reader, m, now, s->expired_at_once);
         if (err == 0 && has_unlogged(m)) {
-            m->is_settled = false;
+            m->account.is_settled = false;
             return SETTLE_LATER;
         }
     }
@@ -339,8 +342,8 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
         return spool_remove(txn, &m->position);
     }
 
-    err = store_states(txn, m, m->fresh, true);
-    if (err == 0 && m->stored.failed > 0) {
+    err = store_states(txn, m, m->account.fresh, true);
+    if (err == 0 && m->account.stored.failed > 0) {
         /* A crash from now on must not repeat the notice that this transaction carries. */
         err = spool_forget_failures(txn, m->envelope.id);
     }
@@ -377,7 +380,7 @@ static bool is_of_one_message(int err)
 
 void settle_log_delivered(struct settle *s)
 {
-    list_foreach(m, &s->delivered, struct message, touched)
+    list_foreach(m, &s->delivered, struct message, account.touched)
     {
         log_results(s, m);
     }
@@ -386,9 +389,9 @@ void settle_log_delivered(struct settle *s)
 int settle_write_journal(struct settle *s, struct spool_store *store)
 {
     s->is_journal_only = true;
-    list_foreach(m, &s->delivered, struct message, touched)
+    list_foreach(m, &s->delivered, struct message, account.touched)
     {
-        m->is_settled = true;
+        m->account.is_settled = true;
         int err = spool_journal_removal(store, &m->position);
         if (err != 0) {
             return err;
@@ -401,8 +404,8 @@ int settle_write_journal(struct settle *s, struct spool_store *store)
  * all. It moves behind the other touched messages and goes on in the next transaction. */
 static void postpone(struct settle *s, struct message *m)
 {
-    list_remove(&m->touched);
-    list_push_back(&s->touched, &m->touched);
+    list_remove(&m->account.touched);
+    list_push_back(&s->touched, &m->account.touched);
     s->unwritten = s->unwritten == NULL ? m : s->unwritten;
 }
 
@@ -414,11 +417,12 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     s->has_deferred = false;
     s->suppressed = 0; /* a transaction that failed may have left its count here */
     settle_log_delivered(s);
-    list_foreach(m, &s->delivered, struct message, touched)
+    list_foreach(m, &s->delivered, struct message, account.touched)
     {
-        m->is_settled = true; /* the transaction stores the journal's other messages, not these */
+        m->account.is_settled =
+            true; /* the transaction stores the journal's other messages, not these */
     }
-    list_foreach_safe(m, &s->touched, struct message, touched)
+    list_foreach_safe(m, &s->touched, struct message, account.touched)
     {
         if (m == s->unwritten) {
             break;
@@ -428,9 +432,9 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             break;
         }
         log_results(s, m);
-        m->is_settled = false;
-        int err = m->pending == 0 ? settle_message(s, txn, m, now)
-                                  : store_states(txn, m, m->fresh, false);
+        m->account.is_settled = false;
+        int err = m->account.pending == 0 ? settle_message(s, txn, m, now)
+                                          : store_states(txn, m, m->account.fresh, false);
         if (err == SETTLE_LATER) {
             postpone(s, m);
             continue;
@@ -439,8 +443,8 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             char id[MESSAGE_ID_TEXT];
             message_id_format(m->envelope.id, id);
             log_error("spool: message %s: %s%s", id, err_str(err),
-                      m->pending == 0 ? "; its records are in quarantine" : "");
-            err = m->pending == 0 ? spool_quarantine(txn, &m->position) : 0;
+                      m->account.pending == 0 ? "; its records are in quarantine" : "");
+            err = m->account.pending == 0 ? spool_quarantine(txn, &m->position) : 0;
         }
         if (err != 0) {
             return err;
@@ -463,10 +467,11 @@ static char *copy_text(struct slice text)
 
 static void keep_park(struct message *m, const struct result *r, struct slice text)
 {
-    m->stored.park_until =
-        m->stored.park_until == 0 ? r->park_until : first_end(m->stored.park_until, r->park_until);
-    if (m->stored.park_text == NULL) {
-        m->stored.park_text = copy_text(text);
+    m->account.stored.park_until = m->account.stored.park_until == 0
+                                       ? r->park_until
+                                       : first_end(m->account.stored.park_until, r->park_until);
+    if (m->account.stored.park_text == NULL) {
+        m->account.stored.park_text = copy_text(text);
     }
 }
 
@@ -476,9 +481,9 @@ static void keep_counts(struct message *m, const struct result *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {
         const struct result_recipient *to = &r->recipients[i];
-        m->stored.deferred += to->kind == RESULT_DEFERRED;
-        m->stored.failed += to->kind == RESULT_FAILED;
-        m->stored.parked += to->kind == RESULT_PARKED;
+        m->account.stored.deferred += to->kind == RESULT_DEFERRED;
+        m->account.stored.failed += to->kind == RESULT_FAILED;
+        m->account.stored.parked += to->kind == RESULT_PARKED;
         if (to->kind == RESULT_PARKED) {
             keep_park(m, r, result_text(r, to));
         }
@@ -490,8 +495,8 @@ static uint64_t forget_results(struct settle *s, struct message *m)
 {
     uint64_t dispatched = 0;
     uint32_t loaded = 0;
-    struct result *r = m->fresh;
-    m->fresh = NULL;
+    struct result *r = m->account.fresh;
+    m->account.fresh = NULL;
     while (r != NULL) {
         struct result *next = r->next;
         dispatched += r->has_dispatch ? r->count : 0;
@@ -508,14 +513,14 @@ static uint64_t forget_written(struct settle *s, struct list *written,
                                void (*done)(void *ctx, struct message *m), void *ctx)
 {
     uint64_t dispatched = 0;
-    list_foreach_safe(m, written, struct message, touched)
+    list_foreach_safe(m, written, struct message, account.touched)
     {
         if (m == s->unwritten) {
             break;
         }
-        list_remove(&m->touched);
+        list_remove(&m->account.touched);
         dispatched += forget_results(s, m);
-        if (m->is_settled) {
+        if (m->account.is_settled) {
             done(ctx, m);
         }
     }
@@ -549,12 +554,12 @@ void settle_fini(struct settle *s)
     settle_failed(s);
     free(s->notices);
     s->notices = NULL;
-    list_foreach_safe(m, &s->touched, struct message, touched)
+    list_foreach_safe(m, &s->touched, struct message, account.touched)
     {
-        list_remove(&m->touched); /* the activator frees it */
+        list_remove(&m->account.touched); /* the activator frees it */
     }
-    list_foreach_safe(p, &s->delivered, struct message, touched)
+    list_foreach_safe(p, &s->delivered, struct message, account.touched)
     {
-        list_remove(&p->touched);
+        list_remove(&p->account.touched);
     }
 }

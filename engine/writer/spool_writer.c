@@ -166,7 +166,7 @@ void spool_writer_free(struct spool_writer *w)
 /* The activator had no room for the message: it will read it from the tables later. */
 static void take_back(struct spool_writer *w, struct message *m)
 {
-    if (list_is_linked(&m->journaled)) {
+    if (list_is_linked(&m->account.journaled)) {
         journaled_take_back(&w->journaled, m, clock_mono());
     } else {
         outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
@@ -301,7 +301,7 @@ static void count_reception(struct spool_writer *w, const struct intake *in)
     uint16_t tenant = tally_tenant(t, &in->envelope);
     tally_received(t, tenant, &in->envelope);
     if (in->message != NULL) {
-        in->message->tenant_row = tenant;
+        in->message->account.tenant_row = tenant;
     }
     atomic_fetch_add_explicit(&w->engine->received, 1, memory_order_relaxed);
 }

@@ -101,7 +101,7 @@ static struct message *receive(uint64_t id, bool is_announced)
                      0);
     assert_int_equal(spool_journal_commit(store), 0);
     journaled_add(&journaled, in, is_announced, 1000);
-    m->pending = 2;
+    m->account.pending = 2;
     intake_free(in);
     return is_announced ? m : NULL;
 }

@@ -93,7 +93,7 @@ static struct message *activate(void)
     assert_int_equal(spool_begin(store, &t), 0);
     assert_int_equal(spool_put_message(t, &e, packed, SLICE("hi\r\n"), &m->position), 0);
     assert_int_equal(spool_commit(t), 0);
-    m->pending = 2;
+    m->account.pending = 2;
     return m;
 }
 
@@ -288,7 +288,7 @@ static struct message *activate_many(void)
     }
     assert_int_equal(spool_put_message(t, &e, SLICE(""), SLICE("hi\r\n"), &m->position), 0);
     assert_int_equal(spool_commit(t), 0);
-    m->pending = MANY;
+    m->account.pending = MANY;
     return m;
 }
 
@@ -327,7 +327,7 @@ static unsigned count_in(const struct buf *in, const char *needle)
 /* Nothing of it is in memory but numbers. */
 static void expect_bare(const struct message *m)
 {
-    assert_null(m->fresh);
+    assert_null(m->account.fresh);
     for (uint32_t p = 0; p < (MANY + 63) / 64; p++) {
         for (uint32_t i = 0; m->pages[p] != NULL && i < (p == MANY / 64 ? MANY % 64 : 64); i++) {
             assert_null(m->pages[p]->addresses[i]);
@@ -387,8 +387,8 @@ static void what_a_crash_kept_from_the_sender_is_told(void **state)
     struct message *again = message_new(&m->envelope);
     message_put(m);
     again->position = position;
-    again->stored.failed = 7;
-    again->pending = 1;
+    again->account.stored.failed = 7;
+    again->account.pending = 1;
     collect_long(again, 7, RESULT_DEFERRED);
     assert_int_equal(commit(created + USEC_PER_SEC), 0);
     assert_ptr_equal(settled, again);
@@ -475,7 +475,7 @@ static void expirations_are_logged_in_spite_of_a_page_in_doubt(void **state)
     for (uint32_t i = MANY - 50; i < MANY; i++) {
         collect_long(m, i, RESULT_DEFERRED);
     }
-    assert_int_equal(m->pending, 0);
+    assert_int_equal(m->account.pending, 0);
     assert_int_equal(spool_begin(store, &t), 0);
     /* The second batch has no record of states, which is then not known for sure. */
     atomic_store(&store->faults_settled, spool_guard_faults(&store->guard) + 1);
@@ -501,11 +501,11 @@ static void expirations_are_logged_in_spite_of_a_page_in_doubt(void **state)
 static void what_is_parked_waits_for_the_first_end(void **state)
 {
     struct message *m = activate_many();
-    m->pending = 3;
+    m->account.pending = 3;
     collect_long(m, 0, RESULT_PARKED);
     assert_int_equal(commit(created), 0);
     collect_long(m, 1, RESULT_PARKED);
-    m->fresh->park_until += USEC_PER_SEC;
+    m->account.fresh->park_until += USEC_PER_SEC;
     assert_int_equal(commit(created), 0);
     collect_long(m, 2, RESULT_DELIVERED);
     assert_int_equal(commit(created), 0);

@@ -73,7 +73,7 @@ static void a_reception_is_its_tenants(void **state)
 static void a_delivery_moves_all(void **state)
 {
     tally_result(tally, &message, &result);
-    assert_int_not_equal(message.tenant_row, 0);
+    assert_int_not_equal(message.account.tenant_row, 0);
     assert_int_equal(value(tally->tenants, "acme", TALLY_DELIVERED), 3);
     assert_int_equal(value(tally->transports, "bulk", TALLY_DELIVERED), 3);
     assert_int_equal(value(tally->transports, "smtp", TALLY_DELIVERED), 0);
