@@ -83,6 +83,12 @@ class Tree:
                         path = os.path.join(folder, name)
                         with open(path, encoding='utf-8') as file:
                             self.text[os.path.relpath(path, root)] = file.read()
+        self.readmes = {}
+        for folder in {os.path.dirname(path) for path in self.text}:
+            path = os.path.join(root, folder, 'README.md')
+            if os.path.exists(path):
+                with open(path, encoding='utf-8') as file:
+                    self.readmes[folder] = file.read()
         self.includes = {path: INCLUDE.findall(text) for path, text in self.text.items()
                          if path.endswith(('.c', '.h'))}
 
@@ -184,6 +190,30 @@ def check_folders(tree):
     for folder, files in count.items():
         if files > FOLDER_LIMIT:
             yield f'{folder}: {files} files, more than {FOLDER_LIMIT}'
+
+
+README_HEADS = ('Thread', 'Who calls it', 'Must not', 'Begin with')
+README_LINES = 20
+
+
+def check_readmes(tree):
+    """What a room owns, and on which thread, stands in its README.md and nowhere else."""
+    names = {os.path.basename(path) for path in tree.text} | {'index.html'}
+    for folder in sorted({os.path.dirname(path) for path in tree.includes}):
+        text = tree.readmes.get(folder)
+        if folder.split('/')[0] == 'tests':
+            continue
+        if text is None:
+            yield f'{folder}: no README.md'
+            continue
+        for head in README_HEADS:
+            if f'\n* **{head}**: ' not in text:
+                yield f'{folder}/README.md: does not say "{head}"'
+        if text.count('\n') > README_LINES:
+            yield f'{folder}/README.md: more than {README_LINES} lines'
+        for name in re.findall(r'`(?:[\w.]+/)*(\w+\.(?:[ch]|html))`', text):
+            if name not in names:
+                yield f'{folder}/README.md: there is no {name}'
 
 
 def check_turned(tree):
@@ -534,6 +564,7 @@ def main():
         ('rooms within a folder include only rooms below them', check_rooms(tree)),
         ('no circle of includes but within a module', check_circles(tree)),
         ('includes that are turned around are noticed', check_turned(tree)),
+        ('every folder of C files has a README.md that says what it owns', check_readmes(tree)),
         (f'no folder has more than {FOLDER_LIMIT} files', check_folders(tree)),
         ('engine enters sched by sched/sched.h, or its limits', check_sched_door(tree)),
         ('pure cores include no thread, clock or I/O', check_pure_includes(tree)),
