@@ -1,5 +1,6 @@
 /* Compiler attributes that carry contracts, and the thread roles that clang's -Wthread-safety
- * checks. */
+ * checks: who owns a post (post.h) has a role, and may call what asks for it. Fields cannot ask:
+ * in C clang has no name for a field's neighbour. */
 #ifndef BASE_ATTR_H
 #define BASE_ATTR_H
 
@@ -14,14 +15,10 @@
 #if defined(__clang__)
 #define THREAD_ROLE         __attribute__((capability("role")))
 #define ON_ROLE(role)       __attribute__((requires_capability(role)))
-#define OWNED_BY(role)      __attribute__((guarded_by(role)))
-#define PT_OWNED_BY(role)   __attribute__((pt_guarded_by(role)))
 #define ROLE_ASSERTED(role) __attribute__((assert_capability(role)))
 #else
 #define THREAD_ROLE
 #define ON_ROLE(role)
-#define OWNED_BY(role)
-#define PT_OWNED_BY(role)
 #define ROLE_ASSERTED(role)
 #endif
 

@@ -40,6 +40,16 @@ bool mailbox_take(struct mailbox *m, struct letter *ret)
     return ring_pop(m->ring, ret);
 }
 
+void mailbox_wake(struct mailbox *m)
+{
+    waker_kick(&m->waker);
+}
+
+size_t mailbox_count(const struct mailbox *m)
+{
+    return ring_count(m->ring);
+}
+
 void outbox_init(struct outbox *o, struct mailbox *to)
 {
     memset(o, 0, sizeof(*o));

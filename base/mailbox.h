@@ -4,8 +4,9 @@
  * Owner of a mailbox: the thread that reads it. Any thread may send through its own outbox. A full
  * ring never blocks or drops: the letters wait in the sender's outbox, in order, and the next
  * outbox_flush tries again. Letters of one outbox arrive in order. What a letter points to belongs
- * to the receiver from the moment it is put. Wake-ups are coalesced: one a flush, and none for
- * letters that can wait when the reader only dozes (waker.h). */
+ * to the receiver from the moment it is put, unless its kind says that it is lent. Wake-ups are
+ * coalesced: one a flush, and none for letters that can wait when the reader only dozes (waker.h).
+ * What pairs with what: post.h. */
 #ifndef BASE_MAILBOX_H
 #define BASE_MAILBOX_H
 
@@ -35,6 +36,11 @@ MUST_USE int mailbox_init_polled(struct mailbox *m, size_t capacity);
 void mailbox_fini(struct mailbox *m); /* accepts a zeroed mailbox */
 /* The next letter, or false. Thread: the owner. */
 MUST_USE bool mailbox_take(struct mailbox *m, struct letter *ret);
+/* Have the owner look again at what the caller has stored elsewhere. Any thread. */
+void mailbox_wake(struct mailbox *m);
+/* Letters that wait, those that are being put among them. Any thread; momentary for others than the
+ * owner. */
+size_t mailbox_count(const struct mailbox *m);
 
 struct outbox {
     struct mailbox *to;
