@@ -331,7 +331,6 @@ static int start_threads(struct engine *e)
         err = series_start(e->series);
     }
     if (err == 0) {
-        injector_start(e->injector);
         err = http_start(e->http);
     }
     return err;

@@ -134,22 +134,11 @@ static void on_box(struct poller_watch *watch, unsigned events)
 
 /* --- a pass ----------------------------------------------------------------------------------- */
 
-static bool flush_outboxes(struct worker *w)
-{
-    bool is_done = outbox_flush(&w->to_writer);
-    is_done = outbox_flush(&w->to_auth) && is_done;
-    is_done = outbox_flush(&w->to_sts) && is_done;
-    for (uint32_t i = 0; i < w->engine->sched_count; i++) {
-        is_done = outbox_flush(&w->to_scheds[i]) && is_done;
-    }
-    return is_done;
-}
-
-static void pass(struct worker *w)
+static void pass(struct worker *w) ON_ROLE(w->post)
 {
     struct letter letter;
     (void)poller_dispatch(&w->poller);
-    for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&w->box, &letter); i++) {
+    for (int i = 0; i < LETTERS_PER_PASS && post_take(&w->post, &letter); i++) {
         take_letter(w, &letter);
     }
     if (atomic_load_explicit(&w->is_draining, memory_order_relaxed) && !w->was_draining) {
@@ -204,13 +193,13 @@ static void drop_letter(const struct letter *letter)
 }
 
 /* Sends back the letters whose sender waits for an answer; the mailbox frees the others. */
-static void end(struct worker *w)
+static void end(struct worker *w) ON_ROLE(w->post)
 {
     struct letter letter;
     acceptor_close(w);
     inbound_close_all(w);
     outbound_close_all(w);
-    while (mailbox_take(&w->box, &letter)) {
+    while (post_take(&w->post, &letter)) {
         if (letter.kind == LETTER_DELIVER) {
             struct delivery *d = letter.body;
             d->has_deferred = true;
@@ -224,34 +213,33 @@ static void end(struct worker *w)
 static void run_worker(void *arg)
 {
     struct worker *w = arg;
-    while (!atomic_load(&w->is_stopping)) {
+    post_assert_owner(&w->post);
+    while (!post_must_end(&w->post)) {
         w->now = clock_mono();
         w->lacks_reader = false;
         pass(w);
         worker_end_reader(w);
-        bool is_flushed = flush_outboxes(w);
+        bool is_flushed = post_flush(&w->post);
         usec_t timeout = sleep_time(w, is_flushed);
         int fetched;
         if (timeout == 0) {
             rcu_pass();
             fetched = poller_wait(&w->poller, 0);
         } else {
-            waker_prepare(&w->box.waker);
+            bool may_sleep = post_nap_prepare(&w->post);
             bool must_drain = atomic_load(&w->is_draining) && !w->was_draining;
-            if (ring_count(w->box.ring) > 0 || must_drain || atomic_load(&w->is_stopping)) {
-                timeout = 0;
-            }
+            timeout = may_sleep && !must_drain ? timeout : 0;
             rcu_sleep();
             fetched = poller_wait(&w->poller, timeout);
             rcu_awake();
-            waker_finish(&w->box.waker);
+            post_nap_finish(&w->post);
         }
         if (fetched < 0) {
             log_error("worker %u: epoll: %s", w->index, err_str(fetched));
         }
     }
     end(w);
-    (void)flush_outboxes(w); /* what does not fit is dropped: its mail is in the spool */
+    (void)post_flush(&w->post); /* what does not fit is dropped: its mail is in the spool */
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -289,7 +277,7 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
     w->input = malloc(WORKER_READ_BYTES);
     w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
     int err =
-        w->input == NULL || w->sessions == NULL ? -ENOMEM : mailbox_init_polled(&w->box, 1 << 16);
+        w->input == NULL || w->sessions == NULL ? -ENOMEM : post_init_polled(&w->post, 1 << 16);
     if (err == 0) {
         err = poller_init(&w->poller, EVENTS_PER_PASS);
     }
@@ -315,38 +303,34 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
 int worker_thread_start(struct worker *w)
 {
     struct engine *e = w->engine;
-    w->to_scheds = calloc(e->sched_count, sizeof(*w->to_scheds));
-    if (w->to_scheds == NULL) {
-        return -ENOMEM;
+    int err = post_open(&w->post, 3 + e->sched_count);
+    if (err != 0) {
+        return err;
     }
-    for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_init(&w->to_scheds[i], e->boxes.scheds[i]);
-    }
-    outbox_init(&w->to_writer, e->boxes.writer);
-    outbox_init(&w->to_auth, e->boxes.auth);
-    outbox_init(&w->to_sts, e->boxes.sts);
+    w->to_writer = post_write_to(&w->post, e->boxes.writer);
+    w->to_auth = post_write_to(&w->post, e->boxes.auth);
+    w->to_sts = post_write_to(&w->post, e->boxes.sts);
+    w->to_scheds = post_write_to_each(&w->post, e->boxes.scheds, e->sched_count);
     /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
-    int err = poller_add(&w->poller, &w->box_watch, w->box.waker.fd, on_box);
+    err = poller_add(&w->poller, &w->box_watch, post_fd(&w->post), on_box);
     if (err == 0) {
         err = acceptor_listen(w);
     }
     if (err == 0) {
         err = outbound_start(w);
     }
-    return err == 0 ? thread_start(&w->thread, "worker", run_worker, w) : err;
+    return err == 0 ? post_start(&w->post, "worker", run_worker, w) : err;
 }
 
 void worker_thread_drain(struct worker *w)
 {
     atomic_store(&w->is_draining, true);
-    waker_kick(&w->box.waker);
+    mailbox_wake(&w->post.box);
 }
 
 void worker_thread_stop(struct worker *w)
 {
-    atomic_store(&w->is_stopping, true);
-    waker_kick(&w->box.waker);
-    thread_join(&w->thread);
+    post_stop(&w->post);
 }
 
 void worker_thread_free(struct worker *w)
@@ -355,7 +339,7 @@ void worker_thread_free(struct worker *w)
         return;
     }
     struct letter letter;
-    while (w->box.ring != NULL && mailbox_take(&w->box, &letter)) {
+    while (post_take_left(&w->post, &letter)) {
         drop_letter(&letter);
     }
     resolver_free(w->resolver);
@@ -364,20 +348,13 @@ void worker_thread_free(struct worker *w)
         resolution_free(r);
     }
     poller_remove(&w->poller, &w->box_watch);
-    mailbox_fini(&w->box);
+    post_fini(&w->post);
     spool_reader_free(w->reader);
     tls_session_cache_free(w->sessions);
     egress_free(w->egress);
     flight_recorder_free(w->recorder);
-    for (uint32_t i = 0; w->to_scheds != NULL && i < w->engine->sched_count; i++) {
-        outbox_fini(&w->to_scheds[i]);
-    }
-    outbox_fini(&w->to_writer);
-    outbox_fini(&w->to_auth);
-    outbox_fini(&w->to_sts);
     timeout_queue_fini(&w->timeouts);
     poller_fini(&w->poller);
-    free(w->to_scheds);
     free(w->listeners);
     free(w->dns_watches);
     free(w->input);

@@ -76,7 +76,7 @@ static void fail_unrouted(struct activation *a, struct message *m, uint32_t coun
                        SLICE("no route to the recipient's domain"));
         }
     }
-    result_send(&a->to_writer, r, m, count, RESULT_WAS_LOADED);
+    result_send(a->to_writer, r, m, count, RESULT_WAS_LOADED);
 }
 
 /* Hands all recipients of one transport to its scheduler. settings: those that made the routes */
@@ -86,7 +86,7 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
 {
     struct submission *s = submission_new(m, transport, count);
     if (s == NULL) {
-        result_send(&a->to_writer, NULL, m, count, RESULT_WAS_LOADED);
+        result_send(a->to_writer, NULL, m, count, RESULT_WAS_LOADED);
         return;
     }
     message_get(m);
@@ -119,7 +119,7 @@ int activation_fresh(struct activation *a, struct message *m)
     m->activated = clock_wall();
     message_account_open(&m->account, total, 0);
     in_core_add(a->engine, m, total);
-    intercept_init(&intercept, a->engine, &a->to_writer, m, true);
+    intercept_init(&intercept, a->engine, a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
         struct slice domain = router_domain(message_address(m, i));
         bool is_routed = router_route(settings->router, domain, &routes[i]);
@@ -220,7 +220,7 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
     }
     in_core_add(a->engine, m, r->count);
     r->done = clock_wall();
-    outbox_put_patient(&a->to_writer, LETTER_RESULT, r, 0);
+    outbox_put_patient(a->to_writer, LETTER_RESULT, r, 0);
     return 0;
 }
 
@@ -241,7 +241,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     }
     struct intercept intercept;
     struct order_verdict verdict;
-    intercept_init(&intercept, a->engine, &a->to_writer, m, false);
+    intercept_init(&intercept, a->engine, a->to_writer, m, false);
     recipient_walk_init(&w, a->reader, &m->envelope, part->next);
     while (s->count < capacity && recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
@@ -275,7 +275,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     if (s->count < capacity && part->unread > 0) {
         /* Out of memory or a record is damaged: the rest of the part is given up, and waits for the
          * next activation. */
-        result_send(&a->to_writer, NULL, m, part->unread, 0);
+        result_send(a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;
     }
     s->unread = part->unread;
@@ -316,7 +316,7 @@ static void submit_parts(struct activation *a, struct message *m)
         }
         if (s == NULL || s->count == 0) {
             free(s);
-            result_send(&a->to_writer, NULL, m, m->parts[t].unread, 0);
+            result_send(a->to_writer, NULL, m, m->parts[t].unread, 0);
             m->parts[t].unread = 0;
             continue;
         }
@@ -363,7 +363,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     submit_parts(a, m);
     release_settings(a, m);
     if (census.undone == 0) {
-        result_send(&a->to_writer, NULL, m, 0,
+        result_send(a->to_writer, NULL, m, 0,
                     0); /* a crash came between its last result and its removal: settle it */
     }
     *ret = m;
@@ -382,7 +382,7 @@ void activation_read(struct activation *a, const struct read_request *request)
             log_error("out of memory: recipients of a message wait for the next start");
             return;
         }
-        result_send(&a->to_writer, NULL, m, part->unread, 0);
+        result_send(a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;
     }
     release_settings(a, m);

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/id_set.h"
 #include "base/log.h"
+#include "base/post.h"
 #include "base/rcu.h"
-#include "base/thread.h"
 #include "engine/activator/activation.h"
 #include "engine/activator/deferred_scan.h"
 #include "engine/activator/review.h"
@@ -42,10 +42,8 @@ struct ahead {
 struct activator {
     /* set at creation */
     struct engine *engine;
-    struct mailbox box;
-    struct thread thread;
+    struct post post;
     struct spool_reader *reader;
-    _Atomic bool is_stopping;
 
     /* activator thread only */
     struct activation activation;
@@ -99,7 +97,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->held_at.class = SPOOL_HELD;
     review_init(&a->review, engine);
     sweeper_init(&a->sweeper); /* next_held is 0, so held mail of an earlier run is looked at */
-    int err = mailbox_init(&a->box, 1 << 16);
+    int err = post_init(&a->post, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
@@ -115,7 +113,7 @@ int activator_new(struct engine *engine, struct activator **ret)
 
 struct mailbox *activator_box(struct activator *a)
 {
-    return &a->box;
+    return &a->post.box;
 }
 
 static void destroy_all(struct activator *a, struct list *messages)
@@ -133,7 +131,7 @@ void activator_free(struct activator *a)
         return;
     }
     struct letter letter;
-    while (a->box.ring != NULL && mailbox_take(&a->box, &letter)) {
+    while (post_take_left(&a->post, &letter)) {
         if (letter.kind == LETTER_ARRIVED && letter.body != NULL) {
             message_put(letter.body);
         } else if (letter.kind == LETTER_READ) {
@@ -144,13 +142,8 @@ void activator_free(struct activator *a)
     }
     destroy_all(a, &a->messages);
     destroy_all(a, &a->lingering);
-    mailbox_fini(&a->box);
+    post_fini(&a->post);
     spool_reader_free(a->reader);
-    for (uint32_t i = 0; a->activation.to_scheds != NULL && i < a->engine->sched_count; i++) {
-        outbox_fini(&a->activation.to_scheds[i]);
-    }
-    outbox_fini(&a->activation.to_writer);
-    free(a->activation.to_scheds);
     for (uint32_t i = 0; i < a->read_count; i++) {
         free(a->reads[i]);
     }
@@ -229,7 +222,7 @@ static int report_damage(struct activator *a, const struct spool_position *posit
     if (damaged == NULL) {
         return -ENOMEM;
     }
-    outbox_put(&a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
+    outbox_put(a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
     return 0;
 }
 
@@ -240,7 +233,7 @@ static int park(struct activator *a, const struct spool_position *position, usec
     if (parked == NULL) {
         return -ENOMEM;
     }
-    outbox_put(&a->activation.to_writer, LETTER_PARK, parked, (uint64_t)until);
+    outbox_put(a->activation.to_writer, LETTER_PARK, parked, (uint64_t)until);
     return 0;
 }
 
@@ -506,7 +499,7 @@ static void give_back(struct activator *a, struct message *m)
     if (!a->has_backlog) {
         set_backlog(a, true);
     }
-    outbox_put(&a->activation.to_writer, LETTER_RETURNED, m, 0);
+    outbox_put(a->activation.to_writer, LETTER_RETURNED, m, 0);
 }
 
 static void take_arrival(struct activator *a, struct message *m, uint64_t sequence)
@@ -627,16 +620,7 @@ static void take_letter(struct activator *a, const struct letter *letter)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static bool flush_outboxes(struct activator *a)
-{
-    bool is_done = outbox_flush(&a->activation.to_writer);
-    for (uint32_t i = 0; i < a->engine->sched_count; i++) {
-        is_done = outbox_flush(&a->activation.to_scheds[i]) && is_done;
-    }
-    return is_done;
-}
-
-static void nap(struct activator *a, bool is_flushed)
+static void nap(struct activator *a, bool is_flushed) ON_ROLE(a->post)
 {
     /* A scan under way that waits for room needs no deadline: a letter comes when there is room. */
     usec_t deadline = a->scan.is_running ? USEC_NEVER : a->next_scan;
@@ -655,15 +639,13 @@ static void nap(struct activator *a, bool is_flushed)
     if (!is_flushed) {
         deadline = clock_mono() + USEC_PER_MSEC;
     }
-    waker_prepare(&a->box.waker);
+    bool may_sleep = post_nap_prepare(&a->post);
     bool has_work = has_room(a) && (has_incoming(a) || a->scan.is_running || has_held(a) ||
                                     sweeper_is_busy(&a->sweeper));
-    if (ring_count(a->box.ring) == 0 && !has_work && !atomic_load(&a->is_stopping)) {
-        rcu_sleep();
-        waker_wait(&a->box.waker, deadline);
-        rcu_awake();
+    if (may_sleep && !has_work) {
+        post_nap_sleep(&a->post, deadline);
     }
-    waker_finish(&a->box.waker);
+    post_nap_finish(&a->post);
 }
 
 static void note_since(_Atomic int64_t *since, bool is_so)
@@ -688,9 +670,10 @@ static void run_activator(void *arg)
     enum { LETTERS_PER_PASS = 4096 };
     struct activator *a = arg;
     review_start(&a->review, &a->sweeper);
-    while (!atomic_load(&a->is_stopping)) {
+    post_assert_owner(&a->post);
+    while (!post_must_end(&a->post)) {
         struct letter letter;
-        for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&a->box, &letter); i++) {
+        for (int i = 0; i < LETTERS_PER_PASS && post_take(&a->post, &letter); i++) {
             take_letter(a, &letter);
         }
         forget_lingering(a);
@@ -698,7 +681,7 @@ static void run_activator(void *arg)
         import(a);
         review_end(&a->review, &a->sweeper, &a->messages, &a->lingering);
         note_full(a);
-        bool is_flushed = flush_outboxes(a);
+        bool is_flushed = post_flush(&a->post);
         rcu_pass();
         nap(a, is_flushed);
     }
@@ -707,20 +690,16 @@ static void run_activator(void *arg)
 int activator_start(struct activator *a)
 {
     struct engine *e = a->engine;
-    a->activation.to_scheds = calloc(e->sched_count, sizeof(*a->activation.to_scheds));
-    if (a->activation.to_scheds == NULL) {
-        return -ENOMEM;
+    int err = post_open(&a->post, 1 + e->sched_count);
+    if (err != 0) {
+        return err;
     }
-    for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_init(&a->activation.to_scheds[i], e->boxes.scheds[i]);
-    }
-    outbox_init(&a->activation.to_writer, e->boxes.writer);
-    return thread_start(&a->thread, "activator", run_activator, a);
+    a->activation.to_writer = post_write_to(&a->post, e->boxes.writer);
+    a->activation.to_scheds = post_write_to_each(&a->post, e->boxes.scheds, e->sched_count);
+    return post_start(&a->post, "activator", run_activator, a);
 }
 
 void activator_stop(struct activator *a)
 {
-    atomic_store(&a->is_stopping, true);
-    waker_kick(&a->box.waker);
-    thread_join(&a->thread);
+    post_stop(&a->post);
 }

@@ -91,8 +91,7 @@ static bool between_pages(void *ctx, struct queue_walk *w)
 {
     struct clerk *k = ctx;
     clerk_walk_between_pages(k, w);
-    return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed) &&
-           (k->call == NULL || !api_is_deserted(k->call));
+    return !clerk_must_end(k) && (k->call == NULL || !api_is_deserted(k->call));
 }
 
 static bool is_suspended(void *ctx, const struct slice facts[static SELECTOR_COUNT],

@@ -134,7 +134,7 @@ static void read_long(const struct engine *e, const struct spool_counts *counts,
     atomic_store_explicit(&keeper->wanted_until, now + WANTED_FOR, memory_order_relaxed);
     bool is_good = has_last && is_of_these_orders(e, &last);
     if (!is_good || now - last.ended > pause_after(&last)) {
-        waker_kick(&e->boxes.clerks[1]->waker);
+        mailbox_wake(e->boxes.clerks[1]);
     }
     if (is_good && now - last.ended <= WANTED_FOR + 2 * pause_after(&last)) {
         *ret = last.figures;
@@ -168,8 +168,7 @@ static bool goes_on(void *ctx, struct queue_walk *w)
     clerk_walk_between_pages(k, w);
     bool may_wait =
         !last_walk(k->engine->figures, &last) || clock_mono() - last.ended > ALWAYS_BEHIND;
-    return !atomic_load_explicit(&k->is_stopping, memory_order_relaxed) &&
-           (may_wait || !clerk_has_calls(k));
+    return !clerk_must_end(k) && (may_wait || !clerk_has_calls(k));
 }
 
 usec_t queue_figures_refresh(struct clerk *k)

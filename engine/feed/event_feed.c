@@ -8,9 +8,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/post.h"
 #include "base/rcu.h"
-#include "base/thread.h"
-#include "base/waker.h"
 #include "engine/config/config.h"
 #include "engine/event/event_log.h"
 #include "engine/feed/feed_plan.h"
@@ -36,8 +35,7 @@ struct event_feed {
     /* set at creation */
     struct engine *engine;
     struct event_log *log;
-    struct waker waker;
-    struct thread thread;
+    struct post post; /* for its naps: it gets no letters */
     CURLM *multi;
     char *folder;
 
@@ -50,7 +48,6 @@ struct event_feed {
     _Atomic(struct feed_plan *) next_plan;
 
     /* any thread, atomic */
-    _Atomic bool is_stopping;
     _Atomic(struct event_consumer *) consumers;
 };
 
@@ -152,7 +149,7 @@ int event_feed_subscribe(struct event_feed *f, const char *name, event_feed_call
         return err;
     }
     publish_consumer(f, &s->consumer);
-    waker_kick(&f->waker);
+    mailbox_wake(&f->post.box);
     return 0;
 }
 
@@ -204,7 +201,7 @@ void event_feed_follow(struct event_feed *f, struct feed_plan *plan)
     }
     /* Release pairs with the acquire of `take_plan`. */
     atomic_store_explicit(&f->next_plan, plan, memory_order_release);
-    waker_kick(&f->waker);
+    mailbox_wake(&f->post.box);
 }
 
 /* Of the newest plan: who is not as it wants them leaves. */
@@ -363,17 +360,19 @@ static bool step_all(struct event_feed *f, bool is_last, bool *ret_has_busy)
     return has_more;
 }
 
-static void nap(struct event_feed *f, bool has_transfers)
+static void nap(struct event_feed *f, bool has_transfers) ON_ROLE(f->post)
 {
+    struct curl_waitfd wakeup = {.fd = post_fd(&f->post), .events = CURL_WAIT_POLLIN};
+    bool may_sleep = post_nap_prepare(&f->post);
+    /* Looked at behind post_nap_prepare, lest a consumer or a plan that is published before it waits
+     * an hour for its first look. */
     bool has_work = has_transfers || first_consumer(f) != NULL || !f->is_settled;
-    struct curl_waitfd wakeup = {.fd = f->waker.fd, .events = CURL_WAIT_POLLIN};
-    waker_prepare(&f->waker);
-    if (!atomic_load(&f->is_stopping) && atomic_load(&f->next_plan) == NULL) {
+    if (may_sleep && atomic_load(&f->next_plan) == NULL) {
         int timeout = has_work ? (int)(look_interval / 1000) : 3600000;
         (void)curl_multi_poll(f->multi, &wakeup, 1, timeout, NULL);
     }
-    waker_finish(&f->waker);
-    waker_clear(&f->waker);
+    post_nap_finish(&f->post);
+    post_clear(&f->post);
 }
 
 /* The last lines are in the log: hand them on, so that the next start repeats none. */
@@ -405,8 +404,8 @@ static void run_feed(void *arg)
     struct event_feed *f = arg;
     bool has_busy;
     rcu_sleep(); /* reads nothing under RCU */
-    while (!atomic_load(&f->is_stopping)) {
-        settle_consumers(f, clock_mono());
+    post_assert_owner(&f->post);
+    while (!post_must_end(&f->post)) {
         bool has_more = step_all(f, false, &has_busy);
         if (has_busy) {
             has_more = take_transfers(f) || has_more;
@@ -440,7 +439,7 @@ int event_feed_new(struct engine *engine, struct event_feed **ret)
     }
     f->engine = engine;
     f->log = engine->events;
-    int err = waker_init_polled(&f->waker);
+    int err = post_init_polled(&f->post, 1);
     if (err != 0) {
         free(f);
         return err;
@@ -481,21 +480,17 @@ void event_feed_free(struct event_feed *f)
         (void)curl_multi_cleanup(f->multi); /* its transfers are gone */
     }
     curl_global_cleanup();
-    feed_plan_free(f->plan);
-    feed_plan_free(atomic_load(&f->next_plan));
-    waker_fini(&f->waker);
+    post_fini(&f->post);
     free(f->folder);
     free(f);
 }
 
 int event_feed_start(struct event_feed *f)
 {
-    return thread_start(&f->thread, "feed", run_feed, f);
+    return post_start(&f->post, "feed", run_feed, f);
 }
 
 void event_feed_stop(struct event_feed *f)
 {
-    atomic_store(&f->is_stopping, true);
-    waker_kick(&f->waker);
-    thread_join(&f->thread);
+    post_stop(&f->post);
 }

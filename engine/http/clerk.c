@@ -62,9 +62,15 @@ void clerk_forget_active(struct clerk *k)
     k->active_count = 0;
 }
 
+bool clerk_must_end(const struct clerk *k)
+{
+    post_assert_owner(&k->post);
+    return post_must_end(&k->post);
+}
+
 bool clerk_has_calls(const struct clerk *k)
 {
-    return ring_count(k->box.ring) > 0;
+    return mailbox_count(&k->post.box) > 0;
 }
 
 bool clerk_is_active(const struct clerk *k, uint64_t id)
@@ -110,7 +116,7 @@ void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_
     c->kept = kept;
     c->next = next;
     k->has_passed_on = true;
-    outbox_put(&k->to_other, LETTER_CALL, c, 0);
+    outbox_put(k->to_other, LETTER_CALL, c, 0);
 }
 
 json_t *clerk_kept(const struct api_call *c)
@@ -118,7 +124,7 @@ json_t *clerk_kept(const struct api_call *c)
     return c->kept;
 }
 
-static void serve_call(struct clerk *k, struct api_call *c)
+static void serve_call(struct clerk *k, struct api_call *c) ON_ROLE(k->post)
 {
     rcu_awake();
     k->has_passed_on = false;
@@ -133,19 +139,7 @@ static void serve_call(struct clerk *k, struct api_call *c)
     if (!api_is_answered(c)) {
         api_error(c, 503, "unavailable", "%s gave no answer", c->route->path);
     }
-    outbox_put(&k->to_http, LETTER_ANSWER, c, 0);
-    (void)outbox_flush(&k->to_http); /* the http thread's ring holds more than it has calls */
-}
-
-/* false: some ring is full, and what did not fit waits here */
-static bool flush_outboxes(struct clerk *k)
-{
-    bool is_done = outbox_flush(&k->to_other);
-    is_done = outbox_flush(&k->to_activator) && is_done;
-    for (uint32_t i = 0; i < k->engine->sched_count; i++) {
-        is_done = outbox_flush(&k->to_scheds[i]) && is_done;
-    }
-    return is_done;
+    outbox_put(k->to_http, LETTER_ANSWER, c, 0);
 }
 
 static usec_t run_between_calls(struct clerk *k)
@@ -163,21 +157,18 @@ static void run_clerk(void *arg)
 {
     struct clerk *k = arg;
     struct letter letter;
+    post_assert_owner(&k->post);
     rcu_sleep();
-    while (!atomic_load(&k->is_stopping)) {
-        while (!atomic_load(&k->is_stopping) && mailbox_take(&k->box, &letter)) {
+    while (!post_must_end(&k->post)) {
+        while (!post_must_end(&k->post) && post_take(&k->post, &letter)) {
             serve_call(k, letter.body);
-            (void)flush_outboxes(k); /* again below */
+            (void)post_flush(&k->post); /* again below */
         }
         usec_t deadline = run_between_calls(k);
-        if (!flush_outboxes(k)) {
+        if (!post_flush(&k->post)) {
             deadline = clock_mono() + 10 * USEC_PER_MSEC;
         }
-        waker_prepare(&k->box.waker);
-        if (ring_count(k->box.ring) == 0 && !atomic_load(&k->is_stopping)) {
-            waker_wait(&k->box.waker, deadline);
-        }
-        waker_finish(&k->box.waker);
+        post_nap(&k->post, deadline);
     }
     rcu_awake();
 }
@@ -192,7 +183,7 @@ int clerk_new(struct engine *engine, const char *name, struct clerk **ret)
     }
     k->engine = engine;
     k->name = name;
-    int err = mailbox_init(&k->box, BOX_LETTERS);
+    int err = post_init(&k->post, BOX_LETTERS);
     if (err == 0) {
         err = spool_reader_new(engine->store, &k->reader);
     }
@@ -206,43 +197,32 @@ int clerk_new(struct engine *engine, const char *name, struct clerk **ret)
 
 struct mailbox *clerk_box(struct clerk *k)
 {
-    return &k->box;
+    return &k->post.box;
 }
 
 int clerk_start(struct clerk *k)
 {
     struct engine *e = k->engine;
-    k->to_scheds = calloc(e->sched_count, sizeof(*k->to_scheds));
-    if (k->to_scheds == NULL) {
-        return -ENOMEM;
+    int err = post_open(&k->post, 3 + e->sched_count);
+    if (err != 0) {
+        return err;
     }
-    for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_init(&k->to_scheds[i], e->boxes.scheds[i]);
-    }
-    outbox_init(&k->to_http, e->boxes.http);
-    outbox_init(&k->to_other, clerk_box(e->clerks[e->clerks[0] == k ? 1 : 0]));
-    outbox_init(&k->to_activator, e->boxes.activator);
-    return thread_start(&k->thread, k->name, run_clerk, k);
+    k->to_http = post_write_to(&k->post, e->boxes.http);
+    k->to_other = post_write_to(&k->post, e->boxes.clerks[e->clerks[0] == k ? 1 : 0]);
+    k->to_activator = post_write_to(&k->post, e->boxes.activator);
+    k->to_scheds = post_write_to_each(&k->post, e->boxes.scheds, e->sched_count);
+    return post_start(&k->post, k->name, run_clerk, k);
 }
 
 void clerk_stop(struct clerk *k)
 {
-    atomic_store(&k->is_stopping, true);
-    waker_kick(&k->box.waker);
-    thread_join(&k->thread);
+    post_stop(&k->post);
 }
 
 void clerk_free(struct clerk *k)
 {
     if (k != NULL) {
-        mailbox_fini(&k->box); /* calls in it belong to the http thread, which has ended them */
-        outbox_fini(&k->to_http);
-        outbox_fini(&k->to_other);
-        outbox_fini(&k->to_activator);
-        for (uint32_t i = 0; k->to_scheds != NULL && i < k->engine->sched_count; i++) {
-            outbox_fini(&k->to_scheds[i]);
-        }
-        free(k->to_scheds);
+        post_fini(&k->post); /* calls in it belong to the http thread, which has ended them */
         spool_reader_free(k->reader);
         free(k->active);
         if (k->free_census != NULL) {

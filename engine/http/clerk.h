@@ -10,8 +10,7 @@
 #define ENGINE_CLERK_H
 
 #include "base/attr.h"
-#include "base/mailbox.h"
-#include "base/thread.h"
+#include "base/post.h"
 #include "engine/http/api.h"
 
 #include <jansson.h>
@@ -27,20 +26,18 @@ struct clerk {
     /* set at creation */
     struct engine *engine;
     struct spool_reader *reader; /* NULL on the http thread */
-    struct thread thread;
-    struct mailbox box;
-    _Atomic bool is_stopping;
+    struct post post;
     const char *name;
     /* Before the thread starts; NULL: nothing. What it does on its thread beside calls, online for
      * RCU; returns when it wants to be asked again, monotonic. */
     usec_t (*between_calls)(struct clerk *k);
 
     /* clerk thread only */
-    struct outbox to_http, to_other, to_activator;
-    struct outbox *to_scheds; /* [engine->sched_count] */
-    struct api_call *call;    /* being served; NULL between calls */
-    bool has_passed_on;       /* the call it was serving is the other clerk's now */
-    uint64_t *active;         /* ids that schedulers hold, sorted; for one call */
+    struct outbox *to_http, *to_other, *to_activator; /* of the post */
+    struct outbox *to_scheds;                         /* [engine->sched_count] */
+    struct api_call *call;                            /* being served; NULL between calls */
+    bool has_passed_on; /* the call it was serving is the other clerk's now */
+    uint64_t *active;   /* ids that schedulers hold, sorted; for one call */
     size_t active_count;
     struct census_memo *census;                 /* the last counts; NULL: none yet */
     void (*free_census)(struct census_memo *m); /* set with the first of them */
@@ -68,6 +65,8 @@ void clerk_read_active(struct clerk *k);
 MUST_USE bool clerk_is_active(const struct clerk *k, uint64_t id);
 /* After each call, and after what between_calls asked for. */
 void clerk_forget_active(struct clerk *k);
+/* The daemon stops: a walk ends where it is. */
+MUST_USE bool clerk_must_end(const struct clerk *k);
 /* Somebody waits for this clerk. */
 MUST_USE bool clerk_has_calls(const struct clerk *k);
 /* Hand the call to the other clerk, which goes on with `next`; the handler must not use it again.

@@ -27,7 +27,12 @@ enum {
 
 struct mailbox *http_box(struct http *h)
 {
-    return &h->box;
+    return &h->post.box;
+}
+
+struct outbox *http_to_writer(struct http *h)
+{
+    return h->to_writer;
 }
 
 void http_answer(struct http *h, struct api_call *c)
@@ -60,10 +65,10 @@ static void on_box(struct poller_watch *watch, unsigned events)
     (void)events;
 }
 
-static void take_letters(struct http *h)
+static void take_letters(struct http *h) ON_ROLE(h->post)
 {
     struct letter letter;
-    while (mailbox_take(&h->box, &letter)) {
+    while (post_take(&h->post, &letter)) {
         take_letter(h, &letter);
     }
 }
@@ -79,18 +84,6 @@ static void run_daemons(struct http *h)
             (void)MHD_run(d->daemon); /* MHD_NO: it is stopping, which it is not */
         }
     }
-}
-
-static bool flush_outboxes(struct http *h)
-{
-    bool is_done = true;
-    for (uint32_t i = 0; i < h->engine->worker_count; i++) {
-        is_done = outbox_flush(&h->to_workers[i]) && is_done;
-    }
-    for (int i = 0; i < HTTP_CLERKS; i++) {
-        is_done = outbox_flush(&h->to_clerks[i]) && is_done;
-    }
-    return h->injector.flush(h->injector.ctx) && is_done;
 }
 
 static usec_t sleep_time(struct http *h, bool is_flushed)
@@ -115,16 +108,15 @@ static usec_t sleep_time(struct http *h, bool is_flushed)
     return sleep;
 }
 
-static void wait_for_events(struct http *h, usec_t timeout)
+static void wait_for_events(struct http *h, usec_t timeout) ON_ROLE(h->post)
 {
-    waker_prepare(&h->box.waker);
-    if (ring_count(h->box.ring) > 0 || atomic_load(&h->is_stopping)) {
+    if (!post_nap_prepare(&h->post)) {
         timeout = 0;
     }
     rcu_sleep();
     int fetched = poller_wait(&h->poller, timeout);
     rcu_awake();
-    waker_finish(&h->box.waker);
+    post_nap_finish(&h->post);
     if (fetched < 0) {
         log_error("http: epoll: %s", err_str(fetched));
     }
@@ -132,7 +124,7 @@ static void wait_for_events(struct http *h, usec_t timeout)
 
 /* Answers all calls that are left and closes the doors. A daemon cannot be stopped while one of its
  * connections is suspended; the clerks that could have answered these calls have ended. */
-static void end(struct http *h)
+static void end(struct http *h) ON_ROLE(h->post)
 {
     take_letters(h);
     while (!list_is_empty(&h->running)) {
@@ -157,10 +149,11 @@ static void end(struct http *h)
 static void run_http(void *arg)
 {
     struct http *h = arg;
-    while (!atomic_load(&h->is_stopping)) {
+    post_assert_owner(&h->post);
+    while (!post_must_end(&h->post)) {
         h->now = clock_mono();
         (void)poller_dispatch(&h->poller);
-        waker_clear(&h->box.waker);
+        post_clear(&h->post);
         take_letters(h);
         http_door_expire(h);
         if (h->now >= h->look_at) {
@@ -168,7 +161,7 @@ static void run_http(void *arg)
             h->look_at = h->now + LOOK_PERIOD;
         }
         run_daemons(h);
-        wait_for_events(h, sleep_time(h, flush_outboxes(h)));
+        wait_for_events(h, sleep_time(h, post_flush(&h->post)));
     }
     end(h);
 }
@@ -191,7 +184,7 @@ int http_new(struct engine *engine, const struct api_route *routes, size_t route
     list_init(&h->running);
     list_init(&h->arrivals);
     list_init(&h->connections);
-    int err = mailbox_init_polled(&h->box, BOX_LETTERS);
+    int err = post_init_polled(&h->post, BOX_LETTERS);
     err = err != 0 ? err : poller_init(&h->poller, EVENTS_PER_PASS);
     h->doors = calloc(engine->config->http_door_count + 1, sizeof(*h->doors));
     err = err == 0 && h->doors == NULL ? -ENOMEM : err;
@@ -224,31 +217,26 @@ int http_open_control(struct http *h)
 
 int http_start(struct http *h)
 {
-    h->to_workers = calloc(h->engine->worker_count, sizeof(*h->to_workers));
-    if (h->to_workers == NULL) {
-        return -ENOMEM;
+    const struct engine *e = h->engine;
+    int err = post_open(&h->post, e->worker_count + HTTP_CLERKS + 1);
+    if (err == 0) {
+        err = poller_watch(&h->poller, &h->box_watch, post_fd(&h->post), POLLER_READ, on_box);
     }
-    int err = poller_watch(&h->poller, &h->box_watch, h->box.waker.fd, POLLER_READ, on_box);
     for (size_t i = 0; err == 0 && i < h->door_count; i++) {
         err = http_door_watch(&h->doors[i]);
     }
     if (err != 0) {
         return err;
     }
-    for (uint32_t i = 0; i < h->engine->worker_count; i++) {
-        outbox_init(&h->to_workers[i], h->engine->boxes.workers[i]);
-    }
-    for (int i = 0; i < HTTP_CLERKS; i++) {
-        outbox_init(&h->to_clerks[i], h->engine->boxes.clerks[i]);
-    }
-    return thread_start(&h->thread, "http", run_http, h);
+    h->to_workers = post_write_to_each(&h->post, e->boxes.workers, e->worker_count);
+    h->to_clerks = post_write_to_each(&h->post, e->boxes.clerks, HTTP_CLERKS);
+    h->to_writer = post_write_to(&h->post, e->boxes.writer);
+    return post_start(&h->post, "http", run_http, h);
 }
 
 void http_stop(struct http *h)
 {
-    atomic_store(&h->is_stopping, true);
-    waker_kick(&h->box.waker);
-    thread_join(&h->thread);
+    post_stop(&h->post);
 }
 
 void http_free(struct http *h)
@@ -259,14 +247,8 @@ void http_free(struct http *h)
     for (size_t i = 0; h->doors != NULL && i < h->door_count; i++) {
         http_door_close(&h->doors[i]);
     }
-    for (uint32_t i = 0; h->to_workers != NULL && i < h->engine->worker_count; i++) {
-        outbox_fini(&h->to_workers[i]);
-    }
-    for (int i = 0; i < HTTP_CLERKS; i++) {
-        outbox_fini(&h->to_clerks[i]);
-    }
     struct letter letter;
-    while (h->box.ring != NULL && mailbox_take(&h->box, &letter)) {
+    while (post_take_left(&h->post, &letter)) {
         if (letter.kind == LETTER_STORED || letter.kind == LETTER_STAGED) {
             intake_free(letter.body); /* a call belongs to its connection */
         } else if (letter.kind == LETTER_INNER) {
@@ -275,8 +257,7 @@ void http_free(struct http *h)
         }
     }
     poller_fini(&h->poller);
-    mailbox_fini(&h->box);
-    free(h->to_workers);
+    post_fini(&h->post);
     free(h->doors);
     free(h);
 }

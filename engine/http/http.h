@@ -20,6 +20,7 @@ struct engine;
 struct http;
 struct intake;
 struct mailbox;
+struct outbox;
 
 /* Bind the sockets of the http sections and read their tokens, certificates and keys, as whoever
  * started the daemon.
@@ -30,11 +31,9 @@ MUST_USE int http_new(struct engine *engine, const struct api_route *routes, siz
                       struct http **ret);
 /* Bind the control socket, as the user that the daemon is from now on. errors: -errno, logged */
 MUST_USE int http_open_control(struct http *h);
-/* Who injects mail on the http thread: hears of LETTER_STAGED and LETTER_STORED, and sends its own
- * letters once a pass. */
+/* Who injects mail on the http thread: hears of LETTER_STAGED and LETTER_STORED. */
 struct http_injector {
     void (*take_stored)(void *ctx, struct intake *in);
-    bool (*flush)(void *ctx); /* false: letters wait for room */
     void *ctx;
 };
 /* Before http_start. */
@@ -48,6 +47,8 @@ void http_free(struct http *h); /* accepts NULL; removes the socket */
 /* LETTER_ANSWER and LETTER_INNER (struct api_call), LETTER_STAGED and LETTER_STORED (struct
  * intake). Any thread sends. */
 struct mailbox *http_box(struct http *h);
+/* What the http thread sends the spool writer; flushed once a pass. Thread: http */
+struct outbox *http_to_writer(struct http *h);
 /* The routes as given to http_new. Any thread. */
 const struct api_route *http_routes(const struct http *h, size_t *ret_count);
 /* A call that an inline handler kept (api_keep) is answered now. Thread: http */

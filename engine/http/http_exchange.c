@@ -351,7 +351,8 @@ static int socket_of(struct MHD_Connection *connection)
 
 bool http_exchange_run(struct http *h, struct api_call *c)
 {
-    if (!api_is_answered(c) && atomic_load(&h->is_stopping)) {
+    post_assert_owner(&h->post);
+    if (!api_is_answered(c) && post_must_end(&h->post)) {
         /* A request that a client sent behind an earlier one while the daemon stops: the clerks
          * have ended and would not answer it. */
         api_error(c, 503, "unavailable", "the daemon is stopping");

@@ -3,8 +3,7 @@
 #define ENGINE_HTTP_PRIVATE_H
 
 #include "base/list.h"
-#include "base/mailbox.h"
-#include "base/thread.h"
+#include "base/post.h"
 #include "engine/http/clerk.h"
 #include "engine/http/http.h"
 #include "net/poller.h"
@@ -37,9 +36,7 @@ struct http_door {
 struct http {
     /* set at creation */
     struct engine *engine;
-    struct mailbox box;
-    struct thread thread;
-    _Atomic bool is_stopping;
+    struct post post;
     struct http_door *doors;
     size_t door_count;
     const struct api_route *routes; /* [route_count] */
@@ -50,13 +47,14 @@ struct http {
     struct clerk self; /* what inline handlers read with: the engine and nothing else */
     struct poller poller;
     struct poller_watch box_watch;
-    struct outbox *to_workers; /* [engine->worker_count] */
+    struct outbox *to_workers; /* [engine->worker_count], of the post */
     uint32_t next_worker;
-    struct outbox to_clerks[HTTP_CLERKS];
-    struct list running;     /* struct api_call, suspended */
-    struct list connections; /* struct http_connection */
-    uint64_t held_bytes;     /* of bodies and long answers, all together */
-    struct list arrivals;    /* struct arrival (http_door.c), oldest first */
+    struct outbox *to_clerks; /* [HTTP_CLERKS], of the post */
+    struct outbox *to_writer; /* of the post: what is injected */
+    struct list running;      /* struct api_call, suspended */
+    struct list connections;  /* struct http_connection */
+    uint64_t held_bytes;      /* of bodies and long answers, all together */
+    struct list arrivals;     /* struct arrival (http_door.c), oldest first */
     uint32_t arrival_count;
     usec_t now;
     usec_t look_at;   /* when deadlines of connections are looked at next */

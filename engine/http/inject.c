@@ -66,7 +66,6 @@ struct injector {
     struct http *http;
 
     /* http thread only */
-    struct outbox to_writer;
     struct list running; /* struct injection */
     uint32_t running_count;
     uint64_t held; /* bytes of all that run */
@@ -111,11 +110,6 @@ static struct injection *injection_new(struct injector *j, struct api_call *call
     return n;
 }
 
-void injector_start(struct injector *j)
-{
-    outbox_init(&j->to_writer, j->engine->boxes.writer);
-}
-
 void injector_free(struct injector *j)
 {
     if (j == NULL) {
@@ -126,14 +120,7 @@ void injector_free(struct injector *j)
         list_remove(&n->link);
         injection_free(n); /* its intakes are where the writer put them */
     }
-    outbox_fini(&j->to_writer);
     free(j);
-}
-
-static bool flush_injections(void *ctx)
-{
-    struct injector *j = ctx;
-    return outbox_flush(&j->to_writer);
 }
 
 /* --- composing -------------------------------------------------------------------------------- */
@@ -324,7 +311,7 @@ static void send_part(struct injected *m, uint32_t kind)
     struct intake *in = m->intake;
     atomic_fetch_add_explicit(&j->engine->intake_bytes, in->body.len + in->packed.len,
                               memory_order_relaxed);
-    outbox_put(&j->to_writer, kind, in, 0);
+    outbox_put(http_to_writer(j->http), kind, in, 0);
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -375,7 +362,7 @@ static void settle_injected(struct injected *m, int error)
     struct injection *n = m->injection;
     m->error = error;
     if (error != 0 && m->is_staged) {
-        outbox_put(&n->injector->to_writer, LETTER_DISCARD, NULL, m->id);
+        outbox_put(http_to_writer(n->injector->http), LETTER_DISCARD, NULL, m->id);
     }
     intake_free(m->intake);
     m->intake = NULL;
@@ -428,7 +415,7 @@ int injector_new(struct engine *engine, struct http *http, struct injector **ret
     j->engine = engine;
     j->http = http;
     list_init(&j->running);
-    http_set_injector(http, &(const struct http_injector){take_stored, flush_injections, j});
+    http_set_injector(http, &(const struct http_injector){take_stored, j});
     *ret = j;
     return 0;
 }
@@ -478,7 +465,7 @@ static bool has_ids(struct injector *j, const struct injection *n)
         return true;
     }
     /* Ids are reserved by commits, and the writer may have nothing else to commit: it is woken. */
-    waker_kick(&j->engine->boxes.writer->waker);
+    mailbox_wake(j->engine->boxes.writer);
     api_retry_after(n->call, RETRY_BUSY);
     api_error(n->call, 503, "unavailable", "out of message ids, try again");
     return false;

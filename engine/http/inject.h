@@ -20,8 +20,6 @@ struct intake;
 
 /* errors: -ENOMEM */
 MUST_USE int injector_new(struct engine *engine, struct http *http, struct injector **ret);
-/* The spool writer exists. */
-void injector_start(struct injector *j);
 void injector_free(struct injector *j); /* accepts NULL */
 
 api_handler inject_post;

@@ -2,8 +2,8 @@
  * stopped by engine_run.c. Must not keep a password. */
 #include "engine/inbound/auth.h"
 
+#include "base/post.h"
 #include "base/rcu.h"
-#include "base/thread.h"
 #include "engine/post/letter.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -16,10 +16,8 @@
 
 struct auth {
     struct engine *engine;
-    struct mailbox box;
-    struct thread thread;
-    _Atomic bool is_stopping;
-    struct outbox *to_workers; /* [engine->worker_count], auth thread only */
+    struct post post;
+    struct outbox *to_workers; /* [engine->worker_count], of the post */
 };
 
 void auth_request_free(struct auth_request *r)
@@ -40,7 +38,7 @@ int auth_new(struct engine *engine, struct auth **ret)
         return -ENOMEM;
     }
     a->engine = engine;
-    int err = mailbox_init(&a->box, 4096);
+    int err = post_init(&a->post, 4096);
     if (err != 0) {
         free(a);
         return err;
@@ -51,7 +49,7 @@ int auth_new(struct engine *engine, struct auth **ret)
 
 struct mailbox *auth_box(struct auth *a)
 {
-    return &a->box;
+    return &a->post.box;
 }
 
 void auth_free(struct auth *a)
@@ -60,58 +58,48 @@ void auth_free(struct auth *a)
     if (a == NULL) {
         return;
     }
-    while (mailbox_take(&a->box, &letter)) {
+    while (post_take_left(&a->post, &letter)) {
         auth_request_free(letter.body);
     }
-    for (uint32_t i = 0; a->to_workers != NULL && i < a->engine->worker_count; i++) {
-        outbox_fini(&a->to_workers[i]);
-    }
-    free(a->to_workers);
-    mailbox_fini(&a->box);
+    post_fini(&a->post);
     free(a);
 }
 
-static void answer_auth(struct auth *a, struct auth_request *request)
+static void answer_auth(struct auth *a, struct auth_request *request) ON_ROLE(a->post)
 {
     request->is_good = users_check(request->users, request->name, request->password);
     explicit_bzero(request->password, sizeof(request->password));
     outbox_put(&a->to_workers[request->worker], LETTER_AUTHENTICATED, request, 0);
-    (void)outbox_flush(&a->to_workers[request->worker]); /* letters that do not fit go next time */
+    (void)post_flush(&a->post); /* letters that do not fit go below */
 }
 
 static void run_auth(void *arg)
 {
     struct auth *a = arg;
     struct letter letter;
+    post_assert_owner(&a->post);
     rcu_sleep(); /* reads nothing under RCU */
-    while (!atomic_load(&a->is_stopping)) {
-        while (mailbox_take(&a->box, &letter)) {
+    while (!post_must_end(&a->post)) {
+        while (post_take(&a->post, &letter)) {
             answer_auth(a, letter.body);
         }
-        waker_prepare(&a->box.waker);
-        if (ring_count(a->box.ring) == 0 && !atomic_load(&a->is_stopping)) {
-            waker_wait(&a->box.waker, USEC_NEVER);
-        }
-        waker_finish(&a->box.waker);
+        post_nap(&a->post, post_flush(&a->post) ? USEC_NEVER : clock_mono() + USEC_PER_MSEC);
     }
     rcu_awake();
 }
 
 int auth_start(struct auth *a)
 {
-    a->to_workers = calloc(a->engine->worker_count, sizeof(*a->to_workers));
-    if (a->to_workers == NULL) {
-        return -ENOMEM;
+    const struct engine *e = a->engine;
+    int err = post_open(&a->post, e->worker_count);
+    if (err != 0) {
+        return err;
     }
-    for (uint32_t i = 0; i < a->engine->worker_count; i++) {
-        outbox_init(&a->to_workers[i], a->engine->boxes.workers[i]);
-    }
-    return thread_start(&a->thread, "auth", run_auth, a);
+    a->to_workers = post_write_to_each(&a->post, e->boxes.workers, e->worker_count);
+    return post_start(&a->post, "auth", run_auth, a);
 }
 
 void auth_stop(struct auth *a)
 {
-    atomic_store(&a->is_stopping, true);
-    waker_kick(&a->box.waker);
-    thread_join(&a->thread);
+    post_stop(&a->post);
 }

@@ -61,7 +61,7 @@ static void drop_reception(struct inbound *c)
 {
     uint64_t staged = reception_drop(&c->reception);
     if (staged != 0) {
-        outbox_put(&c->worker->to_writer, LETTER_DISCARD, NULL, staged);
+        outbox_put(c->worker->to_writer, LETTER_DISCARD, NULL, staged);
     }
 }
 
@@ -126,7 +126,7 @@ static void accept_envelope(struct inbound *c)
     if (!is_reserved) {
         /* Each MAIL takes an id, even if no message follows. Ids are reserved by commits, and the
          * writer may have nothing else to commit: it is woken to reserve more. */
-        waker_kick(&e->boxes.writer->waker);
+        mailbox_wake(e->boxes.writer);
     }
     if (!is_reserved || reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
         count_refusal(c);
@@ -142,7 +142,7 @@ static void send_part(struct inbound *c, uint32_t kind)
     atomic_fetch_add_explicit(&c->worker->engine->intake_bytes, in->body.len + in->packed.len,
                               memory_order_relaxed);
     c->is_away = true;
-    outbox_put(&c->worker->to_writer, kind, in, 0);
+    outbox_put(c->worker->to_writer, kind, in, 0);
 }
 
 /* Takes the core's recipients. A full batch goes to the spool at once, so that an envelope of any
@@ -203,7 +203,7 @@ static void ask_password(struct inbound *c)
     r->worker = (uint16_t)c->worker->index;
     r->connection = c;
     c->is_away = true;
-    outbox_put(&c->worker->to_auth, LETTER_AUTHENTICATED, r, 0);
+    outbox_put(c->worker->to_auth, LETTER_AUTHENTICATED, r, 0);
 }
 
 static void take_server_event(struct inbound *c, enum smtp_server_event event)

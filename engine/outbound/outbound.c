@@ -173,7 +173,7 @@ static void finish_request(struct worker *w, struct request *r,
                            const struct request_session *session)
 {
     struct delivery *d = r->delivery;
-    request_finish(r, session, &w->to_writer);
+    request_finish(r, session, w->to_writer);
     send_report(w, d);
 }
 
@@ -546,7 +546,7 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
         finish_request(w, d->request, NULL);
         return;
     }
-    request_refuse(d, "4.3.0", "out of resources", &w->to_writer);
+    request_refuse(d, "4.3.0", "out of resources", w->to_writer);
     send_report(w, d);
 }
 

@@ -48,7 +48,7 @@ static enum config_tls_level wanted_tls_level(const struct worker *w, const stru
 static void send_question(struct worker *w, struct resolution *r, struct sts_question *q)
 {
     r->question = NULL;
-    outbox_put(&w->to_sts, LETTER_STS_QUESTION, q, 0);
+    outbox_put(w->to_sts, LETTER_STS_QUESTION, q, 0);
 }
 
 static void set_id(struct sts_question *q, const struct dns_rrset *txt)

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/post.h"
 #include "base/rcu.h"
-#include "base/thread.h"
 #include "engine/config/config.h"
 #include "engine/outbound/sts_cache.h"
 #include "engine/post/letter.h"
@@ -46,12 +46,10 @@ struct fetch {
 
 struct sts_fetcher {
     struct engine *engine;
-    struct mailbox box;
-    struct thread thread;
-    _Atomic bool is_stopping;
+    struct post post;
+    struct outbox *to_workers; /* [engine->worker_count], of the post */
 
     /* owner thread only */
-    struct outbox *to_workers; /* [engine->worker_count] */
     struct sts_cache *cache;
     CURLM *multi;
     struct list waiting, active; /* struct fetch */
@@ -355,7 +353,7 @@ int sts_fetcher_new(struct engine *engine, struct sts_fetcher **ret)
     f->seed = hash_random_seed();
     list_init(&f->waiting);
     list_init(&f->active);
-    int err = mailbox_init_polled(&f->box, 4096);
+    int err = post_init_polled(&f->post, 4096);
     if (err == 0) {
         err = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK ? 0 : -ENOMEM;
     }
@@ -378,7 +376,7 @@ int sts_fetcher_new(struct engine *engine, struct sts_fetcher **ret)
 
 struct mailbox *sts_fetcher_box(struct sts_fetcher *f)
 {
-    return &f->box;
+    return &f->post.box;
 }
 
 static void drop_all(struct sts_fetcher *f, struct list *fetches)
@@ -399,21 +397,17 @@ void sts_fetcher_free(struct sts_fetcher *f)
     if (f == NULL) {
         return;
     }
-    while (f->box.ring != NULL && mailbox_take(&f->box, &letter)) {
+    while (post_take_left(&f->post, &letter)) {
         sts_question_free(letter.body);
     }
     drop_all(f, &f->waiting);
     drop_all(f, &f->active);
-    for (uint32_t i = 0; f->to_workers != NULL && i < f->engine->worker_count; i++) {
-        outbox_fini(&f->to_workers[i]);
-    }
-    free(f->to_workers);
     if (f->multi != NULL) {
         (void)curl_multi_cleanup(f->multi);
     }
     curl_global_cleanup();
     sts_cache_close(f->cache);
-    mailbox_fini(&f->box);
+    post_fini(&f->post);
     free(f);
 }
 
@@ -446,53 +440,41 @@ static void take_transfers(struct sts_fetcher *f)
     }
 }
 
-static bool flush_answers(struct sts_fetcher *f)
-{
-    bool is_done = true;
-    for (uint32_t i = 0; i < f->engine->worker_count; i++) {
-        is_done = outbox_flush(&f->to_workers[i]) && is_done;
-    }
-    return is_done;
-}
-
 static void run_fetcher(void *arg)
 {
     struct sts_fetcher *f = arg;
     struct letter letter;
+    post_assert_owner(&f->post);
     rcu_sleep(); /* but for set_options */
-    while (!atomic_load(&f->is_stopping)) {
-        while (mailbox_take(&f->box, &letter)) {
+    while (!post_must_end(&f->post)) {
+        while (post_take(&f->post, &letter)) {
             take_question(f, letter.body);
         }
         start_waiting(f, clock_mono());
         take_transfers(f);
-        bool is_idle = flush_answers(f) && list_is_empty(&f->waiting) && f->active_count == 0;
-        struct curl_waitfd wakeup = {.fd = f->box.waker.fd, .events = CURL_WAIT_POLLIN};
-        waker_prepare(&f->box.waker);
-        if (ring_count(f->box.ring) == 0 && !atomic_load(&f->is_stopping)) {
+        bool is_idle = post_flush(&f->post) && list_is_empty(&f->waiting) && f->active_count == 0;
+        struct curl_waitfd wakeup = {.fd = post_fd(&f->post), .events = CURL_WAIT_POLLIN};
+        if (post_nap_prepare(&f->post)) {
             (void)curl_multi_poll(f->multi, &wakeup, 1, is_idle ? 3600000 : 100, NULL);
         }
-        waker_finish(&f->box.waker);
-        waker_clear(&f->box.waker);
+        post_nap_finish(&f->post);
+        post_clear(&f->post);
     }
     rcu_awake();
 }
 
 int sts_fetcher_start(struct sts_fetcher *f)
 {
-    f->to_workers = calloc(f->engine->worker_count, sizeof(*f->to_workers));
-    if (f->to_workers == NULL) {
-        return -ENOMEM;
+    const struct engine *e = f->engine;
+    int err = post_open(&f->post, e->worker_count);
+    if (err != 0) {
+        return err;
     }
-    for (uint32_t i = 0; i < f->engine->worker_count; i++) {
-        outbox_init(&f->to_workers[i], f->engine->boxes.workers[i]);
-    }
-    return thread_start(&f->thread, "sts", run_fetcher, f);
+    f->to_workers = post_write_to_each(&f->post, e->boxes.workers, e->worker_count);
+    return post_start(&f->post, "sts", run_fetcher, f);
 }
 
 void sts_fetcher_stop(struct sts_fetcher *f)
 {
-    atomic_store(&f->is_stopping, true);
-    waker_kick(&f->box.waker);
-    thread_join(&f->thread);
+    post_stop(&f->post);
 }

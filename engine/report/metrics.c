@@ -412,7 +412,7 @@ static void put_depth(struct page *p, const char *thread, uint32_t index, const 
     int len = snprintf(number, sizeof(number), "%u", index);
     const struct exposition_labels labels = {
         {{"thread", slice_of(thread)}, {"index", slice_make(number, (size_t)len)}}};
-    exposition_sample(&p->out, "sluice_mailbox_letters", &labels, (double)ring_count(box->ring));
+    exposition_sample(&p->out, "sluice_mailbox_letters", &labels, (double)mailbox_count(box));
 }
 
 static void put_mailboxes(struct page *p)

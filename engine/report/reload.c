@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/post.h"
 #include "base/rcu.h"
 #include "base/waker.h"
 #include "dns/resolver.h"
@@ -36,7 +37,8 @@ struct reloader {
     pthread_t main;
 
     /* main only */
-    struct outbox to_writer;
+    struct post post;         /* main sends letters and gets none */
+    struct outbox *to_writer; /* of the post */
     struct outbox *to_scheds; /* [engine->sched_count] */
 
     /* any thread, atomic: who waits for an answer, or NULL; after the end, a mark */
@@ -95,10 +97,11 @@ static void add_restart(void *ctx, const char *option, const char *at, const cha
 /* --- the reload ------------------------------------------------------------------------------- */
 
 /* A full ring is being emptied, so this ends. */
-static void flush_outbox(struct outbox *o)
+static void flush_letters(struct reloader *r)
 {
     const struct timespec tick = {.tv_nsec = 1000000};
-    while (!outbox_flush(o)) {
+    post_assert_owner(&r->post);
+    while (!post_flush(&r->post)) {
         (void)nanosleep(&tick, NULL); /* a signal only shortens it */
     }
 }
@@ -117,9 +120,9 @@ static void put_in_force(struct reloader *r, struct settings *fresh, struct feed
     event_feed_follow(e->feed, plan);
     for (uint32_t i = 0; i < e->sched_count; i++) {
         outbox_put(&r->to_scheds[i], LETTER_SETTINGS, settings_get(fresh), 0);
-        flush_outbox(&r->to_scheds[i]);
     }
-    waker_kick(&e->boxes.writer->waker); /* the bound on what a crash can repeat */
+    flush_letters(r);
+    mailbox_wake(e->boxes.writer); /* the bound on what a crash can repeat */
     engine_wake_all(e);
     rcu_join();
     rcu_retire(&old->retired, release_reload);
@@ -215,15 +218,13 @@ int reloader_new(struct engine *engine, struct reloader **ret)
     }
     r->engine = engine;
     r->main = pthread_self();
-    r->to_scheds = calloc(engine->sched_count, sizeof(*r->to_scheds));
-    if (r->to_scheds == NULL) {
+    int err = post_open(&r->post, 1 + engine->sched_count);
+    if (err != 0) {
         reloader_free(r);
-        return -ENOMEM;
+        return err;
     }
-    outbox_init(&r->to_writer, engine->boxes.writer);
-    for (uint32_t i = 0; i < engine->sched_count; i++) {
-        outbox_init(&r->to_scheds[i], engine->boxes.scheds[i]);
-    }
+    r->to_writer = post_write_to(&r->post, engine->boxes.writer);
+    r->to_scheds = post_write_to_each(&r->post, engine->boxes.scheds, engine->sched_count);
     *ret = r;
     return 0;
 }
@@ -233,19 +234,15 @@ void reloader_free(struct reloader *r)
     if (r == NULL) {
         return;
     }
-    for (uint32_t i = 0; r->to_scheds != NULL && i < r->engine->sched_count; i++) {
-        outbox_fini(&r->to_scheds[i]);
-    }
-    free(r->to_scheds);
-    outbox_fini(&r->to_writer);
+    post_fini(&r->post);
     free(r);
 }
 
 void reloader_hang_up(struct reloader *r)
 {
     struct reload_result result;
-    outbox_put(&r->to_writer, LETTER_ROTATE, NULL, 0);
-    (void)outbox_flush(&r->to_writer); /* a full ring takes it with the next signal */
+    outbox_put(r->to_writer, LETTER_ROTATE, NULL, 0);
+    (void)outbox_flush(r->to_writer); /* a full ring takes it with the next signal */
     result_init(&result);
     reload(r, &result);
     result_fini(&result);

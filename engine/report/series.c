@@ -4,9 +4,8 @@
 #include "engine/report/series.h"
 
 #include "base/history.h"
+#include "base/post.h"
 #include "base/rcu.h"
-#include "base/thread.h"
-#include "base/waker.h"
 #include "engine/config/config.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
@@ -53,9 +52,7 @@ struct series {
     struct engine *engine;
     struct spool_reader *reader;
     struct history *points;
-    struct thread thread;
-    struct waker waker;
-    _Atomic bool is_stopping;
+    struct post post; /* for its naps: it gets no letters */
 
     /* series thread only */
     uint64_t queued; /* as last read */
@@ -346,19 +343,14 @@ static void run_series(void *arg)
 {
     struct series *s = arg;
     usec_t due = clock_mono();
-    while (!atomic_load(&s->is_stopping)) {
+    post_assert_owner(&s->post);
+    while (!post_must_end(&s->post)) {
         sample(s);
         due += USEC_PER_SEC;
         if (due < clock_mono()) {
             due = clock_mono(); /* points that are missed stay so */
         }
-        waker_prepare(&s->waker);
-        if (!atomic_load(&s->is_stopping)) {
-            rcu_sleep();
-            waker_wait(&s->waker, due);
-            rcu_awake();
-        }
-        waker_finish(&s->waker);
+        post_nap(&s->post, due);
     }
 }
 
@@ -369,9 +361,11 @@ int series_new(struct engine *engine, struct series **ret)
         return -ENOMEM;
     }
     s->engine = engine;
-    waker_init(&s->waker);
     s->points = history_new(SERIES_POINTS, sizeof(struct series_point));
-    int err = s->points == NULL ? -ENOMEM : spool_reader_new(engine->store, &s->reader);
+    int err = s->points == NULL ? -ENOMEM : post_init(&s->post, 1);
+    if (err == 0) {
+        err = spool_reader_new(engine->store, &s->reader);
+    }
     if (err != 0) {
         series_free(s);
         return err;
@@ -382,14 +376,12 @@ int series_new(struct engine *engine, struct series **ret)
 
 int series_start(struct series *s)
 {
-    return thread_start(&s->thread, "series", run_series, s);
+    return post_start(&s->post, "series", run_series, s);
 }
 
 void series_stop(struct series *s)
 {
-    atomic_store(&s->is_stopping, true);
-    waker_kick(&s->waker);
-    thread_join(&s->thread);
+    post_stop(&s->post);
 }
 
 void series_free(struct series *s)
@@ -400,7 +392,7 @@ void series_free(struct series *s)
         }
         spool_reader_free(s->reader);
         history_free(s->points);
-        waker_fini(&s->waker);
+        post_fini(&s->post);
         free(s);
     }
 }

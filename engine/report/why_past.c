@@ -64,8 +64,7 @@ static bool between_segments(void *ctx)
     struct gathering *g = ctx;
     const struct clerk *k = g->clerk;
     clerk_quiesce(g->clerk);
-    g->is_deserted = atomic_load_explicit(&k->is_stopping, memory_order_relaxed) ||
-                     (k->call != NULL && api_is_deserted(k->call));
+    g->is_deserted = clerk_must_end(k) || (k->call != NULL && api_is_deserted(k->call));
     return !g->is_deserted;
 }
 

@@ -21,36 +21,6 @@ void dispatch_init(struct dispatch *p, struct engine *e)
     list_init(&p->displaced);
 }
 
-int dispatch_start(struct dispatch *p)
-{
-    p->to_workers = calloc(p->engine->worker_count, sizeof(*p->to_workers));
-    if (p->to_workers == NULL) {
-        return -ENOMEM;
-    }
-    for (uint32_t i = 0; i < p->engine->worker_count; i++) {
-        outbox_init(&p->to_workers[i], p->engine->boxes.workers[i]);
-    }
-    return 0;
-}
-
-void dispatch_fini(struct dispatch *p)
-{
-    for (uint32_t i = 0; p->to_workers != NULL && i < p->engine->worker_count; i++) {
-        outbox_fini(&p->to_workers[i]);
-    }
-    free(p->to_workers);
-    p->to_workers = NULL;
-}
-
-bool dispatch_flush(struct dispatch *p)
-{
-    bool is_done = true;
-    for (uint32_t i = 0; i < p->engine->worker_count; i++) {
-        is_done = outbox_flush(&p->to_workers[i]) && is_done;
-    }
-    return is_done;
-}
-
 /* --- deliveries ------------------------------------------------------------------------------- */
 
 /* The delivery of an entry that a worker returned with `again` and that the core places once more;

@@ -20,7 +20,7 @@ struct resolution;
 
 struct dispatch {
     struct engine *engine;
-    struct outbox *to_workers; /* [engine->worker_count] */
+    struct outbox *to_workers; /* [engine->worker_count], of the thread's post */
     struct list out;           /* deliveries with workers */
     struct list displaced;     /* deliveries to be placed again, oldest first */
     uint32_t next_worker;
@@ -28,10 +28,6 @@ struct dispatch {
 };
 
 void dispatch_init(struct dispatch *p, struct engine *e);
-/* To be called once the workers exist. errors: -ENOMEM */
-MUST_USE int dispatch_start(struct dispatch *p);
-void dispatch_fini(struct dispatch *p);  /* accepts one that was not started */
-bool dispatch_flush(struct dispatch *p); /* as outbox_flush */
 
 /* SCHED_DELIVER of a core: hand the entry to the worker that holds the connection.
  *

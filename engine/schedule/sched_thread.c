@@ -7,8 +7,8 @@
 #include "base/hash.h"
 #include "base/history.h"
 #include "base/log.h"
+#include "base/post.h"
 #include "base/rcu.h"
-#include "base/thread.h"
 #include "dns/hosts.h"
 #include "engine/activator/activation.h"
 #include "engine/activator/sweep.h"
@@ -48,18 +48,15 @@ struct sched_thread {
     /* set at creation */
     struct engine *engine;
     uint32_t index;
-    struct mailbox box;
-    struct thread thread;
+    struct post post;
     struct core *cores;
     uint32_t core_count;
-    struct history *changes; /* written by the owner, read by anybody */
-    _Atomic bool is_stopping;
+    struct history *changes;    /* written by the owner, read by anybody */
     _Atomic int64_t held_since; /* wall; 0: it may select. Written by the owner */
 
     /* owner thread only */
-    struct outbox to_writer;
-    struct outbox to_activator;
-    struct submission *retry; /* LETTER_MORE that memory was too short for */
+    struct outbox *to_writer, *to_activator; /* of the post */
+    struct submission *retry;                /* LETTER_MORE that memory was too short for */
     struct dispatch dispatch;
     bool has_dozed; /* the thread has dozed, and no letter came since */
     bool was_held;  /* engine_may_dispatch kept this pass from selecting entries */
@@ -161,7 +158,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     dispatch_init(&t->dispatch, engine);
     t->cores = calloc(transports, sizeof(*t->cores));
     t->changes = history_new(CHANGES_KEPT, sizeof(struct sched_thread_change));
-    int err = t->cores == NULL || t->changes == NULL ? -ENOMEM : mailbox_init(&t->box, 1 << 16);
+    int err = t->cores == NULL || t->changes == NULL ? -ENOMEM : post_init(&t->post, 1 << 16);
     for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
         err = core_init(t, &t->cores[t->core_count++], i);
     }
@@ -205,10 +202,10 @@ void sched_thread_free(struct sched_thread *t)
         return;
     }
     struct letter letter;
-    while (t->box.ring != NULL && mailbox_take(&t->box, &letter)) {
+    while (post_take_left(&t->post, &letter)) {
         drop_letter(&letter);
     }
-    mailbox_fini(&t->box);
+    post_fini(&t->post);
     for (uint32_t i = 0; i < t->core_count; i++) {
         if (t->cores[i].sched != NULL) {
             sched_free(t->cores[i].sched);
@@ -217,9 +214,6 @@ void sched_thread_free(struct sched_thread *t)
     }
     free(t->cores);
     history_free(t->changes);
-    dispatch_fini(&t->dispatch);
-    outbox_fini(&t->to_writer);
-    outbox_fini(&t->to_activator);
     while (t->retry != NULL) {
         struct submission *next = t->retry->next;
         submission_free(t->retry);
@@ -230,7 +224,7 @@ void sched_thread_free(struct sched_thread *t)
 
 struct mailbox *sched_thread_box(struct sched_thread *t)
 {
-    return &t->box;
+    return &t->post.box;
 }
 
 const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport)
@@ -272,9 +266,9 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
     for (uint32_t i = 0; r != NULL && i < s->count; i++) {
         result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0", SLICE("out of memory"));
     }
-    result_send(&t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
+    result_send(t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
     if (s->unread > 0) {
-        result_send(&t->to_writer, NULL, s->message, s->unread, 0);
+        result_send(t->to_writer, NULL, s->message, s->unread, 0);
     }
     message_put(s->message);
 }
@@ -404,7 +398,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         }
     }
     publish_entry_limit(t);
-    waker_kick(&t->engine->boxes.writer->waker); /* the writer may lower the bound now */
+    mailbox_wake(t->engine->boxes.writer); /* the writer may lower the bound now */
     settings_put(s);
 }
 
@@ -457,7 +451,7 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
     uint32_t recipients;
     (void)sched_entry_indexes(a->entry, &recipients);
     log_error("out of memory: a delivery is deferred");
-    result_send(&t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
+    result_send(t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
     struct sched_reason reason = {"4.3.0", "out of memory"};
     struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
     sched_report(c->sched, &outcome, t->now);
@@ -482,7 +476,7 @@ static void give_up(struct sched_thread *t, const struct core *c, const struct s
 {
     struct result *r = result_new(a->handle, a->index_count);
     if (r == NULL) {
-        result_send(&t->to_writer, NULL, a->handle, a->index_count, RESULT_WAS_LOADED);
+        result_send(t->to_writer, NULL, a->handle, a->index_count, RESULT_WAS_LOADED);
         return;
     }
     r->transport = c->transport;
@@ -493,7 +487,7 @@ static void give_up(struct sched_thread *t, const struct core *c, const struct s
     for (uint32_t i = 0; i < a->index_count; i++) {
         result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));
     }
-    outbox_put_patient(&t->to_writer, LETTER_RESULT, r, 0);
+    outbox_put_patient(t->to_writer, LETTER_RESULT, r, 0);
 }
 
 /* Asks the activator for more recipients of a message. A LETTER_MORE always answers, even when it
@@ -513,7 +507,7 @@ static void ask_for_more(struct sched_thread *t, struct core *c, const struct sc
     }
     *r =
         (struct read_request){.message = a->handle, .transport = c->transport, .wanted = a->wanted};
-    outbox_put(&t->to_activator, LETTER_READ, r, 0);
+    outbox_put(t->to_activator, LETTER_READ, r, 0);
 }
 
 static void act(struct sched_thread *t, struct core *c, const struct sched_action *a)
@@ -523,7 +517,7 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         deliver(t, c, a);
         break;
     case SCHED_EXHAUSTED:
-        take_report(t, dispatch_exhausted(&t->dispatch, a, &t->to_writer));
+        take_report(t, dispatch_exhausted(&t->dispatch, a, t->to_writer));
         break;
     case SCHED_RESOLVE:
         resolve(t, c, a);
@@ -533,7 +527,7 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         break;
     case SCHED_DEFER:
         if (a->is_withdrawn) {
-            withdrawal_result(t->engine, &t->to_writer, c->transport, a);
+            withdrawal_result(t->engine, t->to_writer, c->transport, a);
         } else {
             give_up(t, c, a, RESULT_DEFERRED);
         }
@@ -622,13 +616,6 @@ static void note_held(struct sched_thread *t)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static bool flush_outboxes(struct sched_thread *t)
-{
-    bool is_done = outbox_flush(&t->to_writer);
-    is_done = outbox_flush(&t->to_activator) && is_done;
-    return dispatch_flush(&t->dispatch) && is_done;
-}
-
 /* Whether reports can wait a moment: every entry of the cores is with a worker, so a report changes
  * nothing until more mail comes, and that mail comes by a letter that wakes this thread. */
 static bool reports_can_wait(const struct sched_thread *t)
@@ -645,7 +632,7 @@ static bool reports_can_wait(const struct sched_thread *t)
     return in_flight > 0;
 }
 
-static void nap(struct sched_thread *t, bool is_flushed)
+static void nap(struct sched_thread *t, bool is_flushed) ON_ROLE(t->post)
 {
     usec_t deadline = USEC_NEVER;
     for (uint32_t i = 0; i < t->core_count; i++) {
@@ -664,30 +651,27 @@ static void nap(struct sched_thread *t, bool is_flushed)
     }
     usec_t doze = t->has_dozed || !reports_can_wait(t) ? USEC_NEVER : t->now + reports_patience;
     t->has_dozed = t->has_dozed || doze < deadline;
-    waker_prepare(&t->box.waker);
+    bool may_sleep = post_nap_prepare(&t->post);
     /* A thread that lets dispatch go on changes the count of undurable recipients or the gate, and
-     * then kicks this thread. may_dispatch must be asked after waker_prepare, or a change between
-     * the pull and waker_prepare would be missed. */
+     * then wakes this thread. may_dispatch must be asked after post_nap_prepare, or a change between
+     * the pull and that would be missed. */
     bool may_go_on = t->was_held && may_dispatch(t);
-    if (ring_count(t->box.ring) == 0 && !may_go_on && !atomic_load(&t->is_stopping)) {
-        rcu_sleep();
-        if (doze < deadline) {
-            waker_doze(&t->box.waker, doze);
-        } else {
-            waker_wait(&t->box.waker, deadline);
-        }
-        rcu_awake();
+    if (may_sleep && !may_go_on && doze < deadline) {
+        post_nap_doze(&t->post, doze);
+    } else if (may_sleep && !may_go_on) {
+        post_nap_sleep(&t->post, deadline);
     }
-    waker_finish(&t->box.waker);
+    post_nap_finish(&t->post);
 }
 
 static void run_scheduler(void *arg)
 {
     struct sched_thread *t = arg;
-    while (!atomic_load(&t->is_stopping)) {
+    post_assert_owner(&t->post);
+    while (!post_must_end(&t->post)) {
         struct letter letter;
         t->now = clock_mono();
-        for (int i = 0; i < LETTERS_PER_PASS && mailbox_take(&t->box, &letter); i++) {
+        for (int i = 0; i < LETTERS_PER_PASS && post_take(&t->post, &letter); i++) {
             take_letter(t, &letter);
             t->has_dozed = false;
         }
@@ -697,14 +681,14 @@ static void run_scheduler(void *arg)
             pull(t, &t->cores[i]);
         }
         note_held(t);
-        bool is_flushed = flush_outboxes(t);
+        bool is_flushed = post_flush(&t->post);
         rcu_pass();
         nap(t, is_flushed);
     }
     /* The workers have ended. The reports that they sent take their entries out of the cores. */
     struct letter letter;
     t->now = clock_mono();
-    while (mailbox_take(&t->box, &letter)) {
+    while (post_take(&t->post, &letter)) {
         take_letter(t, &letter);
     }
     /* Other deliveries never came back: their worker had ended before it took them, or their report
@@ -718,18 +702,17 @@ static void run_scheduler(void *arg)
 int sched_thread_start(struct sched_thread *t)
 {
     struct engine *e = t->engine;
-    int err = dispatch_start(&t->dispatch);
+    int err = post_open(&t->post, 2 + e->worker_count);
     if (err != 0) {
         return err;
     }
-    outbox_init(&t->to_writer, e->boxes.writer);
-    outbox_init(&t->to_activator, e->boxes.activator);
-    return thread_start(&t->thread, "scheduler", run_scheduler, t);
+    t->to_writer = post_write_to(&t->post, e->boxes.writer);
+    t->to_activator = post_write_to(&t->post, e->boxes.activator);
+    t->dispatch.to_workers = post_write_to_each(&t->post, e->boxes.workers, e->worker_count);
+    return post_start(&t->post, "scheduler", run_scheduler, t);
 }
 
 void sched_thread_stop(struct sched_thread *t)
 {
-    atomic_store(&t->is_stopping, true);
-    waker_kick(&t->box.waker);
-    thread_join(&t->thread);
+    post_stop(&t->post);
 }

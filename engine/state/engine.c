@@ -60,7 +60,7 @@ void engine_dispatched(struct engine *e, uint32_t recipients)
 static void wake_schedulers(const struct engine *e)
 {
     for (uint32_t i = 0; e->boxes.scheds != NULL && i < e->sched_count; i++) {
-        waker_kick(&e->boxes.scheds[i]->waker);
+        mailbox_wake(e->boxes.scheds[i]);
     }
 }
 
@@ -103,7 +103,7 @@ void engine_wake_all(struct engine *e)
 {
     wake_schedulers(e);
     for (uint32_t i = 0; i < e->worker_count; i++) {
-        waker_kick(&e->boxes.workers[i]->waker);
+        mailbox_wake(e->boxes.workers[i]);
     }
-    waker_kick(&e->boxes.activator->waker);
+    mailbox_wake(e->boxes.activator);
 }

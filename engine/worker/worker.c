@@ -6,7 +6,7 @@
 
 struct mailbox *worker_box(struct worker *w)
 {
-    return &w->box;
+    return &w->post.box;
 }
 
 struct spool_reader *worker_reader(struct worker *w)

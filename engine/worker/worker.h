@@ -9,8 +9,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "base/mailbox.h"
-#include "base/thread.h"
+#include "base/post.h"
 #include "net/poller.h"
 #include "net/timeout.h"
 
@@ -42,20 +41,16 @@ struct worker {
     /* set at creation */
     struct engine *engine;
     uint32_t index;
-    struct mailbox box;
-    struct thread thread;
-    _Atomic bool is_stopping; /* end now */
+    struct post post;
     _Atomic bool is_draining; /* accept nothing new, finish what is half done */
 
     /* worker thread only */
     struct poller poller;
     struct timeout_queue timeouts;
     struct poller_watch box_watch;
-    usec_t now; /* monotonic, of this pass */
-    struct outbox to_writer;
-    struct outbox to_auth;
-    struct outbox to_sts;
-    struct outbox *to_scheds; /* [engine->sched_count] */
+    usec_t now;                                  /* monotonic, of this pass */
+    struct outbox *to_writer, *to_auth, *to_sts; /* of the post */
+    struct outbox *to_scheds;                    /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;
     bool lacks_reader; /* somebody asked in this pass and got none */

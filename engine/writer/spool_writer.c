@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/post.h"
 #include "base/rcu.h"
-#include "base/thread.h"
 #include "engine/config/config.h"
 #include "engine/event/event_log.h"
 #include "engine/post/intake.h"
@@ -50,13 +50,11 @@ static const usec_t journal_pause = 10 * USEC_PER_SEC;
 struct spool_writer {
     /* set at creation */
     struct engine *engine;
-    struct mailbox box;
-    struct thread thread;
-    _Atomic bool is_stopping;
+    struct post post;
 
     /* writer thread only */
-    struct outbox to_activator;
-    struct outbox *to_workers; /* [engine->worker_count + 1], the last: the http thread */
+    struct outbox *to_activator; /* of the post */
+    struct outbox *to_workers;   /* [engine->worker_count + 1], the last: the http thread */
     struct settle settle;
     struct journaled journaled;
     struct spool_reader *reader;
@@ -105,7 +103,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     buf_init(&w->log, 0);
     journaled_init(&w->journaled);
     w->parts = calloc(BATCH_LETTERS, sizeof(struct intake *));
-    int err = w->parts == NULL ? -ENOMEM : mailbox_init(&w->box, 1 << 16);
+    int err = w->parts == NULL ? -ENOMEM : post_init(&w->post, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);
     }
@@ -124,7 +122,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
 
 struct mailbox *spool_writer_box(struct spool_writer *w)
 {
-    return &w->box;
+    return &w->post.box;
 }
 
 void spool_writer_free(struct spool_writer *w)
@@ -133,7 +131,7 @@ void spool_writer_free(struct spool_writer *w)
         return;
     }
     struct letter letter;
-    while (w->box.ring != NULL && mailbox_take(&w->box, &letter)) {
+    while (post_take_left(&w->post, &letter)) {
         if (letter.kind == LETTER_STAGE || letter.kind == LETTER_STORE) {
             intake_free(letter.body);
         } else if (letter.kind == LETTER_RESULT) {
@@ -144,18 +142,11 @@ void spool_writer_free(struct spool_writer *w)
             message_put(letter.body);
         }
     }
-    mailbox_fini(&w->box);
+    post_fini(&w->post);
     settle_fini(&w->settle);
     journaled_fini(&w->journaled);
     spool_reader_free(w->reader);
-    if (w->to_workers != NULL) {
-        for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
-            outbox_fini(&w->to_workers[i]);
-        }
-    }
-    outbox_fini(&w->to_activator);
     housekeeping_fini(&w->housekeeping);
-    free(w->to_workers);
     free(w->parts);
     buf_fini(&w->log);
     free(w);
@@ -169,7 +160,7 @@ static void take_back(struct spool_writer *w, struct message *m)
     if (list_is_linked(&m->account.journaled)) {
         journaled_take_back(&w->journaled, m, clock_mono());
     } else {
-        outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
+        outbox_put(w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
     }
     message_put(m);
 }
@@ -196,11 +187,11 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
                               (unsigned)(letter->number >> 32));
         break;
     case LETTER_DAMAGED:
-        housekeeping_quarantine(&w->housekeeping, letter->body, &w->to_activator);
+        housekeeping_quarantine(&w->housekeeping, letter->body, w->to_activator);
         break;
     case LETTER_PARK: {
         struct spool_position *from = letter->body;
-        housekeeping_park(&w->housekeeping, from, (usec_t)letter->number, &w->to_activator);
+        housekeeping_park(&w->housekeeping, from, (usec_t)letter->number, w->to_activator);
         free(from);
         break;
     }
@@ -215,12 +206,12 @@ static void take_letter(struct spool_writer *w, const struct letter *letter)
     }
 }
 
-static bool take_batch(struct spool_writer *w)
+static bool take_batch(struct spool_writer *w) ON_ROLE(w->post)
 {
     struct letter letter;
     uint32_t taken = 0;
     w->has_more = false;
-    while (mailbox_take(&w->box, &letter)) {
+    while (post_take(&w->post, &letter)) {
         take_letter(w, &letter);
         if (++taken == BATCH_LETTERS || w->batch_bytes >= BATCH_BYTES) {
             w->has_more = true;
@@ -315,7 +306,7 @@ static void message_done(void *ctx, struct message *m)
          * when the message is still there. */
         housekeeping_discard(&w->housekeeping, m->envelope.id);
     }
-    outbox_put(&w->to_activator, LETTER_SETTLED, m, m->envelope.id);
+    outbox_put(w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
 
 static bool has_backlog(const struct spool_writer *w)
@@ -329,17 +320,17 @@ static void announce(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
     if (in->position.class == SPOOL_HELD) {
-        outbox_put(&w->to_activator, LETTER_HELD, NULL, in->position.time);
+        outbox_put(w->to_activator, LETTER_HELD, NULL, in->position.time);
         return;
     }
     if (m == NULL || has_backlog(w)) {
-        outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
+        outbox_put(w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;
     }
     in->message = NULL;
     m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
     m->position = in->position;
-    outbox_put(&w->to_activator, LETTER_ARRIVED, m, in->position.time);
+    outbox_put(w->to_activator, LETTER_ARRIVED, m, in->position.time);
 }
 
 /* Tells the activator of a message that only the journal has. The activator takes mail in order:
@@ -351,7 +342,7 @@ static void announce_journaled(struct spool_writer *w, struct intake *in)
     bool is_announced = !has_backlog(w) && w->journaled.unannounced == 0;
     journaled_add(&w->journaled, in, is_announced, clock_mono());
     if (is_announced) {
-        outbox_put(&w->to_activator, LETTER_ARRIVED, m, m->position.time);
+        outbox_put(w->to_activator, LETTER_ARRIVED, m, m->position.time);
     }
 }
 
@@ -359,7 +350,7 @@ static void announce_journaled(struct spool_writer *w, struct intake *in)
 static void announce_absorbed(void *ctx, uint64_t position)
 {
     struct spool_writer *w = ctx;
-    outbox_put(&w->to_activator, LETTER_ARRIVED, NULL, position);
+    outbox_put(w->to_activator, LETTER_ARRIVED, NULL, position);
 }
 
 static void give_memory_back(struct spool_writer *w, const struct intake *in)
@@ -413,7 +404,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal)
     w->batch_bytes = 0;
     engine_durable(w->engine, durable);
     if (!is_journal) {
-        housekeeping_committed(&w->housekeeping, &w->to_activator);
+        housekeeping_committed(&w->housekeeping, w->to_activator);
     }
 }
 
@@ -552,10 +543,10 @@ enum commit { COMMIT_NOTHING, COMMIT_JOURNAL, COMMIT_TABLES };
 
 /* What this pass commits. Results without a reception wait a moment, unless so many dispatched
  * recipients have no durable result that dispatch would soon stop. */
-static enum commit next_commit(struct spool_writer *w)
+static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
 {
     usec_t now = clock_mono();
-    bool is_stopping = atomic_load(&w->is_stopping);
+    bool is_stopping = post_must_end(&w->post);
     bool is_urgent = is_stopping ||
                      atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
                          atomic_load_explicit(&w->engine->dispatch_limit, memory_order_relaxed) / 2;
@@ -600,7 +591,7 @@ static int commit(struct spool_writer *w, enum commit *kind)
     return write_batch(w);
 }
 
-static void pass(struct spool_writer *w)
+static void pass(struct spool_writer *w) ON_ROLE(w->post)
 {
     if (w->rotate) {
         w->rotate = false;
@@ -621,23 +612,6 @@ static void pass(struct spool_writer *w)
     }
     watch_space(w);
     sync_log(w);
-    (void)outbox_flush(&w->to_activator); /* letters that do not fit go with the next flush */
-    for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
-        (void)outbox_flush(&w->to_workers[i]);
-    }
-}
-
-static bool has_waiting_letters(const struct spool_writer *w)
-{
-    if (w->to_activator.count > 0) {
-        return true;
-    }
-    for (uint32_t i = 0; i <= w->engine->worker_count; i++) {
-        if (w->to_workers[i].count > 0) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* The last transaction left something for the next one, which no letter will ask for: of a message
@@ -653,7 +627,7 @@ static usec_t earlier(usec_t a, usec_t b)
     return a < b ? a : b;
 }
 
-static void nap(struct spool_writer *w)
+static void nap(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
 {
     usec_t deadline = USEC_NEVER;
     if (w->is_broken) {
@@ -670,20 +644,16 @@ static void nap(struct spool_writer *w)
         deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
         deadline = earlier(deadline, journaled_due(&w->journaled));
     }
-    if (has_waiting_letters(w)) {
+    if (!is_flushed) {
         deadline = clock_mono() + USEC_PER_MSEC;
     }
-    waker_prepare(&w->box.waker);
-    if (ring_count(w->box.ring) == 0 && !atomic_load(&w->is_stopping)) {
-        rcu_sleep();
-        if (w->delivered_due != 0 || w->touched_due != 0) {
-            waker_doze(&w->box.waker, deadline); /* further results need not wake this thread */
-        } else {
-            waker_wait(&w->box.waker, deadline);
-        }
-        rcu_awake();
+    bool may_sleep = post_nap_prepare(&w->post);
+    if (may_sleep && (w->delivered_due != 0 || w->touched_due != 0)) {
+        post_nap_doze(&w->post, deadline); /* further results need not wake this thread */
+    } else if (may_sleep) {
+        post_nap_sleep(&w->post, deadline);
     }
-    waker_finish(&w->box.waker);
+    post_nap_finish(&w->post);
 }
 
 /* Stores, at the end of an orderly run, how many dispatched recipients have no durable result: the
@@ -707,10 +677,12 @@ static void store_orderly_end(struct spool_writer *w)
 static void run_writer(void *arg)
 {
     struct spool_writer *w = arg;
+    post_assert_owner(&w->post);
     for (;;) {
-        bool is_stopping = atomic_load(&w->is_stopping);
+        bool is_stopping = post_must_end(&w->post);
         bool took = take_batch(w);
         pass(w);
+        bool is_flushed = post_flush(&w->post);
         rcu_pass();
         if (took || w->has_more) {
             continue;
@@ -725,7 +697,7 @@ static void run_writer(void *arg)
             return;
         }
         if (!has_rest(w)) {
-            nap(w);
+            nap(w, is_flushed);
         }
     }
 }
@@ -733,28 +705,24 @@ static void run_writer(void *arg)
 static void wake_writer(void *ctx)
 {
     struct spool_writer *w = ctx;
-    waker_kick(&w->box.waker);
+    mailbox_wake(&w->post.box);
 }
 
 int spool_writer_start(struct spool_writer *w)
 {
     struct engine *e = w->engine;
-    w->to_workers = calloc(e->worker_count + 1, sizeof(*w->to_workers));
-    if (w->to_workers == NULL) {
-        return -ENOMEM;
+    int err = post_open(&w->post, e->worker_count + 2);
+    if (err != 0) {
+        return err;
     }
-    for (uint32_t i = 0; i < e->worker_count; i++) {
-        outbox_init(&w->to_workers[i], e->boxes.workers[i]);
-    }
-    outbox_init(&w->to_workers[e->worker_count], e->boxes.http);
-    outbox_init(&w->to_activator, e->boxes.activator);
+    w->to_activator = post_write_to(&w->post, e->boxes.activator);
+    w->to_workers = post_write_to_each(&w->post, e->boxes.workers, e->worker_count);
+    (void)post_write_to(&w->post, e->boxes.http); /* stands behind them */
     spool_store_on_damage(e->store, wake_writer, w);
-    return thread_start(&w->thread, "spool-writer", run_writer, w);
+    return post_start(&w->post, "spool-writer", run_writer, w);
 }
 
 void spool_writer_stop(struct spool_writer *w)
 {
-    atomic_store(&w->is_stopping, true);
-    waker_kick(&w->box.waker);
-    thread_join(&w->thread);
+    post_stop(&w->post);
 }

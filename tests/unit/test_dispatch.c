@@ -1,5 +1,6 @@
 /* A delivery on its way between a scheduler core and a worker: out, back to be placed again, and its
  * end when no server is left. The test is the worker and the spool writer. */
+#include "base/post.h"
 #include "dns/hosts.h"
 #include "engine/config/config.h"
 #include "engine/outbound/egress.h"
@@ -18,7 +19,8 @@
 static struct engine *engine;
 static struct mailbox worker_box, writer_box;
 static struct mailbox *workers[] = {&worker_box};
-static struct outbox to_writer;
+static struct post post; /* of the scheduler thread, which is the test's */
+static struct outbox *to_writer;
 static struct dispatch dispatch;
 static struct sched *core;
 static struct message *message;
@@ -57,15 +59,18 @@ static int set_up(void **state)
     memset(engine, 0, sizeof(*engine));
     engine->worker_count = 1;
     engine->boxes.workers = workers;
-    outbox_init(&to_writer, &writer_box);
     dispatch_init(&dispatch, engine);
-    return dispatch_start(&dispatch);
+    int err = post_open(&post, 2);
+    if (err == 0) {
+        to_writer = post_write_to(&post, &writer_box);
+        dispatch.to_workers = post_write_to_each(&post, workers, 1);
+    }
+    return err;
 }
 
 static int tear_down(void **state)
 {
-    dispatch_fini(&dispatch);
-    outbox_fini(&to_writer);
+    post_fini(&post);
     sched_free(core);
     message_put(message);
     mailbox_fini(&worker_box);
@@ -150,11 +155,12 @@ static void fail_to_connect(struct delivery *d)
 
 static void what_no_server_is_left_for_ends_without_a_worker(void **state)
 {
+    post_assert_owner(&post);
     submit();
     resolve(pull(SCHED_RESOLVE).destination);
     struct sched_action a = pull(SCHED_DELIVER);
     assert_true(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
-    assert_true(dispatch_flush(&dispatch));
+    assert_true(post_flush(&post));
     struct delivery *d = take(&worker_box, LETTER_DELIVER);
     if (d == NULL) {
         fail_msg("no delivery came to the worker");
@@ -164,8 +170,8 @@ static void what_no_server_is_left_for_ends_without_a_worker(void **state)
     report(d);
     assert_int_equal(atomic_load(&dispatch.in_flight), 1);
     a = pull(SCHED_EXHAUSTED);
-    report(dispatch_exhausted(&dispatch, &a, &to_writer));
-    assert_true(dispatch_flush(&dispatch) && outbox_flush(&to_writer));
+    report(dispatch_exhausted(&dispatch, &a, to_writer));
+    assert_true(post_flush(&post));
     assert_null(take(&worker_box, LETTER_DELIVER));
     struct result *r = take(&writer_box, LETTER_RESULT);
     if (r == NULL) {
