@@ -2,6 +2,7 @@
  * classifies and by whoever prints; knows no rule. */
 #include "engine/reply/reply.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const classes[REPLY_CLASS_COUNT] = {
@@ -185,7 +186,8 @@ void reply_read(struct slice line, struct reply *ret)
                                (text.data[2] - '0'));
         text = slice_trim(slice_from(text, text.len > 3 ? 4 : 3));
         size_t len = status_len(text);
-        if (len > 0 && text.data[0] == '0' + ret->code / 100) {
+        (void)snprintf(ret->status, sizeof(ret->status), "%u.0.0", ret->code / 100U);
+        if (len > 0 && text.data[0] == ret->status[0]) {
             memcpy(ret->status, text.data, len);
         }
     }

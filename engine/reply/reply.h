@@ -73,7 +73,7 @@ enum reply_scope reply_scope_usual(enum reply_class class);
 struct reply {
     enum reply_stage stage;
     uint16_t code;                   /* 0: there was none; the text says what happened instead */
-    char status[REPLY_STATUS_BYTES]; /* enhanced; "" or x.0.0: none */
+    char status[REPLY_STATUS_BYTES]; /* enhanced; x.0.0: none; "" without a code */
     struct slice text;               /* without the code */
     struct slice provider;           /* of the site; "": not known */
     bool is_later_mail; /* the session's first MAIL was accepted, and this one is another */

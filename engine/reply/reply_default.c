@@ -75,8 +75,9 @@ static enum reply_class by_stage(const struct reply *r, struct detail d, enum re
                                 : "421, 4.7.x or 4.3.2 to MAIL";
         return REPLY_THROTTLED;
     }
-    if (r->stage == REPLY_AT_RCPT && (r->code == 450 || r->code == 451) && d.subject == 7 &&
-        d.detail == 1 && !r->is_known_here) {
+    bool may_be_rcpt = r->stage == REPLY_AT_RCPT || r->stage == REPLY_AT_NOTHING;
+    if (may_be_rcpt && (r->code == 450 || r->code == 451) && d.subject == 7 && d.detail == 1 &&
+        !r->is_known_here) {
         *why = "450 or 451 4.7.1 to RCPT";
         return REPLY_GREYLISTED;
     }

@@ -176,8 +176,8 @@ static bool is_status(const char *text)
                 return false;
             }
             len = 0;
-        } else if ((*p == 'x' && len == 0 && (p[1] == '.' || p[1] == '\0')) ||
-                   (*p >= '0' && *p <= '9' && len < 3)) {
+        } else if ((*p == 'x' || (*p >= '0' && *p <= '9' && (len == 0 || p[-1] != 'x'))) &&
+                   len < 3) {
             len++;
         } else {
             return false;
@@ -193,8 +193,8 @@ static void take_status(struct reader *r)
         const char *text = r->items[i].text;
         if (!is_status(text)) {
             COMPLAIN(r, r->items[i].line, "status",
-                     "\"%.40s\" is no enhanced status; write three numbers, or x for any: 4.7.28, "
-                     "x.7.1",
+                     "\"%.40s\" is no enhanced status; write three numbers, or x for any number or "
+                     "its last digits: 4.7.28, x.7.1, 4.7.5xx",
                      text);
         } else if (r->rule->status_count == REPLY_STATUSES_MAX) {
             COMPLAIN(r, r->items[i].line, "status", "these are too many; write at most %d",

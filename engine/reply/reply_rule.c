@@ -4,13 +4,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers of a status code are compared one by one; x is any number. */
+/* x is any digit, and alone any number. */
+static bool fits_number(const char *wanted, size_t wanted_len, const char *number, size_t len)
+{
+    if (wanted_len == 1 && wanted[0] == 'x') {
+        return true;
+    }
+    size_t same = 0;
+    while (same < len && same < wanted_len &&
+           (wanted[same] == 'x' || wanted[same] == number[same])) {
+        same++;
+    }
+    return same == len && same == wanted_len;
+}
+
+/* The numbers of a status code are compared one by one. */
 static bool fits_status(const char *wanted, const char *status)
 {
     for (;;) {
         size_t a = strcspn(wanted, "."), b = strcspn(status, ".");
-        bool is_any = a == 1 && wanted[0] == 'x';
-        if (b == 0 || (!is_any && (a != b || memcmp(wanted, status, a) != 0))) {
+        if (b == 0 || !fits_number(wanted, a, status, b)) {
             return false;
         }
         if (wanted[a] == '\0' || status[b] == '\0') {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHIPPED_MIN 1
+#define SHIPPED_MIN 200
 #define A           "rule a { code = 421 class = throttled }\n"
 
 static void hear(void *ctx, bool is_warning, const char *line)
@@ -84,6 +84,7 @@ static void mistakes_are_told_with_their_line(void **state)
         {"rule a { code = 4x1 class = throttled }", "f:1: code: \"4x1\" is no code that refuses;"},
         {"rule a { status = 4.7 class = throttled }",
          "f:1: status: \"4.7\" is no enhanced status; write three numbers"},
+        {"rule a { status = 4.7.x1 class = throttled }", "f:1: status: \"4.7.x1\" is no"},
         {"rule a { status = 4.7.1234 class = throttled }", "f:1: status: \"4.7.1234\" is no"},
         {"rule a { class = throttled }", "f:1: rule: \"a\" is about every reply; write at least"},
         {"rule a { code = 421 }", "f:1: class: rule \"a\" says no class; write class = CLASS"},
@@ -158,6 +159,7 @@ static void the_first_rule_that_fits_wins(void **state)
         "rule two { stage = {rcpt, data} code = 45x class = greylisted }\n"
         "rule three { status = {4.7.x, x.1.1} class = blocked scope = destination }\n"
         "rule four { text = '^odd text$' class = full }\n"
+        "rule six { status = 5.7.5xx class = other }\n"
         "rule five { code = 4xx text = 'a' class = other }\n";
     static const struct {
         const char *line;
@@ -176,7 +178,9 @@ static void the_first_rule_that_fits_wins(void **state)
         {"550 odd text", REPLY_AT_RCPT, "", 3},
         {"550 5.2.2 odd 5.2.2 text", REPLY_AT_RCPT, "", 3}, /* of several lines */
         {"550 5.2.2 odd 5.2.3 text", REPLY_AT_RCPT, "", REPLY_NO_RULE},
-        {"421 AAA", REPLY_AT_MAIL, "", 4},
+        {"421 AAA", REPLY_AT_MAIL, "", 5},
+        {"550 5.7.512 x", REPLY_AT_MAIL, "", 4},
+        {"550 5.7.51 x", REPLY_AT_MAIL, "", REPLY_NO_RULE},
         {"250 2.1.1 odd text", REPLY_AT_MAIL, "", REPLY_NO_RULE},
     };
     (void)state;
@@ -339,20 +343,24 @@ static void literals_are_conservative(void **state)
     }
 }
 
+static void hear_aloud(void *ctx, bool is_warning, const char *line)
+{
+    unsigned *count = ctx;
+    print_error("%s: %s\n", is_warning ? "warning" : "error", line);
+    ++*count;
+}
+
 /* Loading them fails when a rule is not about its example; a warning says that another one is. */
 static void each_shipped_rule_is_about_its_example(void **state)
 {
     const struct config_texts none = {NULL, 0};
-    struct buf said;
+    unsigned complaints = 0;
+    const struct config_sink sink = {.complain = hear_aloud, .ctx = &complaints};
     struct reply_set *s = NULL;
     (void)state;
-    buf_init(&said, 0);
-    const struct config_sink sink = {.complain = hear, .ctx = &said};
     int err = reply_set_load(&none, true, &sink, &s);
-    buf_append_char(&said, '\0');
-    assert_string_equal(said.data, "");
+    assert_int_equal(complaints, 0);
     assert_int_equal(err, 0);
-    buf_fini(&said);
     size_t count = reply_set_count(s);
     for (size_t i = 0; i < count; i++) {
         assert_non_null(reply_set_rule(s, i)->example);
