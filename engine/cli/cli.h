@@ -37,8 +37,9 @@ extern const size_t cli_row_count;
 /* NULL: there is none. */
 const struct cli_row *cli_row_find(const char *name);
 
-cli_command cli_explain; /* cli_explain.c */
-cli_command cli_reload;  /* cli_reload.c */
+cli_command cli_explain;  /* cli_explain.c */
+cli_command cli_classify; /* cli_classify.c */
+cli_command cli_reload;   /* cli_reload.c */
 cli_command cli_run, cli_check, cli_send, cli_version;
 cli_command cli_messages, cli_message;                                /* cli_messages.c */
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */

@@ -4,6 +4,7 @@
 #include "engine/config/config_lint.h"
 #include "engine/config/config_option.h"
 #include "engine/config/config_origin.h"
+#include "engine/reply/reply_set.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -86,6 +87,16 @@ static void check_files(struct findings *f, const struct config *c)
     }
 }
 
+/* The rules for replies, with every mistake in them. */
+static void check_replies(struct findings *f, const struct config *c)
+{
+    const struct config_sink sink = {.complain = add_finding, .ctx = f};
+    struct reply_set *set = NULL;
+    if (reply_set_load(&c->reply_files, c->has_shipped_replies, &sink, &set) == 0) {
+        reply_set_free(set);
+    }
+}
+
 static int check_findings(struct findings *f)
 {
     struct config *config = NULL;
@@ -93,6 +104,7 @@ static int check_findings(struct findings *f)
     int err = config_load(f->cli->config_path, &sink, &config);
     if (err == 0) {
         check_files(f, config);
+        check_replies(f, config);
         config_lint(config, &sink);
         if (f->explains) {
             cli_explain_all(f->cli, config);
@@ -100,7 +112,7 @@ static int check_findings(struct findings *f)
     }
     config_free(config);
     if (err == 0) {
-        return EX_OK;
+        return f->errors == 0 ? EX_OK : EX_CONFIG;
     }
     return f->errors > 0 && err < 0 && err > -1000 ? EX_NOINPUT : EX_CONFIG;
 }

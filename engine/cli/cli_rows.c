@@ -99,6 +99,21 @@ const struct cli_row cli_rows[] = {
      .help = "Reads the configuration only. DOMAIN may also be an address, or a nexthop that a "
              "route names.\n"
              "Exit code 68: no route leads there.\n"},
+    {.name = "classify",
+     .run = cli_classify,
+     .operands = "[REPLY...]",
+     .operands_max = 1000,
+     .options = OPTIONS(
+         {"provider", 0, CLI_TEXT, "NAME", "it comes from this provider; else it is not known"},
+         {"stage", 0, CLI_WORD, "greeting|ehlo|starttls|auth|mail|rcpt|data|end",
+          "what it answers; else what the reply says itself"},
+         {"file", 0, CLI_FILE, "FILE", "classify the replies in FILE, one each line"}),
+     .summary = "say what a receiver's reply means, and which rule says so",
+     .help = "By the rules of the configuration, section replies; needs no daemon. REPLY is what a "
+             "server\n"
+             "said, 421 4.7.0 TEXT, or a line of the event log or of sluice messages that has it. "
+             "Without a\n"
+             "REPLY and --file the replies are read from standard input, one each line.\n"},
     {.name = "reload",
      .run = cli_reload,
      .operands = "",

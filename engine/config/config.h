@@ -257,6 +257,8 @@ struct config {
     uint64_t event_log_rotate_size;       /* bytes; 0: never */
     int event_log_rotate_keep;            /* closed segments; 0: all */
     char *control_path;                   /* never NULL */
+    struct config_texts reply_files;      /* rules for replies, the operator's */
+    bool has_shipped_replies;             /* and those that the program brings */
     struct config_texts defer_transports; /* their `hold` is set already */
 
     struct config_webhook *webhooks;

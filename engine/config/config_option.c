@@ -31,6 +31,13 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
     [CONFIG_SECTION_CONTROL] = {"control", NULL, "struct config",
                                 "The socket over which the commands reach the daemon: HTTP, and "
                                 "SMTP for `sluice send`."},
+    [CONFIG_SECTION_REPLIES] =
+        {"replies", NULL, "struct config",
+         "What receivers' replies mean: their class stands in events, CSV files, metrics and "
+         "`why`. "
+         "Rules are read from files, the first that matches wins; what no rule is about is judged "
+         "by code, enhanced status and what it answers. How rules are written, and how to try one: "
+         "[operating.md](operating.md#what-replies-mean)."},
     [CONFIG_SECTION_HTTP] =
         {"http", "ADDR:PORT", "struct config_http",
          "A TCP socket with the operators' interface: the same requests as over the control "
@@ -107,6 +114,7 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define CSV(field)       CONFIG_SECTION_CSV, offsetof(struct config_csv, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
 #define HTTP(field)      CONFIG_SECTION_HTTP | AT_START, offsetof(struct config_http, field)
+#define REPLIES(field)   CONFIG_SECTION_REPLIES, offsetof(struct config, field)
 #define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
 #define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
@@ -240,6 +248,13 @@ const struct config_option config_options[] = {
         CONFIG_TYPE_TEXT, NULL, "SPOOL/control", 1, 107, 0, NULL,
         "Path of the Unix socket, mode 0660. Whoever may connect may send mail, read the queue "
         "and give orders."),
+    /* --- replies ---------------------------------------------------------------------------------- */
+    LIST("files", REPLIES(reply_files), CONFIG_TYPE_TEXTS, "none",
+         "Files of rules, read in this order, and again at each reload. One mistake in them, and "
+         "the old rules stay in force."),
+    BOOL("shipped", REPLIES(has_shipped_replies), "yes",
+         "The rules that sluice brings, for large receivers and widespread software, stand behind "
+         "those of `files`. Their text is installed as `share/sluice/replies.conf`."),
     /* --- http ------------------------------------------------------------------------------------- */
     TEXT(
         "tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,

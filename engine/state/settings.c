@@ -6,6 +6,7 @@
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
 #include "engine/config/router.h"
+#include "engine/reply/reply_set.h"
 #include "engine/state/client_settings.h"
 #include "engine/state/tls_clients.h"
 #include "engine/state/tokens.h"
@@ -39,6 +40,7 @@ static void settings_free(struct settings *s)
     free(s->tokens);
     free(s->listeners);
     free(s->generations);
+    reply_set_free(s->replies);
     router_free(s->router);
     config_free(s->owned);
     free(s);
@@ -109,6 +111,38 @@ static int load_tokens(struct settings *s, const struct engine *engine, char *re
     return err;
 }
 
+/* --- rules for replies ------------------------------------------------------------------------ */
+
+struct reply_complaints {
+    char *text; /* SETTINGS_TEXT_MAX: the first one */
+    unsigned count;
+};
+
+static void hear_of_reply(void *ctx, bool is_warning, const char *line)
+{
+    struct reply_complaints *c = ctx;
+    if (is_warning) {
+        return; /* `sluice check` tells them */
+    }
+    if (c->count++ == 0) {
+        (void)snprintf(c->text, SETTINGS_TEXT_MAX - 60, "%s", line); /* cut if long */
+    }
+}
+
+static int load_replies(struct settings *s, char *ret_text)
+{
+    struct reply_complaints complaints = {ret_text, 0};
+    const struct config_sink sink = {.complain = hear_of_reply, .ctx = &complaints};
+    int err =
+        reply_set_load(&s->config->reply_files, s->config->has_shipped_replies, &sink, &s->replies);
+    if (complaints.count > 1) {
+        size_t len = strlen(ret_text);
+        (void)snprintf(ret_text + len, SETTINGS_TEXT_MAX - len, " (sluice check tells %u mistakes)",
+                       complaints.count);
+    }
+    return err;
+}
+
 /* --- transports ------------------------------------------------------------------------------- */
 
 static bool has_same_passwords(const struct settings *a, const struct settings *b, size_t transport)
@@ -167,6 +201,7 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     atomic_init(&s->references, 1);
     s->router = router_new(config);
     int err = s->router == NULL ? -ENOMEM : 0;
+    err = err != 0 ? err : load_replies(s, ret_text);
     err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
     err = err != 0 ? err : load_tokens(s, engine, ret_text);
     err = err != 0 ? err : tls_clients_open(config, &s->tls_clients, ret_text);

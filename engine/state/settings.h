@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 struct config;
+struct reply_set;
 struct router;
 struct smtp_client_config;
 struct tls_client;
@@ -45,6 +46,7 @@ struct settings {
     struct config *owned; /* the same, when it goes with the settings; else NULL */
     uint64_t serial;      /* 1 at the start, then one more with each reload */
     struct router *router;
+    struct reply_set *replies; /* what receivers' replies mean; reply_set.h */
     struct passwords passwords;
     struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
     struct smtp_client_config **client_configs; /* see client_settings_of */
