@@ -15,6 +15,7 @@
 #include "engine/activator/review.h"
 #include "engine/activator/sweep.h"
 #include "engine/config/config.h"
+#include "engine/post/backlog.h"
 #include "engine/post/in_core.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
@@ -53,12 +54,9 @@ struct activator {
     struct list lingering; /* settled, but a scheduler has not let go yet */
     struct id_set held;    /* ids that a deferred scan must pass over: active or lingering */
     uint32_t active;
-    bool has_backlog;               /* incoming mail waits in the spool behind `incoming` */
-    bool is_dry;                    /* has_backlog, but the tables have none of that mail yet */
-    uint64_t returned;              /* place of the last message that went back to wait its turn */
-    bool prefers_deferred;          /* scheduler-semantics 8.1: whose turn it is */
-    bool prefers_woken;             /* it is the turn of held mail and sweeps, not of the queues */
-    struct spool_position incoming; /* last one taken or passed over */
+    struct backlog backlog; /* of incoming mail */
+    bool prefers_deferred;  /* scheduler-semantics 8.1: whose turn it is */
+    bool prefers_woken;     /* it is the turn of held mail and sweeps, not of the queues */
     struct deferred_scan scan;
     struct ahead ahead[SPOOL_CLASS_COUNT];
     usec_t next_scan;              /* monotonic */
@@ -69,19 +67,6 @@ struct activator {
     struct review review;
 };
 
-static void set_backlog(struct activator *a, bool has_backlog)
-{
-    a->has_backlog = has_backlog;
-    a->is_dry = false;
-    /* The writer may see this late: a message that it hands over meanwhile is given back to it. */
-    atomic_store_explicit(&a->engine->has_backlog, has_backlog, memory_order_relaxed);
-}
-
-static bool has_incoming(const struct activator *a)
-{
-    return a->has_backlog && !a->is_dry;
-}
-
 int activator_new(struct engine *engine, struct activator **ret)
 {
     struct activator *a = calloc(1, sizeof(*a));
@@ -91,8 +76,7 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->engine = engine;
     list_init(&a->messages);
     list_init(&a->lingering);
-    set_backlog(a, true); /* an earlier run may have left incoming mail */
-    a->incoming.class = SPOOL_INCOMING;
+    backlog_init(&a->backlog, engine);
     deferred_scan_init(&a->scan, spool_store_clock(engine->store), clock_wall());
     a->held_at.class = SPOOL_HELD;
     review_init(&a->review, engine);
@@ -309,17 +293,13 @@ static void read_ahead(struct activator *a, const struct spool_position *from, u
 static bool take_incoming(struct activator *a)
 {
     struct spool_position next;
-    if (!has_incoming(a)) {
+    if (!backlog_is_readable(&a->backlog)) {
         return false;
     }
-    read_ahead(a, &a->incoming, UINT64_MAX);
-    int err = spool_scan(a->reader, SPOOL_INCOMING, &a->incoming, &next);
-    if (err == ERR_MISSING && a->incoming.time < a->returned) {
-        a->is_dry = true; /* LETTER_ARRIVED comes when the tables have the returned message */
-        return false;
-    }
+    read_ahead(a, &a->backlog.at, UINT64_MAX);
+    int err = spool_scan(a->reader, SPOOL_INCOMING, &a->backlog.at, &next);
     if (err == ERR_MISSING) {
-        set_backlog(a, false);
+        backlog_end(&a->backlog);
         return false;
     }
     if (err != 0) {
@@ -332,7 +312,7 @@ static bool take_incoming(struct activator *a)
         pause_import(a, err);
         return false;
     }
-    a->incoming = next;
+    backlog_pass(&a->backlog, &next);
     return true;
 }
 
@@ -474,8 +454,8 @@ static void import(struct activator *a)
     if (clock_mono() >= a->next_scan && !a->scan.is_running) {
         start_scan(a);
     }
-    bool wants_more = has_room(a) && (has_incoming(a) || a->scan.is_running || has_held(a) ||
-                                      sweeper_is_busy(&a->sweeper));
+    bool wants_more = has_room(a) && (backlog_is_readable(&a->backlog) || a->scan.is_running ||
+                                      has_held(a) || sweeper_is_busy(&a->sweeper));
     if (!wants_more && a->read_count == 0) {
         return;
     }
@@ -495,16 +475,14 @@ static void import(struct activator *a)
 /* Returns a message to the writer: it is read from the spool later, in its turn or in portions. */
 static void give_back(struct activator *a, struct message *m)
 {
-    a->returned = m->position.time;
-    if (!a->has_backlog) {
-        set_backlog(a, true);
-    }
+    backlog_return(&a->backlog, m->position.time);
     outbox_put(a->activation.to_writer, LETTER_RETURNED, m, 0);
 }
 
 static void take_arrival(struct activator *a, struct message *m, uint64_t sequence)
 {
-    if (sequence <= a->incoming.time || (m != NULL && id_set_has(&a->held, m->envelope.id))) {
+    if (backlog_has_passed(&a->backlog, sequence) ||
+        (m != NULL && id_set_has(&a->held, m->envelope.id))) {
         /* A scan or a sweep activated it before this letter came; LETTER_SETTLED comes behind. */
         if (m != NULL) {
             message_put(m);
@@ -512,17 +490,17 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
         return;
     }
     if (m == NULL) {
-        set_backlog(a, true);
+        backlog_grow(&a->backlog);
         return;
     }
     struct spool_position position = m->position;
-    if (a->has_backlog || !has_room(a) ||
+    if (!backlog_is_empty(&a->backlog) || !has_room(a) ||
         m->envelope.recipient_count > activation_limit(&a->activation) ||
         activate_fresh(a, m) != 0) {
         give_back(a, m);
         return;
     }
-    a->incoming = position;
+    backlog_pass(&a->backlog, &position);
 }
 
 static void forget(struct activator *a, struct message *m)
@@ -640,8 +618,8 @@ static void nap(struct activator *a, bool is_flushed) ON_ROLE(a->post)
         deadline = clock_mono() + USEC_PER_MSEC;
     }
     bool may_sleep = post_nap_prepare(&a->post);
-    bool has_work = has_room(a) && (has_incoming(a) || a->scan.is_running || has_held(a) ||
-                                    sweeper_is_busy(&a->sweeper));
+    bool has_work = has_room(a) && (backlog_is_readable(&a->backlog) || a->scan.is_running ||
+                                    has_held(a) || sweeper_is_busy(&a->sweeper));
     if (may_sleep && !has_work) {
         post_nap_sleep(&a->post, deadline);
     }

@@ -117,7 +117,7 @@ struct engine {
     _Atomic int64_t next_scan;     /* monotonic: when deferred mail is looked for again */
     _Atomic uint64_t next_held;    /* wall: when the next held message that is not active is due */
     _Atomic uint64_t next_session; /* number of an outbound session in a trace */
-    _Atomic bool has_backlog;      /* incoming mail waits in the spool: newer mail must queue */
+    _Atomic bool has_backlog;      /* changed by backlog.h alone */
     _Atomic uint64_t recipients_in_core; /* changed by in_core.h alone */
 };
 

@@ -14,6 +14,7 @@
 #include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/event/event_log.h"
+#include "engine/post/backlog.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
@@ -309,11 +310,6 @@ static void message_done(void *ctx, struct message *m)
     outbox_put(w->to_activator, LETTER_SETTLED, m, m->envelope.id);
 }
 
-static bool has_backlog(const struct spool_writer *w)
-{
-    return atomic_load_explicit(&w->engine->has_backlog, memory_order_relaxed);
-}
-
 /* Tells the activator of a message in the tables. It gets the message itself too when nothing waits
  * in front of it in the spool, and decides whether it becomes active at once. */
 static void announce(struct spool_writer *w, struct intake *in)
@@ -323,7 +319,7 @@ static void announce(struct spool_writer *w, struct intake *in)
         outbox_put(w->to_activator, LETTER_HELD, NULL, in->position.time);
         return;
     }
-    if (m == NULL || has_backlog(w)) {
+    if (m == NULL || backlog_is_seen(w->engine)) {
         outbox_put(w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
         return;
     }
@@ -339,7 +335,7 @@ static void announce(struct spool_writer *w, struct intake *in)
 static void announce_journaled(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
-    bool is_announced = !has_backlog(w) && w->journaled.unannounced == 0;
+    bool is_announced = !backlog_is_seen(w->engine) && w->journaled.unannounced == 0;
     journaled_add(&w->journaled, in, is_announced, clock_mono());
     if (is_announced) {
         outbox_put(w->to_activator, LETTER_ARRIVED, m, m->position.time);

@@ -1,0 +1,107 @@
+/* The states of the backlog, as they are drawn in engine/post/backlog.h. */
+#include "engine/post/backlog.h"
+#include "engine/state/engine.h"
+#include "tests/unit/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct engine *engine;
+static struct backlog backlog;
+
+static int set_up(void **state)
+{
+    engine = aligned_alloc(CACHE_LINE, sizeof(*engine));
+    if (engine == NULL) {
+        return -1;
+    }
+    memset(engine, 0, sizeof(*engine));
+    backlog_init(&backlog, engine);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(engine);
+    return 0;
+}
+
+static void pass(uint64_t place)
+{
+    const struct spool_position position = {.class = SPOOL_INCOMING, .time = place, .id = place};
+    backlog_pass(&backlog, &position);
+}
+
+/* seen: by the writer */
+static void expect(bool is_empty, bool is_readable, bool is_seen)
+{
+    assert_int_equal(backlog_is_empty(&backlog), is_empty);
+    assert_int_equal(backlog_is_readable(&backlog), is_readable);
+    assert_int_equal(backlog_is_seen(engine), is_seen);
+}
+
+static void mail_of_an_earlier_run_is_read_first(void **state)
+{
+    expect(false, true, true);
+    pass(3);
+    expect(false, true, true);
+    assert_true(backlog_has_passed(&backlog, 3) && !backlog_has_passed(&backlog, 4));
+    backlog_end(&backlog);
+    expect(true, false, false);
+}
+
+static void mail_that_is_announced_is_read(void **state)
+{
+    backlog_end(&backlog);
+    backlog_grow(&backlog);
+    expect(false, true, true);
+    pass(5);
+    backlog_end(&backlog);
+    expect(true, false, false);
+    pass(6); /* from memory */
+    expect(true, false, false);
+    assert_true(backlog_has_passed(&backlog, 6));
+}
+
+static void mail_that_went_back_is_awaited(void **state)
+{
+    backlog_end(&backlog);
+    pass(5);
+    backlog_return(&backlog, 6);
+    expect(false, true, true);
+    backlog_end(&backlog); /* the tables do not have it yet */
+    expect(false, false, true);
+    backlog_return(&backlog, 7); /* new mail queues behind it */
+    expect(false, false, true);
+    backlog_grow(&backlog);
+    expect(false, true, true);
+    pass(6);
+    backlog_end(&backlog);
+    expect(false, false, true);
+    backlog_grow(&backlog);
+    pass(7);
+    backlog_end(&backlog);
+    expect(true, false, false);
+}
+
+static void mail_that_went_back_may_be_found_before_its_letter(void **state)
+{
+    backlog_end(&backlog);
+    backlog_return(&backlog, 6);
+    pass(6);
+    backlog_end(&backlog);
+    expect(true, false, false);
+    assert_true(backlog_has_passed(&backlog, 6));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(mail_of_an_earlier_run_is_read_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_is_announced_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_went_back_is_awaited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_went_back_may_be_found_before_its_letter, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
