@@ -23,7 +23,7 @@ listener "127.0.0.1:{port}" {{ relay_from = {{"127.0.0.0/8"}} smtpd_recipient_li
 event_log {{ path = "{folder}/events.jsonl" }}
 transport smtp {{
 {transport}}}
-{routes}'''
+{sections}{routes}'''
 
 # peers are exempt from every rate limit
 POSTFIX_SETTINGS = {
@@ -207,9 +207,10 @@ def thread_seconds(pid):
 
 
 class Sluice:
-    """routes: (domain, nexthop) pairs; transport, options: {name: value as in the file}"""
+    """routes: (domain, nexthop) pairs; transport, options: {name: value as in the file}; sections:
+    further ones, as they stand in the file"""
 
-    def __init__(self, build, folder, port, routes, transport, options=None):
+    def __init__(self, build, folder, port, routes, transport, options=None, sections=''):
         self.folder, self.port = folder, port
         self.process = None
         self.program = str(build / 'engine/sluice')
@@ -217,6 +218,7 @@ class Sluice:
         (folder / 'spool').mkdir()
         self.config.write_text(SLUICE_CONF.format(
             folder=folder, port=port, options=lines(options or {}), transport=lines(transport),
+            sections=sections,
             routes=''.join(f'route "{name}" {{ transport = "smtp" nexthop = "{nexthop}" }}\n'
                            for name, nexthop in routes)))
 

@@ -149,9 +149,11 @@ class Timeline:
         weights = messages + [None] * (len(middles) - len(messages))
         weighed = [None if value is None else (value, weight or 0)
                    for value, weight in zip(middles, weights)]
-        deferred = self.raw(name, 'deferred')
+        deferred, refused = self.raw(name, 'deferred'), self.raw(name, 'refused')
         return {'rate': self.per_second(messages),
                 'deferred': self.per_second(deferred) if any(known(deferred)) else [],
+                'refused': self.per_second(refused) if any(known(refused)) else [],
+                'limit': self.merged(self.raw(name, 'limit'), statistics.fmean),
                 'open': self.merged(self.raw(name, 'open'), max),
                 'window': self.merged(self.raw(name, 'window'), lambda present: present[-1]),
                 'p50': self.merged(weighed, weighted_mean),
@@ -215,7 +217,9 @@ def weighted_mean(pairs):
 def make_panels(data):
     """The panels that have something to show, with the axes that suit all of data."""
     panels = [Panel('messages/s', '', [('rate', 'delivered', 's1', 'area'),
-                                       ('deferred', 'deferred', 's2', 'step')]),
+                                       ('deferred', 'deferred', 's2', 'step'),
+                                       ('refused', 'refused', 's4', 'step'),
+                                       ('limit', 'hidden limit', 's3', 'step')]),
               Panel('connections', '', [('open', 'open', 's6', 'area'),
                                         ('window', 'window', 's1', 'step')]),
               Panel('latency', 's', [('p50', 'p50', 's1', 'line'), ('p99', 'p99', 's4', 'line')])]
@@ -273,7 +277,7 @@ def over_time_section(run, budget):
     if timeline.factor > 1:
         words.append(f'It joins {timeline.factor} intervals of the measurement: counts are added, '
                      'open connections and p99 are the largest, p50 is the mean weighted by '
-                     'messages, the window is the last.')
+                     'messages, a hidden limit is the mean, the window is the last.')
     if any(panel.scale.kind == 'sqrt' for panel in panels):
         words.append('Square-root axes, because a few destinations are far above the others.')
     if len(timeline.destinations) > len(chosen):

@@ -210,6 +210,33 @@ def test_round_trips_bound_the_rates(place):
     assert rows['chunking', 40]['sluice'] == cells['sluice', 'chunking', 40]['rate']
 
 
+def test_pace_tells_what_was_accepted_and_refused(place):
+    """A limit that the engine does not know is never exceeded, and its refusals are counted."""
+    report = bench(place.folder, 'pace', '--relays', 'sluice', '--rates', '50', '--seconds', '2',
+                   '--settle', '1', '--again', '1', '--parallel', '5', '--cases',
+                   'rate,doubled,messages,addresses,one-of-four')
+    runs = {run['case']: run for run in report['runs']}
+    assert list(runs) == ['rate, R = 50', 'doubled, R = 100', 'messages', 'addresses, R = 20',
+                          'addresses, R = 50', 'one-of-four, R = 5', 'one-of-four, others']
+    assert len(report['targets']) == 2 * len(runs)
+    courses = {name: course for run in report['runs'] if 'timeline' in run
+               for name, course in run['timeline']['destinations'].items()}
+    assert set(courses) == set(runs)
+    for name, run in runs.items():
+        figures, course = run['figures'], courses[name]
+        length = 4 if name.startswith('doubled') else 2
+        assert {len(values) for values in course.values()} == {length}
+        assert figures['refused'] <= sum(course['refused'])
+        limits = [limit for limit in course['limit'] if limit is not None]
+        rate = {'messages': 10, 'one-of-four, others': 30}.get(name) or int(name.split('= ')[1])
+        assert set(limits) >= {rate}
+        burst = 100 if 'messages' in name or 'others' in name else max(1, rate / 10)
+        assert sum(course['messages']) <= max(limits) * (length + 1) + burst
+    assert sum(courses['rate, R = 50']['refused']) > 0  # nobody can know before it is said
+    assert sum(courses['one-of-four, others']['messages']) > 0
+    assert {*courses['doubled, R = 100']['limit']} >= {100, 200}
+
+
 def test_connections_are_all_open_at_once(place):
     report = bench(place.folder, 'connections', '--counts', '4,40', '--hosts', '4',
                    '--messages', '400', '--settle', '0')
