@@ -36,8 +36,8 @@ struct census_query {
 };
 
 struct census_row {
-    uint64_t recipients; /* that are not done */
-    uint64_t messages;   /* that have such recipients; one may stand in several rows */
+    uint64_t recipients; /* recipients of the group that are not done */
+    uint64_t messages;   /* messages with such recipients; a message may stand in several rows */
     usec_t oldest;       /* wall: the earliest reception */
     /* of the census */
     uint64_t last_message;

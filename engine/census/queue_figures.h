@@ -29,9 +29,10 @@ struct spool_counts;
 
 struct queue_figures {
     uint64_t states[QUEUE_STATE_COUNT]; /* messages */
-    uint64_t messages;                  /* their sum */
+    uint64_t messages;                  /* the sum of `states` */
     usec_t as_of;                       /* wall */
-    uint64_t is_estimate;               /* 1: orders have changed, and the walk is under way */
+    uint64_t is_estimate;               /* 1: orders have changed since the last walk, and the
+                                         * next walk is under way */
 };
 
 /* What is known without a walk.

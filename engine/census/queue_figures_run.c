@@ -19,8 +19,8 @@
 enum { KEPT = 4 }; /* walks; readers want the last */
 
 #define WANTED_FOR    (30 * USEC_PER_SEC) /* after a question; a scrape comes each 15 s or so */
-#define PAUSE_LEAST   USEC_PER_SEC        /* between two walks, */
-#define PAUSE_SHARE   3                   /* or so many times as long as the last one took */
+#define PAUSE_LEAST   USEC_PER_SEC        /* the pause between two walks is at least this long, */
+#define PAUSE_SHARE   3                   /* and this many times as long as the last walk took */
 #define ALWAYS_BEHIND (60 * USEC_PER_SEC) /* numbers so old let calls wait for a walk */
 
 /* In the history: multiples of 8 bytes. */

@@ -24,7 +24,7 @@ enum queue_state {
     QUEUE_INCOMING, /* never tried; waits to become active */
     QUEUE_ACTIVE,   /* a scheduler has its message */
     QUEUE_DEFERRED,
-    QUEUE_SCHEDULED, /* its sender does not want it yet */
+    QUEUE_SCHEDULED, /* its sender wants it delivered later */
     QUEUE_SUSPENDED, /* an order holds it back */
     QUEUE_STATE_COUNT
 };
@@ -47,7 +47,7 @@ bool queue_filter_eq(const struct queue_filter *a, const struct queue_filter *b)
 
 struct queue_walk;
 
-/* Where a walk reads, and what it asks. */
+/* Where a walk reads, and the functions that it calls. */
 struct queue_source {
     struct spool_reader *reader; /* no view is open */
     const struct config *config;
@@ -67,7 +67,7 @@ struct queue_source {
 struct queue_recipient {
     struct slice address;
     uint32_t index;
-    bool is_deferred; /* it was tried, and a reason is stored */
+    bool is_deferred; /* an attempt was made, and its reply is stored as the reason */
     enum queue_state state;
     /* Of tenant and campaign always; of the others those that the walk was asked for. "" where a
      * recipient has none (without a route). The domain is in lower case. */
@@ -84,7 +84,7 @@ struct queue_walk {
     bool sees_recipients; /* the filter is about recipients */
 
     struct spool_walk spool;
-    bool is_open;       /* a view of the spool is */
+    bool is_open;       /* a view of the spool is open */
     uint32_t page_left; /* messages until the view is renewed */
     usec_t page_began;
     bool prefetches;  /* pages come from the disk */
@@ -96,7 +96,7 @@ struct queue_walk {
     bool is_active, is_scheduled;
     enum queue_state state; /* see queue_walk_fits */
 
-    uint32_t batch, batch_index; /* where its recipients are */
+    uint32_t batch, batch_index; /* where the recipients of `message` are read next */
     struct slice packed, states;
     struct queue_recipient recipient;
     char domain[QUEUE_WALK_DOMAIN_MAX];

@@ -11,7 +11,7 @@ struct parser {
     char address[ADDRESS_LIST_ADDRESS_MAX_BYTES];
     size_t len;
     bool is_angle;  /* between < and > */
-    bool had_angle; /* this mailbox's address came from <...> */
+    bool had_angle; /* the address of this mailbox stood in <...> */
     bool is_too_long;
 };
 
@@ -27,7 +27,7 @@ static void keep_char(struct parser *p, char c)
     p->address[p->len++] = c;
 }
 
-/* From an opening parenthesis past the one that closes it. */
+/* Skip a comment: from its opening parenthesis past the closing one of the same level. */
 static int skip_comment(struct parser *p)
 {
     int depth = 0;

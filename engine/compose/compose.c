@@ -173,7 +173,8 @@ json_t *compose_merge(const json_t *defaults, const json_t *message)
     }
     for (size_t i = 0; i < sizeof(exclusions) / sizeof(exclusions[0]); i++) {
         if (compose_member(message, exclusions[i][0]) != NULL) {
-            (void)json_object_del(merged, exclusions[i][1]); /* it need not be there */
+            /* fails when the defaults do not have the member */
+            (void)json_object_del(merged, exclusions[i][1]);
         }
     }
     json_t *headers = json_incref(json_object_get(merged, "headers"));

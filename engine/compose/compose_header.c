@@ -12,10 +12,10 @@
 
 enum field_kind {
     FIELD_TEXT,     /* anything; what is not ASCII becomes encoded words */
-    FIELD_STRICT,   /* its grammar has no place for encoded words */
+    FIELD_STRICT,   /* the grammar of the field has no place for encoded words */
     FIELD_MAILBOX,  /* addresses with names */
-    FIELD_OURS,     /* follows from other members */
-    FIELD_NOT_SENT, /* says who gets it, which nobody may read */
+    FIELD_OURS,     /* a member beside "headers" makes the field */
+    FIELD_NOT_SENT, /* the field would tell receivers of hidden recipients */
 };
 
 static const struct field_rule {
@@ -221,7 +221,7 @@ static void write_address_item(struct composer *c, struct mime_field *f, const j
     }
 }
 
-/* An array is one field with all of them. */
+/* An array of addresses becomes one field with all of them. */
 static void write_addresses(struct composer *c, struct slice name, const json_t *value,
                             const char *where)
 {
@@ -303,7 +303,7 @@ static void write_to(struct composer *c)
     mime_field_end(&f);
 }
 
-/* Mail that its sender wants later is of that time. */
+/* Scheduled mail (not_before) has that time as its date, not the time at which it was composed. */
 void compose_write_date(struct composer *c)
 {
     char date[DATE_BYTES];

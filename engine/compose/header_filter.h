@@ -20,7 +20,7 @@ struct buf;
 enum header_filter_state {
     HEADER_FILTER_LINE_START,
     HEADER_FILTER_KEPT,    /* within a line that stays */
-    HEADER_FILTER_REMOVED, /* within one that goes */
+    HEADER_FILTER_REMOVED, /* within a line that is taken out */
     HEADER_FILTER_DONE,    /* behind the header */
 };
 

@@ -17,7 +17,7 @@ enum level { LEVEL_MIXED, LEVEL_ALTERNATIVE, LEVEL_RELATED };
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* The next line without its end; *ret_ends: it has one. */
+/* Take the next line, without its line end. *ret_ends: the line has a line end. */
 static struct slice next_line(struct slice *text, bool *ret_ends)
 {
     size_t len = 0, end;

@@ -10,7 +10,7 @@ enum {
     LINE_BEST = 76,     /* RFC 2047 2, RFC 5322 2.1.1 */
     ENCODED_MAX = 75,   /* an encoded word with its frame */
     ENCODED_FRAME = 12, /* "=?utf-8?Q?" and "?=" */
-    ENCODED_LEAST = 12, /* one character of four bytes by Q */
+    ENCODED_LEAST = 12, /* bytes of an encoded word for one character of four bytes in Q */
     PIECE_MAX = 60,     /* of a parameter's value */
 };
 
@@ -163,7 +163,7 @@ static void put_by_q(struct buf *out, struct slice text)
     }
 }
 
-/* As many characters as room takes, at least one. */
+/* Take as many whole characters as fit into an encoded word of `room` bytes, at least one. */
 static struct slice take_characters(struct slice text, size_t room, bool is_by_q)
 {
     size_t len = 0, used = 0;

@@ -53,7 +53,7 @@ static void put_section(struct api_call *c, const struct config *started, const 
     size_t old = title == NULL ? 0 : config_section_find_title(started, section, title);
     bool is_old = old < config_section_count(started, section);
     if (!is_old && !config_section_is_live(section)) {
-        return; /* it waits for a restart */
+        return; /* a new section of this kind takes effect with a restart */
     }
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];

@@ -59,7 +59,7 @@ static void answer_counts(struct api_call *c, const struct census_result *n, uin
     json_t *end = json_object();
     if (end != NULL) {
         api_set_time(end, "as_of", n->as_of);
-        (void)json_object_set_new(end, "took", api_time(n->took)); /* likewise */
+        (void)json_object_set_new(end, "took", api_time(n->took)); /* out of memory leaves it out */
         api_set_number(end, "recipients", n->recipients);
         api_set_number(end, "messages", n->messages);
         api_set_number(end, "damaged", n->damaged);

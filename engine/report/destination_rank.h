@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum destination_order {
-    DESTINATION_ORDER_NONE, /* as they come: the first are the best */
+    DESTINATION_ORDER_NONE, /* no order: the first ones offered are kept */
     DESTINATION_ORDER_NAME,
     DESTINATION_ORDER_LOAD,      /* in flight and waiting, the most first */
     DESTINATION_ORDER_DELIVERED, /* the most first, as below */
@@ -19,7 +19,7 @@ enum destination_order {
 };
 
 struct destination_row {
-    struct sched_destination_view view; /* its name is a copy, owned */
+    struct sched_destination_view view; /* `name` is a copy that the row owns */
     uint32_t transport;
 };
 
@@ -27,8 +27,8 @@ struct destination_rank {
     enum destination_order order;
     size_t limit, count, capacity;
     struct destination_row *rows; /* [capacity]; with an order a heap, the worst first */
-    bool has_more;                /* some found no room */
-    bool has_failed;              /* out of memory: some are missing */
+    bool has_more;                /* rows were left out for want of room */
+    bool has_failed;              /* out of memory: rows are missing */
 };
 
 /* limit: >= 1 */

@@ -177,7 +177,7 @@ void destination_report_list(struct clerk *k, struct api_call *c)
     enum destination_order order;
     struct destination_rank rank;
     uint64_t limit;
-    (void)api_param(c, "match", &f.match); /* what is not there stays "" */
+    (void)api_param(c, "match", &f.match); /* a parameter that is missing leaves the text "" */
     (void)api_param(c, "transport", &f.transport);
     if (!take_destination_states(c, &f) || !take_order(c, &order) || !api_param_limit(c, &limit)) {
         return;
@@ -249,7 +249,7 @@ static json_t *pool_object(const struct config *config, const struct config_egre
                      "transports", names);
 }
 
-/* The order that keeps new connections from it. */
+/* The order that keeps new connections from leaving by this source; NULL: there is none. */
 static json_t *bar_object(const struct engine *e, const struct config_egress_source *s)
 {
     usec_t now = clock_wall();
@@ -260,7 +260,8 @@ static json_t *bar_object(const struct engine *e, const struct config_egress_sou
         (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)o->id);
         api_set_text(object, "order", slice_of(id));
         api_set_time(object, "until", o->until);
-        (void)json_object_set_new(object, "remaining", api_time(o->until - now)); /* or not */
+        /* out of memory leaves it out */
+        (void)json_object_set_new(object, "remaining", api_time(o->until - now));
         api_set_text(object, "reason", slice_of(o->reason));
     }
     return object;
@@ -274,7 +275,8 @@ static json_t *source_object(const struct engine *e, const struct config *config
         const struct config_egress_pool *pool = &config->egress_pools[i];
         for (size_t slot = 0; slot < pool->source_names.count; slot++) {
             if (pool->sources[slot] == s) {
-                (void)json_array_append_new(pools, pool_object(config, pool, slot)); /* or less */
+                /* out of memory leaves it out */
+                (void)json_array_append_new(pools, pool_object(config, pool, slot));
             }
         }
     }
@@ -290,7 +292,7 @@ static json_t *source_object(const struct engine *e, const struct config *config
         }
         json_t *bar = bar_object(e, s);
         if (bar != NULL) {
-            (void)json_object_set_new(o, "closed", bar); /* or not */
+            (void)json_object_set_new(o, "closed", bar); /* out of memory leaves it out */
         }
     }
     return o;

@@ -30,13 +30,16 @@ static json_t *notes_of(const struct sched_host_view *v)
 {
     json_t *notes = json_array();
     if ((v->notes & DELIVERY_NOTE_BROKEN_TLS) != 0 && clock_mono() < v->notes_until) {
-        (void)json_array_append_new(notes, json_string("TLS is broken")); /* NULL: left out */
+        /* out of memory leaves it out */
+        (void)json_array_append_new(notes, json_string("TLS is broken"));
     }
     if ((v->notes & DELIVERY_NOTE_DATA) != 0 && clock_mono() < v->notes_until) {
-        (void)json_array_append_new(notes, json_string("DATA instead of BDAT")); /* likewise */
+        /* out of memory leaves it out */
+        (void)json_array_append_new(notes, json_string("DATA instead of BDAT"));
     }
     if (v->is_out_of_step) {
-        (void)json_array_append_new(notes, json_string("one delivery at a time")); /* likewise */
+        /* out of memory leaves it out */
+        (void)json_array_append_new(notes, json_string("one delivery at a time"));
     }
     return notes;
 }

@@ -153,7 +153,7 @@ void message_report_list(struct clerk *k, struct api_call *c)
     queue_filter_fini(&filter);
 }
 
-/* As a list would show it; its reader is not open. */
+/* The state of the message, as a list of messages would show it. No view of the spool is open. */
 static enum queue_state message_state(struct clerk *k, uint64_t id)
 {
     static const struct queue_filter any;
@@ -286,7 +286,8 @@ void message_report_show(struct clerk *k, struct api_call *c)
         api_set_text(o, "auth_user", e.auth_user);
         bool has_more = first + json_array_size(list) < e.recipient_count;
         (void)json_object_set_new(o, "list", list); /* out of memory leaves it out */
-        (void)json_object_set_new(o, "more", json_boolean(has_more)); /* likewise */
+        /* out of memory leaves it out */
+        (void)json_object_set_new(o, "more", json_boolean(has_more));
     }
     clerk_end(k);
     if (err == 0) {

@@ -195,7 +195,7 @@ static void put_spans(struct page *p)
 
 /* --- the queue -------------------------------------------------------------------------------- */
 
-/* When the oldest message came in; 0: there is none that can be read. */
+/* When the oldest message in the queue was received; 0: no message can be read. */
 static usec_t oldest(struct spool_reader *reader)
 {
     struct spool_envelope e;

@@ -118,9 +118,10 @@ static json_t *order_object(const struct order *o, uint64_t matched)
     api_set_time(object, "created", o->created);
     api_set_time(object, "until", o->until);
     usec_t left = o->until - clock_wall();
-    (void)json_object_set_new(object, "remaining", api_time(left > 0 ? left : 0)); /* or not */
+    /* out of memory leaves it out */
+    (void)json_object_set_new(object, "remaining", api_time(left > 0 ? left : 0));
     if (o->is_once) {
-        (void)json_object_set_new(object, "once", json_true()); /* likewise */
+        (void)json_object_set_new(object, "once", json_true()); /* out of memory leaves it out */
     }
     if (o->id != 0) {
         api_set_number(object, "matched", matched);
@@ -145,7 +146,8 @@ void order_report_list(struct clerk *k, struct api_call *c)
         json_t *object = order_object(o, matched);
         json_t *warnings = object == NULL ? NULL : order_warning_of_config(k, &o->selector);
         if (warnings != NULL) {
-            (void)json_object_set_new(object, "warnings", warnings); /* or not */
+            /* out of memory leaves it out */
+            (void)json_object_set_new(object, "warnings", warnings);
         }
         api_put(c, object);
     }
@@ -190,7 +192,7 @@ static bool add_count(struct clerk *k, struct api_call *c, json_t *kept, usec_t 
     if (err == 0 && found.recipients == 0) {
         json_t *warnings = order_warning_list(k, &selector);
         if (warnings != NULL) {
-            (void)json_object_set_new(kept, "warnings", warnings); /* or not */
+            (void)json_object_set_new(kept, "warnings", warnings); /* out of memory leaves it out */
         }
     }
     selector_fini(&selector);
@@ -228,8 +230,8 @@ static void count_given(struct clerk *k, struct api_call *c)
     usec_t given = o == NULL ? 0 : o->created;
     if (add_count(k, c, kept, given, &recipients)) {
         order_book_count(k->engine->orders, id, recipients);
-        (void)json_object_set_new(kept, "matched",
-                                  json_integer((json_int_t)recipients)); /* or not */
+        /* out of memory leaves it out */
+        (void)json_object_set_new(kept, "matched", json_integer((json_int_t)recipients));
     }
     api_object(c, 201, json_incref(kept));
 }
@@ -295,7 +297,8 @@ static void give_counted(struct clerk *k, struct api_call *c)
             for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
                 json_t *value = json_object_get(clerk_kept(c), found[i]);
                 if (value != NULL) {
-                    (void)json_object_set(object, found[i], value); /* or not */
+                    /* out of memory leaves it out */
+                    (void)json_object_set(object, found[i], value);
                 }
             }
             api_object(c, 201, object);
@@ -357,7 +360,7 @@ static void lift(struct clerk *k, struct api_call *c, const struct order *o, uin
         api_error(c, 503, "unavailable", "the order is still in force: %s", err_str(err));
         return;
     }
-    /* It is retired, and readable until this handler ends. */
+    /* The order is retired under RCU: `o` stays readable until this handler ends. */
     log_info("order %llu is lifted by %s: %s%s%s", (unsigned long long)o->id, api_who(c), text,
              reason == NULL ? "" : ": ", reason == NULL ? "" : reason);
     if (o->kind == ORDER_SUSPEND) {
@@ -384,7 +387,8 @@ void order_report_lift(struct clerk *k, struct api_call *c)
 static void flush_queue(struct clerk *k, struct api_call *c, const struct selector *selector,
                         json_t *object)
 {
-    const struct order shown = {.selector = *selector}; /* its values stay the other's */
+    /* borrows the selector's texts, for the description only */
+    const struct order shown = {.selector = *selector};
     char text[ORDER_REQUEST_TEXT_MAX];
     if (atomic_load_explicit(&k->engine->sweeps, memory_order_relaxed) >= SWEEPS_MAX) {
         json_decref(object);
@@ -424,7 +428,7 @@ static void warn_first(struct clerk *k, struct api_call *c)
     json_t *kept = clerk_kept(c), *warnings;
     struct selector selector;
     if (kept_selector(c, &selector) && (warnings = order_warning_list(k, &selector)) != NULL) {
-        (void)json_object_set_new(kept, "warnings", warnings); /* or not */
+        (void)json_object_set_new(kept, "warnings", warnings); /* out of memory leaves it out */
     }
     selector_fini(&selector);
     clerk_pass_on(k, c, flush_named, kept);

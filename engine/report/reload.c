@@ -48,12 +48,12 @@ struct reloader {
 struct reload_question {
     struct waker waker; /* of who asks */
     _Atomic bool is_answered;
-    _Atomic int holders; /* who asks, and main: the last one frees it */
+    _Atomic int holders; /* who asked, and main: the last of the two frees the question */
     bool is_closed;      /* the daemon stops */
     struct reload_result result;
 };
 
-/* Stands in `asked` when nobody answers any more. */
+/* Stands in `asked` when no question is answered any more, because the daemon stops. */
 static struct reload_question closed;
 
 /* --- what is said about it -------------------------------------------------------------------- */
@@ -146,7 +146,7 @@ static void candidate_free(struct candidate *c)
     }
 }
 
-/* What of it stays as it was, and what has no effect. */
+/* Tell which changes need a restart, and which options have no effect on this machine. */
 static void tell_limits(struct reloader *r, const struct config *config,
                         struct reload_result *result)
 {
@@ -357,7 +357,7 @@ void reload_run(struct clerk *k, struct api_call *c)
         return;
     }
     log_info("reload: asked for by %s", api_who(c));
-    (void)pthread_kill(r->main, RELOAD_SIGNAL); /* it lives longer than clerks */
+    (void)pthread_kill(r->main, RELOAD_SIGNAL); /* cannot fail: main ends after the clerks */
     await_answer(q);
     if (q->is_closed) {
         api_error(c, 503, "unavailable", "the daemon stops");

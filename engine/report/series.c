@@ -21,7 +21,8 @@ enum {
     RATE_POINTS = 10,    /* seconds that a rate is about */
     WALK_FREELY = 2000,  /* destinations up to which all are looked at each second, */
     WALK_INTERVAL = 10,  /* and else every so many seconds */
-    DISPLACING_LOAD = 2, /* so much busier a destination must be than one that is watched */
+    DISPLACING_LOAD = 2, /* how many times as busy as a watched destination another one must be
+                          * to take its place */
 };
 
 struct watch {

@@ -126,7 +126,7 @@ static bool is_known_destination(const struct engine *e, uint32_t transport,
     return sched_view_destination(s, destination, &d);
 }
 
-/* false: nothing is known of it there. */
+/* returns: false, unanswered, when the transport knows nothing of the destination */
 static bool show_windows(const struct engine *e, struct api_call *c, uint32_t transport,
                          struct slice destination)
 {
@@ -152,7 +152,8 @@ void series_report_windows(struct clerk *k, struct api_call *c)
         api_error(c, 400, "usage", "destination: the name of one, as /v1/destinations has it");
         return;
     }
-    (void)api_param(c, "transport", &transport); /* "": the first that knows it */
+    /* "": the first transport that knows the destination */
+    (void)api_param(c, "transport", &transport);
     for (uint32_t t = 0; t < e->config->transport_count; t++) {
         bool is_wanted =
             transport.len == 0 || slice_eq(transport, slice_of(e->config->transports[t].name));

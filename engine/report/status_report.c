@@ -30,7 +30,8 @@ static json_t *gate_list(const struct engine *e)
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof(gates) / sizeof(gates[0]); i++) {
         if ((bits & gates[i].gate) != 0) {
-            (void)json_array_append_new(list, json_string(gates[i].text)); /* or one less */
+            /* out of memory leaves it out */
+            (void)json_array_append_new(list, json_string(gates[i].text));
         }
     }
     return list;
@@ -110,7 +111,8 @@ void status_report_show(struct clerk *k, struct api_call *c)
         set_counter(o, "expired", &e->expired);
         set_counter(o, "ambiguous", &e->ambiguous);
         api_set_number(o, "orders", order_book_size(e->orders));
-        (void)json_object_set_new(o, "rates", series_report_rates(e)); /* or it is left out */
+        /* out of memory leaves it out */
+        (void)json_object_set_new(o, "rates", series_report_rates(e));
         set_counter(o, "odd_labels", &e->odd_labels);
         set_counter(o, "notices_suppressed", &e->notices_suppressed);
     }
@@ -119,7 +121,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
 
 void status_report_health(struct clerk *k, struct api_call *c)
 {
-    (void)k; /* that this runs is the answer */
+    (void)k; /* the daemon is healthy when this handler runs at all */
     api_object(c, 200, json_pack("{s:s}", "status", "ok"));
 }
 

@@ -25,7 +25,8 @@ struct config;
 struct why {
     struct clerk *clerk;
     const struct config *config; /* valid until clerk_quiesce: see why_refresh */
-    uint32_t transport_count;    /* those with a scheduler: config may have more behind them */
+    uint32_t transport_count;    /* transports with a scheduler; after a reload config may have
+                                  * further ones behind them */
     usec_t now;                  /* wall */
     json_t *about, *chain;       /* NULL: out of memory */
     usec_t next_change;          /* wall; USEC_NEVER: nothing is known */
@@ -33,7 +34,7 @@ struct why {
 
 void why_init(struct why *w, struct clerk *k);
 void why_fini(struct why *w);
-/* After a walk, which lets reloads happen. */
+/* Take the settings in force anew. Due after a walk, during which a reload may have happened. */
 void why_refresh(struct why *w);
 /* {"about", "chain", "next_change"?}; what w has goes with it. NULL: out of memory */
 json_t *why_answer(struct why *w);

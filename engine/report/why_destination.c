@@ -233,7 +233,8 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
     if (!sched_view_destination(s.core, name, &s.d)) {
         if (name.len > 0 && name.data[0] == '[') {
             s.level = level - 1;
-            put_hosts(&s, name); /* they are remembered when nothing waits for them */
+            /* the hosts of an address literal are known even when no mail waits for them */
+            put_hosts(&s, name);
         }
         return false;
     }

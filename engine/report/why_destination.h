@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One destination of one transport, as its scheduler sees it now; false, and no link, when that
- * does not know it. */
+/* Why mail for one destination of one transport waits, as its scheduler sees it now. returns false,
+ * with no link added, when the scheduler does not know the destination */
 bool why_destination(struct why *w, int level, uint32_t transport, struct slice name);
 /* What an open window and a reply of 250 still need: the level of TLS. */
 void why_tls(struct why *w, int level, uint32_t transport, struct slice name);

@@ -22,10 +22,10 @@
 
 enum {
     GROUPS_MAX = 24,
-    BEFORE_MAX = 1000000, /* messages counted in front of one that waits */
+    BEFORE_MAX = 1000000, /* messages counted that stand in front of the one asked about */
 };
 
-/* Recipients in one state for one destination. */
+/* Recipients of the message in the same state and for the same destination. */
 struct group {
     enum queue_state state;
     bool is_routed;
@@ -107,7 +107,8 @@ static usec_t next_scan(const struct why *w)
     return w->now + (at - clock_mono());
 }
 
-/* Which option made the time of the next attempt; settle.c computed it. */
+/* Tell when the next attempt is due and which options made that time, which settle.c has
+ * computed. */
 static void put_due(struct view *v)
 {
     const struct config *c = v->why->config;

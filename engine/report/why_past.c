@@ -160,7 +160,7 @@ bool why_past_failures(struct why *w, struct slice member)
     char searched[WHY_PAST_SEARCHED_MAX];
     json_t *events;
     if (why_past_events(w->clerk, member, failures(), FAILURES_SHOWN, &events, searched) != 0) {
-        return false; /* the chain says what else it knows */
+        return false; /* no event could be read; the rest of the chain is answered */
     }
     why_refresh(w);
     size_t count = json_array_size(events);
@@ -225,7 +225,7 @@ static void near_offer(struct near *n, struct slice name)
     }
     slice_lower(name, lower);
     if (name.len == n->part_len && memcmp(lower, n->part, name.len) == 0) {
-        return; /* it was asked for, and is what nobody knows */
+        return; /* the name asked for itself is no near name */
     }
     bool is_told = n->len > 0 && memmem(n->text, n->len, name.data, name.len) != NULL;
     if (!is_told && memmem(lower, name.len, n->part, n->part_len) != NULL) {

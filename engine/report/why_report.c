@@ -138,7 +138,7 @@ static void put_reasons(struct why *w, const struct reasons *r)
 /* What receivers said to the first deferred recipients that fit. errors: of the walk */
 static int put_replies(struct why *w, const struct queue_filter *filter)
 {
-    struct queue_filter deferred = *filter; /* its texts are only read */
+    struct queue_filter deferred = *filter; /* shares its texts, and is not freed */
     struct reasons r = {.count = 0};
     struct queue_source from;
     struct queue_walk walk;

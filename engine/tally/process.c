@@ -25,8 +25,8 @@ static uint64_t count_descriptors(void)
     for (const struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
         count += e->d_name[0] != '.';
     }
-    (void)closedir(d);                /* it was only read */
-    return count > 0 ? count - 1 : 0; /* without its own */
+    (void)closedir(d);                /* nothing was written that could be lost */
+    return count > 0 ? count - 1 : 0; /* without the descriptor of the folder itself */
 }
 
 static void read_memory(struct process_figures *ret)
@@ -41,7 +41,7 @@ static void read_memory(struct process_figures *ret)
         ret->virtual_bytes = pages * page_bytes;
         ret->rss_bytes = resident * page_bytes;
     }
-    (void)fclose(f); /* it was only read */
+    (void)fclose(f); /* nothing was written that could be lost */
 }
 
 void process_read(struct process_figures *ret)

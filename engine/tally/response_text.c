@@ -11,14 +11,15 @@ enum {
     QUOTED_MAX = 300,  /* bytes between two quotes */
     IPV6_MAX = 64,     /* bytes of an address with its zone and all */
     CODE_MAX = 8,      /* bytes of a code like TSS04 or BL000001, */
-    CODE_DIGITS = 6,   /* and digits at its end */
-    CODE_LETTERS = 6,  /* of one in two parts, like RP-001 or LPN105_411, */
-    CODE_MIDDLE = 3,   /* digits in front of its separator, */
-    CODE_LAST = 4,     /* and behind it */
+    CODE_DIGITS = 6,   /* digits at the end of such a code */
+    CODE_LETTERS = 6,  /* letters of a code in two parts, like RP-001 or LPN105_411 */
+    CODE_MIDDLE = 3,   /* digits in front of the separator of such a code */
+    CODE_LAST = 4,     /* digits behind its separator */
     CODE_RULE = 5,     /* digits of a number behind a code, as in AUP#1260 */
-    RULE_LETTERS = 4,  /* and letters in front of them, as in AUP#In-1190 */
+    RULE_LETTERS = 4,  /* letters in front of that number, as in AUP#In-1190 */
     RANDOM_LEAST = 24, /* letters in both cases from which on a token is perhaps no word */
-    RANDOM_SHARE = 4,  /* and is none when more than one in so many is a capital */
+    RANDOM_SHARE = 4,  /* such a token is no word when more than one letter in so many is a
+                        * capital */
 };
 
 struct writer {
@@ -96,7 +97,7 @@ static bool is_join(char c)
     }
 }
 
-/* Stars that a separator joins are one: 12:34:56. */
+/* Write a star for a word that varies. Stars joined by a separator become one: 12:34:56 is `*`. */
 static void put_star(struct writer *w)
 {
     if (w->len >= 2 && w->out[w->len - 2] == '*' && is_join(w->out[w->len - 1])) {
@@ -165,7 +166,7 @@ static size_t quoted_length(struct slice s, char before)
     return 0;
 }
 
-/* Bytes from `at` on that are of these classes. */
+/* How many bytes from `at` on are of the classes `what`. */
 static size_t span(struct slice s, size_t at, unsigned what)
 {
     size_t len = 0;
@@ -309,7 +310,7 @@ static struct slice without_codes(struct slice text)
 
 /* --- the text --------------------------------------------------------------------------------- */
 
-/* Writes what the text begins with; returns its bytes. */
+/* Write the word with which the text begins, or a star for it; returns how many bytes it has. */
 static size_t put_word(struct writer *w, struct slice s, char before)
 {
     size_t len = address_length(s, before);
@@ -327,7 +328,8 @@ static size_t put_word(struct writer *w, struct slice s, char before)
     while (token.len > 0 && !is(token.data[token.len - 1], ALNUM)) {
         token.len--;
     }
-    bool is_host = len < s.len && s.data[len] == '['; /* its address follows */
+    /* a host name before its address: host[192.0.2.1] */
+    bool is_host = len < s.len && s.data[len] == '[';
     bool is_reason = is_rule(w, token) || is_reply_code(token, slice_from(s, token.len));
     if (is_host || (is_variable(token) && !is_reason)) {
         put_star(w);

@@ -21,12 +21,12 @@
 #define RESPONSES_MAX         500
 #define RESPONSE_NAMES        5   /* the first destinations, and tenants */
 #define RESPONSE_EXAMPLE_MAX  400 /* bytes; the rest is cut */
-#define RESPONSE_NAME_MAX     127 /* likewise */
+#define RESPONSE_NAME_MAX     127 /* bytes; the rest is cut */
 #define RESPONSE_STATUS_BYTES sizeof(((struct result_recipient *)NULL)->status)
 
 struct response_sight {
     enum result_kind kind; /* deferred or failed */
-    uint16_t code;         /* 0: it was not a receiver who said it */
+    uint16_t code;         /* SMTP reply code; 0: the text is our own finding, not a receiver's */
     const char *status;
     struct slice text, destination, tenant;
     usec_t time; /* wall */
@@ -38,7 +38,8 @@ struct responses;
 struct responses *responses_new(uint64_t seed);
 /* When all threads have ended. Accepts NULL. */
 void responses_free(struct responses *r);
-/* One more recipient got this answer. Out of memory: it is not counted. Owner. */
+/* Count one more recipient who got this reply. Without memory for a new reply it is not counted.
+ * Owner thread only. */
 void responses_count(struct responses *r, const struct response_sight *s);
 
 /* Slices are valid while the reader stays online. */

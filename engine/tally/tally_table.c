@@ -110,7 +110,8 @@ struct tally_table *tally_table_new(uint64_t seed)
         tally_table_free(t);
         return NULL;
     }
-    uint64_t hash = hash_bytes("other", 5, seed); /* one that is really called so counts there */
+    uint64_t hash = hash_bytes("other", 5, seed); /* a name "other" from outside counts in the
+                                                   * row of that name */
     t->slots[hash % SLOTS] = TALLY_ROW_OTHER + 1;
     atomic_store_explicit(&t->count, TALLY_ROW_OTHER + 1, memory_order_relaxed);
     return t;

@@ -20,13 +20,13 @@
 
 enum tally_value {
     TALLY_RECEIVED,   /* messages that became durable */
-    TALLY_RECIPIENTS, /* of these */
-    TALLY_BYTES,      /* likewise */
+    TALLY_RECIPIENTS, /* recipients of these messages */
+    TALLY_BYTES,      /* bytes of these messages */
     TALLY_DELIVERED,  /* recipients; an attempt each */
     TALLY_DEFERRED,
     TALLY_FAILED,
     TALLY_DROPPED, /* by an order */
-    TALLY_EXPIRED, /* recipients that were given up after their lifetime */
+    TALLY_EXPIRED, /* recipients given up after the lifetime of their message */
     TALLY_VALUE_COUNT
 };
 
@@ -62,7 +62,7 @@ static inline uint32_t tally_table_find(struct tally_table *t, struct slice name
 }
 /* row: a number from tally_table_find, or below tally_table_rows. Only the owner counts in it. */
 struct tally_row *tally_table_row(const struct tally_table *t, uint32_t row);
-/* Rows that there are; any thread. */
+/* The number of rows in use. Any thread. */
 uint32_t tally_table_rows(const struct tally_table *t);
 
 /* Any thread. */

@@ -425,7 +425,7 @@ void dialogue_shrink(struct dialogue *d)
             free(p->bytes);
             *p = (struct dialogue_part){.has_failure = p->has_failure};
         } else if (p->len < p->capacity) {
-            (void)resize(d, p, p->len); /* else it stays as it is */
+            (void)resize(d, p, p->len); /* when that fails, the part keeps its larger block */
         }
     }
 }

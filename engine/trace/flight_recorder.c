@@ -12,9 +12,11 @@
 enum {
     BUCKETS = 1024,
     IDLE_MAX = 64,                /* sessions of idle connections that go on when these do */
-    SESSION_BYTES = 1024,         /* about what one takes, to make room before it begins */
+    SESSION_BYTES = 1024,         /* about the bytes of one session, for which room is made
+                                   * before it begins */
     WALK_MAX = 1000,              /* sessions looked at in one reading */
-    FORGOTTEN = 10 * 1000 * 1000, /* usec: who did not read for so long is not following */
+    FORGOTTEN = 10 * 1000 * 1000, /* usec: a reader that asked nothing for so long does not
+                                   * follow any more */
 };
 
 struct flight_destination {
@@ -409,7 +411,7 @@ static void keep_excerpt(struct flight_recorder *r, struct flight *f)
 
 void flight_make_room(struct flight_recorder *r, struct flight *f, size_t bytes)
 {
-    flight_resume(r, f); /* so that making room leaves it alone */
+    flight_resume(r, f); /* a session that is under way is not dropped to make room */
     make_recorder_room(r, 2 * DIALOGUE_TAIL_BYTES);
     if (dialogue_forgets_failure(&f->dialogue, bytes)) {
         keep_excerpt(r, f);

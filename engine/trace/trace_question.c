@@ -58,7 +58,7 @@ static void send_letters(struct trace_question *q, const struct engine *e)
         outbox_init(&o, e->boxes.workers[i]);
         outbox_put(&o, LETTER_TRACE, q, 0);
         if (!outbox_flush(&o)) {
-            trace_question_put(q); /* its ring is full: one that counts as unanswered */
+            trace_question_put(q); /* the worker's ring is full: this worker counts as unanswered */
         }
         outbox_fini(&o);
     }

@@ -29,7 +29,8 @@ struct trace_answer {
 struct trace_question {
     /* set at creation */
     uint32_t worker_count;
-    uint16_t first_transport, end_transport; /* in these, by index; end is not among them */
+    uint16_t first_transport, end_transport; /* transports of the workers' sessions that are
+                                              * meant, by index: first to end - 1 */
     struct flight_filter filter;
     char *destination; /* behind the answers */
 
