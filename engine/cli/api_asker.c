@@ -39,7 +39,8 @@ int api_asker_new(const char *socket_path, struct api_asker **ret)
 static void end_question(struct api_asker *a)
 {
     if (a->is_busy) {
-        (void)curl_multi_remove_handle(a->multi, a->curl); /* it may not have got there */
+        /* fails when the transfer was not begun */
+        (void)curl_multi_remove_handle(a->multi, a->curl);
         a->is_busy = false;
     }
 }

@@ -52,7 +52,8 @@ bool api_client_prepare(CURL *curl, const char *socket_path, const struct api_cl
 static int judge_failure(CURL *curl, CURLcode code, const char *socket_path, struct api_answer *a)
 {
     long number = 0;
-    (void)curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &number); /* then it stays 0 */
+    /* when that fails, the number stays 0 */
+    (void)curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &number);
     if (code == CURLE_COULDNT_CONNECT && (number == EACCES || number == EPERM)) {
         (void)snprintf(a->error, sizeof(a->error), "%.400s: %s", socket_path,
                        strerror((int)number));
@@ -172,7 +173,7 @@ int api_client_complain(const struct cli *cli, const char *command, const struct
 {
     if (code != 0 && a->error[0] != '\0') {
         (void)fprintf(cli->err, "sluice %s: ", command);
-        cli_print_safe(cli->err, a->error); /* it may repeat what strangers wrote */
+        cli_print_safe(cli->err, a->error); /* the error may repeat what strangers wrote */
         (void)fputc('\n', cli->err);
     }
     return code;
@@ -343,7 +344,8 @@ int api_client_show(const struct cli *cli, const char *command, const char *path
             code = EX_PROTOCOL;
             (void)snprintf(a.error, sizeof(a.error), "the answer is not understood");
         } else if (cli->is_json) {
-            (void)fwrite(a.body.data, 1, a.body.len, cli->out); /* likewise */
+            /* cli_main tells of a failed write, when it flushes */
+            (void)fwrite(a.body.data, 1, a.body.len, cli->out);
         } else {
             print(ctx, o);
         }

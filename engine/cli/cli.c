@@ -152,7 +152,7 @@ int cli_config(const struct cli *cli, struct config **ret)
 
 int cli_version(const struct cli *cli, const struct cli_args *args)
 {
-    (void)args; /* it takes none */
+    (void)args; /* the command has no arguments */
     (void)fprintf(cli->out,
                   cli->is_json ? "{\"name\": \"sluice\", \"version\": \"%s\"}\n" : "sluice %s\n",
                   SLUICE_VERSION);

@@ -29,7 +29,7 @@ struct cli_row {
     const struct cli_option *options; /* ends with a NULL name; NULL: none */
     const char *summary;
     const char *help; /* "" or lines that say more, each with its \n */
-    bool is_raw;      /* it parses its arguments itself; `options` is for the help only */
+    bool is_raw;      /* the command parses its arguments itself; `options` is for the help only */
 };
 
 extern const struct cli_row cli_rows[];
@@ -67,7 +67,7 @@ void cli_status_print(void *ctx, const json_t *o);
 cli_command cli_completion; /* cli_completion.c */
 cli_command cli_help;       /* cli_manual.c */
 
-/* All commands; one with its options. */
+/* Print all commands; cli_print_help prints one command with its options. */
 void cli_print_usage(FILE *out);
 void cli_print_help(const struct cli_row *row, FILE *out);
 

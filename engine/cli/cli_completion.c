@@ -65,12 +65,12 @@ static void print_bash_values(const struct cli_row *row, FILE *out)
             print_words(o->value, out);
             (void)fprintf(out, "\" ;;\n");
         } else {
-            (void)fprintf(out, ") return ;;\n"); /* nobody knows what */
+            (void)fprintf(out, ") return ;;\n"); /* values of any other kind cannot be completed */
         }
     }
 }
 
-/* The case of a command: its options, and what its operands are. */
+/* The branch of one command in bash's `case`: its options, and what its operands are. */
 static void print_bash_row(const struct cli_row *row, FILE *out)
 {
     (void)fprintf(out, "    %s:*) words=\"", row->name);
@@ -109,7 +109,7 @@ static void print_bash(FILE *out)
 
 /* --- zsh -------------------------------------------------------------------------------------- */
 
-/* Inside single quotes. special: what has a meaning of its own there */
+/* Print a text inside single quotes. special: characters that have a meaning of their own there */
 static void print_zsh_text(const char *text, const char *special, FILE *out)
 {
     for (; *text != '\0'; text++) {

@@ -16,7 +16,7 @@ void cli_filter(struct buf *url, const struct cli_args *args)
     }
 }
 
-#define WORDS_MAX 8 /* as many as there are */
+#define WORDS_MAX 8 /* the number of words that mail can be counted by */
 
 struct group {
     const char *word, *title;

@@ -121,7 +121,7 @@ int cli_transports(const struct cli *cli, const struct cli_args *args)
         {"WAITING", true},    {"POOL", false}, {NULL, false},
     };
     struct buf url;
-    (void)args; /* it takes none */
+    (void)args; /* the command has no arguments */
     buf_init(&url, 0);
     api_client_url(&url, "/v1/transports", "");
     return api_client_table(cli, "transports", &url, columns, add_transport, NULL);
@@ -168,7 +168,7 @@ int cli_sources(const struct cli *cli, const struct cli_args *args)
         {"PROXY", false},  {"STATE", false},   {"POOLS", false},    {NULL, false},
     };
     struct buf url;
-    (void)args; /* it takes none */
+    (void)args; /* the command has no arguments */
     buf_init(&url, 0);
     api_client_url(&url, "/v1/sources", "");
     return api_client_table(cli, "sources", &url, columns, add_source, "no source is configured");

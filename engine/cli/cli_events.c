@@ -122,7 +122,7 @@ static int print_page(const struct cli *cli, const struct slice body, uint64_t *
         json_decref(o);
         *left -= *left > 0;
     }
-    return EX_PROTOCOL; /* it was cut */
+    return EX_PROTOCOL; /* the answer ended without its last line */
 }
 
 static int ask_events(const struct cli *cli, const char *after, const char *type, uint64_t *left,
@@ -171,7 +171,7 @@ static int list_events(const struct cli *cli, const struct cli_args *args)
         code = ask_events(cli, cursor[0] != '\0' ? cursor : after, cli_value(args, "type"), &left,
                           cursor, &has_more);
         if (fflush(cli->out) != 0) {
-            return EX_IOERR; /* who read it has gone */
+            return EX_IOERR; /* the program that read our output has gone */
         }
         if (code == 0 && !has_more) {
             if (!is_following) {

@@ -45,7 +45,7 @@ static int read_input(const struct cli *cli, const struct cli_args *args, struct
         return EX_NOINPUT;
     }
     int code = read_all(cli, file, args->argv[0], out);
-    (void)fclose(file); /* it was read only */
+    (void)fclose(file); /* nothing was written that could be lost */
     return code;
 }
 

@@ -12,7 +12,7 @@
 
 /* --- messages --------------------------------------------------------------------------------- */
 
-/* Nobody cares how long ago it was due. returns ret */
+/* When the next attempt is due, or "overdue", however long ago that was. returns ret */
 static const char *due_text(const json_t *o, double now, char ret[static CLI_WHEN_TEXT])
 {
     const json_t *due = json_object_get(o, "due");

@@ -76,7 +76,7 @@ static const struct cli_option *find_cli_option(const struct cli_option *options
     return NULL;
 }
 
-/* One option; takes the next argument when its value stands there. */
+/* Take one option, with the next argument where that is its value. */
 static int take_option(const struct cli_option *options, int argc, char **argv, int *at,
                        struct cli_args *ret, char ret_text[200])
 {

@@ -18,7 +18,7 @@ enum cli_kind {
     CLI_SPAN,   /* 90s, 15m, 2h, 5d, 1w */
     CLI_ID,     /* of a message: up to 16 hex digits */
     CLI_FILE,
-    CLI_WORD, /* one of the words that `value` lists: "a|b|c" */
+    CLI_WORD, /* one of the words that the row's `value` lists: "a|b|c" */
 };
 
 struct cli_option {

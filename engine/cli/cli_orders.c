@@ -263,7 +263,7 @@ static bool is_meant(const struct cli_args *args, const struct selector *wanted,
     return is;
 }
 
-/* Those that were given with the same selectors. */
+/* Lift all orders that were given with the same selectors. */
 static int lift_all(const struct cli *cli, const struct cli_args *args, struct api_answer *list,
                     const struct selector *wanted)
 {
@@ -356,7 +356,7 @@ int cli_orders(const struct cli *cli, const struct cli_args *args)
         {"MATCHED", true}, {"BY", false},    {"REASON", false}, {NULL, false},
     };
     struct buf url;
-    (void)args; /* it takes none */
+    (void)args; /* the command has no arguments */
     buf_init(&url, 0);
     api_client_url(&url, "/v1/orders", "");
     return api_client_table(cli, "orders", &url, columns, add_order, "no orders");

@@ -45,7 +45,7 @@ static void print_answer(const struct cli *cli, const json_t *o)
 int cli_reload(const struct cli *cli, const struct cli_args *args)
 {
     struct api_answer answer;
-    (void)args; /* it takes none */
+    (void)args; /* the command has no arguments */
     int code = api_client_call(cli, "POST", "/v1/reload", NULL, &answer);
     bool is_wrong = answer.status == 422;
     json_t *o = code == 0 || is_wrong ? api_answer_object(&answer) : NULL;

@@ -70,7 +70,7 @@ static int add_recipient(struct send *s, const char *text)
     return 0;
 }
 
-/* One option of sendmail. ret_used: arguments taken beyond this one. */
+/* Read one option as sendmail has them. ret_used: arguments taken beyond this one. */
 static int read_option(struct send *s, const char *arg, const char *next, int *ret_used)
 {
     char option = arg[1];
@@ -383,7 +383,7 @@ static int transact(struct send *s)
     }
     print_queued(s, reply);
     class = control_client_write(&s->client, "QUIT\r\n", 6);
-    (void)class; /* it is queued whatever happens now */
+    (void)class; /* the message is queued, whether QUIT arrives or not */
     return EX_OK;
 }
 

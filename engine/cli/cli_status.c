@@ -84,6 +84,6 @@ void cli_status_print(void *ctx, const json_t *o)
 
 int cli_status(const struct cli *cli, const struct cli_args *args)
 {
-    (void)args; /* it takes none */
+    (void)args; /* the command has no arguments */
     return api_client_show(cli, "status", "/v1/status", cli_status_print, cli->out);
 }

@@ -37,7 +37,7 @@ void cli_table_number(struct cli_table *t, long long n);
 void cli_table_cell(struct cli_table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* A line of its own below the last row, indented. */
 void cli_table_note(struct cli_table *t, const char *text);
-/* With its titles; nothing when there are no rows. */
+/* Print the table with its titles; nothing when it has no rows. */
 void cli_table_print(const struct cli_table *t, FILE *out);
 
 /* --- pieces ----------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ int cli_tenants(const struct cli *cli, const struct cli_args *args)
         {"DROPPED", true},   {NULL, false},
     };
     struct buf url;
-    (void)args; /* it takes none */
+    (void)args; /* the command has no arguments */
     buf_init(&url, 0);
     api_client_url(&url, "/v1/tenants", "");
     return api_client_table(cli, "tenants", &url, columns, add_tenant,

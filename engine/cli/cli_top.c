@@ -73,7 +73,7 @@ static void go_back(struct top *t)
     }
 }
 
-/* One more character of the filter; or the last one goes (0). */
+/* Add a character to the filter that is being typed; 0 takes the last one away. */
 static void type(struct top *t, wchar_t c)
 {
     size_t len = strlen(t->typed);
@@ -381,7 +381,8 @@ static int run_once(const struct cli *cli)
         code = get_part(cli, &m, &parts[i]);
         if (code == 0) {
             print_part(out, &m, &parts[i]);
-            (void)json_object_set(all, parts[i].name, top_model_table(&m)->rows); /* likewise */
+            /* out of memory leaves it out */
+            (void)json_object_set(all, parts[i].name, top_model_table(&m)->rows);
         }
     }
     (void)fclose(out); /* out of memory: it is shorter */
@@ -389,7 +390,7 @@ static int run_once(const struct cli *cli)
         (void)json_dumpf(all, cli->out, JSON_COMPACT | JSON_PRESERVE_ORDER); /* the flush tells */
         (void)fputc('\n', cli->out);
     } else if (code == 0) {
-        (void)fwrite(text, 1, len, cli->out); /* likewise */
+        (void)fwrite(text, 1, len, cli->out); /* cli_main tells of a failed write */
     }
     free(text);
     json_decref(all);

@@ -22,8 +22,8 @@ enum {
 
 struct seen {
     long long session; /* 0: none */
-    long long lines;   /* number of the next one */
-    bool is_told;      /* its outcome was printed */
+    long long lines;   /* number of the next line to print */
+    bool is_told;      /* the outcome of the session was printed */
 };
 
 struct follower {
@@ -155,7 +155,7 @@ static void print_missed(FILE *out, const json_t *end)
     }
 }
 
-/* One answer. returns false when it was cut */
+/* Take one answer. returns false when it was cut */
 static bool take_trace_answer(struct follower *f, struct api_answer *a, long long *after)
 {
     json_t *o = NULL;

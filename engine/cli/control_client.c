@@ -49,7 +49,7 @@ int control_client_open(struct control_client *c, const char *path, const char *
 void control_client_close(struct control_client *c)
 {
     if (c->fd >= 0) {
-        (void)close(c->fd); /* nothing is buffered in it that could fail */
+        (void)close(c->fd); /* the socket has no buffered bytes whose loss close could tell */
     }
     c->fd = -1;
     buf_fini(&c->in);

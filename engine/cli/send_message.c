@@ -170,7 +170,7 @@ static bool names_recipients(struct slice name, bool is_resent)
                      : is_named(name, "To") || is_named(name, "Cc") || is_named(name, "Bcc");
 }
 
-/* One header with its continuation lines; returns where the next one starts. */
+/* Take one header field with its continuation lines; returns where the next field starts. */
 static size_t next_header(struct slice text, size_t at, struct slice *ret_name,
                           struct slice *ret_value, struct slice *ret_all)
 {

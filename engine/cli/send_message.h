@@ -45,7 +45,7 @@ MUST_USE int send_message_recipient(struct slice address, struct slice hostname,
 /* The body, in pieces of any size. */
 struct send_body {
     bool dot_ends;  /* set by the caller: a line of one dot ends the message (no -i) */
-    bool has_ended; /* that line was seen; the rest is ignored */
+    bool has_ended; /* a line of one dot was seen; the rest is ignored */
     bool in_line;   /* the current line has bytes already */
     bool had_cr;    /* the last byte was a CR */
     bool had_dot;   /* the line is "." so far, not yet written */

@@ -12,13 +12,14 @@
 
 enum step {
     STEP_STATUS = 1,
-    STEP_HELD = 2, /* destinations that are dead or suspended, whatever their load */
+    STEP_HELD = 2, /* the destinations that are dead or suspended, whatever their load */
     STEP_ROWS = 4,
     STEP_DETAIL = 8,
     STEP_END = 16
 };
 
-enum { IDLE_MS = 1000, COUNTS_SHARE = 10 }; /* of the time a walk through the spool may take */
+/* a walk through the spool may take one tenth of the time */
+enum { IDLE_MS = 1000, COUNTS_SHARE = 10 };
 
 int top_feed_init(struct top_feed *f, const char *socket_path, usec_t interval)
 {
@@ -159,7 +160,7 @@ static json_t *take_list(struct api_answer *a)
     return rows;
 }
 
-/* Behind those that are held the others that are not among them. */
+/* Append to the destinations that are held those of `rows` that are not among them. */
 static json_t *join_rows(json_t *held, json_t *rows)
 {
     char a[TOP_KEY_TEXT], b[TOP_KEY_TEXT];
@@ -173,7 +174,7 @@ static json_t *join_rows(json_t *held, json_t *rows)
             is_there = strcmp(a, top_row_key(TOP_DESTINATIONS, json_array_get(held, k), b)) == 0;
         }
         if (!is_there) {
-            (void)json_array_append(held, row); /* likewise */
+            (void)json_array_append(held, row); /* out of memory leaves it out */
         }
     }
     json_decref(rows);
@@ -188,7 +189,7 @@ static void take_rows(struct top_feed *f, struct top_model *m, struct api_answer
         f->counts_due[f->view] = now + (pause > f->interval ? pause : f->interval);
     }
     if (f->view == TOP_QUEUE && f->is_by_tenant != m->is_by_tenant) {
-        json_decref(rows); /* it is grouped in another way now */
+        json_decref(rows); /* the queue was grouped in another way meanwhile */
         f->counts_due[f->view] = 0;
     } else if (f->view == TOP_QUEUE) {
         top_model_queue(m, rows, has_more);
@@ -202,7 +203,7 @@ static void take_rows(struct top_feed *f, struct top_model *m, struct api_answer
     }
 }
 
-/* returns what is wrong with it, NULL nothing */
+/* returns what is wrong with the answer; NULL: nothing */
 static const char *take_list_answer(struct top_feed *f, struct top_model *m, struct api_answer *a)
 {
     json_t *rows = take_list(a);

@@ -24,16 +24,16 @@ struct top_feed {
     unsigned steps; /* still to ask; bits of enum step */
     unsigned step;  /* asked */
     usec_t begun, asked;
-    enum top_view view; /* what its rows are of */
+    enum top_view view; /* the view that the rows of this round are for */
     bool is_by_tenant;
-    unsigned serial; /* of the detail it asks for */
-    json_t *held;    /* destinations of its first list */
+    unsigned serial; /* of the detail that this round asks for */
+    json_t *held;    /* destinations of the round's first list */
     bool has_more;
 
     usec_t due;                        /* of the next round */
     usec_t counts_due[TOP_VIEW_COUNT]; /* walks through the spool are not repeated before */
     char error[600];                   /* of the last question; "" none */
-    bool is_lost;                      /* it got no answer at all */
+    bool is_lost;                      /* the last question got no answer at all */
 };
 
 /* errors: -ENOMEM */

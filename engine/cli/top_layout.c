@@ -10,8 +10,8 @@
 
 enum {
     GAP = 2,
-    NAME_MIN = 16,   /* columns that a name keeps while others are there */
-    REASON_MIN = 14, /* and a text that explains */
+    NAME_MIN = 16,   /* columns that a name keeps while other columns are shown */
+    REASON_MIN = 14, /* columns that an explaining text keeps meanwhile */
 };
 
 /* --- text ------------------------------------------------------------------------------------- */
@@ -42,7 +42,7 @@ int top_layout_take(const char **text, int width, bool has_lines, wchar_t *ret)
         const unsigned char *p;
         int used;
         size_t count;
-    } word = {NULL, 0, 0}; /* where the last one begins */
+    } word = {NULL, 0, 0}; /* where the last whole word begins */
     int used = 0;
     size_t count = 0;
     assert(width <= TOP_WIDTH_MAX);

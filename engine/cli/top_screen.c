@@ -233,7 +233,7 @@ static void draw_queue(const json_t *s)
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]) && s != NULL; i++) {
         long long n = cli_member_number(s, figures[i].member);
         if (i > 0 && n == 0 && !has_room) {
-            continue; /* what is shown adds up all the same */
+            continue; /* a figure of 0 is left out; the others still add up */
         }
         at = put_form(2, at, A_NORMAL, "%s%s ", i == 0 ? "" : gap, figures[i].title);
         at = put_form(2, at, n > 0 ? tone_of(figures[i].tone) | A_BOLD : A_NORMAL, "%lld", n);
@@ -303,7 +303,7 @@ static void measure_columns(const struct top_model *m, const struct top_scale *s
     top_layout_columns(m->view, natural, columns(), ret);
 }
 
-/* One cell, cut to its width. */
+/* Draw one cell, cut to its width. */
 static void put_cell(int line, int column, int width, bool is_right, const char *text)
 {
     wchar_t wide[TOP_WIDTH_MAX + 1];
@@ -368,7 +368,7 @@ static size_t draw_text(const struct top_detail *d, size_t lines)
             break; /* a character that is wider than the terminal */
         }
         if (*text == '\n' && text[-1] != '\n' && wide[0] != L'\0') {
-            text++; /* it filled its line exactly */
+            text++; /* the text before the line feed filled its line exactly */
         }
         if (n >= d->first && n < d->first + lines) {
             (void)mvaddwstr(HEAD_LINES + (int)(n - d->first), 0, wide);

@@ -30,8 +30,8 @@ enum top_key {
 
 /* What is drawn. */
 struct top_picture {
-    struct top_model *model;   /* what is in sight is moved to the selection */
-    struct top_detail *detail; /* likewise */
+    struct top_model *model;   /* drawing scrolls it to the selected row */
+    struct top_detail *detail; /* drawing scrolls it to the lines that there are */
     const struct top_feed *feed;
     const char *typed;  /* the filter that is being typed; NULL: none is */
     const char *notice; /* an answer to the last key; "" none */
@@ -39,7 +39,7 @@ struct top_picture {
 
 /* Take the terminal over. returns false: it can do too little */
 MUST_USE bool top_screen_open(void);
-/* Give it back as it was. */
+/* Give the terminal back as it was. */
 void top_screen_close(void);
 void top_screen_draw(const struct top_picture *p);
 /* The next key, without waiting. ret: of TOP_KEY_CHARACTER */

@@ -45,7 +45,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                        {"SHARE", "recipients", TOP_BAR, 4},
                        {NULL, NULL, TOP_TEXT, 0},
                    },
-                   ""}, /* as it is grouped */
+                   ""}, /* the title of the first column follows the grouping */
     [TOP_AGES] = {"ages", "age", "the queue is empty",
                   (const struct top_column[]){
                       {"AGE", "age", TOP_TEXT, 0},

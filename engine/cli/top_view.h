@@ -29,7 +29,7 @@ enum top_kind {
     TOP_STATE,  /* with the time until it ends */
     TOP_REASON, /* order, why and last error of a destination */
     TOP_SELECTORS,
-    TOP_BAR /* as long as its share of the largest */
+    TOP_BAR /* a bar, as long as the row's share of the largest row */
 };
 
 enum top_tone { TOP_PLAIN, TOP_WARNING, TOP_ALARM };
@@ -44,9 +44,9 @@ struct top_column {
 struct top_view_row {
     const char *name;
     const char *order;                /* how the daemon sorts it */
-    const char *empty;                /* what is said when there are no rows */
+    const char *empty;                /* what is shown in place of the table when it has no rows */
     const struct top_column *columns; /* ends with a NULL title */
-    const char *about;                /* what its first column names: "destination", "tenant", "" */
+    const char *about;                /* what the first column names: "destination", "tenant", "" */
 };
 
 #define TOP_CELL_TEXT   600
@@ -62,7 +62,7 @@ struct top_scale {
     double now;  /* the daemon's clock, seconds */
     double most; /* the largest `recipients` of the table */
 };
-/* As the daemon sent it: not safe for a terminal.  returns ret */
+/* The text of a cell, as the daemon sent it: not safe for a terminal.  returns ret */
 const char *top_cell_text(const struct top_column *c, const json_t *row,
                           const struct top_scale *scale, char ret[TOP_CELL_TEXT]);
 /* Upwards: negative when a's cell comes before b's. */

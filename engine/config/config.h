@@ -98,16 +98,17 @@ struct config_listener {
     int smtpd_client_connection_count_limit; /* of one client address; 0 = none */
     int line_length_limit;                   /* bytes of a command line */
     char *tenant;                            /* of all its mail; NULL: none */
-    char *tenant_header, *campaign_header;   /* fields that name them; NULL: none */
-    bool keep_control_headers;               /* those two stay in the message */
+    char *tenant_header, *campaign_header;   /* header fields that name tenant and campaign;
+                                              * NULL: none */
+    bool keep_control_headers;               /* these two fields stay in the message */
     enum config_received received_header;
-    bool notices; /* its senders are told what becomes of their mail */
+    bool notices; /* senders of this listener's mail are told what becomes of it */
 };
 
 /* One `tenant "NAME" {}`. */
 struct config_tenant {
-    char *name;   /* as written; "*": all that have no section */
-    bool notices; /* as of a listener; either says no */
+    char *name;   /* as written; "*": all tenants without a section */
+    bool notices; /* a notice is sent only when listener and tenant both say so */
 };
 
 /* One `http "ADDR:PORT" {}`. */
@@ -161,7 +162,7 @@ struct config_smtp {
     enum config_protocols inet_protocols;
 };
 
-/* One `source "NAME" {}`: who we are towards the receivers' side. */
+/* One `source "NAME" {}`: the address from which receivers see us. */
 struct config_egress_source {
     char *name;
     struct ip address, address6;           /* family 0: none; through haproxy: the proxy's */
@@ -175,7 +176,7 @@ struct config_egress_source {
 struct config_egress_pool {
     char *name;
     struct config_texts source_names;
-    struct config_numbers weights;               /* one for each source, and not all 0 */
+    struct config_numbers weights;               /* one for each source, and not all of them 0 */
     const struct config_egress_source **sources; /* [source_names.count], of these names */
     char *list;                                  /* the names, "a,b" */
 };
@@ -248,7 +249,7 @@ struct config {
     usec_t delay_warning_time; /* 0 = off */
     bool confirm_delay_cleared;
     bool destination_concurrency_feedback_debug; /* copied into each transport's sched */
-    int message_recipient_minimum;               /* likewise */
+    int message_recipient_minimum;               /* copied into each transport's sched */
     uint64_t bounce_size_limit; /* bytes of the original returned; 0 = headers only */
 
     struct config_spool spool;
@@ -259,7 +260,7 @@ struct config {
     char *control_path;                   /* never NULL */
     struct config_texts reply_files;      /* rules for replies, the operator's */
     bool has_shipped_replies;             /* and those that the program brings */
-    struct config_texts defer_transports; /* their `hold` is set already */
+    struct config_texts defer_transports; /* `hold` of these transports is set already */
 
     struct config_webhook *webhooks;
     size_t webhook_count;

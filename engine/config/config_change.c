@@ -230,7 +230,8 @@ static bool has_level(const struct config *c, size_t transport)
     return false;
 }
 
-/* Where routes have levels, each of them may decide that of some destination. */
+/* Whether the levels of TLS are the same for all destinations of a transport: where routes have
+ * levels, each of them may decide the level of some destination. */
 static bool has_same_levels(const struct config *a, const struct config *b, size_t transport)
 {
     size_t at_a = 0, at_b = 0;

@@ -108,7 +108,7 @@ static const struct config_route *find_route(const struct config *c, const char 
     return i < c->route_count ? &c->routes[i] : NULL;
 }
 
-/* Which route would match what this one matches, if it were not there; or NULL. */
+/* The route that would match what `r` matches if `r` were not there; NULL: none. */
 static const struct config_route *next_best(const struct config *c, const struct config_route *r)
 {
     const char *at = r->pattern[0] == '[' ? NULL : strchr(r->pattern + (r->pattern[0] == '.'), '.');

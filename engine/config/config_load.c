@@ -124,7 +124,7 @@ static int compare_complaints(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
-/* returns true when there was an error among them */
+/* returns true when one of the complaints is an error */
 static bool tell_complaints(struct config_loader *l, const struct config_sink *sink)
 {
     bool has_error = false;
@@ -162,7 +162,7 @@ static void set_place(cfg_opt_t *opt, const cfg_t *cfg)
     opt->def.fpnumber = (double)loading->current;
 }
 
-/* Another section than this one that has such an option; CONFIG_SECTION_COUNT: none. */
+/* The first section that has an option of this name; CONFIG_SECTION_COUNT: none has. */
 static enum config_section owner_of(const char *name)
 {
     for (int s = CONFIG_SECTION_GLOBAL; s < CONFIG_SECTION_COUNT; s++) {

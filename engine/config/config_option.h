@@ -58,7 +58,7 @@ struct config_option {
     char unit;                  /* TIME: 's', 'h' or 'd' */
     const char *const *choices; /* CHOICE: NULL-terminated */
     const char *doc;            /* Markdown, one paragraph */
-    bool needs_restart;         /* a reload leaves it as it was */
+    bool needs_restart;         /* a reload leaves the value as it was */
 };
 
 struct config_section_info {

@@ -24,7 +24,7 @@ struct config_origins {
     size_t file_count;
 };
 
-/* Its position among the options of its section, from 1. */
+/* The position of an option among those of its section, from 1. */
 static size_t column_of(const struct config_option *o)
 {
     size_t column = 1;

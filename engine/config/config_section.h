@@ -12,7 +12,7 @@
 
 /* With a title, and a reload may bring others and take some away. */
 bool config_section_is_live(enum config_section section);
-/* Sections of this kind; 1 where it stands once. */
+/* How many sections of this kind there are; 1 for a kind that stands once. */
 size_t config_section_count(const struct config *c, enum config_section section);
 /* What config_option.offset counts from. index: below the count */
 void *config_section_at(const struct config *c, enum config_section section, size_t index);

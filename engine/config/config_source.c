@@ -218,7 +218,8 @@ bool config_source_blank_word(struct config_source *s, unsigned line, const char
         config_token_next(s, &t); /* a section's title */
         if (t.kind != '{') {
             blank(s->text, start, end.end);
-            return true; /* only the stray word: what follows may be a statement of its own */
+            /* only the stray word is blanked: what follows may be a statement of its own */
+            return true;
         }
     }
     if (t.kind == '{' || t.kind == '(') {

@@ -39,7 +39,7 @@ unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quot
 /* A token as the parser's lexer cuts it: a string, a word, or one of { } ( ) = , +. */
 struct config_token {
     size_t start, end;  /* bytes of the text, quotes included */
-    struct slice value; /* without quotes, escapes as they stand */
+    struct slice value; /* the value without its quotes; escapes are as they stand in the text */
     unsigned first_line;
     unsigned line; /* of its end, as the parser counts */
     char kind;     /* 'w' word or string, else the character itself; 0 at the end */

@@ -25,7 +25,7 @@ MUST_USE int config_value_set(const struct config_option *o, const char *const *
                               void *field);
 /* Two values of the same option. */
 MUST_USE bool config_value_equal(const struct config_option *o, const void *a, const void *b);
-/* Free what the field owns and zero it. */
+/* Free what the field owns, and zero the field. */
 void config_value_clear(const struct config_option *o, void *field);
 
 /* ADDR:PORT, [ADDR6]:PORT; ADDR alone when default_port is not 0. Numeric only.

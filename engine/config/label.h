@@ -9,8 +9,9 @@
 #include <stdbool.h>
 
 #define LABEL_MAX       64 /* bytes */
-#define LABEL_FIELD_MAX 76 /* bytes of a header field's name that holds one */
-/* Bytes of white space between a field's name and its colon, beyond which it is no field. */
+#define LABEL_FIELD_MAX 76 /* bytes of the name of a header field that holds a label */
+/* A header field may have so many bytes of white space between its name and the colon; with more of
+ * them the line is no header field. */
 #define LABEL_WHITE_MAX 200
 
 struct label {

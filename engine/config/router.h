@@ -24,7 +24,7 @@ struct router;
 struct route_result {
     size_t transport;     /* index into config.transports */
     struct slice nexthop; /* for nexthop_parse; the route's own, or `domain` when it names none */
-    const struct config_route *route; /* which one matched */
+    const struct config_route *route; /* the route that matched */
 };
 
 struct router *router_new(const struct config *c); /* NULL when out of memory */
