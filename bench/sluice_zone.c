@@ -16,8 +16,11 @@
 
 static const char usage[] =
     "usage: sluice-zone [--listen ADDR:PORT] [--ttl SECONDS] [--file FILE]... [RULE...]\n"
-    "Answers DNS questions by rules; '#' stands for digits:\n"
+    "Answers DNS questions by rules; '#' stands for digits, '#%N+M' in a value for their "
+    "remainder\n"
+    "by N and M more, '*.' before a name for one label or more of names without other rules:\n"
     "  'd#.test MX 10 mx.d#.test'  'mx.d#.test A 127.0.1.#'  'alias.test CNAME d1.test'\n"
+    "  'e#.test MX 10 mx.s#%20+1.test'  '*.w.test MX 10 mx.w.test'\n"
     "  'null.test MX 0 .'  'bad.test SERVFAIL'  'gone.test NXDOMAIN'  'slow.test DROP'\n"
     "  'd1.test DELAY 1000' (ms) and 'd1.test TC' (truncated but for TCP) beside the others\n"
     "Types: A AAAA MX CNAME TXT, NXDOMAIN SERVFAIL REFUSED DROP. A name without a rule is\n"

@@ -148,6 +148,19 @@ struct lookup {
     unsigned target_at;             /* where it was written */
 };
 
+/* Does a rule without '*' match the name? Then wildcards do not (RFC 4592). */
+static bool is_known(const struct zone *zone, struct slice name)
+{
+    struct slice digits;
+    for (size_t i = 0; i < zone->count; i++) {
+        if (!zone_rule_is_wildcard(&zone->rules[i]) &&
+            zone_rule_matches(&zone->rules[i], name, &digits)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Put every record of one name. */
 static void look_up(struct writer *w, const struct zone *zone, const char *name, unsigned owner,
                     unsigned type, struct lookup *ret)
@@ -157,7 +170,8 @@ static void look_up(struct writer *w, const struct zone *zone, const char *name,
     *ret = (struct lookup){.rcode = RCODE_OK};
     for (size_t i = 0; i < zone->count; i++) {
         const struct zone_rule *rule = &zone->rules[i];
-        if (!zone_rule_matches(rule, slice_of(name), &digits)) {
+        if (!zone_rule_matches(rule, slice_of(name), &digits) ||
+            (zone_rule_is_wildcard(rule) && is_known(zone, slice_of(name)))) {
             continue;
         }
         ret->has_name = true;

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NUMBER_MAX   1000000
+#define NUMBER_BYTES 16
+
 static const struct {
     const char *word;
     enum zone_type type;
@@ -54,23 +57,46 @@ static void set_rule_name(char *to, const char *from)
     to[len] = '\0';
 }
 
+/* A number at `text`, of at most NUMBER_MAX. returns: the byte behind it, NULL when there is none */
+static const char *read_zone_number(const char *text, unsigned *ret)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    *ret = (unsigned)value;
+    return text[0] >= '0' && text[0] <= '9' && value <= NUMBER_MAX ? end : NULL;
+}
+
+/* What stands for a '#' and "%N" or "%N+M" behind it. returns: the byte behind them, or NULL */
+static const char *fold_digits(const char *text, struct slice digits, char ret[NUMBER_BYTES])
+{
+    unsigned divisor;
+    unsigned more = 0;
+    unsigned rest = 0;
+    const char *end = read_zone_number(text + 1, &divisor);
+    if (end == NULL || divisor == 0) {
+        return NULL;
+    }
+    if (*end == '+') {
+        end = read_zone_number(end + 1, &more);
+    }
+    for (size_t i = 0; i < digits.len; i++) {
+        rest = (rest * 10 + (unsigned)(digits.data[i] - '0')) % divisor;
+    }
+    (void)snprintf(ret, NUMBER_BYTES, "%u", rest + more);
+    return end;
+}
+
 /* Addresses are checked with a digit in the place of '#'. */
-static bool is_address(int family, const char *value)
+static bool is_address(int family, const struct zone_rule *rule)
 {
     char text[ZONE_NAME_MAX + 1];
     unsigned char address[16];
-    size_t len = strlen(value);
-    for (size_t i = 0; i <= len; i++) {
-        text[i] = value[i];
-        if (text[i] == '#') {
-            text[i] = '1';
-        }
-    }
-    return inet_pton(family, text, address) == 1;
+    return zone_rule_value(rule, SLICE("1"), text) && inet_pton(family, text, address) == 1;
 }
 
 static int set_value(struct zone_rule *rule, char *value)
 {
+    char expanded[ZONE_NAME_MAX + 1];
     char *rest = NULL;
     switch (rule->type) {
     case ZONE_MX: {
@@ -82,16 +108,17 @@ static int set_value(struct zone_rule *rule, char *value)
         }
         rule->preference = (uint16_t)preference;
         set_rule_name(rule->value, host);
-        return 0;
+        return zone_rule_value(rule, SLICE("1"), expanded) ? 0 : ERR_SYNTAX;
     }
     case ZONE_CNAME:
         set_rule_name(rule->value, value);
-        return rule->value[0] == '\0' ? ERR_SYNTAX : 0;
+        return rule->value[0] != '\0' && zone_rule_value(rule, SLICE("1"), expanded) ? 0
+                                                                                     : ERR_SYNTAX;
     case ZONE_A:
     case ZONE_AAAA: {
         int family = rule->type == ZONE_A ? AF_INET : AF_INET6;
         (void)strcpy(rule->value, value); /* NOLINT: a line is no longer than a value may be */
-        return is_address(family, value) ? 0 : ERR_SYNTAX;
+        return is_address(family, rule) ? 0 : ERR_SYNTAX;
     }
     case ZONE_TXT:
         (void)strcpy(rule->value, value); /* NOLINT: as above */
@@ -174,6 +201,10 @@ bool zone_rule_matches(const struct zone_rule *rule, struct slice name, struct s
     struct slice pattern = slice_of(rule->name);
     size_t at = slice_find(pattern, '#');
     *ret_digits = (struct slice){0};
+    if (zone_rule_is_wildcard(rule)) {
+        struct slice parent = slice_from(pattern, 1);
+        return name.len > parent.len && slice_eq(slice_from(name, name.len - parent.len), parent);
+    }
     if (at == pattern.len) {
         return slice_eq(pattern, name);
     }
@@ -194,10 +225,14 @@ bool zone_rule_matches(const struct zone_rule *rule, struct slice name, struct s
 
 bool zone_rule_value(const struct zone_rule *rule, struct slice digits, char ret[ZONE_NAME_MAX + 1])
 {
+    char folded[NUMBER_BYTES];
     size_t len = 0;
-    for (const char *c = rule->value; *c != '\0'; c++) {
+    for (const char *c = rule->value; *c != '\0';) {
         struct slice piece = *c == '#' ? digits : slice_make(c, 1);
-        if (len + piece.len > ZONE_NAME_MAX) {
+        bool is_folded = c[0] == '#' && c[1] == '%' && rule->type != ZONE_TXT;
+        c = is_folded ? fold_digits(c + 1, digits, folded) : c + 1;
+        piece = is_folded ? slice_of(folded) : piece;
+        if (c == NULL || len + piece.len > ZONE_NAME_MAX) {
             return false;
         }
         if (piece.len > 0) {

@@ -1,7 +1,12 @@
 /* What sluice-zone knows: a list of rules "NAME TYPE VALUE". '#' in NAME stands for digits, and for
- * the same digits in VALUE. The first rules that match a name decide; names compare in lower case.
+ * the same digits in VALUE; '#%N' in VALUE for their remainder by N, '#%N+M' for M more, so that many
+ * domains share a few hosts. '*.' before the rest of a NAME stands for one label or more, of names
+ * that no other rule matches. Every rule that matches a name adds its record, and a fault among them
+ * is the answer; names compare in lower case.
  *
  *   d#.test     MX        10 mx.d#.test      (0 . is the null MX of RFC 7505)
+ *   e#.test     MX        10 mx.s#%20+1.test (e1.test: mx.s2.test)
+ *   *.w.test    MX        10 mx.w.test
  *   mx.d#.test  A         127.0.1.#
  *   six.test    AAAA      ::1
  *   www.test    CNAME     d1.test
@@ -59,9 +64,14 @@ MUST_USE int zone_add(struct zone *zone, const char *line);
 MUST_USE int zone_add_file(struct zone *zone, const char *path, int *ret_line);
 void zone_fini(struct zone *zone);
 
-/* true when the rule's name matches; ret_digits: what '#' stands for, within name */
+/* true when the rule's name matches, with whatever stands for its '*'; ret_digits: what '#' stands
+ * for, within name */
 MUST_USE bool zone_rule_matches(const struct zone_rule *rule, struct slice name,
                                 struct slice *ret_digits);
+static inline bool zone_rule_is_wildcard(const struct zone_rule *rule)
+{
+    return rule->name[0] == '*' && rule->name[1] == '.';
+}
 /* The rule's value with the digits put in. returns: false when it does not fit */
 MUST_USE bool zone_rule_value(const struct zone_rule *rule, struct slice digits,
                               char ret[ZONE_NAME_MAX + 1]);

@@ -74,10 +74,18 @@ static void test_malformed(void **state)
 static void test_rules(void **state)
 {
     struct zone zone = {0};
-    static const char *const wrong[] = {
-        "x.test",           "x.test A",          "x.test A one", "x.test B 1",
-        "x.test MX mx.y",   "x.test MX 70000 y", "x.test CNAME", "x.test AAAA 1.2.3.4",
-        "x.test SERVFAIL 1"};
+    static const char *const wrong[] = {"x.test",
+                                        "x.test A",
+                                        "x.test A one",
+                                        "x.test B 1",
+                                        "x.test MX mx.y",
+                                        "x.test MX 70000 y",
+                                        "x.test CNAME",
+                                        "x.test AAAA 1.2.3.4",
+                                        "x.test SERVFAIL 1",
+                                        "x#.test A 127.0.0.#%0",
+                                        "x#.test MX 10 m#%.test",
+                                        "x#.test CNAME m#%3+.test"};
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_int_equal(zone_add(&zone, wrong[i]), ERR_SYNTAX);
@@ -99,13 +107,69 @@ static void test_rules(void **state)
     zone_fini(&zone);
 }
 
+/* Many names at a few hosts. */
+static void test_remainders(void **state)
+{
+    static const struct {
+        const char *rule;
+        struct slice name;
+        const char *value;
+    } cases[] = {
+        {"d#.test MX 10 mx#%20+1.s#%20+1.test", {"d1.test", 7}, "mx2.s2.test"},
+        {"d#.test MX 10 mx.s#%20.test", {"d10000.test", 11}, "mx.s0.test"},
+        {"d#.test A 127.0.1.#%20+1", {"d39.test", 8}, "127.0.1.20"},
+        {"d#.test CNAME h#.s#%11.test",
+         {"d123456789012345678901234567890.test", 36},
+         "h123456789012345678901234567890.s7.test"},
+        {"d#.test TXT 5#%20", {"d3.test", 7}, "53%20"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct zone zone = {0};
+        struct slice digits;
+        char value[ZONE_NAME_MAX + 1];
+        assert_int_equal(zone_add(&zone, cases[i].rule), 0);
+        assert_true(zone_rule_matches(zone.rules, cases[i].name, &digits));
+        assert_true(zone_rule_value(zone.rules, digits, value));
+        assert_string_equal(value, cases[i].value);
+        zone_fini(&zone);
+    }
+}
+
+/* One label or more, of names that have no rule of their own (RFC 4592). */
+static void test_wildcards(void **state)
+{
+    struct zone zone = {0};
+    uint8_t answer[ZONE_ANSWER_MAX];
+    uint8_t question[sizeof(query)];
+    struct slice digits;
+    (void)state;
+    assert_int_equal(zone_add(&zone, "*.test MX 10 mx.test"), 0);
+    static const char *const names[] = {"a.test", "a.b.test", "7.test"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_true(zone_rule_matches(zone.rules, slice_of(names[i]), &digits));
+    }
+    static const char *const others[] = {"test", ".test", "atest", "a.tes", ""};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(zone_rule_matches(zone.rules, slice_of(others[i]), &digits));
+    }
+    assert_true(ask(&zone, query, sizeof(query), answer) > sizeof(query));
+    assert_int_equal(zone_add(&zone, "d#.test A 127.0.0.1"), 0);
+    assert_true(ask(&zone, query, sizeof(query), answer) > 0);
+    assert_int_equal(answer[7], 0); /* d7.test exists, and has no MX */
+    assert_int_equal(answer[3] & 15, 0);
+    memcpy(question, query, sizeof(query));
+    question[13] = 'e';
+    assert_true(ask(&zone, question, sizeof(question), answer) > sizeof(question));
+    zone_fini(&zone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer),
-        cmocka_unit_test(test_late_and_truncated),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_answer),     cmocka_unit_test(test_late_and_truncated),
+        cmocka_unit_test(test_malformed),  cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_remainders), cmocka_unit_test(test_wildcards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

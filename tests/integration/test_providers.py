@@ -1,0 +1,55 @@
+"""Domains that share hosts, beside one that only looks like them."""
+from support.address import free_port, fresh_address
+from support.client import message, submit
+from support.providers import REAL, Providers, mx_sets
+from support.tools import Sink, Zone
+from support.wait import until
+
+GOOD = {'gmx.de': 'gmx', 'web.de': 'gmx', 'gmail.com': 'google', 'shop.hosted.test': 'google',
+        'a.b.hosted.test': 'google'}
+BAD = ['gmx.evil.test', 'gmail.com.evil.test']
+
+
+def test_a_lookalike_gets_no_mail_of_others(place):
+    """A domain's mail goes to hosts that its own MX names, and to no other, whatever another domain
+    whose name looks alike answers."""
+    world = Providers(place)
+    daemon = place.sluice(**world.settings())
+    recipients = [f'u{n}@{domain}' for n in range(5) for domain in [*BAD, *GOOD]]
+    for recipient in recipients:
+        submit(daemon, 'a@sender.test', [recipient], message())
+    good = [one for one in recipients if one.split('@')[1] in GOOD]
+    until(lambda: len(world.delivered()) == len(good),
+          lambda: f'{len(good)} deliveries: {world.delivered()}\n{daemon.log()}')
+    for recipient, hosts in world.delivered().items():
+        assert len(hosts) == 1 and hosts[0] in REAL[GOOD[recipient.split('@')[1]]][1]
+
+    def got(host, what):
+        return world.clients().get((host, '127.0.0.1'), {}).get(what, 0)
+    until(lambda: got('mx.gmx.evil.test', 'refused') > 0 and
+          sum(got(host, 'messages') for host in world.addresses) == len(good),
+          lambda: f'a refusal and all deliveries: {world.clients()}')
+    assert got('mx.gmx.evil.test', 'messages') == 0
+
+
+def test_many_domains_at_few_mx_sets(place):
+    rules, hosts = mx_sets(200, 4, hosts=2)
+    port, folder = free_port(), place.subfolder('sets')
+    addresses = {host: fresh_address() for host in hosts}
+    first, *others = addresses.values()
+    sink = place.keep(Sink(folder, *(word for one in others
+                                     for word in ('--listen', f'{one}:{port}')),
+                           address=first, port=port))
+    zone = place.keep(Zone(folder, rules + [f'{host} A {address}'
+                                            for host, address in addresses.items()]))
+    daemon = place.sluice(options={'allow_loopback': True}, dns={'servers': [zone.name]},
+                          transports={'smtp': {'smtp_tcp_port': port}})
+    submit(daemon, 'a@sender.test', [f'u@d{n}.test' for n in range(1, 201)], message())
+    until(lambda: sum(len(line['recipients']) for line in sink.lines()) == 200,
+          lambda: f'200 deliveries:\n{daemon.log()}')
+    names = {address: host for host, address in addresses.items()}
+    for line in sink.lines():
+        host = names[line['listener'].rpartition(':')[0]]
+        assert host.startswith('mx1.')  # the best is there
+        for recipient in line['recipients']:
+            assert hosts[host] == int(recipient[3:].split('.')[0]) % 4 + 1
