@@ -96,30 +96,33 @@ static void take_letter(struct worker *w, const struct letter *letter)
 {
     switch (letter->kind) {
     case LETTER_STORED:
+        inbound_stored(w, letter_take_stored(letter));
+        break;
     case LETTER_STAGED:
-        inbound_stored(w, letter->body);
+        inbound_stored(w, letter_take_staged(letter));
         break;
     case LETTER_DELIVER:
-        outbound_deliver(w, letter->body);
+        outbound_deliver(w, letter_take_deliver(letter));
         break;
     case LETTER_RESOLVE:
-        resolution_start(w, letter->body);
+        resolution_start(w, letter_take_resolve(letter));
         break;
-    case LETTER_CLOSE:
-        outbound_close(w, (uint16_t)(letter->number >> 32), (uint32_t)letter->number,
-                       letter->number >> 48 != 0);
+    case LETTER_CLOSE: {
+        const struct letter_close close = letter_take_close(letter);
+        outbound_close(w, close.transport, close.connection, close.is_awaited);
         break;
+    }
     case LETTER_ADOPT:
-        acceptor_adopt(w, (int)letter->number);
+        acceptor_adopt(w, letter_take_adopt(letter));
         break;
     case LETTER_AUTHENTICATED:
-        inbound_authenticated(w, letter->body);
+        inbound_authenticated(w, letter_take_authenticated(letter));
         break;
     case LETTER_STS_ANSWER:
-        resolution_take_policy(w, letter->body);
+        resolution_take_policy(w, letter_take_sts_answer(letter));
         break;
     case LETTER_TRACE:
-        trace_question_answer(letter->body, w);
+        trace_question_answer(letter_take_trace(letter), w);
         break;
     default:
         assert(false && "unknown letter to a worker");
@@ -179,16 +182,18 @@ static usec_t sleep_time(struct worker *w, bool is_flushed)
 
 static void drop_letter(const struct letter *letter)
 {
-    if (letter->kind == LETTER_STORED || letter->kind == LETTER_STAGED) {
-        intake_free(letter->body);
+    if (letter->kind == LETTER_STORED) {
+        intake_free(letter_take_stored(letter));
+    } else if (letter->kind == LETTER_STAGED) {
+        intake_free(letter_take_staged(letter));
     } else if (letter->kind == LETTER_AUTHENTICATED) {
-        auth_request_free(letter->body);
+        auth_request_free(letter_take_authenticated(letter));
     } else if (letter->kind == LETTER_RESOLVE) {
-        free(letter->body);
+        free(letter_take_resolve(letter));
     } else if (letter->kind == LETTER_STS_ANSWER) {
-        sts_question_free(letter->body);
+        sts_question_free(letter_take_sts_answer(letter));
     } else if (letter->kind == LETTER_TRACE) {
-        trace_question_drop(letter->body);
+        trace_question_drop(letter_take_trace(letter));
     }
 }
 
@@ -201,7 +206,7 @@ static void end(struct worker *w) ON_ROLE(w->post)
     outbound_close_all(w);
     while (post_take(&w->post, &letter)) {
         if (letter.kind == LETTER_DELIVER) {
-            struct delivery *d = letter.body;
+            struct delivery *d = letter_take_deliver(&letter);
             d->has_deferred = true;
             outbound_return(w, d);
         } else {

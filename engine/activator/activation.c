@@ -56,9 +56,9 @@ static void keep_settings(struct submission *s, struct settings *settings,
     }
 }
 
-static void submit_portion(struct activation *a, struct submission *s, enum letter_kind kind)
+static struct outbox *to_sched(const struct activation *a, const struct submission *s)
 {
-    outbox_put(&a->to_scheds[s->transport % a->engine->sched_count], kind, s, 0);
+    return &a->to_scheds[s->transport % a->engine->sched_count];
 }
 
 /* --- a whole message -------------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
             keep_settings(s, settings, &routes[i]);
         }
     }
-    submit_portion(a, s, LETTER_SUBMIT);
+    letter_put_submit(to_sched(a, s), s);
 }
 
 int activation_fresh(struct activation *a, struct message *m)
@@ -220,7 +220,7 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
     }
     in_core_add(a->engine, m, r->count);
     r->done = clock_wall();
-    outbox_put_patient(a->to_writer, LETTER_RESULT, r, 0);
+    letter_put_result(a->to_writer, r);
     return 0;
 }
 
@@ -321,7 +321,7 @@ static void submit_parts(struct activation *a, struct message *m)
             continue;
         }
         message_get(m);
-        submit_portion(a, s, LETTER_SUBMIT);
+        letter_put_submit(to_sched(a, s), s);
     }
 }
 
@@ -386,7 +386,7 @@ void activation_read(struct activation *a, const struct read_request *request)
         part->unread = 0;
     }
     release_settings(a, m);
-    submit_portion(a, s, LETTER_MORE);
+    letter_put_more(to_sched(a, s), s);
 }
 
 /* --- questions of orders and sweeps about a message that is not active ------------------------ */

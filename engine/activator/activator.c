@@ -109,6 +109,22 @@ static void destroy_all(struct activator *a, struct list *messages)
     }
 }
 
+/* The message of a LETTER_SETTLED is still in a->messages. */
+static void drop_activator_letter(const struct letter *letter)
+{
+    uint64_t number;
+    if (letter->kind == LETTER_ARRIVED) {
+        struct message *m = letter_take_arrived(letter, &number);
+        if (m != NULL) {
+            message_put(m);
+        }
+    } else if (letter->kind == LETTER_READ) {
+        free(letter_take_read(letter));
+    } else if (letter->kind == LETTER_SWEEP) {
+        sweep_free(letter_take_sweep(letter, &number));
+    }
+}
+
 void activator_free(struct activator *a)
 {
     if (a == NULL) {
@@ -116,13 +132,7 @@ void activator_free(struct activator *a)
     }
     struct letter letter;
     while (post_take_left(&a->post, &letter)) {
-        if (letter.kind == LETTER_ARRIVED && letter.body != NULL) {
-            message_put(letter.body);
-        } else if (letter.kind == LETTER_READ) {
-            free(letter.body);
-        } else if (letter.kind == LETTER_SWEEP) {
-            sweep_free(letter.body);
-        } /* the message of a LETTER_SETTLED is still in a->messages */
+        drop_activator_letter(&letter);
     }
     destroy_all(a, &a->messages);
     destroy_all(a, &a->lingering);
@@ -206,7 +216,7 @@ static int report_damage(struct activator *a, const struct spool_position *posit
     if (damaged == NULL) {
         return -ENOMEM;
     }
-    outbox_put(a->activation.to_writer, LETTER_DAMAGED, damaged, 0);
+    letter_put_damaged(a->activation.to_writer, damaged);
     return 0;
 }
 
@@ -217,7 +227,7 @@ static int park(struct activator *a, const struct spool_position *position, usec
     if (parked == NULL) {
         return -ENOMEM;
     }
-    outbox_put(a->activation.to_writer, LETTER_PARK, parked, (uint64_t)until);
+    letter_put_park(a->activation.to_writer, parked, until);
     return 0;
 }
 
@@ -476,7 +486,7 @@ static void import(struct activator *a)
 static void give_back(struct activator *a, struct message *m)
 {
     backlog_return(&a->backlog, m->position.time);
-    outbox_put(a->activation.to_writer, LETTER_RETURNED, m, 0);
+    letter_put_returned(a->activation.to_writer, m);
 }
 
 static void take_arrival(struct activator *a, struct message *m, uint64_t sequence)
@@ -565,30 +575,36 @@ static void add_read(struct activator *a, struct read_request *request)
 static void pass_on_orders(struct activator *a)
 {
     for (uint32_t i = 0; i < a->engine->sched_count; i++) {
-        outbox_put(&a->activation.to_scheds[i], LETTER_ORDERS, NULL, 0);
+        letter_put_orders(&a->activation.to_scheds[i]);
     }
 }
 
 static void take_letter(struct activator *a, const struct letter *letter)
 {
+    uint64_t number;
+    struct message *m;
     switch (letter->kind) {
     case LETTER_ARRIVED:
-        take_arrival(a, letter->body, letter->number);
+        m = letter_take_arrived(letter, &number);
+        take_arrival(a, m, number);
         break;
     case LETTER_SETTLED:
-        take_settled(a, letter->body, letter->number);
+        m = letter_take_settled(letter, &number);
+        take_settled(a, m, number);
         break;
     case LETTER_READ:
-        add_read(a, letter->body);
+        add_read(a, letter_take_read(letter));
         break;
     case LETTER_HELD:
-        wake_held(a, letter->number);
+        wake_held(a, letter_take_held(letter));
         break;
-    case LETTER_SWEEP:
-        review_take_sweep(&a->review, letter->body, letter->number);
-        sweeper_add(&a->sweeper, letter->body);
+    case LETTER_SWEEP: {
+        struct sweep *s = letter_take_sweep(letter, &number);
+        review_take_sweep(&a->review, s, number);
+        sweeper_add(&a->sweeper, s);
         break;
-    case LETTER_ORDERS:
+    }
+    case LETTER_ORDERS_CHANGED:
         pass_on_orders(a);
         break;
     default:

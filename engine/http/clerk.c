@@ -116,7 +116,7 @@ void clerk_pass_on(struct clerk *k, struct api_call *c, api_handler *next, json_
     c->kept = kept;
     c->next = next;
     k->has_passed_on = true;
-    outbox_put(k->to_other, LETTER_CALL, c, 0);
+    letter_put_call(k->to_other, c);
 }
 
 json_t *clerk_kept(const struct api_call *c)
@@ -139,7 +139,7 @@ static void serve_call(struct clerk *k, struct api_call *c) ON_ROLE(k->post)
     if (!api_is_answered(c)) {
         api_error(c, 503, "unavailable", "%s gave no answer", c->route->path);
     }
-    outbox_put(k->to_http, LETTER_ANSWER, c, 0);
+    letter_put_answer(k->to_http, c);
 }
 
 static usec_t run_between_calls(struct clerk *k)
@@ -161,7 +161,7 @@ static void run_clerk(void *arg)
     rcu_sleep();
     while (!post_must_end(&k->post)) {
         while (!post_must_end(&k->post) && post_take(&k->post, &letter)) {
-            serve_call(k, letter.body);
+            serve_call(k, letter_take_call(&letter));
             (void)post_flush(&k->post); /* again below */
         }
         usec_t deadline = run_between_calls(k);

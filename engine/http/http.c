@@ -45,14 +45,16 @@ static void take_letter(struct http *h, const struct letter *letter)
 {
     switch (letter->kind) {
     case LETTER_ANSWER:
-        http_answer(h, letter->body);
+        http_answer(h, letter_take_answer(letter));
         break;
     case LETTER_INNER:
-        http_exchange_begin_inner(h, letter->body);
+        http_exchange_begin_inner(h, letter_take_inner(letter));
         break;
     case LETTER_STORED:
+        h->injector.take_stored(h->injector.ctx, letter_take_stored(letter));
+        break;
     case LETTER_STAGED:
-        h->injector.take_stored(h->injector.ctx, letter->body);
+        h->injector.take_stored(h->injector.ctx, letter_take_staged(letter));
         break;
     default:
         assert(false && "unknown letter to the http thread");
@@ -249,12 +251,15 @@ void http_free(struct http *h)
     }
     struct letter letter;
     while (post_take_left(&h->post, &letter)) {
-        if (letter.kind == LETTER_STORED || letter.kind == LETTER_STAGED) {
-            intake_free(letter.body); /* a call belongs to its connection */
+        if (letter.kind == LETTER_STORED) {
+            intake_free(letter_take_stored(&letter));
+        } else if (letter.kind == LETTER_STAGED) {
+            intake_free(letter_take_staged(&letter));
         } else if (letter.kind == LETTER_INNER) {
-            api_error(letter.body, 503, "unavailable", "the engine has stopped");
-            http_exchange_end_inner(letter.body);
-        }
+            struct api_call *c = letter_take_inner(&letter);
+            api_error(c, 503, "unavailable", "the engine has stopped");
+            http_exchange_end_inner(c);
+        } /* the call of a LETTER_ANSWER belongs to its connection */
     }
     poller_fini(&h->poller);
     post_fini(&h->post);

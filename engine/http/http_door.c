@@ -44,7 +44,7 @@ struct arrival {
 static void hand_to_worker(struct http *h, int fd)
 {
     struct outbox *o = &h->to_workers[h->next_worker++ % h->engine->worker_count];
-    outbox_put(o, LETTER_ADOPT, NULL, (uint64_t)fd);
+    letter_put_adopt(o, fd);
     (void)outbox_flush(o); /* what does not fit goes with the next pass */
 }
 

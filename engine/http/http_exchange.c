@@ -373,7 +373,7 @@ bool http_exchange_run(struct http *h, struct api_call *c)
     list_push_back(&h->running, &c->link);
     if (c->route->place != API_INLINE) {
         struct outbox *o = &h->to_clerks[c->route->place == API_SLOW ? 1 : 0];
-        outbox_put(o, LETTER_CALL, c, 0);
+        letter_put_call(o, c);
         (void)outbox_flush(o); /* what does not fit goes with the next pass */
     }
     return false;

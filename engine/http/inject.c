@@ -282,12 +282,14 @@ static void take_content(struct injected *m)
     m->content_taken += len;
 }
 
-/* Recipients first, then content; the last of both go with the envelope. returns: of letter */
-static uint32_t fill_part(struct injected *m, bool *ret_failed)
+/* Recipients first, then content; the last of both go with the envelope.
+ *
+ * ret_is_last  no part is left
+ * returns      false: out of memory */
+static bool fill_part(struct injected *m, bool *ret_is_last)
 {
     struct intake *in = m->intake;
     const struct composition *c = &m->composition;
-    uint32_t kind = LETTER_STAGE;
     in->puts_recipients = in->puts_body = false;
     if (in->packed.len == 0) {
         take_injected_recipients(m);
@@ -296,22 +298,28 @@ static uint32_t fill_part(struct injected *m, bool *ret_failed)
     if (!in->puts_recipients) {
         take_content(m);
         in->puts_body = m->content_taken < in->envelope.size_bytes;
-        kind = in->puts_body ? LETTER_STAGE : LETTER_STORE;
     }
-    *ret_failed = in->packed.failed || in->body.failed;
-    if (kind == LETTER_STORE && !*ret_failed) {
+    *ret_is_last = !in->puts_recipients && !in->puts_body;
+    if (in->packed.failed || in->body.failed) {
+        return false;
+    }
+    if (*ret_is_last) {
         in->message = intake_message(in); /* NULL: read back from the spool */
     }
-    return kind;
+    return true;
 }
 
-static void send_part(struct injected *m, uint32_t kind)
+static void send_part(struct injected *m, bool is_last)
 {
     struct injector *j = m->injection->injector;
     struct intake *in = m->intake;
     atomic_fetch_add_explicit(&j->engine->intake_bytes, in->body.len + in->packed.len,
                               memory_order_relaxed);
-    outbox_put(http_to_writer(j->http), kind, in, 0);
+    if (is_last) {
+        letter_put_store(http_to_writer(j->http), in);
+    } else {
+        letter_put_stage(http_to_writer(j->http), in);
+    }
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -362,7 +370,7 @@ static void settle_injected(struct injected *m, int error)
     struct injection *n = m->injection;
     m->error = error;
     if (error != 0 && m->is_staged) {
-        outbox_put(http_to_writer(n->injector->http), LETTER_DISCARD, NULL, m->id);
+        letter_put_discard(http_to_writer(n->injector->http), m->id);
     }
     intake_free(m->intake);
     m->intake = NULL;
@@ -375,13 +383,12 @@ static void settle_injected(struct injected *m, int error)
 
 static void go_on(struct injected *m)
 {
-    bool has_failed;
-    uint32_t kind = fill_part(m, &has_failed);
-    if (has_failed) {
+    bool is_last;
+    if (!fill_part(m, &is_last)) {
         settle_injected(m, -ENOMEM);
         return;
     }
-    send_part(m, kind);
+    send_part(m, is_last);
 }
 
 /* LETTER_STAGED and LETTER_STORED came back. */

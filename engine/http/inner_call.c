@@ -32,7 +32,7 @@ int inner_call_make(struct http *h, const struct inner_request *r, inner_call_an
     struct outbox to_http;
     const struct timespec moment = {.tv_nsec = 1000000};
     outbox_init(&to_http, http_box(h));
-    outbox_put(&to_http, LETTER_INNER, c, 0);
+    letter_put_inner(&to_http, c);
     while (!outbox_flush(&to_http)) {
         (void)nanosleep(&moment, NULL); /* thousands of calls wait: so does this one */
     }

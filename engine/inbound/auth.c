@@ -59,7 +59,7 @@ void auth_free(struct auth *a)
         return;
     }
     while (post_take_left(&a->post, &letter)) {
-        auth_request_free(letter.body);
+        auth_request_free(letter_take_password(&letter));
     }
     post_fini(&a->post);
     free(a);
@@ -69,7 +69,7 @@ static void answer_auth(struct auth *a, struct auth_request *request) ON_ROLE(a-
 {
     request->is_good = users_check(request->users, request->name, request->password);
     explicit_bzero(request->password, sizeof(request->password));
-    outbox_put(&a->to_workers[request->worker], LETTER_AUTHENTICATED, request, 0);
+    letter_put_authenticated(&a->to_workers[request->worker], request);
     (void)post_flush(&a->post); /* letters that do not fit go below */
 }
 
@@ -81,7 +81,7 @@ static void run_auth(void *arg)
     rcu_sleep(); /* reads nothing under RCU */
     while (!post_must_end(&a->post)) {
         while (post_take(&a->post, &letter)) {
-            answer_auth(a, letter.body);
+            answer_auth(a, letter_take_password(&letter));
         }
         post_nap(&a->post, post_flush(&a->post) ? USEC_NEVER : clock_mono() + USEC_PER_MSEC);
     }

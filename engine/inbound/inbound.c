@@ -61,7 +61,7 @@ static void drop_reception(struct inbound *c)
 {
     uint64_t staged = reception_drop(&c->reception);
     if (staged != 0) {
-        outbox_put(c->worker->to_writer, LETTER_DISCARD, NULL, staged);
+        letter_put_discard(c->worker->to_writer, staged);
     }
 }
 
@@ -136,13 +136,17 @@ static void accept_envelope(struct inbound *c)
     smtp_server_answer(&c->smtp, 250, "2.1.0", "Ok", now);
 }
 
-static void send_part(struct inbound *c, uint32_t kind)
+static void send_part(struct inbound *c, bool is_last)
 {
     struct intake *in = c->reception.intake;
     atomic_fetch_add_explicit(&c->worker->engine->intake_bytes, in->body.len + in->packed.len,
                               memory_order_relaxed);
     c->is_away = true;
-    outbox_put(c->worker->to_writer, kind, in, 0);
+    if (is_last) {
+        letter_put_store(c->worker->to_writer, in);
+    } else {
+        letter_put_stage(c->worker->to_writer, in);
+    }
 }
 
 /* Takes the core's recipients. A full batch goes to the spool at once, so that an envelope of any
@@ -155,7 +159,7 @@ static void take_session_recipients(struct inbound *c)
         smtp_server_fail(&c->smtp, 452, "4.3.1", "Out of memory");
         drop_reception(c);
     } else if (is_full) {
-        send_part(c, LETTER_STAGE);
+        send_part(c, false);
     }
 }
 
@@ -166,7 +170,7 @@ static void take_chunk(struct inbound *c)
         return;
     }
     if (reception_cut(&c->reception)) {
-        send_part(c, LETTER_STAGE);
+        send_part(c, false);
     }
 }
 
@@ -183,7 +187,7 @@ static void take_message(struct inbound *c)
     if (c->reception.odd_labels > 0) {
         atomic_fetch_add_explicit(&e->odd_labels, c->reception.odd_labels, memory_order_relaxed);
     }
-    send_part(c, LETTER_STORE);
+    send_part(c, true);
 }
 
 static void ask_password(struct inbound *c)
@@ -203,7 +207,7 @@ static void ask_password(struct inbound *c)
     r->worker = (uint16_t)c->worker->index;
     r->connection = c;
     c->is_away = true;
-    outbox_put(c->worker->to_auth, LETTER_AUTHENTICATED, r, 0);
+    letter_put_password(c->worker->to_auth, r);
 }
 
 static void take_server_event(struct inbound *c, enum smtp_server_event event)

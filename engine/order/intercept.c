@@ -105,7 +105,7 @@ void intercept_flush(struct intercept *s)
     if (!s->is_counted) {
         in_core_add(s->engine, s->message, s->result->count);
     }
-    outbox_put_patient(s->to_writer, LETTER_RESULT, s->result, 0);
+    letter_put_result(s->to_writer, s->result);
     s->result = NULL;
 }
 

@@ -62,8 +62,9 @@ static void leave_table(struct outbound *c)
 
 static void tell_lost(struct worker *w, uint32_t transport, uint32_t connection)
 {
-    outbox_put(&w->to_scheds[transport % w->engine->sched_count], LETTER_LOST, NULL,
-               (uint64_t)transport << 48 | (uint64_t)w->index << 32 | connection);
+    const struct letter_lost lost = {
+        .transport = (uint16_t)transport, .worker = (uint16_t)w->index, .connection = connection};
+    letter_put_lost(&w->to_scheds[transport % w->engine->sched_count], &lost);
 }
 
 void outbound_free(struct outbound *c)
@@ -139,9 +140,9 @@ static void send_report(struct worker *w, struct delivery *d)
 {
     struct outbox *to = &w->to_scheds[d->transport % w->engine->sched_count];
     if (d->again) {
-        outbox_put(to, LETTER_REPORT, d, 0); /* wakes at once: mail waits for a new connection */
+        letter_put_report(to, d); /* wakes at once: mail waits for a new connection */
     } else {
-        outbox_put_patient(to, LETTER_REPORT, d, 0);
+        letter_put_patient_report(to, d);
     }
 }
 

@@ -25,7 +25,7 @@
 static void finish_resolution(struct worker *w, struct resolution *r)
 {
     list_remove(&r->link);
-    outbox_put(&w->to_scheds[r->transport % w->engine->sched_count], LETTER_RESOLVED, r, 0);
+    letter_put_resolved(&w->to_scheds[r->transport % w->engine->sched_count], r);
 }
 
 static void fail_soft(struct resolution *r, usec_t expires, const char *status, const char *text)
@@ -48,7 +48,7 @@ static enum config_tls_level wanted_tls_level(const struct worker *w, const stru
 static void send_question(struct worker *w, struct resolution *r, struct sts_question *q)
 {
     r->question = NULL;
-    outbox_put(w->to_sts, LETTER_STS_QUESTION, q, 0);
+    letter_put_sts_question(w->to_sts, q);
 }
 
 static void set_id(struct sts_question *q, const struct dns_rrset *txt)

@@ -113,7 +113,7 @@ static void answer_question(struct sts_fetcher *f, struct sts_question *q,
                             const struct sts_entry *entry)
 {
     q->has_failed = q->has_failed || (entry != NULL && !fill_in(q, entry));
-    outbox_put(&f->to_workers[q->worker], LETTER_STS_ANSWER, q, 0);
+    letter_put_sts_answer(&f->to_workers[q->worker], q);
 }
 
 static void fetch_free(struct sts_fetcher *f, struct fetch *t)
@@ -398,7 +398,7 @@ void sts_fetcher_free(struct sts_fetcher *f)
         return;
     }
     while (post_take_left(&f->post, &letter)) {
-        sts_question_free(letter.body);
+        sts_question_free(letter_take_sts_question(&letter));
     }
     drop_all(f, &f->waiting);
     drop_all(f, &f->active);
@@ -448,7 +448,7 @@ static void run_fetcher(void *arg)
     rcu_sleep(); /* but for set_options */
     while (!post_must_end(&f->post)) {
         while (post_take(&f->post, &letter)) {
-            take_question(f, letter.body);
+            take_question(f, letter_take_sts_question(&letter));
         }
         start_waiting(f, clock_mono());
         take_transfers(f);

@@ -115,8 +115,8 @@ void result_send(struct outbox *to_writer, struct result *r, struct message *m, 
                  unsigned shares)
 {
     if (r != NULL) {
-        outbox_put_patient(to_writer, LETTER_RESULT, r, 0);
+        letter_put_result(to_writer, r);
     } else {
-        outbox_put_patient(to_writer, LETTER_NO_RESULT, m, (uint64_t)shares << 32 | count);
+        letter_put_no_result(to_writer, m, count, shares);
     }
 }

@@ -36,7 +36,7 @@ static void send_sweep(struct clerk *k, enum sweep_kind kind, const struct selec
         return;
     }
     sweep_count(s, &k->engine->sweeps);
-    outbox_put(k->to_activator, LETTER_SWEEP, s, order_book_wanted_review(k->engine->orders));
+    letter_put_sweep(k->to_activator, s, order_book_wanted_review(k->engine->orders));
 }
 
 /* Of routes and sources only the order knew what they were when it held the mail. */
@@ -53,7 +53,7 @@ static void send_review(struct clerk *k, const struct selector *selector)
 /* By way of the activator: what it has given them before it heard of the order comes first. */
 static void tell_schedulers(struct clerk *k)
 {
-    outbox_put(k->to_activator, LETTER_ORDERS, NULL, 0);
+    letter_put_orders_changed(k->to_activator);
 }
 
 static void revive(struct clerk *k, const struct selector *selector)
@@ -64,7 +64,7 @@ static void revive(struct clerk *k, const struct selector *selector)
             log_error("out of memory: dead destinations wait for their time");
             return;
         }
-        outbox_put(&k->to_scheds[i], LETTER_REVIVE, s, 0);
+        letter_put_revive(&k->to_scheds[i], s);
     }
 }
 

@@ -119,7 +119,7 @@ static void put_in_force(struct reloader *r, struct settings *fresh, struct feed
     rcu_publish(&e->settings, fresh);
     event_feed_follow(e->feed, plan);
     for (uint32_t i = 0; i < e->sched_count; i++) {
-        outbox_put(&r->to_scheds[i], LETTER_SETTINGS, settings_get(fresh), 0);
+        letter_put_settings(&r->to_scheds[i], settings_get(fresh));
     }
     flush_letters(r);
     mailbox_wake(e->boxes.writer); /* the bound on what a crash can repeat */
@@ -241,7 +241,7 @@ void reloader_free(struct reloader *r)
 void reloader_hang_up(struct reloader *r)
 {
     struct reload_result result;
-    outbox_put(r->to_writer, LETTER_ROTATE, NULL, 0);
+    letter_put_rotate(r->to_writer);
     (void)outbox_flush(r->to_writer); /* a full ring takes it with the next signal */
     result_init(&result);
     reload(r, &result);

@@ -66,7 +66,7 @@ static uint16_t next_worker(struct dispatch *p)
 static void hand_out(struct dispatch *p, struct delivery *d, uint16_t worker)
 {
     list_push_back(&p->out, &d->in_flight);
-    outbox_put(&p->to_workers[worker], LETTER_DELIVER, d, 0);
+    letter_put_deliver(&p->to_workers[worker], d);
 }
 
 bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
@@ -106,8 +106,9 @@ struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_actio
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
                     const struct sched_action *a)
 {
-    outbox_put(&p->to_workers[workers[a->connection]], LETTER_CLOSE, NULL,
-               (uint64_t)a->end_is_awaited << 48 | (uint64_t)transport << 32 | a->connection);
+    const struct letter_close close = {
+        .transport = transport, .connection = a->connection, .is_awaited = a->end_is_awaited};
+    letter_put_close(&p->to_workers[workers[a->connection]], &close);
 }
 
 void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret)
@@ -166,7 +167,7 @@ void dispatch_free_delivery(struct delivery *d)
 static void send_question(struct dispatch *p, struct resolution *r)
 {
     uint64_t worker = hash_bytes(r->nexthop, strlen(r->nexthop), 0) % p->engine->worker_count;
-    outbox_put(&p->to_workers[worker], LETTER_RESOLVE, r, 0);
+    letter_put_resolve(&p->to_workers[worker], r);
 }
 
 bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched_action *a)

@@ -180,19 +180,19 @@ static void submission_free(struct submission *s)
 static void drop_letter(const struct letter *letter)
 {
     if (letter->kind == LETTER_SUBMIT) {
-        struct submission *s = letter->body;
+        struct submission *s = letter_take_submit(letter);
         message_put(s->message);
         submission_free(s);
     } else if (letter->kind == LETTER_MORE) {
-        submission_free(letter->body);
+        submission_free(letter_take_more(letter));
     } else if (letter->kind == LETTER_REPORT) {
-        dispatch_free_delivery(letter->body);
+        dispatch_free_delivery(letter_take_report(letter));
     } else if (letter->kind == LETTER_RESOLVED) {
-        struct resolution *r = letter->body;
+        struct resolution *r = letter_take_resolved(letter);
         dns_hosts_put(r->hosts);
         free(r);
     } else if (letter->kind == LETTER_REVIVE) {
-        sweep_free(letter->body);
+        sweep_free(letter_take_revive(letter));
     }
 }
 
@@ -354,12 +354,11 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
  * another worker, the letter is about the old connection and is ignored. (If it opened it on the
  * same worker, that worker's letters come in order, and the core ignores the loss of a busy slot.)
  */
-static void take_loss(struct sched_thread *t, uint64_t number)
+static void take_loss(struct sched_thread *t, struct letter_lost lost)
 {
-    struct core *c = core_of(t, (uint32_t)(number >> 48));
-    uint32_t connection = (uint32_t)number;
-    if (c->workers[connection] == (uint16_t)(number >> 32)) {
-        sched_connection_closed(c->sched, connection, t->now);
+    struct core *c = core_of(t, lost.transport);
+    if (c->workers[lost.connection] == lost.worker) {
+        sched_connection_closed(c->sched, lost.connection, t->now);
     }
 }
 
@@ -406,25 +405,25 @@ static void take_letter(struct sched_thread *t, const struct letter *letter)
 {
     switch (letter->kind) {
     case LETTER_SUBMIT:
-        take_submission(t, letter->body);
+        take_submission(t, letter_take_submit(letter));
         break;
     case LETTER_MORE:
-        take_more(t, letter->body);
+        take_more(t, letter_take_more(letter));
         break;
     case LETTER_REPORT:
-        take_report(t, letter->body);
+        take_report(t, letter_take_report(letter));
         break;
     case LETTER_SETTINGS:
-        take_settings(t, letter->body);
+        take_settings(t, letter_take_settings(letter));
         break;
     case LETTER_RESOLVED:
-        take_resolution(t, letter->body);
+        take_resolution(t, letter_take_resolved(letter));
         break;
     case LETTER_LOST:
-        take_loss(t, letter->number);
+        take_loss(t, letter_take_lost(letter));
         break;
     case LETTER_REVIVE: {
-        struct sweep *wanted = letter->body;
+        struct sweep *wanted = letter_take_revive(letter);
         for (uint32_t i = 0; i < t->core_count; i++) {
             withdrawal_revive(t->cores[i].sched, &wanted->selector, t->now);
         }
@@ -487,7 +486,7 @@ static void give_up(struct sched_thread *t, const struct core *c, const struct s
     for (uint32_t i = 0; i < a->index_count; i++) {
         result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));
     }
-    outbox_put_patient(t->to_writer, LETTER_RESULT, r, 0);
+    letter_put_result(t->to_writer, r);
 }
 
 /* Asks the activator for more recipients of a message. A LETTER_MORE always answers, even when it
@@ -507,7 +506,7 @@ static void ask_for_more(struct sched_thread *t, struct core *c, const struct sc
     }
     *r =
         (struct read_request){.message = a->handle, .transport = c->transport, .wanted = a->wanted};
-    outbox_put(t->to_activator, LETTER_READ, r, 0);
+    letter_put_read(t->to_activator, r);
 }
 
 static void act(struct sched_thread *t, struct core *c, const struct sched_action *a)

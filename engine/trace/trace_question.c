@@ -56,7 +56,7 @@ static void send_letters(struct trace_question *q, const struct engine *e)
     for (uint32_t i = 0; i < q->worker_count; i++) {
         struct outbox o;
         outbox_init(&o, e->boxes.workers[i]);
-        outbox_put(&o, LETTER_TRACE, q, 0);
+        letter_put_trace(&o, q);
         if (!outbox_flush(&o)) {
             trace_question_put(q); /* the worker's ring is full: this worker counts as unanswered */
         }

@@ -97,7 +97,7 @@ void housekeeping_quarantine(struct housekeeping *h, struct spool_position *posi
         h->damaged[h->damaged_count++] = position;
     } else {
         /* Without memory the message stays where it is, and the activator finds it again. */
-        outbox_put(to_activator, LETTER_SETTLED, NULL, position->id);
+        letter_put_settled(to_activator, NULL, position->id);
         free(position);
     }
 }
@@ -109,7 +109,7 @@ void housekeeping_park(struct housekeeping *h, const struct spool_position *from
         grown(h->parks, h->park_count, &h->park_capacity, sizeof(*parks));
     if (parks == NULL) {
         /* Without memory the message stays where it is, and the activator finds it again. */
-        outbox_put(to_activator, LETTER_SETTLED, NULL, from->id);
+        letter_put_settled(to_activator, NULL, from->id);
         return;
     }
     h->parks = parks;
@@ -205,13 +205,13 @@ void housekeeping_committed(struct housekeeping *h, struct outbox *to_activator)
         char id[MESSAGE_ID_TEXT];
         message_id_format(h->damaged[i]->id, id);
         log_error("spool: message %s is damaged; its records are in quarantine", id);
-        outbox_put(to_activator, LETTER_SETTLED, NULL, h->damaged[i]->id);
+        letter_put_settled(to_activator, NULL, h->damaged[i]->id);
         free(h->damaged[i]);
     }
     for (uint32_t i = 0; i < h->park_count; i++) {
-        outbox_put(to_activator, LETTER_SETTLED, NULL, h->parks[i].to.id);
+        letter_put_settled(to_activator, NULL, h->parks[i].to.id);
         /* After LETTER_SETTLED, so that the activator no longer takes the message for active. */
-        outbox_put(to_activator, LETTER_HELD, NULL, h->parks[i].to.time);
+        letter_put_held(to_activator, h->parks[i].to.time);
     }
     h->damaged_count = 0;
     h->discard_count -= h->discarded;

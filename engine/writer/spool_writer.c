@@ -126,6 +126,24 @@ struct mailbox *spool_writer_box(struct spool_writer *w)
     return &w->post.box;
 }
 
+static void drop_writer_letter(const struct letter *letter)
+{
+    usec_t until;
+    if (letter->kind == LETTER_STAGE) {
+        intake_free(letter_take_stage(letter));
+    } else if (letter->kind == LETTER_STORE) {
+        intake_free(letter_take_store(letter));
+    } else if (letter->kind == LETTER_RESULT) {
+        result_free(letter_take_result(letter));
+    } else if (letter->kind == LETTER_DAMAGED) {
+        free(letter_take_damaged(letter));
+    } else if (letter->kind == LETTER_PARK) {
+        free(letter_take_park(letter, &until));
+    } else if (letter->kind == LETTER_RETURNED) {
+        message_put(letter_take_returned(letter));
+    }
+}
+
 void spool_writer_free(struct spool_writer *w)
 {
     if (w == NULL) {
@@ -133,15 +151,7 @@ void spool_writer_free(struct spool_writer *w)
     }
     struct letter letter;
     while (post_take_left(&w->post, &letter)) {
-        if (letter.kind == LETTER_STAGE || letter.kind == LETTER_STORE) {
-            intake_free(letter.body);
-        } else if (letter.kind == LETTER_RESULT) {
-            result_free(letter.body);
-        } else if (letter.kind == LETTER_DAMAGED || letter.kind == LETTER_PARK) {
-            free(letter.body);
-        } else if (letter.kind == LETTER_RETURNED) {
-            message_put(letter.body);
-        }
+        drop_writer_letter(&letter);
     }
     post_fini(&w->post);
     settle_fini(&w->settle);
@@ -161,43 +171,60 @@ static void take_back(struct spool_writer *w, struct message *m)
     if (list_is_linked(&m->account.journaled)) {
         journaled_take_back(&w->journaled, m, clock_mono());
     } else {
-        outbox_put(w->to_activator, LETTER_ARRIVED, NULL, m->position.time);
+        letter_put_arrived(w->to_activator, NULL, m->position.time);
     }
     message_put(m);
+}
+
+static void take_part(struct spool_writer *w, struct intake *in, bool is_last)
+{
+    in->is_last = is_last;
+    w->parts[w->part_count++] = in;
+    w->batch_bytes += in->body.len + in->packed.len;
+}
+
+static void take_no_result(struct spool_writer *w, const struct letter *letter)
+{
+    uint32_t count;
+    unsigned shares;
+    struct message *lent = letter_take_no_result(letter, &count, &shares);
+    settle_without_result(&w->settle, lent, count, shares);
+}
+
+static void take_park(struct spool_writer *w, const struct letter *letter)
+{
+    usec_t until;
+    struct spool_position *from = letter_take_park(letter, &until);
+    housekeeping_park(&w->housekeeping, from, until, w->to_activator);
+    free(from);
 }
 
 static void take_letter(struct spool_writer *w, const struct letter *letter)
 {
     switch (letter->kind) {
     case LETTER_STAGE:
-    case LETTER_STORE: {
-        struct intake *in = letter->body;
-        in->is_last = letter->kind == LETTER_STORE;
-        w->parts[w->part_count++] = in;
-        w->batch_bytes += in->body.len + in->packed.len;
+        take_part(w, letter_take_stage(letter), false);
         break;
-    }
+    case LETTER_STORE:
+        take_part(w, letter_take_store(letter), true);
+        break;
     case LETTER_DISCARD:
-        housekeeping_discard(&w->housekeeping, letter->number);
+        housekeeping_discard(&w->housekeeping, letter_take_discard(letter));
         break;
     case LETTER_RESULT:
-        settle_collect(&w->settle, letter->body);
+        settle_collect(&w->settle, letter_take_result(letter));
         break;
     case LETTER_NO_RESULT:
-        settle_without_result(&w->settle, letter->body, (uint32_t)letter->number,
-                              (unsigned)(letter->number >> 32));
+        take_no_result(w, letter);
         break;
     case LETTER_DAMAGED:
-        housekeeping_quarantine(&w->housekeeping, letter->body, w->to_activator);
+        housekeeping_quarantine(&w->housekeeping, letter_take_damaged(letter), w->to_activator);
         break;
-    case LETTER_PARK: {
-        struct spool_position *from = letter->body;
-        housekeeping_park(&w->housekeeping, from, (usec_t)letter->number, w->to_activator);
-        free(from);
+    case LETTER_PARK:
+        take_park(w, letter);
         break;
-    }
     case LETTER_RETURNED:
-        take_back(w, letter->body);
+        take_back(w, letter_take_returned(letter));
         break;
     case LETTER_ROTATE:
         w->rotate = true;
@@ -307,7 +334,7 @@ static void message_done(void *ctx, struct message *m)
          * when the message is still there. */
         housekeeping_discard(&w->housekeeping, m->envelope.id);
     }
-    outbox_put(w->to_activator, LETTER_SETTLED, m, m->envelope.id);
+    letter_put_settled(w->to_activator, m, m->envelope.id);
 }
 
 /* Tells the activator of a message in the tables. It gets the message itself too when nothing waits
@@ -316,17 +343,17 @@ static void announce(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
     if (in->position.class == SPOOL_HELD) {
-        outbox_put(w->to_activator, LETTER_HELD, NULL, in->position.time);
+        letter_put_held(w->to_activator, in->position.time);
         return;
     }
     if (m == NULL || backlog_is_seen(w->engine)) {
-        outbox_put(w->to_activator, LETTER_ARRIVED, NULL, in->position.time);
+        letter_put_arrived(w->to_activator, NULL, in->position.time);
         return;
     }
     in->message = NULL;
     m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
     m->position = in->position;
-    outbox_put(w->to_activator, LETTER_ARRIVED, m, in->position.time);
+    letter_put_arrived(w->to_activator, m, in->position.time);
 }
 
 /* Tells the activator of a message that only the journal has. The activator takes mail in order:
@@ -338,7 +365,7 @@ static void announce_journaled(struct spool_writer *w, struct intake *in)
     bool is_announced = !backlog_is_seen(w->engine) && w->journaled.unannounced == 0;
     journaled_add(&w->journaled, in, is_announced, clock_mono());
     if (is_announced) {
-        outbox_put(w->to_activator, LETTER_ARRIVED, m, m->position.time);
+        letter_put_arrived(w->to_activator, m, m->position.time);
     }
 }
 
@@ -346,7 +373,7 @@ static void announce_journaled(struct spool_writer *w, struct intake *in)
 static void announce_absorbed(void *ctx, uint64_t position)
 {
     struct spool_writer *w = ctx;
-    outbox_put(w->to_activator, LETTER_ARRIVED, NULL, position);
+    letter_put_arrived(w->to_activator, NULL, position);
 }
 
 static void give_memory_back(struct spool_writer *w, const struct intake *in)
@@ -358,7 +385,11 @@ static void give_memory_back(struct spool_writer *w, const struct intake *in)
 static void answer(struct spool_writer *w, struct intake *in, int err)
 {
     in->error = err;
-    outbox_put(&w->to_workers[in->worker], in->is_last ? LETTER_STORED : LETTER_STAGED, in, 0);
+    if (in->is_last) {
+        letter_put_stored(&w->to_workers[in->worker], in);
+    } else {
+        letter_put_staged(&w->to_workers[in->worker], in);
+    }
 }
 
 static void batch_committed(struct spool_writer *w, bool is_journal)

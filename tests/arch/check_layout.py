@@ -265,6 +265,18 @@ def check_urcu_door(tree):
                 yield f'{path}: <{name}> belongs into base/rcu.c'
 
 
+LETTER_INSIDE = re.compile(r'\boutbox_put(_patient)?\(|\bletter(->|\.)(body|number)\b')
+
+
+def check_letters(tree):
+    """What a letter holds is packed and unpacked in one file, by a function for each kind."""
+    for path, text in tree.text.items():
+        if path.startswith('engine/') and path != 'engine/post/letter.h':
+            for number, line in enumerate(text.splitlines(), 1):
+                if LETTER_INSIDE.search(line):
+                    yield f'{path}:{number}: the inside of a letter: see engine/post/letter.h'
+
+
 def check_size(tree):
     for path, text in tree.text.items():
         lines = text.count('\n')
@@ -569,6 +581,7 @@ def main():
         ('engine enters sched by sched/sched.h, or its limits', check_sched_door(tree)),
         ('pure cores include no thread, clock or I/O', check_pure_includes(tree)),
         ('only base/rcu includes liburcu', check_urcu_door(tree)),
+        ('letters are put and taken by the functions of their kinds', check_letters(tree)),
         (f'no source file has more than {LINE_LIMIT} lines', check_size(tree)),
         ('no ternary inside a ternary', check_ternaries(tree)),
         ('a ternary inside a ternary is noticed', check_noticed_ternaries(tree)),
