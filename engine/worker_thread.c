@@ -18,6 +18,7 @@
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
+#include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/trace/flight_recorder.h"
@@ -281,8 +282,10 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
     w->accept_at = USEC_NEVER;
     w->input = malloc(WORKER_READ_BYTES);
     w->sessions = tls_session_cache_new(TLS_SESSIONS, hash_random_seed());
-    int err =
-        w->input == NULL || w->sessions == NULL ? -ENOMEM : post_init_polled(&w->post, 1 << 16);
+    w->matcher = reply_matcher_new();
+    int err = w->input == NULL || w->sessions == NULL || w->matcher == NULL
+                  ? -ENOMEM
+                  : post_init_polled(&w->post, 1 << 16);
     if (err == 0) {
         err = poller_init(&w->poller, EVENTS_PER_PASS);
     }
@@ -363,5 +366,6 @@ void worker_thread_free(struct worker *w)
     free(w->listeners);
     free(w->dns_watches);
     free(w->input);
+    reply_matcher_free(w->matcher);
     free(w);
 }

@@ -62,6 +62,7 @@ static void add_response(void *ctx, const json_t *o)
         cli_table_number(t, number_of(o, "code"));
     }
     cli_table_text(t, text_of(o, "status"));
+    cli_table_text(t, text_of(o, "class")[0] == '\0' ? "-" : text_of(o, "class"));
     cli_table_text(t, cli_when_text(json_object_get(o, "last"), cli_now(), when));
     buf_init(&names, 0);
     join_names(&names, json_object_get(o, "destinations"));
@@ -73,8 +74,8 @@ static void add_response(void *ctx, const json_t *o)
 int cli_responses(const struct cli *cli, const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
-        {"COUNT", true}, {"KIND", false},         {"CODE", true}, {"STATUS", false},
-        {"LAST", false}, {"DESTINATIONS", false}, {NULL, false},
+        {"COUNT", true},  {"KIND", false}, {"CODE", true},          {"STATUS", false},
+        {"CLASS", false}, {"LAST", false}, {"DESTINATIONS", false}, {NULL, false},
     };
     struct buf url;
     buf_init(&url, 0);

@@ -304,7 +304,8 @@ const struct config_option config_options[] = {
          "`dsnAction`, `dsnStatus`, `dsnDiag`, `dsnMta`, `bounceCat`, `srcType`, `srcMta`, "
          "`dlvType`, `dlvSourceIp`, `dlvDestinationIp`, `dlvEsmtpAvailable`, `dlvSize`, `vmta` "
          "(the source), `jobId` (the campaign), `envId`, `queue` (domain/source), `vmtaPool`, "
-         "`msgId`, `tenant`, `attempts`, `delay`. `orcpt`, `envId` and `dlvEsmtpAvailable` are "
+         "`msgId`, `tenant`, `attempts`, `delay`, `replyClass` (what a refusal means). `orcpt`, "
+         "`envId` and `dlvEsmtpAvailable` are "
          "always empty. Times are in UTC."),
     SIZE("rotate_size", CSV(rotate_size), "256M", 0,
          "At this size the file becomes `PATH.N`, with N rising, and a new one begins. 0: never."),

@@ -37,6 +37,7 @@ static const char *const column_names[ACCOUNT_COLUMN_COUNT] = {
     [ACCOUNT_TENANT] = "tenant",
     [ACCOUNT_ATTEMPTS] = "attempts",
     [ACCOUNT_DELAY] = "delay",
+    [ACCOUNT_REPLY_CLASS] = "replyClass",
 };
 
 /* One event, parsed. */
@@ -292,6 +293,7 @@ static const char *member_of(enum account_column column)
         [ACCOUNT_ATTEMPTS] = "num_attempts",
         [ACCOUNT_DELAY] = "delay",
         [ACCOUNT_DLV_SIZE] = "size",
+        [ACCOUNT_REPLY_CLASS] = "bounce_classification",
     };
     return members[column];
 }

@@ -38,6 +38,7 @@ enum account_column {
     ACCOUNT_TENANT,
     ACCOUNT_ATTEMPTS,
     ACCOUNT_DELAY,
+    ACCOUNT_REPLY_CLASS,
     ACCOUNT_COLUMN_COUNT
 };
 

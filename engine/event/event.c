@@ -191,6 +191,7 @@ static size_t line_room(const struct event *event)
         &event->site,
         &event->response.content,
         &event->response.command,
+        &event->bounce_classification,
         &event->peer_name,
         &event->peer_address,
         &event->egress_source,
@@ -234,6 +235,7 @@ static char *put_line(char *at, const struct event *event)
     at = put_string(at, SLICE(",\"site\":"), event->site);
     at = put_unsigned(at, SLICE(",\"size\":"), event->size);
     at = put_response(at, event);
+    at = put_string(at, SLICE(",\"bounce_classification\":"), event->bounce_classification);
     at = put_peer(at, event);
     at = put_times(at, event);
     if (event->type != EVENT_RECEPTION) {

@@ -52,9 +52,10 @@ struct event {
         uint16_t code;   /* 0: no reply; enhanced and content may be set all the same */
         uint16_t class_; /* enhanced status code; 0: none */
         uint16_t subject, detail;
-        struct slice content; /* text without the codes */
-        struct slice command; /* verb it answers, "." for the end of data */
-    } response;               /* written when code, class_ or content is set */
+        struct slice content;           /* text without the codes */
+        struct slice command;           /* verb it answers, "." for the end of data */
+    } response;                         /* written when code, class_ or content is set */
+    struct slice bounce_classification; /* what a refusal means: "throttled", ... */
     struct slice peer_name, peer_address;
     usec_t created;        /* arrival of the message; usec, wall */
     usec_t event_time;     /* usec, wall */

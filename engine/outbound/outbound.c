@@ -174,7 +174,9 @@ static void finish_request(struct worker *w, struct request *r,
                            const struct request_session *session)
 {
     struct delivery *d = r->delivery;
-    request_finish(r, session, w->to_writer);
+    const struct settings *s = settings_of(w->engine);
+    const struct request_rules rules = {s->replies, w->matcher, s->serial};
+    request_finish(r, session, &rules, w->to_writer);
     send_report(w, d);
 }
 
@@ -344,6 +346,7 @@ static void transaction_done(struct outbound *c, const struct smtp_client_event 
 {
     struct request *r = request_of(c, e->transaction, false);
     request_end_transaction(r, e->is_complete);
+    c->has_accepted = c->has_accepted || r->outcome.delivered > 0;
     if (e->is_doubtful) {
         request_doubt(r);
     }
@@ -384,6 +387,7 @@ static void decide(struct outbound *c, const struct smtp_client_event *e)
 {
     struct request *r = request_of(c, e->transaction, false);
     const struct outcome_verdict *v = e->verdict;
+    r->is_later = c->has_accepted;
     outbound_trace_verdict(c, v);
     /* When a connection is lost with several transactions in flight, the server may not bear our
      * pipelining: it gets one transaction at a time from now on. */

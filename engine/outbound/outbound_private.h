@@ -70,6 +70,7 @@ struct outbound {
     bool wants_tls;           /* flush, then handshake */
     bool wants_plain;         /* the handshake failed: the same address again, without TLS */
     bool is_ready;            /* MAIL may be said */
+    bool has_accepted;        /* the server took a message in this session */
     bool is_leaving;          /* no further delivery begins here */
     bool is_awaited;          /* the scheduler waits for LETTER_LOST when the connection ends */
     bool is_out_of_step;      /* it failed with several deliveries in flight */

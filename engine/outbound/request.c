@@ -6,6 +6,7 @@
 #include "engine/post/delivery.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/reply/reply_set.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -241,8 +242,61 @@ static enum sched_feedback_sign feedback_of(enum outcome_feedback feedback)
     return feedback == OUTCOME_POSITIVE ? SCHED_POSITIVE : SCHED_NEUTRAL;
 }
 
+static enum reply_stage reply_stage_of(enum outcome_stage stage)
+{
+    static const enum reply_stage stages[OUTCOME_STAGE_COUNT] = {
+        [OUTCOME_STAGE_RESOLVE] = REPLY_AT_NOTHING,   [OUTCOME_STAGE_CONNECT] = REPLY_AT_NOTHING,
+        [OUTCOME_STAGE_GREETING] = REPLY_AT_GREETING, [OUTCOME_STAGE_EHLO] = REPLY_AT_EHLO,
+        [OUTCOME_STAGE_HELO] = REPLY_AT_EHLO,         [OUTCOME_STAGE_STARTTLS] = REPLY_AT_STARTTLS,
+        [OUTCOME_STAGE_TLS] = REPLY_AT_STARTTLS,      [OUTCOME_STAGE_AUTH] = REPLY_AT_AUTH,
+        [OUTCOME_STAGE_MAIL] = REPLY_AT_MAIL,         [OUTCOME_STAGE_RCPT] = REPLY_AT_RCPT,
+        [OUTCOME_STAGE_DATA] = REPLY_AT_DATA,         [OUTCOME_STAGE_BODY] = REPLY_AT_END,
+        [OUTCOME_STAGE_DOT] = REPLY_AT_END,           [OUTCOME_STAGE_RSET] = REPLY_AT_NOTHING,
+        [OUTCOME_STAGE_QUIT] = REPLY_AT_NOTHING,      [OUTCOME_STAGE_IDLE] = REPLY_AT_NOTHING,
+        [OUTCOME_STAGE_LOCAL] = REPLY_AT_NOTHING,
+    };
+    return stages[stage];
+}
+
+static void classify_one(const struct request *r, const struct outcome_recipient *to,
+                         const struct request_rules *rules, struct reply_verdict *ret)
+{
+    struct reply reply;
+    if (to->stage == OUTCOME_STAGE_LOCAL || to->stage == OUTCOME_STAGE_RESOLVE) {
+        *ret = (struct reply_verdict){.rule = REPLY_NO_RULE}; /* no receiver said anything */
+        return;
+    }
+    reply_read(slice_of(to->text), &reply);
+    reply.stage = reply_stage_of(to->stage);
+    reply.is_later_mail = r->is_later;
+    reply_set_classify(rules->set, rules->matcher, &reply, ret);
+}
+
+/* What the refusals of the result mean. Neighbours that were told the same share the answer. */
+static void classify_refusals(const struct request *r, const struct request_rules *rules,
+                              struct result *out)
+{
+    const struct outcome_recipient *last = NULL;
+    struct reply_verdict v = {.rule = REPLY_NO_RULE};
+    out->rules = rules->serial;
+    for (uint32_t i = 0; i < out->count; i++) {
+        const struct outcome_recipient *to = &r->outcome.recipients[i];
+        if (to->kind == OUTCOME_DELIVERED || to->text == NULL) {
+            continue;
+        }
+        if (last == NULL || last->text != to->text || last->stage != to->stage) {
+            classify_one(r, to, rules, &v);
+            last = to;
+        }
+        out->recipients[i].class = (uint8_t)v.class;
+        out->recipients[i].scope = (uint8_t)v.scope;
+        out->recipients[i].rule = v.rule;
+    }
+}
+
 /* NULL: out of memory */
-static struct result *make_result(const struct request *r, const struct request_session *session)
+static struct result *make_result(const struct request *r, const struct request_session *session,
+                                  const struct request_rules *rules)
 {
     const struct outcome *o = &r->outcome;
     struct result *out = result_new(r->delivery->message, o->recipient_count);
@@ -260,6 +314,9 @@ static struct result *make_result(const struct request *r, const struct request_
         result_add(out, r->indexes[i], result_kind_of(to->kind), to->code, to->status.text,
                    slice_of(to->text == NULL ? "" : to->text));
     }
+    if (o->delivered < o->recipient_count && rules->matcher != NULL) {
+        classify_refusals(r, rules, out);
+    }
     return out;
 }
 
@@ -270,7 +327,7 @@ static void tell_writer(struct outbox *to_writer, struct result *out, const stru
 }
 
 void request_finish(struct request *r, const struct request_session *session,
-                    struct outbox *to_writer)
+                    const struct request_rules *rules, struct outbox *to_writer)
 {
     struct delivery *d = r->delivery;
     struct outcome *o = &r->outcome;
@@ -286,7 +343,7 @@ void request_finish(struct request *r, const struct request_session *session,
         memcpy(d->reason.status, reason.status, sizeof(d->reason.status));
         memcpy(d->reason.text, reason.text, sizeof(d->reason.text));
     }
-    tell_writer(to_writer, make_result(r, session), d, o->recipient_count);
+    tell_writer(to_writer, make_result(r, session, rules), d, o->recipient_count);
     d->again = false;
     d->request = NULL;
     request_free(r);

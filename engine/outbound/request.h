@@ -23,6 +23,8 @@ struct delivery;
 struct dns_host;
 struct egress_choice;
 struct outbox;
+struct reply_matcher;
+struct reply_set;
 struct settings;
 
 struct request {
@@ -39,6 +41,7 @@ struct request {
     uint32_t undecided;           /* recipients, when the transaction began */
     bool is_final;                /* no server after this one */
     bool is_doubtful;             /* refused, but the order of replies broke: perhaps taken */
+    bool is_later;                /* at its last verdict the session had accepted another one */
     bool was_in_vain;             /* the last transaction with this server decided nobody */
     /* [recipients of the entry], behind the struct in one allocation */
     struct slice *recipients; /* of the transaction under way */
@@ -98,11 +101,18 @@ struct request_session {
     struct tls_facts tls;
     struct slice source; /* of the egress; "": none */
 };
+/* What replies mean, for whoever gets the result. */
+struct request_rules {
+    const struct reply_set *set;
+    struct reply_matcher *matcher; /* the thread's; NULL: there was no memory for it */
+    uint64_t serial;               /* of the settings that have the set */
+};
 /* The delivery is over: fills its report, sends the spool writer the result, and frees the request.
  *
- * session  NULL: it ends without a session */
+ * session  NULL: it ends without a session
+ * rules    asked only when somebody was refused */
 void request_finish(struct request *r, const struct request_session *session,
-                    struct outbox *to_writer);
+                    const struct request_rules *rules, struct outbox *to_writer);
 /* The same for a delivery that could not begin: everything is deferred. */
 void request_refuse(struct delivery *d, const char *status, const char *text,
                     struct outbox *to_writer);

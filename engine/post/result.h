@@ -24,10 +24,13 @@ enum result_kind {
 };
 
 struct result_recipient {
-    uint32_t index;    /* its number in the message */
-    uint8_t kind;      /* enum result_kind */
-    uint16_t code;     /* SMTP reply code; 0 when none */
+    uint32_t index; /* its number in the message */
+    uint8_t kind;   /* enum result_kind */
+    uint8_t class;  /* enum reply_class: what the receiver's refusal means; NONE: it said nothing */
+    uint16_t code;  /* SMTP reply code; 0 when none */
     char status[12];   /* enhanced status code */
+    uint16_t rule;     /* with a class: its number in the rules, or REPLY_NO_RULE */
+    uint8_t scope;     /* with a class: enum reply_scope */
     struct slice text; /* in the result's text */
 };
 
@@ -46,6 +49,7 @@ struct result {
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */
     bool is_ambiguous; /* the receiver may have taken it: the retry may be a duplicate */
     bool has_dispatch; /* counted in the engine's duplicate bound */
+    uint64_t rules;    /* serial of the settings by whose rules replies were classified */
     uint64_t order;    /* the standing order that decided; 0: none */
     usec_t park_until; /* PARKED: when the order ends; wall */
 

@@ -190,6 +190,10 @@ void reply_read(struct slice line, struct reply *ret)
         if (len > 0 && text.data[0] == ret->status[0]) {
             memcpy(ret->status, text.data, len);
         }
+        struct slice rest = slice_trim(slice_from(text, len));
+        size_t before = rest.len;
+        cut_host(&rest);
+        text = rest.len < before ? rest : text;
     }
     ret->text = text;
 }

@@ -82,8 +82,8 @@ struct reply {
 };
 
 /* Take a line apart: "550 5.1.1 no such user", or as results, events and logs have it: "host
- * NAME[ADDRESS] said: 550 5.1.1 no such user (in reply to RCPT TO command)". Of a text without a
- * code all of it is the text. Slices are of the line.
+ * NAME[ADDRESS] said: 550 5.1.1 no such user (in reply to RCPT TO command)", or as it is shown, with
+ * code and status in front. Of a text without a code all of it is the text. Slices are of the line.
  *
  * ret  all is set but what is known around the reply; its stage only where the line tells it, and
  *      for a text without a code REPLY_AT_NOTHING */

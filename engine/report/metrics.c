@@ -13,6 +13,7 @@
 #include "engine/inbound/listener.h"
 #include "engine/order/order_book.h"
 #include "engine/post/in_core.h"
+#include "engine/reply/reply_set.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -115,6 +116,31 @@ static void put_tally_values(struct page *p, const struct tally_table *table, co
             put_sample(p, name, label, tally_row_name(row), (double)tally_row_value(row, value));
         }
     }
+}
+
+/* What receivers refused, by what it means; bounded by the transports. */
+static void put_classes(struct page *p)
+{
+    static const char name[] = "sluice_refusals_total";
+    const struct tally *t = p->engine->tally;
+    uint64_t failures = 0;
+    exposition_family(&p->out, name, EXPOSITION_COUNTER,
+                      "Attempts for a recipient that were refused, by what the reply means.");
+    for (uint32_t i = 0; i < t->transport_count; i++) {
+        for (int class = REPLY_CLASS_NONE + 1; class < REPLY_CLASS_COUNT; class ++) {
+            const struct exposition_labels labels = {
+                {{"transport", tally_row_name(t->transport_rows[i])},
+                 {"class", slice_of(reply_class_text((enum reply_class) class))}}};
+            exposition_sample(&p->out, name, &labels, (double)counter(&t->classes[i][class]));
+        }
+    }
+    const struct reply_set *replies = settings_of(p->engine)->replies;
+    for (size_t i = 0; i < reply_set_count(replies); i++) {
+        failures += reply_set_failures(replies, i);
+    }
+    put_one(p, "sluice_reply_rules_skipped_total", EXPOSITION_COUNTER,
+            "Rules for replies passed over since the reload, as they needed too many steps.",
+            (double)failures);
 }
 
 static void put_results(struct page *p, const struct tally_table *table, const char *label,
@@ -547,6 +573,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     buf_init(&p.out, 0);
     put_totals(&p);
     put_tables(&p);
+    put_classes(&p);
     put_spans(&p);
     put_spool(&p);
     put_flow(&p);

@@ -107,6 +107,7 @@ static json_t *response_object(const struct response_view *v)
             api_set_number(o, "code", v->code);
         }
         api_set_text(o, "status", v->status);
+        api_set_text(o, "class", slice_of(reply_class_text(v->class)));
         api_set_number(o, "count", v->count);
         api_set_time(o, "first", v->first);
         api_set_time(o, "last", v->last);

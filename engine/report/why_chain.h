@@ -1,7 +1,7 @@
 /* The chain of causes that `why` answers with: what holds mail back, because of what, by which
  * option, until when. Built by the handlers on one clerk's thread.
  *
- * Each link is an object: what, because?, limit?, value?, at? (FILE:LINE of the option, or
+ * Each link is an object: what, because?, class? and rule? (of the reply that because is), limit?, value?, at? (FILE:LINE of the option, or
  * "default"), until?, next? (what happens then, or what can be done), and level: a link explains
  * the nearest one before it that has a lower level. */
 #ifndef ENGINE_WHY_CHAIN_H

@@ -12,6 +12,7 @@
 #include "engine/post/message.h"
 #include "engine/report/why_destination.h"
 #include "engine/report/why_gate.h"
+#include "engine/report/why_reply.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/writer/retry.h"
@@ -247,7 +248,8 @@ static void put_group(struct view *v, const struct group *g)
     if (g->has_reason &&
         spool_read_reason(v->walk.from.reader, v->envelope->id, g->newest, &reason) == 0) {
         char text[REPLY_LINE_MAX];
-        why_because(link, slice_of(reply_line(reason.code, reason.status, reason.text, text)));
+        why_reply(v->why, link,
+                  slice_of(reply_line(reason.code, reason.status, reason.text, text)));
     }
     if (g->state == QUEUE_SUSPENDED) {
         const struct slice facts[SELECTOR_COUNT] = {

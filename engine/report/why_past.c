@@ -11,6 +11,7 @@
 #include "engine/http/api.h"
 #include "engine/http/clerk.h"
 #include "engine/post/message.h"
+#include "engine/report/why_reply.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/tally/tally.h"
@@ -139,9 +140,9 @@ static void put_event(struct why *w, const json_t *o)
                        (int)number_of(code, "subject"), (int)number_of(code, "detail"));
     }
     if (response != NULL) {
-        why_because(link,
-                    slice_of(reply_line((unsigned)number_of(response, "code"), slice_of(status),
-                                        slice_of(member_text(response, "content")), line)));
+        why_reply(w, link,
+                  slice_of(reply_line((unsigned)number_of(response, "code"), slice_of(status),
+                                      slice_of(member_text(response, "content")), line)));
     }
     if (to[0] != '\0' && strcmp(member_text(w->about, "message"), member_text(o, "id")) != 0) {
         why_next(link, "sluice message %s shows all that became of it", member_text(o, "id"));

@@ -16,6 +16,7 @@
 #include "engine/report/why_gate.h"
 #include "engine/report/why_message.h"
 #include "engine/report/why_past.h"
+#include "engine/report/why_reply.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
@@ -131,7 +132,7 @@ static void put_reasons(struct why *w, const struct reasons *r)
                      (unsigned long long)r->items[best].count, (unsigned long long)r->read,
                      plural(r->read, "recipient", "recipients"),
                      plural(r->items[best].count, "was", "were"));
-        why_because(link, slice_of(r->items[best].text));
+        why_reply(w, link, slice_of(r->items[best].text));
     }
 }
 

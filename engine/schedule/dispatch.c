@@ -6,7 +6,9 @@
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
+#include "engine/reply/reply_set.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "engine/worker/worker.h"
 
 #include <assert.h>
@@ -19,6 +21,11 @@ void dispatch_init(struct dispatch *p, struct engine *e)
     p->engine = e;
     list_init(&p->out);
     list_init(&p->displaced);
+}
+
+void dispatch_fini(struct dispatch *p)
+{
+    reply_matcher_free(p->matcher);
 }
 
 /* --- deliveries ------------------------------------------------------------------------------- */
@@ -99,7 +106,12 @@ struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_actio
 {
     struct delivery *d = take_displaced(p, a->entry);
     assert(d != NULL && d->request != NULL); /* a worker gives a delivery back with its request */
-    request_finish(d->request, NULL, to_writer);
+    if (p->matcher == NULL) {
+        p->matcher = reply_matcher_new(); /* out of memory: its replies have no class */
+    }
+    const struct settings *s = settings_of(p->engine);
+    const struct request_rules rules = {s->replies, p->matcher, s->serial};
+    request_finish(d->request, NULL, &rules, to_writer);
     return d;
 }
 

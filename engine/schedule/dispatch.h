@@ -16,18 +16,21 @@
 
 struct delivery;
 struct engine;
+struct reply_matcher;
 struct resolution;
 
 struct dispatch {
     struct engine *engine;
-    struct outbox *to_workers; /* [engine->worker_count], of the thread's post */
-    struct list out;           /* deliveries with workers */
-    struct list displaced;     /* deliveries to be placed again, oldest first */
+    struct outbox *to_workers;     /* [engine->worker_count], of the thread's post */
+    struct list out;               /* deliveries with workers */
+    struct list displaced;         /* deliveries to be placed again, oldest first */
+    struct reply_matcher *matcher; /* NULL until the first entry without a server left */
     uint32_t next_worker;
     _Atomic uint32_t in_flight; /* deliveries, displaced ones too */
 };
 
 void dispatch_init(struct dispatch *p, struct engine *e);
+void dispatch_fini(struct dispatch *p); /* accepts a zeroed one */
 
 /* SCHED_DELIVER of a core: hand the entry to the worker that holds the connection.
  *

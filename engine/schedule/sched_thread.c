@@ -212,6 +212,7 @@ void sched_thread_free(struct sched_thread *t)
         }
         free(t->cores[i].workers);
     }
+    dispatch_fini(&t->dispatch);
     free(t->cores);
     history_free(t->changes);
     while (t->retry != NULL) {

@@ -40,6 +40,7 @@ struct response {
     /* any thread, atomic */
     _Atomic uint64_t count;
     _Atomic usec_t last;
+    _Atomic uint8_t class;
     struct names destinations, tenants;
 };
 
@@ -211,6 +212,7 @@ void responses_count(struct responses *r, const struct response_sight *s)
     uint64_t count = atomic_load_explicit(&p->count, memory_order_relaxed);
     atomic_store_explicit(&p->count, count + 1, memory_order_relaxed); /* nobody else stores */
     atomic_store_explicit(&p->last, s->time, memory_order_relaxed);
+    atomic_store_explicit(&p->class, (uint8_t)s->class, memory_order_relaxed);
 }
 
 bool responses_next(const struct responses *r, uint32_t *cursor, struct response_view *ret)
@@ -231,6 +233,7 @@ bool responses_next(const struct responses *r, uint32_t *cursor, struct response
         .count = atomic_load_explicit(&p->count, memory_order_relaxed),
         .first = p->first,
         .last = atomic_load_explicit(&p->last, memory_order_relaxed),
+        .class = (enum reply_class)atomic_load_explicit(&p->class, memory_order_relaxed),
     };
     ret->destination_count = view_names(&p->destinations, ret->destinations);
     ret->tenant_count = view_names(&p->tenants, ret->tenants);

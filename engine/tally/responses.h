@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/slice.h"
 #include "engine/post/result.h"
+#include "engine/reply/reply.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,6 +31,7 @@ struct response_sight {
     const char *status;
     struct slice text, destination, tenant;
     usec_t time; /* wall */
+    enum reply_class class;
 };
 
 struct responses;
@@ -48,7 +50,8 @@ struct response_view {
     enum result_kind kind;
     uint16_t code;
     uint64_t count;
-    usec_t first, last; /* wall */
+    usec_t first, last;     /* wall */
+    enum reply_class class; /* of the last one: rules may have changed */
     struct slice destinations[RESPONSE_NAMES], tenants[RESPONSE_NAMES];
     uint32_t destination_count, tenant_count;
 };

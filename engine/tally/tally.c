@@ -75,6 +75,8 @@ static struct tally_row *tenant_of(struct tally *t, struct message *m)
 static __attribute__((noinline)) void count_responses(struct tally *t, const struct message *m,
                                                       const struct result *r)
 {
+    uint32_t transport = r->transport < t->transport_count ? r->transport : t->transport_count;
+    _Atomic uint64_t *classes = t->classes[transport];
     for (uint32_t i = 0; i < r->count; i++) {
         const struct result_recipient *to = &r->recipients[i];
         if (to->kind != RESULT_DEFERRED && to->kind != RESULT_FAILED) {
@@ -88,8 +90,10 @@ static __attribute__((noinline)) void count_responses(struct tally *t, const str
             .destination = r->destination,
             .tenant = m->envelope.tenant,
             .time = r->done,
+            .class = (enum reply_class)to->class,
         };
         responses_count(t->responses, &sight);
+        tally_add(&classes[to->class], 1);
     }
 }
 
@@ -170,8 +174,9 @@ struct tally *tally_new(const struct config *config)
     t->responses = responses_new(seed);
     t->transport_rows = calloc(count + 1, sizeof(*t->transport_rows));
     t->spans = calloc(count + 1, sizeof(*t->spans));
+    t->classes = calloc(count + 1, sizeof(*t->classes));
     if (t->tenants == NULL || t->transports == NULL || t->sources == NULL || t->responses == NULL ||
-        t->transport_rows == NULL || t->spans == NULL) {
+        t->transport_rows == NULL || t->spans == NULL || t->classes == NULL) {
         tally_free(t);
         return NULL;
     }
@@ -194,6 +199,7 @@ void tally_free(struct tally *t)
         responses_free(t->responses);
         free(t->transport_rows);
         free(t->spans);
+        free(t->classes);
         free(t);
     }
 }

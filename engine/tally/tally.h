@@ -11,6 +11,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "engine/reply/reply.h"
 #include "engine/tally/tally_table.h"
 
 #include <stdatomic.h>
@@ -43,8 +44,9 @@ struct tally {
     uint8_t first_bounds[64]; /* by the highest bit of a span: the first bound that may hold it */
     struct tally_table *tenants, *transports, *sources;
     struct responses *responses;
-    struct tally_row **transport_rows;             /* [transport_count] */
-    struct tally_spans (*spans)[TALLY_SPAN_COUNT]; /* [transport_count] */
+    _Atomic uint64_t (*classes)[REPLY_CLASS_COUNT]; /* [transport_count + 1]: refusals by class */
+    struct tally_row **transport_rows;              /* [transport_count] */
+    struct tally_spans (*spans)[TALLY_SPAN_COUNT];  /* [transport_count] */
     uint32_t transport_count;
 };
 

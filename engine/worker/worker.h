@@ -23,6 +23,7 @@ struct flight_recorder;
 struct inbound;
 struct listener_watch;
 struct outbound;
+struct reply_matcher;
 struct resolver;
 struct spool_reader;
 struct tls_session_cache;
@@ -63,6 +64,7 @@ struct worker {
     struct list outbounds;
     struct egress *egress;            /* turns of the sources; NULL before the first connection */
     uint64_t egress_of;               /* serial of the settings whose pools those are */
+    struct reply_matcher *matcher;    /* for classifying replies */
     struct flight_recorder *recorder; /* NULL: trace_memory is 0 */
     struct list ready;                /* links of connections that go on without an event */
     struct list paused;               /* inbound: intake_memory is used up */

@@ -9,6 +9,7 @@
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/reply/reply.h"
 #include "engine/spool/spool_store.h"
 #include "engine/writer/bounce.h"
 #include "engine/writer/notice_recipients.h"
@@ -244,6 +245,7 @@ void notice_log_result(struct buf *log, const struct config *config, const struc
                      .subject = number_after(to->status, 1),
                      .detail = number_after(to->status, 2),
                      .content = result_text(r, to)},
+        .bounce_classification = slice_of(reply_class_text((enum reply_class)to->class)),
         .peer_name = r->host_name,
         .peer_address = r->host_address,
         .created = m->envelope.created,

@@ -9,7 +9,7 @@
 
 static const enum account_column all_columns[ACCOUNT_COLUMN_COUNT] = {
     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
-    14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+    14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
 };
 
 static const char *source_address(void *ctx, const char *source, bool is_v6)
@@ -111,6 +111,7 @@ static void a_delivery(void **state)
         "acme",
         "2",
         "6.5",
+        "",
     };
     for (size_t i = 0; i < ACCOUNT_COLUMN_COUNT; i++) {
         assert_string_equal(r.text[i], wanted[i]);

@@ -151,6 +151,7 @@ static void every_field_has_its_place(void **state)
         .tls_cipher = SLICE("TLS_AES_256_GCM_SHA384"),
         .tls_protocol_version = SLICE("TLSv1.3"),
         .tls_verdict = SLICE("DANE"),
+        .bounce_classification = SLICE("throttled"),
         .is_tls_resumed = true,
         .is_ambiguous = true,
         .stamps = &stamps,
@@ -188,6 +189,7 @@ static void every_field_has_its_place(void **state)
     assert_string_equal(text_of(o, "tls_cipher"), "TLS_AES_256_GCM_SHA384");
     assert_string_equal(text_of(o, "tls_protocol_version"), "TLSv1.3");
     assert_string_equal(text_of(o, "tls_verdict"), "DANE");
+    assert_string_equal(text_of(o, "bounce_classification"), "throttled");
     assert_true(json_is_true(json_object_get(o, "is_tls_resumed")));
     assert_true(json_is_true(json_object_get(o, "is_ambiguous")));
     assert_true(json_number_value(json_object_get(o, "delay")) == 1.2);

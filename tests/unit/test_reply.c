@@ -23,6 +23,8 @@ static void lines_are_taken_apart(void **state)
          "4.7.1", "4.7.1 try later", REPLY_AT_RCPT},
         {"host mx.example[2001:db8::1] said: 554 5.7.1 no (in reply to end of DATA command)", 554,
          "5.7.1", "5.7.1 no", REPLY_AT_END},
+        {"450 4.7.1 host mx.example[192.0.2.1] said: try later (in reply to RCPT TO command)", 450,
+         "4.7.1", "try later", REPLY_AT_RCPT},
         {"421 no (in reply to initial greeting command)", 421, "4.0.0", "no", REPLY_AT_GREETING},
         {"421 no (in reply to nothing command)", 421, "4.0.0", "no (in reply to nothing command)",
          REPLY_AT_NOTHING},

@@ -50,7 +50,7 @@ class Sluice:
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
                  sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
                  http=None, event_log=None, tenants=None,
-                 webhooks=None, csvs=None):
+                 webhooks=None, csvs=None, replies=None):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
@@ -75,6 +75,7 @@ class Sluice:
         self.transports = transports or {'smtp': {}}
         self.sources, self.pools = sources or {}, pools or {}
         self.event_log, self.webhooks, self.csvs = event_log or {}, webhooks or {}, csvs or {}
+        self.replies = replies or {}
         self.routes = routes or {'*': ('smtp', None)}
         # Nothing may leave the machine: without a server of its own a test resolves nothing.
         self.dns = {'servers': ['127.0.0.1:9'], 'timeout': '1s', 'tries': 1, **(dns or {})}
@@ -90,6 +91,7 @@ class Sluice:
             text += section(f'webhook "{url}"', options)
         for path, options in self.csvs.items():
             text += section(f'csv "{path}"', options)
+        text += section('replies', self.replies) if self.replies else ''
         text += section('dns', self.dns)
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         if self.http is not None:
