@@ -229,7 +229,7 @@ static int write_address_book(struct engine *e)
     return 0;
 }
 
-static int build_threads(struct engine *e)
+static int build_shared(struct engine *e)
 {
     const struct config *c = e->config;
     e->worker_count = (uint32_t)c->workers;
@@ -243,10 +243,24 @@ static int build_threads(struct engine *e)
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
     e->entry_limits = calloc(e->sched_count, sizeof(*e->entry_limits));
-    if (e->tally == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL ||
-        e->entry_limits == NULL) {
-        return -ENOMEM;
+    return e->tally == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL ||
+                   e->entry_limits == NULL
+               ? -ENOMEM
+               : 0;
+}
+
+static void warn_of_dane(const struct engine *e)
+{
+    if (config_has_tls_level(e->config, CONFIG_TLS_DANE) &&
+        !resolver_trusts_ad(e->workers[0]->resolver)) {
+        log_warning("smtp_tls_security_level = dane without effect: no answer of name servers "
+                    "elsewhere than on loopback counts as validated; see dns { trust_ad }");
     }
+}
+
+/* The threads that a message meets on its way. */
+static int build_mail_threads(struct engine *e)
+{
     int err = auth_new(e, &e->auth);
     if (err == 0) {
         err = sts_fetcher_new(e, &e->sts);
@@ -260,17 +274,17 @@ static int build_threads(struct engine *e)
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
         err = worker_thread_new(e, i, &e->workers[i]);
     }
-    if (err == 0 && config_has_tls_level(c, CONFIG_TLS_DANE) &&
-        !resolver_trusts_ad(e->workers[0]->resolver)) {
-        log_warning("smtp_tls_security_level = dane without effect: no answer of name servers "
-                    "elsewhere than on loopback counts as validated; see dns { trust_ad }");
-    }
     if (err == 0) {
+        warn_of_dane(e);
         err = spool_writer_new(e, &e->writer);
     }
-    if (err == 0) {
-        err = series_new(e, &e->series);
-    }
+    return err;
+}
+
+/* The threads that tell of mail or take orders about it. */
+static int build_report_threads(struct engine *e)
+{
+    int err = series_new(e, &e->series);
     if (err == 0) {
         e->figures = queue_figures_keeper_new();
         err = e->figures == NULL ? -ENOMEM : 0;
@@ -291,6 +305,18 @@ static int build_threads(struct engine *e)
     }
     if (err == 0) {
         err = injector_new(e, e->http, &e->injector);
+    }
+    return err;
+}
+
+static int build_threads(struct engine *e)
+{
+    int err = build_shared(e);
+    if (err == 0) {
+        err = build_mail_threads(e);
+    }
+    if (err == 0) {
+        err = build_report_threads(e);
     }
     if (err == 0) {
         err = write_address_book(e);

@@ -296,60 +296,60 @@ static bool has_unlogged(const struct message *m)
            m->account.expiry_from < m->envelope.recipient_count;
 }
 
-/* Every recipient of this activation has a result, or will have none: the message is removed, with
- * a notice where one is due, or it is deferred or held. */
-static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
-{
-    const struct config *c = settings_of(s->engine)->config;
-    bool has_refused = message_has_kind(m, RESULT_DEFERRED);
-    bool has_deferred = has_refused || m->account.lacks_results;
-    bool has_failed = message_has_kind(m, RESULT_FAILED);
-    bool has_parked = message_has_kind(m, RESULT_PARKED);
-    bool is_expired = false;
-    int err = 0;
+/* What became of the recipients of an activation that ends. */
+struct ending {
+    bool has_refused;  /* some were deferred */
+    bool has_deferred; /* the same, or some have no result */
+    bool has_failed, has_parked;
+    bool is_expired; /* those that are not delivered are given up */
+};
 
-    m->account.is_settled = true;
-    m->held_until = 0;
-    if ((has_deferred || has_parked) && !m->account.lacks_results) {
-        /* Without a result nothing says what was wrong with a recipient, so the message does not
-         * expire in this activation. */
-        is_expired = m->account.is_expiry_begun || now >= message_expires(m, c);
-    }
-    if (is_expired && !m->account.is_expiry_begun) {
+static struct ending find_ending(const struct message *m, const struct config *c, usec_t now)
+{
+    struct ending e = {
+        .has_refused = message_has_kind(m, RESULT_DEFERRED),
+        .has_failed = message_has_kind(m, RESULT_FAILED),
+        .has_parked = message_has_kind(m, RESULT_PARKED),
+    };
+    e.has_deferred = e.has_refused || m->account.lacks_results;
+    /* Without a result nothing says what was wrong with a recipient, so the message does not expire
+     * in this activation. */
+    bool may_expire = (e.has_deferred || e.has_parked) && !m->account.lacks_results;
+    e.is_expired = may_expire && (m->account.is_expiry_begun || now >= message_expires(m, c));
+    return e;
+}
+
+/* Counts and logs the recipients that are given up. returns SETTLE_LATER, 0 or an error */
+static int expire(struct settle *s, struct message *m, usec_t now)
+{
+    if (!m->account.is_expiry_begun) {
         count_expired(s->engine, m);
     }
-    if (is_expired) {
-        err = notice_log_expiration(&s->log, s->reader, m, now, s->expired_at_once);
-        if (err == 0 && has_unlogged(m)) {
-            m->account.is_settled = false;
-            return SETTLE_LATER;
-        }
-    }
-    if (err == 0 && (has_failed || is_expired)) {
-        err = put_notice(s, txn, m, is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
-    }
-    if (err != 0) {
-        return err;
-    }
-    if (!has_deferred && !has_parked && !has_failed && m->retry.warned &&
-        c->confirm_delay_cleared && message_has_kind(m, RESULT_DELIVERED)) {
-        err = put_notice(s, txn, m, NOTICE_CLEARED, now);
-        if (err != 0) {
-            return err;
-        }
-    }
-    if ((!has_deferred && !has_parked) || is_expired) {
-        return spool_remove(txn, &m->position);
-    }
+    int err = notice_log_expiration(&s->log, s->reader, m, now, s->expired_at_once);
+    return err == 0 && has_unlogged(m) ? SETTLE_LATER : err;
+}
 
-    err = store_states(txn, m, m->account.fresh, true);
-    if (err == 0 && m->account.stored.failed > 0) {
-        /* A crash from now on must not repeat the notice that this transaction carries. */
-        err = spool_forget_failures(txn, m->envelope.id);
+/* Tells the sender of failures; or, when it was warned and all is well in the end, of that. */
+static int tell_sender(struct settle *s, struct spool_txn *txn, struct message *m,
+                       const struct ending *e, usec_t now)
+{
+    if (e->has_failed || e->is_expired) {
+        return put_notice(s, txn, m, e->is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
     }
-    if (err == 0 && !has_deferred) {
-        return hold(s, txn, m);
+    if (!e->has_deferred && !e->has_parked && m->retry.warned &&
+        settings_of(s->engine)->config->confirm_delay_cleared &&
+        message_has_kind(m, RESULT_DELIVERED)) {
+        return put_notice(s, txn, m, NOTICE_CLEARED, now);
     }
+    return 0;
+}
+
+/* Moves the message to where it waits for its next attempt, with a warning to its sender where one
+ * is due. */
+static int defer(struct settle *s, struct spool_txn *txn, struct message *m, bool has_refused,
+                 usec_t now)
+{
+    const struct config *c = settings_of(s->engine)->config;
     usec_t delay =
         retry_delay(now, m->envelope.created, c->minimal_backoff_time, c->maximal_backoff_time);
     struct spool_retry retry = {
@@ -359,17 +359,44 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
         .deferred = now,
     };
     s->has_deferred = true;
-    if (err == 0 && has_refused && !retry.warned &&
-        retry_is_warning_due(now, m->envelope.warn_at)) {
+    if (has_refused && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
-        err = put_notice(s, txn, m, NOTICE_DELAYED, now);
+        int err = put_notice(s, txn, m, NOTICE_DELAYED, now);
+        if (err != 0) {
+            return err;
+        }
+    }
+    const struct spool_position next = {
+        .class = SPOOL_DEFERRED, .time = (uint64_t)retry.due, .id = m->envelope.id};
+    return spool_requeue(txn, &m->position, &next, &retry);
+}
+
+/* Every recipient of this activation has a result, or will have none: the message is removed, with
+ * a notice where one is due, or it is deferred or held. */
+static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
+{
+    const struct ending e = find_ending(m, settings_of(s->engine)->config, now);
+    m->held_until = 0;
+    int err = e.is_expired ? expire(s, m, now) : 0;
+    m->account.is_settled = err != SETTLE_LATER;
+    if (err == 0) {
+        err = tell_sender(s, txn, m, &e, now);
     }
     if (err != 0) {
         return err;
     }
-    struct spool_position next = {
-        .class = SPOOL_DEFERRED, .time = (uint64_t)retry.due, .id = m->envelope.id};
-    return spool_requeue(txn, &m->position, &next, &retry);
+    if ((!e.has_deferred && !e.has_parked) || e.is_expired) {
+        return spool_remove(txn, &m->position);
+    }
+    err = store_states(txn, m, m->account.fresh, true);
+    if (err == 0 && m->account.stored.failed > 0) {
+        /* A crash from now on must not repeat the notice that this transaction carries. */
+        err = spool_forget_failures(txn, m->envelope.id);
+    }
+    if (err != 0) {
+        return err;
+    }
+    return e.has_deferred ? defer(s, txn, m, e.has_refused, now) : hold(s, txn, m);
 }
 
 /* Errors that concern one message only: the transaction can go on without it (spool_store.h). */
