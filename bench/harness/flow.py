@@ -15,7 +15,7 @@ import resource
 import time
 
 import systems
-from load import Sink, Source, busy_seconds
+from load import Sink, Source, Zone, busy_seconds
 from progress import Progress
 from relay import Failure, MemorySampler, stat_seconds, thread_seconds
 from windows import Windows
@@ -51,6 +51,9 @@ class Setting:
     postfix_messages: int = 100000    # in the memory of its queue manager
     postfix_recipients: int = 200000
     is_even: bool = True  # recipients go round the domains
+    # > 0: they are at so many hosts in turn, each an MX set, and a name server says so; 0: each at an
+    # address of its own, and the relays know it from a table.
+    sites: int = 0
     # Further domains that only get mail, and are not waited for but the slow ones:
     # {of slow, refusing, silent: how many}
     beside: dict = dataclasses.field(default_factory=dict)
@@ -69,7 +72,13 @@ class Setting:
         """(domain, address) of those that are measured."""
         if self.names:
             return [(name, str(FIRST_ADDRESS)) for name in self.names]
-        return [(f'd{i + 1}.test', str(FIRST_ADDRESS + i)) for i in range(self.domains)]
+        return [(f'd{i}.test', str(FIRST_ADDRESS + (i % self.sites if self.sites else i - 1)))
+                for i in range(1, self.domains + 1)]
+
+    def zone_rules(self):
+        """What the name server says of these destinations."""
+        return [f'd#.test MX 10 mx.s#%{self.sites}.test',
+                *(f'mx.s{i}.test A {FIRST_ADDRESS + i}' for i in range(self.sites))]
 
     def besides(self):
         """(domain, address, kind) of the further ones."""
@@ -109,7 +118,7 @@ class Receivers:
         self.args, self.setting = args, setting
         self.options = [*setting.sink, *options]
         self.stack = contextlib.ExitStack()  # of what is open
-        self.slow = None
+        self.slow = self.zone = None
         self.routes = []
 
     def __enter__(self):
@@ -117,13 +126,17 @@ class Receivers:
         try:
             self.sink = self.open(setting.destinations(), self.options, args.sink_port)
             self.open_besides()
+            if setting.sites:
+                self.routes = []
+                self.zone = self.stack.enter_context(Zone(args.build, setting.zone_rules()))
         except BaseException:
             self.stack.close()
             raise
         return self
 
     def open(self, destinations, options, port=None):
-        hosts = f'{destinations[0][1]}-{destinations[-1][1]}'
+        addresses = sorted({ipaddress.IPv4Address(address) for _, address in destinations})
+        hosts = f'{addresses[0]}-{addresses[-1]}'
         course = ['--timeline', self.args.timeline] if self.args.timeline else []
         sink = self.stack.enter_context(
             Sink(self.args.build, self.args.folder, *options, *course, hosts=hosts, port=port,
@@ -275,7 +288,7 @@ def flow(args, name, setting):
     wanted = setting.wanted(total)
     measured = sum(wanted.values()) or total
     with Receivers(args, setting, *ledger(args, 'received')) as ends:
-        with systems.started(args, name, setting, ends.routes, ends.sink) as subject, \
+        with systems.started(args, name, setting, ends) as subject, \
                 Meter(subject, ends) as meter:
             with start_source(args, name, setting, subject) as source:
                 wait_for_all(args, ends.sink, source, wanted, measured, title_of(name, setting))
@@ -300,7 +313,7 @@ def drain(args, name, setting):
     total = setting.total_of(name)
     wanted = setting.wanted(total)
     with Receivers(args, setting, '--hold', *ledger(args, 'received')) as ends:
-        with systems.started(args, name, setting, ends.routes, ends.sink) as subject:
+        with systems.started(args, name, setting, ends) as subject:
             title, offered = title_of(name, setting), None
             if name != systems.RAW:
                 with start_source(args, name, setting, subject) as source:

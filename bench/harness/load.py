@@ -106,6 +106,33 @@ class Sink:
         self.close()
 
 
+class Zone:
+    """A name server on port 53, where also the resolver of the system may ask; needs root. rules: of
+    bench/zone/zone_rule.h"""
+
+    def __init__(self, build, rules):
+        for number in range(1, 251):
+            self.address = f'127.0.53.{number}'
+            self.process = subprocess.Popen(
+                [build / 'bench/sluice-zone', '--listen', f'{self.address}:53', '--ttl', '3600',
+                 *rules], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+            said = self.process.stderr.readline()
+            if b'answering' in said:
+                return
+            self.__exit__()
+            if b'in use' not in said:
+                break
+        raise Failure(f'the name server does not start: {said.decode(errors="replace")}')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+
+
 class Source:
     """Offers messages from its creation on. to: "ADDR:PORT"; options: of sluice-source"""
 

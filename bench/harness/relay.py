@@ -207,7 +207,7 @@ def thread_seconds(pid):
 
 
 class Sluice:
-    """routes: (domain, nexthop) pairs; transport, options: {name: value as in the file}; sections:
+    """routes: (domain, nexthop) pairs, nexthop None: by MX; transport, options: {name: value as in the file}; sections:
     further ones, as they stand in the file"""
 
     def __init__(self, build, folder, port, routes, transport, options=None, sections=''):
@@ -219,7 +219,8 @@ class Sluice:
         self.config.write_text(SLUICE_CONF.format(
             folder=folder, port=port, options=lines(options or {}), transport=lines(transport),
             sections=sections,
-            routes=''.join(f'route "{name}" {{ transport = "smtp" nexthop = "{nexthop}" }}\n'
+            routes=''.join(f'route "{name}" {{ transport = "smtp"' +
+                           (f' nexthop = "{nexthop}" }}\n' if nexthop else ' }\n')
                            for name, nexthop in routes)))
 
     def start(self, account):
@@ -245,10 +246,11 @@ class Sluice:
 
 
 class Postfix(PrivatePostfix):
-    """routes: (domain, nexthop) pairs; settings: {name: value} for main.cf"""
+    """routes: (domain, nexthop) pairs; settings: {name: value} for main.cf; resolver: the name server
+    it asks, on port 53, by default that of the system"""
 
-    def __init__(self, folder, port, routes, settings):
-        self.port = port
+    def __init__(self, folder, port, routes, settings, resolver=None):
+        self.port, self.resolver = port, resolver
         super().__init__(folder, {**POSTFIX_SETTINGS, 'transport_maps': f'hash:{folder}/transport',
                                   **settings}, POSTFIX_SERVICES.format(port=port))
         (folder / 'transport').write_text(
@@ -257,7 +259,7 @@ class Postfix(PrivatePostfix):
 
     def start(self, account):
         with open(self.folder / 'relay.log', 'wb') as log:
-            self.command('postfix', 'start', stdout=log, stderr=log, preexec_fn=account.enter)
+            self.launch(self.resolver, stdout=log, stderr=log, preexec_fn=account.enter)
         wait_for_port(self.port)
         account.root = self.master()
 

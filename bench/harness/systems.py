@@ -64,16 +64,21 @@ class Subject:
         self.options, self.is_seen = options, is_seen
 
 
-def make_sluice(args, name, setting, routes, port):
+def make_sluice(args, name, setting, ends, port):
     transport = {'destination_concurrency_limit': setting.window,
                  'initial_destination_concurrency': setting.window,
                  'destination_recipient_limit': setting.batch,
                  'process_limit': setting.process_limit, **setting.transport}
-    return lambda folder: Sluice(build_of(args, name), folder, port, routes, transport,
-                                 setting.options)
+    if ends.zone is None:
+        return lambda folder: Sluice(build_of(args, name), folder, port, ends.routes, transport,
+                                     setting.options)
+    transport['smtp_tcp_port'] = ends.sink.port
+    return lambda folder: Sluice(build_of(args, name), folder, port, [('*', None)], transport,
+                                 setting.options,
+                                 f'dns {{ servers = {{"{ends.zone.address}:53"}} }}\n')
 
 
-def make_postfix(name, setting, routes, port):
+def make_postfix(name, setting, ends, port):
     settings = {'default_destination_concurrency_limit': setting.window,
                 'initial_destination_concurrency': setting.window,
                 'smtp_destination_recipient_limit': setting.batch,
@@ -82,10 +87,16 @@ def make_postfix(name, setting, routes, port):
                 'qmgr_message_recipient_limit': setting.postfix_recipients,
                 'default_recipient_limit': setting.postfix_recipients,
                 **POSTFIX[name], **setting.postfix}
-    return lambda folder: Postfix(folder, port, routes, settings)
+    if ends.zone is None:
+        return lambda folder: Postfix(folder, port, ends.routes, settings)
+    settings.update(smtp_dns_support_level='enabled', smtp_host_lookup='dns',
+                    smtp_tcp_port=ends.sink.port)
+    return lambda folder: Postfix(folder, port, [], settings, ends.zone.address)
 
 
 def outside(name, setting, routes):
+    if not routes:
+        raise Failure(f'{name} would have to ask a name server that it does not know; leave it out')
     host, port = name.rsplit(':', 1)
     try:
         address = socket.gethostbyname(host)
@@ -99,16 +110,16 @@ def outside(name, setting, routes):
 
 
 @contextlib.contextmanager
-def started(args, name, setting, routes, sink):
-    """routes: (domain, nexthop) pairs. Yields a Subject that runs."""
+def started(args, name, setting, ends):
+    """ends: flow.Receivers. Yields a Subject that runs."""
     if name == RAW:
-        yield Subject(f'{sink.address}:{sink.port}', options=['--pipelining'])
+        yield Subject(f'{ends.sink.address}:{ends.sink.port}', options=['--pipelining'])
     elif is_outside(name):
-        yield outside(name, setting, routes)
+        yield outside(name, setting, ends.routes)
     else:
         port = free_port()
-        make = make_sluice(args, name, setting, routes, port) if is_sluice(name) else \
-            make_postfix(name, setting, routes, port)
+        make = make_sluice(args, name, setting, ends, port) if is_sluice(name) else \
+            make_postfix(name, setting, ends, port)
         with running(make, args.dir) as (relay, account):
             to = f'127.0.0.1:{port}'
             yield Subject(to, account, relay.process.pid, relay.command) \

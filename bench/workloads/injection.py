@@ -156,7 +156,7 @@ def run_one(args, name, setting):
     http_port = free_port()
     setting.options = {f'http "127.0.0.1:{http_port}" {{ connection_limit': '1000 }'}
     with flow.Receivers(args, setting) as ends:
-        with systems.started(args, name, setting, ends.routes, ends.sink) as subject, \
+        with systems.started(args, name, setting, ends) as subject, \
                 flow.Meter(subject, ends) as meter:
             offered, injected, slowest = offer(args, subject, http_port, has_http)
             taken = {SMTP_DOMAIN: offered['acked'],

@@ -68,7 +68,7 @@ def run_one(args, name, case):
     wanted = dict(zip(NAMES, (args.singles, recipients, args.singles)))
     title = title_of(name, case)
     with Receivers(args, case, *ledger(args, 'received')) as ends:
-        with systems.started(args, name, case, ends.routes, ends.sink) as subject:
+        with systems.started(args, name, case, ends) as subject:
             offer(args, subject, case, NAMES[0], 'singles alone', *singles)
             wait_for_all(args, ends.sink, None, {NAMES[0]: args.singles}, args.singles, title)
             with Meter(subject, ends) as meter:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / 'bench/harness'))
 
 import flow  # noqa: E402
 import measure  # noqa: E402
-from relay import Failure  # noqa: E402
+from relay import Failure, postfix_version  # noqa: E402
 from windows import Windows  # noqa: E402
 
 # workload: (options, {case: recipients that must arrive at the destinations of a run})
@@ -85,6 +85,22 @@ def test_every_workload_is_described_and_tried(place):
                           capture_output=True, check=True, timeout=60)
     listed = {line for line in done.stdout.splitlines() if line and not line.startswith(' ')}
     assert listed >= {*SMALL, 'rtt', 'connections', 'injection'}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='a name server on port 53 needs root')
+def test_domains_share_mx_sets(place):
+    """Both ask the same name server, and all mail comes to the hosts that it names."""
+    os.chmod(place.folder, 0o755)  # Postfix works as another user in there
+    relays = ['sluice', 'postfix-nocache'] if postfix_version() else ['sluice']
+    report = bench(place.folder, 'zipf', '--sites', '3', '--domains', '40', '--messages', '200',
+                   '--messages-postfix', '50', '--pairs', '1', '--relays', ','.join(relays))
+    assert [run['relay'] for run in report['runs']] == relays
+    for run, count in zip(report['runs'], (200, 50)):
+        assert sum(one['recipients'] for one in run['destinations']) == count
+        courses = run['timeline']['destinations']
+        assert set(courses) == {'d3.test to d39.test', 'd1.test to d40.test', 'd2.test to d38.test'}
+        assert all(sum(one['messages']) > 0 for one in courses.values())
+    assert len(report['targets']) == len(relays) - 1
 
 
 def test_injection(place):
