@@ -80,8 +80,16 @@ static void outbox_keep(struct outbox *o, const struct letter *letter)
     o->waiting[o->first + o->count++] = *letter;
 }
 
+static void assert_owner(const struct outbox *o)
+{
+    if (o->owner != NULL) {
+        thread_owner_assert(o->owner);
+    }
+}
+
 static bool push_letter(struct outbox *o, const struct letter *letter)
 {
+    assert_owner(o);
     if (o->count == 0 && ring_try_push(o->to->ring, letter)) {
         return true;
     }
@@ -103,6 +111,7 @@ void outbox_put_patient(struct outbox *o, uint32_t kind, void *body, uint64_t nu
 
 bool outbox_flush(struct outbox *o)
 {
+    assert_owner(o);
     while (o->count > 0 && ring_try_push(o->to->ring, &o->waiting[o->first])) {
         o->first++;
         o->count--;

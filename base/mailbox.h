@@ -12,6 +12,7 @@
 
 #include "base/attr.h"
 #include "base/ring.h"
+#include "base/thread.h"
 #include "base/waker.h"
 
 #include <stdbool.h>
@@ -44,7 +45,8 @@ size_t mailbox_count(const struct mailbox *m);
 
 struct outbox {
     struct mailbox *to;
-    struct letter *waiting; /* those that did not fit, oldest first */
+    const struct thread_owner *owner; /* who alone may use it; NULL: that is not checked */
+    struct letter *waiting;           /* those that did not fit, oldest first */
     size_t first, count, capacity;
     bool is_urgent;   /* something was pushed since the last wake-up */
     bool has_patient; /* and this of what can wait */

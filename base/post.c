@@ -33,9 +33,10 @@ int post_open(struct post *p, uint32_t outboxes)
 
 struct outbox *post_write_to(struct post *p, struct mailbox *to)
 {
-    assert(p->outbox_count < p->outbox_capacity && !p->has_owner);
+    assert(p->outbox_count < p->outbox_capacity && !p->owner.is_set);
     struct outbox *o = &p->outboxes[p->outbox_count++];
     outbox_init(o, to);
+    o->owner = &p->owner;
     return o;
 }
 
@@ -52,10 +53,9 @@ struct outbox *post_write_to_each(struct post *p, struct mailbox *const *to, uin
 static void run_owner(void *arg)
 {
     struct post *p = arg;
-    p->owner = pthread_self();
-    p->has_owner = true;
+    thread_owner_set(&p->owner);
     p->run(p->arg);
-    p->has_owner = false;
+    thread_owner_clear(&p->owner);
 }
 
 int post_start(struct post *p, const char *name, void (*run)(void *), void *arg)
@@ -90,13 +90,6 @@ void post_fini(struct post *p)
 }
 
 /* --- the owner's ------------------------------------------------------------------------------ */
-
-#ifdef SLUICE_OWNER_DEBUG
-void post_assert_owner(const struct post *p)
-{
-    assert(!p->has_owner || pthread_equal(p->owner, pthread_self()));
-}
-#endif
 
 static bool is_told_to_end(const struct post *p)
 {

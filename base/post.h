@@ -33,7 +33,6 @@
 #include "base/mailbox.h"
 #include "base/thread.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -51,9 +50,8 @@ struct THREAD_ROLE post {
     void (*run)(void *arg);
     void *arg;
 
-    /* owner only; for post_assert_owner */
-    pthread_t owner;
-    bool has_owner; /* between the start of its thread and the end */
+    /* owner only */
+    struct thread_owner owner; /* set while its thread runs */
 
     /* any thread, atomic */
     _Atomic bool is_stopping;
@@ -84,17 +82,13 @@ void post_fini(struct post *p);
 
 /* --- the owner's ------------------------------------------------------------------------------ */
 
-/* Asserts, under a sanitizer and with the build option rcu_debug, that the caller's thread owns the
- * post, or that nobody does. To clang it proves that it does. */
-#ifdef SLUICE_OWNER_DEBUG
-void post_assert_owner(const struct post *p) ROLE_ASSERTED(p);
-#else
+/* As thread_owner_assert; so are all functions below, and putting into an outbox of the post. To
+ * clang it proves that the caller's thread is the owner. */
 static inline void post_assert_owner(const struct post *p) ROLE_ASSERTED(p);
 static inline void post_assert_owner(const struct post *p)
 {
-    (void)p;
+    thread_owner_assert(&p->owner);
 }
-#endif
 
 /* The next letter, or false. */
 MUST_USE bool post_take(struct post *p, struct letter *ret) ON_ROLE(p);

@@ -46,3 +46,21 @@ void thread_join(struct thread *t)
     assert(failed == 0);
     (void)failed; /* read by the assertion only */
 }
+
+void thread_owner_set(struct thread_owner *o)
+{
+    o->id = pthread_self();
+    o->is_set = true;
+}
+
+void thread_owner_clear(struct thread_owner *o)
+{
+    o->is_set = false;
+}
+
+#ifdef SLUICE_OWNER_DEBUG
+void thread_owner_assert(const struct thread_owner *o)
+{
+    assert(!o->is_set || pthread_equal(o->id, pthread_self()));
+}
+#endif

@@ -5,6 +5,7 @@
 #include "base/attr.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 struct thread {
     pthread_t id;
@@ -12,6 +13,26 @@ struct thread {
     void (*run)(void *arg);
     void *arg;
 };
+
+/* Which thread something belongs to. Set and cleared by that thread; others read it only before that
+ * thread is started or after it was joined. */
+struct thread_owner {
+    pthread_t id;
+    bool is_set;
+};
+
+void thread_owner_set(struct thread_owner *o); /* to the calling thread */
+void thread_owner_clear(struct thread_owner *o);
+/* Asserts, under a sanitizer and with the build option rcu_debug, that the calling thread is the
+ * owner, or that there is none. */
+#ifdef SLUICE_OWNER_DEBUG
+void thread_owner_assert(const struct thread_owner *o);
+#else
+static inline void thread_owner_assert(const struct thread_owner *o)
+{
+    (void)o;
+}
+#endif
 
 /* errors: -errno of pthread_create; *t must stay where it is until thread_join. */
 MUST_USE int thread_start(struct thread *t, const char *name, void (*run)(void *), void *arg);

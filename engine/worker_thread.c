@@ -93,7 +93,7 @@ static void watch_dns(void *ctx, int fd, bool want_read, bool want_write)
 
 /* --- letters ---------------------------------------------------------------------------------- */
 
-static void take_letter(struct worker *w, const struct letter *letter)
+static void take_letter(struct worker *w, const struct letter *letter) ON_ROLE(w->post)
 {
     switch (letter->kind) {
     case LETTER_STORED:

@@ -457,7 +457,7 @@ static bool take_next(struct activator *a, int *looks)
            (!a->prefers_woken && (take_held(a, looks) || take_swept(a, looks)));
 }
 
-static void import(struct activator *a)
+static void import(struct activator *a) ON_ROLE(a->post)
 {
     enum { LOOKS_PER_PASS = 500 }; /* bounds the records that may each need a read of the disk */
     int looks = LOOKS_PER_PASS;
@@ -579,7 +579,7 @@ static void pass_on_orders(struct activator *a)
     }
 }
 
-static void take_letter(struct activator *a, const struct letter *letter)
+static void take_letter(struct activator *a, const struct letter *letter) ON_ROLE(a->post)
 {
     uint64_t number;
     struct message *m;

@@ -41,7 +41,7 @@ void http_answer(struct http *h, struct api_call *c)
     http_exchange_resume(c);
 }
 
-static void take_letter(struct http *h, const struct letter *letter)
+static void take_letter(struct http *h, const struct letter *letter) ON_ROLE(h->post)
 {
     switch (letter->kind) {
     case LETTER_ANSWER:

@@ -351,7 +351,6 @@ static int socket_of(struct MHD_Connection *connection)
 
 bool http_exchange_run(struct http *h, struct api_call *c)
 {
-    post_assert_owner(&h->post);
     if (!api_is_answered(c) && post_must_end(&h->post)) {
         /* A request that a client sent behind an earlier one while the daemon stops: the clerks
          * have ended and would not answer it. */
@@ -382,6 +381,7 @@ bool http_exchange_run(struct http *h, struct api_call *c)
 /* Answer, or suspend until the answer is there. */
 static enum MHD_Result run_call(struct http *h, struct api_call *c)
 {
+    post_assert_owner(&h->post);
     c->peer = socket_of(c->connection);
     if (http_exchange_run(h, c)) {
         return reply(c);

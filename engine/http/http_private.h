@@ -72,7 +72,7 @@ MUST_USE int http_door_watch(struct http_door *d);
 /* No more connections, and all that there are end. */
 void http_door_close(struct http_door *d);
 /* Connections that take too long; doors that rested. */
-void http_door_expire(struct http *h);
+void http_door_expire(struct http *h) ON_ROLE(h->post);
 /* When the next of them is due, or USEC_NEVER. */
 usec_t http_door_wake_at(const struct http *h);
 
@@ -89,15 +89,15 @@ struct http_connection {
 
 MUST_USE int http_exchange_open(struct http_door *d);
 /* Disconnect those whose deadline passed. */
-void http_exchange_expire(struct http *h);
+void http_exchange_expire(struct http *h) ON_ROLE(h->post);
 /* Its connection goes on with the answer, or who made it inside is told. */
 void http_exchange_resume(struct api_call *c);
 /* A call from inside comes (LETTER_INNER). */
-void http_exchange_begin_inner(struct http *h, struct api_call *c);
+void http_exchange_begin_inner(struct http *h, struct api_call *c) ON_ROLE(h->post);
 /* Its answer is there: whoever made it is told, and it is freed. */
 void http_exchange_end_inner(struct api_call *c);
 /* The request is complete: have its handler run, here or on a clerk. true: it is answered already
  */
-MUST_USE bool http_exchange_run(struct http *h, struct api_call *c);
+MUST_USE bool http_exchange_run(struct http *h, struct api_call *c) ON_ROLE(h->post);
 
 #endif

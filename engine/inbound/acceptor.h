@@ -4,16 +4,15 @@
 #define ENGINE_ACCEPTOR_H
 
 #include "base/attr.h"
-
-struct worker;
+#include "engine/worker/worker.h"
 
 /* Begin to accept on the worker's socket of each listener. errors: -errno, -ENOMEM */
 MUST_USE int acceptor_listen(struct worker *w);
 /* A connected local socket that may relay; closed here when it cannot be served. */
-void acceptor_adopt(struct worker *w, int fd);
+void acceptor_adopt(struct worker *w, int fd) ON_ROLE(w->post);
 /* Listeners that rest for lack of descriptors go on when it is time. Once a pass. */
-void acceptor_resume(struct worker *w);
+void acceptor_resume(struct worker *w) ON_ROLE(w->post);
 /* Accept nothing more. */
-void acceptor_close(struct worker *w);
+void acceptor_close(struct worker *w) ON_ROLE(w->post);
 
 #endif

@@ -18,13 +18,13 @@
 void inbound_begin(struct worker *w, struct listener *l, int fd,
                    const struct sockaddr_storage *peer, bool is_trusted);
 /* Sessions are told at their next command that the daemon stops. */
-void inbound_drain(struct worker *w);
+void inbound_drain(struct worker *w) ON_ROLE(w->post);
 /* Answers from the other threads. */
-void inbound_stored(struct worker *w, struct intake *in);
-void inbound_authenticated(struct worker *w, struct auth_request *request);
+void inbound_stored(struct worker *w, struct intake *in) ON_ROLE(w->post);
+void inbound_authenticated(struct worker *w, struct auth_request *request) ON_ROLE(w->post);
 /* Sessions that wait for intake_memory go on when there is room. Once a pass. */
-void inbound_resume(struct worker *w);
+void inbound_resume(struct worker *w) ON_ROLE(w->post);
 /* Close everything, at the worker's end; answers still under way are freed by their senders. */
-void inbound_close_all(struct worker *w);
+void inbound_close_all(struct worker *w) ON_ROLE(w->post);
 
 #endif

@@ -614,6 +614,7 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
 
 void outbound_deliver(struct worker *w, struct delivery *d)
 {
+    post_assert_owner(&w->post);
     if (d->request == NULL) {
         d->request = request_new(d);
     }
@@ -692,7 +693,7 @@ void outbound_return(struct worker *w, struct delivery *d)
     send_report(w, d);
 }
 
-static void return_all(struct worker *w, struct list *requests)
+static void return_all(struct worker *w, struct list *requests) ON_ROLE(w->post)
 {
     while (!list_is_empty(requests)) {
         outbound_return(w, list_first(requests, struct request, link)->delivery);

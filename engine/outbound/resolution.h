@@ -8,16 +8,16 @@
 #ifndef ENGINE_RESOLUTION_H
 #define ENGINE_RESOLUTION_H
 
+#include "engine/worker/worker.h"
 struct resolution;
 struct sts_question;
-struct worker;
 
 /* A scheduler wants the hosts of a destination. */
-void resolution_start(struct worker *w, struct resolution *r);
+void resolution_start(struct worker *w, struct resolution *r) ON_ROLE(w->post);
 /* The resolver may have results. */
-void resolution_take_results(struct worker *w);
+void resolution_take_results(struct worker *w) ON_ROLE(w->post);
 /* LETTER_STS_ANSWER: takes the question over. */
-void resolution_take_policy(struct worker *w, struct sts_question *q);
+void resolution_take_policy(struct worker *w, struct sts_question *q) ON_ROLE(w->post);
 /* At shutdown: nobody waits for it any more. */
 void resolution_free(struct resolution *r);
 

@@ -402,7 +402,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
     settings_put(s);
 }
 
-static void take_letter(struct sched_thread *t, const struct letter *letter)
+static void take_letter(struct sched_thread *t, const struct letter *letter) ON_ROLE(t->post)
 {
     switch (letter->kind) {
     case LETTER_SUBMIT:
@@ -597,7 +597,7 @@ static void pull_actions(struct sched_thread *t, struct core *c)
     }
 }
 
-static void pull(struct sched_thread *t, struct core *c)
+static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
 {
     log_feedback(c);
     pull_actions(t, c);

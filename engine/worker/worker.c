@@ -11,6 +11,7 @@ struct mailbox *worker_box(struct worker *w)
 
 struct spool_reader *worker_reader(struct worker *w)
 {
+    post_assert_owner(&w->post);
     if (!w->reader_is_open) {
         w->reader_is_open = spool_reader_begin(w->reader) == 0;
         w->lacks_reader = !w->reader_is_open;
@@ -20,6 +21,7 @@ struct spool_reader *worker_reader(struct worker *w)
 
 void worker_end_reader(struct worker *w)
 {
+    post_assert_owner(&w->post);
     if (w->reader_is_open) {
         spool_reader_end(w->reader);
         w->reader_is_open = false;
@@ -28,6 +30,7 @@ void worker_end_reader(struct worker *w)
 
 void worker_run_again(struct worker *w, struct worker_ready *r)
 {
+    post_assert_owner(&w->post);
     if (!list_is_linked(&r->link)) {
         list_push_back(&w->ready, &r->link);
     }

@@ -82,7 +82,7 @@ struct mailbox *worker_box(struct worker *w);
 /* The open reader of this pass, or NULL while the spool is being reopened: try in a later pass. */
 struct spool_reader *worker_reader(struct worker *w);
 /* At the end of a pass, and where what comes next needs to see more. */
-void worker_end_reader(struct worker *w);
+void worker_end_reader(struct worker *w) ON_ROLE(w->post);
 
 /* In the ready list a connection is called again in the next pass. */
 struct worker_ready {
@@ -91,6 +91,6 @@ struct worker_ready {
 };
 void worker_run_again(struct worker *w, struct worker_ready *r);
 /* Call those that were ready before: one that asks again waits for the next pass. */
-void worker_run_ready(struct worker *w);
+void worker_run_ready(struct worker *w) ON_ROLE(w->post);
 
 #endif

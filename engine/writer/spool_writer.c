@@ -199,7 +199,7 @@ static void take_park(struct spool_writer *w, const struct letter *letter)
     free(from);
 }
 
-static void take_letter(struct spool_writer *w, const struct letter *letter)
+static void take_letter(struct spool_writer *w, const struct letter *letter) ON_ROLE(w->post)
 {
     switch (letter->kind) {
     case LETTER_STAGE:
@@ -392,7 +392,7 @@ static void answer(struct spool_writer *w, struct intake *in, int err)
     }
 }
 
-static void batch_committed(struct spool_writer *w, bool is_journal)
+static void batch_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->post)
 {
     usec_t now = clock_wall();
     uint64_t durable = settle_committed(&w->settle, message_done, w);
@@ -450,7 +450,7 @@ static void wake_all(void *ctx)
     engine_wake_all(ctx);
 }
 
-static void batch_failed(struct spool_writer *w, int err)
+static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
 {
     if (!w->is_broken) {
         log_error("spool: commit failed: %s; intake and dispatch stop until it works again",
@@ -469,7 +469,7 @@ static void batch_failed(struct spool_writer *w, int err)
 
 /* Opens the store again after a failed commit and writes all results that wait in memory, before
  * any reception is accepted. */
-static void try_again(struct spool_writer *w)
+static void try_again(struct spool_writer *w) ON_ROLE(w->post)
 {
     refuse_parts(w, -EIO);
     if (clock_mono() < w->retry_at) {
@@ -596,7 +596,7 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
 }
 
 /* Writes the commit. When the journal has no room or fails, the same mail goes to the tables. */
-static int commit(struct spool_writer *w, enum commit *kind)
+static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
 {
     if (*kind == COMMIT_JOURNAL) {
         settle_log_delivered(&w->settle);

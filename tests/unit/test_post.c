@@ -241,7 +241,19 @@ static void what_nobody_takes_can_be_freed(void **state)
 /* --- owners ----------------------------------------------------------------------------------- */
 
 #ifdef SLUICE_OWNER_DEBUG
-static void a_strangers_call_is_noticed(void **state)
+static void call(struct reader *r)
+{
+    post_assert_owner(&r->post);
+    (void)post_flush(&r->post);
+}
+
+static void put(struct reader *r)
+{
+    outbox_put(r->post.outboxes, 0, NULL, 0);
+}
+
+/* Of this process, while a thread of it owns the post. */
+static void is_noticed(void (*stranger)(struct reader *r))
 {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -250,9 +262,12 @@ static void a_strangers_call_is_noticed(void **state)
         struct reader r = {.is_in_order = true};
         (void)setrlimit(RLIMIT_CORE, &none); /* a core is only in the way */
         (void)close(STDERR_FILENO);
-        if (post_init(&r.post, ROOM) == 0 && post_start(&r.post, "reader", run_reader, &r) == 0) {
+        if (post_init(&r.post, ROOM) == 0 && post_open(&r.post, 1) == 0 &&
+            post_write_to(&r.post, &r.post.box) != NULL &&
+            post_start(&r.post, "reader", run_reader, &r) == 0) {
             while (true) {
-                post_assert_owner(&r.post); /* aborts once the thread runs */
+                stranger(&r); /* aborts once the thread runs */
+                (void)usleep(1000);
             }
         }
         _exit(0);
@@ -260,6 +275,16 @@ static void a_strangers_call_is_noticed(void **state)
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+}
+
+static void a_strangers_call_is_noticed(void **state)
+{
+    is_noticed(call);
+}
+
+static void a_strangers_letter_is_noticed(void **state)
+{
+    is_noticed(put);
 }
 #endif
 
@@ -274,6 +299,7 @@ int main(void)
         cmocka_unit_test(what_nobody_takes_can_be_freed),
 #ifdef SLUICE_OWNER_DEBUG
         cmocka_unit_test(a_strangers_call_is_noticed),
+        cmocka_unit_test(a_strangers_letter_is_noticed),
 #endif
     };
     return cmocka_run_group_tests_name("post", tests, NULL, NULL);
