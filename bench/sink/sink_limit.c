@@ -4,7 +4,7 @@
 #include "bench/sink/sink_session.h"
 
 /* A token of the receiver for one message: of the client, then of all clients together. */
-static bool take_message(struct sink_session *s)
+static bool take_token(struct sink_session *s)
 {
     usec_t now = clock_mono();
     return sink_clients_take(s->receiver, s->known, BUCKET_MESSAGES, &s->behaviour->rate_per_client,
@@ -13,7 +13,7 @@ static bool take_message(struct sink_session *s)
 }
 
 /* The same of a domain. */
-static bool take_message_of(struct sink_session *s, struct sink_rule *domain)
+static bool take_domain_token(struct sink_session *s, struct sink_rule *domain)
 {
     usec_t now = clock_mono();
     const struct rate_plan *plan = &domain->behaviour->rate_per_client;
@@ -59,20 +59,20 @@ const char *sink_limit_mail(struct sink_session *s)
     if (b->messages_per_connection > 0 && s->messages >= b->messages_per_connection) {
         return b->messages_reply;
     }
-    return acts_at(b, STAGE_MAIL) && !take_message(s) ? b->rate_reply : NULL;
+    return acts_at(b, STAGE_MAIL) && !take_token(s) ? b->rate_reply : NULL;
 }
 
 /* The rates of messages at RCPT: once a message, of a domain once for neighbours. */
 static const char *limit_rate(struct sink_session *s, struct sink_rule *domain)
 {
     if (acts_at(s->behaviour, STAGE_RCPT) && !s->has_token) {
-        if (!take_message(s)) {
+        if (!take_token(s)) {
             return s->behaviour->rate_reply;
         }
         s->has_token = true;
     }
     if (domain_acts_at(domain, STAGE_RCPT) && domain != s->last_domain) {
-        if (!take_message_of(s, domain)) {
+        if (!take_domain_token(s, domain)) {
             return sink_session_behaviour(s, domain, BEHAVIOUR_RATE_REPLY)->rate_reply;
         }
         s->last_domain = domain;
@@ -116,10 +116,10 @@ const char *sink_limit_dot(struct sink_session *s)
     if (refusal != NULL) {
         return refusal;
     }
-    if (acts_at(s->behaviour, STAGE_DOT) && !take_message(s)) {
+    if (acts_at(s->behaviour, STAGE_DOT) && !take_token(s)) {
         return s->behaviour->rate_reply;
     }
-    if (domain_acts_at(s->domain, STAGE_DOT) && !take_message_of(s, s->domain)) {
+    if (domain_acts_at(s->domain, STAGE_DOT) && !take_domain_token(s, s->domain)) {
         return sink_session_behaviour(s, s->domain, BEHAVIOUR_RATE_REPLY)->rate_reply;
     }
     return NULL;

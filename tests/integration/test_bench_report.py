@@ -268,6 +268,51 @@ def test_program_joins_results(result, tmp_path):
     assert done.returncode == 1 and 'where.html: No such file' in done.stderr
 
 
+def paced(relay, case, limits):
+    """A run with a hidden limit, as the workload pace has it."""
+    length = len(limits)
+    return {'relay': relay, 'case': case, 'pair': 1, 'is_clean': True, 'figures': {},
+            'timeline': {'interval': 1, 'start': 0, 'destinations': {case: {
+                'messages': [90] * length, 'refused': [3] * length, 'limit': limits}}}}
+
+
+def test_a_hidden_limit_is_drawn(result):
+    run = paced('sluice', 'halved', [None, 200, 200, 150, 100])
+    bins = report_run.Timeline(run, 3).bins_of('halved')
+    assert bins['limit'] == [200, 175, 100] and bins['refused'] == [3, 3, 3]
+    page = check(report.render([{**result, 'runs': [run]}]))
+    assert 'hidden limit' in page.text and 'refused' in page.text
+    assert [attrs['data-v'] for tag, attrs in page.elements
+            if attrs.get('data-name') == 'hidden limit'] == [',200,200,150,100']
+
+
+def test_plots_for_a_document(result, tmp_path):
+    """One SVG that stands alone: a row for each case, a column for each system."""
+    systems, cases = ('sluice', HOSTILE), ('R = 2', 'R < 20')
+    result['runs'] = [paced(name, case, [20, 20]) for name in systems for case in cases]
+    source, plots = tmp_path / 'r.json', tmp_path / 'r.svg'
+    source.write_text(json.dumps(result))
+    command = ['/usr/bin/python3', os.path.join(os.path.dirname(PROGRAM), 'report_svg.py'),
+               str(source), '-o', str(plots)]
+
+    def draw(*more):
+        return subprocess.run([*command, *more], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'})
+    assert draw().returncode == 0
+    text = plots.read_text()
+    tree = ElementTree.fromstring(text)
+    inner = [one for one in tree if one.tag.endswith('svg')]
+    places = [(float(one.get('x')), float(one.get('y'))) for one in inner]
+    assert len(set(places)) == 4 and [len(set(axis)) for axis in zip(*places)] == [2, 2]
+    assert len({(one.get('width'), one.get('height')) for one in inner}) == 1
+    assert not re.search(r'data-|https?:(?!//www.w3.org/2000/svg")|url\(|<script', text)
+    assert '--sheet: #ffffff' in text and '.grid {' in text and 'hidden limit' in text
+    assert draw('--cases', 'R < 20').returncode == 0
+    assert plots.read_text().count('<svg ') == 3
+    done = draw('--cases', 'nothing')
+    assert done.returncode == 1 and 'no course over time of nothing' in done.stderr
+
+
 def test_ticks_are_round():
     assert report_plot.linear_ticks(0, 13033) == [0, 5000, 10000]
     assert report_plot.linear_ticks(0, 0.3, 3) == [0, 0.1, 0.2, 0.3]
