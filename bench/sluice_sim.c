@@ -9,7 +9,8 @@ static int usage(void)
     (void)fputs("usage: sluice-sim script FILE...\n"
                 "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--size N] "
                 "[--json]\n"
-                "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n",
+                "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n"
+                "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n",
                 stderr);
     return 2;
 }
@@ -27,6 +28,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "tables") == 0) {
         return sim_tables(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "pace") == 0) {
+        return sim_pace(argc - 2, argv + 2);
     }
     return usage();
 }

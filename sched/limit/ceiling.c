@@ -105,6 +105,16 @@ void ceiling_count_closed(struct ceiling_count *n, usec_t now)
     assert(n->open > 0);
     turn_slots(n, now);
     n->open--;
+    n->closing = ceiling_count_held(n, now) - n->open + 1;
+    n->closed_at = now;
+}
+
+uint32_t ceiling_count_held(struct ceiling_count *n, usec_t now)
+{
+    if (now - n->closed_at >= CEILING_CLOSE_SPAN) {
+        n->closing = 0;
+    }
+    return n->open + n->closing;
 }
 
 void ceiling_count_refused(struct ceiling_count *n, struct ceiling *c, usec_t now)

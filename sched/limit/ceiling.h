@@ -45,16 +45,23 @@ MUST_USE bool ceiling_remember(const struct ceiling *c, usec_t now, struct ceili
 /* errors: ERR_SYNTAX when the values cannot be of a ceiling; nothing changed */
 MUST_USE int ceiling_recall(struct ceiling *c, const struct ceiling_memory *memory, usec_t now);
 
+#define CEILING_CLOSE_SPAN (250 * USEC_PER_MSEC)
+
 /* The connections of a lane that were accepted and are open. One that was closed a moment ago may
- * still be open for the receiver, so for a second it counts where a refusal sets the ceiling. */
+ * still be open for the receiver: it counts for CEILING_CLOSE_SPAN where another one is to be made,
+ * and for a second where a refusal sets the ceiling. */
 struct ceiling_count {
     uint32_t open;
+    uint32_t closing; /* closed within CEILING_CLOSE_SPAN of closed_at, and not later */
+    usec_t closed_at;
     uint32_t most[2]; /* in the present second and in the last one */
     usec_t slot_begin;
 };
 
 void ceiling_count_opened(struct ceiling_count *n, struct ceiling *c, usec_t now);
 void ceiling_count_closed(struct ceiling_count *n, usec_t now);
+/* For ceiling_permits, with those that are being made besides. */
+MUST_USE uint32_t ceiling_count_held(struct ceiling_count *n, usec_t now);
 void ceiling_count_refused(struct ceiling_count *n, struct ceiling *c, usec_t now);
 
 #endif

@@ -2,9 +2,6 @@
  * and for each verdict; must not know whose lane it is or why something was refused. */
 #include "sched/limit/pace.h"
 
-#include "base/error.h"
-
-#include <assert.h>
 #include <math.h>
 
 /* Receivers are taken to let a tenth of a second's worth pass at once, at least one, and more when a
@@ -18,12 +15,12 @@
 #define GAIN_LEAST    0.04 /* a pace that no trial can raise is at least R / (1 + GAIN_LEAST) */
 #define GAIN_MOST     1.0
 #define GAIN_STEP     3.0
-#define GAIN_MEASURED 0.12 /* after the rate was measured in a refused trial */
-#define MEASURE_GAIN  0.3  /* trials of that gain are long enough to measure */
-#define MEASURE_LEAST 8    /* units accepted between the first refusal and the end of a train */
+#define MEASURE_GAIN  0.3 /* trials of that gain are long enough to measure */
+#define MEASURE_LEAST 8   /* units accepted between the first refusal and the end of a train */
 #define MEASURE_SPAN  (50 * USEC_PER_MSEC)
 #define BOUND_FRESH   (10 * USEC_PER_SEC)
-#define BELOW         0.96 /* a little below what was measured */
+#define BOUND_SLOW    (1800 * USEC_PER_SEC) /* of recipients and connects */
+#define BELOW         0.96                  /* a little below what was measured */
 
 #define FALL_PART 0.2 /* so much of a train refused is more than chance */
 
@@ -41,8 +38,6 @@
 #define FORGET_AFTER (600 * USEC_PER_SEC)
 #define FORGET_TIMES 4
 #define SLOT         USEC_PER_SEC
-#define RATE_LEAST   (1.0 / 3600)
-#define RATE_MOST    1e6
 
 /* splitmix64, to 0..1 */
 static double next_chance(struct pace *p)
@@ -95,8 +90,14 @@ void pace_init(struct pace *p, enum pace_unit unit, uint64_t seed, usec_t now)
 
 static void set_rate(struct pace *p, double rate)
 {
-    p->rate = bounded(rate, RATE_LEAST, RATE_MOST);
+    p->rate = bounded(rate, PACE_LEAST, PACE_MOST);
     p->lowest = p->rate < p->lowest ? p->rate : p->lowest;
+}
+
+/* Units that go together. */
+static double group(const struct pace *p)
+{
+    return p->trial.each > 1 ? p->trial.each : 1;
 }
 
 /* From one refused trial to the next: a refusal in a hundred, and five a minute at most. */
@@ -104,15 +105,28 @@ static usec_t between_trials(struct pace *p)
 {
     double s = bounded(8 + 10 / p->rate, 8, 13);
     if (p->unit != PACE_MESSAGES) {
-        s = bounded(150 / p->rate, s, 3600);
+        s = bounded(150 * group(p) / p->rate, s, 3600);
     }
     return seconds(s * (0.95 + 0.1 * next_chance(p)));
 }
 
-/* Units that the receiver lets pass at once. */
-static double burst_at(const struct pace *p, double rate)
+/* The pace was lowered, perhaps too far. Where few may be refused, it is not raised beyond that
+ * again before long, but up to there it may be soon. */
+static usec_t after_lowering(struct pace *p, double refused, usec_t now)
 {
-    return rate * p->burst > 1 ? rate * p->burst : 1;
+    if (p->unit == PACE_MESSAGES) {
+        return between_trials(p);
+    }
+    p->bound = refused;
+    p->bound_until = now + BOUND_SLOW;
+    return seconds(bounded(20 * group(p) / p->rate, 10, 600));
+}
+
+/* Units that the receiver lets pass at once: `each` of them, or none could ever pass. */
+static double burst_at(const struct pace *p, double rate, uint32_t each)
+{
+    double least = each > 1 ? each : 1;
+    return rate * p->burst > least ? rate * p->burst : least;
 }
 
 /* The trial begins behind the unit that goes now: those after it are early. A receiver that lets one
@@ -121,14 +135,16 @@ static double burst_at(const struct pace *p, double rate)
 static void begin_trial(struct pace *p, uint32_t n, usec_t now)
 {
     double raised = p->rate * (1 + p->gain);
-    double size = ceil((burst_at(p, raised) - 1) / (p->gain / 2));
+    double size = ceil((burst_at(p, raised, n) - 1) / (p->gain / 2));
     if (p->gain >= MEASURE_GAIN && raised >= EARLY_RATE) {
         size += raised / 4;
     }
     bool is_single = n == 1 && size <= 1;
     size = size < 2.0 * n ? 2.0 * n : size;
-    p->trial = (struct pace_train){
-        .begin = now + 1, .size = is_single ? 1 : (uint32_t)size, .is_single = is_single};
+    p->trial = (struct pace_train){.begin = now + 1,
+                                   .size = is_single ? 1 : (uint32_t)size,
+                                   .each = n,
+                                   .is_single = is_single};
     p->phase = PACE_TRIAL;
 }
 
@@ -160,8 +176,8 @@ static void search_on(struct pace *p, double gain, usec_t now)
 static void trial_passed(struct pace *p, usec_t now)
 {
     double raised = p->rate * (1 + p->gain);
-    double proved =
-        raised * (1 - (burst_at(p, raised) - 1) / (p->trial.sent > 0 ? p->trial.sent : 1));
+    double proved = raised * (1 - (burst_at(p, raised, p->trial.each) - 1) /
+                                      (p->trial.sent > 0 ? p->trial.sent : 1));
     proved = proved < raised * 0.99 ? proved : raised * 0.99;
     p->phase = PACE_HELD;
     if (proved > p->rate) {
@@ -198,13 +214,13 @@ static void trial_failed(struct pace *p, usec_t now)
         if (measured * BELOW > p->rate) {
             set_rate(p, measured * BELOW);
         }
-        p->gain = GAIN_MEASURED;
+        p->gain = PACE_GAIN_KNOWN;
     } else if (p->trial.is_flood) {
         p->gain = GAIN_MOST;
     } else {
         p->burst = bounded(p->burst * BURST_DECAY, BURST_SECONDS, BURST_MOST);
         p->bound = p->rate * (1 + p->gain);
-        p->bound_until = now + BOUND_FRESH;
+        p->bound_until = now + (p->unit == PACE_MESSAGES ? BOUND_FRESH : BOUND_SLOW);
         p->gain /= 2;
     }
     /* Not before the receiver's burst is there again. */
@@ -226,7 +242,7 @@ static void settle_fall(struct pace *p, usec_t now)
         measured * BELOW < p->rate) {
         set_rate(p, measured * BELOW);
         p->lowered_at = now + 2 * interval(p);
-        p->gain = GAIN_MEASURED;
+        p->gain = PACE_GAIN_KNOWN;
         p->next_trial = now + USEC_PER_SEC;
     }
     f->refused = 0;
@@ -278,6 +294,8 @@ static void watch_bound(struct pace *p, usec_t now)
     if (!is_prompt) {
         p->bound_since = now;
         if (p->phase == PACE_TRIAL) {
+            /* There is not so much mail, but perhaps some more than the pace. */
+            p->gain = bounded(p->gain / GAIN_STEP, GAIN_LEAST, GAIN_MOST);
             drop_trial(p, now);
         }
     }
@@ -510,8 +528,8 @@ static void begin_pace(struct pace *p, usec_t sent_at, usec_t now)
     turn_slots(p, now);
     double span = (double)(now - p->slot_begin + SLOT) / USEC_PER_SEC;
     double accepted = (double)p->slot[0] + p->slot[1];
-    p->rate = p->lowest = RATE_MOST;
-    set_rate(p, bounded(accepted, 1, RATE_MOST) / span * BELOW);
+    p->rate = p->lowest = PACE_MOST;
+    set_rate(p, bounded(accepted, 1, PACE_MOST) / span * BELOW);
     p->gain = GAIN_MOST;
     p->since = now;
     p->bound_since = now;
@@ -540,12 +558,13 @@ static void lower(struct pace *p, usec_t now)
         p->burst = bounded(p->burst * BURST_GROWTH, BURST_SECONDS, BURST_MOST);
     }
     p->passed_at = USEC_NEVER;
+    double refused = p->rate;
     set_rate(p, p->rate * (1 - bounded(p->refused_part / 2, CUT_LEAST, CUT_MOST)));
     /* The first ones at the new pace may stand close behind the last ones at the old one. */
     p->lowered_at = now + 2 * interval(p);
     if (p->phase != PACE_VERDICT || !p->trial.is_flood) {
         p->gain = GAIN_LEAST;
-        drop_trial(p, now + between_trials(p));
+        drop_trial(p, now + after_lowering(p, refused, now));
     }
 }
 
@@ -600,49 +619,4 @@ void pace_refused(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_
     if (is_silent(p, now)) {
         pause_from(p, hint, now);
     }
-}
-
-void pace_set(struct pace *p, double rate, usec_t now)
-{
-    enum pace_unit unit = p->unit;
-    pace_init(p, unit, p->chance, now);
-    p->rate = p->lowest = bounded(rate, RATE_LEAST, RATE_MOST);
-    p->gain = GAIN_MEASURED;
-    p->phase = PACE_HELD;
-    p->since = p->bound_since = p->lowered_at = p->last_take = p->last_refusal = now;
-    p->used_until = now;
-    p->next_trial = now;
-}
-
-void pace_forget(struct pace *p)
-{
-    p->phase = PACE_FREE;
-    p->stretch_begin = p->slot_begin = p->last_take;
-    p->stretch_accepted = 0;
-    p->slot[0] = p->slot[1] = 0;
-    p->trial = (struct pace_train){0};
-}
-
-bool pace_remember(const struct pace *p, usec_t now, struct pace_memory *ret)
-{
-    if (p->phase == PACE_FREE) {
-        return false;
-    }
-    *ret = (struct pace_memory){p->rate, p->lowest, now - p->since, now - p->last_refusal};
-    return true;
-}
-
-int pace_recall(struct pace *p, const struct pace_memory *memory, usec_t now)
-{
-    bool is_sound = memory->rate >= RATE_LEAST && memory->rate <= RATE_MOST &&
-                    memory->lowest >= RATE_LEAST && memory->lowest <= memory->rate &&
-                    memory->age >= 0 && memory->refusal_age >= 0;
-    if (!is_sound) {
-        return ERR_SYNTAX;
-    }
-    pace_set(p, memory->rate, now);
-    p->lowest = memory->lowest;
-    p->since = now - memory->age;
-    p->last_refusal = now - memory->refusal_age;
-    return 0;
 }

@@ -20,6 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PACE_LEAST      (1.0 / 3600) /* units a second */
+#define PACE_MOST       1e6
+#define PACE_GAIN_KNOWN 0.12 /* of the next trial, where the rate is known about */
+
 enum pace_unit {
     PACE_MESSAGES,   /* MAILs: sought again quickly when the receiver changes its mind */
     PACE_RECIPIENTS, /* RCPTs and connects: at most one in a hundred may be refused */
@@ -41,6 +45,7 @@ struct pace_train {
     usec_t begin, end; /* when its first and its last were sent; end: valid once it is complete */
     usec_t give_up;    /* a verdict that is not there by then never comes */
     uint32_t size;     /* units it is to have */
+    uint32_t each;     /* units that go together: the recipients of a message */
     uint32_t sent, accepted, refused;
     usec_t first_refused; /* sent when; valid when refused > 0 */
     uint32_t since;       /* accepted of those sent after first_refused */

@@ -93,6 +93,24 @@ static void refused_before_the_others_were_accepted(void **state)
     assert_int_equal(c.limit, 3);
 }
 
+/* A place that became free is not taken again before the receiver knows. */
+static void closed_ones_count_for_a_moment(void **state)
+{
+    struct ceiling c = {0};
+    struct ceiling_count n = {0};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        ceiling_count_opened(&n, &c, START);
+    }
+    assert_int_equal(ceiling_count_held(&n, START + 1), 3);
+    ceiling_count_closed(&n, START + 10);
+    ceiling_count_closed(&n, START + 20);
+    assert_int_equal(ceiling_count_held(&n, START + 30), 3);
+    assert_int_equal(ceiling_count_held(&n, START + 20 + CEILING_CLOSE_SPAN), 1);
+    ceiling_count_opened(&n, &c, START + USEC_PER_SEC);
+    assert_int_equal(ceiling_count_held(&n, START + USEC_PER_SEC), 2);
+}
+
 static void is_remembered(void **state)
 {
     struct ceiling c = {0}, again = {0};
@@ -118,6 +136,7 @@ int main(void)
         cmocka_unit_test(rises_by_one_while_it_binds),
         cmocka_unit_test(is_forgotten_beyond_four_times),
         cmocka_unit_test(refused_before_the_others_were_accepted),
+        cmocka_unit_test(closed_ones_count_for_a_moment),
         cmocka_unit_test(is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
