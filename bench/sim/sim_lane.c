@@ -32,13 +32,16 @@ static void verdict(struct flight *f)
     plan(l);
 }
 
-static void arrive(struct flight *f)
+static void reach_receiver(struct flight *f)
 {
     struct sim_lane *l = f->lane;
     const struct sim_lane_config *c = l->config;
     usec_t now = l->world->now;
+    /* Only what was on its way already can be lost with one that was refused. */
+    bool is_doomed = l->doomed > 0 && f->sent_at <= l->doomed_at;
+    l->doomed = is_doomed ? l->doomed : 0;
     for (uint32_t i = 0; i < c->group; i++) {
-        bool is_taken = l->doomed == 0 && sim_limit_take(l->limit, now);
+        bool is_taken = !is_doomed && sim_limit_take(l->limit, now);
         f->accepted += is_taken;
         f->refused += !is_taken;
     }
@@ -46,6 +49,7 @@ static void arrive(struct flight *f)
         l->doomed--;
     } else if (f->refused > 0) {
         l->doomed = c->lost_group;
+        l->doomed_at = now;
     }
     l->accepted += f->accepted;
     l->refused += f->refused;
@@ -64,7 +68,7 @@ static void fly(struct sim_event *e)
     if (f->has_arrived) {
         verdict(f);
     } else {
-        arrive(f);
+        reach_receiver(f);
     }
 }
 

@@ -16,7 +16,7 @@ struct sim_lane_config {
     double demand;       /* messages a second without a pace; 0: as many as fit in flight */
     uint32_t in_flight;  /* at a time; 0: as many as ten times `delay` could need */
     uint32_t group;      /* units of a message that stand behind each other: recipients */
-    uint32_t lost_group; /* a refusal takes up to so many more with it, that were sent after it */
+    uint32_t lost_group; /* a refusal takes up to so many more with it that are on their way */
     unsigned greylisted; /* of a hundred messages accepted, so many come back to be sent again */
 };
 
@@ -29,7 +29,8 @@ struct sim_lane {
     usec_t last_sent;
     struct list flights; /* what is on its way */
     uint32_t flying;
-    uint32_t doomed; /* the next so many that arrive are lost with one that was refused */
+    uint32_t doomed;  /* the next so many that arrive are lost with one that was refused */
+    usec_t doomed_at; /* when that one was */
     uint64_t sent, accepted, refused, greylisted;
 };
 

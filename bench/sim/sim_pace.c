@@ -104,7 +104,7 @@ static void run_scene(const struct table *t, const struct scene *s, uint64_t see
     sim_world_fini(&w);
 }
 
-static void print_head(struct table *t)
+static void print_columns(struct table *t)
 {
     if (!t->options->is_json) {
         (void)printf("%-52s %21s %26s\n", "", "accepted %", "refused");
@@ -187,6 +187,16 @@ static void messages(struct table *t)
     }
 }
 
+/* A refused MAIL ends its connection, and with it what stood behind it there. */
+static void pipelined(struct table *t)
+{
+    struct scene s = {.rate = 200, .lane = lane_with(100, false)};
+    struct figure f[3] = {nothing_yet, nothing_yet, nothing_yet};
+    s.lane.lost_group = 4;
+    run_scene(t, &s, t->options->seed, f);
+    print_row(t, "200 a second, each refusal takes 4 more with it", &f[0], 95, 0);
+}
+
 /* Lanes with limits of their own; 2: those of two sources, else from 2 to 500
  * a second, or to 100. */
 static void many_lanes(struct table *t, size_t count, const char *name)
@@ -200,8 +210,8 @@ static void many_lanes(struct table *t, size_t count, const char *name)
     struct sim_world w;
     sim_world_init(&w, t->options->seed);
     for (size_t i = 0; i < count; i++) {
-        double rate =
-            count == 2 ? two[i] : 2 * pow(t->options->is_short ? 50 : 250, (double)i / (LANES - 1));
+        double most = t->options->is_short ? 50 : 250; /* times the least */
+        double rate = count == 2 ? two[i] : 2 * pow(most, (double)i / (LANES - 1));
         configs[i] = lane_with(delays[i % DELAYS], i % 2);
         sim_limit_init(&limits[i], rate, 0, 0);
         sim_lane_init(&lanes[i], &w, &configs[i], &limits[i], t->options->seed + i);
@@ -298,7 +308,7 @@ static void sessions(struct table *t)
         double could = 5 * (double)(c.each + 1) / (c.each + 1 + 0.5 + 0.125 + 0.5 + 0.125);
         at_a_time.accepted = fmin(at_a_time.accepted, 100 * r.open / could);
         at_a_time.refused_part =
-            fmax(at_a_time.refused_part, 100.0 * (double)r.connects_refused / (double)r.connects);
+            fmax(at_a_time.refused_part, 100.0 * (double)r.connects_refused / (double)r.messages);
         c.allowed = 0;
         c.allowed_on_each = 20;
         c.each = 100;
@@ -360,8 +370,9 @@ int sim_pace(int argc, char **argv)
     if (o.is_json) {
         (void)printf("[");
     }
-    print_head(&t);
+    print_columns(&t);
     messages(&t);
+    pipelined(&t);
     many_lanes(&t, 2, "two sources, 20 and 300 a second");
     many_lanes(&t, LANES, "50 lanes at a site, each with a limit of its own");
     shared_limit(&t);

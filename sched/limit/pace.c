@@ -188,7 +188,8 @@ static void trial_passed(struct pace *p, usec_t now)
         search_on(p, GAIN_LEAST, now);
         return;
     }
-    p->gain = bounded(p->gain * GAIN_STEP, GAIN_LEAST, GAIN_MOST);
+    bool is_slow = p->unit != PACE_MESSAGES && p->bound > 0;
+    p->gain = bounded(p->gain * GAIN_STEP, GAIN_LEAST, is_slow ? PACE_GAIN_KNOWN : GAIN_MOST);
     p->next_trial = now + interval(p);
     if (now < p->bound_until && (p->bound / p->rate - 1) / 2 < p->gain) {
         search_on(p, (p->bound / p->rate - 1) / 2, now);
@@ -260,7 +261,7 @@ static void settle(struct pace *p, usec_t now)
     bool is_over = now >= t->give_up || (has_all && !t->is_flood);
     if (t->refused > 0 && (is_over || p->gain < MEASURE_GAIN)) {
         trial_failed(p, now);
-    } else if (is_over && t->accepted >= t->sent - t->sent / 5) {
+    } else if (is_over && t->accepted > 0 && t->accepted >= t->sent - t->sent / 5) {
         trial_passed(p, now);
     } else if (is_over) {
         drop_trial(p, now + between_trials(p));

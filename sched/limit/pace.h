@@ -16,6 +16,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "sched/limit/loan.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,13 +58,14 @@ struct pace_train {
 struct pace {
     enum pace_unit unit;
     enum pace_phase phase;
-    uint64_t chance;     /* of the jitter */
-    double rate;         /* units a second; valid unless PACE_FREE */
-    double lowest;       /* of `rate` since the pace began */
-    double gain;         /* of the next trial, or of the present one */
-    double refused_part; /* of the latest units, smoothed, 0..1 */
-    usec_t used_until;   /* the schedule, as in rate.h */
-    usec_t since;        /* when the pace began */
+    struct loan_turns turns; /* of a pace that several schedulers share */
+    uint64_t chance;         /* of the jitter */
+    double rate;             /* units a second; valid unless PACE_FREE */
+    double lowest;           /* of `rate` since the pace began */
+    double gain;             /* of the next trial, or of the present one */
+    double refused_part;     /* of the latest units, smoothed, 0..1 */
+    usec_t used_until;       /* the schedule, as in rate.h */
+    usec_t since;            /* when the pace began */
     usec_t last_take, last_accepted, last_refusal;
     usec_t bound_since; /* since then each was sent as soon as it was due */
     usec_t bound_time;  /* without a refusal while it bound */
@@ -114,6 +116,17 @@ void pace_give_back(struct pace *p, uint32_t n, usec_t sent_at);
  * hint     the time that the reply asks for; 0: none */
 void pace_accepted(struct pace *p, uint32_t n, usec_t sent_at, usec_t now);
 void pace_refused(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now);
+
+/* Of a pace that several schedulers share: taken at once, in parts worth LOAN_SPAN or one unit, in
+ * turn. The verdicts then name `from` of the loan as the time that they were sent at.
+ *
+ * borrower, want, ret, returns  as with rate_lend; without a pace `want` is lent */
+MUST_USE usec_t pace_lend(struct pace *p, unsigned borrower, uint32_t want, usec_t now,
+                          struct loan *ret);
+/* The pair of pace_lend. */
+void pace_repay(struct pace *p, struct loan *loan);
+/* The borrower that was told to ask again will not. */
+void pace_leave(struct pace *p, unsigned borrower);
 
 /* As if learned: by an operator's order, or from what was remembered. rate > 0 */
 void pace_set(struct pace *p, double rate, usec_t now);

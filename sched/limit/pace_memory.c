@@ -5,8 +5,10 @@
 
 void pace_set(struct pace *p, double rate, usec_t now)
 {
+    struct loan_turns turns = p->turns;
     enum pace_unit unit = p->unit;
     pace_init(p, unit, p->chance, now);
+    p->turns = turns;
     rate = rate > PACE_LEAST ? rate : PACE_LEAST;
     p->rate = p->lowest = rate < PACE_MOST ? rate : PACE_MOST;
     p->gain = PACE_GAIN_KNOWN;

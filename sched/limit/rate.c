@@ -9,7 +9,7 @@
 #define LATENESS_PART 8
 #define BURST_SPAN    (USEC_PER_SEC / 10)
 /* How far ahead loans of a fast rate are given: ten of them one behind the other. */
-#define AHEAD_MAX (10 * RATE_LOAN_SPAN)
+#define AHEAD_MAX (10 * LOAN_SPAN)
 
 static uint32_t burst_of(const struct rate_rule *rule)
 {
@@ -95,8 +95,7 @@ void rate_change(struct rate *r, const struct rate_rule *rule, usec_t now)
 {
     struct rate old = *r;
     rate_init(r, rule, now);
-    r->last_borrower = old.last_borrower;
-    r->waiting = old.waiting;
+    r->turns = old.turns;
     if (rule->count == 0 || old.rule.count == 0 || old.used_until <= now) {
         return;
     }
@@ -138,50 +137,29 @@ void rate_set_give_back(const struct rate_need *set, size_t count)
     }
 }
 
-/* The first one that waits, in the circle that begins behind the last one served. */
-static unsigned whose_turn(const struct rate *r)
-{
-    unsigned first = (r->last_borrower + 1U) % RATE_BORROWERS_MAX;
-    uint64_t turned = r->waiting >> first;
-    if (first > 0) {
-        turned |= r->waiting << (RATE_BORROWERS_MAX - first);
-    }
-    return (first + (unsigned)__builtin_ctzll(turned)) % RATE_BORROWERS_MAX;
-}
-
-/* Units worth RATE_LOAN_SPAN; 0 where the next one is further away than that. */
+/* Units worth LOAN_SPAN; 0 where the next one is further away than that. */
 static uint32_t worth_of_loan(const struct rate_rule *rule)
 {
-    return (uint32_t)((int64_t)rule->count * RATE_LOAN_SPAN / rule->span);
+    return (uint32_t)((int64_t)rule->count * LOAN_SPAN / rule->span);
 }
 
 /* A slow rate: one unit, when it is due, to the one whose turn it is. */
-static usec_t lend_one(struct rate *r, unsigned borrower, usec_t now, struct rate_loan *ret)
+static usec_t lend_one(struct rate *r, unsigned borrower, usec_t now, struct loan *ret)
 {
-    uint64_t bit = UINT64_C(1) << borrower;
-    usec_t due = rate_due(r);
-    r->waiting |= bit;
-    if (due > now) {
-        return due;
+    usec_t again = loan_turn(&r->turns, borrower, rate_due(r), now);
+    if (again > 0) {
+        return again;
     }
-    bool is_turn = whose_turn(r) == borrower;
-    if (!is_turn && now - due < RATE_LOAN_SPAN) {
-        return due + RATE_LOAN_SPAN;
-    }
-    /* Whoever was passed over did not come for its turn, and has to ask again. */
-    r->waiting = is_turn ? r->waiting & ~bit : 0;
-    r->last_borrower = (uint8_t)borrower;
     rate_take(r, 1, now);
-    *ret = (struct rate_loan){1, now, now + RATE_LOAN_SPAN};
+    *ret = (struct loan){1, now, now + LOAN_SPAN};
     return 0;
 }
 
-usec_t rate_lend(struct rate *r, unsigned borrower, uint32_t want, usec_t now,
-                 struct rate_loan *ret)
+usec_t rate_lend(struct rate *r, unsigned borrower, uint32_t want, usec_t now, struct loan *ret)
 {
-    assert(borrower < RATE_BORROWERS_MAX && want > 0);
+    assert(borrower < LOAN_BORROWERS_MAX && want > 0);
     if (r->rule.count == 0) {
-        *ret = (struct rate_loan){want, now, now + RATE_LOAN_SPAN};
+        *ret = (struct loan){want, now, now + LOAN_SPAN};
         return 0;
     }
     uint32_t most = worth_of_loan(&r->rule);
@@ -195,11 +173,11 @@ usec_t rate_lend(struct rate *r, unsigned borrower, uint32_t want, usec_t now,
     uint32_t lent = want < most ? want : most;
     rate_take(r, lent, now);
     due = due > now ? due : now;
-    *ret = (struct rate_loan){lent, due, due + RATE_LOAN_SPAN};
+    *ret = (struct loan){lent, due, due + LOAN_SPAN};
     return 0;
 }
 
-void rate_repay(struct rate *r, struct rate_loan *loan)
+void rate_repay(struct rate *r, struct loan *loan)
 {
     rate_give_back(r, loan->left);
     loan->left = 0;
@@ -207,6 +185,5 @@ void rate_repay(struct rate *r, struct rate_loan *loan)
 
 void rate_leave(struct rate *r, unsigned borrower)
 {
-    assert(borrower < RATE_BORROWERS_MAX);
-    r->waiting &= ~(UINT64_C(1) << borrower);
+    loan_leave(&r->turns, borrower);
 }

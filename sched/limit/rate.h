@@ -14,6 +14,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "sched/limit/loan.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,8 +24,6 @@
 #define RATE_PER_SECOND_MAX 1000000U
 #define RATE_BURST_MAX      1000000U
 #define RATE_AMOUNT_MAX     1000000U /* taken or given back by one call */
-#define RATE_BORROWERS_MAX  64U
-#define RATE_LOAN_SPAN      (10 * USEC_PER_MSEC) /* a loan is worth no more, or one unit */
 
 /* What was configured; all zero: no limit. */
 struct rate_rule {
@@ -37,23 +36,14 @@ struct rate {
     struct rate_rule rule;
     /* Where the schedule is: the moment up to which the time is used up. */
     usec_t used_until;
-    uint32_t part; /* of a usec, in 1 / rule.count */
-    /* Of a shared rate only. */
-    uint8_t last_borrower;
-    uint64_t waiting; /* bit n: borrower n came before its time */
+    uint32_t part;           /* of a usec, in 1 / rule.count */
+    struct loan_turns turns; /* of a shared rate */
 };
 
 /* One rate of a set, and how much of it a delivery takes: 1 message, or its recipients. */
 struct rate_need {
     struct rate *rate;
     uint32_t amount;
-};
-
-/* What a scheduler holds of a shared rate. */
-struct rate_loan {
-    uint32_t left; /* each for one unit */
-    usec_t from;   /* to be used from then on */
-    usec_t until;  /* what is left then goes back by rate_repay */
 };
 
 /* Full: as much as the burst may go at once. */
@@ -84,25 +74,20 @@ void rate_set_give_back(const struct rate_need *set, size_t count);
  * over all schedulers is as exact as the rate itself; what was not used by `until` is given back by
  * rate_repay, once for each loan.
  *
- * Borrowers take turns. Of a rate of more than one unit in RATE_LOAN_SPAN each gets a span of its
+ * Borrowers take turns. Of a rate of more than one unit in LOAN_SPAN each gets a span of its
  * own, one behind the other and up to ten of them ahead. Of a slower one a borrower gets one unit
- * when it is due; whoever comes before another one whose turn it is gets a time RATE_LOAN_SPAN
+ * when it is due; whoever comes before another one whose turn it is gets a time LOAN_SPAN
  * later, and the unit when the other did not come until then.
  *
- * borrower  0..RATE_BORROWERS_MAX-1, one for each scheduler; holds no other loan of this rate
+ * borrower  0..LOAN_BORROWERS_MAX-1, one for each scheduler; holds no other loan of this rate
  * want      >= 1
  * ret       what was lent; unchanged when nothing was
  * returns   0: lent; else when to ask again */
 MUST_USE usec_t rate_lend(struct rate *r, unsigned borrower, uint32_t want, usec_t now,
-                          struct rate_loan *ret);
+                          struct loan *ret);
 /* The pair of rate_lend, when `until` has come or the scheduler has nothing more to send. */
-void rate_repay(struct rate *r, struct rate_loan *loan);
+void rate_repay(struct rate *r, struct loan *loan);
 /* The borrower that was told to ask again will not. */
 void rate_leave(struct rate *r, unsigned borrower);
-/* One unit of a loan; the caller has seen that left > 0 and from <= now < until. */
-static inline void rate_loan_use(struct rate_loan *loan)
-{
-    loan->left--;
-}
 
 #endif

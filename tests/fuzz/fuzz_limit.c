@@ -55,7 +55,7 @@ static void run_rate(struct choices *c)
 {
     struct rate_rule rule = take_rule(c);
     struct rate r;
-    struct rate_loan loans[4] = {0};
+    struct loan loans[4] = {0};
     usec_t now = START;
     double used = 0;
     rate_init(&r, &rule, now);

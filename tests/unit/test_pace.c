@@ -221,6 +221,62 @@ static void gives_back(void **state)
     assert_true(pace_due(&p, START) == due);
 }
 
+/* Three schedulers share what one would find, and take turns. */
+static void is_lent(void **state)
+{
+    struct bed b = make(50);
+    unsigned sent[3] = {0};
+    usec_t next[3] = {START, START, START}, end = START + 120 * USEC_PER_SEC;
+    (void)state;
+    pace_set(&b.pace, 40, b.now);
+    while (b.now < end) {
+        unsigned first = next[1] < next[0] ? 1 : 0;
+        first = next[2] < next[first] ? 2 : first;
+        struct loan loan = {0};
+        b.now = next[first] > b.now ? next[first] : b.now;
+        usec_t again = pace_lend(&b.pace, first, 5, b.now, &loan);
+        if (again > 0) {
+            next[first] = again;
+            continue;
+        }
+        assert_in_range(loan.left, 1, 5);
+        for (loan_use(&loan), sent[first]++;; loan_use(&loan), sent[first]++) {
+            verdict(&b);
+            if (loan.left == 0) {
+                break;
+            }
+        }
+        pace_repay(&b.pace, &loan);
+        next[first] = b.now;
+    }
+    assert_in_range(b.accepted, 5600, 6000);
+    assert_in_range(b.refused, 0, 60);
+    for (int i = 0; i < 3; i++) {
+        assert_in_range(sent[i], 1800, 2200);
+    }
+}
+
+static void a_trial_that_came_back_proves_nothing(void **state)
+{
+    struct pace p;
+    usec_t now = START;
+    (void)state;
+    pace_init(&p, PACE_MESSAGES, 1, now);
+    pace_set(&p, 5, now);
+    while (p.phase != PACE_VERDICT) {
+        usec_t due = pace_due(&p, now);
+        now = due > now ? due : now;
+        pace_take(&p, 1, now);
+        if (p.phase != PACE_VERDICT) {
+            pace_accepted(&p, 1, now, now + MSEC);
+        }
+    }
+    pace_give_back(&p, 1, now);
+    now += 100 * USEC_PER_SEC;
+    (void)!pace_due(&p, now);
+    assert_true(p.phase == PACE_HELD && p.rate == 5);
+}
+
 static void counts_recipients(void **state)
 {
     struct pace p;
@@ -273,6 +329,8 @@ int main(void)
         cmocka_unit_test(pauses_as_long_as_asked),
         cmocka_unit_test(is_forgotten),
         cmocka_unit_test(gives_back),
+        cmocka_unit_test(is_lent),
+        cmocka_unit_test(a_trial_that_came_back_proves_nothing),
         cmocka_unit_test(counts_recipients),
         cmocka_unit_test(is_remembered),
     };

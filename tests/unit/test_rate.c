@@ -223,7 +223,7 @@ static void changes_often(void **state)
 #define BORROWERS 5
 
 struct borrower {
-    struct rate_loan loan;
+    struct loan loan;
     usec_t next;
     unsigned sent;
 };
@@ -236,7 +236,7 @@ static void step(struct rate *r, struct borrower *b, unsigned who, usec_t now, u
         return;
     }
     if (b->loan.left > 0 && now < b->loan.until) {
-        rate_loan_use(&b->loan);
+        loan_use(&b->loan);
         b->sent++;
         b->next = now + (usec_t)(slowness * 1000);
         return;
@@ -290,7 +290,7 @@ static void lends_exactly(void **state)
 static void loans_are_small(void **state)
 {
     struct rate r = make(2000, USEC_PER_SEC, 0);
-    struct rate_loan loan;
+    struct loan loan;
     (void)state;
     assert_int_equal(rate_lend(&r, 0, 1000, START, &loan), 0);
     assert_int_equal(loan.left, 20);
@@ -311,7 +311,7 @@ static void loans_are_small(void **state)
 static void turns(void **state)
 {
     struct rate r = make(10, USEC_PER_SEC, 0);
-    struct rate_loan loan;
+    struct loan loan;
     (void)state;
     assert_int_equal(rate_lend(&r, 2, 1, START, &loan), 0);
     usec_t due = rate_lend(&r, 2, 1, START, &loan);
