@@ -26,6 +26,8 @@ struct dns_cache {
     struct dns_cache_config config;
     uint64_t place_count;
     cache_place *places; /* [place_count] */
+    /* any thread, atomic */
+    _Atomic uint32_t references;
     /* any thread, atomic, relaxed: figures, no order needed */
     _Alignas(CACHE_LINE) _Atomic uint64_t size_bytes;
     _Atomic uint64_t entries;
@@ -66,7 +68,7 @@ struct dns_cache *dns_cache_new(const struct dns_cache_config *config)
     if (cache == NULL) {
         return NULL;
     }
-    *cache = (struct dns_cache){.config = *config};
+    *cache = (struct dns_cache){.config = *config, .references = 1};
     cache->place_count = (buckets == 0 ? 1 : buckets) * BUCKET_PLACES;
     cache->places = aligned_alloc(CACHE_LINE, cache->place_count * sizeof(cache_place));
     if (cache->places == NULL) {
@@ -79,9 +81,17 @@ struct dns_cache *dns_cache_new(const struct dns_cache_config *config)
     return cache;
 }
 
-void dns_cache_free(struct dns_cache *cache)
+struct dns_cache *dns_cache_get(struct dns_cache *cache)
 {
-    if (cache == NULL) {
+    atomic_fetch_add_explicit(&cache->references, 1, memory_order_relaxed);
+    return cache;
+}
+
+void dns_cache_put(struct dns_cache *cache)
+{
+    /* Release and acquire: all uses by other holders happen before the last one frees it. */
+    if (cache == NULL ||
+        atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) != 1) {
         return;
     }
     for (uint64_t i = 0; i < cache->place_count; i++) {

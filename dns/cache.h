@@ -39,8 +39,10 @@ struct dns_cache_counters {
 void dns_cache_config_defaults(struct dns_cache_config *ret);
 /* errors: NULL when out of memory. */
 struct dns_cache *dns_cache_new(const struct dns_cache_config *config);
-/* No other thread may use it any more. Accepts NULL. */
-void dns_cache_free(struct dns_cache *cache);
+/* Another reference, beside the creator's. Returns cache. */
+struct dns_cache *dns_cache_get(struct dns_cache *cache);
+/* Let one reference go; the last one frees it. Accepts NULL. Any thread. */
+void dns_cache_put(struct dns_cache *cache);
 
 uint64_t dns_cache_hash(const struct dns_cache *cache, struct slice name, enum dns_type type);
 /* When an answer with this TTL (seconds, as received) expires. */

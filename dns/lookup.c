@@ -192,7 +192,7 @@ int lookup_new(const struct dns_config *config, struct dns_cache *cache,
     if (l == NULL) {
         return -ENOMEM;
     }
-    l->cache = cache;
+    l->cache = dns_cache_get(cache);
     l->hooks = *hooks;
     l->query_limit = config->query_limit;
     l->must_trust_ad = config->trust_ad;
@@ -237,6 +237,7 @@ void lookup_free(struct lookup *l)
             question_free(q);
         }
     }
+    dns_cache_put(l->cache);
     free(l);
 }
 
@@ -554,6 +555,12 @@ void lookup_read_counters(const struct lookup *l, struct lookup_counters *ret)
     ret->timeouts = l->timeouts;
     ret->outstanding = outstanding(l);
     ret->waiting = l->state_counts[QUESTION_WAITING];
+}
+
+bool lookup_is_idle(const struct lookup *l)
+{
+    return outstanding(l) == 0 && l->state_counts[QUESTION_WAITING] == 0 &&
+           l->state_counts[QUESTION_ANSWERED] == 0;
 }
 
 bool lookup_trusts_ad(const struct lookup *l)

@@ -32,7 +32,7 @@ struct lookup_counters {
     uint32_t outstanding, waiting;
 };
 
-/* errors: as resolver_new */
+/* Takes a reference of the cache. errors: as resolver_new */
 MUST_USE int lookup_new(const struct dns_config *config, struct dns_cache *cache,
                         const struct resolver_hooks *hooks, struct lookup **ret);
 /* Nobody may be waiting any more. Accepts NULL. */
@@ -51,6 +51,8 @@ struct lookup_waiter *lookup_next(struct lookup *l, usec_t now);
 void lookup_fd_event(struct lookup *l, int fd, bool is_readable, bool is_writable, usec_t now);
 void lookup_tick(struct lookup *l, usec_t now);
 usec_t lookup_wake_at(const struct lookup *l);
+/* Nothing is asked, and nobody waits. */
+bool lookup_is_idle(const struct lookup *l);
 /* Whether an AD bit of these servers counts. */
 bool lookup_trusts_ad(const struct lookup *l);
 void lookup_read_counters(const struct lookup *l, struct lookup_counters *ret);

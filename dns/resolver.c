@@ -14,6 +14,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a config brings, made before anything of it is used. errors: as resolver_new */
+static int make_parts(const struct dns_config *config, struct dns_cache *cache,
+                      const struct resolver_hooks *hooks, struct mx_own **ret_own,
+                      struct lookup **ret_lookup)
+{
+    struct mx_own *own = calloc(config->own_count + 1, sizeof(*own));
+
+    if (own == NULL) {
+        return -ENOMEM;
+    }
+    if (config->own_count > 0) {
+        memcpy(own, config->own, config->own_count * sizeof(*own));
+    }
+    int err = lookup_new(config, cache, hooks, ret_lookup);
+    if (err != 0) {
+        free(own);
+        return err;
+    }
+    *ret_own = own;
+    return 0;
+}
+
 int resolver_new(const struct dns_config *config, struct dns_cache *cache,
                  const struct resolver_hooks *hooks, struct resolver **ret)
 {
@@ -24,26 +46,58 @@ int resolver_new(const struct dns_config *config, struct dns_cache *cache,
     }
     list_init(&r->active);
     list_init(&r->done);
-    r->cache = cache;
+    list_init(&r->leaving);
+    r->hooks = *hooks;
+    r->cache = dns_cache_get(cache);
     r->config = *config;
     r->random.state = config->seed;
-    int err = -ENOMEM;
-    r->own = calloc(config->own_count + 1, sizeof(*r->own));
-    if (r->own == NULL) {
-        goto out;
-    }
-    if (config->own_count > 0) {
-        memcpy(r->own, config->own, config->own_count * sizeof(*r->own));
-    }
-    err = lookup_new(config, cache, hooks, &r->lookup);
+    int err = make_parts(config, cache, hooks, &r->own, &r->lookup);
     if (err != 0) {
-        goto out;
+        resolver_free(r);
+        return err;
     }
     *ret = r;
     return 0;
-out:
-    resolver_free(r);
-    return err;
+}
+
+int resolver_reconfigure(struct resolver *r, const struct dns_config *config,
+                         struct dns_cache *cache)
+{
+    struct leaving_lookup *old = calloc(1, sizeof(*old));
+    struct mx_own *own;
+    struct lookup *lookup;
+
+    if (old == NULL) {
+        return -ENOMEM;
+    }
+    int err = make_parts(config, cache, &r->hooks, &own, &lookup);
+    if (err != 0) {
+        free(old);
+        return err;
+    }
+    old->lookup = r->lookup;
+    list_init(&old->link);
+    list_push_back(&r->leaving, &old->link);
+    r->lookup = lookup;
+    dns_cache_get(cache);
+    dns_cache_put(r->cache);
+    r->cache = cache;
+    r->config = *config;
+    free(r->own);
+    r->own = own;
+    return 0;
+}
+
+static void end_leaving(struct resolver *r, struct leaving_lookup *old)
+{
+    struct lookup_counters counters;
+
+    lookup_read_counters(old->lookup, &counters);
+    r->past_queries += counters.queries;
+    r->past_timeouts += counters.timeouts;
+    list_remove(&old->link);
+    lookup_free(old->lookup);
+    free(old);
 }
 
 static void waiter_fini(struct lookup_waiter *waiter)
@@ -83,7 +137,12 @@ void resolver_free(struct resolver *r)
     {
         resolution_free(n);
     }
+    list_foreach_safe(old, &r->leaving, struct leaving_lookup, link)
+    {
+        end_leaving(r, old);
+    }
     lookup_free(r->lookup);
+    dns_cache_put(r->cache);
     free(r->own);
     free(r);
 }
@@ -330,6 +389,15 @@ bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now)
 {
     struct lookup_waiter *waiter;
 
+    list_foreach_safe(old, &r->leaving, struct leaving_lookup, link)
+    {
+        while ((waiter = lookup_next(old->lookup, now)) != NULL) {
+            resolution_answered(waiter->asker, now);
+        }
+        if (lookup_is_idle(old->lookup)) {
+            end_leaving(r, old);
+        }
+    }
     while ((waiter = lookup_next(r->lookup, now)) != NULL) {
         resolution_answered(waiter->asker, now);
     }
@@ -346,11 +414,19 @@ bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now)
 
 void resolver_fd_event(struct resolver *r, int fd, bool is_readable, bool is_writable, usec_t now)
 {
+    list_foreach_safe(old, &r->leaving, struct leaving_lookup, link)
+    {
+        lookup_fd_event(old->lookup, fd, is_readable, is_writable, now); /* or it is not its own */
+    }
     lookup_fd_event(r->lookup, fd, is_readable, is_writable, now);
 }
 
 void resolver_tick(struct resolver *r, usec_t now)
 {
+    list_foreach_safe(old, &r->leaving, struct leaving_lookup, link)
+    {
+        lookup_tick(old->lookup, now);
+    }
     lookup_tick(r->lookup, now);
     list_foreach_safe(n, &r->active, struct resolution, link)
     {
@@ -365,6 +441,11 @@ usec_t resolver_wake_at(const struct resolver *r)
 {
     usec_t at = lookup_wake_at(r->lookup);
 
+    list_foreach_safe(old, &r->leaving, struct leaving_lookup, link)
+    {
+        usec_t wake = lookup_is_idle(old->lookup) ? 0 : lookup_wake_at(old->lookup);
+        at = wake < at ? wake : at;
+    }
     if (!list_is_empty(&r->done)) {
         return 0;
     }
@@ -382,12 +463,20 @@ void resolver_read_counters(const struct resolver *r, struct resolver_counters *
     lookup_read_counters(r->lookup, &counters);
     *ret = (struct resolver_counters){
         .resolutions = r->resolutions,
-        .queries = counters.queries,
-        .timeouts = counters.timeouts,
+        .queries = counters.queries + r->past_queries,
+        .timeouts = counters.timeouts + r->past_timeouts,
         .active = r->active_count,
         .outstanding = counters.outstanding,
         .waiting = counters.waiting,
     };
+    list_foreach_safe(old, &r->leaving, struct leaving_lookup, link)
+    {
+        lookup_read_counters(old->lookup, &counters);
+        ret->queries += counters.queries;
+        ret->timeouts += counters.timeouts;
+        ret->outstanding += counters.outstanding;
+        ret->waiting += counters.waiting;
+    }
 }
 
 bool resolver_trusts_ad(const struct resolver *r)

@@ -45,9 +45,14 @@ struct resolver_counters {
     uint32_t waiting;     /* queries held back by query_limit */
 };
 
-/* cache: shared, outlives the resolver. errors: -ENOMEM, ERR_SYNTAX for a bad server. */
+/* cache: shared; the resolver takes a reference. errors: -ENOMEM, ERR_SYNTAX for a bad server. */
 MUST_USE int resolver_new(const struct dns_config *config, struct dns_cache *cache,
                           const struct resolver_hooks *hooks, struct resolver **ret);
+/* Ask other servers, or in another way, from now on. Questions that are out are answered by the
+ * servers that they were sent to; resolutions under way ask what follows from that by the new
+ * config. errors: as resolver_new, all is as before */
+MUST_USE int resolver_reconfigure(struct resolver *r, const struct dns_config *config,
+                                  struct dns_cache *cache);
 /* Resolutions under way are dropped without a result. Accepts NULL. */
 void resolver_free(struct resolver *r);
 

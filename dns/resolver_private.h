@@ -48,13 +48,22 @@ struct resolution {
     struct lookup_waiter txt;  /* asked together with mx */
 };
 
+/* Asked by before a reconfiguration; it goes when all its questions are answered. */
+struct leaving_lookup {
+    struct list link;
+    struct lookup *lookup;
+};
+
 struct resolver {
     /* set at creation */
+    struct resolver_hooks hooks;
+    /* owner thread only */
     struct lookup *lookup;
-    struct dns_cache *cache;
+    struct dns_cache *cache;  /* own reference */
     struct dns_config config; /* servers are not kept */
     struct mx_own *own;
-    /* owner thread only */
+    struct list leaving;                  /* struct leaving_lookup */
+    uint64_t past_queries, past_timeouts; /* of lookups that are gone */
     struct list active;
     struct list done;
     uint32_t active_count;

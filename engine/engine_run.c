@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/rcu.h"
-#include "dns/cache.h"
 #include "dns/resolver.h"
 #include "engine/activator/activator.h"
 #include "engine/census/queue_figures.h"
@@ -171,8 +170,8 @@ static int open_event_log(struct engine *e)
         e->events = NULL;
         return EX_CANTCREAT;
     }
-    err = event_log_segment(e->events, e->config->event_log_rotate_size,
-                            (unsigned)e->config->event_log_rotate_keep);
+    err = event_log_segment(e->events, e->settings->config->event_log_rotate_size,
+                            (unsigned)e->settings->config->event_log_rotate_keep);
     if (err != 0) {
         log_warning("event log %s: its folder cannot be read: %s; it grows as one file",
                     e->config->event_log_path, err_str(err));
@@ -239,12 +238,10 @@ static int build_shared(struct engine *e)
     }
     engine_set_dispatch_bound(e, &e->settings->dispatch_bound);
     e->tally = tally_new(c);
-    e->dns_cache = dns_setup_cache(e);
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
     e->entry_limits = calloc(e->sched_count, sizeof(*e->entry_limits));
-    return e->tally == NULL || e->dns_cache == NULL || e->scheds == NULL || e->workers == NULL ||
-                   e->entry_limits == NULL
+    return e->tally == NULL || e->scheds == NULL || e->workers == NULL || e->entry_limits == NULL
                ? -ENOMEM
                : 0;
 }
@@ -433,7 +430,6 @@ static void free_all(struct engine *e)
     auth_free(e->auth);
     sts_fetcher_free(e->sts);
     event_feed_free(e->feed);
-    dns_cache_free(e->dns_cache);
     rcu_leave();
     rcu_drain();
     tally_free(e->tally);

@@ -21,7 +21,9 @@
 #include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "engine/trace/flight_recorder.h"
+#include "engine/trace/recording.h"
 #include "engine/trace/trace_question.h"
 #include "engine/worker/worker.h"
 #include "net/tls_session_cache.h"
@@ -154,6 +156,10 @@ static void pass(struct worker *w) ON_ROLE(w->post)
     acceptor_resume(w);
     /* The view of the spool may be older than a message that a letter of this pass brought. */
     worker_end_reader(w);
+    if (settings_of(w->engine) != w->resolver_settings) {
+        (void)recording_of(w); /* gives memory back, also where nothing is connected any more */
+        resolution_follow(w);
+    }
     worker_run_ready(w);
     (void)timeout_queue_run(&w->timeouts, w->now); /* how many does not matter */
     resolver_tick(w->resolver, w->now);
@@ -260,7 +266,9 @@ static int init_dns(struct worker *w)
     for (int i = 0; i < DNS_WATCHES; i++) {
         w->dns_watches[i].fd = -1;
     }
-    return dns_setup_resolver(w->engine, &hooks, &w->resolver);
+    /* No thread runs yet that could replace the settings. */
+    w->resolver_settings = settings_get(w->engine->settings);
+    return dns_setup_resolver(w->resolver_settings, &hooks, &w->resolver);
 }
 
 int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret)
@@ -294,11 +302,6 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
     }
     if (err == 0) {
         err = init_dns(w);
-    }
-    if (err == 0 && engine->config->trace_memory > 0) {
-        w->recorder = flight_recorder_new(engine->config->trace_memory / engine->worker_count,
-                                          hash_random_seed());
-        err = w->recorder == NULL ? -ENOMEM : 0;
     }
     if (err != 0) {
         worker_thread_free(w);
@@ -351,6 +354,7 @@ void worker_thread_free(struct worker *w)
         drop_letter(&letter);
     }
     resolver_free(w->resolver);
+    settings_put(w->resolver_settings);
     list_foreach_safe(r, &w->resolving, struct resolution, link)
     {
         resolution_free(r);

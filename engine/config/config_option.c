@@ -103,17 +103,15 @@ static const char *const route_tls_choices[] = {"none", "may",     "encrypt",   
 static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 
 /* What only a restart changes. */
-#define AT_START     0x100
-#define START(field) CONFIG_SECTION_GLOBAL | AT_START, offsetof(struct config, field)
-#define SPOOL(field) CONFIG_SECTION_SPOOL | AT_START, offsetof(struct config, field)
-#define DNS(field)   CONFIG_SECTION_DNS | AT_START, offsetof(struct config_dns, field)
-#define SMTP_START(field)                                                                          \
-    CONFIG_SECTION_TRANSPORT | AT_START, offsetof(struct config_transport, smtp.field)
+#define AT_START         0x100
+#define START(field)     CONFIG_SECTION_GLOBAL | AT_START, offsetof(struct config, field)
+#define SPOOL(field)     CONFIG_SECTION_SPOOL | AT_START, offsetof(struct config, field)
+#define DNS(field)       CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
 #define GLOBAL(field)    CONFIG_SECTION_GLOBAL, offsetof(struct config, field)
 #define WEBHOOK(field)   CONFIG_SECTION_WEBHOOK, offsetof(struct config_webhook, field)
 #define CSV(field)       CONFIG_SECTION_CSV, offsetof(struct config_csv, field)
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
-#define HTTP(field)      CONFIG_SECTION_HTTP | AT_START, offsetof(struct config_http, field)
+#define HTTP(field)      CONFIG_SECTION_HTTP, offsetof(struct config_http, field)
 #define REPLIES(field)   CONFIG_SECTION_REPLIES, offsetof(struct config, field)
 #define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
@@ -157,7 +155,7 @@ const struct config_option config_options[] = {
     TEXT("hostname", GLOBAL(hostname), NULL, "the system's host name", 255,
          "The name of this host: in greetings, in EHLO, in Received headers and in bounces "
          "(Postfix: `myhostname`)."),
-    BOOL("allow_loopback", START(allow_loopback), "no",
+    BOOL("allow_loopback", GLOBAL(allow_loopback), "no",
          "Deliver to hosts that MX records place on loopback addresses. Otherwise that is a mail "
          "loop and bounces. The same holds for a recipient at an address literal. A nexthop in "
          "brackets may always be on loopback."),
@@ -165,7 +163,7 @@ const struct config_option config_options[] = {
          "How long a daemon that was told to stop waits for the final replies of deliveries in "
          "flight."),
     SIZE(
-        "trace_memory", START(trace_memory), "16M", 0,
+        "trace_memory", GLOBAL(trace_memory), "16M", 0,
         "Memory for the dialogues of outbound sessions that `sluice trace` shows: those under way, "
         "and of each destination the last four and the last two in which something failed. When "
         "it is used up, destinations with many sessions lose their oldest first. Passwords are "
@@ -234,14 +232,12 @@ const struct config_option config_options[] = {
         CONFIG_TYPE_TEXT, NULL, "SPOOL/events.jsonl", 1, 4000, 0, NULL,
         "File of the event log, opened again on SIGHUP. Its first line numbers the segment: "
         "`{\"type\":\"Segment\",\"number\":N,...}`. `none`: no event log."),
-    ROW("rotate_size", CONFIG_SECTION_EVENT_LOG | AT_START,
-        offsetof(struct config, event_log_rotate_size), CONFIG_TYPE_SIZE, "256M", NULL, 0,
-        SIZE_MAX_BYTES, 0, NULL,
+    ROW("rotate_size", CONFIG_SECTION_EVENT_LOG, offsetof(struct config, event_log_rotate_size),
+        CONFIG_TYPE_SIZE, "256M", NULL, 0, SIZE_MAX_BYTES, 0, NULL,
         "At this size the file becomes `PATH.N`, N the number of the segment, and a new one "
         "begins. 0: never; somebody else moves it away and sends SIGHUP."),
-    ROW("rotate_keep", CONFIG_SECTION_EVENT_LOG | AT_START,
-        offsetof(struct config, event_log_rotate_keep), CONFIG_TYPE_INT, "20", NULL, 0, 1000000, 0,
-        NULL,
+    ROW("rotate_keep", CONFIG_SECTION_EVENT_LOG, offsetof(struct config, event_log_rotate_keep),
+        CONFIG_TYPE_INT, "20", NULL, 0, 1000000, 0, NULL,
         "How many files `PATH.N` are kept; of more the oldest are removed when one is added. Those "
         "that a `webhook` or `csv` has not read yet stay, up to twice as many. 0: all are kept."),
     ROW("path", CONFIG_SECTION_CONTROL | AT_START, offsetof(struct config, control_path),
@@ -269,7 +265,8 @@ const struct config_option config_options[] = {
     TEXT("tls_certificate", HTTP(tls_certificate), NULL, "no TLS", 4000,
          "PEM file with the certificate and its chain; the door then takes HTTPS only."),
     TEXT("tls_key", HTTP(tls_key), NULL, "none", 4000,
-         "PEM file with the certificate's key, read before the daemon becomes `user`."),
+         "PEM file with the certificate's key. Both are read at start, before the daemon becomes "
+         "`user`, and again at each reload."),
     INT("connection_limit", HTTP(connection_limit), "200", 1, 10000,
         "Open connections; further clients are disconnected at once."),
     SIZE("request_size_limit", HTTP(request_size_limit), "32M", 1024,
@@ -550,7 +547,7 @@ const struct config_option config_options[] = {
          TIME_MAX, "A connection older than this takes no further delivery."),
     INT("smtp_connection_reuse_count_limit", SMTP(smtp_connection_reuse_count_limit), "0", 0,
         INT_MAX, "Deliveries on one connection. 0: no limit."),
-    CHOICE("inet_protocols", SMTP_START(inet_protocols), "all", protocol_choices,
+    CHOICE("inet_protocols", SMTP(inet_protocols), "all", protocol_choices,
            "Which addresses of a host are used."),
     /* --- route ------------------------------------------------------------------------------------ */
     TEXT("transport", ROUTE(transport_name), NULL, "must be set", 64,

@@ -160,6 +160,17 @@ int event_log_segment(struct event_log *log, uint64_t rotate_size, unsigned rota
     return err;
 }
 
+void event_log_limit(struct event_log *log, uint64_t rotate_size, unsigned rotate_keep)
+{
+    if (log->number == 0) {
+        return; /* no regular file: it has no segments */
+    }
+    log->rotate_keep = rotate_keep;
+    if (rotate_size != log->rotate_size) {
+        log->rotate_size = log->rotate_at = rotate_size;
+    }
+}
+
 /* Closed segments beyond the number to keep, the oldest first. */
 static void prune(struct event_log *log)
 {

@@ -45,6 +45,9 @@ MUST_USE int event_log_open(struct event_log *log, const char *path);
  * log      just opened
  * errors   -errno: the folder cannot be read; the log stays as it was */
 MUST_USE int event_log_segment(struct event_log *log, uint64_t rotate_size, unsigned rotate_keep);
+/* Other limits from now on: a file that is full by them goes with the next batch, and what is too
+ * much with the next file that goes. */
+void event_log_limit(struct event_log *log, uint64_t rotate_size, unsigned rotate_keep);
 /* Write all of data, which ends with a newline. After an error nothing or a part is written; the
  * caller keeps the batch and may try again: the remains of a part are taken back where the file
  * allows it, else ended with a newline.

@@ -77,8 +77,8 @@ static void take_letters(struct http *h) ON_ROLE(h->post)
 
 static void run_daemons(struct http *h)
 {
-    for (size_t i = 0; i < h->door_count; i++) {
-        struct http_door *d = &h->doors[i];
+    list_foreach_safe(d, &h->doors, struct http_door, link)
+    {
         MHD_UNSIGNED_LONG_LONG millis;
         /* Each run costs system calls, also of a daemon that nobody uses. */
         if (d->is_due || (MHD_get_timeout(d->daemon, &millis) == MHD_YES && millis == 0)) {
@@ -92,7 +92,9 @@ static usec_t sleep_time(struct http *h, bool is_flushed)
 {
     usec_t now = clock_mono();
     usec_t wake = http_door_wake_at(h);
-    wake = !list_is_empty(&h->connections) && h->look_at < wake ? h->look_at : wake;
+    if ((!list_is_empty(&h->connections) || h->has_leaving) && h->look_at < wake) {
+        wake = h->look_at;
+    }
     if (!is_flushed && now + 10 * USEC_PER_MSEC < wake) {
         wake = now + 10 * USEC_PER_MSEC;
     }
@@ -100,9 +102,10 @@ static usec_t sleep_time(struct http *h, bool is_flushed)
     if (wake != USEC_NEVER) {
         sleep = wake > now ? wake - now : 0;
     }
-    for (size_t i = 0; i < h->door_count; i++) {
+    list_foreach_safe(d, &h->doors, struct http_door, link)
+    {
         MHD_UNSIGNED_LONG_LONG millis;
-        if (MHD_get_timeout(h->doors[i].daemon, &millis) == MHD_YES &&
+        if (MHD_get_timeout(d->daemon, &millis) == MHD_YES &&
             (usec_t)millis * USEC_PER_MSEC < sleep) {
             sleep = (usec_t)millis * USEC_PER_MSEC;
         }
@@ -112,7 +115,8 @@ static usec_t sleep_time(struct http *h, bool is_flushed)
 
 static void wait_for_events(struct http *h, usec_t timeout) ON_ROLE(h->post)
 {
-    if (!post_nap_prepare(&h->post)) {
+    /* Looked at behind post_nap_prepare, as every condition that keeps the thread awake. */
+    if (!post_nap_prepare(&h->post) || atomic_load(&h->change) != NULL) {
         timeout = 0;
     }
     rcu_sleep();
@@ -137,13 +141,15 @@ static void end(struct http *h) ON_ROLE(h->post)
         http_exchange_resume(c);
     }
     for (int i = 0; i < LAST_RUNS; i++) {
-        for (size_t door = 0; door < h->door_count; door++) {
-            h->doors[door].is_due = true; /* the poller is not asked any more: run all daemons */
+        list_foreach_safe(d, &h->doors, struct http_door, link)
+        {
+            d->is_due = true; /* the poller is not asked any more: run all daemons */
         }
         run_daemons(h);
     }
-    for (size_t i = 0; i < h->door_count; i++) {
-        http_door_close(&h->doors[i]);
+    list_foreach_safe(d, &h->doors, struct http_door, link)
+    {
+        http_door_close(d);
     }
     poller_remove(&h->poller, &h->box_watch);
 }
@@ -157,9 +163,11 @@ static void run_http(void *arg)
         (void)poller_dispatch(&h->poller);
         post_clear(&h->post);
         take_letters(h);
+        http_change_take(h); /* behind the letters: whoever hears of a reload meets its doors */
         http_door_expire(h);
         if (h->now >= h->look_at) {
             http_exchange_expire(h);
+            h->has_leaving = http_door_end_leaving(h);
             h->look_at = h->now + LOOK_PERIOD;
         }
         run_daemons(h);
@@ -183,15 +191,16 @@ int http_new(struct engine *engine, const struct api_route *routes, size_t route
     h->route_count = route_count;
     h->accept_at = USEC_NEVER;
     h->poller.epfd = -1;
+    list_init(&h->doors);
     list_init(&h->running);
     list_init(&h->arrivals);
     list_init(&h->connections);
     int err = post_init_polled(&h->post, BOX_LETTERS);
     err = err != 0 ? err : poller_init(&h->poller, EVENTS_PER_PASS);
-    h->doors = calloc(engine->config->http_door_count + 1, sizeof(*h->doors));
-    err = err == 0 && h->doors == NULL ? -ENOMEM : err;
+    h->newest = calloc(engine->config->http_door_count + 1, sizeof(struct http_door *));
+    err = err == 0 && h->newest == NULL ? -ENOMEM : err;
     for (size_t i = 0; err == 0 && i < engine->config->http_door_count; i++) {
-        err = http_door_open(h, &engine->config->http_doors[i], &h->doors[h->door_count++]);
+        err = http_door_open(h, &engine->config->http_doors[i], i, &h->newest[i]);
     }
     if (err != 0) {
         http_free(h);
@@ -214,7 +223,8 @@ const struct api_route *http_routes(const struct http *h, size_t *ret_count)
 
 int http_open_control(struct http *h)
 {
-    return http_door_open_control(h, &h->doors[h->door_count++]);
+    struct http_door *control;
+    return http_door_open_control(h, &control);
 }
 
 int http_start(struct http *h)
@@ -224,8 +234,9 @@ int http_start(struct http *h)
     if (err == 0) {
         err = poller_watch(&h->poller, &h->box_watch, post_fd(&h->post), POLLER_READ, on_box);
     }
-    for (size_t i = 0; err == 0 && i < h->door_count; i++) {
-        err = http_door_watch(&h->doors[i]);
+    list_foreach_safe(d, &h->doors, struct http_door, link)
+    {
+        err = err != 0 ? err : http_door_watch(d);
     }
     if (err != 0) {
         return err;
@@ -246,9 +257,11 @@ void http_free(struct http *h)
     if (h == NULL) {
         return;
     }
-    for (size_t i = 0; h->doors != NULL && i < h->door_count; i++) {
-        http_door_close(&h->doors[i]);
+    list_foreach_safe(d, &h->doors, struct http_door, link)
+    {
+        http_door_close(d);
     }
+    http_change_free(atomic_load(&h->change));
     struct letter letter;
     while (post_take_left(&h->post, &letter)) {
         if (letter.kind == LETTER_STORED) {
@@ -263,6 +276,6 @@ void http_free(struct http *h)
     }
     poller_fini(&h->poller);
     post_fini(&h->post);
-    free(h->doors);
+    free(h->newest);
     free(h);
 }

@@ -21,6 +21,7 @@ struct http;
 struct intake;
 struct mailbox;
 struct outbox;
+struct settings;
 
 /* Bind the sockets of the http sections and read their tokens, certificates and keys, as whoever
  * started the daemon.
@@ -29,6 +30,22 @@ struct outbox;
  * errors   -errno, ERR_SYNTAX (a file); logged */
 MUST_USE int http_new(struct engine *engine, const struct api_route *routes, size_t route_count,
                       struct http **ret);
+/* What a reload changes at the doors: their certificates and limits. All of it is made before any of
+ * it is in force. Main.
+ *
+ * settings  those that come into force
+ * ret       NULL: nothing changes
+ * ret_text  why it cannot be
+ * errors    -ENOMEM, ERR_SYNTAX (a file) */
+struct http_change;
+#define HTTP_CHANGE_TEXT_MAX 600
+MUST_USE int http_change_new(struct http *h, const struct settings *settings,
+                             struct http_change **ret, char ret_text[static HTTP_CHANGE_TEXT_MAX]);
+void http_change_free(struct http_change *c); /* accepts NULL */
+/* It is the http thread's from now on. A connection that is open ends by what it began with, after
+ * the answer to its next request. Main, when the settings are published. change: NULL: none */
+void http_change_apply(struct http *h, struct http_change *change);
+
 /* Bind the control socket, as the user that the daemon is from now on. errors: -errno, logged */
 MUST_USE int http_open_control(struct http *h);
 /* Who injects mail on the http thread: hears of LETTER_STAGED and LETTER_STORED. */

@@ -186,10 +186,11 @@ void http_door_expire(struct http *h)
         return;
     }
     h->accept_at = USEC_NEVER;
-    for (size_t i = 0; i < h->door_count; i++) {
-        int err = poller_change(&h->poller, &h->doors[i].listening, POLLER_READ);
+    list_foreach_safe(d, &h->doors, struct http_door, link)
+    {
+        int err = d->fd < 0 ? 0 : poller_change(&h->poller, &d->listening, POLLER_READ);
         if (err != 0) {
-            log_error("%s: cannot watch the socket: %s", h->doors[i].name, err_str(err));
+            log_error("%s: cannot watch the socket: %s", d->name, err_str(err));
         }
     }
 }
@@ -230,23 +231,39 @@ static int bind_control(const char *path, int *ret)
     return 0;
 }
 
-int http_door_open_control(struct http *h, struct http_door *ret)
+static struct http_door *make_door(struct http *h, const char *name, size_t number)
+{
+    struct http_door *d = calloc(1, sizeof(*d));
+    if (d != NULL) {
+        list_init(&d->link);
+        d->http = h;
+        d->name = name;
+        d->number = number;
+        d->fd = -1;
+    }
+    return d;
+}
+
+int http_door_open_control(struct http *h, struct http_door **ret)
 {
     const char *path = h->engine->config->control_path;
-    *ret = (struct http_door){.http = h,
-                              .name = path,
-                              .is_control = true,
-                              .capacity = CONTROL_CAPACITY,
-                              .body_max = CONTROL_BODY_MAX,
-                              .timeout = CONTROL_TIMEOUT,
-                              .fd = -1};
-    int err = bind_control(path, &ret->fd);
+    struct http_door *d = make_door(h, path, 0);
+    if (d == NULL) {
+        return -ENOMEM;
+    }
+    d->is_control = true;
+    d->capacity = CONTROL_CAPACITY;
+    d->body_max = CONTROL_BODY_MAX;
+    d->timeout = CONTROL_TIMEOUT;
+    list_push_back(&h->doors, &d->link);
+    int err = bind_control(path, &d->fd);
     if (err != 0) {
         log_error("control socket %s: %s%s", path, err_str(err),
                   err == -ENOENT ? "; make its folder, and give it to the user of the daemon" : "");
         return err;
     }
-    return http_exchange_open(ret);
+    *ret = d;
+    return http_exchange_open(d);
 }
 
 /* A whole file, NUL-terminated, or NULL with errno set. */
@@ -271,64 +288,149 @@ static char *read_pem(const char *path)
     return text;
 }
 
-static int load_pem(const struct http_door *d, const char *option, const char *path, char **ret)
+static int load_pem(const struct http_door *d, const char *option, const char *path, char **ret,
+                    char *ret_text)
 {
     if (path != NULL) {
         *ret = read_pem(path);
         if (*ret == NULL) {
             int err = -errno;
-            log_error("http \"%s\": %s %s: %s", d->name, option, path, err_str(err));
-            return err;
+            (void)snprintf(ret_text, HTTP_DOOR_TEXT_MAX, "http \"%.60s\": %s %.300s: %s", d->name,
+                           option, path, err_str(err));
+            return err == -ENOMEM ? err : ERR_SYNTAX; /* the configuration is wrong */
         }
     }
     return 0;
 }
 
-static int load_files(struct http_door *d, const struct config_http *config)
+int http_door_new(struct http *h, const struct config_http *config, size_t number,
+                  struct http_door **ret, char ret_text[static HTTP_DOOR_TEXT_MAX])
 {
-    int err = load_pem(d, "tls_certificate", config->tls_certificate, &d->certificate);
-    err = err != 0 ? err : load_pem(d, "tls_key", config->tls_key, &d->key);
-    return err == 0 || err == -ENOMEM ? err : ERR_SYNTAX; /* the configuration is wrong */
+    struct http_door *d = make_door(h, h->engine->config->http_doors[number].name, number);
+    (void)snprintf(ret_text, HTTP_DOOR_TEXT_MAX, "out of memory");
+    if (d == NULL) {
+        return -ENOMEM;
+    }
+    d->capacity = (unsigned)config->connection_limit;
+    d->body_max = config->request_size_limit;
+    d->timeout = config->timeout;
+    int err = load_pem(d, "tls_certificate", config->tls_certificate, &d->certificate, ret_text);
+    err = err != 0 ? err : load_pem(d, "tls_key", config->tls_key, &d->key, ret_text);
+    if (err == 0 && http_exchange_open(d) != 0) {
+        (void)snprintf(ret_text, HTTP_DOOR_TEXT_MAX, "http \"%.60s\": cannot start%s", d->name,
+                       d->key != NULL ? ": is the certificate one of this key?" : "");
+        err = d->key != NULL ? ERR_SYNTAX : -ENOMEM;
+    }
+    if (err != 0) {
+        http_door_discard(d);
+        return err;
+    }
+    *ret = d;
+    return 0;
 }
 
-int http_door_open(struct http *h, const struct config_http *config, struct http_door *ret)
+int http_door_open(struct http *h, const struct config_http *config, size_t number,
+                   struct http_door **ret)
 {
-    *ret = (struct http_door){.http = h,
-                              .name = config->name,
-                              .capacity = (unsigned)config->connection_limit,
-                              .body_max = config->request_size_limit,
-                              .timeout = config->timeout,
-                              .fd = -1};
-    int err = load_files(ret, config);
+    char text[HTTP_DOOR_TEXT_MAX];
+    struct http_door *d;
+    int err = http_door_new(h, config, number, &d, text);
     if (err != 0) {
+        log_error("%s", text);
         return err;
     }
-    int fd = listen_open((const struct sockaddr *)&config->bind.address, config->bind.len, BACKLOG,
-                         false);
-    if (fd < 0) {
-        log_error("http \"%s\": cannot listen: %s", ret->name, err_str(fd));
-        return fd;
+    list_push_back(&h->doors, &d->link);
+    d->fd = listen_open((const struct sockaddr *)&config->bind.address, config->bind.len, BACKLOG,
+                        false);
+    if (d->fd < 0) {
+        log_error("http \"%s\": cannot listen: %s", d->name, err_str(d->fd));
+        return d->fd;
     }
-    ret->fd = fd;
-    err = http_exchange_open(ret);
-    if (err != 0) {
-        log_error("http \"%s\": cannot start: %s", ret->name,
-                  ret->key != NULL ? "is the certificate one of this key?" : err_str(err));
-        return err;
-    }
-    log_info("listening on http%s://%s", ret->key != NULL ? "s" : "", ret->name);
+    log_info("listening on http%s://%s", d->key != NULL ? "s" : "", d->name);
+    *ret = d;
     return 0;
+}
+
+static int watch_daemon(struct http_door *d)
+{
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(d->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    return info == NULL || info->epoll_fd < 0
+               ? -ENOTSUP
+               : poller_watch(&d->http->poller, &d->busy, info->epoll_fd, POLLER_READ, on_busy);
 }
 
 int http_door_watch(struct http_door *d)
 {
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(d->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    int err = watch_daemon(d);
+    return err != 0 ? err
+                    : poller_watch(&d->http->poller, &d->listening, d->fd, POLLER_READ,
+                                   on_door_connection);
+}
+
+int http_door_take_over(struct http_door *d, struct http_door *from)
+{
     struct poller *p = &d->http->poller;
-    if (info == NULL || info->epoll_fd < 0) {
-        return -ENOTSUP;
+    int err = watch_daemon(d);
+    if (err != 0) {
+        return err;
     }
-    int err = poller_watch(p, &d->listening, d->fd, POLLER_READ, on_door_connection);
-    return err != 0 ? err : poller_watch(p, &d->busy, info->epoll_fd, POLLER_READ, on_busy);
+    poller_remove(p, &from->listening);
+    err = poller_watch(p, &d->listening, from->fd, POLLER_READ, on_door_connection);
+    if (err != 0) {
+        poller_remove(p, &d->busy);
+        int again = poller_watch(p, &from->listening, from->fd, POLLER_READ, on_door_connection);
+        return again != 0 ? again : err;
+    }
+    d->fd = from->fd;
+    from->fd = -1;
+    from->is_leaving = true;
+    return 0;
+}
+
+/* What a door is made of, but for its socket. */
+static void free_door(struct http_door *d)
+{
+    if (d->daemon != NULL) {
+        MHD_stop_daemon(d->daemon);
+    }
+    free(d->certificate);
+    if (d->key != NULL) {
+        explicit_bzero(d->key, strlen(d->key));
+    }
+    free(d->key);
+    free(d);
+}
+
+void http_door_discard(struct http_door *d)
+{
+    if (d != NULL) {
+        free_door(d);
+    }
+}
+
+static bool has_connections(const struct http_door *d)
+{
+    list_foreach_safe(n, &d->http->connections, struct http_connection, link)
+    {
+        if (n->door == d) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool http_door_end_leaving(struct http *h)
+{
+    bool is_leaving = false;
+    list_foreach_safe(d, &h->doors, struct http_door, link)
+    {
+        if (d->is_leaving && !has_connections(d)) {
+            http_door_close(d);
+        } else {
+            is_leaving = is_leaving || d->is_leaving;
+        }
+    }
+    return is_leaving;
 }
 
 void http_door_close(struct http_door *d)
@@ -343,7 +445,7 @@ void http_door_close(struct http_door *d)
         (void)close(fd); /* nothing was said */
     }
     if (d->daemon != NULL) {
-        MHD_stop_daemon(d->daemon);
+        MHD_stop_daemon(d->daemon); /* before its socket is closed */
         d->daemon = NULL;
     }
     if (d->fd >= 0) {
@@ -351,12 +453,7 @@ void http_door_close(struct http_door *d)
         if (d->is_control) {
             (void)unlink(d->name); /* only tidiness */
         }
-        d->fd = -1;
     }
-    free(d->certificate);
-    if (d->key != NULL) {
-        explicit_bzero(d->key, strlen(d->key));
-    }
-    free(d->key);
-    d->certificate = d->key = NULL;
+    list_remove(&d->link);
+    free_door(d);
 }

@@ -92,7 +92,8 @@ static bool add_headers(struct MHD_Response *r, const struct api_call *c)
            (c->status != 401 || add_header(r, "WWW-Authenticate", "Bearer realm=\"sluice\"")) &&
            (c->policy == NULL || add_header(r, "Content-Security-Policy", c->policy)) &&
            (c->retry_after == 0 || add_retry_after(r, c->retry_after)) &&
-           (!c->closes || add_header(r, "Connection", "close")) &&
+           (!(c->closes || connection_of(c->connection)->door->is_leaving) ||
+            add_header(r, "Connection", "close")) &&
            add_header(r, "Cache-Control", "no-store") &&
            add_header(r, "X-Content-Type-Options", "nosniff") &&
            add_header(r, "X-Frame-Options", "DENY") &&
@@ -250,7 +251,7 @@ static bool is_own_page(struct api_call *c, const struct http_door *d)
  * pass. */
 static const struct tokens *tokens_of(const struct http_door *d)
 {
-    return d->is_control ? NULL : settings_of(d->http->engine)->tokens[d - d->http->doors];
+    return d->is_control ? NULL : settings_of(d->http->engine)->doors[d->number].tokens;
 }
 
 static void check_token(struct api_call *c, const struct tokens *tokens)

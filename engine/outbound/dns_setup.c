@@ -1,8 +1,11 @@
+/* Owns nothing: turns settings into what dns/ is told. Called when a worker is made, by a worker when
+ * settings have changed, and by main to try them. */
 #include "engine/outbound/dns_setup.h"
 
 #include "base/hash.h"
 #include "engine/config/config.h"
-#include "engine/state/engine.h"
+#include "engine/config/config_change.h"
+#include "engine/state/settings.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,23 +17,6 @@
 #include <string.h>
 
 enum { OWN_MAX = 256, SERVER_TEXT = 80 };
-
-struct dns_cache *dns_setup_cache(const struct engine *e)
-{
-    const struct config_dns *c = &e->config->dns;
-    struct dns_cache_config config;
-    dns_cache_config_defaults(&config);
-    config.entry_limit = (uint32_t)c->cache_size;
-    config.positive_ttl_max = c->cache_max_ttl;
-    if (c->cache_negative_ttl < config.negative_ttl_max) {
-        config.negative_ttl_max = c->cache_negative_ttl;
-    }
-    if (config.negative_ttl_min > config.negative_ttl_max) {
-        config.negative_ttl_min = config.negative_ttl_max;
-    }
-    config.hash_seed = hash_random_seed();
-    return dns_cache_new(&config);
-}
 
 /* Where this machine itself takes mail: its interfaces at the SMTP port, its listeners at theirs.
  */
@@ -108,31 +94,88 @@ static int list_servers(const struct config_addresses *list, const char ***ret)
     return 0;
 }
 
-int dns_setup_resolver(const struct engine *e, const struct resolver_hooks *hooks,
-                       struct resolver **ret)
-{
-    const struct config *c = e->config;
-    struct mx_own *own = calloc(OWN_MAX, sizeof(*own));
-    const char **servers = NULL;
+/* What a resolver is told, with the lists that it copies. */
+struct setup {
     struct dns_config config;
-    int err = own == NULL ? -ENOMEM : list_servers(&c->dns.servers, &servers);
+    const char **servers;
+    struct mx_own *own;
+};
+
+static void setup_fini(struct setup *s)
+{
+    free(s->servers);
+    free(s->own);
+}
+
+/* errors: -ENOMEM, -EINVAL no address; setup_fini is due all the same */
+static int setup_init(struct setup *s, const struct config *c)
+{
+    *s = (struct setup){.own = calloc(OWN_MAX, sizeof(*s->own))};
+    int err = s->own == NULL ? -ENOMEM : list_servers(&c->dns.servers, &s->servers);
     if (err != 0) {
-        free(own);
         return err;
     }
-    dns_config_defaults(&config);
-    config.servers = servers;
-    config.server_count = (uint32_t)c->dns.servers.count;
-    config.query_timeout = c->dns.timeout;
-    config.query_tries = c->dns.tries;
-    config.families = families(c);
-    config.own = own;
-    config.own_count = own_addresses(c, own);
-    config.allow_loopback = c->allow_loopback;
-    config.trust_ad = c->dns.trust_ad;
-    config.seed = hash_random_seed();
-    err = resolver_new(&config, e->dns_cache, hooks, ret);
-    free(servers);
-    free(own);
+    struct dns_config *config = &s->config;
+    dns_config_defaults(config);
+    config->servers = s->servers;
+    config->server_count = (uint32_t)c->dns.servers.count;
+    config->query_timeout = c->dns.timeout;
+    config->query_tries = c->dns.tries;
+    config->families = families(c);
+    config->own = s->own;
+    config->own_count = own_addresses(c, s->own);
+    config->allow_loopback = c->allow_loopback;
+    config->trust_ad = c->dns.trust_ad;
+    config->seed = hash_random_seed();
+    return 0;
+}
+
+int dns_setup_resolver(const struct settings *settings, const struct resolver_hooks *hooks,
+                       struct resolver **ret)
+{
+    struct setup s;
+    int err = setup_init(&s, settings->config);
+    err = err != 0 ? err : resolver_new(&s.config, settings->dns_cache, hooks, ret);
+    setup_fini(&s);
+    return err;
+}
+
+static bool is_same_setup(const struct settings *a, const struct settings *b)
+{
+    return a->dns_cache == b->dns_cache && a->config->allow_loopback == b->config->allow_loopback &&
+           families(a->config) == families(b->config) &&
+           config_change_is_same_section(CONFIG_SECTION_DNS, &a->config->dns, &b->config->dns);
+}
+
+int dns_setup_follow(struct resolver *r, const struct settings *before, const struct settings *now)
+{
+    struct setup s;
+    if (is_same_setup(before, now)) {
+        return 0;
+    }
+    int err = setup_init(&s, now->config);
+    err = err != 0 ? err : resolver_reconfigure(r, &s.config, now->dns_cache);
+    setup_fini(&s);
+    return err;
+}
+
+/* The sockets of a resolver that is never asked. */
+static void ignore_socket(void *ctx, int fd, bool want_read, bool want_write)
+{
+    (void)ctx;
+    (void)fd;
+    (void)want_read;
+    (void)want_write;
+}
+
+int dns_setup_try(const struct settings *settings, bool *ret_trusts_ad)
+{
+    const struct resolver_hooks hooks = {.watch = ignore_socket};
+    struct resolver *r = NULL;
+    int err = dns_setup_resolver(settings, &hooks, &r);
+    if (err == 0) {
+        *ret_trusts_ad = resolver_trusts_ad(r);
+        resolver_free(r);
+    }
     return err;
 }

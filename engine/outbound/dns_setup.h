@@ -1,16 +1,21 @@
-/* The resolver's settings from the configuration and from this machine's addresses. */
+/* Resolvers as the settings and this machine's addresses want them. */
 #ifndef ENGINE_DNS_SETUP_H
 #define ENGINE_DNS_SETUP_H
 
 #include "base/attr.h"
 #include "dns/resolver.h"
 
-struct engine;
+struct settings;
 
-/* The shared cache. NULL when out of memory. */
-struct dns_cache *dns_setup_cache(const struct engine *e);
 /* A worker's resolver. errors: as resolver_new */
-MUST_USE int dns_setup_resolver(const struct engine *e, const struct resolver_hooks *hooks,
+MUST_USE int dns_setup_resolver(const struct settings *settings, const struct resolver_hooks *hooks,
                                 struct resolver **ret);
+/* A resolver that was made by, or followed, the first settings goes on by the others. Does nothing
+ * where they say the same of it. errors: as resolver_new, all is as before */
+MUST_USE int dns_setup_follow(struct resolver *r, const struct settings *before,
+                              const struct settings *now);
+/* Whether a resolver can be made at all, and whether its answers can be authentic. Any thread.
+ * errors: as resolver_new */
+MUST_USE int dns_setup_try(const struct settings *settings, bool *ret_trusts_ad);
 
 #endif

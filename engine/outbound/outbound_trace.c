@@ -6,6 +6,7 @@
 #include "engine/post/delivery.h"
 #include "engine/post/message.h"
 #include "engine/trace/flight_recorder.h"
+#include "engine/trace/recording.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static void begin_flight(struct outbound *c)
 void outbound_trace_connect(struct outbound *c)
 {
     char text[FLIGHT_WHY_MAX], source[EGRESS_TEXT_MAX];
-    if (c->worker->recorder == NULL) {
+    if (recording_of(c->worker) == NULL) {
         return;
     }
     if (c->flight == NULL) {

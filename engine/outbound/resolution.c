@@ -2,12 +2,14 @@
  * waits for its hosts or for the policy's host says `question`. */
 #include "engine/outbound/resolution.h"
 
+#include "base/error.h"
 #include "base/log.h"
 #include "dns/hosts.h"
 #include "dns/nexthop.h"
 #include "dns/resolver.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
+#include "engine/outbound/dns_setup.h"
 #include "engine/outbound/egress.h"
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/delivery.h"
@@ -191,11 +193,27 @@ void resolution_take_results(struct worker *w)
     }
 }
 
+void resolution_follow(struct worker *w)
+{
+    struct settings *now = settings_of(w->engine);
+    if (now == w->resolver_settings) {
+        return;
+    }
+    int err = dns_setup_follow(w->resolver, w->resolver_settings, now);
+    if (err != 0) {
+        log_error("worker %u: the name servers stay as they were: %s", w->index, err_str(err));
+        return; /* the next question tries it again */
+    }
+    settings_put(w->resolver_settings);
+    w->resolver_settings = settings_get(now);
+}
+
 void resolution_start(struct worker *w, struct resolution *r)
 {
     /* Read before the other settings: if a reload comes in between, the answer has the old
      * generation, and the scheduler asks again. */
     r->generation = settings_of(w->engine)->generations[r->transport];
+    resolution_follow(w);
     const struct config_smtp *s = &settings_of(w->engine)->config->transports[r->transport].smtp;
     enum config_tls_level level = wanted_tls_level(w, r);
     const struct resolver_wants wants = {

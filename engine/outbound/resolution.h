@@ -14,6 +14,8 @@ struct sts_question;
 
 /* A scheduler wants the hosts of a destination. */
 void resolution_start(struct worker *w, struct resolution *r) ON_ROLE(w->post);
+/* Ask by the settings in force from now on, where a reload has changed what is said about that. */
+void resolution_follow(struct worker *w) ON_ROLE(w->post);
 /* The resolver may have results. */
 void resolution_take_results(struct worker *w) ON_ROLE(w->post);
 /* LETTER_STS_ANSWER: takes the question over. */

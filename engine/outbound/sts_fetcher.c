@@ -160,12 +160,15 @@ static bool pin_addresses(const struct sts_fetcher *f, struct fetch *t)
 {
     struct buf text;
     uint32_t count = 0;
+    rcu_awake();
+    bool allow_loopback = settings_of(f->engine)->config->allow_loopback;
+    rcu_sleep();
     buf_init(&text, 0);
     buf_printf(&text, "+" MTA_STS_HOST_LABEL ".%s:443:", t->domain);
     for (uint32_t i = 0; i < t->address_count; i++) {
         char ip[IP_TEXT_MAX];
         bool is_v6 = t->addresses[i].family == 6;
-        if (sts_fetcher_may_ask(&t->addresses[i], f->engine->config->allow_loopback)) {
+        if (sts_fetcher_may_ask(&t->addresses[i], allow_loopback)) {
             buf_printf(&text, "%s%s%s%s", count++ == 0 ? "" : ",", is_v6 ? "[" : "",
                        ip_text(&t->addresses[i], ip), is_v6 ? "]" : "");
         }
@@ -445,7 +448,7 @@ static void run_fetcher(void *arg)
     struct sts_fetcher *f = arg;
     struct letter letter;
     post_assert_owner(&f->post);
-    rcu_sleep(); /* but for set_options */
+    rcu_sleep(); /* but where settings are read */
     while (!post_must_end(&f->post)) {
         while (post_take(&f->post, &letter)) {
             take_question(f, letter_take_sts_question(&letter));

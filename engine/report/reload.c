@@ -7,16 +7,16 @@
 #include "base/post.h"
 #include "base/rcu.h"
 #include "base/waker.h"
-#include "dns/resolver.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
 #include "engine/feed/event_feed.h"
 #include "engine/feed/feed_plan.h"
 #include "engine/http/clerk.h"
+#include "engine/http/http.h"
+#include "engine/outbound/dns_setup.h"
 #include "engine/post/letter.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
-#include "engine/worker/worker.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -111,13 +111,23 @@ static void release_reload(struct rcu_retired *self)
     settings_put(container_of(self, struct settings, retired));
 }
 
+/* What is read and made before anything of it is in force. */
+struct candidate {
+    struct config *config;
+    struct settings *settings; /* NULL: not made yet; they own the config */
+    struct feed_plan *plan;    /* NULL: nobody reads the event log */
+    struct http_change *doors; /* NULL: they stay as they are */
+    bool trusts_ad;            /* of its name servers an answer can be authentic */
+};
+
 /* Schedulers hear of it by letter, everybody else with the next pass. */
-static void put_in_force(struct reloader *r, struct settings *fresh, struct feed_plan *plan)
+static void put_in_force(struct reloader *r, const struct candidate *c)
 {
     struct engine *e = r->engine;
-    struct settings *old = e->settings;
+    struct settings *old = e->settings, *fresh = c->settings;
     rcu_publish(&e->settings, fresh);
-    event_feed_follow(e->feed, plan);
+    event_feed_follow(e->feed, c->plan);
+    http_change_apply(e->http, c->doors);
     for (uint32_t i = 0; i < e->sched_count; i++) {
         letter_put_settings(&r->to_scheds[i], settings_get(fresh));
     }
@@ -129,16 +139,10 @@ static void put_in_force(struct reloader *r, struct settings *fresh, struct feed
     rcu_leave();
 }
 
-/* What is read and made before anything of it is in force. */
-struct candidate {
-    struct config *config;
-    struct settings *settings; /* NULL: not made yet; they own the config */
-    struct feed_plan *plan;    /* NULL: nobody reads the event log */
-};
-
 static void candidate_free(struct candidate *c)
 {
     feed_plan_free(c->plan);
+    http_change_free(c->doors);
     if (c->settings != NULL) {
         settings_put(c->settings);
     } else {
@@ -147,7 +151,7 @@ static void candidate_free(struct candidate *c)
 }
 
 /* Tell which changes need a restart, and which options have no effect on this machine. */
-static void tell_limits(struct reloader *r, const struct config *config,
+static void tell_limits(struct reloader *r, const struct config *config, bool trusts_ad,
                         struct reload_result *result)
 {
     struct engine *e = r->engine;
@@ -156,8 +160,7 @@ static void tell_limits(struct reloader *r, const struct config *config,
     if (e->feed == NULL) {
         config_change_list_feeds(config, &sink);
     }
-    if (config_has_tls_level(config, CONFIG_TLS_DANE) &&
-        !resolver_trusts_ad(e->workers[0]->resolver)) {
+    if (config_has_tls_level(config, CONFIG_TLS_DANE) && !trusts_ad) {
         add_complaint(result, true,
                       "smtp_tls_security_level = dane without effect: no answer of name servers "
                       "elsewhere than on loopback counts as validated; see dns { trust_ad }");
@@ -179,11 +182,24 @@ static bool make(struct reloader *r, struct candidate *c, struct reload_result *
         return false;
     }
     c->settings->owned = c->config;
-    int err = event_feed_plan(e->feed, c->settings, &c->plan);
+    int err = dns_setup_try(c->settings, &c->trusts_ad);
+    if (err != 0) {
+        (void)snprintf(text, sizeof(text), "dns: no resolver can be made of this: %s",
+                       err_str(err));
+        add_complaint(result, false, text);
+        return false;
+    }
+    err = event_feed_plan(e->feed, c->settings, &c->plan);
     if (err != 0) {
         (void)snprintf(text, sizeof(text), "the end of the event log cannot be found: %s",
                        err_str(err));
         add_complaint(result, false, text);
+    }
+    if (err == 0) {
+        err = http_change_new(e->http, c->settings, &c->doors, text);
+        if (err != 0) {
+            add_complaint(result, false, text);
+        }
     }
     return err == 0;
 }
@@ -194,8 +210,8 @@ static void reload(struct reloader *r, struct reload_result *result)
     const struct config_sink sink = {.complain = add_complaint, .ctx = result};
     struct candidate c = {.config = NULL};
     if (config_load(path, &sink, &c.config) == 0 && make(r, &c, result)) {
-        tell_limits(r, c.config, result);
-        put_in_force(r, c.settings, c.plan);
+        tell_limits(r, c.config, c.trusts_ad, result);
+        put_in_force(r, &c);
         result->is_done = true;
         log_info("reload: %s is in force", path);
     } else {

@@ -5,6 +5,7 @@
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "engine/trace/trace_question.h"
 
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static struct trace_question *read_question(const struct engine *e, struct api_c
     if (!read_filter(c, &filter)) {
         return NULL;
     }
-    if (e->config->trace_memory == 0) {
+    if (settings_of(e)->config->trace_memory == 0) {
         api_error(c, 503, "unavailable", "trace_memory is 0: nothing is recorded");
         return NULL;
     }

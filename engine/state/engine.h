@@ -20,7 +20,6 @@ struct auth;
 struct clerk;
 struct config;
 struct dispatch_bound;
-struct dns_cache;
 struct event_feed;
 struct event_log;
 struct http;
@@ -61,9 +60,8 @@ struct engine {
     const struct config *config; /* of the start; see settings.h */
     struct spool_store *store;
     struct order_book *orders; /* order_book.h says who changes it */
-    struct dns_cache *dns_cache;
-    struct event_log *events; /* written by the spool writer only */
-    struct event_feed *feed;  /* NULL: no event log that can be read */
+    struct event_log *events;  /* written by the spool writer only */
+    struct event_feed *feed;   /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
     struct queue_figures_keeper *figures; /* queue_figures.h */

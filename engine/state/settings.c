@@ -3,6 +3,8 @@
 #include "engine/state/settings.h"
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "dns/cache.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
 #include "engine/config/router.h"
@@ -34,14 +36,16 @@ static void settings_free(struct settings *s)
         listener_rules_fini(&s->listeners[i].own);
         settings_put(s->listeners[i].owner);
     }
-    for (size_t i = 0; s->tokens != NULL && i < s->door_count; i++) {
-        tokens_free(s->tokens[i]);
+    for (size_t i = 0; s->doors != NULL && i < s->door_count; i++) {
+        tokens_free(s->doors[i].tokens);
+        settings_put(s->doors[i].owner);
     }
-    free(s->tokens);
+    free(s->doors);
     free(s->listeners);
     free(s->generations);
     reply_set_free(s->replies);
     router_free(s->router);
+    dns_cache_put(s->dns_cache);
     config_free(s->owned);
     free(s);
 }
@@ -92,20 +96,74 @@ static int make_listeners(struct settings *s, const struct engine *engine, struc
     return err;
 }
 
-/* Who may ask over HTTP: the files of the start, as they are now. */
-static int load_tokens(struct settings *s, const struct engine *engine, char *ret_text)
+/* --- DNS -------------------------------------------------------------------------------------- */
+
+/* Options of the cache; all others of the section are a resolver's. */
+static bool has_same_cache(const struct config_dns *a, const struct config_dns *b)
+{
+    return a->cache_size == b->cache_size && a->cache_max_ttl == b->cache_max_ttl &&
+           a->cache_negative_ttl == b->cache_negative_ttl;
+}
+
+/* errors: NULL when out of memory */
+static struct dns_cache *make_cache(const struct config_dns *c)
+{
+    struct dns_cache_config config;
+    dns_cache_config_defaults(&config);
+    config.entry_limit = (uint32_t)c->cache_size;
+    config.positive_ttl_max = c->cache_max_ttl;
+    if (c->cache_negative_ttl < config.negative_ttl_max) {
+        config.negative_ttl_max = c->cache_negative_ttl;
+    }
+    if (config.negative_ttl_min > config.negative_ttl_max) {
+        config.negative_ttl_min = config.negative_ttl_max;
+    }
+    config.hash_seed = hash_random_seed();
+    return dns_cache_new(&config);
+}
+
+static int set_cache(struct settings *s, const struct settings *before)
+{
+    bool is_kept = before != NULL && has_same_cache(&before->config->dns, &s->config->dns);
+    s->dns_cache = is_kept ? dns_cache_get(before->dns_cache) : make_cache(&s->config->dns);
+    return s->dns_cache == NULL ? -ENOMEM : 0;
+}
+
+/* --- doors ------------------------------------------------------------------------------------ */
+
+/* The section of a door of the start, as it is now or was last. */
+static void find_door(struct settings *s, const struct engine *engine, struct settings *before,
+                      size_t index)
+{
+    const struct config *c = s->config;
+    struct settings_door *d = &s->doors[index];
+    for (size_t i = 0; i < c->http_door_count; i++) {
+        if (strcmp(c->http_doors[i].name, engine->config->http_doors[index].name) == 0) {
+            d->section = &c->http_doors[i];
+            return;
+        }
+    }
+    const struct settings_door *last = &before->doors[index];
+    d->owner = settings_get(last->owner != NULL ? last->owner : before);
+    d->section = last->section;
+}
+
+static int make_doors(struct settings *s, const struct engine *engine, struct settings *before,
+                      char *ret_text)
 {
     char why[512];
-    s->door_count = engine->config->http_door_count;
-    s->tokens = calloc(s->door_count + 1, sizeof(struct tokens *));
-    int err = s->tokens == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < s->door_count && err == 0; i++) {
-        const struct config_http *door = &engine->config->http_doors[i];
-        if (door->tokens_file != NULL) {
-            err = tokens_load(door->tokens_file, &s->tokens[i], why);
+    s->doors = calloc(engine->config->http_door_count + 1, sizeof(*s->doors));
+    int err = s->doors == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < engine->config->http_door_count && err == 0; i++) {
+        struct settings_door *d = &s->doors[i];
+        find_door(s, engine, before, i);
+        s->door_count = i + 1;
+        if (d->section->tokens_file != NULL) {
+            err = tokens_load(d->section->tokens_file, &d->tokens, why);
         }
         if (err != 0) {
-            (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "http \"%.60s\": %s", door->name, why);
+            (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "http \"%.60s\": %s", d->section->name,
+                           why);
         }
     }
     return err;
@@ -202,8 +260,9 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     s->router = router_new(config);
     int err = s->router == NULL ? -ENOMEM : 0;
     err = err != 0 ? err : load_replies(s, ret_text);
+    err = err != 0 ? err : set_cache(s, before);
     err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
-    err = err != 0 ? err : load_tokens(s, engine, ret_text);
+    err = err != 0 ? err : make_doors(s, engine, before, ret_text);
     err = err != 0 ? err : tls_clients_open(config, &s->tls_clients, ret_text);
     err = err != 0 ? err : passwords_load(config, &s->passwords, ret_text);
     if (err == 0) {

@@ -25,6 +25,8 @@
 #include <stdint.h>
 
 struct config;
+struct config_http;
+struct dns_cache;
 struct reply_set;
 struct router;
 struct smtp_client_config;
@@ -40,22 +42,30 @@ struct settings_listener {
     struct settings *owner; /* own reference: its section is gone, and these are its last rules */
 };
 
+/* What one http door asks for, and by which section. */
+struct settings_door {
+    const struct config_http *section;
+    struct settings *owner; /* own reference: its section is gone, and this is its last one */
+    struct tokens *tokens;  /* NULL: none are asked for */
+};
+
 struct settings {
     /* set at creation */
     const struct config *config;
     struct config *owned; /* the same, when it goes with the settings; else NULL */
     uint64_t serial;      /* 1 at the start, then one more with each reload */
     struct router *router;
-    struct reply_set *replies; /* what receivers' replies mean; reply_set.h */
+    struct reply_set *replies;   /* what receivers' replies mean; reply_set.h */
+    struct dns_cache *dns_cache; /* own reference; the same as before when nothing changed there */
     struct passwords passwords;
     struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
     struct smtp_client_config **client_configs; /* see client_settings_of */
     struct settings_listener *listeners; /* [listener_count + 1], the last for local sessions */
     size_t listener_count;               /* the engine's */
-    struct tokens **tokens;              /* [engine's http doors], NULL where none are asked for */
-    size_t door_count;
-    size_t transport_count; /* the engine's; config may have more behind them */
-    uint32_t *generations;  /* [transport_count]; one more when it connects in another way */
+    struct settings_door *doors;         /* [door_count] */
+    size_t door_count;                   /* the engine's http doors */
+    size_t transport_count;              /* the engine's; config may have more behind them */
+    uint32_t *generations; /* [transport_count]; one more when it connects in another way */
     struct dispatch_bound dispatch_bound;
 
     /* any thread, atomic */

@@ -367,6 +367,20 @@ static void make_recorder_room(struct flight_recorder *r, size_t bytes)
     }
 }
 
+void flight_recorder_set_budget(struct flight_recorder *r, size_t budget)
+{
+    if (budget >= r->budget) {
+        r->left += budget - r->budget;
+        r->budget = budget;
+        return;
+    }
+    size_t less = r->budget - budget;
+    make_recorder_room(r, less);
+    less = less < r->left ? less : r->left;
+    r->left -= less;
+    r->budget -= less;
+}
+
 /* --- recording -------------------------------------------------------------------------------- */
 
 void flight_begin(struct flight_recorder *r, struct flight **slot, const struct flight_names *names,

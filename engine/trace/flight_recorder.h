@@ -62,6 +62,9 @@ struct flight_names {
 struct flight_recorder *flight_recorder_new(size_t budget, uint64_t seed);
 void flight_recorder_free(struct flight_recorder *r); /* accepts NULL; no connection is left */
 
+/* Another budget. What is recorded beyond a smaller one goes at once, except of sessions under way:
+ * then the budget is not yet reached when this returns, and it has to be called again. */
+void flight_recorder_set_budget(struct flight_recorder *r, size_t budget);
 /* Begin a session in *slot, which is NULL; it stays NULL where the budget or memory ends.
  *
  * slot     stays where it is until flight_end

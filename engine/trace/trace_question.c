@@ -7,6 +7,7 @@
 #include "engine/config/config.h"
 #include "engine/post/letter.h"
 #include "engine/state/engine.h"
+#include "engine/trace/recording.h"
 #include "engine/worker/worker.h"
 
 #include <stdlib.h>
@@ -94,10 +95,11 @@ void trace_question_answer(struct trace_question *q, struct worker *w)
 {
     struct trace_answer *a = &q->answers[w->index];
     struct slice destination = slice_of(q->destination);
+    struct flight_recorder *recorder = recording_of(w);
     a->now = w->now;
-    a->used = w->recorder == NULL ? 0 : flight_recorder_bytes(w->recorder);
-    for (uint16_t t = q->first_transport; w->recorder != NULL && t < q->end_transport; t++) {
-        flight_read(w->recorder, t, destination, &q->filter, w->now, &a->reading);
+    a->used = recorder == NULL ? 0 : flight_recorder_bytes(recorder);
+    for (uint16_t t = q->first_transport; recorder != NULL && t < q->end_transport; t++) {
+        flight_read(recorder, t, destination, &q->filter, w->now, &a->reading);
     }
     trace_question_drop(q);
 }

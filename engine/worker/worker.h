@@ -56,6 +56,7 @@ struct worker {
     bool reader_is_open;
     bool lacks_reader; /* somebody asked in this pass and got none */
     struct resolver *resolver;
+    struct settings *resolver_settings; /* own reference: by which the resolver asks */
     struct worker_dns_watch *dns_watches;
     struct list resolving; /* struct resolution, given to the resolver */
     struct tls_session_cache *sessions;
@@ -65,7 +66,7 @@ struct worker {
     struct egress *egress;            /* turns of the sources; NULL before the first connection */
     uint64_t egress_of;               /* serial of the settings whose pools those are */
     struct reply_matcher *matcher;    /* for classifying replies */
-    struct flight_recorder *recorder; /* NULL: trace_memory is 0 */
+    struct flight_recorder *recorder; /* recording.h; NULL: nothing is recorded yet */
     struct list ready;                /* links of connections that go on without an event */
     struct list paused;               /* inbound: intake_memory is used up */
     struct worker_connections *connections; /* [transport] */

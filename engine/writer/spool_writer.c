@@ -21,6 +21,7 @@
 #include "engine/post/result.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "engine/tally/tally.h"
 #include "engine/worker/worker.h"
 #include "engine/writer/housekeeping.h"
@@ -531,7 +532,12 @@ static void watch_space(struct spool_writer *w)
 static void sync_log(struct spool_writer *w)
 {
     struct event_log *log = w->engine->events;
+    const struct config *config = settings_of(w->engine)->config;
     usec_t now = clock_mono();
+    if (log != NULL) {
+        event_log_limit(log, config->event_log_rotate_size,
+                        (unsigned)config->event_log_rotate_keep);
+    }
     if (log != NULL && log->has_unsynced && now - w->synced >= USEC_PER_SEC) {
         w->synced = now;
         rcu_sleep();

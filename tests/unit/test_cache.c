@@ -67,8 +67,8 @@ static void test_ttl_clamps(void **state)
     assert_int_equal(dns_cache_expiry(cache, DNS_NODATA, 300, 7), 7 + 300 * SEC);
     assert_int_equal(dns_cache_expiry(cache, DNS_NODATA, 86400, 7), 7 + 3600 * SEC);
     assert_int_equal(dns_cache_expiry(cache, DNS_SERVFAIL, 9999, 7), 7 + 30 * SEC);
-    dns_cache_free(cache);
-    dns_cache_free(NULL);
+    dns_cache_put(cache);
+    dns_cache_put(NULL);
 }
 
 static void test_find_and_expire(void **state)
@@ -92,7 +92,7 @@ static void test_find_and_expire(void **state)
     assert_int_equal(counters.evictions, 0);
     assert_int_equal(counters.hits, 4);
     assert_int_equal(counters.misses, 3);
-    dns_cache_free(cache);
+    dns_cache_put(cache);
 }
 
 static void test_reference_outlives_the_cache(void **state)
@@ -105,7 +105,7 @@ static void test_reference_outlives_the_cache(void **state)
     assert_null(find(cache, "a.test", 0));
     rcu_pass();
     rcu_drain();
-    dns_cache_free(cache);
+    dns_cache_put(cache);
     assert_int_equal(number_of(held), 7);
     dns_rrset_put(held);
 }
@@ -132,7 +132,7 @@ static void test_bounds(void **state)
     assert_int_equal(found, counters.entries);
     rcu_pass();
     rcu_drain();
-    dns_cache_free(cache);
+    dns_cache_put(cache);
 }
 
 /* Expired entries make room before live ones do. */
@@ -155,7 +155,7 @@ static void test_expired_leave_first(void **state)
     }
     rcu_pass();
     rcu_drain();
-    dns_cache_free(cache);
+    dns_cache_put(cache);
 }
 
 static void test_memory_limit(void **state)
@@ -177,7 +177,7 @@ static void test_memory_limit(void **state)
     assert_int_equal(counters.size_bytes, 0);
     rcu_pass();
     rcu_drain();
-    dns_cache_free(cache);
+    dns_cache_put(cache);
 }
 
 #define WRITERS 2
@@ -279,7 +279,7 @@ static void test_readers_and_writers(void **state)
     assert_int_equal(counters.size_bytes, 0);
     rcu_pass();
     rcu_drain();
-    dns_cache_free(shared);
+    dns_cache_put(shared);
 }
 
 int main(void)

@@ -219,6 +219,40 @@ static void a_tiny_budget_records_nothing_and_breaks_nothing(void **state)
     }
 }
 
+static void another_budget_holds_from_then_on(void **state)
+{
+    (void)state;
+    struct flight *f = NULL;
+    start(1 << 20);
+    (void)begin(&f, "under.way.test");
+    say(f, "220 hi\r\n");
+    for (int i = 0; i < 200; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "d%d.test", i);
+        (void)session(name, false);
+    }
+    size_t used = flight_recorder_bytes(recorder);
+    flight_recorder_set_budget(recorder, 2 << 20);
+    assert_int_equal(flight_recorder_bytes(recorder), used);
+    flight_recorder_set_budget(recorder, used / 2);
+    assert_in_range(flight_recorder_bytes(recorder), 1, used / 2);
+    /* What is under way stays; then nothing is begun any more. */
+    flight_recorder_set_budget(recorder, 0);
+    assert_non_null(f);
+    assert_true(flight_recorder_bytes(recorder) > 0);
+    struct flight *none = NULL;
+    (void)begin(&none, "none.test");
+    assert_null(none);
+    say(f, "250 ok\r\n");
+    flight_end(recorder, f);
+    flight_recorder_set_budget(recorder, 0);
+    assert_int_equal(flight_recorder_bytes(recorder), 0);
+    flight_recorder_set_budget(recorder, 1 << 20);
+    assert_true(session("again.test", false) > 0);
+    assert_true(flight_recorder_bytes(recorder) > 0);
+    stop();
+}
+
 static void many_idle_ones_cost_little(void **state)
 {
     (void)state;
@@ -327,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_follower_hears_what_it_missed),
         cmocka_unit_test(the_budget_holds_for_many_destinations),
         cmocka_unit_test(a_tiny_budget_records_nothing_and_breaks_nothing),
+        cmocka_unit_test(another_budget_holds_from_then_on),
         cmocka_unit_test(many_idle_ones_cost_little),
         cmocka_unit_test(a_failure_outlives_what_follows_it),
         cmocka_unit_test(secrets_are_in_no_copy),

@@ -82,7 +82,7 @@ static int teardown(void **state)
     dns_cache_clear(cache);
     rcu_pass();
     rcu_drain();
-    dns_cache_free(cache);
+    dns_cache_put(cache);
     fake_dns_close(&server);
     return 0;
 }

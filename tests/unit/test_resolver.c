@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/rcu.h"
 #include "dns/resolver.h"
 #include "tests/unit/fake_dns.h"
@@ -131,7 +132,7 @@ static int teardown(void **state)
     dns_cache_clear(cache);
     rcu_pass();
     rcu_drain();
-    dns_cache_free(cache);
+    dns_cache_put(cache);
     fake_dns_close(&server);
     return 0;
 }
@@ -547,6 +548,49 @@ static void test_txt_comes_with_the_hosts(void **state)
     dns_hosts_put(result.hosts);
 }
 
+/* What was asked before is answered by whom it was asked of; what follows goes by the new config. */
+static void test_another_config_while_busy(void **state)
+{
+    struct dns_config v4 = config();
+    struct dns_cache_config cache_config;
+    struct resolver_counters counters;
+    int first, second;
+
+    dns_cache_config_defaults(&cache_config);
+    struct dns_cache *other = dns_cache_new(&cache_config);
+    assert_non_null(other);
+    v4.families = DNS_FAMILIES_IPV4;
+    start("ok.test", &first);
+    assert_false(resolver_next(resolver, &result, clock_mono())); /* sends it */
+    resolver_read_counters(resolver, &counters);
+    assert_int_equal(counters.outstanding, 1);
+    assert_int_equal(resolver_reconfigure(resolver, &v4, other), 0);
+    dns_cache_put(other); /* the resolver has its own reference */
+    start("plain.test", &second);
+    for (int i = 0; i < 2; i++) {
+        wait_result();
+        assert_int_equal(result.verdict, DNS_OK);
+        for (uint32_t host = 0; host < result.hosts->count; host++) {
+            assert_int_equal(result.hosts->list[host].ip.family, 4);
+        }
+        dns_hosts_put(result.hosts);
+    }
+    assert_int_equal(fake_dns_asked(&server, "ok.test", DNS_TYPE_MX), 1);
+    resolver_read_counters(resolver, &counters);
+    assert_int_equal(counters.outstanding, 0);
+    assert_int_equal(counters.queries, server.log_count);
+    /* One that cannot be: all stays as it was. */
+    static const char *const wrong[] = {"no address"};
+    struct dns_config bad = v4;
+    bad.servers = wrong;
+    assert_int_equal(resolver_reconfigure(resolver, &bad, cache), ERR_SYNTAX);
+    expect_hosts("ok.test", "192.0.2.1 192.0.2.2");
+    /* Freed with questions out by both. */
+    start("drop.test", &first);
+    assert_int_equal(resolver_reconfigure(resolver, &v4, cache), 0);
+    start("dane.test", &second);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -568,6 +612,7 @@ int main(void)
         TEST(test_deadline),
         TEST(test_free_while_busy),
         TEST(test_server_comes_back),
+        TEST(test_another_config_while_busy),
         TEST(test_dane),
         TEST(test_no_dane_without_validation_or_wish),
         TEST(test_txt_comes_with_the_hosts),
