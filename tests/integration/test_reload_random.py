@@ -121,7 +121,6 @@ class Epoch:
         self.draw_start()
         self.drawing.started_with = self.names
         self.mail = Mail(self.daemon, random.Random(f'{SEED}/{number}/mail'), f'e{number}')
-        self.protocols = self.now.of('').get('inet_protocols', 'all')
         self.probes = []
         self.commands = reading_commands()
         self.next_command = self.chance.randrange(len(self.commands))
@@ -221,7 +220,7 @@ class Epoch:
         held = len(self.mail.accepted) + 100
         sent = []
         for domain, transport in self.now.probes.items():
-            if self.now.is_open(transport) and self.now.active_limit() > held and self.protocols != 'ipv6':
+            if self.now.is_open(transport) and self.now.active_limit() > held:
                 name = f'p{self.number}.{len(self.probes) + len(sent) + 1}'
                 recipient = f'{name}.0@{domain}'
                 if inject(self.daemon, name, [recipient]):

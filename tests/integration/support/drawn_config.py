@@ -12,7 +12,11 @@ DENSITIES = (0.03, 0.15, 0.5)
 # In the way of others' machines, of the commands that find the socket, or of an account.
 NEVER = {('spool', 'path'), ('control', 'path'), ('event_log', 'path'), ('dns', 'servers'), ('', 'user'),
          # Sizes that have to fit each other and that only a restart changes.
-         ('', 'map_size'), ('', 'spool_reserve'), ('', 'spool_journal')}
+         ('', 'map_size'), ('', 'spool_reserve'), ('', 'spool_journal'),
+         # Who reads the events of a test reads one file.
+         ('event_log', 'rotate_size')}
+# Nothing may leave the machine: no name is resolved.
+DNS = {'servers': ['127.0.0.1:9'], 'timeout': '1s', 'tries': 1}
 
 
 def is_yes(value):
@@ -57,8 +61,7 @@ class Drawn:
         self.add('', None, self.draw_top())
         self.add('spool', None, {'path': self.drawing.spool})
         self.add('event_log', None, {'path': self.drawing.events_path, **self.options('event_log')})
-        self.add('dns', None, {'servers': ['127.0.0.1:9'], 'timeout': '1s', 'tries': 1,
-                               **({} if self.at_start else self.options('dns'))})
+        self.add('dns', None, {**DNS, **self.options('dns'), 'timeout': '1s', 'tries': 1})
         self.draw_doors()
         self.draw_feeds()
         self.draw_pools()
@@ -202,7 +205,9 @@ class Drawn:
         top = self.of('')
         pool = self.of('pool', self.value(transport, 'source_pool')) if self.value(transport, 'source_pool') else {}
         sources = [self.of('source', name) for name in pool.get('sources', ())]
-        return (not is_yes(self.value(transport, 'hold')) and
+        # One resolver asks for what any transport may use.
+        is_v4 = any(self.value(t, 'inet_protocols') != 'ipv6' for t in self.transports)
+        return (is_v4 and not is_yes(self.value(transport, 'hold')) and
                 transport not in top.get('defer_transports', ()) and
                 seconds(self.value(transport, 'transport_rate_delay')) <= 1 and
                 seconds(self.value(transport, 'destination_rate_delay')) <= 2 and
@@ -264,6 +269,7 @@ class Drawing:
             ('', None, {'hostname': 'relay.test', 'minimal_backoff_time': '1s', 'maximal_backoff_time': '2s',
                         'queue_run_delay': '1s', 'smtp_tls_security_level': 'may'}),
             ('spool', None, {'path': self.spool}), ('event_log', None, {'path': self.events_path}),
+            ('dns', None, DNS),
             ('listener', self.listener, {'relay_from': ['127.0.0.0/8']}),
             *(('transport', name, {}) for name in transports), *routes]
         return drawn
