@@ -89,7 +89,7 @@ static struct http_door *find_open_door(struct http *h, size_t number)
 {
     list_foreach_safe(d, &h->doors, struct http_door, link)
     {
-        if (!d->is_control && d->number == number && !d->is_leaving) {
+        if (!d->is_control && d->number == number && d->fd >= 0) {
             return d;
         }
     }
@@ -106,13 +106,14 @@ void http_change_take(struct http *h)
             continue;
         }
         int err = http_door_take_over(fresh, old);
+        c->doors[i] = NULL;
+        h->has_leaving = true;
+        list_push_back(&h->doors,
+                       &fresh->link); /* in any case: main compares the next one with it */
         if (err != 0) {
             log_error("http \"%s\": its socket cannot be watched: %s", fresh->name, err_str(err));
             continue;
         }
-        c->doors[i] = NULL;
-        h->has_leaving = true;
-        list_push_back(&h->doors, &fresh->link);
         log_info("http \"%s\": another certificate, or other limits, are in force", fresh->name);
     }
     http_change_free(c);

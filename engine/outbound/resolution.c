@@ -201,8 +201,8 @@ void resolution_follow(struct worker *w)
     }
     int err = dns_setup_follow(w->resolver, w->resolver_settings, now);
     if (err != 0) {
-        log_error("worker %u: the name servers stay as they were: %s", w->index, err_str(err));
-        return; /* the next question tries it again */
+        log_error("worker %u: name servers stay as they were until the next reload: %s", w->index,
+                  err_str(err));
     }
     settings_put(w->resolver_settings);
     w->resolver_settings = settings_get(now);
