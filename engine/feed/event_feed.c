@@ -380,8 +380,8 @@ static void say_farewell(struct event_feed *f)
 {
     usec_t end = clock_mono() + farewell;
     bool has_busy = true;
-    settle_consumers(
-        f, clock_mono()); /* one of the last reload begins where it has to, by its place */
+    /* A consumer of the last reload has to have its place before the next start. */
+    settle_consumers(f, clock_mono());
     while (clock_mono() < end) {
         bool has_more = step_all(f, true, &has_busy);
         has_more = take_transfers(f) || has_more;
@@ -406,6 +406,7 @@ static void run_feed(void *arg)
     rcu_sleep(); /* reads nothing under RCU */
     post_assert_owner(&f->post);
     while (!post_must_end(&f->post)) {
+        settle_consumers(f, clock_mono());
         bool has_more = step_all(f, false, &has_busy);
         if (has_busy) {
             has_more = take_transfers(f) || has_more;
