@@ -45,7 +45,7 @@ struct dns_cache *dns_cache_get(struct dns_cache *cache);
 void dns_cache_put(struct dns_cache *cache);
 
 uint64_t dns_cache_hash(const struct dns_cache *cache, struct slice name, enum dns_type type);
-/* When an answer with this TTL (seconds, as received) expires. */
+/* When an answer expires that came now with this TTL (seconds, as received). */
 usec_t dns_cache_expiry(const struct dns_cache *cache, enum dns_status status, uint32_t ttl,
                         usec_t now);
 /* The unexpired rrset of a lower-case name, or NULL. Thread: online reader. */

@@ -170,7 +170,7 @@ static void cursor_skip_name(struct cursor *c)
     }
 }
 
-/* One record header; leaves the cursor behind its data. */
+/* Read the head of one record; the cursor is behind the record's data afterwards. */
 static struct raw_record cursor_read_record(struct cursor *c)
 {
     struct raw_record raw = {.owner = (uint16_t)c->at};
@@ -303,7 +303,7 @@ static void read_record(struct cursor *c, const struct raw_record *raw, struct d
         break;
     case DNS_TYPE_SOA:
     default:
-        assert(false); /* nobody asks for it */
+        assert(false); /* the resolver asks for no such record */
     }
     record.data = slice_make((const char *)c->data + raw->rdata, raw->rdata_len);
     if (c->failed) {

@@ -143,7 +143,7 @@ static int check_servers(struct lookup *l)
     if (servers == NULL) {
         return ERR_SYNTAX;
     }
-    l->trusts_ad = true; /* as long as all are there */
+    l->trusts_ad = true; /* until one of the servers is not trusted */
     for (const struct ares_addr_port_node *s = servers; s != NULL; s = s->next) {
         server.family = s->family == AF_INET6 ? 6 : 4;
         memcpy(server.bytes, &s->addr, server.family == 6 ? 16 : 4);

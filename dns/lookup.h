@@ -23,7 +23,7 @@ struct lookup;
 struct lookup_waiter {
     struct list link; /* in the question while it is asked */
     bool is_waiting;
-    struct dns_rrset *set; /* one reference, the asker's; NULL also when memory ran out */
+    struct dns_rrset *set; /* one reference, which the asker owns; NULL also when memory ran out */
     void *asker;
 };
 

@@ -81,7 +81,7 @@ enum mx_verdict mx_select(const struct dns_rrset *answer, struct mx_random *rand
     return MX_OK;
 }
 
-/* This machine, or an address that can only lead back to it. */
+/* Whether the address is this machine's own, or can only lead back to it. */
 static bool is_self(const struct mx_policy *policy, const struct ip *ip)
 {
     enum ip_scope scope = ip_scope(ip);
@@ -98,7 +98,7 @@ static bool is_self(const struct mx_policy *policy, const struct ip *ip)
            (scope == IP_UNSPECIFIED || (scope == IP_LOOPBACK && !is_allowed));
 }
 
-/* Addresses that no mail host has, this machine apart. */
+/* Whether the address is none that a mail host may have, this machine's own ones apart. */
 static bool is_refused(const struct mx_policy *policy, const struct ip *ip)
 {
     enum ip_scope scope = ip_scope(ip);

@@ -24,7 +24,7 @@ enum mx_verdict {
     MX_NO_HOST,    /* no name has addresses, for good */
     MX_SOFT,       /* no name has addresses, some only for now */
     MX_LOOP,       /* the best host is this machine, or an address that no mail host has */
-    MX_NO_PRIMARY, /* this machine is a host, and no better one was found */
+    MX_NO_PRIMARY, /* this machine is one of the hosts, and no better host was found */
     MX_VERDICT_COUNT
 };
 

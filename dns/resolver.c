@@ -303,7 +303,7 @@ static void use_mx_answer(struct resolution *n, usec_t now)
     }
 }
 
-/* A waiter of this resolution got its answer. */
+/* Go on with a resolution one of whose waiters got its answer. */
 static void resolution_answered(struct resolution *n, usec_t now)
 {
     assert(n->pending > 0);

@@ -25,7 +25,7 @@ enum finding {
 /* The TLSA lookup of one host. */
 struct dane_lookup {
     struct dane dane;
-    struct lookup_waiter waiter; /* its set: the answer asked for last */
+    struct lookup_waiter waiter; /* `set` of it is the answer to the question asked last */
     bool is_asking;
 };
 

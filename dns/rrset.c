@@ -80,7 +80,7 @@ static void fill_tlsa(struct dns_tlsa *tlsa, char *memory, const struct dns_reco
 {
     for (uint32_t i = 0; i < count; i++) {
         struct slice data = records[i].data;
-        size_t len = data.len - TLSA_HEAD_BYTES; /* dns_wire has checked that it is not less */
+        size_t len = data.len - TLSA_HEAD_BYTES; /* not negative: dns_wire has checked the length */
         memcpy(memory, data.data + TLSA_HEAD_BYTES, len);
         tlsa[i] = (struct dns_tlsa){(uint8_t)data.data[0], (uint8_t)data.data[1],
                                     (uint8_t)data.data[2], slice_make(memory, len)};

@@ -241,7 +241,7 @@ int mta_sts_policy_parse(struct slice text, struct mta_sts_policy *ret)
         struct slice line = take_policy_line(&rest);
         struct slice key, value;
         if (line.len == 0) {
-            continue; /* such as at the end, where editors leave them */
+            continue; /* an empty line, as editors leave at the end of a file */
         }
         if (!split(line, &key, &value) || !parse_field(key, value, &seen, &policy)) {
             return ERR_SYNTAX;

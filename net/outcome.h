@@ -49,7 +49,7 @@ enum outcome_stage {
     OUTCOME_STAGE_RSET,
     OUTCOME_STAGE_QUIT,
     OUTCOME_STAGE_IDLE,  /* between transactions */
-    OUTCOME_STAGE_LOCAL, /* this side failed (no memory, spool unreadable) */
+    OUTCOME_STAGE_LOCAL, /* our own side failed (no memory, spool unreadable) */
     OUTCOME_STAGE_COUNT
 };
 
@@ -108,7 +108,7 @@ struct outcome_reason {
     char text[OUTCOME_REASON_MAX + 1];
 };
 
-struct outcome_text; /* one interned text, linked in the outcome */
+struct outcome_text; /* one interned text, in the outcome's list */
 
 /* One delivery request. Zeroed is a valid empty outcome for outcome_fini. */
 struct outcome {

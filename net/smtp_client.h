@@ -51,7 +51,8 @@ enum smtp_client_tls {
 
 /* Immutable; shared by connections; outlives them. */
 struct smtp_client_config {
-    struct slice ehlo_name; /* also the name that means "myself" in loop detection */
+    struct slice ehlo_name; /* what we say in EHLO; a server that greets with this name is this
+                             * machine */
     struct slice auth_user; /* empty: no AUTH; else no mail goes to a server that refuses it */
     struct slice auth_password;
     enum smtp_client_tls tls;
@@ -203,18 +204,23 @@ struct smtp_client {
     bool avoids_chunking; /* see smtp_client_avoid_chunking */
     bool no_reuse;        /* 421 was said, line ends were wrong, ...: begin no transaction any more,
                     * but the first */
-    bool is_reply_premature; /* it began before the last byte of the message was handed over */
+    bool is_reply_premature; /* the reply began before the last byte of the message was handed
+                              * over */
     bool was_last_421;       /* the last reply was 421 */
     bool is_parting;  /* 421 was said while messages were handed over: the end of file is awaited */
-    bool has_quit;    /* ... and QUIT was said, for the end of file did not come */
-    bool has_parted;  /* it came, and no reply before it: what was not answered was not taken */
-    bool is_used_up;  /* ending: the oldest one's MAIL was refused for being one too many here */
-    bool is_desynced; /* a reply too many was seen behind the last one */
+    bool has_quit;    /* is_parting, and QUIT was said because the end of file did not come */
+    bool has_parted;  /* is_parting, and the end of file came with no reply before it: a message
+                       * whose end was not answered was not taken */
+    bool is_used_up;  /* ending: the MAIL of the oldest transaction was refused as one too many
+                       * on this connection */
+    bool is_desynced; /* one reply more than there are commands was seen */
     bool is_loop;     /* the server calls itself by our name */
-    bool is_ending;   /* the transactions in flight get their ends, one by one, then CLOSED */
+    bool is_ending;   /* the transactions in flight get their ends, one after the other, then
+                       * CLOSED */
     bool is_leaving;  /* ending: with QUIT */
     bool is_timed_out; /* ending: by a timeout */
-    bool has_head;     /* ending: the verdict is about the oldest one, which is not ended yet */
+    bool has_head;     /* ending: the verdict is about the oldest transaction, which is not ended
+                        * yet */
     bool has_hit;      /* ending: some transaction got its verdict by the loss */
 
     struct buf flight; /* transactions in flight, from flight_first on, oldest first: envelopes.
@@ -230,15 +236,18 @@ struct smtp_client {
     struct smtp_client_saying said[SMTP_CLIENT_ASKED_COUNT];
     struct smtp_client_saying said_also[SMTP_CLIENT_ASKED_COUNT][2]; /* other words */
     bool has_also;                                                   /* some are known */
-    bool has_varied;     /* its words vary beyond what is taken out of them */
-    bool is_told;        /* its reply to the end of a message is not that to MAIL or RCPT */
-    bool is_reset_told;  /* nor that to RSET */
-    bool is_suspect;     /* it said to another command what it says to the end of a message */
-    bool is_reset_odd;   /* that is another command's by all that is usual */
+    bool has_varied;     /* the server's words vary beyond what is taken out of them */
+    bool is_told;        /* the reply to the end of a message is known to differ from those to
+                          * MAIL and RCPT */
+    bool is_reset_told;  /* and from the reply to RSET */
+    bool is_suspect;     /* the server said to another command what it says to the end of a
+                          * message */
+    bool is_reset_odd;   /* by all that is usual, what the server says to RSET is a reply to
+                          * another command */
     bool is_all_address; /* MAIL and RCPT got the same code, of addresses */
 
     struct smtp_pace pace;
-    usec_t now;      /* of the latest call that told it */
+    usec_t now;      /* the time that the latest call brought */
     usec_t deadline; /* of the state; see smtp_client_deadline */
     usec_t reply_at; /* when the last reply came */
     usec_t idle_at;  /* since when nothing is in flight */

@@ -69,7 +69,7 @@ static uint32_t words_of(const struct smtp_reply *r)
 {
     struct slice text = smtp_reply_text(r);
     uint32_t hash = mix(mix(HASH_START, (char)r->code), (char)(r->code >> 8));
-    bool has_varied = true; /* the code itself, and an enhanced one behind it */
+    bool has_varied = true; /* the code itself, and an enhanced status behind it */
     for (unsigned count = 0; text.len > 0 && count < WORDS_MAX; count++) {
         size_t len = slice_find(text, ' ');
         bool varies = !fold_word(slice_to(text, len), &hash);

@@ -16,11 +16,12 @@ struct smtp_client_envelope {
     uint32_t accepted;                 /* recipients answered 2yz */
     uint32_t undecided;                /* recipients without a verdict */
     uint32_t mail_bytes, data_bytes;   /* length of MAIL, of DATA or BDAT */
-    uint64_t answered_pos;             /* position behind its commands that were answered */
+    uint64_t answered_pos;             /* position behind those commands of the transaction that
+                                        * were answered */
     uint64_t mail_pos;                 /* behind MAIL */
     uint64_t end_pos;                  /* behind BDAT, the dot or the last RSET */
-    usec_t mail_at;                    /* when MAIL was queued, then when it was handed over */
-    usec_t end_at;                     /* the same of the end of the message, or of RSET */
+    usec_t mail_at;                    /* when MAIL was queued; later, when MAIL was handed over */
+    usec_t end_at;                     /* the same times of the end of the message, or of RSET */
 
     /* the writer */
     bool is_first;       /* the connection's first MAIL */
@@ -28,27 +29,29 @@ struct smtp_client_envelope {
     bool is_begun;       /* MAIL is queued */
     bool has_reset;      /* RSET is queued in front of it */
     bool is_data_sent;   /* DATA or BDAT is queued */
-    bool is_streamed;    /* ... BDAT, in front of the replies to the envelope */
-    bool is_chunk;       /* it was BDAT */
+    bool is_streamed;    /* BDAT is queued in front of the replies to the envelope */
+    bool is_chunk;       /* the transaction's body went by BDAT */
     bool has_body;       /* WANT_BODY was said */
     bool is_end_queued;  /* nothing more to write but perhaps the last RSET */
     bool is_body_out;    /* all of the body was handed over, or stands in front of the dot */
     bool is_lone_dot;    /* 354 though nobody was accepted: an empty message to nobody is ended */
     bool has_last_reset; /* RSET is queued behind it */
-    bool is_broken;      /* its body could not be read: the connection ends with it */
+    bool is_broken;      /* the body could not be read: the connection ends with this transaction */
     bool is_incomplete;  /* ... and DONE says so */
 
     /* the reader */
     bool is_reset_answered, is_mail_answered, is_mail_accepted, is_data_answered;
-    bool is_taken;       /* its end was answered 2yz */
-    bool is_unconfirmed; /* its end was refused for now: DONE waits for the reply behind that */
-    bool has_said_421;   /* to its envelope, and went on */
-    bool is_doubtful;    /* its verdicts were refusals, it may have been taken: DONE says so */
+    bool is_taken;       /* the end of the message was answered 2yz */
+    bool is_unconfirmed; /* the end of the message was refused for now: DONE waits for the next
+                          * reply */
+    bool has_said_421;   /* the server said 421 to the envelope, and went on */
+    bool is_doubtful;    /* the verdicts were refusals, but the message may have been taken: DONE
+                          * says so */
 };
 
 /* The reply that comes next for a transaction. */
 enum smtp_client_awaited {
-    SMTP_CLIENT_AWAITS_NOTHING, /* what it needs is not queued yet */
+    SMTP_CLIENT_AWAITS_NOTHING, /* what the transaction needs next is not queued yet */
     SMTP_CLIENT_AWAITS_RESET,   /* the RSET before it */
     SMTP_CLIENT_AWAITS_MAIL,
     SMTP_CLIENT_AWAITS_RCPT,

@@ -385,7 +385,7 @@ static void on_end_of_data(struct smtp_client *c, struct slice more, usec_t now)
         return;
     }
     if (r->code / 100 == 3 || (r->code < 300 && !is_possible_end(c, e, more))) {
-        e->is_data_answered = false; /* so that what is said of it is right */
+        e->is_data_answered = false; /* the error names the stage of this reply */
         smtp_client_protocol_error(c, NULL);
         return;
     }
@@ -404,7 +404,7 @@ static void on_end_of_data(struct smtp_client *c, struct slice more, usec_t now)
         return;
     }
     if (e->is_chunk && r->code >= 400 && !is_next_begun && !is_early) {
-        reset(c, now); /* the next one begun has its own RSET */
+        reset(c, now); /* a transaction that was begun behind this one has a RSET of its own */
     } else {
         finish_transaction(c, !is_early, now);
     }

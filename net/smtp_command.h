@@ -52,7 +52,7 @@ enum smtp_command_fault {
     SMTP_COMMAND_BAD_SYNTAX,
     SMTP_COMMAND_BAD_ADDRESS,
     SMTP_COMMAND_BAD_PARAMETER,     /* known, but its value is wrong or it stands twice */
-    SMTP_COMMAND_UNKNOWN_PARAMETER, /* also one that is not offered */
+    SMTP_COMMAND_UNKNOWN_PARAMETER, /* also a parameter that EHLO did not offer */
     SMTP_COMMAND_NEEDS_UTF8,        /* 8-bit address without SMTPUTF8 */
     SMTP_COMMAND_FAULT_COUNT
 };

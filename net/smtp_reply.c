@@ -102,7 +102,7 @@ static bool is_reply_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* One to three digits at *at, which moves behind them. */
+/* Take one to three digits at *at, which moves behind them. */
 static bool take_number(struct slice s, size_t *at)
 {
     size_t start = *at;

@@ -26,7 +26,8 @@
 #define SMTP_SERVER_PASSWORD_MAX 255   /* bytes; user names too */
 #define SMTP_SERVER_BATCH_BYTES  65536 /* a batch of recipients is handed over at this size */
 
-/* Of one listener; immutable and shared by its sessions, which it outlives. */
+/* The settings of one listener's sessions: immutable, shared by the sessions, and freed after
+ * them. */
 struct smtp_server_config {
     const char *hostname;         /* in the greeting and the Received header */
     const char *software;         /* behind it; may be "" */
@@ -48,7 +49,7 @@ struct smtp_server_config {
     bool offers_chunking;
     bool offers_smtputf8;
     bool auth_needs_tls;     /* AUTH is neither offered nor allowed in clear */
-    bool hides_client;       /* its name and address are not in the Received header */
+    bool hides_client;       /* the client's name and address are left out of the Received header */
     bool fix_bare_lf;        /* accept LF as line end in commands and content (old clients) */
     bool refuses_early_talk; /* input before our reply, where pipelining forbids it: 554, close */
     /* Whether mail to a domain (lower case) can go anywhere; else RCPT is refused. NULL: always.

@@ -35,7 +35,7 @@ static enum smtp_server_event refuse_credentials(struct smtp_server *server)
     return refuse_auth(server, 535, "5.7.8 Error: authentication failed");
 }
 
-/* Both are known: one more look, then it is the shell's turn. */
+/* User and password are known: check them for length and form, then the shell decides. */
 static enum smtp_server_event ask_shell(struct smtp_server *server)
 {
     struct slice username = server->auth_username;

@@ -29,7 +29,7 @@ static size_t plain_run(const struct smtp_wire *w, struct slice s)
             }
             at++;
             if (at == s.len) {
-                break; /* its LF comes later */
+                break; /* the LF of this CR comes with a later piece */
             }
         }
         if (s.data[at] != '\n') {

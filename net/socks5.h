@@ -50,7 +50,7 @@ struct socks5 {
  * source   RFC 1928 sections 3, 4 and 6; RFC 1929 */
 void socks5_init(struct socks5 *s, const struct socks5_login *login, int family,
                  const uint8_t *address, uint16_t port);
-/* Wipe it: it has held the password. */
+/* Wipe the state, which has held the password. */
 void socks5_fini(struct socks5 *s);
 
 /* What is to be written now; empty: nothing. Valid until the next call. */

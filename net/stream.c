@@ -61,7 +61,7 @@ int stream_connect(struct stream *s, const struct sockaddr *peer, socklen_t peer
         return connect_failed(s, "socket");
     }
     if (peer->sa_family != AF_UNIX) {
-        /* Without it mail still flows, only slower. */
+        /* when that fails, mail still flows, only slower */
         (void)setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     }
     if (local != NULL && bind_local(s->fd, local, local_len) != 0) {

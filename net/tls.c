@@ -45,7 +45,7 @@ struct session_key {
 struct demand {
     struct tls_session_cache *cache; /* NULL: no resumption */
     struct session_key key;
-    enum tls_level level; /* as it is enforced: DANE only with usable records */
+    enum tls_level level; /* the level as it is enforced: DANE only with usable records */
     bool is_sts;
 };
 
@@ -170,7 +170,7 @@ static int load_roots(SSL_CTX *ctx, const struct tls_client_config *config,
                : fail_tls(ret_error, config->ca_file);
 }
 
-/* Nobody is there to type one. */
+/* Refuse to ask for a passphrase: a daemon has nobody who could type one. */
 static int no_passphrase(char *buf, int size, int rwflag, void *user)
 {
     return -1;

@@ -51,7 +51,7 @@ void tls_client_free(struct tls_client *client); /* accepts NULL */
 struct tls_server_config {
     const char *certificate_file; /* PEM, leaf first */
     const char *key_file;         /* PEM; NULL: in certificate_file */
-    const char *ciphers;          /* as above */
+    const char *ciphers;          /* OpenSSL's list of ciphers, as of the client */
 };
 
 /* errors: ERR_TLS with a text that names the file at fault, or that key and certificate differ */

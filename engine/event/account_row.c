@@ -342,7 +342,7 @@ void account_row_names(struct buf *out, const enum account_column *columns, size
     }
 }
 
-/* 0: it is no event of these */
+/* The letter of the event's type in column `type`; 0: an event of this type gets no row. */
 static char row_type(const char *type)
 {
     static const struct {

@@ -34,7 +34,7 @@ enum account_column {
     ACCOUNT_ENV_ID,
     ACCOUNT_QUEUE,
     ACCOUNT_VMTA_POOL,
-    ACCOUNT_MSG_ID, /* this and what follows are ours */
+    ACCOUNT_MSG_ID, /* PowerMTA does not have this column and those that follow */
     ACCOUNT_TENANT,
     ACCOUNT_ATTEMPTS,
     ACCOUNT_DELAY,
@@ -42,7 +42,7 @@ enum account_column {
     ACCOUNT_COLUMN_COUNT
 };
 
-/* ACCOUNT_COLUMN_COUNT: there is none of this name. */
+/* returns: ACCOUNT_COLUMN_COUNT when no column has this name */
 enum account_column account_column_find(struct slice name);
 
 /* What the log does not say but the configuration does; each returns a text or NULL. */

@@ -49,7 +49,7 @@ struct event {
     struct slice site; /* the host tried, as it is known there: "mx.example[192.0.2.1]:25" */
     uint64_t size;     /* bytes of the message; always written */
     struct {
-        uint16_t code;   /* 0: no reply; enhanced and content may be set all the same */
+        uint16_t code;   /* reply code; 0: no reply, though enhanced and content may be set */
         uint16_t class_; /* enhanced status code; 0: none */
         uint16_t subject, detail;
         struct slice content;           /* text without the codes */

@@ -237,7 +237,7 @@ static int find_next(const struct event_cursor *c, uint64_t *ret)
     struct stat st;
     *ret = 0;
     if (stat(c->path, &st) == 0 && st.st_ino == c->ino && st.st_dev == c->dev) {
-        return 0; /* the one that is written */
+        return 0; /* the cursor reads the live segment, which has none behind it */
     }
     int err = event_segments_scan(c->path, &s);
     if (err != 0) {

@@ -29,14 +29,14 @@ void event_position_format(struct event_position at, char ret[static EVENT_POSIT
 MUST_USE int event_position_parse(struct slice text, struct event_position *ret);
 /* Behind the last complete line of the log at PATH. errors: -errno */
 MUST_USE int event_position_end(const char *path, struct event_position *ret);
-/* Before the oldest line that is left. errors: -errno */
+/* The position before the oldest line that is left. errors: -errno */
 MUST_USE int event_position_start(const char *path, struct event_position *ret);
 /* Bytes of the log behind the position. errors: -errno */
 MUST_USE int event_position_behind(const char *path, struct event_position at, uint64_t *ret_bytes);
 
 struct event_cursor {
     /* read by the owner */
-    struct event_position position; /* behind the line that was given last */
+    struct event_position position; /* the place behind the line that was given last */
     uint64_t skipped;               /* torn lines passed */
 
     /* own */

@@ -70,7 +70,7 @@ static bool may_go_on(const struct event_search *s)
            (s->between == NULL || s->between(s->ctx));
 }
 
-/* One file from its end. false: something is left of it */
+/* Search one file, beginning at its end. returns false when a part of it was not looked at */
 static bool search_file(struct event_search *s, int fd, uint64_t size, char *block)
 {
     struct found found;
@@ -82,7 +82,7 @@ static bool search_file(struct event_search *s, int fd, uint64_t size, char *blo
         size_t len = end < BLOCK ? (size_t)end : BLOCK;
         uint64_t from = end - len;
         if (pread(fd, block, len, (off_t)from) != (ssize_t)len) {
-            return false; /* it was cut off, or the disk fails */
+            return false; /* the file was cut off meanwhile, or the disk fails */
         }
         /* What begins before the block comes with the next one. */
         const char *first = from == 0 ? block : memchr(block, '\n', len);

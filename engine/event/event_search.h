@@ -19,11 +19,11 @@ struct event_search {
     struct slice texts[2]; /* bytes that a line has to have, such as "\"id\":\"...\""; the second
                               may be empty */
     unsigned types;        /* bits of event_line_type_bit; 0: all */
-    uint32_t lines_max;    /* it ends with so many, at least 1; EVENT_SEARCH_LINES_MAX at most, */
-    uint64_t bytes_max;    /* or when it has looked at so many */
+    uint32_t lines_max;    /* the search ends with so many lines, 1 to EVENT_SEARCH_LINES_MAX, */
+    uint64_t bytes_max;    /* or when it has looked at so many bytes */
     /* A line that fits, the newest first; valid during the call. */
     void (*take)(void *ctx, struct slice line);
-    /* After each block: false ends it. NULL: nothing to do */
+    /* Called after each block; false ends the search. NULL: nothing to do */
     bool (*between)(void *ctx);
     void *ctx;
 
@@ -31,7 +31,7 @@ struct event_search {
     uint32_t lines;
     uint64_t bytes;   /* looked at */
     usec_t oldest;    /* wall, of the oldest line looked at; 0: there was none */
-    bool is_complete; /* there is nothing further back */
+    bool is_complete; /* all of the event log was looked at */
 };
 
 /* errors: -errno of the folder, -ENOMEM. A file that cannot be read is passed over, and then it is

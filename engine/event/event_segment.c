@@ -69,7 +69,7 @@ static int take_file(struct event_segments *s, const char *path, const char *end
     s->greatest = named > s->greatest ? named : s->greatest;
     bool is_known = look_at(item.path, &item, &has_head);
     if (!has_head) {
-        item.number = named; /* 0 for the live one: it follows all others */
+        item.number = named; /* 0 for the live segment, which follows all others */
     }
     s->greatest = is_known && item.number > s->greatest ? item.number : s->greatest;
     bool is_wanted = is_known && (item.is_live || (item.number != 0 && item.size > 0));

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Without the word at its start, and what parts it from the rest. */
+/* Take the word away from the start of the text, with the space or dash behind it. returns false
+ * when the text does not begin with the word */
 static bool drop_word(struct slice *text, struct slice word)
 {
     if (word.len == 0 || text->len < word.len || memcmp(text->data, word.data, word.len) != 0 ||
@@ -62,7 +63,8 @@ const char *reply_line(unsigned code, struct slice status, struct slice text,
     split_host(&text, digits, &host);
     while (drop_word(&text, slice_of(digits)) || drop_word(&text, status)) {
     }
-    if (has_status(text)) { /* the server's own says more than one that was made for it */
+    /* a status in the server's own text says more than one that we derived */
+    if (has_status(text)) {
         status = slice_to(text, slice_find(text, ' '));
         (void)drop_word(&text, status);
     }

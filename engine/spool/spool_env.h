@@ -84,15 +84,15 @@ struct spool_journal {
     int fd;              /* -1: none */
     uint64_t bytes;      /* size of the file */
     uint64_t at;         /* where the next batch goes */
-    uint64_t generation; /* as it is in the tables */
+    uint64_t generation; /* the generation that the tables name */
     struct buf batch;    /* frames not yet written */
-    bool is_spoiled;     /* a batch failed, and may be in the file all the same */
+    bool is_spoiled;     /* a batch failed; it may be in the file nevertheless */
 };
 
 struct spool_store {
     /* set at creation */
     char *path;
-    struct spool_options options; /* its path is the caller's: use the one above */
+    struct spool_options options; /* options.path belongs to the caller: use `path` above */
     int folder_fd;
     int lock_fd; /* flock held for the store's life */
 

@@ -176,7 +176,7 @@ bool spool_guard_covers(struct spool_guard *g, const void *bytes, size_t len)
         uint64_t number = page & ~SPOOL_GUARD_DATA;
         if (number >= from && number < to) {
             is_covered = true;
-            /* When it has been uncovered meanwhile it stays free. */
+            /* Fails when the page was uncovered meanwhile: then its entry stays free. */
             (void)atomic_compare_exchange_strong(&g->pages[i], &page, number | SPOOL_GUARD_DATA);
         }
     }

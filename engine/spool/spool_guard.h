@@ -48,7 +48,7 @@ struct spool_guard {
  * errors: -errno, ERR_LIMIT when too many are open in this process */
 MUST_USE int spool_guard_open(struct spool_guard *g, void *base, size_t map_bytes,
                               size_t page_bytes, int fd);
-/* Before the map goes. Accepts one that guards nothing. */
+/* Due before the map is unmapped. Accepts a guard that was not opened. */
 void spool_guard_close(struct spool_guard *g);
 
 static inline uint64_t spool_guard_faults(struct spool_guard *g)

@@ -27,7 +27,7 @@ MUST_USE int spool_inspect(struct spool_store *s, bool reads_leaves, char text[2
  * errors: -ENOMEM */
 MUST_USE int spool_note_lost(struct spool_store *s, int table, struct slice lo, struct slice hi);
 
-/* After the environment was opened: name the messages that what is lost may concern. */
+/* Due once the environment is open: log the messages that the lost records may have belonged to. */
 void spool_name_lost(struct spool_store *s);
 
 #endif

@@ -30,7 +30,7 @@ enum frame_kind { FRAME_MESSAGE = 1, FRAME_REMOVAL, FRAME_GENERATION };
 struct frame {
     uint64_t check; /* of the fields below, keyed by the generation; of FRAME_GENERATION by 0 */
     uint32_t kind;
-    uint32_t bytes; /* of the message record that follows; its own checksum covers it */
+    uint32_t bytes; /* of the message record behind the frame, which has a checksum of its own */
     uint64_t id;
     uint64_t time; /* the message's place among the INCOMING */
 };
@@ -391,7 +391,8 @@ static void make_file(struct spool_store *s)
     uint64_t bytes = s->options.journal / PAGE * PAGE;
     if (bytes == 0) {
         spool_journal_close(s);
-        (void)unlinkat(s->folder_fd, JOURNAL_FILE, 0); /* its contents are in the tables */
+        /* the tables have everything that was in it */
+        (void)unlinkat(s->folder_fd, JOURNAL_FILE, 0);
         return;
     }
     int err = fstat(j->fd, &st) != 0 ? -errno : 0;
@@ -402,7 +403,8 @@ static void make_file(struct spool_store *s)
         log_warning("spool %s: no journal: %s; every reception waits for the tables", s->path,
                     err_str(err));
         spool_journal_close(s);
-        (void)unlinkat(s->folder_fd, JOURNAL_FILE, 0); /* frees what it took of a full disk */
+        /* on a full disk, what the journal took is free again */
+        (void)unlinkat(s->folder_fd, JOURNAL_FILE, 0);
         return;
     }
     j->bytes = bytes;

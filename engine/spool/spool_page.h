@@ -53,7 +53,7 @@ MUST_USE bool spool_tree_parse(struct slice value, struct spool_tree *ret);
  * the walk's to check. */
 MUST_USE bool spool_page_is_sound(const char *page, size_t page_bytes, uint64_t number,
                                   enum spool_page_kind kind);
-/* Nodes of a page, sound or not: never more than fit. */
+/* The number of nodes of a page that may be damaged: never more than fit into a page. */
 unsigned spool_page_nodes(const char *page, size_t page_bytes);
 /* The node at an index below spool_page_nodes; false when it is not within the page. */
 MUST_USE bool spool_page_node(const char *page, size_t page_bytes, enum spool_page_kind kind,

@@ -45,7 +45,7 @@ MUST_USE bool spool_key_read_id(struct slice key, uint64_t *ret_id);
 MUST_USE bool spool_key_read_part(struct slice key, uint64_t *ret_id, uint32_t *ret_number);
 MUST_USE bool spool_key_read_queue(struct slice key, uint64_t *ret_time, uint64_t *ret_id);
 
-/* A message record with all that lies in it. */
+/* A message record, decoded, with all that lies in it. */
 struct spool_message {
     struct spool_envelope envelope;
     uint32_t batch_count; /* recipient batches outside; 0 when inline */

@@ -133,7 +133,7 @@ static int quarantine_parts(struct spool_txn *t, enum spool_table table, uint64_
     }
 }
 
-/* *ret_moved: set when there was one, else untouched */
+/* *ret_moved: set to true when the table had such a record, else untouched */
 static int quarantine_one(struct spool_txn *t, uint64_t id, enum spool_table table,
                           const struct spool_key *key, bool *ret_moved)
 {

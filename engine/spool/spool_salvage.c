@@ -185,7 +185,8 @@ static int copy_record(struct salvage *v, enum spool_table table, const struct s
     return err != 0 ? err : next_txn(v, false);
 }
 
-/* Nodes that are out of order may be good all the same: their checksums tell. */
+/* Copy the good records of a leaf. Nodes that are out of order may be good: their checksums
+ * tell. */
 static int copy_leaf(struct salvage *v, enum spool_table table, const char *bytes)
 {
     const size_t page_bytes = v->file.meta.page_bytes;
@@ -243,7 +244,7 @@ static int on_tables(void *ctx, const struct spool_place *place, const char *byt
 {
     struct salvage *v = ctx;
     const size_t page_bytes = v->file.meta.page_bytes;
-    (void)place; /* it is the only one */
+    (void)place; /* there is only one leaf of tables */
     for (unsigned i = 0; i < spool_page_nodes(bytes, page_bytes); i++) {
         struct spool_node node;
         struct spool_tree tree;
@@ -411,9 +412,9 @@ static void remove_new(int folder)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char path[64];
         (void)snprintf(path, sizeof(path), NEW_FOLDER "/%s", names[i]);
-        (void)unlinkat(folder, path, 0); /* there or not */
+        (void)unlinkat(folder, path, 0); /* the file need not be there */
     }
-    (void)unlinkat(folder, NEW_FOLDER, AT_REMOVEDIR); /* likewise */
+    (void)unlinkat(folder, NEW_FOLDER, AT_REMOVEDIR); /* the folder need not be there */
 }
 
 /* The old file keeps a name of its own before the new one takes its place: at no moment is there
@@ -445,7 +446,7 @@ static int replace(struct salvage *v)
         (void)unlinkat(v->folder, "lock.mdb", 0); /* of the old file; made again */
     }
     if (fd >= 0) {
-        (void)close(fd); /* it was synced */
+        (void)close(fd); /* the file was synced: close has nothing to tell */
     }
     return err;
 }

@@ -60,7 +60,7 @@ static void sort_ids(struct spool_ids *ids)
     }
 }
 
-/* of sorted ones; NULL: it is none of them */
+/* Find an id among sorted ones; NULL: it is none of them. */
 static uint64_t *find_id(const struct spool_ids *ids, uint64_t id)
 {
     return ids->count == 0
@@ -121,7 +121,7 @@ bool spool_salvage_is_good(enum spool_table table, const struct spool_key *key, 
         return spool_key_read_id(name, &id) && spool_message_decode(value, id, true, &message) == 0;
     }
     if (table == SPOOL_TABLE_QUARANTINE) {
-        return true; /* as found, whatever it was */
+        return true; /* damaged records are kept in quarantine as they were found */
     }
     if (spool_queue_table(SPOOL_INCOMING) == table || spool_queue_table(SPOOL_DEFERRED) == table ||
         spool_queue_table(SPOOL_HELD) == table) {

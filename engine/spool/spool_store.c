@@ -179,7 +179,7 @@ static int tables_open(struct spool_store *s)
             return rc;
         }
     }
-    return mdb_txn_commit(txn); /* writes nothing when all of them were there */
+    return mdb_txn_commit(txn); /* writes nothing when all tables were there */
 }
 
 void spool_note_commit(struct spool_store *s)
@@ -204,7 +204,7 @@ static void on_assertion(MDB_env *env, const char *text)
     _exit(EX_DATAERR);
 }
 
-/* Where LMDB's map is: any page of it knows its own number. errors: LMDB's */
+/* Find out where LMDB's map begins: any page of the map knows its own number. errors: LMDB's */
 static int map_base(struct spool_store *s, char **ret)
 {
     MDB_txn *txn;
@@ -525,7 +525,8 @@ static void say_stopped(struct spool_store *s)
 {
     if (s->is_whole && !has_phantoms(s) && !s->has_mended && !spool_is_in_doubt(s) &&
         !s->must_reopen) {
-        (void)!ftruncate(s->lock_fd, 0); /* else the next start looks at more than it needs to */
+        /* when that fails, the next start takes this stop for a crash and looks at all leaves */
+        (void)!ftruncate(s->lock_fd, 0);
     }
 }
 
@@ -546,7 +547,7 @@ void spool_store_close(struct spool_store *s)
     if (s->folder_fd >= 0) {
         (void)close(s->folder_fd); /* read only */
     }
-    (void)pthread_mutex_destroy(&s->readers_lock); /* nobody holds it */
+    (void)pthread_mutex_destroy(&s->readers_lock); /* cannot fail: no thread holds the lock */
     free(s->lost);
     free(s->path);
     free(s);

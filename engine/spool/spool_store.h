@@ -44,7 +44,7 @@ struct spool_reader;
 
 #define SPOOL_CHUNK_BYTES       65504 /* payload of a body chunk: fills 16 pages with LMDB's header */
 #define SPOOL_INLINE_BODY_BYTES 32768 /* bodies up to this live in the message record */
-#define SPOOL_REASONS_AT_ONCE   4096  /* that a removal deletes: some 10 ms */
+#define SPOOL_REASONS_AT_ONCE   4096  /* reasons that one removal deletes, in some 10 ms */
 #define SPOOL_BATCH_RECIPIENTS                                                                     \
     1000 /* recipients a batch record; inline lists hold at most this                              \
           */
@@ -56,7 +56,7 @@ enum spool_flags {
     SPOOL_FLAG_LEADING_DOT = 4,  /* some line begins with '.': dot-stuffing needed */
     SPOOL_FLAG_BOUNCE = 8,       /* made by us; never bounced again */
     SPOOL_FLAG_BODY_INLINE = 16, /* set by the store */
-    SPOOL_FLAG_NO_NOTICES = 32,  /* its sender is told of nothing: the listener's `notices` */
+    SPOOL_FLAG_NO_NOTICES = 32,  /* the listener's `notices` is off: the sender gets no notice */
 };
 
 /* What a message is; immutable once committed. Slices belong to the caller on writing and point
@@ -261,7 +261,8 @@ bool spool_journal_is_empty(const struct spool_store *);
 MUST_USE int spool_journal_message(struct spool_store *, const struct spool_envelope *,
                                    struct slice packed_recipients, struct slice body,
                                    struct spool_position *ret_position);
-/* The removal of a message that only the journal holds. errors: ERR_LIMIT as above */
+/* Put the removal of a message that only the journal holds. errors: ERR_LIMIT: the journal has no
+ * room left */
 MUST_USE int spool_journal_removal(struct spool_store *, const struct spool_position *);
 /* Durable when it returns 0. After an error nothing of the batch counts, but a crash may bring it
  * back; the next thing to succeed must be a transaction that absorbs the journal. */

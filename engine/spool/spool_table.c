@@ -79,7 +79,7 @@ int spool_commit(struct spool_txn *t)
     spool_guard_begin_commit(&t->store->guard);
     if (spool_guard_faults(&t->store->guard) != t->faults) {
         spool_guard_end_commit(&t->store->guard);
-        spool_abort(t); /* it may have used a covered page; see spool_guard.h */
+        spool_abort(t); /* the transaction may have used a covered page; see spool_guard.h */
         return -EIO;
     }
     int rc = mdb_txn_commit(t->txn);

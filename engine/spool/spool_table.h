@@ -35,7 +35,7 @@ MUST_USE int spool_table_next(struct spool_txn *t, enum spool_table table, struc
 MUST_USE int spool_table_last(struct spool_txn *t, enum spool_table table, struct slice *ret_key);
 /* Delete what the table's cursor stands on. */
 MUST_USE int spool_table_del_here(struct spool_txn *t, enum spool_table table);
-/* Delete a record if it is there. */
+/* Delete a record; it need not be there. */
 MUST_USE int spool_table_del(struct spool_txn *t, enum spool_table table,
                              const struct spool_key *key);
 /* Costs no look-up in the tree. */

@@ -16,8 +16,10 @@
 struct spool_file {
     int fd;
     struct spool_meta meta;  /* the newer one */
-    bool is_meta_lost;       /* one of the two is no meta page: a newer root may have been there */
-    int meta_error;          /* ... because of this; ERR_CORRUPT: its contents */
+    bool is_meta_lost;       /* one of the two metas is no meta page: a newer root may have been
+                              * there */
+    int meta_error;          /* why it is none: -errno of the read, or ERR_CORRUPT for its
+                              * contents */
     struct spool_meta other; /* the older one, unless is_meta_lost */
 };
 
@@ -36,7 +38,8 @@ struct spool_place {
 
 struct spool_tree_walk {
     const struct spool_file *file;
-    /* A leaf with its bytes, which are sound or not; 0, or an error that ends the walk. */
+    /* Called with each leaf and its bytes, which are sound or not. returns 0, or an error that ends
+     * the walk */
     int (*on_leaf)(void *ctx, const struct spool_place *place, const char *bytes);
     /* A page that cannot be read (-errno), is no page of a tree (ERR_CORRUPT), or has been seen
      * before or is outside of the file (ERR_LIMIT); bytes: NULL when there are none. What hangs

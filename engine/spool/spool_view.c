@@ -65,7 +65,7 @@ int spool_reader_begin(struct spool_reader *r)
 {
     struct spool_store *s = r->store;
     assert(!spool_reader_is_active(r));
-    /* This store and load pair with the ones in spool_store_reopen. */
+    /* The store of `state` and the load of `suspended` pair with those in spool_store_reopen. */
     atomic_store_explicit(&r->state, SPOOL_READER_ACTIVE, memory_order_seq_cst);
     if (atomic_load_explicit(&s->suspended, memory_order_seq_cst) != 0) {
         atomic_store_explicit(&r->state, SPOOL_READER_IDLE, memory_order_release);
@@ -357,7 +357,7 @@ uint32_t spool_prefetch(struct spool_reader *r, enum spool_class class,
     while (count < limit && spool_scan(r, class, &at, &at) == 0 && at.time <= until) {
         const struct spool_key key = spool_key_id(at.id);
         struct slice record = SLICE("");
-        /* Finds where it lies without touching it. */
+        /* Finds where the record lies, without touching its bytes. */
         if (view_get(r, SPOOL_TABLE_MESSAGE, &key, &record) == 0) {
             page_run_add(&run, record);
         }

@@ -38,7 +38,7 @@ static int keep_state(struct spool_walk *w, int rc, const MDB_val *k, const MDB_
     }
     w->state_record = spool_slice(v);
     if (!spool_key_read_part(spool_slice(k), &w->state_id, &w->state_number)) {
-        w->state_id = 0; /* malformed: below every message, so it is passed over */
+        w->state_id = 0; /* a malformed key counts as below every message, and is passed over */
     }
     return 0;
 }
