@@ -428,8 +428,8 @@ def check_parameters(tree):
                 yield f'{path}: {name} has {count} parameters; a struct can carry them'
 
 
-# Threads have these each in its own file until they share a post.
-SHARED_NAMES = {'take_letter', 'flush_outboxes', 'nap'}
+# What the loops of threads do with a letter: each says it in its own file.
+SHARED_NAMES = {'take_letter'}
 
 
 def static_homes(texts):
