@@ -1,5 +1,8 @@
-/* Notices to senders (bounces, expiry, delay) as new messages, and the event lines of results. The
- * glue between a message's results and the formatters in bounce.c and event_log.c. Spool writer. */
+/* Notices to senders (bounces, expiry, delay) as new messages, and the event lines of receptions
+ * and results: from the account of a message to what bounce.c and engine/event/event.c format.
+ *
+ * Called by settle.c and the loop of the spool writer, on its thread. Decides whom a notice tells
+ * and what it says; settle.c decides that there is one, and puts it into its transaction. */
 #ifndef ENGINE_NOTICE_H
 #define ENGINE_NOTICE_H
 

@@ -83,6 +83,11 @@ class Tree:
                         path = os.path.join(folder, name)
                         with open(path, encoding='utf-8') as file:
                             self.text[os.path.relpath(path, root)] = file.read()
+        self.docs = {}
+        for path in ['README.md'] + [f'docs/{name}' for name in os.listdir(os.path.join(root, 'docs'))]:
+            if path.endswith('.md'):
+                with open(os.path.join(root, path), encoding='utf-8') as file:
+                    self.docs[path] = file.read()
         self.readmes = {}
         for folder in {os.path.dirname(path) for path in self.text}:
             path = os.path.join(root, folder, 'README.md')
@@ -214,6 +219,21 @@ def check_readmes(tree):
         for name in re.findall(r'`(?:[\w.]+/)*(\w+\.(?:[ch]|html))`', text):
             if name not in names:
                 yield f'{folder}/README.md: there is no {name}'
+
+
+def check_docs(tree):
+    """Documents name files that are there, and scheduler.md has every file of sched/ in its table."""
+    names = {os.path.basename(path) for path in tree.text}
+    for path, text in tree.docs.items():
+        for name in re.findall(r'`(?:[\w.]+/)*(\w+\.[ch])`', text):
+            if name not in names:
+                yield f'{path}: there is no {name}'
+    table = set(re.findall(r'`([\w/]+)`', '\n'.join(
+        line.split('|')[1] for line in tree.docs['docs/scheduler.md'].splitlines() if line.startswith('| `'))))
+    for path in tree.includes:
+        noun = re.match(r'sched/(?:place/)?([\w/]+)\.[ch]$', path)
+        if noun and noun[1] not in table:
+            yield f'docs/scheduler.md: {noun[1]} is not in the table of files'
 
 
 def check_turned(tree):
@@ -577,6 +597,7 @@ def main():
         ('no circle of includes but within a module', check_circles(tree)),
         ('includes that are turned around are noticed', check_turned(tree)),
         ('every folder of C files has a README.md that says what it owns', check_readmes(tree)),
+        ('documents name the files that are there', check_docs(tree)),
         (f'no folder has more than {FOLDER_LIMIT} files', check_folders(tree)),
         ('engine enters sched by sched/sched.h, or its limits', check_sched_door(tree)),
         ('pure cores include no thread, clock or I/O', check_pure_includes(tree)),
