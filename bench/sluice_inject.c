@@ -98,7 +98,7 @@ static bool parse_inject_options(struct program *p, int argc, char **argv, int *
 
 static int run_inject(const struct http_load_options *options)
 {
-    static struct http_load load; /* its histogram is large */
+    static struct http_load load; /* static, as its histogram is too large for a stack */
     struct buf text;
     int err = http_load_init(&load, options);
     err = err == 0 ? http_load_run(&load) : err;

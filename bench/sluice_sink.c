@@ -191,7 +191,7 @@ static bool take_signal(struct program *p)
         return true;
     }
     if (info.ssi_signo == SIGUSR1) {
-        (void)print_report(p, false, stderr, NULL); /* it was logged */
+        (void)print_report(p, false, stderr, NULL); /* a failure was logged */
     } else if (info.ssi_signo == SIGUSR2) {
         release_program(p);
     }
@@ -210,7 +210,8 @@ static void serve_sink(struct program *p)
         if (path != NULL) {
             usec_t now = clock_mono();
             if (now >= next) {
-                (void)print_report(p, false, NULL, path); /* it was logged; the next may work */
+                /* a failure was logged; the next report may work */
+                (void)print_report(p, false, NULL, path);
                 usec_t cost = REPORT_SHARE * (clock_mono() - now);
                 next = now + (cost > REPORT_PERIOD ? cost : REPORT_PERIOD);
             }

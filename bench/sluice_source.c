@@ -22,7 +22,7 @@ struct program {
     int signal_fd;
 };
 
-static struct program program; /* one a process */
+static struct program program; /* there is one in a process */
 
 static void write_report(const char *path)
 {
@@ -106,7 +106,7 @@ static int run_source(struct source_load *l)
 {
     while (!source_load_is_done(l)) {
         usec_t next = timeout_queue_next(&l->timeouts);
-        usec_t now = l->now; /* but for the time that the last timers took */
+        usec_t now = l->now; /* lacks only the time that the last timers took */
         int err = poller_wait_exact(&l->poller, wait_time(next, now));
         if (err < 0) {
             return err;

@@ -10,7 +10,7 @@
 #define CONNECT_TIMEOUT  (30 * USEC_PER_SEC)
 #define GREETING_TIMEOUT (300 * USEC_PER_SEC)
 #define CACHE_TIME       (2 * USEC_PER_SEC)   /* an idle connection is kept so long */
-#define REUSE_TIME       (300 * USEC_PER_SEC) /* and used again until it is so old */
+#define REUSE_TIME       (300 * USEC_PER_SEC) /* a connection carries mail until it is so old */
 
 struct client;
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Embedded in what it happens to; zeroed before its first use. */
+/* An event is embedded in what it happens to, and zeroed before its first use. */
 struct sim_event {
     struct heap_node node;
     void (*happen)(struct sim_event *);

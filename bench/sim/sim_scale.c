@@ -33,7 +33,7 @@ struct scale {
     uint64_t random, next_id;
     char (*names)[NAME_BYTES];
     struct message *messages;  /* jobs */
-    struct message **finished; /* of them, those not in the core */
+    struct message **finished; /* those of `messages` that are not in the core */
     long finished_count;
     struct sched_entry **busy;
     struct sched_recipient *recipients; /* MOST */
@@ -46,7 +46,7 @@ struct scale {
 struct result {
     double operations_per_second; /* selections and reports, the reading between them included */
     double submits_per_second;
-    double bytes_per_queued_job; /* of this queue, with its destinations */
+    double bytes_per_queued_job; /* of a queue of this length, its destinations included */
     double recipients_in_core;   /* a job */
     double reads;                /* a selection */
 };

@@ -36,8 +36,9 @@ struct script {
     size_t message_count;
     struct delivery *deliveries; /* number = position + 1 */
     size_t delivery_count;
-    struct buf output;   /* of the last command */
-    struct buf deferred; /* its lines of either group, unsorted */
+    struct buf output;   /* what the last command printed */
+    struct buf deferred; /* lines of that output: about messages that were deferred, and that are
+                          * done; unsorted */
     struct buf done;
     struct buf expected;
 };

@@ -12,7 +12,7 @@ static const struct sim_range leaving = {USEC_PER_MSEC, 2 * USEC_PER_MSEC};
 
 enum link_state {
     LINK_CALLING,   /* the client sends SYN, and again */
-    LINK_HALF_OPEN, /* the client believes that it is connected */
+    LINK_HALF_OPEN, /* the client takes the connection for established */
     LINK_FORGOTTEN, /* the same, but the server does not know of it any more */
     LINK_QUEUED,
     LINK_SERVED,

@@ -28,7 +28,7 @@ struct sim_server_config {
     enum sim_full_queue full_queue;
     usec_t per_recipient;      /* the receiver sleeps so long */
     struct sim_range greeting; /* from accept to 220 or 421 */
-    struct sim_range message;  /* what a transaction takes besides its recipients */
+    struct sim_range message;  /* how long a transaction takes, its recipients apart */
 };
 
 enum sim_news {
@@ -39,13 +39,13 @@ enum sim_news {
 };
 
 struct sim_server;
-struct sim_link; /* one connection; the client's until sim_link_close or SIM_REFUSED */
+struct sim_link; /* one connection, which the client owns until sim_link_close or SIM_REFUSED */
 
 struct sim_process {
     struct sim_event event;
     struct sim_server *server;
     struct sim_link *link; /* NULL: the process waits for a connection, or is about to */
-    enum sim_news news;    /* what it says next to its client */
+    enum sim_news news;    /* what the process says next to its client */
     bool is_free, is_leaving;
 };
 
@@ -66,7 +66,7 @@ struct sim_link *sim_link_open(struct sim_server *s, void (*tell)(void *ctx, enu
                                void *ctx);
 /* Redirect the news: the link serves another delivery. */
 void sim_link_pass(struct sim_link *l, void *ctx);
-/* After SIM_GREETED or SIM_DELIVERED: one message. */
+/* Give the server one message; due after SIM_GREETED or SIM_DELIVERED. */
 void sim_link_deliver(struct sim_link *l, uint32_t recipients);
 /* The client lets go, at any time; accepts NULL. What is in the queue stays there, as a dead
  * connection does, until a process takes it. */

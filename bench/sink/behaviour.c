@@ -245,7 +245,7 @@ static int read_fault(struct behaviour *b, const char *text, char *why)
         text);
 }
 
-/* One name, or several with commas between them. */
+/* Read the name of an extension, or several with commas between them. */
 static int read_extensions(unsigned *extensions, const char *text, char *why)
 {
     static const struct {

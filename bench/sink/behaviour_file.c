@@ -137,7 +137,7 @@ static int add_domain(struct loader *l, struct behaviour_section *s, struct beha
     return lay(l, s, &d->behaviour);
 }
 
-/* Complete behaviours, so that a connection asks one only. */
+/* A client's entry is a complete behaviour, so that a connection has to ask one entry only. */
 static int add_client(struct loader *l, struct behaviour_section *s, struct behaviour_file *f)
 {
     struct behaviour_client *c = &f->clients[f->client_count];

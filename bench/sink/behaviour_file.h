@@ -66,7 +66,8 @@ NONNULL_RET const struct behaviour *behaviour_file_towards(const struct behaviou
                                                            size_t destination,
                                                            const struct sockaddr_storage *client);
 
-/* Tell each profile of the folder, by name. errors: -errno of the folder; ERR_SYNTAX as above */
+/* Tell the name of each profile in the folder. errors: -errno of the folder; ERR_SYNTAX as of
+ * behaviour_file_read */
 MUST_USE int behaviour_file_list(const struct behaviour_reader *reader,
                                  void (*tell)(const char *name, const char *description));
 

@@ -319,7 +319,7 @@ __attribute__((format(printf, 2, 0))) static void on_error(cfg_t *cfg, const cha
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Sections of this source that an earlier pass read. */
+/* Forget the sections of this source that an earlier pass has read. */
 static void drop_sections(struct behaviour_sections *s, size_t from)
 {
     for (size_t i = from; i < s->count; i++) {

@@ -29,7 +29,7 @@ struct behaviour_section {
     enum behaviour_kind kind;
     char *title; /* "" for default */
     struct behaviour_place place;
-    struct behaviour own; /* what its own keys say */
+    struct behaviour own; /* what the section's own keys say */
     unsigned lines[BEHAVIOUR_KEY_COUNT];
     char *use; /* a profile, or NULL */
     unsigned use_line;

@@ -39,7 +39,7 @@ void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t
     struct reply_mark *last = q->count > 0 ? mark_at(q, q->count - 1) : NULL;
     assert(end >= q->end);
     q->end = end;
-    if (last != NULL && last->due >= due) { /* what one connection says keeps its order */
+    if (last != NULL && last->due >= due) { /* replies of one connection keep their order */
         last->end = end;
         last->ended += ended;
         return;

@@ -26,7 +26,7 @@ void reply_queue_fini(struct reply_queue *q); /* accepts a zeroed one */
 /* Everything up to position `end` was written by now and arrives at `due`, or with what was written
  * before if that is later. Aborts when there is no memory. */
 void reply_queue_add(struct reply_queue *q, uint64_t end, uint32_t ended, usec_t due);
-/* Let go what is due. returns: transactions that ended with it */
+/* Let the replies go that are due. returns: transactions that ended with them */
 uint32_t reply_queue_release(struct reply_queue *q, usec_t now);
 /* When the next bytes are due; USEC_NEVER: none are held */
 usec_t reply_queue_next(const struct reply_queue *q);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define FIRST_ROOM    64
-#define INTERVALS_MAX 1000000 /* what happens later counts for the last one */
+#define INTERVALS_MAX 1000000 /* whatever happens after so many intervals counts for the last one */
 
 int sink_clients_init(struct sink_clients *t, usec_t start, usec_t interval)
 {

@@ -88,7 +88,7 @@ static void greet_back(struct sink_session *s, bool is_esmtp)
     }
 }
 
-/* Only what EHLO announced. */
+/* Whether EHLO announced the parameter. */
 static bool is_known_parameter(const struct sink_session *s, struct slice word)
 {
     if (slice_ieq(word, SLICE("SMTPUTF8"))) {
@@ -289,7 +289,7 @@ struct command {
 /* RCPT is not among them: what it waits for is in its argument. */
 static const struct command commands[] = {
     {{"MAIL FROM:", 10}, STAGE_MAIL, true, mail},    {{"DATA", 4}, STAGE_DATA, false, data},
-    {{"BDAT", 4}, STAGE_COUNT, true, bdat}, /* its answer comes behind its bytes */
+    {{"BDAT", 4}, STAGE_COUNT, true, bdat}, /* answered when the bytes of its chunk have come */
     {{"EHLO", 4}, STAGE_EHLO, true, ehlo},           {{"HELO", 4}, STAGE_EHLO, true, helo},
     {{"STARTTLS", 8}, STAGE_COUNT, false, starttls}, {{"RSET", 4}, STAGE_COUNT, false, rset},
     {{"NOOP", 4}, STAGE_COUNT, true, noop},          {{"VRFY", 4}, STAGE_COUNT, true, vrfy},

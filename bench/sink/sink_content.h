@@ -27,7 +27,7 @@ struct sink_content {
     uint64_t limit; /* bytes; 0 = none */
 
     /* of the current message */
-    struct buf head;   /* its first bytes, or all of them */
+    struct buf head;   /* the first bytes of the content, or all of them */
     bool is_head_done; /* the fields were read, later bytes go to the hash at once */
     struct evp_md_ctx_st *hash;
     char before[2];      /* the last two bytes of the raw input: CR LF at a line start */

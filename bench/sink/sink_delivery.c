@@ -136,7 +136,7 @@ static void count_rejected(struct sink_session *s)
     while (next_recipient(&it, &address)) {
         sink_count_domain(count, address)->rejected++;
     }
-    /* At MAIL one recipient at least is behind it. */
+    /* A message refused at MAIL has no recipients yet, but at least one would have followed. */
     count->listeners[s->listener_index].tally.rejected +=
         s->recipient_count > 0 ? s->recipient_count : 1;
 }

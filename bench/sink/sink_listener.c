@@ -64,7 +64,7 @@ bool sink_listener_enter(struct sink_listener *l, const struct behaviour *b,
         }
         note_open(l);
     } else if (peer->connections == 0) {
-        l->peer_count--; /* it was added at the end just now */
+        l->peer_count--; /* takes back the entry that was appended just now */
     }
     pthread_mutex_unlock(&l->lock);
     return is_allowed;
@@ -101,8 +101,8 @@ void sink_listener_deferred(struct sink_listener *l)
     }
 }
 
-/* Connect to ourselves until the kernel drops the next connection. On loopback each is made, or
- * not, before connect returns. errors: -errno */
+/* Connect to our own listener until the kernel drops the next connection. On loopback each is made,
+ * or dropped, before connect returns. errors: -errno */
 static int fill_backlog(struct sink_listener *l, const struct sockaddr *address, socklen_t len)
 {
     bool is_full = false;
@@ -158,7 +158,8 @@ int sink_listener_open(struct sink_listener *l, const struct endpoint *at,
     if (!l->rule.behaviour->is_silent) {
         return 0;
     }
-    if (listen(l->fd, 0) != 0) { /* again: one connection at most waits */
+    /* listen again with a backlog in which one connection at most waits */
+    if (listen(l->fd, 0) != 0) {
         return -errno;
     }
     return fill_backlog(l, (const struct sockaddr *)&bound, len);

@@ -18,11 +18,12 @@ struct sink_options {
     const char *hostname;
     int threads;
     struct behaviour behaviour; /* of every address and domain, as far as no file says more */
-    struct behaviour_file file; /* who behaves how; holds `behaviour` where there is none */
+    struct behaviour_file file; /* who behaves how; without a file it holds `behaviour` for
+                                 * everybody */
     const char *behaviour_path;
     const char *profiles_dir;
-    bool does_list;  /* the profiles, and nothing else */
-    usec_t timeline; /* its interval; 0 = none */
+    bool does_list;  /* list the profiles, and do nothing else */
+    usec_t timeline; /* the interval of the timeline; 0 = no timeline */
     uint64_t seed;
     uint64_t messages;   /* exit after so many; 0 = never */
     uint64_t size_limit; /* bytes, announced and enforced */

@@ -345,7 +345,7 @@ static bool take_behind(struct sink_session *s)
     return true;
 }
 
-/* Replies that were not sent, without those that are under way. */
+/* Bytes of replies that were not sent, those that the reply queue holds back left out. */
 static size_t pending(const struct sink_session *s)
 {
     return (size_t)(s->out_at + s->out.len - s->sent - reply_queue_held(&s->replies));
@@ -506,7 +506,7 @@ static bool advance_sink(struct sink_session *s)
     for (int reads = 0;; reads++) {
         bool is_full = process(s);
         if (s->state == SINK_LOST) {
-            reset(s); /* also answers that were ready are lost */
+            reset(s); /* this also drops answers that were ready */
             return false;
         }
         release_held_line(s);

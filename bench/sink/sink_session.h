@@ -57,7 +57,7 @@ struct sink_session {
     bool is_delayed;  /* the delay of what comes next has passed */
     bool is_yielding; /* others have their turn; goes on in the next pass */
     bool is_input_over;
-    usec_t tarpit;     /* what its next reply but one takes longer */
+    usec_t tarpit;     /* the delay that the next reply but one gets in addition */
     uint32_t messages; /* complete ones, whatever the answer was */
 
     /* the transaction */
@@ -65,10 +65,10 @@ struct sink_session {
     struct buf sender;
     struct buf recipients; /* each ends in LF */
     uint32_t recipient_count;
-    struct sink_rule *domain;      /* of its first recipient that has one, or NULL */
+    struct sink_rule *domain;      /* rule of the first recipient's domain that has one, or NULL */
     struct sink_rule *last_domain; /* the last one whose rate it counted for, or NULL */
     struct sink_content content;
-    bool is_chunked;     /* its content comes by BDAT */
+    bool is_chunked;     /* the content comes by BDAT */
     uint64_t chunk_size; /* of the chunk under way */
     uint64_t chunk_left;
     bool is_last_chunk;
@@ -91,7 +91,7 @@ MUST_USE bool sink_command(struct sink_session *s, struct slice line);
 /* A line behind the one that ended the connection: count it if it is a MAIL.
  * returns: bytes of a chunk that follow it */
 MUST_USE uint64_t sink_command_behind(struct sink_session *s, struct slice line);
-void sink_session_reset(struct sink_session *s); /* forget the transaction, if there is one */
+void sink_session_reset(struct sink_session *s); /* forget the transaction; there need not be one */
 void sink_session_begin(struct sink_session *s); /* a transaction: MAIL was accepted */
 void sink_session_reply(struct sink_session *s, const char *text); /* without CRLF */
 /* The same for what a behaviour says: '{client}', '{sender}' (its domain) and '{domain}' in it are

@@ -63,7 +63,7 @@ static void wake_ready(struct poller_watch *watch, unsigned events)
 {
     uint64_t value;
     (void)events;
-    (void)!read(watch->fd, &value, sizeof(value)); /* only there to wake the loop */
+    (void)!read(watch->fd, &value, sizeof(value)); /* the eventfd is there only to wake the loop */
     struct sink_worker *w = container_of(watch, struct sink_worker, wake_watch);
     list_foreach_safe(s, &w->sessions, struct sink_session, link)
     {

@@ -29,7 +29,7 @@ struct sink_peer {
     uint32_t connections;
 };
 
-/* One listening address; shared by the workers, counters under its lock. */
+/* One listening address. The workers share it; `lock` guards its counters. */
 struct sink_listener {
     int fd;
     char name[ENDPOINT_TEXT_BYTES];
@@ -39,7 +39,7 @@ struct sink_listener {
     size_t filler_count;
     /* Taken once a connection begins and once it ends; with a timeline also for each message. */
     pthread_mutex_t lock;
-    struct timeline timeline; /* where the options want one */
+    struct timeline timeline; /* filled where the options ask for a timeline */
     uint32_t open;
     uint32_t max_open;
     struct sink_peer *peers; /* heap */
@@ -74,7 +74,7 @@ struct sink_worker {
     struct poller poller;
     struct timeout_queue timeouts;
     struct list sessions;
-    struct sink_accept *accepts; /* one watch a listener */
+    struct sink_accept *accepts; /* one watch for each listener */
     struct poller_watch wake_watch;
     int wake_fd;     /* eventfd, written by main: is_stopping or is_holding has changed */
     uint64_t random; /* state of the generator */
@@ -83,7 +83,7 @@ struct sink_worker {
 
 /* errors: -errno; on success the thread runs */
 MUST_USE int sink_worker_start(struct sink_worker *w, struct sink *sink, int index);
-/* After is_holding was cleared: greet those who wait. Main thread. */
+/* Have sessions greeted that wait since is_holding was set; called by main after it was cleared. */
 void sink_worker_wake(struct sink_worker *w);
 /* After is_stopping was set: ends the thread. Counters stay readable. */
 void sink_worker_stop(struct sink_worker *w);
@@ -95,8 +95,8 @@ double sink_worker_random(struct sink_worker *w);
 /* true with probability `share`. Owner thread only. */
 bool sink_worker_draw(struct sink_worker *w, double share);
 
-/* Bind and listen; a silent one gets its backlog filled. `l` is zeroed. errors: -errno; call
- * sink_listener_fini all the same */
+/* Bind and listen; a silent listener gets its backlog filled. `l` is zeroed. errors: -errno;
+ * sink_listener_fini is due even then */
 MUST_USE int sink_listener_open(struct sink_listener *l, const struct endpoint *at,
                                 const struct sink_options *options, usec_t started);
 void sink_listener_fini(struct sink_listener *l);

@@ -161,7 +161,8 @@ static void take_http_answer(struct http_session *s, int status, struct slice te
         l->accepted++;
         histogram_add(&l->answer, (uint64_t)(now - s->due));
     } else {
-        const char *body = memmem(text.data, text.len, "\r\n\r\n", 4); /* it is there */
+        /* not NULL: answer_length has found the end of the head */
+        const char *body = memmem(text.data, text.len, "\r\n\r\n", 4);
         size_t head = (size_t)(body - text.data) + 4;
         l->refused++;
         tell_problem(l, "refused", slice_from(text, head));
@@ -190,7 +191,8 @@ static void read_some(struct http_session *s)
         }
         if (whole > 0) {
             take_http_answer(s, status, slice_to(buf_slice(&s->in), (size_t)whole));
-            buf_clear(&s->in); /* one request at a time: nothing follows */
+            /* a connection has one request at a time, so nothing follows its answer */
+            buf_clear(&s->in);
         }
     }
 }
@@ -218,7 +220,7 @@ static uint64_t total_of(const struct http_load *l)
     return l->options->rate * l->options->seconds;
 }
 
-/* Everything that is due goes to connections without one. */
+/* Send every request that is due, as long as some connection has none under way. */
 static void offer_requests(struct http_load *l, usec_t now)
 {
     for (uint64_t i = 0; i < l->options->connections; i++) {
@@ -259,7 +261,7 @@ int http_load_run(struct http_load *l)
         }
         offer_requests(l, now);
         usec_t next = l->offered < total_of(l) ? due_of(l, l->offered) : USEC_NEVER;
-        /* When all connections are busy, an answer wakes it before. */
+        /* While all connections are busy no request is sent; an answer ends this wait early. */
         usec_t pause = next == USEC_NEVER || next <= now ? PATIENCE / 100 : next - now;
         int n = poller_wait_exact(&l->poller, pause);
         if (n < 0) {
@@ -294,7 +296,7 @@ void http_load_fini(struct http_load *l)
     for (uint64_t i = 0; l->sessions != NULL && i < l->options->connections; i++) {
         struct http_session *s = &l->sessions[i];
         if (s->load != NULL) {
-            s->is_busy = false; /* it was counted */
+            s->is_busy = false; /* the loop has counted this request as unanswered */
             disconnect(s, "");
             buf_fini(&s->in);
         }

@@ -42,7 +42,7 @@ struct http_load {
     struct buf request;            /* the same for all */
     usec_t started;
 
-    /* what became of it */
+    /* requests, by what became of them; failed: no answer */
     uint64_t offered, accepted, refused, failed; /* failed: no answer */
     uint64_t connects;
     usec_t first_offer, last_answer; /* wall; 0: none */

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One offer of one message. */
+/* One offer of one message; a message may be offered several times. */
 struct source_offer {
     uint64_t number;
     usec_t due;   /* monotonic: when it was to be sent at first; latency counts from here */
@@ -76,7 +76,7 @@ struct source_load {
     bool is_stopping; /* offer nothing more */
     uint32_t alive;   /* sessions that are not given up */
 
-    /* what became of it */
+    /* what became of the messages */
     struct source_tally tally;
     uint64_t reoffered, refused_recipients;
     uint64_t connections, failures; /* connects made; connects failed and connections lost */

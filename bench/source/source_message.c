@@ -115,7 +115,7 @@ uint32_t source_message_tenant(const struct source_template *t, uint64_t number)
 void source_message_sender(const struct source_template *t, uint64_t number, struct buf *out)
 {
     const char *sender = t->options->sender;
-    const char *at = strrchr(sender, '@'); /* there is one where there are tenants */
+    const char *at = strrchr(sender, '@'); /* not NULL where there are tenants */
     if (t->options->tenants > 0 && at != NULL) {
         buf_append(out, sender, (size_t)(at - sender));
         buf_append_str(out, "+t");

@@ -431,7 +431,7 @@ static int complete(struct source_options *o)
     if (err == 0) {
         err = complete_tenants(o);
     }
-    if (err != 0 && err != ERR_SYNTAX) { /* else it was said */
+    if (err != 0 && err != ERR_SYNTAX) { /* a syntax error was told already */
         (void)fprintf(stderr, "sluice-source: %s\n", err_str(err));
     }
     o->arrivals.seed = o->seed;

@@ -9,7 +9,7 @@
 
 /* One JSON object and a newline. The load's thread. */
 void source_report_json(const struct source_load *l, struct buf *out);
-/* One line without its end. */
+/* Append one line of figures, without its line end. */
 void source_report_line(const struct source_load *l, struct buf *out);
 /* true when everything that was wanted was accepted */
 bool source_report_is_complete(const struct source_load *l);

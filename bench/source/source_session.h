@@ -40,7 +40,7 @@ struct source_transaction {
     bool is_envelope_put; /* DATA or BDAT too */
     bool is_content_put;
     int verdict;        /* code of the first refusal; 0 = none */
-    struct buf reason;  /* its text */
+    struct buf reason;  /* the text of that refusal */
     struct buf refused; /* addresses, LF each */
 };
 

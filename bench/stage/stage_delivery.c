@@ -25,7 +25,7 @@ struct delivery {
     struct smtp_client core;
     struct buf staged;
     size_t of_commands; /* bytes of core.out among the staged */
-    bool has_body;      /* one is to be staged */
+    bool has_body;      /* a body is to be staged */
     bool is_ready, is_closed;
     uint64_t left; /* messages to be started in this session */
     uint64_t taken, done;
@@ -216,7 +216,7 @@ static void stage_body(struct delivery *d)
     drain(d);
 }
 
-/* All that is to be said, in its order, in one piece. */
+/* Write all that is to be said, in its order, in one piece. */
 static void write_out(struct delivery *d)
 {
     size_t commands = 0;

@@ -53,7 +53,7 @@ static bool take_message(struct reception *r)
     return true;
 }
 
-/* One piece in, its reply out. */
+/* Give the server one piece of input and take its reply. returns: whether the reply has the code */
 static bool say_to_server(struct reception *r, struct slice in, const char *code)
 {
     enum smtp_server_event event;

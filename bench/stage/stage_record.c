@@ -72,7 +72,7 @@ bool stage_record(const struct stage_message *m, uint64_t messages)
 
 /* --- the event log ---------------------------------------------------------------------------- */
 
-/* As engine/notice fills them. */
+/* Fill event lines as engine/writer/notice.c does. */
 static void put_lines(const struct stage_message *m, struct buf *log)
 {
     const struct event_stamps stamps = {ARRIVAL, ARRIVAL + 310, ARRIVAL + 420, ARRIVAL + 430,

@@ -20,7 +20,8 @@ struct choice {
 /* weights: count > 0 finite numbers >= 0, not all 0; not kept. errors: -ENOMEM
  * source: Vose, A linear algorithm for generating random numbers with a given distribution, 1991 */
 MUST_USE int choice_init(struct choice *c, const double *weights, uint32_t count);
-/* Zipf's law: the k-th of count (from 1) has the weight 1/k^exponent; 0: all the same. */
+/* Zipf's law: the k-th of count (from 1) has the weight 1/k^exponent; with exponent 0 all have the
+ * same. */
 MUST_USE int choice_init_zipf(struct choice *c, uint32_t count, double exponent);
 void choice_fini(struct choice *c);
 /* random: 64 uniform bits. returns: 0 to count - 1; shares are exact to count/2^32 of themselves */

@@ -163,7 +163,8 @@ int endpoint_range_read(const char *text, struct endpoint_range *ret)
         return ERR_SYNTAX;
     }
     memcpy(host, text, strlen(text) + 1);
-    bool is_ipv6 = inet_pton(AF_INET6, host, r.first) == 1; /* its colons begin no port */
+    /* the colons of an IPv6 address begin no port */
+    bool is_ipv6 = inet_pton(AF_INET6, host, r.first) == 1;
     char *colon = is_ipv6 ? NULL : strrchr(host, ':');
     char *end = colon;
     if (colon != NULL && (read_port(colon + 1, &r.port) != 0 || r.port == 0)) {

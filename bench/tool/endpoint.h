@@ -24,7 +24,7 @@ struct endpoint_list {
 
 /* Addresses from one to another, with one port or any. */
 struct endpoint_range {
-    uint8_t first[16], last[16]; /* as of endpoint_key */
+    uint8_t first[16], last[16]; /* keys as endpoint_key makes them */
     uint16_t port;               /* 0: any */
 };
 

@@ -13,8 +13,8 @@ struct ledger {
     bool does_sync; /* fdatasync after each line */
 };
 
-/* path: NULL for no ledger; an existing file goes on, on a new line.
- * errors: -errno; ledger_close all the same */
+/* path: NULL for no ledger; an existing file is continued on a new line. errors: -errno;
+ * ledger_close is due even then */
 MUST_USE int ledger_open(struct ledger *l, const char *path, bool does_sync);
 /* Append `line`, which ends in LF. errors: -errno; -EIO when it was cut */
 MUST_USE int ledger_write(const struct ledger *l, struct slice line);

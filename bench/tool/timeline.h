@@ -15,7 +15,8 @@
 struct timeline_point {
     uint32_t index; /* intervals since the start */
     uint32_t messages, deferred;
-    uint32_t open_max, open_end; /* connections: the most in it, and those at its end */
+    uint32_t open_max, open_end; /* connections: the most at once, and how many at the end of the
+                                  * interval */
     usec_t p50, p99;             /* of the messages with a latency; -1 = there was none */
 };
 

@@ -145,7 +145,7 @@ struct lookup {
     bool is_truncated;
     uint32_t delay;                 /* ms */
     char target[ZONE_NAME_MAX + 1]; /* of a CNAME; "" = none */
-    unsigned target_at;             /* where it was written */
+    unsigned target_at;             /* where in the answer the target was written */
 };
 
 /* Does a rule without '*' match the name? Then wildcards do not (RFC 4592). */
@@ -224,7 +224,7 @@ static void put_soa(struct writer *w)
     put16(w, w->ttl >> 16); /* how long a negative answer holds, RFC 2308 */
     put16(w, w->ttl & 0xffff);
     end_record(w, at);
-    w->answers = before; /* it stands in the authority section */
+    w->answers = before; /* the SOA stands in the authority section and counts there */
 }
 
 /* The name and what its aliases lead to. ret is about the last name, but for TC and the delay,

@@ -185,7 +185,7 @@ int zone_add_file(struct zone *zone, const char *path, int *ret_line)
         number++;
         err = zone_add(zone, line);
     }
-    (void)fclose(file); /* it was only read */
+    (void)fclose(file); /* nothing was written that could be lost */
     *ret_line = number;
     return err;
 }

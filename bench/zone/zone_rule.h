@@ -36,7 +36,7 @@ enum zone_type {
     ZONE_MX = 15,
     ZONE_TXT = 16,
     ZONE_AAAA = 28,
-    ZONE_NXDOMAIN = 0x10000, /* these are no record types */
+    ZONE_NXDOMAIN = 0x10000, /* from here on these are no record types */
     ZONE_SERVFAIL,
     ZONE_REFUSED,
     ZONE_DROP,

@@ -106,7 +106,7 @@ static void end_connection(struct connection *c)
 {
     int fd = c->watch.fd;
     poller_remove(&c->server->poller, &c->watch);
-    (void)close(fd); /* whatever it says, it is gone */
+    (void)close(fd); /* an error of close has no consequence here */
     list_remove(&c->link);
     free(c);
 }
@@ -191,7 +191,8 @@ static int open_udp(const struct endpoint *e)
     if (fd < 0) {
         return -errno;
     }
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)); /* as far as it goes */
+    /* as far as the kernel's limit allows */
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     if (bind(fd, (const struct sockaddr *)&e->address, e->len) != 0) {
         int err = -errno;
         (void)close(fd); /* nothing was sent */
@@ -267,7 +268,7 @@ static void close_watch(struct zone_server *s, struct poller_watch *watch)
     if (poller_has(watch)) {
         int fd = watch->fd;
         poller_remove(&s->poller, watch);
-        (void)close(fd); /* whatever it says, it is gone */
+        (void)close(fd); /* an error of close has no consequence here */
     }
 }
 
