@@ -95,7 +95,7 @@ static void watch_dns(void *ctx, int fd, bool want_read, bool want_write)
 
 /* --- letters ---------------------------------------------------------------------------------- */
 
-static void take_letter(struct worker *w, const struct letter *letter) ON_ROLE(w->post)
+static void take_worker_letter(struct worker *w, const struct letter *letter) ON_ROLE(w->post)
 {
     switch (letter->kind) {
     case LETTER_STORED:
@@ -145,7 +145,7 @@ static void pass(struct worker *w) ON_ROLE(w->post)
     struct letter letter;
     (void)poller_dispatch(&w->poller);
     for (int i = 0; i < LETTERS_PER_PASS && post_take(&w->post, &letter); i++) {
-        take_letter(w, &letter);
+        take_worker_letter(w, &letter);
     }
     if (atomic_load_explicit(&w->is_draining, memory_order_relaxed) && !w->was_draining) {
         w->was_draining = true;

@@ -579,7 +579,7 @@ static void pass_on_orders(struct activator *a)
     }
 }
 
-static void take_letter(struct activator *a, const struct letter *letter) ON_ROLE(a->post)
+static void take_activator_letter(struct activator *a, const struct letter *letter) ON_ROLE(a->post)
 {
     uint64_t number;
     struct message *m;
@@ -668,7 +668,7 @@ static void run_activator(void *arg)
     while (!post_must_end(&a->post)) {
         struct letter letter;
         for (int i = 0; i < LETTERS_PER_PASS && post_take(&a->post, &letter); i++) {
-            take_letter(a, &letter);
+            take_activator_letter(a, &letter);
         }
         forget_lingering(a);
         review_begin(&a->review, &a->sweeper);

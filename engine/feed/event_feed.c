@@ -360,7 +360,7 @@ static bool step_all(struct event_feed *f, bool is_last, bool *ret_has_busy)
     return has_more;
 }
 
-static void nap(struct event_feed *f, bool has_transfers) ON_ROLE(f->post)
+static void nap_feed(struct event_feed *f, bool has_transfers) ON_ROLE(f->post)
 {
     struct curl_waitfd wakeup = {.fd = post_fd(&f->post), .events = CURL_WAIT_POLLIN};
     bool may_sleep = post_nap_prepare(&f->post);
@@ -413,7 +413,7 @@ static void run_feed(void *arg)
         }
         tell_needed(f);
         if (!has_more) {
-            nap(f, has_busy);
+            nap_feed(f, has_busy);
         }
     }
     say_farewell(f);

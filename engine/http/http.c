@@ -41,7 +41,7 @@ void http_answer(struct http *h, struct api_call *c)
     http_exchange_resume(c);
 }
 
-static void take_letter(struct http *h, const struct letter *letter) ON_ROLE(h->post)
+static void take_http_letter(struct http *h, const struct letter *letter) ON_ROLE(h->post)
 {
     switch (letter->kind) {
     case LETTER_ANSWER:
@@ -71,7 +71,7 @@ static void take_letters(struct http *h) ON_ROLE(h->post)
 {
     struct letter letter;
     while (post_take(&h->post, &letter)) {
-        take_letter(h, &letter);
+        take_http_letter(h, &letter);
     }
 }
 

@@ -402,7 +402,8 @@ static void take_settings(struct sched_thread *t, struct settings *s)
     settings_put(s);
 }
 
-static void take_letter(struct sched_thread *t, const struct letter *letter) ON_ROLE(t->post)
+static void take_scheduler_letter(struct sched_thread *t, const struct letter *letter)
+    ON_ROLE(t->post)
 {
     switch (letter->kind) {
     case LETTER_SUBMIT:
@@ -632,7 +633,7 @@ static bool reports_can_wait(const struct sched_thread *t)
     return in_flight > 0;
 }
 
-static void nap(struct sched_thread *t, bool is_flushed) ON_ROLE(t->post)
+static void nap_scheduler(struct sched_thread *t, bool is_flushed) ON_ROLE(t->post)
 {
     usec_t deadline = USEC_NEVER;
     for (uint32_t i = 0; i < t->core_count; i++) {
@@ -672,7 +673,7 @@ static void run_scheduler(void *arg)
         struct letter letter;
         t->now = clock_mono();
         for (int i = 0; i < LETTERS_PER_PASS && post_take(&t->post, &letter); i++) {
-            take_letter(t, &letter);
+            take_scheduler_letter(t, &letter);
             t->has_dozed = false;
         }
         retry_more(t);
@@ -683,13 +684,13 @@ static void run_scheduler(void *arg)
         note_held(t);
         bool is_flushed = post_flush(&t->post);
         rcu_pass();
-        nap(t, is_flushed);
+        nap_scheduler(t, is_flushed);
     }
     /* The workers have ended. The reports that they sent take their entries out of the cores. */
     struct letter letter;
     t->now = clock_mono();
     while (post_take(&t->post, &letter)) {
-        take_letter(t, &letter);
+        take_scheduler_letter(t, &letter);
     }
     /* Other deliveries never came back: their worker had ended before it took them, or their report
      * was stuck behind a full ring. No other thread uses them any more. */

@@ -200,7 +200,7 @@ static void take_park(struct spool_writer *w, const struct letter *letter)
     free(from);
 }
 
-static void take_letter(struct spool_writer *w, const struct letter *letter) ON_ROLE(w->post)
+static void take_writer_letter(struct spool_writer *w, const struct letter *letter) ON_ROLE(w->post)
 {
     switch (letter->kind) {
     case LETTER_STAGE:
@@ -241,7 +241,7 @@ static bool take_batch(struct spool_writer *w) ON_ROLE(w->post)
     uint32_t taken = 0;
     w->has_more = false;
     while (post_take(&w->post, &letter)) {
-        take_letter(w, &letter);
+        take_writer_letter(w, &letter);
         if (++taken == BATCH_LETTERS || w->batch_bytes >= BATCH_BYTES) {
             w->has_more = true;
             break;
@@ -660,7 +660,7 @@ static usec_t earlier(usec_t a, usec_t b)
     return a < b ? a : b;
 }
 
-static void nap(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
+static void nap_writer(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
 {
     usec_t deadline = USEC_NEVER;
     if (w->is_broken) {
@@ -730,7 +730,7 @@ static void run_writer(void *arg)
             return;
         }
         if (!has_rest(w)) {
-            nap(w, is_flushed);
+            nap_writer(w, is_flushed);
         }
     }
 }

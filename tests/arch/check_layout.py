@@ -438,7 +438,7 @@ def functions(code):
                 parameters[-1] += code[end]
             end += 1
         named = [one for one in parameters if one.strip() not in ('', '...', 'void')]
-        yield match[2], len(named), bool(match[1]), re.match(r'[\w\s()]*\{', code[end:]) is not None
+        yield match[2], len(named), bool(match[1]), re.match(r'[\w\s()>-]*\{', code[end:]) is not None
 
 
 def check_parameters(tree):
@@ -446,10 +446,6 @@ def check_parameters(tree):
         for name, count, _, _ in functions(without_text(tree.text[path])):
             if count > PARAMETER_LIMIT and name not in PRESCRIBED:
                 yield f'{path}: {name} has {count} parameters; a struct can carry them'
-
-
-# What the loops of threads do with a letter: each says it in its own file.
-SHARED_NAMES = {'take_letter'}
 
 
 def static_homes(texts):
@@ -465,7 +461,7 @@ def static_homes(texts):
 def check_static_names(tree):
     texts = [(path, tree.text[path]) for path in tree.includes if path.split('/')[0] != 'tests']
     for name, homes in static_homes(texts).items():
-        if len(homes) > 2 and name not in SHARED_NAMES:
+        if len(homes) > 2:
             yield f'{name} is a static function of {", ".join(sorted(homes))}: no trace tells which'
 
 
@@ -474,6 +470,7 @@ PARAMETER_SAMPLES = {
     'static struct s *\nf(int a[static 3], int (*b)(int, int), const char *c, ...)\n{': ('f', 3, True, True),
     'MUST_USE inline bool f(void) ON_SCHED\n{': ('f', 0, False, True),
     'static void f(int a /* , b */, char *c) NONNULL(1)\n{': ('f', 2, True, True),
+    'static int f(struct http *h) ON_ROLE(h->post)\n{': ('f', 1, True, True),
 }
 
 
