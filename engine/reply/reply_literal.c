@@ -1,10 +1,15 @@
 /* Owns the reading of literals out of regular expressions. Called when rules are loaded, and for
- * each reply; must never claim a literal that a match can do without. */
+ * each reply; must never claim a literal that a match can do without.
+ *
+ * An expression is read from left to right with one frame for each open group, no recursion. A frame
+ * gathers, for the branch that is read, the best set of literals of which a match must have one: a
+ * run of plain characters, or what a group in it needs; and the union over its branches. A frame in
+ * which one branch needs nothing needs nothing itself. */
 #include "engine/reply/reply_literal.h"
 
 #include <string.h>
 
-enum { GRAM = 4, RUN_MAX = 256 };
+enum { GRAM = 3, RUN_MAX = 24, DEPTH_MAX = 8 };
 
 static uint32_t lower(char c)
 {
@@ -13,7 +18,7 @@ static uint32_t lower(char c)
 
 static uint16_t gram_bit(uint32_t gram)
 {
-    return (uint16_t)((gram * 2654435761u) >> 20); /* Knuth's multiplier; 12 bits */
+    return (uint16_t)(((gram & 0xffffff) * 2654435761u) >> 19); /* Knuth's multiplier; 13 bits */
 }
 
 void reply_grams_mark(struct reply_grams *g, struct slice text)
@@ -29,27 +34,60 @@ void reply_grams_mark(struct reply_grams *g, struct slice text)
     }
 }
 
-/* A literal under way, and the longest so far. */
-struct runs {
-    char run[RUN_MAX], best[RUN_MAX];
-    size_t len, best_len;
+/* Literals of which a match must have one; count 0: it can do without. */
+struct needs {
+    uint16_t grams[REPLY_LITERALS][2];
+    unsigned count;
+    size_t shortest; /* bytes */
 };
 
-static void end_run(struct runs *r)
+struct frame {
+    struct needs all;  /* of the branches before this one */
+    struct needs best; /* of this branch */
+    char run[RUN_MAX]; /* plain characters one after the other, up to here */
+    size_t len;
+    bool can_do_without; /* a branch before this one needed nothing */
+};
+
+static uint16_t gram_at(const char *text)
 {
-    if (r->len > r->best_len) {
-        memcpy(r->best, r->run, r->len);
-        r->best_len = r->len;
-    }
-    r->len = 0;
+    return gram_bit(lower(text[0]) << 16 | lower(text[1]) << 8 | lower(text[2]));
 }
 
-static void add(struct runs *r, char c)
+/* The better set of what the branch needs: longer literals go before fewer. */
+static void offer(struct frame *f, const struct needs *n)
 {
-    if (r->len == RUN_MAX) {
-        end_run(r);
+    if (n->count > 0 && (f->best.count == 0 || n->shortest > f->best.shortest ||
+                         (n->shortest == f->best.shortest && n->count < f->best.count))) {
+        f->best = *n;
     }
-    r->run[r->len++] = c;
+}
+
+static void end_run(struct frame *f)
+{
+    if (f->len >= GRAM) {
+        const struct needs n = {
+            .grams = {{gram_at(f->run), gram_at(f->run + f->len - GRAM)}},
+            .count = 1,
+            .shortest = f->len,
+        };
+        offer(f, &n);
+    }
+    f->len = 0;
+}
+
+static void end_branch(struct frame *f)
+{
+    end_run(f);
+    bool fits = f->best.count > 0 && f->all.count + f->best.count <= REPLY_LITERALS;
+    f->can_do_without = f->can_do_without || !fits;
+    if (fits) {
+        memcpy(f->all.grams[f->all.count], f->best.grams, f->best.count * sizeof(f->best.grams[0]));
+        f->all.shortest = f->all.count == 0 || f->best.shortest < f->all.shortest ? f->best.shortest
+                                                                                  : f->all.shortest;
+        f->all.count += f->best.count;
+    }
+    f->best.count = 0;
 }
 
 /* Past the character class that begins at `at`. */
@@ -69,95 +107,150 @@ static size_t skip_class(struct slice p, size_t at)
     return at < p.len ? at + 1 : p.len;
 }
 
-/* Past the group that begins at `at`. */
-static size_t skip_group(struct slice p, size_t at)
-{
-    unsigned depth = 0;
-    while (at < p.len) {
-        if (p.data[at] == '[') {
-            at = skip_class(p, at);
-            continue;
-        }
-        depth += p.data[at] == '(';
-        depth -= p.data[at] == ')';
-        at += p.data[at] == '\\' ? 2 : 1;
-        if (depth == 0) {
-            return at < p.len ? at : p.len;
-        }
-    }
-    return p.len;
-}
-
-/* Options inside the pattern, verbs, comments and quoted parts change how the rest is read. */
+/* Groups that are more than brackets, verbs, and quoted parts change how the rest is read. */
 static bool is_plain(struct slice p)
 {
     for (size_t i = 0; i + 1 < p.len; i++) {
         bool is_group = p.data[i] == '(' && p.data[i + 1] == '?';
-        char kind = i + 2 < p.len ? p.data[i + 2] : '\0';
         if ((p.data[i] == '(' && p.data[i + 1] == '*') ||
             (p.data[i] == '\\' && (p.data[i + 1] == 'Q' || p.data[i + 1] == 'E')) ||
-            (is_group && (kind == '\0' || memchr(":=!<", kind, 4) == NULL))) {
+            (is_group && (i + 2 == p.len || p.data[i + 2] != ':'))) {
             return false;
         }
     }
     return true;
 }
 
-/* false: the pattern has branches outside groups */
-static bool find_runs(struct slice p, struct runs *r)
+struct reader {
+    struct slice p;
+    size_t at;
+    struct frame frames[DEPTH_MAX];
+    size_t depth; /* of the frame under way */
+};
+
+/* Whether what was read may be missing, by the quantifier behind it, which is passed. A brace that
+ * begins no quantifier is a plain character; it is passed as if what stands before might be missing. */
+static bool is_optional(struct reader *r)
 {
-    size_t at = 0;
-    while (at < p.len) {
-        char c = p.data[at];
-        if (c == '|') {
-            return false;
-        }
-        if (c == '[' || c == '(') {
-            end_run(r);
-            at = c == '[' ? skip_class(p, at) : skip_group(p, at);
-        } else if (memchr("?*{", c, 3) != NULL) { /* what stands before may be missing */
-            r->len -= r->len > 0;
-            end_run(r);
-            at++;
-            while (c == '{' && at < p.len && p.data[at - 1] != '}') {
-                at++;
-            }
-        } else if (c == '\\') {
-            char after = at + 1 < p.len ? p.data[at + 1] : '\0';
-            if ((after >= '0' && after <= '9') || lower(after) - 'a' < 26u || after == '\0') {
-                end_run(r); /* a kind of character, a boundary, a reference */
-                if (memchr("xopPgkNc", after, 8) != NULL && after != '\0') {
-                    return false; /* what belongs to it is not read here */
-                }
-            } else {
-                add(r, after);
-            }
-            at += 2;
-        } else {
-            if (memchr("^$.+", c, 4) != NULL) {
-                end_run(r);
-            } else {
-                add(r, c);
-            }
-            at++;
-        }
+    if (r->at == r->p.len || memchr("?*{", r->p.data[r->at], 3) == NULL) {
+        return false;
     }
-    end_run(r);
+    if (r->p.data[r->at++] == '{') {
+        size_t end = r->at;
+        while (end < r->p.len && memchr("0123456789, ", r->p.data[end], 12) != NULL) {
+            end++;
+        }
+        r->at = end < r->p.len && r->p.data[end] == '}' ? end + 1 : r->at;
+    }
     return true;
+}
+
+static bool open_group(struct reader *r)
+{
+    end_run(&r->frames[r->depth]);
+    if (++r->depth == DEPTH_MAX) {
+        return false;
+    }
+    r->frames[r->depth] = (struct frame){.len = 0};
+    bool has_mark = r->at + 2 < r->p.len && r->p.data[r->at + 1] == '?'; /* (?: */
+    r->at += has_mark ? 3 : 1;
+    return true;
+}
+
+static bool close_group(struct reader *r)
+{
+    if (r->depth == 0) {
+        return false;
+    }
+    struct frame *inner = &r->frames[r->depth--];
+    end_branch(inner);
+    r->at++;
+    if (!is_optional(r) && !inner->can_do_without) {
+        offer(&r->frames[r->depth], &inner->all);
+    }
+    return true;
+}
+
+/* A plain character, at its last byte. */
+static void take_character(struct reader *r, char c)
+{
+    struct frame *f = &r->frames[r->depth];
+    r->at++;
+    if (is_optional(r)) {
+        end_run(f);
+        return;
+    }
+    if (f->len == RUN_MAX) {
+        end_run(f);
+    }
+    f->run[f->len++] = c;
+}
+
+/* false: it is not read here what belongs to the escape */
+static bool take_escape(struct reader *r)
+{
+    char after = r->at + 1 < r->p.len ? r->p.data[r->at + 1] : '\0';
+    bool is_letter = lower(after) - 'a' < 26u;
+    if (after == '\0' || memchr("xopPgkNcuUlL", after, 12) != NULL) {
+        return false;
+    }
+    r->at++;
+    if (is_letter || (after >= '0' && after <= '9')) {
+        end_run(&r->frames[r->depth]); /* a kind of character, a boundary, a reference */
+        r->at++;
+    } else {
+        take_character(r, after);
+    }
+    return true;
+}
+
+static bool take_atom(struct reader *r)
+{
+    char c = r->p.data[r->at];
+    struct frame *f = &r->frames[r->depth];
+    switch (c) {
+    case '(':
+        return open_group(r);
+    case ')':
+        return close_group(r);
+    case '\\':
+        return take_escape(r);
+    case '|':
+        end_branch(f);
+        r->at++;
+        return true;
+    case '[':
+        end_run(f);
+        r->at = skip_class(r->p, r->at);
+        return true;
+    case '^':
+    case '$':
+    case '.':
+    case '+':
+    case '?':
+    case '*':
+    case '{':
+        end_run(f);
+        (void)is_optional(r); /* of what needs nothing, or a sign of greed behind a quantifier */
+        r->at += memchr("^$.+", c, 4) != NULL;
+        return true;
+    default:
+        take_character(r, c);
+        return true;
+    }
 }
 
 void reply_literal_find(struct slice pattern, struct reply_literal *ret)
 {
-    struct runs r = {.len = 0};
+    struct reader r = {.p = pattern};
     *ret = (struct reply_literal){.count = 0};
-    if (!is_plain(pattern) || !find_runs(pattern, &r) || r.best_len < GRAM) {
-        return;
+    bool is_read = is_plain(pattern);
+    while (is_read && r.at < pattern.len) {
+        is_read = take_atom(&r);
     }
-    uint32_t gram = 0;
-    for (size_t i = 0; i < r.best_len && ret->count < REPLY_LITERAL_GRAMS; i++) {
-        gram = gram << 8 | lower(r.best[i]);
-        if (i + 1 >= GRAM) {
-            ret->grams[ret->count++] = gram_bit(gram);
-        }
+    end_branch(&r.frames[0]);
+    if (is_read && r.depth == 0 && !r.frames[0].can_do_without) {
+        memcpy(ret->grams, r.frames[0].all.grams, sizeof(ret->grams));
+        ret->count = (uint16_t)r.frames[0].all.count;
     }
 }
