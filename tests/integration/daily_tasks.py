@@ -44,9 +44,20 @@ WIDTH_MAX = 150
 HTTP_PORT = '8025'  # in what is shown
 CONFIG = '/etc/sluice/sluice.conf'
 ACCOUNTING = '/var/log/sluice/accounting.csv'
+RULES = '/etc/sluice/replies.conf'
 
 DOMAINS = ('mail.example', 'post.example', 'busy.example', 'strict.example', 'gone.example')
 SLOW_DOWN = '421 4.7.28 too much mail from your address, slow down'
+
+NEW_REPLY = '450 4.3.0 Letters are taken from 22:00 on'
+RULE = '''rule "night-shift" {
+    code = 4xx
+    text = 'letters are taken from'
+    class = throttled
+    action = "pause 30m after 3 in 10m"
+    example = "450 4.3.0 Letters are taken from 22:00 on"
+}
+'''
 
 CAMPAIGN = '''{"defaults": {"from": "news@acme.example", "headers": {"Subject": "Summer"},
               "text": "Everything is half off.", "expires_in": "12h"},
@@ -85,8 +96,10 @@ class Scene:
         self.zone('gone.example', 4)
         self.dns.zone['acme.example'] = [('MX', (10, 'mx.mail.example'))]
         self.csv = os.path.join(place.folder, 'accounting.csv')
+        self.rules = os.path.join(place.folder, 'replies.conf')
+        self.write_rules('')
         self.daemon = place.sluice(
-            http={}, dns={'servers': [self.dns.name]}, csvs={self.csv: {}},
+            http={}, replies={'files': [self.rules]}, dns={'servers': [self.dns.name]}, csvs={self.csv: {}},
             options={'hostname': 'relay.example', 'allow_loopback': True,
                      'minimal_backoff_time': '5m', 'maximal_backoff_time': '1h', 'queue_run_delay': '1m'},
             sources={'mta1': {'address': '127.0.0.1'}, 'mta2': {'address': '127.0.0.2'}},
@@ -122,7 +135,7 @@ class Scene:
         """What stands for the words in capitals of commands and paths."""
         waiting = self.rows('messages', '--domain', 'busy.example', '--tenant', 'acme', '--limit', '1')
         tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
-        return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv,
+        return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv, 'RULES': self.rules,
                 'TOMORROW': tomorrow.strftime('%Y-%m-%dT08:00:00Z')}
 
     def order(self):
@@ -132,6 +145,10 @@ class Scene:
     def write_campaign(self):
         with open(os.path.join(self.daemon.folder, 'summer.json'), 'w', encoding='ascii') as file:
             file.write(CAMPAIGN)
+
+    def write_rules(self, text=RULE):
+        with open(self.rules, 'w', encoding='ascii') as file:
+            file.write(text)
 
     def await_csv(self):
         """It is written behind the event log, a moment later."""
@@ -145,7 +162,7 @@ class Scene:
         self.daemon.write_config()
 
     def fill_in(self, text):
-        return re.sub(r'\b(MESSAGE|ORDER|CSV|TOMORROW)\b', lambda word: self.values[word[0]], text)
+        return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|TOMORROW)\b', lambda word: self.values[word[0]], text)
 
     def run(self, command):
         """A line of the page: sluice, or another program. returns (exit code, what it printed)"""
@@ -158,7 +175,7 @@ class Scene:
 
     def shown(self, text, lines_max=LINES_MAX):
         """As a reader's own relay would print it, and not too much of it."""
-        text = text.replace(self.daemon.config_path, CONFIG)
+        text = text.replace(self.daemon.config_path, CONFIG).replace(self.rules, RULES)
         lines = [line if len(line) <= WIDTH_MAX else line[:WIDTH_MAX - 3] + '...'
                  for line in map(str.rstrip, text.splitlines())]
         return '\n'.join(lines[:lines_max] + ['...'] if len(lines) > lines_max else lines)
@@ -200,6 +217,15 @@ TASKS = [
          [('sluice responses', ['slow down', 'no such user', 'Connection refused'])],
          ['GET /v1/responses?limit=50'],
          'What varies in a reply is `*`, so that equal ones count together.'),
+    Task('A receiver says something new: teach it',
+         [(f'sluice classify "{NEW_REPLY}"', ['no rule; by '], Scene.write_rules),
+          ('cat RULES', ['night-shift']),
+          (f'sluice classify "{NEW_REPLY}"', ['throttled', 'pause 30m after 3 in 10m', 'replies.conf:1']),
+          ('sluice check', []),
+          ('sluice reload', [])],
+         ['POST /v1/reload'],
+         'What no rule is about is judged by its code. A rule for it stands in a file of `replies { files = {...} }`, in '
+         'front of those that sluice brings; with a mistake in it the old rules stay in force.'),
     Task('Where is this message?',
          [('sluice messages --recipient "*@busy.example" --limit 2', ['deferred', 'news@acme.example']),
           ('sluice message MESSAGE', ['busy.example', 'attempts']),
@@ -294,7 +320,7 @@ def perform(scene, task):
         assert code == 0, (command, code, said)
         missing = [word for word in promised if word not in said]
         assert not missing, (command, missing, said)
-        line = f'$ {scene.fill_in(command).replace(scene.csv, ACCOUNTING)}'
+        line = f'$ {scene.fill_in(command).replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES)}'
         text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said, 60 if ' top' in command else LINES_MAX)])) + '\n```\n\n'
         for step in after:
             step(scene)
