@@ -209,7 +209,8 @@ class Epoch:
         control.request('GET', path, headers={'Host': 'localhost'})
         response = control.getresponse()
         body = response.read()
-        assert response.status < 500 or path == '/readyz', (path, response.status, body[:500])
+        is_off = path.startswith('/v1/trace') and b'trace_memory is 0' in body
+        assert response.status < 500 or path == '/readyz' or is_off, (path, response.status, body[:500])
         self.counts['reads'] += 1
         return body
 
