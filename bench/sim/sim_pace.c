@@ -143,7 +143,7 @@ static void print_row(struct table *t, const char *name, const struct figure *f,
 static const usec_t delays[] = {1, 20, 100, 500, 2000};
 #define DELAYS (sizeof(delays) / sizeof(delays[0]))
 
-/* No reply later than 2 s; half of each delay is jitter in every second run. */
+/* No reply later than 2 s; a third of each delay is jitter in every second run. */
 static struct sim_lane_config lane_with(usec_t delay_msec, bool has_jitter)
 {
     usec_t delay = delay_msec * USEC_PER_MSEC;

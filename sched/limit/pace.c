@@ -32,6 +32,8 @@
 #define EARLY_PART   64
 #define PAUSE_FIRST  USEC_PER_SEC
 #define PAUSE_MOST   (300 * USEC_PER_SEC)
+#define PAUSE_PARTS  10 /* shorter than that part of a stretch, it is no window's end */
+#define CALM_PASSES  4  /* so many trials pass before it rises quickly after such an end */
 #define PAUSE_DROP   16 /* a pause lowers the pace to no less than this part */
 #define HINT_MOST    (4 * 3600 * USEC_PER_SEC)
 #define SILENT_LEAST (USEC_PER_SEC / 2)
@@ -184,7 +186,7 @@ static void trial_passed(struct pace *p, usec_t now)
         set_rate(p, proved);
         p->passed_at = now;
     }
-    if (now < p->calm_until) {
+    if (now < p->calm_until && ++p->calm_passes < CALM_PASSES) {
         search_on(p, GAIN_LEAST, now);
         return;
     }
@@ -465,10 +467,12 @@ static void end_pause(struct pace *p, usec_t now)
         set_rate(p, bounded(mean * BELOW, p->rate / PAUSE_DROP, p->rate));
         p->gain = MEASURE_GAIN;
     }
-    if (mean < p->stretch_rate * 1.3 && mean > p->stretch_rate * 0.7) {
+    bool is_of_stretch = (now - p->paused_at) * PAUSE_PARTS >= now - p->stretch_begin;
+    if (is_of_stretch && mean < p->stretch_rate * 1.3 && mean > p->stretch_rate * 0.7) {
         p->calm_until = now + (now - p->stretch_begin) * 3 / 2;
         p->gain = GAIN_LEAST;
     }
+    p->calm_passes = 0;
     p->stretch_rate = mean;
     p->passed_at = USEC_NEVER;
     p->burst = BURST_SECONDS; /* it was the end of a window, not of a burst */
@@ -514,6 +518,7 @@ void pace_accepted(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
 
 static void pause_from(struct pace *p, usec_t hint, usec_t now)
 {
+    p->paused_at = p->pause == 0 ? now : p->paused_at;
     p->pause = p->pause == 0 ? PAUSE_FIRST : 2 * p->pause;
     p->pause = p->pause < PAUSE_MOST ? p->pause : PAUSE_MOST;
     usec_t span = hint > 0 ? hint : p->pause;

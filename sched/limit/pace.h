@@ -81,13 +81,15 @@ struct pace {
     struct pace_train trial;
     /* Pauses. */
     usec_t until, pause; /* pause: the length of the latest one */
+    usec_t paused_at;    /* when the first of the pauses in a row began */
     usec_t probed_at;
     uint32_t refused_in_row;
     /* What was accepted from one end of a pause to the next. */
     usec_t stretch_begin;
     uint64_t stretch_accepted;
-    double stretch_rate; /* in all from the pause before to the last one; 0: there was none */
-    usec_t calm_until;   /* pauses come back: the pace is not raised quickly until then */
+    double stretch_rate;  /* in all from the pause before to the last one; 0: there was none */
+    uint32_t calm_passes; /* trials that passed since the pause */
+    usec_t calm_until;    /* pauses come back: the pace is not raised quickly until then */
     /* What was accepted in the present and in the last slot of a second. */
     usec_t slot_begin;
     uint32_t slot[2];

@@ -62,7 +62,7 @@ static void check(const struct pace *p)
 /* Long enough for a search by trains and their replies, three of them for each doubling. */
 static usec_t search_span(double rate, usec_t delay)
 {
-    usec_t longest = 60 * USEC_PER_SEC + 10 * delay;
+    usec_t longest = 90 * USEC_PER_SEC + 10 * delay;
     return longest + (usec_t)(40 * USEC_PER_SEC / (rate < 1 ? rate : 1));
 }
 
@@ -128,11 +128,17 @@ static void run(uint64_t seed, struct worst *worst)
     sim_world_fini(&w);
 }
 
+/* Once failed: outages that by chance came back at the same mean, and then a higher limit. */
+static const uint64_t found[] = {1064, 1138};
+
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : RUNS;
     struct worst worst = {1e9, 0, 0};
+    for (size_t i = 0; argc == 1 && i < sizeof(found) / sizeof(found[0]); i++) {
+        run(found[i], &worst);
+    }
     for (uint64_t i = 0; i < runs; i++) {
         run(seed + i, &worst);
     }
