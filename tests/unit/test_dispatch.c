@@ -9,14 +9,17 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/reply/reply_set.h"
 #include "engine/schedule/dispatch.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct engine *engine;
+static struct settings settings; /* without rules for replies */
 static struct mailbox worker_box, writer_box;
 static struct mailbox *workers[] = {&worker_box};
 static struct post post; /* of the scheduler thread, which is the test's */
@@ -57,6 +60,11 @@ static int set_up(void **state)
         return -1;
     }
     memset(engine, 0, sizeof(*engine));
+    const struct config_sink sink = {0};
+    if (reply_set_load_text(SLICE(""), "none", &sink, &settings.replies) != 0) {
+        return -1;
+    }
+    engine->settings = &settings;
     engine->worker_count = 1;
     engine->boxes.workers = workers;
     dispatch_init(&dispatch, engine);
@@ -72,6 +80,8 @@ static int tear_down(void **state)
 {
     post_fini(&post);
     sched_free(core);
+    dispatch_fini(&dispatch);
+    reply_set_free(settings.replies);
     message_put(message);
     mailbox_fini(&worker_box);
     mailbox_fini(&writer_box);
