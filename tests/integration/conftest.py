@@ -9,7 +9,7 @@ import pytest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-sys.path += [os.path.join(HERE, '../../bench/harness'), os.path.join(HERE, '../../bench/report')]
+sys.path += [os.path.join(HERE, '../../bench', room) for room in ('', 'harness', 'report')]
 
 from support.daemon import BUILD, PROGRAM, Sluice  # noqa: E402
 from support.receiver import Receiver  # noqa: E402
