@@ -267,7 +267,7 @@ static int stage_run(struct sched *s, struct job *j, struct run *run)
         }
         run->is_new_peer = true;
     }
-    if (destination_is_dead(d)) {
+    if (destination_refuses(d)) {
         return stage_entries(s, run, 0, 0);
     }
     int err = stage_partial(s, run, limit);
@@ -329,7 +329,7 @@ static int stage(struct sched *s, struct job *j, struct batch *b)
 static void commit_run(struct sched *s, struct job *j, struct run *run)
 {
     struct sched_entry *e;
-    if (destination_is_dead(run->destination)) {
+    if (destination_refuses(run->destination)) {
         while ((e = entry_queue_pop(&run->entries)) != NULL) {
             entry_refuse(s, e);
         }

@@ -33,7 +33,7 @@ static int limited(int window)
     return window > 0 ? window : 0;
 }
 
-void change_record(struct sched *s, const struct sched_destination *d, int from,
+void change_record(struct sched *s, struct slice name, int from, int to,
                    enum sched_change_cause cause, const struct sched_reason *reason)
 {
     struct change *change = &s->change;
@@ -41,8 +41,8 @@ void change_record(struct sched *s, const struct sched_destination *d, int from,
     r->time = s->now;
     r->cause = cause;
     r->from = limited(from);
-    r->to = limited(d->lane.window);
-    copy_cut(r->name, sizeof(r->name), d->name, d->name_len);
+    r->to = limited(to);
+    copy_cut(r->name, sizeof(r->name), name.data, name.len);
     r->text[0] = '\0';
     if (reason != NULL) {
         copy_cut(r->text, sizeof(r->text), reason->text, strnlen(reason->text, sizeof(r->text)));

@@ -6,8 +6,6 @@
 
 #define CHANGE_RECORDS 256
 
-struct sched_destination;
-
 struct change {
     struct sched_change *records; /* CHANGE_RECORDS */
     uint64_t written, read;
@@ -15,11 +13,11 @@ struct change {
 
 MUST_USE int change_init(struct sched *s); /* errors: -ENOMEM */
 void change_fini(struct sched *s);
-/* Its window is another one now.
+/* The window of a destination or a site is another one now.
  *
- * from      as it was; WINDOW_... are written as 0
+ * from, to  as it was and is; WINDOW_... are written as 0
  * reason    NULL: none is known */
-void change_record(struct sched *s, const struct sched_destination *d, int from,
+void change_record(struct sched *s, struct slice name, int from, int to,
                    enum sched_change_cause cause, const struct sched_reason *reason);
 
 #endif

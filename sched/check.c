@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "sched/candidate.h"
 #include "sched/gate.h"
+#include "sched/place/site_check.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -43,7 +44,7 @@ static int check_window(const struct sched *s, const struct sched_destination *d
     HOLD_TRUE(!s->config.must_resolve || d->lacks_hosts == (d->hosts == NULL));
     HOLD_TRUE(d->resolve.kind == SCHED_NONE || d->is_resolving);
     HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving || s->hold);
-    HOLD_TRUE(d->own.work == placement_openness(s, &d->own));
+    HOLD_TRUE(d->party != &d->own || d->own.work == placement_openness(s, &d->own));
     HOLD_TRUE(!d->is_pinned && d->scratch == NULL);
     return 0;
 }
@@ -96,6 +97,25 @@ static int count_exhausted(const struct sched *s, const struct sched_destination
     return count;
 }
 
+/* Entries in flight on connections of sites. */
+static int count_abroad(const struct sched *s, const struct sched_destination *d)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        const struct connection *c = connection_at(s, i);
+        if (c->state == CONNECTION_FREE || c->lane == &d->lane) {
+            continue;
+        }
+        list_foreach(e, &c->entries, const struct sched_entry, place.link)
+        {
+            count += entry_destination(e) == d;
+        }
+        count += s->undelivered != NULL && s->undelivered->connection == i &&
+                 entry_destination(s->undelivered) == d;
+    }
+    return count;
+}
+
 /* Its connections and all that is in flight for it. */
 static int check_carried(const struct sched *s, const struct sched_destination *d, struct tally *t,
                          struct sched_fault *ret)
@@ -118,11 +138,13 @@ static int check_carried(const struct sched *s, const struct sched_destination *
         t->recipients_in_flight += e->count;
         in_flight++;
     }
-    in_flight += count_exhausted(s, d, NULL);
+    in_flight += count_exhausted(s, d, NULL) + count_abroad(s, d);
     HOLD_TRUE(d->in_flight == in_flight && d->lane.busy == busy &&
               d->lane.idle_connections == idle);
+    HOLD_TRUE(d->lane.in_flight <= in_flight);
     HOLD_TRUE(d->lane.connections == busy + idle);
-    HOLD_TRUE(list_is_empty(&d->displaced) != list_is_linked(&d->in_displaced));
+    HOLD_TRUE(list_is_empty(&d->displaced) !=
+              (list_is_linked(&d->in_displaced) && !d->is_lingering));
     /* A window that shrank is held to: the connections beyond it take nothing more. */
     HOLD_TRUE(d->lane.window <= 0 || roomy <= d->lane.window);
     HOLD_TRUE(s->config.pipeline_depth > 1 || roomy == 0);
@@ -134,7 +156,7 @@ static int check_servers(const struct sched *s, const struct sched_destination *
                          struct sched_fault *ret)
 {
     uint16_t group = 0;
-    bool can_try = server_group(&d->own, 0, &group);
+    bool can_try = server_group(s, &d->own, 0, &group);
     HOLD_TRUE(can_try == !d->own.is_unreachable);
     HOLD_TRUE(!can_try || group == d->own.group);
     bool has_room = d->own.server_count == 0;
@@ -149,9 +171,9 @@ static int check_servers(const struct sched *s, const struct sched_destination *
         has_room = has_room || (server->preference == group && !server->host->is_full &&
                                 !destdb_host_is_waiting(server->host));
     }
-    HOLD_TRUE(!can_try || has_room == server_has_room(&d->own));
-    HOLD_TRUE(can_try || d->lane.window == WINDOW_DEAD || d->waiting + d->in_flight == 0 ||
-              list_is_linked(&d->in_unreachable));
+    HOLD_TRUE(!can_try || has_room == server_has_room(&d->own, s->sources[0].families));
+    HOLD_TRUE(!d->party->is_unreachable || d->lane.window == WINDOW_DEAD ||
+              d->waiting + d->in_flight == 0 || list_is_linked(&d->in_unreachable));
     HOLD_TRUE(s->config.must_resolve || d->own.server_count == 0);
     return 0;
 }
@@ -240,7 +262,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     HOLD_TRUE(d->waiting == waiting);
     /* It exists for some reason. */
     HOLD_TRUE(d->waiting + d->in_flight + d->lane.connections > 0 || d->settled > 0 ||
-              d->lane.window <= 0 || d->is_resolving);
+              d->is_lingering || d->lane.window <= 0 || d->is_resolving);
     HOLD_TRUE(destination_find(s, sched_destination_name(d)) == d);
     t->destinations++;
     t->of_recipients += d->nexthop_at > 0;
@@ -360,7 +382,7 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
         /* Selection finds it when it can go on. */
         HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(s, p->destination) ||
-                  (!job_is_blocked(s, j) && (p->destination->own.work == OPEN_HOST ||
+                  (!job_is_blocked(s, j) && (p->destination->party->work == OPEN_HOST ||
                                              tree_node_is_linked(&p->destination->own.in_ready))));
     }
     return 0;
@@ -383,9 +405,10 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     list_foreach(p, &j->peers, const struct peer, link)
     {
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
-        HOLD_TRUE(!job_is_blocked(s, j) || !peer_is_waiting(p) ||
-                  !destination_is_open(s, p->destination) ||
-                  (j->is_gated && p->destination->own.work != OPEN_NOW && !gate_allows(s, j)));
+        HOLD_TRUE(
+            !job_is_blocked(s, j) || !peer_is_waiting(p) ||
+            !destination_is_open(s, p->destination) ||
+            (j->is_gated && !placement_has_connection(s, p->destination) && !gate_allows(s, j)));
     }
     return 0;
 }
@@ -423,7 +446,7 @@ static int check_connection(const struct sched *s, const struct connection *c, s
     {
         HOLD_TRUE(e->state == ENTRY_BUSY && e->connection == c->number);
         HOLD_TRUE(e->place.kind == SCHED_NONE);
-        HOLD_TRUE(&entry_destination(e)->own == c->party);
+        HOLD_TRUE(c->party->site != NULL || &entry_destination(e)->own == c->party);
         t->recipients_in_flight += e->count;
         in_flight++;
     }
@@ -542,6 +565,17 @@ int sched_check(const struct sched *s, struct sched_fault *ret)
             return err;
         }
     }
+    struct site_tally sites = {0};
+    const char *wrong = site_check(s, &sites);
+    if (wrong != NULL) {
+        return fault(ret, wrong);
+    }
+    t.connections += sites.connections;
+    t.idle += sites.idle;
+    t.with_work[OPEN_NOT] += sites.none;
+    t.with_work[OPEN_NOW] += sites.now;
+    t.with_work[OPEN_SLOT] += sites.slots;
+    t.with_work[OPEN_HOST] += sites.hosts;
     int err = check_jobs(s, &t, ret);
     if (err == 0) {
         err = check_connections(s, &t, ret);

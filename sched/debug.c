@@ -24,7 +24,7 @@ void debug_fini(struct sched *s)
     }
 }
 
-void debug_record(struct sched *s, const struct sched_destination *d, bool is_positive)
+void debug_record(struct sched *s, struct slice name, const struct lane *lane, bool is_positive)
 {
     struct debug *debug = &s->debug;
     if (debug->records == NULL) {
@@ -34,13 +34,13 @@ void debug_record(struct sched *s, const struct sched_destination *d, bool is_po
     *r = (struct sched_debug){
         .is_positive = is_positive,
         .limit = s->rule.limit,
-        .window = d->lane.window > 0 ? d->lane.window : 0,
-        .success = d->lane.feedback.success,
-        .failure = d->lane.feedback.failure,
-        .fail_cohorts = d->lane.feedback.fail_cohorts,
+        .window = lane->window > 0 ? lane->window : 0,
+        .success = lane->feedback.success,
+        .failure = lane->feedback.failure,
+        .fail_cohorts = lane->feedback.fail_cohorts,
     };
-    size_t len = d->name_len < sizeof(r->name) - 1 ? d->name_len : sizeof(r->name) - 1;
-    memcpy(r->name, d->name, len);
+    size_t len = name.len < sizeof(r->name) - 1 ? name.len : sizeof(r->name) - 1;
+    memcpy(r->name, name.data, len);
     if (debug->written - debug->read > DEBUG_RECORDS) {
         debug->read = debug->written - DEBUG_RECORDS;
     }

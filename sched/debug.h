@@ -6,6 +6,8 @@
 
 #define DEBUG_RECORDS 256
 
+struct lane;
+
 struct debug {
     struct sched_debug *records; /* DEBUG_RECORDS, or NULL: off */
     uint64_t written, read;
@@ -13,6 +15,6 @@ struct debug {
 
 MUST_USE int debug_init(struct sched *s); /* keep records from now on; errors: -ENOMEM */
 void debug_fini(struct sched *s);
-void debug_record(struct sched *s, const struct sched_destination *d, bool is_positive);
+void debug_record(struct sched *s, struct slice name, const struct lane *lane, bool is_positive);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "sched/parking.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/site.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -41,9 +42,7 @@ static bool is_empty(const struct sched_destination *d)
     return d->in_flight + d->waiting == 0;
 }
 
-/* Keep the counts of destinations that an entry could be selected for; after each change of what
- * they depend on. */
-void destination_recount(struct sched *s, struct sched_destination *d)
+static void recount_own(struct sched *s, struct sched_destination *d)
 {
     enum openness work = placement_openness(s, &d->own);
     if (work != d->own.work) {
@@ -52,20 +51,30 @@ void destination_recount(struct sched *s, struct sched_destination *d)
         d->own.work = work;
         parking_update(s, &d->own);
     }
+}
+
+/* Keep the counts of destinations that an entry could be selected for; after each change of what
+ * they depend on. */
+void destination_recount(struct sched *s, struct sched_destination *d)
+{
+    if (d->party != &d->own) {
+        site_recount_member(s, d);
+    } else {
+        recount_own(s, d);
+    }
     placement_review(s, d);
-    if (d->own.is_unreachable && d->lane.window != WINDOW_DEAD && !is_empty(d) &&
+    if (d->party->is_unreachable && d->lane.window != WINDOW_DEAD && !is_empty(d) &&
         !list_is_linked(&d->in_unreachable)) {
         list_push_back(&s->unreachable, &d->in_unreachable);
     }
 }
-
 static void set_window(struct sched *s, struct sched_destination *d, int window,
                        enum sched_change_cause cause, const struct sched_reason *reason)
 {
     int from = d->lane.window;
     shared_set(&d->lane.window, window);
     if (window != from) {
-        change_record(s, d, from, cause, reason);
+        change_record(s, sched_destination_name(d), from, window, cause, reason);
     }
     if (window > 0 && window < d->lane.busy && s->config.pipeline_depth > 1) {
         connection_drain(s, &d->lane);
@@ -91,12 +100,54 @@ void destination_expect(const struct sched *s, uint64_t hash, bool has_slot)
     }
 }
 
+/* The DELIVER that was selected and not pulled yet still names the hosts it was selected with. */
+static void drop_hosts(struct sched *s, struct sched_destination *d)
+{
+    if (d->hosts == NULL) {
+        return;
+    }
+    bool is_held =
+        s->undelivered != NULL && entry_destination(s->undelivered) == d && s->held_hosts == NULL;
+    if (is_held) {
+        s->held_hosts = d->hosts;
+    } else {
+        s->release_hosts(s->host.ctx, d->hosts);
+    }
+    d->hosts = NULL;
+}
+
+static void stop_lingering(struct sched *s, struct sched_destination *d)
+{
+    if (d->is_lingering) {
+        d->is_lingering = false;
+        list_remove(&d->in_displaced);
+        s->lingering_count--;
+        /* Those that linger stand first among the members of their party. */
+        struct shared_party *q = shared_party_of(d->party);
+        list_remove(&d->in_party);
+        list_push_back(&q->members, &d->in_party);
+    }
+}
+
+/* It may have lingered without mail, longer than its hosts are good for. */
+static struct sched_destination *come_back(struct sched *s, struct sched_destination *d)
+{
+    if (d->is_lingering) {
+        stop_lingering(s, d);
+        if (s->now >= d->hosts_expire) {
+            drop_hosts(s, d);
+            shared_set(&d->lacks_hosts, true);
+        }
+    }
+    return d;
+}
+
 struct sched_destination *destination_obtain(struct sched *s, struct slice name, uint64_t hash,
                                              uint32_t nexthop_at)
 {
     struct table_node *node = table_find(&s->by_name, hash, name_matches, &name);
     if (node != NULL) {
-        return container_of(node, struct sched_destination, node);
+        return come_back(s, container_of(node, struct sched_destination, node));
     }
     struct sched_destination *d = s->host.alloc(s->host.ctx, sizeof(*d) + name.len);
     if (d == NULL) {
@@ -113,6 +164,8 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     list_init(&d->displaced);
     list_init(&d->in_displaced);
     list_init(&d->in_unreachable);
+    list_init(&d->in_party);
+    d->party = &d->own;
     tree_node_init(&d->own.in_ready);
     action_init(&d->resolve);
     d->lacks_hosts = s->config.must_resolve;
@@ -132,26 +185,12 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     return d;
 }
 
-/* The DELIVER that was selected and not pulled yet still names the hosts it was selected with. */
-static void drop_hosts(struct sched *s, struct sched_destination *d)
-{
-    if (d->hosts == NULL) {
-        return;
-    }
-    bool is_held =
-        s->undelivered != NULL && entry_destination(s->undelivered) == d && s->held_hosts == NULL;
-    if (is_held) {
-        s->held_hosts = d->hosts;
-    } else {
-        s->release_hosts(s->host.ctx, d->hosts);
-    }
-    d->hosts = NULL;
-}
-
 void destination_free(struct sched *s, struct sched_destination *d)
 {
+    stop_lingering(s, d);
     action_cancel(&d->resolve);
     drop_hosts(s, d);
+    site_leave(s, d);
     server_free_all(s, &d->own);
     list_remove(&d->in_unreachable);
     s->with_work[d->own.work]--;
@@ -162,6 +201,28 @@ void destination_free(struct sched *s, struct sched_destination *d)
     shared_sub(&s->shared.destinations, 1);
     s->recipient_destinations -= d->nexthop_at > 0;
     s->host.retire(s->host.ctx, d);
+}
+
+/* At a site its connections are not its own. As long as its party has some its hosts are kept, so
+ * that the next mail need not ask for them; not more of these than connections. */
+static void leave_or_linger(struct sched *s, struct sched_destination *d)
+{
+    if (d->is_lingering) {
+        return;
+    }
+    if (d->party == &d->own || d->lacks_hosts || shared_party_of(d->party)->connections == 0) {
+        destination_free(s, d);
+        return;
+    }
+    if (s->lingering_count >= (uint32_t)s->config.process_limit) {
+        destination_free(s, list_first(&s->lingering, struct sched_destination, in_displaced));
+    }
+    struct shared_party *q = shared_party_of(d->party);
+    d->is_lingering = true;
+    s->lingering_count++;
+    list_push_back(&s->lingering, &d->in_displaced);
+    list_remove(&d->in_party);
+    list_push_front(&q->members, &d->in_party);
 }
 
 void destination_settle(struct sched *s, struct sched_destination *d)
@@ -179,19 +240,22 @@ void destination_settle(struct sched *s, struct sched_destination *d)
     }
     forget_destination(s, d);
     if (d->lane.connections == 0 && d->settled == 0 && !d->is_resolving) {
-        destination_free(s, d);
+        leave_or_linger(s, d);
     }
 }
 
 bool destination_is_open(const struct sched *s, const struct sched_destination *d)
 {
+    if (d->party != &d->own) {
+        return d->is_willing && site_party_is_open(s, d->party);
+    }
     switch (d->own.work) {
     case OPEN_NOW:
         return true;
     case OPEN_SLOT:
         return connection_has_slot(s);
     case OPEN_HOST:
-        return connection_has_slot(s) && server_has_room(&d->own);
+        return connection_has_slot(s) && server_has_room(&d->own, s->sources[0].families);
     case OPEN_NOT:
     case OPEN_COUNT:
     default:
@@ -199,12 +263,33 @@ bool destination_is_open(const struct sched *s, const struct sched_destination *
     }
 }
 
-enum sched_why destination_bar(const struct sched_destination *d)
+static enum sched_why bar_of_site(const struct sched *s, const struct sched_destination *d)
 {
+    const struct party *p = d->party;
+    if (site_party_is_open(s, p)) {
+        return SCHED_WHY_NOTHING;
+    }
+    if (p->site->is_barred) {
+        return SCHED_WHY_DEAD;
+    }
+    if (p->is_unreachable) {
+        return SCHED_WHY_HOST_RETRY;
+    }
+    if ((p->site->room & p->families) == 0) {
+        return SCHED_WHY_WINDOW;
+    }
+    return connection_has_slot(s) ? SCHED_WHY_HOST_LIMIT : SCHED_WHY_PROCESS_LIMIT;
+}
+
+enum sched_why destination_bar(const struct sched *s, const struct sched_destination *d)
+{
+    if (d->party != &d->own && d->lane.window > 0 && !d->lacks_hosts) {
+        return bar_of_site(s, d);
+    }
     if (d->own.work == OPEN_NOW) {
         return SCHED_WHY_NOTHING;
     }
-    if (d->own.work == OPEN_HOST && !server_has_room(&d->own)) {
+    if (d->own.work == OPEN_HOST && !server_has_room(&d->own, s->sources[0].families)) {
         return SCHED_WHY_HOST_LIMIT;
     }
     if (d->own.work == OPEN_SLOT || d->own.work == OPEN_HOST) {
@@ -244,15 +329,19 @@ void destination_revive(struct sched *s, struct sched_destination *d)
 
 bool destination_retry(struct sched *s, struct sched_destination *d)
 {
-    for (uint32_t i = 0; i < d->own.server_count; i++) {
-        destdb_retry(s, d->own.servers[i].host);
+    struct site *site = d->party->site;
+    for (uint32_t i = 0; i < d->party->server_count; i++) {
+        destdb_retry(s, d->party->servers[i].host);
     }
-    if (!destination_is_dead(d)) {
-        return false;
+    bool was_dead = destination_is_dead(d);
+    bool was_lane_dead = site != NULL && lane_revive_all(s, site);
+    if (was_dead) {
+        destination_revive(s, d);
+        destination_settle(s, d);
+    } else if (was_lane_dead) {
+        site_settle(s, site);
     }
-    destination_revive(s, d);
-    destination_settle(s, d);
-    return true;
+    return was_dead || was_lane_dead;
 }
 
 void destination_succeed(struct sched *s, struct sched_destination *d)
@@ -263,7 +352,7 @@ void destination_succeed(struct sched *s, struct sched_destination *d)
         int window = feedback_positive(&d->lane.feedback, &s->rule, d->lane.window, d->lane.busy);
         set_window(s, d, window, SCHED_CHANGE_POSITIVE, NULL);
     }
-    debug_record(s, d, true);
+    debug_record(s, sched_destination_name(d), &d->lane, true);
 }
 
 void destination_fail(struct sched *s, struct sched_destination *d,
@@ -278,11 +367,11 @@ void destination_fail(struct sched *s, struct sched_destination *d,
     } else {
         set_window(s, d, window, SCHED_CHANGE_NEGATIVE, reason);
     }
-    debug_record(s, d, false);
+    debug_record(s, sched_destination_name(d), &d->lane, false);
 }
 
-static void drop_waiting(struct sched *s, struct sched_destination *d, enum sched_action_kind kind,
-                         struct reason *reason)
+void destination_drop_waiting(struct sched *s, struct sched_destination *d,
+                              enum sched_action_kind kind, struct reason *reason)
 {
     bool was_pinned = d->is_pinned;
     d->is_pinned = true;
@@ -301,7 +390,7 @@ void destination_kill(struct sched *s, struct sched_destination *d,
     d->reason = reason_new(s, reason, true);
     arm(s, d, until);
     connection_close_idle(s, &d->own);
-    drop_waiting(s, d, SCHED_DEFER, d->reason);
+    destination_drop_waiting(s, d, SCHED_DEFER, d->reason);
 }
 
 static void give_up_destination(struct sched *s, struct sched_destination *d)
@@ -310,7 +399,7 @@ static void give_up_destination(struct sched *s, struct sched_destination *d)
     struct sched_reason reason = {.status = "4.4.1"};
     (void)snprintf(reason.text, sizeof(reason.text),
                    "connections to every host of %.*s failed lately", (int)name.len, name.data);
-    destination_kill(s, d, &reason, server_retry_at(&d->own));
+    destination_kill(s, d, &reason, server_retry_at(s, d->party));
     destination_settle(s, d);
 }
 
@@ -320,7 +409,7 @@ void destination_give_up_unreachable(struct sched *s)
         struct sched_destination *d =
             list_first(&s->unreachable, struct sched_destination, in_unreachable);
         list_remove(&d->in_unreachable);
-        if (d->own.is_unreachable && d->lane.window != WINDOW_DEAD && !is_empty(d)) {
+        if (d->party->is_unreachable && d->lane.window != WINDOW_DEAD && !is_empty(d)) {
             give_up_destination(s, d);
         }
     }
@@ -350,6 +439,10 @@ void destination_wake(struct sched *s, struct sched_destination *d)
 
 void destination_reconsider(struct sched *s, struct sched_destination *d)
 {
+    if (d->party != &d->own) {
+        site_reconsider(s, d->party->site);
+        return;
+    }
     if (d->lane.window == WINDOW_SUSPENDED || !parking_blocks(s, d)) {
         return;
     }
@@ -391,7 +484,14 @@ static void set_hosts(struct sched *s, struct sched_destination *d,
     d->hosts = is_found ? r->hosts : NULL;
     d->hosts_expire = r->expires;
     shared_set(&d->lacks_hosts, d->hosts == NULL);
-    server_set(s, &d->own, r->servers, is_found ? r->server_count : 0);
+    if (is_found) {
+        site_place(s, d, r);
+        destination_recount(s, d);
+    } else if (d->party == &d->own) {
+        server_set(s, &d->own, NULL, 0);
+    } else {
+        destination_recount(s, d);
+    }
 }
 
 /* One negative report, and dead whatever the window says: without hosts nothing can be tried. */
@@ -402,7 +502,9 @@ static void resolution_failed(struct sched *s, struct sched_destination *d,
     if (r->expires != USEC_NEVER && r->expires > until) {
         until = r->expires;
     }
-    destination_fail(s, d, r->reason);
+    if (d->party == &d->own) {
+        destination_fail(s, d, r->reason);
+    }
     if (d->lane.window != WINDOW_DEAD) {
         destination_kill(s, d, r->reason, until);
     } else if (d->timer.key < until) {
@@ -415,7 +517,7 @@ static void does_not_exist(struct sched *s, struct sched_destination *d,
 {
     struct reason *reason = reason_new(s, text, false);
     connection_close_idle(s, &d->own);
-    drop_waiting(s, d, SCHED_BOUNCE, reason);
+    destination_drop_waiting(s, d, SCHED_BOUNCE, reason);
     reason_put(s, reason);
 }
 
@@ -477,10 +579,44 @@ void destination_forget_hosts(struct sched *s, struct sched_destination *d)
     drop_hosts(s, d);
     d->hosts_expire = s->now;
     shared_set(&d->lacks_hosts, s->config.must_resolve);
-    server_set(s, &d->own, NULL, 0);
+    if (d->party == &d->own) {
+        server_set(s, &d->own, NULL, 0);
+    } else {
+        destination_recount(s, d);
+    }
     if (!is_empty(d)) {
         destination_want_hosts(s, d);
     }
     d->is_pinned = was_pinned;
     destination_settle(s, d);
+}
+
+/* --- at a site -------------------------------------------------------------------------------- */
+
+bool destination_refuses(const struct sched_destination *d)
+{
+    return destination_is_dead(d) || (d->party->site != NULL && d->party->site->is_barred);
+}
+
+struct reason *destination_reason(const struct sched_destination *d)
+{
+    return d->reason != NULL ? d->reason : d->party->site->reason;
+}
+
+void destination_mark(const struct sched *s, struct sched_destination *d)
+{
+    d->tag = s->tag;
+    if (d->party->site != NULL) {
+        d->party->site->tag = s->tag;
+    }
+}
+
+void destination_leave_own(struct sched *s, struct sched_destination *d)
+{
+    s->with_work[d->own.work]--;
+    s->with_work[OPEN_NOT]++;
+    d->own.work = OPEN_NOT;
+    parking_update(s, &d->own);
+    server_set(s, &d->own, NULL, 0);
+    d->was_at_site = true;
 }

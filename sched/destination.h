@@ -19,11 +19,15 @@ struct sched_destination {
     int in_flight, waiting; /* entries */
     bool lacks_hosts;       /* must_resolve and none are known */
     /* Owner thread only. */
-    bool is_resolving; /* from queueing RESOLVE to sched_resolved */
-    bool is_pinned;    /* not freed however unused */
-    struct party own;  /* any thread and owner, as it says; of it alone */
-    uint64_t tag;      /* = sched.tag: some job was passed over because of it (5.8) */
-    struct list todo;  /* waiting entries (place), in order of arrival */
+    bool is_resolving;            /* from queueing RESOLVE to sched_resolved */
+    bool is_pinned;               /* not freed however unused */
+    bool is_willing, is_occupied; /* counted in its party, and its site */
+    bool is_lingering;            /* in sched.lingering */
+    bool was_at_site;             /* entries of it may be on connections that are not its own */
+    struct party own;             /* any thread and owner, as it says; of it alone */
+    struct party *party;          /* any thread, published: own, or one of a site */
+    uint64_t tag;                 /* = sched.tag: some job was passed over because of it (5.8) */
+    struct list todo;             /* waiting entries (place), in order of arrival */
     /* Any thread, relaxed; the owner writes. */
     uint64_t delivered, deferred;
     /* Owner thread only. */
@@ -33,7 +37,9 @@ struct sched_destination {
     uint32_t settled;           /* entries that are SETTLED */
     struct list all;            /* sched.destinations, in order of creation */
     struct list displaced;      /* entries (place) in flight without a connection, oldest first */
-    struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some */
+    struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some. Without any
+                                 * entry: sched.lingering */
+    struct list in_party;       /* shared_party.members */
     struct list in_unreachable; /* sched.unreachable */
     struct heap_node timer;     /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;
@@ -66,11 +72,15 @@ void destination_free(struct sched *s, struct sched_destination *d);
 void destination_recount(struct sched *s, struct sched_destination *d);
 /* Entries wait for it, and one may be selected now. */
 bool destination_is_open(const struct sched *s, const struct sched_destination *d);
-enum sched_why destination_bar(const struct sched_destination *d); /* why it is not open */
+enum sched_why destination_bar(const struct sched *s,
+                               const struct sched_destination *d); /* why it is not open */
 static inline bool destination_is_dead(const struct sched_destination *d)
 {
     return shared_get(&d->lane.window) == WINDOW_DEAD;
 }
+/* It takes nothing: it is dead itself, or all lanes of its site are. */
+bool destination_refuses(const struct sched_destination *d);
+struct reason *destination_reason(const struct sched_destination *d); /* why */
 static inline bool destination_is_ready(const struct sched_destination *d)
 {
     return shared_get(&d->lane.window) > 0;
@@ -85,6 +95,13 @@ void destination_give_up_unreachable(struct sched *s);
 /* READY or SUSPENDED -> DEAD: its waiting entries are deferred. */
 void destination_kill(struct sched *s, struct sched_destination *d,
                       const struct sched_reason *reason, usec_t until);
+/* What waits for it is deferred or bounced without an attempt. */
+void destination_drop_waiting(struct sched *s, struct sched_destination *d,
+                              enum sched_action_kind kind, struct reason *reason);
+/* Some job was passed over because of it. */
+void destination_mark(const struct sched *s, struct sched_destination *d);
+/* It has gone to a site: what it had of its own is as new. */
+void destination_leave_own(struct sched *s, struct sched_destination *d);
 /* DEAD -> READY; the caller settles. */
 void destination_revive(struct sched *s, struct sched_destination *d);
 /* The same when it is dead, which is returned, and its hosts may be tried at once; settles. */

@@ -168,6 +168,14 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     destination_recount(s, p->destination);
 }
 
+/* Without a site, what it has in flight matters to its connections alone, which recount it. */
+static void recount_at_site(struct sched *s, struct sched_destination *d)
+{
+    if (d->party != &d->own) {
+        destination_recount(s, d);
+    }
+}
+
 void entry_select(struct sched *s, struct sched_entry *e)
 {
     leave_waiting(s, e);
@@ -177,6 +185,7 @@ void entry_select(struct sched *s, struct sched_entry *e)
     shared_add(&entry_job(e)->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
+    recount_at_site(s, entry_destination(e));
 }
 
 static void uncount_recipients(struct sched *s, struct job *j, uint32_t count)
@@ -216,6 +225,7 @@ void entry_complete(struct sched *s, struct sched_entry *e)
     shared_sub(&d->in_flight, 1);
     shared_sub(&j->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);
+    recount_at_site(s, d);
     uncount_recipients(s, j, e->count);
     if (s->config.destination_rate_delay > 0) {
         destination_suspend(s, d);
@@ -263,5 +273,5 @@ void entry_withdraw(struct sched *s, struct sched_entry *e, struct reason *reaso
 void entry_refuse(struct sched *s, struct sched_entry *e)
 {
     assert(e->state == ENTRY_NEW);
-    settle_entry(s, e, SCHED_DEFER, entry_destination(e)->reason);
+    settle_entry(s, e, SCHED_DEFER, destination_reason(entry_destination(e)));
 }

@@ -41,6 +41,7 @@ struct sched_entry {
     uint32_t connection; /* ENTRY_NO_CONNECTION unless BUSY, and then when it is exhausted */
     uint8_t state;       /* enum entry_state */
     bool is_withdrawn;   /* SETTLED: by order, not because of its destination */
+    uint16_t source;     /* in flight: that of its last connection */
 };
 
 /* Entries of one peer, first in first out. Zero is empty. */

@@ -258,7 +258,7 @@ void job_block(struct sched *s, struct job *j, enum sched_why why)
     list_foreach(p, &j->peers, struct peer, link)
     {
         if (peer_is_waiting(p)) {
-            p->destination->tag = s->tag;
+            destination_mark(s, p->destination);
         }
     }
     parking_block(s, j);

@@ -3,6 +3,7 @@
 
 #include "sched/candidate.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/site.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -44,6 +45,11 @@ void parking_add(struct sched *s, struct job *j)
 
 void parking_update(struct sched *s, struct party *p)
 {
+    if (p->site != NULL) {
+        site_file(s, p);
+        host_queue_update(s, p);
+        return;
+    }
     if (tree_node_is_linked(&p->in_ready)) {
         tree_remove(&s->ready[p->ready_in], &p->in_ready);
     }
@@ -54,6 +60,15 @@ void parking_update(struct sched *s, struct party *p)
     host_queue_update(s, p);
 }
 
+static void update_destination(struct sched *s, struct sched_destination *d)
+{
+    if (d->party == &d->own) {
+        parking_update(s, &d->own);
+    } else {
+        site_file_member(s, d);
+    }
+}
+
 static void park_peer(struct sched *s, struct peer *p)
 {
     struct sched_destination *d = p->destination;
@@ -62,7 +77,7 @@ static void park_peer(struct sched *s, struct peer *p)
     }
     tree_insert(&d->parked, &p->in_parked);
     if (d->parked.first == &p->in_parked) {
-        parking_update(s, &d->own);
+        update_destination(s, d);
     }
 }
 
@@ -72,7 +87,7 @@ static void unpark_peer(struct sched *s, struct peer *p)
     bool was_first = d->parked.first == &p->in_parked;
     tree_remove(&d->parked, &p->in_parked);
     if (was_first) {
-        parking_update(s, &d->own);
+        update_destination(s, d);
     }
 }
 
@@ -108,7 +123,7 @@ static void unpark(struct sched *s, struct job *j)
     {
         if (tree_node_is_linked(&p->in_parked)) {
             if (is_blocked) {
-                p->destination->tag = s->tag;
+                destination_mark(s, p->destination);
             }
             unpark_peer(s, p);
         }
@@ -223,6 +238,16 @@ static const struct party *first_ready(const struct sched *s, enum openness need
     return n == NULL ? NULL : container_of(n, const struct party, in_ready);
 }
 
+static const struct party *first_at_sites(const struct sched *s)
+{
+    if (tree_is_empty(&s->ready_sites)) {
+        return NULL;
+    }
+    const struct site_stand *stand =
+        container_of(s->ready_sites.first, const struct site_stand, in_ready);
+    return container_of(stand->parties.first, const struct party, in_ready);
+}
+
 struct job *parking_next(const struct sched *s, uint64_t position)
 {
     const struct tree_node *n = tree_find_from(&s->runnable, position);
@@ -230,6 +255,7 @@ struct job *parking_next(const struct sched *s, uint64_t position)
     next = earlier_job(next, first_ready(s, OPEN_NOW));
     if (connection_has_slot(s)) {
         next = earlier_job(next, first_ready(s, OPEN_SLOT));
+        next = earlier_job(next, first_at_sites(s));
         next = earlier_job(next, host_queue_first(s));
     }
     return next;

@@ -52,7 +52,7 @@ struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)
     {
         const struct sched_destination *d = p->destination;
         if (!peer_is_waiting(p) || !destination_is_open(s, d) ||
-            (needs_connection && d->own.work != OPEN_NOW)) {
+            (needs_connection && !placement_has_connection(s, d))) {
             continue;
         }
         list_remove(&job->peers);

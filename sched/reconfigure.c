@@ -53,6 +53,13 @@ static void take_down(struct sched *s)
     {
         host_queue_leave(s, &d->own);
     }
+    list_foreach(site, &s->all_sites, struct site, all)
+    {
+        list_foreach(q, &site->parties, struct shared_party, in_site)
+        {
+            host_queue_leave(s, &q->party);
+        }
+    }
     list_foreach(j, &s->schedule, struct job, in_schedule)
     {
         candidate_withdraw(s, j);
@@ -79,6 +86,7 @@ static void derive(struct sched *s)
 {
     destdb_refit(s);
     connection_refit_all(s);
+    lane_refit_all(s);
     list_foreach(d, &s->destinations, struct sched_destination, all)
     {
         destination_refit(s, d);
@@ -99,6 +107,7 @@ static void derive(struct sched *s)
     {
         destination_settle(s, d); /* it may have been there for a connection only */
     }
+    site_settle_all(s);
 }
 
 void reconfigure(struct sched *s, const struct sched_config *config, struct entry_queue *pieces)

@@ -36,12 +36,17 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     job_init_lists(s);
     parking_init(s);
     host_queue_init(s);
+    site_init_all(s);
+    s->sources[0] = (struct sched_source){.weight = 1, .families = SITE_FAMILIES};
+    s->source_count = 1;
+    s->families = SITE_FAMILIES;
     candidate_init(s);
     list_init(&s->destinations);
     list_init(&s->pending);
     list_init(&s->unreachable);
     list_init(&s->displaced);
     list_init(&s->displaced_waiting);
+    list_init(&s->lingering);
     list_init(&s->exhausted);
     list_init(&s->free_connections);
     list_init(&s->idle_connections);
@@ -52,7 +57,8 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
     if (destdb_init(s) != 0 || table_init(&s->by_name, &s->host) != 0 ||
-        table_init(&s->by_id, &s->host) != 0 ||
+        table_init(&s->by_id, &s->host) != 0 || table_init(&s->sites, &s->host) != 0 ||
+        table_init(&s->by_list, &s->host) != 0 ||
         connection_grow(s, (uint32_t)config->process_limit) != 0 ||
         (config->feedback_debug && debug_init(s) != 0) || change_init(s) != 0) {
         sched_free(s);
@@ -101,6 +107,7 @@ void sched_free(struct sched *s)
     {
         destination_free(s, d);
     }
+    site_free_all(s);
     assert(s->held_hosts == NULL);
     destdb_fini(s);
     connection_fini_all(s);
@@ -109,6 +116,8 @@ void sched_free(struct sched *s)
     heap_fini(&s->timers);
     table_fini(&s->by_name);
     table_fini(&s->by_id);
+    table_fini(&s->sites);
+    table_fini(&s->by_list);
     s->host.retire(s->host.ctx, s);
 }
 
@@ -192,7 +201,7 @@ static bool select_one(struct sched *s)
         break;
     }
     s->rate = RATE_BUSY;
-    placement_place(s, e);
+    placement_place(s, e, s->needs_connection);
     return true;
 }
 
@@ -225,16 +234,69 @@ bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
     return false;
 }
 
+/* Of the connection that carries it; without one, of its destination. */
+static struct party *party_of_entry(const struct sched *s, const struct sched_entry *e)
+{
+    if (e->connection != ENTRY_NO_CONNECTION) {
+        return connection_at(s, e->connection)->party;
+    }
+    return entry_destination(e)->party;
+}
+
+static void pin_party(struct party *p)
+{
+    shared_party_of(p)->is_pinned = true;
+}
+
+/* The connection that an entry was reported on may be all that it was there for. */
+static void unpin_party(struct sched *s, struct party *p)
+{
+    shared_party_of(p)->is_pinned = false;
+    site_reconsider(s, p->site);
+    site_settle_party(s, p);
+}
+
+/* Feedback is about the lane of its last connection. An entry that is in flight still on a
+ * connection that its destination had before it came to a site teaches nothing. */
+static void learn_feedback(struct sched *s, const struct sched_entry *e,
+                           const struct sched_outcome *o, struct party *from)
+{
+    struct sched_destination *d = entry_destination(e);
+    struct site_lane *l = from->site == NULL ? NULL : &from->site->lanes[e->source];
+    if (o->feedback == SCHED_NEUTRAL || (l == NULL && d->party != &d->own)) {
+        return;
+    }
+    if (o->feedback == SCHED_NEGATIVE) {
+        if (l != NULL) {
+            lane_fail(s, l, o->reason);
+        } else {
+            destination_fail(s, d, o->reason);
+        }
+    } else if (l != NULL) {
+        lane_succeed(s, l);
+    } else {
+        destination_succeed(s, d);
+    }
+}
+
 /* Its server, unless the connection's host is none of the destination's any more. */
 static void set_aside(struct sched *s, struct sched_entry *e, const struct sched_outcome *o)
 {
     struct sched_destination *d = entry_destination(e);
-    if (o->server_tried) {
-        e->tried |= server_mask(&d->own, connection_at(s, e->connection)->host);
+    struct party *from = party_of_entry(s, e);
+    bool is_own = from->site == NULL;
+    if (!is_own) {
+        pin_party(from);
     }
-    connection_report(s, e, o, d->lane.window);
+    if (o->server_tried) {
+        e->tried |= server_mask(d->party, connection_at(s, e->connection)->host);
+    }
+    connection_report(s, e, o, connection_at(s, e->connection)->lane->window);
     placement_displace(s, e);
     destination_reconsider(s, d);
+    if (!is_own) {
+        unpin_party(s, from);
+    }
 }
 
 void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
@@ -246,7 +308,9 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     }
     assert(e->state == ENTRY_BUSY && e->place.kind == SCHED_NONE);
     struct sched_destination *d = entry_destination(e);
-    int window = d->lane.window;
+    struct party *from = party_of_entry(s, e);
+    bool is_own = from->site == NULL;
+    int window = is_own ? d->lane.window : from->site->lanes[e->source].lane.window;
     s->resume_job = NULL;
     if (o->again) {
         assert(o->feedback == SCHED_NEUTRAL && e->connection != ENTRY_NO_CONNECTION);
@@ -261,15 +325,17 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     } else {
         shared_add(&d->delivered, 1);
     }
-    if (o->feedback == SCHED_NEGATIVE) {
-        destination_fail(s, d, o->reason);
-    } else if (o->feedback == SCHED_POSITIVE) {
-        destination_succeed(s, d);
+    if (!is_own) {
+        pin_party(from);
     }
+    learn_feedback(s, e, o, from);
     if (e->connection != ENTRY_NO_CONNECTION) {
         connection_report(s, e, o, window);
     }
     entry_complete(s, e);
+    if (!is_own) {
+        unpin_party(s, from); /* of its own it may have gone with its destination */
+    }
     gate_reconsider(s);
 }
 
@@ -302,6 +368,11 @@ void sched_flush(struct sched *s, usec_t now)
             destination_revive(s, d);
             destination_settle(s, d);
         }
+    }
+    list_foreach_safe(site, &s->all_sites, struct site, all)
+    {
+        (void)lane_revive_all(s, site); /* whether any was dead */
+        site_settle(s, site);
     }
 }
 
@@ -384,6 +455,7 @@ void sched_forget_hosts(struct sched *s, usec_t now)
     {
         destination_forget_hosts(s, d);
     }
+    site_forget_hosts(s);
 }
 
 uint32_t sched_in_flight(const struct sched *s)

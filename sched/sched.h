@@ -54,6 +54,17 @@ struct sched_server {
     uint8_t key[SCHED_SERVER_KEY_MAX]; /* address and port as the shell writes them */
     uint8_t key_len;
     uint16_t preference; /* of its MX; the least first */
+    uint8_t families;    /* of the address, as in sched_source; 0: any source reaches it */
+    uint32_t name; /* a number of the name it was looked up by, where TLS is judged by that; 0:
+                          * it is not. A connection is used under the name it was opened under */
+};
+
+#define SCHED_SOURCES_MAX 64
+/* One of our addresses, or a pair of them. */
+struct sched_source {
+    uint32_t id;      /* the shell's; SCHED_DELIVER names it */
+    uint16_t weight;  /* 1..1000: its part of what goes out */
+    uint8_t families; /* bits: 1 IPv4, 2 IPv6; not 0 */
 };
 
 /* Parameters of one transport; names, defaults and meaning are Postfix's. */
@@ -80,6 +91,10 @@ struct sched_config {
     usec_t connection_age_limit;  /* no new entry on a connection older than that; 0 = none */
     int connection_reuse_limit;   /* entries carried by one connection; 0 = none */
     int host_concurrency_limit;   /* connections to one host, all destinations together; 0 = none */
+    int site_concurrency_limit;   /* connections of all lanes of one site that carry entries; 0 =
+                                   * none */
+    usec_t lane_memory;           /* what the lanes of a site have learned outlives its mail by; 0 =
+                                   * not at all */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool awaits_end;   /* a connection that ends without having been idle is one of its window until
                         * sched_connection_closed; false in simulations: it is gone at once */
@@ -145,6 +160,7 @@ struct sched_action {
                                             * when a connection is reused */
     uint32_t server;                       /* DELIVER: index in the hosts that the connection was
                                             * opened with */
+    uint32_t source;                       /* DELIVER: id of the source that the connection has */
     uint32_t server_notes;                 /* DELIVER: what earlier reports left about that host */
     bool is_last_server;                   /* DELIVER: no other server is left for it */
     const uint32_t *indexes;               /* DEFER, BOUNCE: recipients */
@@ -205,6 +221,11 @@ struct sched_hosts_result {
                                          * a name, which destdb does not know. Also so when there
                                          * is no memory for them */
     uint32_t server_count;              /* <= SCHED_SERVERS_MAX */
+    /* RESOLVED: the site that it belongs to. Its lanes have the windows of all its destinations
+     * together. Those that have equal servers, given in equal order, and equal `tls` use the same
+     * connections. Empty: it is a site of its own, and is sent from the first source. */
+    struct slice site;
+    uint32_t tls; /* a number of what it demands of TLS */
 };
 
 /* One scheduler. release_hosts(ctx, hosts) is called when the core drops its last use of hosts:

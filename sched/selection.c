@@ -39,7 +39,7 @@ static enum selection read_first(struct sched *s, struct job *j, enum selection_
 }
 
 /* What bars the first of its destinations. */
-static enum sched_why why_blocked(const struct job *j)
+static enum sched_why why_blocked(const struct sched *s, const struct job *j)
 {
     if (j->is_gated) {
         return SCHED_WHY_MESSAGE_LIMIT;
@@ -50,7 +50,7 @@ static enum sched_why why_blocked(const struct job *j)
     list_foreach(p, &j->peers, const struct peer, link)
     {
         if (peer_is_waiting(p)) {
-            return destination_bar(p->destination);
+            return destination_bar(s, p->destination);
         }
     }
     return SCHED_WHY_NOTHING;
@@ -61,6 +61,7 @@ static struct peer *pick(struct sched *s, struct job *j)
     bool needs_connection = !gate_allows(s, j);
     struct peer *p = peer_pick(s, j, needs_connection);
     j->is_gated = p == NULL && needs_connection;
+    s->needs_connection = needs_connection;
     return p;
 }
 
@@ -81,7 +82,7 @@ static enum selection examine(struct sched *s, struct job *j, enum selection_sta
     /* A job whose recipients are being read has work, though not in memory. */
     if (job_has_entries(j) || j->is_reading) {
         j->is_stalled = j->is_reading;
-        job_block(s, j, why_blocked(j));
+        job_block(s, j, why_blocked(s, j));
     } else {
         shared_set(&j->why, SCHED_WHY_POOL);
         job_retire(s, j);

@@ -42,7 +42,9 @@ static void run_timers(struct sched *s)
         }
         destination_wake(s, container_of(node, struct sched_destination, timer));
     }
+    lane_tick(s);
     connection_expire(s);
+    site_tick(s);
     destination_give_up_unreachable(s);
 }
 
@@ -76,6 +78,7 @@ usec_t transport_wake_at(const struct sched *s)
     usec_t at = node == NULL ? USEC_NEVER : node->key;
     at = earlier_wake(at, connection_wake_at(s));
     at = earlier_wake(at, destdb_wake_at(s));
+    at = earlier_wake(at, lane_wake_at(s));
     if (s->rate == RATE_WAITING && !s->hold) {
         at = earlier_wake(at, s->rate_until);
     }

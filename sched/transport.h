@@ -13,6 +13,7 @@
 #include "sched/place/connection.h"
 #include "sched/place/destdb.h"
 #include "sched/place/server.h"
+#include "sched/place/site.h"
 #include "sched/position.h"
 #include "sched/sched.h"
 #include "sched/table.h"
@@ -55,6 +56,7 @@ struct sched {
                                     * there; these need OPEN_HOST */
     int useful_hosts;              /* hosts with room that some destination could open one to */
     uint64_t selection_runs;
+    bool needs_connection;    /* the entry selected last may not open one (sched/gate.h) */
     bool passed_without_slot; /* selection ran since no slot was to be had */
     uint64_t passed;          /* selection passed all positions before it: their parked jobs
                                * and the destinations of these are blocked (5.8) */
@@ -68,6 +70,19 @@ struct sched {
     int64_t candidate_second;
     struct job *resume_job; /* selection goes on there when its recipients have come */
     enum selection_stage resume_stage;
+
+    struct sched_source sources[SCHED_SOURCES_MAX];
+    uint32_t source_count;
+    uint8_t families; /* of all sources */
+    struct list all_sites;
+    struct list remembered;  /* of them, site.remembered: nothing is left of them but this */
+    struct tree ready_sites; /* site_stand.in_ready, by the first job parked at a party there */
+    struct table sites;      /* site.node, by key */
+    struct table by_list;    /* shared_party.node, by site and servers */
+    struct heap lane_timers; /* site_lane.timer */
+    struct list lingering;   /* sched_destination.in_displaced: at a site, without an entry, the
+                                 * longest first; their hosts are known still */
+    uint32_t lingering_count;
 
     struct list destinations;
     uint64_t recipient_destinations; /* of them: named for a recipient, nexthop_at > 0 */

@@ -57,17 +57,39 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
     return bar;
 }
 
-static enum sched_why bar_of(const struct sched_destination *d)
+static enum sched_why bar_of(const struct party *p)
 {
-    if (shared_get(&d->own.is_unreachable)) {
+    if (shared_get(&p->is_unreachable)) {
         return SCHED_WHY_HOST_RETRY;
     }
-    return server_has_room(&d->own) ? SCHED_WHY_NOTHING : SCHED_WHY_HOST_LIMIT;
+    return server_has_room(p, SITE_FAMILIES) ? SCHED_WHY_NOTHING : SCHED_WHY_HOST_LIMIT;
+}
+
+/* The lanes of its site, together: those that are alive may send, and all have connections. */
+static void fill_from_site(const struct site *site, struct sched_destination_view *v)
+{
+    usec_t until = 0;
+    v->window = v->busy = v->connections = v->idle = 0;
+    for (uint32_t i = 0; i < site->lane_count; i++) {
+        const struct site_lane *l = &site->lanes[i];
+        int window = shared_get(&l->lane.window);
+        usec_t away = shared_get(&l->state_until);
+        v->window += window > 0 ? window : 0;
+        v->busy += shared_get(&l->lane.busy);
+        v->connections += shared_get(&l->lane.connections);
+        v->idle += shared_get(&l->lane.idle_connections);
+        until = away > 0 && (until == 0 || away < until) ? away : until;
+    }
+    if (v->state == SCHED_DESTINATION_READY && shared_get(&site->is_barred)) {
+        v->state = SCHED_DESTINATION_DEAD;
+        v->state_until = until;
+    }
 }
 
 static void fill_view(const struct sched *s, const struct sched_destination *d,
                       struct sched_destination_view *ret)
 {
+    const struct party *p = __atomic_load_n(&d->party, __ATOMIC_ACQUIRE);
     int window = shared_get(&d->lane.window);
     *ret = (struct sched_destination_view){
         .name = sched_destination_name(d),
@@ -82,7 +104,10 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
         .deferred = shared_get(&d->deferred),
         .state_until = shared_get(&d->state_until),
     };
-    ret->why = why_of(s, ret, bar_of(d));
+    if (p->site != NULL) {
+        fill_from_site(p->site, ret);
+    }
+    ret->why = why_of(s, ret, bar_of(p));
 }
 
 bool sched_view_destinations(const struct sched *s, uint64_t *cursor,

@@ -27,6 +27,7 @@ struct message {
 
 struct scale {
     long jobs, destinations, in_flight, rounds, fixed_size;
+    long sites; /* 0: each destination is one of its own, and no hosts are asked for */
     bool is_json, are_sizes_distinct;
     bool is_round_robin; /* recipients go to one destination after another, not to any */
     size_t allocated;    /* bytes asked of the host and not given back */
@@ -124,6 +125,47 @@ static struct sched_message next_scale_part(struct scale *s, struct message *m, 
                                   .more = left > count};
 }
 
+static void finish_message(struct scale *s, const struct sched_action *a)
+{
+    s->finished[s->finished_count++] = a->handle;
+}
+
+/* The site of a destination goes by its number; each site has two hosts. */
+static void resolve_destination(struct scale *s, const struct sched_action *a)
+{
+    long number = strtol(sched_destination_nexthop(a->destination).data + 1, NULL, 10) % s->sites;
+    uint32_t key = (uint32_t)number;
+    char site[24];
+    int len = snprintf(site, sizeof(site), "site%ld", number);
+    struct sched_server servers[2];
+    for (int i = 0; i < 2; i++) {
+        servers[i] = (struct sched_server){.key_len = sizeof(key) + 1, .preference = 10};
+        memcpy(servers[i].key, &key, sizeof(key));
+        servers[i].key[sizeof(key)] = (uint8_t)i;
+    }
+    const struct sched_hosts_result r = {.destination = a->destination,
+                                         .resolution = SCHED_RESOLVED,
+                                         .hosts = s,
+                                         .expires = USEC_NEVER,
+                                         .servers = servers,
+                                         .server_count = 2,
+                                         .site = slice_make(site, (size_t)len)};
+    sched_resolved(s->sched, &r, s->now);
+}
+
+/* With sites, destinations ask for their hosts as soon as they have mail. */
+static void answer_questions(struct scale *s)
+{
+    struct sched_action a;
+    while (s->sites > 0 && sched_pull_pending(s->sched, &a, s->now)) {
+        if (a.kind == SCHED_RESOLVE) {
+            resolve_destination(s, &a);
+        } else if (a.kind == SCHED_FINISHED) {
+            finish_message(s, &a);
+        }
+    }
+}
+
 static void submit_messages(struct scale *s)
 {
     struct message *m = s->finished[--s->finished_count];
@@ -133,6 +175,7 @@ static void submit_messages(struct scale *s)
     if (sched_submit(s->sched, &part, s->now) != 0) {
         abort();
     }
+    answer_questions(s);
 }
 
 static void read_more_of_scale(struct scale *s, const struct sched_action *a)
@@ -158,7 +201,9 @@ static struct sched_entry *pull_entry(struct scale *s)
         if (a.kind == SCHED_READ) {
             read_more_of_scale(s, &a);
         } else if (a.kind == SCHED_FINISHED) {
-            s->finished[s->finished_count++] = a.handle;
+            finish_message(s, &a);
+        } else if (a.kind == SCHED_RESOLVE) {
+            resolve_destination(s, &a);
         }
     }
     return NULL;
@@ -175,11 +220,9 @@ static bool parse_scale_options(struct scale *s, int argc, char **argv)
     const struct {
         const char *name;
         long *value;
-    } numbers[] = {{"--jobs", &s->jobs},
-                   {"--destinations", &s->destinations},
-                   {"--in-flight", &s->in_flight},
-                   {"--rounds", &s->rounds},
-                   {"--size", &s->fixed_size}};
+    } numbers[] = {{"--jobs", &s->jobs},           {"--destinations", &s->destinations},
+                   {"--in-flight", &s->in_flight}, {"--rounds", &s->rounds},
+                   {"--size", &s->fixed_size},     {"--sites", &s->sites}};
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0) {
             s->is_json = true;
@@ -216,6 +259,7 @@ static bool prepare_scale(struct scale *s)
     struct sched_config c;
     sched_config_defaults(&c);
     c.process_limit = (int)s->in_flight;
+    c.must_resolve = s->sites > 0;
     const struct sched_host host = {allocate_scale_memory, release_scale_memory,
                                     release_scale_memory, s};
     s->sched = sched_new(&c, &host, release_scale_hosts, 0);

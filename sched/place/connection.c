@@ -4,6 +4,7 @@
 
 #include "sched/parking.h"
 #include "sched/place/placement.h"
+#include "sched/place/site.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -116,7 +117,7 @@ static void file_busy(struct sched *s, struct destdb_host *h)
 }
 
 static struct connection *first_connection(const struct party *p, const struct tree *t,
-                                           uint16_t group, uint64_t tried)
+                                           const struct lane *lane, uint16_t group, uint64_t tried)
 {
     if (tree_is_empty(t)) {
         return NULL;
@@ -127,21 +128,42 @@ static struct connection *first_connection(const struct party *p, const struct t
         if (c->preference != group) {
             break;
         }
-        if (tried == 0 || (server_mask(p, c->host) & tried) == 0) {
+        if ((lane == NULL || c->lane == lane) &&
+            (tried == 0 || (server_mask(p, c->host) & tried) == 0)) {
             return c;
         }
     }
     return NULL;
 }
 
-struct connection *connection_with_room(const struct party *p, uint16_t group, uint64_t tried)
+struct connection *connection_with_room(const struct party *p, const struct lane *lane,
+                                        uint16_t group, uint64_t tried)
 {
-    return first_connection(p, &p->roomy, group, tried);
+    return first_connection(p, &p->roomy, lane, group, tried);
 }
 
-struct connection *connection_idle(const struct party *p, uint16_t group, uint64_t tried)
+struct connection *connection_idle(const struct party *p, const struct lane *lane, uint16_t group,
+                                   uint64_t tried)
 {
-    return first_connection(p, &p->idle, group, tried);
+    return first_connection(p, &p->idle, lane, group, tried);
+}
+
+bool connection_of_usable(const struct party *p, uint16_t group)
+{
+    if (tree_is_empty(&p->roomy)) {
+        return false;
+    }
+    for (const struct tree_node *n = tree_find_from(&p->roomy, (uint64_t)group << ORDER_BITS);
+         n != NULL; n = tree_next(n)) {
+        struct connection *c = container_of(n, struct connection, in_placement);
+        if (c->preference != group) {
+            break;
+        }
+        if (lane_at_site(c->lane)->is_usable) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void leave_idle(struct sched *s, struct connection *c)
@@ -157,10 +179,12 @@ static void leave_idle(struct sched *s, struct connection *c)
 static void set_free(struct sched *s, struct connection *c)
 {
     struct party *p = c->party;
+    struct lane *lane = c->lane;
     unfile(c);
     list_remove(&c->in_age);
     list_remove(&c->in_lane);
-    shared_sub(&c->lane->connections, 1);
+    shared_sub(&lane->connections, 1);
+    party_count_connection(p, -1);
     shared_sub(&s->shared.connections, 1);
     if (c->host != NULL) {
         destdb_closed(s, c->host, c);
@@ -171,6 +195,7 @@ static void set_free(struct sched *s, struct connection *c)
     c->state = CONNECTION_FREE;
     list_push_front(&s->free_connections, &c->in_transport);
     party_recount(s, p);
+    party_review_lane(s, p, lane);
 }
 
 static void end_idle(struct sched *s, struct connection *c)
@@ -226,6 +251,7 @@ struct connection *connection_open(struct sched *s, struct party *p, struct lane
     list_remove(&c->in_transport);
     c->party = p;
     c->lane = lane;
+    c->name = h == NULL ? 0 : p->servers[server].name;
     c->host = h;
     c->server = server;
     c->preference = h == NULL ? 0 : p->servers[server].preference;
@@ -240,6 +266,7 @@ struct connection *connection_open(struct sched *s, struct party *p, struct lane
     list_push_back(&s->open_connections, &c->in_age);
     list_push_front(&lane->open, &c->in_lane);
     shared_add(&lane->connections, 1);
+    party_count_connection(p, 1);
     shared_add(&s->shared.connections, 1);
     if (h != NULL && destdb_back_in_step(s, h)) {
         file_busy(s, h);
@@ -259,7 +286,7 @@ static void become_busy(struct sched *s, struct connection *c)
     leave_idle(s, c);
     assert(c->lane->busy < c->lane->window);
     c->state = CONNECTION_BUSY;
-    shared_add(&c->lane->busy, 1);
+    party_count_busy(c->party, c->lane, 1);
     if (c->host != NULL) {
         destdb_busy(s, c->host);
     }
@@ -272,15 +299,18 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
         become_busy(s, c);
     }
     c->in_flight++;
+    c->lane->in_flight++;
     c->carried++;
     if (c->host != NULL) {
         shared_add(&c->host->in_flight, 1);
     }
     e->connection = c->number;
+    e->source = party_source(c->party, c->lane);
     if (s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit) {
         c->is_retired = true;
     }
     file(s, c);
+    party_review_lane(s, c->party, c->lane);
 }
 
 /* Some destinations may have waited for nothing but a slot. */
@@ -296,7 +326,7 @@ static void slot_opened(struct sched *s, bool had_slot)
 static bool may_idle(const struct sched *s, const struct connection *c)
 {
     return !c->is_closing && !c->is_retired && s->config.connection_idle_limit > 0 &&
-           party_keeps_idle(c->party);
+           party_keeps_idle(c->party, c->lane);
 }
 
 /* The server counts it until it has seen its end: one that is opened before may be one too many.
@@ -315,8 +345,9 @@ static void end_busy(struct sched *s, struct connection *c)
 {
     bool had_slot = connection_has_slot(s);
     struct lane *lane = c->lane;
+    const struct party *p = c->party;
     unfile(c);
-    shared_sub(&lane->busy, 1);
+    party_count_busy(c->party, lane, -1);
     if (may_idle(s, c)) {
         c->state = CONNECTION_IDLE;
         c->is_draining = false;
@@ -328,6 +359,7 @@ static void end_busy(struct sched *s, struct connection *c)
             destdb_idle(s, c->host);
         }
         file(s, c);
+        party_review_lane(s, p, lane);
     } else {
         if (c->host != NULL) {
             destdb_idle(s, c->host);
@@ -375,6 +407,7 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
     list_remove(&e->place.link);
     e->connection = ENTRY_NO_CONNECTION;
     c->in_flight--;
+    c->lane->in_flight--;
     if (c->host != NULL) {
         shared_sub(&c->host->in_flight, 1);
     }
@@ -383,6 +416,7 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
     learn(s, c, o, window);
     if (c->in_flight > 0 || await_end(s, c)) {
         file(s, c);
+        party_review_lane(s, c->party, c->lane);
     } else {
         end_busy(s, c);
     }
@@ -412,6 +446,16 @@ void connection_close_idle(struct sched *s, struct party *p)
 {
     while (!tree_is_empty(&p->idle)) {
         end_idle(s, container_of(p->idle.first, struct connection, in_placement));
+    }
+}
+
+void connection_close_idle_of(struct sched *s, struct lane *lane)
+{
+    list_foreach_safe(c, &lane->open, struct connection, in_lane)
+    {
+        if (c->state == CONNECTION_IDLE) {
+            give_way(s, c);
+        }
     }
 }
 

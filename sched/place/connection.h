@@ -29,6 +29,7 @@ struct connection {
     usec_t opened, idle_since;
     uint64_t serial; /* order of opening */
     uint32_t number; /* set at creation */
+    uint32_t name;   /* of its host, when it was opened */
     uint32_t server; /* index of its host in the hosts it was opened with */
     int in_flight;   /* entries */
     int carried;     /* entries, ever */
@@ -57,9 +58,15 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
 struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
                                    uint32_t server);
 /* The best of a group that is not at a host in `tried`; NULL when there is none: the newest one
- * with room, the one that became idle last. */
-struct connection *connection_with_room(const struct party *p, uint16_t group, uint64_t tried);
-struct connection *connection_idle(const struct party *p, uint16_t group, uint64_t tried);
+ * with room, the one that became idle last.
+ *
+ * lane   NULL: any */
+struct connection *connection_with_room(const struct party *p, const struct lane *lane,
+                                        uint16_t group, uint64_t tried);
+struct connection *connection_idle(const struct party *p, const struct lane *lane, uint16_t group,
+                                   uint64_t tried);
+/* A party of a site has one with room whose lane is usable. */
+bool connection_of_usable(const struct party *p, uint16_t group);
 /* An entry on it was reported; the entry has no connection any more.
  *
  * window   of the lane, before the report changed it */
@@ -68,6 +75,7 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
 /* The shell has no such connection any more. */
 void connection_lose(struct sched *s, uint32_t number);
 void connection_close_idle(struct sched *s, struct party *p);
+void connection_close_idle_of(struct sched *s, struct lane *lane); /* and settles their parties */
 /* No further entry; an idle one is closed. */
 void connection_retire(struct sched *s, struct connection *c);
 void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference);

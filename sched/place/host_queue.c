@@ -87,7 +87,8 @@ void host_queue_update(struct sched *s, struct party *p)
     take_out(s, p);
     for (uint32_t i = 0; p->work == OPEN_HOST && i < p->server_count; i++) {
         struct server *server = &p->servers[i];
-        if (server->preference != p->group || destdb_host_is_waiting(server->host)) {
+        if (server->preference != p->group || destdb_host_is_waiting(server->host) ||
+            (server->families & party_room(s, p)) == 0) {
             continue;
         }
         server->is_wanted = true;

@@ -10,25 +10,32 @@
 
 struct party {
     /* Any thread, relaxed; the owner writes. */
-    bool is_unreachable;    /* none of its hosts may be tried */
-    uint16_t group;         /* preference of the servers in use, unless is_unreachable */
-    struct server *servers; /* published; the last has no host. NULL: one without a name */
+    bool is_unreachable; /* none of its hosts may be tried */
+    uint8_t families;    /* of addresses, of its hosts that may be tried; at a site */
+    uint16_t group;      /* preference of the servers in use, unless is_unreachable */
     /* Owner thread only. */
-    uint32_t server_count;
-    enum openness work;        /* of its waiting entries, OPEN_NOT without any; counted in
-                             * sched.with_work */
-    enum openness ready_in;    /* the sched.ready that in_ready is in */
+    uint16_t server_count;
+    enum openness work : 8;     /* of its waiting entries, OPEN_NOT without any; counted in
+                                 * sched.with_work */
+    enum openness ready_in : 8; /* the sched.ready that in_ready is in */
+    /* Any thread. */
+    struct server *servers; /* published; the last has no host. NULL: one without a name */
+    struct site *site;      /* NULL: it is that of one destination, and inside it; constant */
+    /* Owner thread only. */
     struct tree idle;          /* connections, by preference, most recently idle first */
     struct tree roomy;         /* those that carry entries and have room, the newest first */
-    struct tree_node in_ready; /* sched.ready: open, and jobs are parked */
+    struct tree_node in_ready; /* sched.ready or site_stand.parties: open, and jobs are parked. That
+                                * of a destination that is at a site: shared_party.queue */
 };
 
 struct lane;
 struct sched_destination;
+struct site;
 
-/* Whose it is. */
+/* Whose it is; not at a site. */
 struct sched_destination *party_owner(const struct party *p);
-struct lane *party_lane(struct party *p);
+/* Families of addresses for which a lane has room; not at a site, those of the first source. */
+uint8_t party_room(const struct sched *s, const struct party *p);
 /* Jobs are parked at it; the destination where the first of them is, and its position. */
 bool party_has_parked(const struct party *p);
 const struct sched_destination *party_first_parked(const struct party *p);
@@ -38,8 +45,15 @@ void party_recount(struct sched *s, struct party *p);
 /* Let jobs that were passed over because of it try again, if that would help (5.8). */
 void party_reconsider(struct sched *s, struct party *p);
 /* A connection that has nothing to do may stay for its next mail. */
-bool party_keeps_idle(const struct party *p);
+bool party_keeps_idle(const struct party *p, const struct lane *lane);
 /* Forget it when nothing is left of it. */
 void party_settle(struct sched *s, struct party *p);
+/* Index in sched.sources. */
+uint16_t party_source(const struct party *p, struct lane *lane);
+/* It has one connection more, or less; so many more of a lane are busy. */
+void party_count_connection(struct party *p, int change);
+void party_count_busy(struct party *p, struct lane *lane, int change);
+/* The lane's window, connections or entries changed. */
+void party_review_lane(struct sched *s, const struct party *p, struct lane *lane);
 
 #endif

@@ -1,12 +1,28 @@
 /* Placement, see sched/place/placement.h. Chooses; sched/place/connection.c carries out. */
 #include "sched/place/placement.h"
 
+#include "sched/place/site.h"
 #include "sched/transport.h"
 
 #include <assert.h>
 
+/* At a site the windows of its lanes are left to the site: they change for all of its parties. */
+static enum openness openness_at_site(const struct sched *s, const struct party *p)
+{
+    if (shared_party_of(p)->willing == 0 || p->is_unreachable) {
+        return OPEN_NOT;
+    }
+    if (connection_of_usable(p, p->group)) {
+        return OPEN_NOW;
+    }
+    return s->config.host_concurrency_limit > 0 && p->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
+}
+
 enum openness placement_openness(const struct sched *s, const struct party *p)
 {
+    if (p->site != NULL) {
+        return openness_at_site(s, p);
+    }
     const struct sched_destination *d = party_owner(p);
     const struct lane *lane = &d->lane;
     if (d->waiting == 0 || lane->window <= 0 || d->lacks_hosts || p->is_unreachable) {
@@ -16,13 +32,13 @@ enum openness placement_openness(const struct sched *s, const struct party *p)
     if (s->config.destination_rate_delay > 0 && d->in_flight > 0) {
         return OPEN_NOT;
     }
-    if (connection_with_room(p, p->group, 0) != NULL) {
+    if (connection_with_room(p, NULL, p->group, 0) != NULL) {
         return OPEN_NOW;
     }
     if (lane->busy >= lane->window) {
         return OPEN_NOT;
     }
-    if (connection_idle(p, p->group, 0) != NULL) {
+    if (connection_idle(p, NULL, p->group, 0) != NULL) {
         return OPEN_NOW;
     }
     return s->config.host_concurrency_limit > 0 && p->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
@@ -65,8 +81,8 @@ static uint64_t next_random(struct sched *s)
 
 /* The server for a new connection among those of a group, or SERVER_NONE: all are at their limit.
  * Among equals at random, so that the load spreads in another order each time. */
-static uint32_t choose_server(struct sched *s, const struct party *p, uint16_t group,
-                              uint64_t tried)
+static uint32_t choose_server(struct sched *s, const struct party *p, uint8_t families,
+                              uint16_t group, uint64_t tried)
 {
     if (p->server_count == 0) {
         return 0;
@@ -79,9 +95,9 @@ static uint32_t choose_server(struct sched *s, const struct party *p, uint16_t g
         const struct server *server = &p->servers[i];
         enum rank rank = rank_of(server->host);
         uint64_t weight = weight_of(server->host, rank);
-        if (server->preference != group || (tried >> i & 1) != 0 || rank > best_rank ||
-            rank == RANK_NONE || destdb_host_is_waiting(server->host) ||
-            (rank == best_rank && weight > best_weight)) {
+        if (server->preference != group || (server->families & families) == 0 ||
+            (tried >> i & 1) != 0 || rank > best_rank || rank == RANK_NONE ||
+            destdb_host_is_waiting(server->host) || (rank == best_rank && weight > best_weight)) {
             continue;
         }
         if (rank < best_rank || weight < best_weight) {
@@ -97,21 +113,98 @@ static uint32_t choose_server(struct sched *s, const struct party *p, uint16_t g
     return equal[next_random(s) % count];
 }
 
+/* Some server could be connected to now. */
+static bool has_server(const struct party *p, uint8_t families, uint16_t group, uint64_t tried)
+{
+    if (p->server_count == 0) {
+        return true;
+    }
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        const struct server *server = &p->servers[i];
+        if (server->preference == group && (tried >> i & 1) == 0 &&
+            (server->families & families) != 0 && !server->host->is_full &&
+            !destdb_host_is_waiting(server->host)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What an entry may go to. */
+struct wish {
+    uint16_t group;
+    uint64_t tried;
+    bool needs_connection; /* one that is there */
+};
+
+static bool lane_can_take(const struct sched *s, const struct party *p, struct site_lane *l,
+                          const struct wish *w)
+{
+    if (!l->is_usable) {
+        return false;
+    }
+    if (connection_with_room(p, &l->lane, w->group, w->tried) != NULL) {
+        return true;
+    }
+    if ((p->site->room & s->sources[l->source].families) == 0 || !lane_has_room(l)) {
+        return false;
+    }
+    return connection_idle(p, &l->lane, w->group, w->tried) != NULL ||
+           (!w->needs_connection && connection_has_slot(s) &&
+            has_server(p, s->sources[l->source].families, w->group, w->tried));
+}
+
+/* Smooth weighted round robin over the lanes that can take it; NULL: none can. */
+static struct site_lane *choose_lane(struct sched *s, const struct party *p, const struct wish *w)
+{
+    struct site *site = p->site;
+    if (site->lane_count == 1) {
+        return lane_can_take(s, p, &site->lanes[0], w) ? &site->lanes[0] : NULL;
+    }
+    struct site_lane *best = NULL;
+    int64_t total = 0;
+    for (uint32_t i = 0; i < site->lane_count; i++) {
+        struct site_lane *l = &site->lanes[i];
+        if (!lane_can_take(s, p, l, w)) {
+            continue;
+        }
+        int weight = s->sources[l->source].weight;
+        l->credit += weight;
+        total += weight;
+        if (best == NULL || l->credit > best->credit) {
+            best = l;
+        }
+    }
+    if (best != NULL) {
+        best->credit -= total;
+    }
+    return best;
+}
+
 /* The whole choice. NULL: none for now. */
 static struct connection *find_connection(struct sched *s, struct sched_destination *d,
-                                          uint16_t group, uint64_t tried)
+                                          const struct wish *w)
 {
-    struct party *p = &d->own;
+    struct party *p = d->party;
     struct lane *lane = &d->lane;
-    struct connection *c = connection_with_room(p, group, tried);
+    uint32_t source = 0;
+    if (p->site != NULL) {
+        struct site_lane *l = choose_lane(s, p, w);
+        if (l == NULL) {
+            return NULL;
+        }
+        lane = &l->lane;
+        source = l->source;
+    }
+    struct connection *c = connection_with_room(p, lane, w->group, w->tried);
     if (c != NULL || lane->busy >= lane->window) {
         return c;
     }
-    c = connection_idle(p, group, tried);
+    c = connection_idle(p, lane, w->group, w->tried);
     if (c != NULL || !connection_has_slot(s)) {
         return c;
     }
-    uint32_t server = choose_server(s, p, group, tried);
+    uint32_t server = choose_server(s, p, s->sources[source].families, w->group, w->tried);
     if (server == SERVER_NONE) {
         return NULL;
     }
@@ -126,10 +219,11 @@ static void place_entry(struct sched *s, struct sched_entry *e, struct connectio
     action_queue(s, &e->place, SCHED_DELIVER);
 }
 
-void placement_place(struct sched *s, struct sched_entry *e)
+void placement_place(struct sched *s, struct sched_entry *e, bool needs_connection)
 {
     struct sched_destination *d = entry_destination(e);
-    struct connection *c = find_connection(s, d, d->own.group, 0);
+    const struct wish w = {.group = d->party->group, .needs_connection = needs_connection};
+    struct connection *c = find_connection(s, d, &w);
     assert(c != NULL);
     place_entry(s, e, c);
 }
@@ -138,8 +232,8 @@ bool placement_is_last(const struct sched *s, const struct sched_entry *e)
 {
     uint16_t group;
     const struct connection *c = connection_at(s, e->connection);
-    const struct party *p = &entry_destination(e)->own;
-    return !server_group(p, e->tried | server_mask(p, c->host), &group);
+    const struct party *p = entry_destination(e)->party;
+    return !server_group(s, p, e->tried | server_mask(p, c->host), &group);
 }
 
 void placement_displace(struct sched *s, struct sched_entry *e)
@@ -188,16 +282,16 @@ static void exhaust(struct sched *s, struct sched_entry *e)
 /* false: it must wait. */
 static bool take_connection(struct sched *s, struct sched_destination *d, struct sched_entry *e)
 {
-    uint16_t group;
-    if (destination_is_dead(d) || (d->lacks_hosts && !d->is_resolving) ||
-        !server_group(&d->own, e->tried, &group)) {
+    struct wish w = {.tried = e->tried};
+    if (destination_refuses(d) || (d->lacks_hosts && !d->is_resolving) ||
+        !server_group(s, d->party, e->tried, &w.group)) {
         exhaust(s, e);
         return true;
     }
     if (d->lacks_hosts) {
         return false; /* they were forgotten (sched_forget_hosts): others come */
     }
-    struct connection *c = d->lane.window > 0 ? find_connection(s, d, group, e->tried) : NULL;
+    struct connection *c = d->lane.window > 0 ? find_connection(s, d, &w) : NULL;
     if (c == NULL) {
         return false;
     }
@@ -240,4 +334,18 @@ bool placement_take_displaced(struct sched *s)
         }
     }
     return false;
+}
+
+bool placement_has_connection(const struct sched *s, const struct sched_destination *d)
+{
+    const struct party *p = d->party;
+    if (p->site == NULL) {
+        return p->work == OPEN_NOW;
+    }
+    const struct wish w = {.group = p->group, .needs_connection = true};
+    bool is_found = false;
+    for (uint32_t i = 0; i < p->site->lane_count && !is_found; i++) {
+        is_found = lane_can_take(s, p, &p->site->lanes[i], &w);
+    }
+    return is_found;
 }

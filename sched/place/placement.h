@@ -21,8 +21,12 @@ enum openness {
 
 /* Of its waiting entries, from the state of things: party.work keeps the answer. */
 enum openness placement_openness(const struct sched *s, const struct party *p);
-/* Give a selected entry its connection; its destination is open. Queues DELIVER. */
-void placement_place(struct sched *s, struct sched_entry *e);
+/* Give a selected entry its connection; its destination is open. Queues DELIVER.
+ *
+ * needs_connection   none may be opened for it */
+void placement_place(struct sched *s, struct sched_entry *e, bool needs_connection);
+/* There is a connection for an entry of an open destination. */
+bool placement_has_connection(const struct sched *s, const struct sched_destination *d);
 /* Nothing else but the entry itself is left to try, were it to fail on its connection. */
 bool placement_is_last(const struct sched *s, const struct sched_entry *e);
 

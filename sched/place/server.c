@@ -2,6 +2,7 @@
  * resolver), destdb (hosts that change) and placement. */
 #include "sched/place/server.h"
 
+#include "sched/parking.h"
 #include "sched/place/host_queue.h"
 #include "sched/transport.h"
 
@@ -28,8 +29,12 @@ static struct server *new_list(struct sched *s, struct party *p, const struct sc
     }
     for (uint32_t i = 0; i < count; i++) {
         struct server *server = &servers[i];
-        *server = (struct server){
-            .host = destdb_obtain(s, &from[i]), .party = p, .preference = from[i].preference};
+        *server = (struct server){.host = destdb_obtain(s, &from[i]),
+                                  .party = p,
+                                  .name = from[i].name,
+                                  .preference = from[i].preference,
+                                  .families = from[i].families};
+        server->families = server->families == 0 ? SITE_FAMILIES : server->families;
         tree_node_init(&server->in_queue);
         if (server->host == NULL) {
             free_list(s, servers, i);
@@ -82,17 +87,34 @@ static void move_tried(struct sched_entry *e, const struct mapping *m)
     e->tried = tried;
 }
 
+static void move_carried(const struct sched_destination *d, struct connection *c,
+                         const struct mapping *m)
+{
+    list_foreach(e, &c->entries, struct sched_entry, place.link)
+    {
+        if (entry_destination(e) == d) {
+            move_tried(e, m);
+        }
+    }
+}
+
 static void move_all_tried(const struct sched *s, struct sched_destination *d,
                            const struct mapping *m)
 {
     if (s->undelivered != NULL && entry_destination(s->undelivered) == d) {
         move_tried(s->undelivered, m);
     }
-    list_foreach(c, &d->lane.open, struct connection, in_lane)
-    {
-        list_foreach(e, &c->entries, struct sched_entry, place.link)
+    if (d->in_flight > 0) {
+        list_foreach(c, &d->lane.open, struct connection, in_lane)
         {
-            move_tried(e, m);
+            move_carried(d, c, m);
+        }
+    }
+    /* At a site, or where it has been at one, they may be on any connection. */
+    for (uint32_t i = 0; d->was_at_site && d->in_flight > 0 && i < s->connection_count; i++) {
+        struct connection *c = connection_at(s, i);
+        if (c->state == CONNECTION_BUSY && c->lane != &d->lane) {
+            move_carried(d, c, m);
         }
     }
     list_foreach(e, &d->displaced, struct sched_entry, place.link)
@@ -106,12 +128,21 @@ static uint16_t preference_of(const struct party *p, uint64_t mask)
     return p->server_count == 0 ? 0 : p->servers[__builtin_ctzll(mask)].preference;
 }
 
-static void move_connections(struct sched *s, struct party *p)
+static uint32_t name_of(const struct party *p, uint64_t mask)
 {
-    list_foreach_safe(c, &party_lane(p)->open, struct connection, in_lane)
+    return p->server_count == 0 ? 0 : p->servers[__builtin_ctzll(mask)].name;
+}
+
+/* The connections of a lane that are the party's. */
+static void move_connections_of(struct sched *s, const struct party *p, struct lane *lane)
+{
+    list_foreach_safe(c, &lane->open, struct connection, in_lane)
     {
-        uint64_t mask = server_mask(p, c->host);
-        if (mask == 0) {
+        uint64_t mask = c->party == p ? server_mask(p, c->host) : 0;
+        if (c->party != p) {
+            continue;
+        }
+        if (mask == 0 || name_of(p, mask) != c->name) {
             connection_retire(s, c);
         } else {
             connection_set_preference(s, c, preference_of(p, mask));
@@ -119,10 +150,40 @@ static void move_connections(struct sched *s, struct party *p)
     }
 }
 
+static void move_connections(struct sched *s, struct party *p)
+{
+    if (p->site == NULL) {
+        move_connections_of(s, p, &party_owner(p)->lane);
+        return;
+    }
+    for (uint32_t i = 0; i < p->site->lane_count; i++) {
+        move_connections_of(s, p, &p->site->lanes[i].lane);
+    }
+}
+
 static void publish_servers(struct party *p, struct server *servers, uint32_t count)
 {
     __atomic_store_n(&p->servers, servers, __ATOMIC_RELEASE);
-    p->server_count = servers == NULL ? 0 : count;
+    p->server_count = (uint16_t)(servers == NULL ? 0 : count);
+}
+
+/* The one whose entries have tried what the list names: the servers of several are never changed. */
+static struct sched_destination *only_member(const struct party *p)
+{
+    if (p->site == NULL) {
+        struct sched_destination *owner = party_owner(p);
+        return owner->party == p ? owner : NULL;
+    }
+    const struct shared_party *q = shared_party_of(p);
+    return list_is_empty(&q->members) ? NULL
+                                      : list_first(&q->members, struct sched_destination, in_party);
+}
+
+void server_move_tried(struct sched *s, struct sched_destination *d, const struct party *from,
+                       const struct party *to)
+{
+    struct mapping m = map_servers(to, from->servers, from->server_count);
+    move_all_tried(s, d, &m);
 }
 
 void server_set(struct sched *s, struct party *p, const struct sched_server *servers,
@@ -138,7 +199,10 @@ void server_set(struct sched *s, struct party *p, const struct sched_server *ser
         return;
     }
     struct mapping m = map_servers(p, old, old_count);
-    move_all_tried(s, party_owner(p), &m);
+    struct sched_destination *d = only_member(p);
+    if (d != NULL) {
+        move_all_tried(s, d, &m);
+    }
     move_connections(s, p);
     free_list(s, old, old_count);
     server_review(s, p);
@@ -151,16 +215,24 @@ void server_free_all(struct sched *s, struct party *p)
     publish_servers(p, NULL, 0);
 }
 
-bool server_group(const struct party *p, uint64_t tried, uint16_t *ret)
+/* Of addresses that some source of it reaches. */
+static uint8_t families_within_reach(const struct sched *s, const struct party *p)
+{
+    return p->site == NULL ? s->sources[0].families : s->families;
+}
+
+bool server_group(const struct sched *s, const struct party *p, uint64_t tried, uint16_t *ret)
 {
     if (p->server_count == 0) {
         *ret = 0;
         return (tried & 1) == 0;
     }
     bool is_found = false;
+    uint8_t families = families_within_reach(s, p);
     for (uint32_t i = 0; i < p->server_count; i++) {
         const struct server *server = &p->servers[i];
-        if ((tried >> i & 1) != 0 || destdb_host_is_waiting(server->host)) {
+        if ((tried >> i & 1) != 0 || destdb_host_is_waiting(server->host) ||
+            (server->families & families) == 0) {
             continue;
         }
         if (!is_found || server->preference < *ret) {
@@ -171,7 +243,7 @@ bool server_group(const struct party *p, uint64_t tried, uint16_t *ret)
     return is_found;
 }
 
-bool server_has_room(const struct party *p)
+bool server_has_room(const struct party *p, uint8_t families)
 {
     const struct server *server = __atomic_load_n(&p->servers, __ATOMIC_ACQUIRE);
     if (server == NULL) {
@@ -179,30 +251,56 @@ bool server_has_room(const struct party *p)
     }
     uint16_t group = shared_get(&p->group);
     for (; server->host != NULL; server++) {
-        if (server->preference == group && !shared_get(&server->host->is_full) &&
-            !destdb_host_is_waiting(server->host)) {
+        if (server->preference == group && (server->families & families) != 0 &&
+            !shared_get(&server->host->is_full) && !destdb_host_is_waiting(server->host)) {
             return true;
         }
     }
     return false;
 }
 
+/* Where a party of a site stands depends on them. */
+static void review_families(struct sched *s, struct party *p, bool can_try, uint16_t group)
+{
+    uint8_t families = can_try && p->server_count == 0 ? SITE_FAMILIES : 0;
+    for (uint32_t i = 0; can_try && i < p->server_count; i++) {
+        const struct server *server = &p->servers[i];
+        if (server->preference == group && !destdb_host_is_waiting(server->host)) {
+            families |= server->families;
+        }
+    }
+    if (families != p->families) {
+        site_set_work(s, p, OPEN_NOT);
+        parking_update(s, p);
+        p->families = families;
+    }
+}
+
 void server_review(struct sched *s, struct party *p)
 {
     uint16_t group = p->group;
-    shared_set(&p->is_unreachable, !server_group(p, 0, &group));
+    bool can_try = server_group(s, p, 0, &group);
+    if (p->site != NULL) {
+        review_families(s, p, can_try, group);
+    }
+    shared_set(&p->is_unreachable, !can_try);
     shared_set(&p->group, group);
     party_recount(s, p);
+    if (!can_try && p->site != NULL) {
+        site_recount_members(s, p);
+    }
     host_queue_update(s, p);
     party_reconsider(s, p);
 }
 
-usec_t server_retry_at(const struct party *p)
+usec_t server_retry_at(const struct sched *s, const struct party *p)
 {
     usec_t at = USEC_NEVER;
     for (uint32_t i = 0; i < p->server_count; i++) {
-        usec_t until = p->servers[i].host->retry_until;
-        at = until < at ? until : at;
+        const struct destdb_host *h = p->servers[i].host;
+        if (destdb_host_is_waiting(h) && h->retry_until < at) {
+            at = h->retry_until;
+        }
     }
-    return at;
+    return at == USEC_NEVER ? s->now + s->config.minimal_backoff_time : at;
 }

@@ -27,27 +27,62 @@ static bool find_view(const struct flight_model *m, unsigned host, struct sched_
     return false;
 }
 
-/* What a server that limits connections counts, but for idle ones. */
-static int count_busy(const struct flight_model *m, const struct sched_destination *d)
+static bool is_of_lane(const struct flight_connection *c, const struct flight_connection *other)
+{
+    if (c->site == 0 || other->site == 0) {
+        return c->site == other->site && c->destination == other->destination;
+    }
+    return c->site == other->site && c->source == other->source;
+}
+
+/* What a server that limits the connections of one source counts, but for idle ones; all sources.
+ */
+static int count_busy(const struct flight_model *m, const struct flight_connection *like,
+                      bool is_any_source)
 {
     int busy = 0;
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         const struct flight_connection *c = &m->connections[i];
-        busy += c->destination == d && (c->in_flight > 0 || c->is_ending);
+        bool is_counted = is_any_source ? c->site == like->site : is_of_lane(c, like);
+        busy += c != like && is_counted && (c->in_flight > 0 || c->is_ending);
     }
     return busy;
+}
+
+static const struct flight_hosts *hosts_of(const struct sched_action *a)
+{
+    static const struct flight_hosts none = {0};
+    return a->hosts == NULL ? &none : a->hosts;
+}
+
+static const struct lane *lane_of(const struct flight_model *m, const struct sched_action *a)
+{
+    const struct site *site = a->destination->party->site;
+    for (uint32_t i = 0; site != NULL && i < site->lane_count; i++) {
+        if (m->sched->sources[i].id == a->source) {
+            return &site->lanes[i].lane;
+        }
+    }
+    return &a->destination->lane;
 }
 
 static void open_connection(struct flight_model *m, const struct sched_action *a, usec_t now)
 {
     struct flight_connection *c = &m->connections[a->connection];
     REQUIRE(!c->is_open && c->in_flight == 0);
-    REQUIRE(m->is_delayed || count_busy(m, a->destination) < a->destination->lane.window);
+    const struct flight_hosts *hosts = hosts_of(a);
     *c = (struct flight_connection){.is_open = true,
                                     .depth = 1,
                                     .host = host_of(a),
                                     .opened = now,
-                                    .destination = a->destination};
+                                    .destination = a->destination,
+                                    .site = hosts->site,
+                                    .tls = hosts->tls,
+                                    .name = hosts->count == 0 ? 0 : hosts->servers[a->server].name,
+                                    .source = a->source};
+    REQUIRE(m->is_delayed || count_busy(m, c, false) < lane_of(m, a)->window);
+    REQUIRE(m->is_delayed || hosts->site == 0 || m->config.site_concurrency_limit == 0 ||
+            m->was_reconfigured || count_busy(m, c, true) < m->config.site_concurrency_limit);
     if (c->host == NO_HOST) {
         return;
     }
@@ -65,11 +100,31 @@ static void open_connection(struct flight_model *m, const struct sched_action *a
     REQUIRE(m->is_delayed || a->server_notes == (now < v.notes_until ? v.notes : 0));
 }
 
+/* Mail goes to hosts that its own destination names only, in its preference, by the name and the TLS
+ * that it demands; whoever opened the connection. */
+static void check_sharing(const struct flight_model *m, const struct flight_connection *c,
+                          const struct sched_action *a)
+{
+    const struct flight_hosts *hosts = hosts_of(a);
+    REQUIRE(c->destination == a->destination || c->site != 0);
+    if (m->is_delayed || hosts->site == 0) {
+        return;
+    }
+    REQUIRE(c->site == hosts->site && c->tls == hosts->tls && c->source == a->source);
+    bool is_named = hosts->count == 0 && c->host == NO_HOST;
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        is_named =
+            is_named || (hosts->servers[i].key[0] == c->host && hosts->servers[i].name == c->name);
+    }
+    REQUIRE(is_named);
+}
+
 static void check_reuse(const struct flight_model *m, const struct sched_action *a, usec_t now)
 {
     const struct flight_connection *c = &m->connections[a->connection];
     const struct sched_config *config = &m->config;
-    REQUIRE(c->is_open && !c->is_closing && c->destination == a->destination);
+    REQUIRE(c->is_open && !c->is_closing);
+    check_sharing(m, c, a);
     REQUIRE(m->is_delayed || config->connection_age_limit == 0 ||
             now - c->opened < config->connection_age_limit);
 }
@@ -130,12 +185,12 @@ void flight_exhaust(struct flight_model *m, const struct sched_action *a)
     REQUIRE(f != NULL && f->place == FLIGHT_DISPLACED && f->destination == a->destination);
     f->place = FLIGHT_EXHAUSTED;
     const struct sched_destination *d = a->destination;
-    if (m->is_delayed || d->lacks_hosts || d->lane.window == WINDOW_DEAD) {
+    if (m->is_delayed || d->lacks_hosts || destination_refuses(d)) {
         return;
     }
-    REQUIRE(d->own.server_count > 0 || (f->tried >> NO_HOST & 1) != 0);
-    for (uint32_t i = 0; i < d->own.server_count; i++) {
-        const struct destdb_host *h = d->own.servers[i].host;
+    REQUIRE(d->party->server_count > 0 || (f->tried >> NO_HOST & 1) != 0);
+    for (uint32_t i = 0; i < d->party->server_count; i++) {
+        const struct destdb_host *h = d->party->servers[i].host;
         REQUIRE((f->tried >> h->key[0] & 1) != 0 || destdb_host_is_waiting(h));
     }
 }
@@ -165,9 +220,9 @@ void flight_end(struct flight_model *m, uint32_t connection, usec_t now)
 /* What was tried is known for the servers of the moment only. */
 static bool is_listed(const struct sched_destination *d, unsigned host)
 {
-    bool is_found = d->own.server_count == 0 && host == NO_HOST;
-    for (uint32_t i = 0; i < d->own.server_count; i++) {
-        is_found = is_found || d->own.servers[i].host->key[0] == host;
+    bool is_found = d->party->server_count == 0 && host == NO_HOST;
+    for (uint32_t i = 0; i < d->party->server_count; i++) {
+        is_found = is_found || d->party->servers[i].host->key[0] == host;
     }
     return is_found;
 }
@@ -223,6 +278,15 @@ void flight_report(struct flight_model *m, struct flight *f, const struct sched_
     m->count--;
 }
 
+static unsigned hosts_of_party(const struct party *p)
+{
+    unsigned known = p->server_count == 0 ? 1u << NO_HOST : 0;
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        known |= 1u << p->servers[i].host->key[0];
+    }
+    return known;
+}
+
 void flight_resolved(struct flight_model *m, const struct sched_destination *d,
                      const struct flight_hosts *hosts)
 {
@@ -231,8 +295,9 @@ void flight_resolved(struct flight_model *m, const struct sched_destination *d,
         known |= 1u << hosts->servers[i].key[0];
     }
     for (unsigned i = 0; i < m->used; i++) {
-        if (m->flights[i].destination == d) {
-            m->flights[i].tried &= known;
+        if (m->flights[i].entry != NULL && m->flights[i].destination == d) {
+            /* At a site it has the servers of its party, until a successful answer changes that. */
+            m->flights[i].tried &= d->party->site == NULL ? known : hosts_of_party(d->party);
         }
     }
 }
@@ -241,9 +306,9 @@ void flight_resolved(struct flight_model *m, const struct sched_destination *d,
 static uint64_t tried_servers(const struct flight *f)
 {
     const struct sched_destination *d = f->destination;
-    uint64_t tried = d->own.server_count == 0 && (f->tried >> NO_HOST & 1) != 0;
-    for (uint32_t i = 0; i < d->own.server_count; i++) {
-        tried |= (uint64_t)(f->tried >> d->own.servers[i].host->key[0] & 1) << i;
+    uint64_t tried = d->party->server_count == 0 && (f->tried >> NO_HOST & 1) != 0;
+    for (uint32_t i = 0; i < d->party->server_count; i++) {
+        tried |= (uint64_t)(f->tried >> d->party->servers[i].host->key[0] & 1) << i;
     }
     return tried;
 }

@@ -13,6 +13,7 @@
 
 /* What the hosts pointer of the core points to. */
 struct flight_hosts {
+    unsigned site, tls; /* site 0: of its own */
     uint32_t count;
     struct sched_server servers[SCHED_SERVERS_MAX]; /* key: one byte, below HOSTS */
 };
@@ -23,7 +24,9 @@ struct flight_connection {
     int in_flight, carried, depth;
     unsigned host;
     usec_t opened;
-    struct sched_destination *destination;
+    struct sched_destination *destination; /* that opened it */
+    unsigned site, tls;
+    uint32_t name, source;
 };
 
 enum flight_place { FLIGHT_CARRIED, FLIGHT_DISPLACED, FLIGHT_EXHAUSTED };

@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+#define SITES 4
+
 struct question {
     struct sched_destination *destination;
     struct question *next;
@@ -26,6 +28,7 @@ struct driver {
     struct mail_model mail;
     struct flight_model flights;
     struct question *questions;
+    bool has_sites;
     bool is_kind; /* nothing fails any more: what waits must be selected */
     long objects, hosts;
     long fail_after; /* allocations; < 0: never */
@@ -125,6 +128,8 @@ static void configure(struct driver *d)
     c->max_message_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
     c->scale_max_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
     c->awaits_end = take(d, 2) == 0;
+    c->site_concurrency_limit = take(d, 4) == 0 ? (int)take(d, 6) : 0;
+    c->lane_memory = take(d, 2) == 0 ? USEC_PER_SEC * take(d, 100) : 0;
 }
 
 static void submit(struct driver *d)
@@ -290,9 +295,20 @@ static bool report(struct driver *d, unsigned which)
 static void take_servers(struct driver *d, struct flight_hosts *hosts)
 {
     *hosts = (struct flight_hosts){.count = take(d, 7)};
+    hosts->site = d->has_sites ? take(d, SITES) : 0;
+    hosts->tls = hosts->site > 0 && take(d, 4) == 0;
+    if (hosts->site > 0 && take(d, 2) == 0) {
+        hosts->count = 2; /* those of the site, as all of its destinations should have */
+        for (uint32_t i = 0; i < 2; i++) {
+            hosts->servers[i] = (struct sched_server){
+                .key = {(uint8_t)((hosts->site + i) % HOSTS)}, .key_len = 1, .preference = 10};
+        }
+        return;
+    }
     for (uint32_t i = 0; i < hosts->count; i++) {
         hosts->servers[i] = (struct sched_server){
             .key = {(uint8_t)take(d, HOSTS)}, .key_len = 1, .preference = (uint16_t)take(d, 3)};
+        hosts->servers[i].name = hosts->site > 0 ? take(d, 2) : 0;
     }
 }
 
@@ -302,7 +318,20 @@ static bool has_dropped_servers(const struct driver *d, const struct sched_hosts
     list_foreach(destination, &d->sched->destinations, const struct sched_destination, all)
     {
         if (destination == r->destination) {
-            return r->server_count > 0 && destination->own.server_count == 0;
+            return r->server_count > 0 && destination->party->server_count == 0;
+        }
+    }
+    return false;
+}
+
+/* It had no memory for its site. */
+static bool hosts_of_own(const struct driver *d, const struct sched_hosts_result *r)
+{
+    list_foreach(destination, &d->sched->destinations, const struct sched_destination, all)
+    {
+        if (destination == r->destination) {
+            return destination->hosts == r->hosts && r->hosts != NULL &&
+                   destination->party->site == NULL;
         }
     }
     return false;
@@ -338,6 +367,8 @@ static void answer(struct driver *d, unsigned which)
         r.hosts = hosts;
         r.servers = hosts->servers;
         r.server_count = hosts->count;
+        r.tls = hosts->tls;
+        r.site = slice_make("12345678", hosts->site);
         d->hosts++;
     }
     /* Without entries the destination may go, and its hosts with it. */
@@ -346,6 +377,9 @@ static void answer(struct driver *d, unsigned which)
         known = *(struct flight_hosts *)r.hosts;
     }
     sched_resolved(d->sched, &r, d->now);
+    if (hosts_of_own(d, &r)) {
+        ((struct flight_hosts *)r.hosts)->site = 0;
+    }
     if (has_dropped_servers(d, &r)) {
         known.count = 0;
         ((struct flight_hosts *)r.hosts)->count = 0;
@@ -660,6 +694,7 @@ void sched_driver_run(const uint8_t *data, size_t size)
     REQUIRE(d != NULL);
     d->choices = (struct choices){data, size, 0};
     configure(d);
+    d->has_sites = take(d, 4) != 0;
     start(d);
     while (choices_are_left(&d->choices)) {
         step(d);

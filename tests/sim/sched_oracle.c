@@ -27,62 +27,102 @@ static int depth_of(const struct sched *s, const struct connection *c)
     return c->depth < config->pipeline_depth ? c->depth : config->pipeline_depth;
 }
 
-static bool is_tried(const struct sched_destination *d, const struct destdb_host *h, uint64_t tried)
+static bool is_tried(const struct party *p, const struct destdb_host *h, uint64_t tried)
 {
-    bool is_found = d->own.server_count == 0 && (tried & 1) != 0;
-    for (uint32_t i = 0; i < d->own.server_count; i++) {
-        is_found = is_found || (d->own.servers[i].host == h && (tried >> i & 1) != 0);
+    bool is_found = p->server_count == 0 && (tried & 1) != 0;
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        is_found = is_found || (p->servers[i].host == h && (tried >> i & 1) != 0);
     }
     return is_found;
 }
 
-/* Active with room, or idle. */
-static bool has_connection(const struct sched *s, const struct sched_destination *d, uint16_t group,
-                           uint64_t tried)
+/* What an entry may go to. */
+struct target {
+    const struct party *party;
+    const struct lane *lane;
+    bool is_away; /* the lane takes nothing at all */
+    uint8_t families;
+    uint16_t group;
+    uint64_t tried;
+};
+
+static bool is_closed(const struct target *t)
 {
-    int busy = 0;
-    bool has_room = false, has_idle = false;
-    list_foreach(c, &d->lane.open, const struct connection, in_lane)
-    {
-        bool is_fit = c->preference == group && !is_tried(d, c->host, tried) && !c->is_closing &&
-                      !c->is_retired;
-        busy += is_busy(c);
-        has_idle = has_idle || (is_fit && c->in_flight == 0);
-        has_room = has_room ||
-                   (is_fit && !c->is_draining && c->in_flight > 0 && c->in_flight < depth_of(s, c));
-    }
-    return has_room || (has_idle && d->lane.window > busy);
+    return t->is_away || t->lane->window <= 0;
 }
 
-static bool has_open_host(const struct sched *s, const struct sched_destination *d, uint16_t group,
-                          uint64_t tried)
+/* Connections of the lane that carry something; of all lanes of its site. */
+static int busy_of_lane(const struct lane *lane)
+{
+    int busy = 0;
+    list_foreach(c, &lane->open, const struct connection, in_lane)
+    {
+        busy += is_busy(c);
+    }
+    return busy;
+}
+
+static bool has_window(const struct sched *s, const struct target *t)
+{
+    const struct site *site = t->party->site;
+    int busy = 0;
+    for (uint32_t i = 0; site != NULL && i < site->lane_count; i++) {
+        busy += busy_of_lane(&site->lanes[i].lane);
+    }
+    int limit = site == NULL ? 0 : s->config.site_concurrency_limit;
+    return t->lane->window > busy_of_lane(t->lane) && (limit == 0 || busy < limit);
+}
+
+static bool has_open_host(const struct sched *s, const struct target *t)
 {
     int limit = s->config.host_concurrency_limit;
-    bool is_found = d->own.server_count == 0;
-    for (uint32_t i = 0; i < d->own.server_count; i++) {
-        const struct server *server = &d->own.servers[i];
+    bool is_found = t->party->server_count == 0;
+    for (uint32_t i = 0; i < t->party->server_count; i++) {
+        const struct server *server = &t->party->servers[i];
         int busy = 0;
         list_foreach(c, &server->host->open, const struct connection, in_host)
         {
             busy += is_busy(c);
         }
         is_found =
-            is_found || (server->preference == group && (tried >> i & 1) == 0 &&
+            is_found || (server->preference == t->group && (t->tried >> i & 1) == 0 &&
+                         (server->families & t->families) != 0 &&
                          s->now >= server->host->retry_until && (limit == 0 || busy < limit));
     }
     return is_found;
 }
 
-/* The least preference that has a host to try. */
-static bool find_group(const struct sched *s, const struct sched_destination *d, uint64_t tried,
-                       uint16_t *ret)
+/* Active with room, or idle. At a site, an idle one waits for a slot and for its host when a smaller
+ * limit than there was leaves too many busy ones. */
+static bool has_connection(const struct sched *s, const struct target *t)
 {
-    bool is_found = d->own.server_count == 0 && (tried & 1) == 0;
+    bool has_room = false, has_idle = false;
+    list_foreach(c, &t->lane->open, const struct connection, in_lane)
+    {
+        bool is_fit = c->party == t->party && c->preference == t->group &&
+                      !is_tried(t->party, c->host, t->tried) && !c->is_closing && !c->is_retired;
+        has_idle = has_idle || (is_fit && c->in_flight == 0);
+        has_room = has_room ||
+                   (is_fit && !c->is_draining && c->in_flight > 0 && c->in_flight < depth_of(s, c));
+    }
+    return has_room || (has_idle && has_window(s, t) &&
+                        (t->party->site == NULL ||
+                         (has_open_host(s, t) && count_busy(s) < s->config.process_limit)));
+}
+
+/* The least preference that has a host to try. */
+static bool find_group(const struct sched *s, const struct party *p, uint64_t tried, uint16_t *ret)
+{
+    bool is_found = p->server_count == 0 && (tried & 1) == 0;
+    uint8_t families = p->site == NULL ? s->sources[0].families : 0;
+    for (uint32_t i = 0; p->site != NULL && i < s->source_count; i++) {
+        families |= s->sources[i].families;
+    }
     *ret = 0;
-    for (uint32_t i = 0; i < d->own.server_count; i++) {
-        const struct server *server = &d->own.servers[i];
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        const struct server *server = &p->servers[i];
         if ((tried >> i & 1) == 0 && s->now >= server->host->retry_until &&
-            (!is_found || server->preference < *ret)) {
+            (server->families & families) != 0 && (!is_found || server->preference < *ret)) {
             *ret = server->preference;
             is_found = true;
         }
@@ -90,31 +130,43 @@ static bool find_group(const struct sched *s, const struct sched_destination *d,
     return is_found;
 }
 
+static enum oracle_place place_on(const struct sched *s, const struct target *t)
+{
+    if (is_closed(t)) {
+        return ORACLE_LATER;
+    }
+    if (has_connection(s, t)) {
+        return ORACLE_CONNECTION;
+    }
+    bool has_worker = has_window(s, t) && count_busy(s) < s->config.process_limit;
+    return has_worker && has_open_host(s, t) ? ORACLE_WORKER : ORACLE_LATER;
+}
+
 enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_destination *d,
                                      uint64_t tried)
 {
-    uint16_t group;
+    struct target t = {.party = d->party, .tried = tried, .families = s->sources[0].families};
+    const struct site *site = d->party->site;
     bool lacks_hosts = s->config.must_resolve && d->hosts == NULL;
-    if (d->lane.window == WINDOW_DEAD || (lacks_hosts && !d->is_resolving) ||
-        !find_group(s, d, tried, &group)) {
+    bool is_dead = d->lane.window == WINDOW_DEAD || (site != NULL && site->is_barred);
+    if (is_dead || (lacks_hosts && !d->is_resolving) || !find_group(s, t.party, tried, &t.group)) {
         return ORACLE_NOTHING;
     }
-    if (lacks_hosts) {
+    if (lacks_hosts || d->lane.window < 0) {
         return ORACLE_LATER;
     }
-    if (d->lane.window < 0) {
-        return ORACLE_LATER;
+    if (site == NULL) {
+        t.lane = &d->lane;
+        return place_on(s, &t);
     }
-    if (has_connection(s, d, group, tried)) {
-        return ORACLE_CONNECTION;
+    enum oracle_place best = ORACLE_LATER;
+    for (uint32_t i = 0; i < site->lane_count; i++) {
+        t.lane = &site->lanes[i].lane;
+        t.families = s->sources[site->lanes[i].source].families;
+        enum oracle_place place = place_on(s, &t);
+        best = best == ORACLE_CONNECTION || place == ORACLE_LATER ? best : place;
     }
-    int busy = 0;
-    list_foreach(c, &d->lane.open, const struct connection, in_lane)
-    {
-        busy += is_busy(c);
-    }
-    bool has_worker = d->lane.window > busy && count_busy(s) < s->config.process_limit;
-    return has_worker && has_open_host(s, d, group, tried) ? ORACLE_WORKER : ORACLE_LATER;
+    return best;
 }
 
 static bool is_within_cap(const struct sched *s, const struct job *j)

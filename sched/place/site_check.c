@@ -1,0 +1,214 @@
+/* Every invariant of sites, see sched/place/site_check.h. Called by sched_check; changes nothing. */
+#include "sched/place/site_check.h"
+
+#include "sched/parking.h"
+#include "sched/place/site.h"
+#include "sched/transport.h"
+
+#define HOLD_SITE(condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            return #condition;                                                                     \
+        }                                                                                          \
+    } while (false)
+
+static const char *check_lane(const struct sched *s, const struct site_lane *l,
+                              struct site_tally *t)
+{
+    const struct lane *lane = &l->lane;
+    int busy = 0, idle = 0, in_flight = 0, roomy = 0;
+    uint64_t last = UINT64_MAX;
+    list_foreach(c, &lane->open, const struct connection, in_lane)
+    {
+        HOLD_SITE(c->lane == lane && c->party->site == l->site && c->serial < last);
+        last = c->serial;
+        busy += c->state == CONNECTION_BUSY;
+        idle += c->state == CONNECTION_IDLE;
+        in_flight += c->in_flight;
+        roomy += connection_has_room(s, c);
+    }
+    HOLD_SITE(lane->busy == busy && lane->idle_connections == idle);
+    HOLD_SITE(lane->connections == busy + idle && lane->in_flight == in_flight);
+    HOLD_SITE(lane->window >= 0 && (s->rule.limit == 0 || lane->window <= s->rule.limit));
+    HOLD_SITE(lane->window <= 0 || roomy <= lane->window);
+    HOLD_SITE((lane->window == WINDOW_DEAD) == (l->reason != NULL));
+    HOLD_SITE((lane->window == WINDOW_DEAD) == (l->timer.key != USEC_NEVER));
+    HOLD_SITE(l->timer.position != 0 && l->is_usable == (lane->window > 0));
+    t->connections += (uint64_t)(busy + idle);
+    t->idle += (uint64_t)idle;
+    t->lanes++;
+    return NULL;
+}
+
+/* Members as they stand in the queue: in the order of the first jobs parked at them. */
+static const char *check_members(const struct sched *s, const struct shared_party *q,
+                                 int *ret_occupied)
+{
+    int willing = 0, queued = 0;
+    bool was_lingering = true;
+    list_foreach(d, &q->members, const struct sched_destination, in_party)
+    {
+        bool is_willing = d->waiting > 0 && d->lane.window > 0 && !d->lacks_hosts &&
+                          (s->config.destination_rate_delay == 0 || d->in_flight == 0);
+        HOLD_SITE(d->party == &q->party && d->own.work == OPEN_NOT && d->was_at_site);
+        HOLD_SITE(d->is_willing == is_willing);
+        HOLD_SITE(d->is_occupied == (d->waiting + d->in_flight > 0));
+        HOLD_SITE(was_lingering || !d->is_lingering);
+        HOLD_SITE(!d->is_lingering || (!d->is_occupied && list_is_linked(&d->in_displaced)));
+        was_lingering = d->is_lingering;
+        bool is_queued = is_willing && !tree_is_empty(&d->parked);
+        HOLD_SITE(tree_node_is_linked(&d->own.in_ready) == is_queued);
+        HOLD_SITE(!q->party.site->is_barred || d->waiting == 0);
+        willing += is_willing;
+        queued += is_queued;
+        *ret_occupied += d->is_occupied;
+    }
+    uint64_t last = 0;
+    for (const struct tree_node *n = q->queue.first; n != NULL; n = tree_next(n)) {
+        const struct sched_destination *d =
+            container_of(n, const struct sched_destination, own.in_ready);
+        HOLD_SITE(d->party == &q->party && parking_first_position(d) >= last);
+        last = parking_first_position(d);
+        queued--;
+    }
+    HOLD_SITE(q->willing == willing && queued == 0 && !q->is_pinned);
+    return NULL;
+}
+
+static const char *check_party(const struct sched *s, const struct shared_party *q)
+{
+    const struct party *p = &q->party;
+    uint16_t group = 0;
+    uint8_t families = 0;
+    bool can_try = server_group(s, p, 0, &group);
+    HOLD_SITE(can_try == !p->is_unreachable && (!can_try || group == p->group));
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        const struct server *server = &p->servers[i];
+        bool is_in_group =
+            can_try && server->preference == group && !destdb_host_is_waiting(server->host);
+        HOLD_SITE(server->party == p && list_is_linked(&server->in_host));
+        HOLD_SITE(server->is_wanted ==
+                  (is_in_group && p->work == OPEN_HOST && (server->families & p->site->room) != 0));
+        HOLD_SITE(tree_node_is_linked(&server->in_queue) ==
+                  (server->is_wanted && !tree_is_empty(&q->queue)));
+        families |= is_in_group ? server->families : 0;
+    }
+    HOLD_SITE(p->families == (p->server_count == 0 ? SITE_FAMILIES : families));
+    HOLD_SITE(p->work == placement_openness(s, p));
+    bool is_ready = !tree_is_empty(&q->queue) && (p->work == OPEN_NOW || p->work == OPEN_SLOT);
+    HOLD_SITE(tree_node_is_linked(&p->in_ready) == is_ready);
+    HOLD_SITE(!list_is_empty(&q->members) || q->connections > 0);
+    int connections = 0;
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        const struct connection *c = connection_at(s, i);
+        connections += c->party == p;
+        HOLD_SITE(c->party != p || c->is_closing || c->is_retired || c->host == NULL ||
+                  server_mask(p, c->host) != 0);
+    }
+    HOLD_SITE(q->connections == connections);
+    return NULL;
+}
+
+/* Where selection finds its parties. */
+static const char *check_stands(const struct site *site)
+{
+    bool is_counted = false;
+    for (int i = 0; i < SITE_FAMILIES; i++) {
+        const struct site_stand *stand = &site->stands[i];
+        uint64_t last = 0;
+        int slots = 0;
+        bool is_up = (site->room & (i + 1)) != 0;
+        list_foreach(q, &site->parties, const struct shared_party, in_site)
+        {
+            slots += q->party.work == OPEN_SLOT && q->party.families == i + 1;
+        }
+        for (const struct tree_node *n = stand->parties.first; n != NULL; n = tree_next(n)) {
+            const struct party *p = container_of(n, const struct party, in_ready);
+            HOLD_SITE(p->site == site && p->work == OPEN_SLOT && p->families == i + 1);
+            HOLD_SITE(party_first_position(p) >= last);
+            last = party_first_position(p);
+        }
+        HOLD_SITE(stand->count == slots);
+        HOLD_SITE(tree_node_is_linked(&stand->in_ready) ==
+                  (is_up && !tree_is_empty(&stand->parties)));
+        is_counted = is_counted || (is_up && slots > 0);
+    }
+    HOLD_SITE(site->is_counted == is_counted);
+    return NULL;
+}
+
+static const char *check_lanes(const struct sched *s, const struct site *site, struct site_tally *t)
+{
+    int busy = 0;
+    uint8_t room = 0;
+    bool is_alive = false;
+    HOLD_SITE(site->lane_count == s->source_count);
+    for (uint32_t i = 0; i < site->lane_count; i++) {
+        const struct site_lane *l = &site->lanes[i];
+        HOLD_SITE(l->site == site && l->source == i);
+        const char *wrong = check_lane(s, l, t);
+        if (wrong != NULL) {
+            return wrong;
+        }
+        busy += l->lane.busy;
+        room |= lane_has_room(l) ? s->sources[i].families : 0;
+        is_alive = is_alive || l->lane.window > 0;
+    }
+    int limit = s->config.site_concurrency_limit;
+    HOLD_SITE(site->busy == busy && site->is_barred == !is_alive);
+    HOLD_SITE(site->room == (limit == 0 || busy < limit ? room : 0));
+    HOLD_SITE(site->is_barred == (site->reason != NULL) && !site->is_pinned);
+    return NULL;
+}
+
+static const char *check_one(const struct sched *s, const struct site *site, struct site_tally *t)
+{
+    int occupied = 0;
+    int work[OPEN_COUNT] = {0};
+    const char *wrong = check_lanes(s, site, t);
+    list_foreach(q, &site->parties, const struct shared_party, in_site)
+    {
+        wrong = wrong != NULL ? wrong : check_members(s, q, &occupied);
+        wrong = wrong != NULL ? wrong : check_party(s, q);
+        work[q->party.work]++;
+        t->parties++;
+    }
+    wrong = wrong != NULL ? wrong : check_stands(site);
+    if (wrong != NULL) {
+        return wrong;
+    }
+    HOLD_SITE(site->occupied == occupied && site_find(s, site_key(site)) == site);
+    for (int i = 0; i < OPEN_COUNT; i++) {
+        HOLD_SITE(site->work[i] == work[i]);
+    }
+    bool is_empty = list_is_empty(&site->parties) && occupied == 0;
+    HOLD_SITE(!list_is_linked(&site->remembered) || is_empty);
+    HOLD_SITE(!is_empty || list_is_linked(&site->remembered) || lane_is_away(site));
+    t->none += work[OPEN_NOT];
+    t->now += work[OPEN_NOW];
+    t->hosts += work[OPEN_HOST];
+    t->slots += site->is_counted;
+    t->sites++;
+    return NULL;
+}
+
+const char *site_check(const struct sched *s, struct site_tally *t)
+{
+    list_foreach(site, &s->all_sites, const struct site, all)
+    {
+        const char *wrong = check_one(s, site, t);
+        if (wrong != NULL) {
+            return wrong;
+        }
+    }
+    uint32_t lingering = 0;
+    list_foreach(d, &s->lingering, const struct sched_destination, in_displaced)
+    {
+        HOLD_SITE(d->is_lingering && d->party->site != NULL);
+        lingering++;
+    }
+    HOLD_SITE(s->lingering_count == lingering);
+    HOLD_SITE(s->sites.count == t->sites && s->by_list.count == t->parties);
+    HOLD_SITE(s->lane_timers.count == t->lanes);
+    return NULL;
+}
