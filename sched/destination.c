@@ -44,7 +44,7 @@ static bool is_empty(const struct sched_destination *d)
 
 static void recount_own(struct sched *s, struct sched_destination *d)
 {
-    enum openness work = placement_openness(s, &d->own);
+    enum openness work = placement_openness_own(s, d);
     if (work != d->own.work) {
         s->with_work[d->own.work]--;
         s->with_work[work]++;

@@ -125,4 +125,51 @@ void destination_forget_hosts(struct sched *s, struct sched_destination *d);
 void destination_resolved(struct sched *s, struct sched_destination *d,
                           const struct sched_hosts_result *r);
 
+/* --- its party, or that of a site -------------------------------------------------------------- */
+
+/* Whose it is; not at a site. */
+static inline struct sched_destination *party_owner(const struct party *p)
+{
+    return container_of(p, struct sched_destination, own);
+}
+/* Jobs are parked at it; the destination where the first of them is. */
+static inline bool party_has_parked(const struct party *p)
+{
+    return p->site == NULL ? !tree_is_empty(&party_owner(p)->parked) : party_has_parked_at_site(p);
+}
+static inline const struct sched_destination *party_first_parked(const struct party *p)
+{
+    return p->site == NULL ? party_owner(p) : party_first_at_site(p);
+}
+/* What it may need has changed. */
+static inline void party_recount(struct sched *s, struct party *p)
+{
+    if (p->site == NULL) {
+        destination_recount(s, party_owner(p));
+    } else {
+        party_recount_at_site(s, p);
+    }
+}
+/* It has one connection more, or less; so many more of a lane are busy. */
+static inline void party_count_connection(struct party *p, int change)
+{
+    if (p->site != NULL) {
+        party_count_connection_at_site(p, change);
+    }
+}
+static inline void party_count_busy(struct party *p, struct lane *lane, int change)
+{
+    shared_add(&lane->busy, change);
+    if (p->site != NULL) {
+        party_count_busy_at_site(p, change);
+    }
+}
+/* The lane's window, connections or entries changed. */
+static inline void party_review_lane(struct sched *s, const struct party *p, struct lane *lane)
+{
+    if (p->site != NULL) {
+        party_review_lane_at_site(s, lane);
+    }
+}
+
 #endif

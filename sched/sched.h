@@ -160,8 +160,8 @@ struct sched_action {
                                             * when a connection is reused */
     uint32_t server;                       /* DELIVER: index in the hosts that the connection was
                                             * opened with */
-    uint32_t source;                       /* DELIVER: id of the source that the connection has */
     uint32_t server_notes;                 /* DELIVER: what earlier reports left about that host */
+    uint32_t source;                       /* DELIVER: id of the source that the connection has */
     bool is_last_server;                   /* DELIVER: no other server is left for it */
     const uint32_t *indexes;               /* DEFER, BOUNCE: recipients */
     uint32_t index_count;

@@ -42,9 +42,11 @@ static void run_timers(struct sched *s)
         }
         destination_wake(s, container_of(node, struct sched_destination, timer));
     }
-    lane_tick(s);
     connection_expire(s);
-    site_tick(s);
+    if (s->sites.count > 0) {
+        lane_tick(s);
+        site_tick(s);
+    }
     destination_give_up_unreachable(s);
 }
 
@@ -78,7 +80,9 @@ usec_t transport_wake_at(const struct sched *s)
     usec_t at = node == NULL ? USEC_NEVER : node->key;
     at = earlier_wake(at, connection_wake_at(s));
     at = earlier_wake(at, destdb_wake_at(s));
-    at = earlier_wake(at, lane_wake_at(s));
+    if (s->sites.count > 0) {
+        at = earlier_wake(at, lane_wake_at(s));
+    }
     if (s->rate == RATE_WAITING && !s->hold) {
         at = earlier_wake(at, s->rate_until);
     }

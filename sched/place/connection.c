@@ -116,12 +116,9 @@ static void file_busy(struct sched *s, struct destdb_host *h)
     }
 }
 
-static struct connection *first_connection(const struct party *p, const struct tree *t,
-                                           const struct lane *lane, uint16_t group, uint64_t tried)
+struct connection *connection_first(const struct party *p, const struct tree *t,
+                                    const struct lane *lane, uint16_t group, uint64_t tried)
 {
-    if (tree_is_empty(t)) {
-        return NULL;
-    }
     for (const struct tree_node *n = tree_find_from(t, (uint64_t)group << ORDER_BITS); n != NULL;
          n = tree_next(n)) {
         struct connection *c = container_of(n, struct connection, in_placement);
@@ -134,18 +131,6 @@ static struct connection *first_connection(const struct party *p, const struct t
         }
     }
     return NULL;
-}
-
-struct connection *connection_with_room(const struct party *p, const struct lane *lane,
-                                        uint16_t group, uint64_t tried)
-{
-    return first_connection(p, &p->roomy, lane, group, tried);
-}
-
-struct connection *connection_idle(const struct party *p, const struct lane *lane, uint16_t group,
-                                   uint64_t tried)
-{
-    return first_connection(p, &p->idle, lane, group, tried);
 }
 
 bool connection_of_usable(const struct party *p, uint16_t group)

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "sched/action.h"
+#include "sched/place/party.h"
 #include "sched/sched.h"
 #include "sched/tree.h"
 
@@ -57,14 +58,23 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
  * that has to give way. IDLE as far as counts go: the caller lets it carry an entry at once. */
 struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
                                    uint32_t server);
+/* The first of a set that is not empty, as the next two say. */
+struct connection *connection_first(const struct party *p, const struct tree *t,
+                                    const struct lane *lane, uint16_t group, uint64_t tried);
 /* The best of a group that is not at a host in `tried`; NULL when there is none: the newest one
  * with room, the one that became idle last.
  *
  * lane   NULL: any */
-struct connection *connection_with_room(const struct party *p, const struct lane *lane,
-                                        uint16_t group, uint64_t tried);
-struct connection *connection_idle(const struct party *p, const struct lane *lane, uint16_t group,
-                                   uint64_t tried);
+static inline struct connection *
+connection_with_room(const struct party *p, const struct lane *lane, uint16_t group, uint64_t tried)
+{
+    return tree_is_empty(&p->roomy) ? NULL : connection_first(p, &p->roomy, lane, group, tried);
+}
+static inline struct connection *connection_idle(const struct party *p, const struct lane *lane,
+                                                 uint16_t group, uint64_t tried)
+{
+    return tree_is_empty(&p->idle) ? NULL : connection_first(p, &p->idle, lane, group, tried);
+}
 /* A party of a site has one with room whose lane is usable. */
 bool connection_of_usable(const struct party *p, uint16_t group);
 /* An entry on it was reported; the entry has no connection any more.

@@ -6,50 +6,14 @@
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
-struct sched_destination *party_owner(const struct party *p)
-{
-    return container_of(p, struct sched_destination, own);
-}
-
 uint8_t party_room(const struct sched *s, const struct party *p)
 {
     return p->site == NULL ? s->sources[0].families : p->site->room;
 }
 
-bool party_has_parked(const struct party *p)
-{
-    if (p->site != NULL) {
-        return !tree_is_empty(&shared_party_of(p)->queue);
-    }
-    return !tree_is_empty(&party_owner(p)->parked);
-}
-
-const struct sched_destination *party_first_parked(const struct party *p)
-{
-    if (p->site != NULL) {
-        return container_of(shared_party_of(p)->queue.first, struct sched_destination,
-                            own.in_ready);
-    }
-    return party_owner(p);
-}
-
 uint64_t party_first_position(const struct party *p)
 {
     return parking_first_position(party_first_parked(p));
-}
-
-void party_recount(struct sched *s, struct party *p)
-{
-    if (p->site == NULL) {
-        destination_recount(s, party_owner(p));
-        return;
-    }
-    enum openness work = placement_openness(s, p);
-    if (work != p->work) {
-        site_set_work(s, p, work);
-        parking_update(s, p);
-    }
-    placement_slot_opened(s); /* any member's displaced entries may go on */
 }
 
 void party_reconsider(struct sched *s, struct party *p)
@@ -84,24 +48,37 @@ uint16_t party_source(const struct party *p, struct lane *lane)
     return p->site == NULL ? 0 : (uint16_t)lane_at_site(lane)->source;
 }
 
-void party_count_connection(struct party *p, int change)
+bool party_has_parked_at_site(const struct party *p)
 {
-    if (p->site != NULL) {
-        shared_party_of(p)->connections += change;
-    }
+    return !tree_is_empty(&shared_party_of(p)->queue);
 }
 
-void party_count_busy(struct party *p, struct lane *lane, int change)
+const struct sched_destination *party_first_at_site(const struct party *p)
 {
-    shared_add(&lane->busy, change);
-    if (p->site != NULL) {
-        p->site->busy += change;
-    }
+    return container_of(shared_party_of(p)->queue.first, struct sched_destination, own.in_ready);
 }
 
-void party_review_lane(struct sched *s, const struct party *p, struct lane *lane)
+void party_recount_at_site(struct sched *s, struct party *p)
 {
-    if (p->site != NULL) {
-        lane_review(s, lane_at_site(lane));
+    enum openness work = placement_openness(s, p);
+    if (work != p->work) {
+        site_set_work(s, p, work);
+        parking_update(s, p);
     }
+    placement_slot_opened(s); /* any member's displaced entries may go on */
+}
+
+void party_count_connection_at_site(struct party *p, int change)
+{
+    shared_party_of(p)->connections += change;
+}
+
+void party_count_busy_at_site(struct party *p, int change)
+{
+    p->site->busy += change;
+}
+
+void party_review_lane_at_site(struct sched *s, struct lane *lane)
+{
+    lane_review(s, lane_at_site(lane));
 }

@@ -32,16 +32,17 @@ struct lane;
 struct sched_destination;
 struct site;
 
-/* Whose it is; not at a site. */
-struct sched_destination *party_owner(const struct party *p);
 /* Families of addresses for which a lane has room; not at a site, those of the first source. */
 uint8_t party_room(const struct sched *s, const struct party *p);
-/* Jobs are parked at it; the destination where the first of them is, and its position. */
-bool party_has_parked(const struct party *p);
-const struct sched_destination *party_first_parked(const struct party *p);
+/* The rest is below struct sched_destination: the way of those without a site is short. */
+bool party_has_parked_at_site(const struct party *p);
+const struct sched_destination *party_first_at_site(const struct party *p);
+void party_recount_at_site(struct sched *s, struct party *p);
+void party_count_connection_at_site(struct party *p, int change);
+void party_count_busy_at_site(struct party *p, int change);
+void party_review_lane_at_site(struct sched *s, struct lane *lane);
+/* The position of the first job parked at it. */
 uint64_t party_first_position(const struct party *p);
-/* What it may need has changed. */
-void party_recount(struct sched *s, struct party *p);
 /* Let jobs that were passed over because of it try again, if that would help (5.8). */
 void party_reconsider(struct sched *s, struct party *p);
 /* A connection that has nothing to do may stay for its next mail. */
@@ -50,10 +51,5 @@ bool party_keeps_idle(const struct party *p, const struct lane *lane);
 void party_settle(struct sched *s, struct party *p);
 /* Index in sched.sources. */
 uint16_t party_source(const struct party *p, struct lane *lane);
-/* It has one connection more, or less; so many more of a lane are busy. */
-void party_count_connection(struct party *p, int change);
-void party_count_busy(struct party *p, struct lane *lane, int change);
-/* The lane's window, connections or entries changed. */
-void party_review_lane(struct sched *s, const struct party *p, struct lane *lane);
 
 #endif

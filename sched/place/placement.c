@@ -18,12 +18,9 @@ static enum openness openness_at_site(const struct sched *s, const struct party 
     return s->config.host_concurrency_limit > 0 && p->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
 }
 
-enum openness placement_openness(const struct sched *s, const struct party *p)
+enum openness placement_openness_own(const struct sched *s, const struct sched_destination *d)
 {
-    if (p->site != NULL) {
-        return openness_at_site(s, p);
-    }
-    const struct sched_destination *d = party_owner(p);
+    const struct party *p = &d->own;
     const struct lane *lane = &d->lane;
     if (d->waiting == 0 || lane->window <= 0 || d->lacks_hosts || p->is_unreachable) {
         return OPEN_NOT;
@@ -42,6 +39,11 @@ enum openness placement_openness(const struct sched *s, const struct party *p)
         return OPEN_NOW;
     }
     return s->config.host_concurrency_limit > 0 && p->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
+}
+
+enum openness placement_openness(const struct sched *s, const struct party *p)
+{
+    return p->site == NULL ? placement_openness_own(s, party_owner(p)) : openness_at_site(s, p);
 }
 
 /* The order of preference among hosts for a new connection. */
@@ -181,35 +183,41 @@ static struct site_lane *choose_lane(struct sched *s, const struct party *p, con
     return best;
 }
 
-/* The whole choice. NULL: none for now. */
-static struct connection *find_connection(struct sched *s, struct sched_destination *d,
-                                          const struct wish *w)
+/* The whole choice, of one lane. NULL: none for now.
+ *
+ * only   of this lane; NULL: the party has no other */
+static struct connection *find_on_lane(struct sched *s, struct sched_destination *d,
+                                       struct lane *lane, const struct lane *only, uint8_t families,
+                                       const struct wish *w)
 {
     struct party *p = d->party;
-    struct lane *lane = &d->lane;
-    uint32_t source = 0;
-    if (p->site != NULL) {
-        struct site_lane *l = choose_lane(s, p, w);
-        if (l == NULL) {
-            return NULL;
-        }
-        lane = &l->lane;
-        source = l->source;
-    }
-    struct connection *c = connection_with_room(p, lane, w->group, w->tried);
+    struct connection *c = connection_with_room(p, only, w->group, w->tried);
     if (c != NULL || lane->busy >= lane->window) {
         return c;
     }
-    c = connection_idle(p, lane, w->group, w->tried);
+    c = connection_idle(p, only, w->group, w->tried);
     if (c != NULL || !connection_has_slot(s)) {
         return c;
     }
-    uint32_t server = choose_server(s, p, s->sources[source].families, w->group, w->tried);
+    uint32_t server = choose_server(s, p, families, w->group, w->tried);
     if (server == SERVER_NONE) {
         return NULL;
     }
     destination_refresh_hosts(s, d);
     return connection_open(s, p, lane, server);
+}
+
+static struct connection *find_connection(struct sched *s, struct sched_destination *d,
+                                          const struct wish *w)
+{
+    if (d->party == &d->own) {
+        return find_on_lane(s, d, &d->lane, NULL, s->sources[0].families, w);
+    }
+    struct site_lane *l = choose_lane(s, d->party, w);
+    if (l == NULL) {
+        return NULL;
+    }
+    return find_on_lane(s, d, &l->lane, &l->lane, s->sources[l->source].families, w);
 }
 
 static void place_entry(struct sched *s, struct sched_entry *e, struct connection *c)

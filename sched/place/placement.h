@@ -21,6 +21,7 @@ enum openness {
 
 /* Of its waiting entries, from the state of things: party.work keeps the answer. */
 enum openness placement_openness(const struct sched *s, const struct party *p);
+enum openness placement_openness_own(const struct sched *s, const struct sched_destination *d);
 /* Give a selected entry its connection; its destination is open. Queues DELIVER.
  *
  * needs_connection   none may be opened for it */
