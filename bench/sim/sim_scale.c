@@ -27,7 +27,8 @@ struct message {
 
 struct scale {
     long jobs, destinations, in_flight, rounds, fixed_size;
-    long sites; /* 0: each destination is one of its own, and no hosts are asked for */
+    long sites;    /* 0: each destination is one of its own, and no hosts are asked for */
+    bool is_apart; /* sites give their hosts, but each destination is on its own */
     bool is_json, are_sizes_distinct;
     bool is_round_robin; /* recipients go to one destination after another, not to any */
     size_t allocated;    /* bytes asked of the host and not given back */
@@ -149,7 +150,7 @@ static void resolve_destination(struct scale *s, const struct sched_action *a)
                                          .expires = USEC_NEVER,
                                          .servers = servers,
                                          .server_count = 2,
-                                         .site = slice_make(site, (size_t)len)};
+                                         .site = slice_make(site, s->is_apart ? 0 : (size_t)len)};
     sched_resolved(s->sched, &r, s->now);
 }
 
@@ -224,8 +225,9 @@ static bool parse_scale_options(struct scale *s, int argc, char **argv)
                    {"--in-flight", &s->in_flight}, {"--rounds", &s->rounds},
                    {"--size", &s->fixed_size},     {"--sites", &s->sites}};
     for (int i = 0; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0) {
-            s->is_json = true;
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "--apart") == 0) {
+            s->is_json |= strcmp(argv[i], "--json") == 0;
+            s->is_apart |= strcmp(argv[i], "--apart") == 0;
             continue;
         }
         long *target = NULL;
