@@ -103,10 +103,10 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
 int activation_fresh(struct activation *a, struct message *m)
 {
     uint32_t total = m->envelope.recipient_count;
-    uint32_t transports = (uint32_t)a->engine->config->transport_count;
     /* Asked for once: a reload may publish new settings at any moment, and all routes of this
      * message must come from the same ones. */
     struct settings *settings = settings_of(a->engine);
+    uint32_t transports = (uint32_t)settings->transport_count;
     struct route_result *routes = calloc(total, sizeof(*routes));
     uint32_t *counts = calloc(transports + 1, sizeof(*counts));
     if (routes == NULL || counts == NULL) {
@@ -286,9 +286,9 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
 
 /* Gives up the message's settings once no part has recipients to read, as only reading them needs
  * routes. */
-static void release_settings(struct activation *a, struct message *m)
+static void release_settings(struct message *m)
 {
-    for (size_t i = 0; i < a->engine->config->transport_count; i++) {
+    for (size_t i = 0; m->settings != NULL && i < m->settings->transport_count; i++) {
         if (m->parts[i].unread > 0) {
             return;
         }
@@ -299,7 +299,7 @@ static void release_settings(struct activation *a, struct message *m)
 
 static void submit_parts(struct activation *a, struct message *m)
 {
-    uint32_t transports = (uint32_t)a->engine->config->transport_count, parts = 0;
+    uint32_t transports = (uint32_t)m->settings->transport_count, parts = 0;
     for (uint32_t t = 0; t < transports; t++) {
         parts += m->parts[t].unread > 0;
     }
@@ -343,7 +343,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     m->position = *position;
     m->activated = clock_wall();
     m->settings = settings_get(settings_of(a->engine)); /* all portions use the same routes */
-    m->parts = calloc(a->engine->config->transport_count, sizeof(*m->parts));
+    m->parts = calloc(m->settings->transport_count, sizeof(*m->parts));
     err = m->parts == NULL ? -ENOMEM : spool_read_retry(a->reader, position->id, &m->retry);
     if (err == 0) {
         err = take_census(a, m, &census);
@@ -361,7 +361,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
         return err;
     }
     submit_parts(a, m);
-    release_settings(a, m);
+    release_settings(m);
     if (census.undone == 0) {
         result_send(a->to_writer, NULL, m, 0,
                     0); /* a crash came between its last result and its removal: settle it */
@@ -385,7 +385,7 @@ void activation_read(struct activation *a, const struct read_request *request)
         result_send(a->to_writer, NULL, m, part->unread, 0);
         part->unread = 0;
     }
-    release_settings(a, m);
+    release_settings(m);
     letter_put_more(to_sched(a, s), s);
 }
 

@@ -133,6 +133,12 @@ const struct config_tenant *config_tenant_find(const struct config *c, struct sl
     return others;
 }
 
+size_t config_transport_room(const struct config *started)
+{
+    enum { SPARE = 64 }; /* names that may come beside those of the start */
+    return started->transport_count + SPARE;
+}
+
 size_t config_transport_find(const struct config *c, struct slice name)
 {
     size_t i = 0;

@@ -183,7 +183,8 @@ struct config_egress_pool {
 
 struct config_transport {
     char *name;
-    char *source_pool;                     /* NULL: the system chooses the address */
+    bool is_gone;      /* it has no section any more: a copy of its last one; see config_change.h */
+    char *source_pool; /* NULL: the system chooses the address */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
     struct sched_config sched;             /* complete, except hash_seed (0): the engine's choice */
     struct config_smtp smtp;
@@ -310,6 +311,9 @@ MUST_USE bool config_listener_trusts(const struct config_listener *l, const stru
  * or that of "*"; NULL: neither. */
 const struct config_tenant *config_tenant_find(const struct config *c, struct slice name);
 
+/* How many numbers of transports (settings.h) a daemon that was started with this configuration has
+ * room for. */
+size_t config_transport_room(const struct config *started);
 /* Index of the transport with this name, or transport_count. */
 size_t config_transport_find(const struct config *c, struct slice name);
 

@@ -92,76 +92,120 @@ void config_change_list_feeds(const struct config *fresh, const struct config_ch
 
 /* --- transports in their order ---------------------------------------------------------------- */
 
-/* order[i]: which of fresh comes to place i. false: one that is wanted is not there */
-static bool find_order(const struct config *started, const struct config *fresh, size_t *order,
-                       char *ret_text)
+static void free_copy(struct config_transport *t)
 {
-    size_t placed = 0;
-    for (; placed < started->transport_count; placed++) {
-        const char *name = started->transports[placed].name;
-        order[placed] = config_transport_find(fresh, slice_of(name));
-        if (order[placed] == fresh->transport_count) {
-            (void)snprintf(ret_text, CONFIG_CHANGE_TEXT_MAX,
-                           "%.4096s: transport \"%.64s\" is gone, and mail may be queued for it; "
-                           "keep its section until the next restart",
-                           fresh->path, name);
-            return false;
+    free(t->name);
+    for (size_t i = 0; i < config_option_count; i++) {
+        if (config_options[i].section == CONFIG_SECTION_TRANSPORT) {
+            config_value_clear(&config_options[i], (char *)t + config_options[i].offset);
         }
     }
+}
+
+/* What is left of a transport without a section. It has no pool: that may be gone too, and nothing
+ * is connected by this copy. errors: -ENOMEM */
+static int copy_gone(const struct config_transport *from, struct config_transport *ret)
+{
+    *ret = *from;
+    ret->is_gone = true;
+    ret->pool = NULL;
+    ret->name = strdup(from->name);
+    bool has_failed = ret->name == NULL;
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->section == CONFIG_SECTION_TRANSPORT && config_option_is_list(o)) {
+            memset((char *)ret + o->offset, 0, sizeof(struct config_texts)); /* as any list */
+        }
+        if (o->section != CONFIG_SECTION_TRANSPORT ||
+            (o->type != CONFIG_TYPE_TEXT && o->type != CONFIG_TYPE_FEEDBACK)) {
+            continue; /* the others have no memory of their own */
+        }
+        char *const *text = (char *const *)(const void *)((const char *)from + o->offset);
+        char *copy = *text == NULL ? NULL : strdup(*text);
+        has_failed = has_failed || (*text != NULL && copy == NULL);
+        memcpy((char *)ret + o->offset, &copy, sizeof(copy));
+    }
+    if (has_failed) {
+        free_copy(ret);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+/* order[i]: which of fresh comes to place i, or SIZE_MAX: it is gone. returns how many places */
+static size_t find_order(const struct config *before, const struct config *fresh, size_t *order)
+{
+    size_t placed = 0;
+    for (; placed < before->transport_count; placed++) {
+        size_t found = config_transport_find(fresh, slice_of(before->transports[placed].name));
+        order[placed] = found == fresh->transport_count ? SIZE_MAX : found;
+    }
     for (size_t i = 0; i < fresh->transport_count; i++) {
-        if (config_transport_find(started, slice_of(fresh->transports[i].name)) ==
-            started->transport_count) {
+        if (config_transport_find(before, slice_of(fresh->transports[i].name)) ==
+            before->transport_count) {
             order[placed++] = i;
         }
     }
-    return true;
+    return placed;
 }
 
-static bool check_routes(const struct config *started, const struct config *fresh, char *ret_text)
+/* items: [count], zeroed. errors: -ENOMEM; what was copied by then is freed */
+static int fill_places(const struct config *before, const struct config *fresh, const size_t *order,
+                       size_t count, struct config_transport *items)
 {
-    char at[CONFIG_ORIGIN_BYTES];
-    for (size_t i = 0; i < fresh->route_count; i++) {
-        const struct config_route *r = &fresh->routes[i];
-        if (r->transport >= started->transport_count) {
-            (void)config_origin(fresh, CONFIG_SECTION_ROUTE, i, "transport", at);
-            (void)snprintf(ret_text, CONFIG_CHANGE_TEXT_MAX,
-                           "%s: transport: \"%.64s\" is new and needs a restart, so that no route "
-                           "can lead to it yet",
-                           at, r->transport_name);
-            return false;
+    for (size_t i = 0; i < count; i++) {
+        if (order[i] != SIZE_MAX) {
+            items[i] = fresh->transports[order[i]];
+        } else if (copy_gone(&before->transports[i], &items[i]) != 0) {
+            while (i-- > 0) {
+                if (order[i] == SIZE_MAX) {
+                    free_copy(&items[i]);
+                }
+            }
+            return -ENOMEM;
         }
     }
-    return true;
+    return 0;
 }
 
-int config_change_arrange(const struct config *started, struct config *fresh,
+int config_change_arrange(const struct config *before, struct config *fresh, size_t room,
                           char ret_text[static CONFIG_CHANGE_TEXT_MAX])
 {
-    size_t count = fresh->transport_count;
-    size_t *order = calloc(count + started->transport_count + 1, sizeof(*order));
-    struct config_transport *items = calloc(count + 1, sizeof(*items));
+    size_t most = fresh->transport_count + before->transport_count + 1;
+    size_t *order = calloc(most, sizeof(*order));
+    struct config_transport *items = calloc(most, sizeof(*items));
     int err = order == NULL || items == NULL ? -ENOMEM : 0;
     (void)snprintf(ret_text, CONFIG_CHANGE_TEXT_MAX, "out of memory");
-    if (err == 0 && !find_order(started, fresh, order, ret_text)) {
-        err = ERR_SYNTAX;
+    size_t count = err == 0 ? find_order(before, fresh, order) : 0;
+    if (count > room) {
+        (void)snprintf(ret_text, CONFIG_CHANGE_TEXT_MAX,
+                       "%.4096s: that would be the %zuth name of a transport since the start, and "
+                       "there is room for %zu; a restart forgets those that are gone",
+                       fresh->path, count, room);
+        err = ERR_LIMIT;
     }
-    err = err != 0 ? err : config_origins_order(fresh->origins, CONFIG_SECTION_TRANSPORT, order);
+    err = err != 0 ? err : fill_places(before, fresh, order, count, items);
+    if (err == 0) {
+        err = config_origins_order(fresh->origins, CONFIG_SECTION_TRANSPORT, order, count);
+        for (size_t i = 0; i < count && err != 0; i++) {
+            if (order[i] == SIZE_MAX) {
+                free_copy(&items[i]);
+            }
+        }
+    }
+    free(order);
     if (err != 0) {
-        free(order);
         free(items);
         return err;
     }
-    for (size_t i = 0; i < count; i++) {
-        items[i] = fresh->transports[order[i]];
-    }
     free(fresh->transports);
-    free(order);
     fresh->transports = items;
+    fresh->transport_count = count;
     for (size_t i = 0; i < fresh->route_count; i++) {
         struct config_route *r = &fresh->routes[i];
         r->transport = config_transport_find(fresh, slice_of(r->transport_name));
     }
-    return check_routes(started, fresh, ret_text) ? 0 : ERR_SYNTAX;
+    return 0;
 }
 
 /* --- how a transport connects ----------------------------------------------------------------- */

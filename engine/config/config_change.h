@@ -30,13 +30,15 @@ void config_change_list_feeds(const struct config *fresh, const struct config_ch
 MUST_USE bool config_change_is_same_section(enum config_section section, const void *a,
                                             const void *b);
 
-/* Put the transports of `fresh` into the order in which the daemon has them; those it lacks stand
- * behind. Routes follow.
+/* Give the transports of `fresh` their numbers (settings.h says what that is): those that `before`
+ * has keep theirs, those that are new stand behind. One that `before` has and `fresh` has not stays
+ * at its number as a copy that is_gone. Routes follow.
  *
- * ret_text   why it cannot be: a transport is gone, or a route leads to one that is not there yet
- * errors     ERR_SYNTAX, -ENOMEM */
+ * room       numbers that there are at most
+ * ret_text   why it cannot be
+ * errors     ERR_LIMIT: too many names, -ENOMEM */
 #define CONFIG_CHANGE_TEXT_MAX 4600
-MUST_USE int config_change_arrange(const struct config *started, struct config *fresh,
+MUST_USE int config_change_arrange(const struct config *before, struct config *fresh, size_t room,
                                    char ret_text[static CONFIG_CHANGE_TEXT_MAX]);
 
 /* Whether the transport connects by the second as by the first: client options, sources, and the

@@ -75,18 +75,23 @@ void config_origins_set(struct config_origins *o, enum config_section section, s
     g->places[index * g->width + (option == NULL ? 0 : column_of(option))] = place;
 }
 
-int config_origins_order(struct config_origins *o, enum config_section section, const size_t *order)
+int config_origins_order(struct config_origins *o, enum config_section section, const size_t *order,
+                         size_t count)
 {
     struct grid *g = &o->grids[section];
-    struct config_place *places = calloc(g->count * g->width + 1, sizeof(*places));
+    struct config_place *places = calloc(count * g->width + 1, sizeof(*places));
     if (places == NULL) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < g->count; i++) {
-        memcpy(&places[i * g->width], &g->places[order[i] * g->width], g->width * sizeof(*places));
+    for (size_t i = 0; i < count; i++) {
+        if (order[i] != SIZE_MAX) {
+            memcpy(&places[i * g->width], &g->places[order[i] * g->width],
+                   g->width * sizeof(*places));
+        }
     }
     free(g->places);
     g->places = places;
+    g->count = count;
     return 0;
 }
 

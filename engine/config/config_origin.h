@@ -39,10 +39,11 @@ MUST_USE int config_origins_reserve(struct config_origins *o, enum config_sectio
 /* option: a row of the table, or NULL for the section itself; the room is there */
 void config_origins_set(struct config_origins *o, enum config_section section, size_t index,
                         const struct config_option *option, struct config_place place);
-/* The rows of a kind of section change places: row i becomes what row order[i] was, for all rows.
- * errors: -ENOMEM, nothing changed */
+/* The rows of a kind of section change places: there are `count` from now on, and row i is what row
+ * order[i] was, or of a section that stands nowhere where that is SIZE_MAX. errors: -ENOMEM, nothing
+ * changed */
 MUST_USE int config_origins_order(struct config_origins *o, enum config_section section,
-                                  const size_t *order);
+                                  const size_t *order, size_t count);
 /* The next file, in the order of config_place.source. errors: -ENOMEM */
 MUST_USE int config_origins_add_file(struct config_origins *o, const char *name);
 

@@ -34,9 +34,10 @@ static const struct array arrays[CONFIG_SECTION_COUNT] = {
 
 bool config_section_is_live(enum config_section section)
 {
-    return section == CONFIG_SECTION_SOURCE || section == CONFIG_SECTION_POOL ||
-           section == CONFIG_SECTION_ROUTE || section == CONFIG_SECTION_TENANT ||
-           section == CONFIG_SECTION_WEBHOOK || section == CONFIG_SECTION_CSV;
+    return section == CONFIG_SECTION_TRANSPORT || section == CONFIG_SECTION_SOURCE ||
+           section == CONFIG_SECTION_POOL || section == CONFIG_SECTION_ROUTE ||
+           section == CONFIG_SECTION_TENANT || section == CONFIG_SECTION_WEBHOOK ||
+           section == CONFIG_SECTION_CSV;
 }
 
 size_t config_section_count(const struct config *c, enum config_section section)

@@ -10,6 +10,7 @@
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ void clerk_read_active(struct clerk *k)
     const struct engine *e = k->engine;
     size_t capacity = 0;
     clerk_forget_active(k);
-    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+    for (uint32_t t = 0; t < settings_of(e)->transport_count; t++) {
         const struct sched *s = sched_thread_core(e->scheds[t % e->sched_count], t);
         struct sched_job_view job;
         uint64_t cursor = 0;

@@ -628,7 +628,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         return;
     }
     if (d->connection_is_new) {
-        open_for(w, d, settings);
+        open_for(w, d, settings_for(settings, d->transport));
         return;
     }
     struct outbound *c = connection_of(w, d->transport, d->connection);
@@ -670,7 +670,7 @@ void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, b
 int outbound_start(struct worker *w)
 {
     const struct config *config = w->engine->config;
-    w->connections = calloc(config->transport_count, sizeof(*w->connections));
+    w->connections = calloc(config_transport_room(config), sizeof(*w->connections));
     if (w->connections == NULL) {
         return -ENOMEM;
     }
@@ -708,7 +708,8 @@ void outbound_close_all(struct worker *w)
         return_all(w, &c->waiting);
         outbound_free(c);
     }
-    for (size_t i = 0; w->connections != NULL && i < w->engine->config->transport_count; i++) {
+    size_t room = config_transport_room(w->engine->config);
+    for (size_t i = 0; w->connections != NULL && i < room; i++) {
         free(w->connections[i].slots);
     }
     free(w->connections);

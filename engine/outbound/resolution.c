@@ -42,7 +42,8 @@ static void fail_soft(struct resolution *r, usec_t expires, const char *status, 
 
 static enum config_tls_level wanted_tls_level(const struct worker *w, const struct resolution *r)
 {
-    return router_tls_level(settings_of(w->engine)->router, r->transport, slice_of(r->nexthop));
+    const struct settings *s = settings_for(settings_of(w->engine), r->transport);
+    return router_tls_level(s->router, r->transport, slice_of(r->nexthop));
 }
 
 /* --- MTA-STS ---------------------------------------------------------------------------------- */
@@ -167,7 +168,8 @@ static void take_hosts(struct worker *w, struct resolution *r, const struct dns_
     } else {
         r->outcome = result->verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT : SCHED_RESOLVE_HARD;
     }
-    const struct config_transport *t = &settings_of(w->engine)->config->transports[r->transport];
+    const struct settings *s = settings_for(settings_of(w->engine), r->transport);
+    const struct config_transport *t = &s->config->transports[r->transport];
     r->hosts = result->verdict == DNS_OK ? egress_reachable(t->pool, result->hosts) : NULL;
     r->expires = result->expires;
     if (result->verdict != DNS_OK) {
@@ -214,7 +216,8 @@ void resolution_start(struct worker *w, struct resolution *r)
      * generation, and the scheduler asks again. */
     r->generation = settings_of(w->engine)->generations[r->transport];
     resolution_follow(w);
-    const struct config_smtp *s = &settings_of(w->engine)->config->transports[r->transport].smtp;
+    const struct settings *by = settings_for(settings_of(w->engine), r->transport);
+    const struct config_smtp *s = &by->config->transports[r->transport].smtp;
     enum config_tls_level level = wanted_tls_level(w, r);
     const struct resolver_wants wants = {
         .dane = level == CONFIG_TLS_DANE,

@@ -192,8 +192,9 @@ static size_t take_policy_body(char *data, size_t size, size_t count, void *ctx)
  * fails the fetch. */
 static bool set_options(const struct sts_fetcher *f, struct fetch *t)
 {
-    const char *ca_file =
-        settings_of(f->engine)->config->transports[t->transport].smtp.smtp_tls_CAfile;
+    const char *ca_file = settings_for(settings_of(f->engine), t->transport)
+                              ->config->transports[t->transport]
+                              .smtp.smtp_tls_CAfile;
     char url[DNS_NAME_MAX + 64];
     CURL *c = t->curl;
     long left = (long)((t->deadline - clock_mono()) / USEC_PER_MSEC);

@@ -59,7 +59,7 @@ struct message {
     struct spool_retry retry;       /* as stored before this activation */
 
     /* activator only */
-    struct message_part *parts; /* [transports], NULL when nothing is unread */
+    struct message_part *parts; /* [transports of `settings`], NULL when nothing is unread */
     struct settings *settings;  /* own reference: their routes are used until all is read; NULL */
     uint32_t changes;           /* review.changes when the message became active */
     uint32_t in_core_added;     /* by in_core.h */

@@ -71,6 +71,9 @@ void config_report_list(struct clerk *k, struct api_call *c)
     for (int s = 0; s < CONFIG_SECTION_COUNT; s++) {
         size_t count = config_section_count(now, (enum config_section)s);
         for (size_t i = 0; i < count && !api_is_long(c); i++) {
+            if (s == CONFIG_SECTION_TRANSPORT && now->transports[i].is_gone) {
+                continue;
+            }
             put_section(c, started, now, (enum config_section)s, i);
         }
     }

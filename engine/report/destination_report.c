@@ -73,10 +73,10 @@ static json_t *destination_object(const struct engine *e, const struct change_in
     const struct sched_destination_view *d = &row->view;
     json_t *o = json_pack(
         "{s:s, s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I}", "transport",
-        e->config->transports[row->transport].name, "destination", api_text(d->name), "state",
-        states[d->state], "why", sched_why_text(d->why), "window", d->window, "busy", d->busy,
-        "in_flight", d->in_flight, "todo", d->todo, "connections", d->connections, "idle", d->idle,
-        "delivered", (json_int_t)d->delivered, "deferred", (json_int_t)d->deferred);
+        settings_of(e)->config->transports[row->transport].name, "destination", api_text(d->name),
+        "state", states[d->state], "why", sched_why_text(d->why), "window", d->window, "busy",
+        d->busy, "in_flight", d->in_flight, "todo", d->todo, "connections", d->connections, "idle",
+        d->idle, "delivered", (json_int_t)d->delivered, "deferred", (json_int_t)d->deferred);
     if (o == NULL) {
         return NULL;
     }
@@ -95,7 +95,7 @@ static void rank_transport(const struct engine *e, uint32_t transport, const str
     struct sched_destination_view d;
     uint64_t cursor = 0;
     if (f->transport.len > 0 &&
-        !slice_eq(f->transport, slice_of(e->config->transports[transport].name))) {
+        !slice_eq(f->transport, slice_of(settings_of(e)->config->transports[transport].name))) {
         return;
     }
     while (!destination_rank_is_full(rank) && sched_view_destinations(s, &cursor, &d)) {
@@ -183,7 +183,7 @@ void destination_report_list(struct clerk *k, struct api_call *c)
         return;
     }
     destination_rank_init(&rank, order, limit);
-    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+    for (uint32_t t = 0; t < settings_of(e)->transport_count; t++) {
         rank_transport(e, t, &f, &rank);
         clerk_quiesce(k);
     }
@@ -220,8 +220,11 @@ static json_t *transport_object(const struct engine *e, uint32_t transport)
 
 void destination_report_transports(struct clerk *k, struct api_call *c)
 {
-    for (uint32_t t = 0; t < k->engine->config->transport_count; t++) {
-        api_put(c, transport_object(k->engine, t));
+    const struct config *config = settings_of(k->engine)->config;
+    for (uint32_t t = 0; t < config->transport_count; t++) {
+        if (!config->transports[t].is_gone) {
+            api_put(c, transport_object(k->engine, t));
+        }
     }
     api_end(c, false);
 }

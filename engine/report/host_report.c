@@ -8,6 +8,7 @@
 #include "engine/schedule/dispatch.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "sched/sched.h"
 
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void put_hosts(const struct engine *e, struct api_call *c, uint32_t trans
                       struct slice filter)
 {
     const struct sched *s = sched_thread_core(e->scheds[transport % e->sched_count], transport);
-    struct host h = {.transport = e->config->transports[transport].name};
+    struct host h = {.transport = settings_of(e)->config->transports[transport].name};
     struct sched_host_view v;
     uint64_t cursor = 0;
     while (!api_is_long(c) && sched_view_hosts(s, &cursor, &v)) {
@@ -80,7 +81,7 @@ void host_report_list(struct clerk *k, struct api_call *c)
     const struct engine *e = k->engine;
     struct slice filter = SLICE("");
     (void)api_param(c, "match", &filter); /* none: all */
-    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+    for (uint32_t t = 0; t < settings_of(e)->transport_count; t++) {
         put_hosts(e, c, t, filter);
         clerk_quiesce(k);
     }

@@ -185,7 +185,8 @@ static json_t *recipient_object(struct clerk *k, uint64_t id, struct slice addre
     api_set_number(o, "index", index);
     api_set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
     if (router_route(settings_of(k->engine)->router, router_domain(address), &route)) {
-        api_set_text(o, "transport", slice_of(k->engine->config->transports[route.transport].name));
+        api_set_text(o, "transport",
+                     slice_of(settings_of(k->engine)->config->transports[route.transport].name));
         api_set_text(o, "destination", route.nexthop);
     }
     if (spool_read_reason(k->reader, id, index, &reason) == 0) {

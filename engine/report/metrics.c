@@ -126,7 +126,8 @@ static void put_classes(struct page *p)
     uint64_t failures = 0;
     exposition_family(&p->out, name, EXPOSITION_COUNTER,
                       "Attempts for a recipient that were refused, by what the reply means.");
-    for (uint32_t i = 0; i < t->transport_count; i++) {
+    uint32_t count = tally_transports(t);
+    for (uint32_t i = 0; i < count; i++) {
         for (int class = REPLY_CLASS_NONE + 1; class < REPLY_CLASS_COUNT; class ++) {
             const struct exposition_labels labels = {
                 {{"transport", tally_row_name(t->transport_rows[i])},
@@ -196,7 +197,8 @@ static void put_span_family(struct page *p, enum tally_span which, const char *n
         bounds[i] = seconds((uint64_t)tally_span_bounds[i]);
     }
     exposition_family(&p->out, name, EXPOSITION_HISTOGRAM, help);
-    for (uint32_t i = 0; i < t->transport_count; i++) {
+    uint32_t count = tally_transports(t);
+    for (uint32_t i = 0; i < count; i++) {
         const struct tally_spans *s = &t->spans[i][which];
         uint64_t buckets[TALLY_SPAN_BOUNDS + 1];
         for (uint32_t k = 0; k <= TALLY_SPAN_BOUNDS; k++) {
@@ -402,12 +404,16 @@ static void put_walks(struct page *p, const struct walk *walks, uint32_t count)
     };
 #undef COUNTERS
 #undef STATE
+    const struct config_transport *transports = settings_of(p->engine)->config->transports;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i].help != NULL) {
             exposition_family(&p->out, rows[i].name, rows[i].kind, rows[i].help);
         }
         for (uint32_t t = 0; t < count; t++) {
-            const struct slice transport = slice_of(p->engine->config->transports[t].name);
+            if (transports[t].is_gone) {
+                continue;
+            }
+            const struct slice transport = slice_of(transports[t].name);
             const struct exposition_labels labels = {
                 {{"transport", transport}, {rows[i].label, slice_of(rows[i].value)}}};
             exposition_sample(&p->out, rows[i].name, &labels, walk_value(&walks[t], rows[i].at));
@@ -417,7 +423,7 @@ static void put_walks(struct page *p, const struct walk *walks, uint32_t count)
 
 static void put_schedulers(struct page *p)
 {
-    uint32_t count = (uint32_t)p->engine->config->transport_count;
+    uint32_t count = (uint32_t)settings_of(p->engine)->transport_count;
     struct walk *walks = calloc(count, sizeof(*walks));
     for (uint32_t t = 0; walks != NULL && t < count; t++) {
         walk_destinations(p, t, &walks[t]);

@@ -20,7 +20,7 @@ static bool matches(const struct selector *s, enum selector_word word, const cha
 static bool is_transport(const struct config *c, const struct selector *s)
 {
     for (size_t i = 0; i < c->transport_count; i++) {
-        if (matches(s, SELECTOR_TRANSPORT, c->transports[i].name)) {
+        if (!c->transports[i].is_gone && matches(s, SELECTOR_TRANSPORT, c->transports[i].name)) {
             return true;
         }
     }
@@ -63,7 +63,7 @@ static bool is_destination(const struct engine *e, const struct config *c, const
             return true;
         }
     }
-    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+    for (uint32_t t = 0; t < c->transport_count; t++) {
         struct sched_destination_view d;
         uint64_t cursor = 0;
         while (sched_view_destinations(sched_thread_core(e->scheds[t % e->sched_count], t), &cursor,

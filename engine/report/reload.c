@@ -15,6 +15,7 @@
 #include "engine/http/http.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/post/letter.h"
+#include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
@@ -173,7 +174,8 @@ static bool make(struct reloader *r, struct candidate *c, struct reload_result *
     struct engine *e = r->engine;
     char why[CONFIG_CHANGE_TEXT_MAX];
     char text[SETTINGS_TEXT_MAX];
-    if (config_change_arrange(e->config, c->config, why) != 0) {
+    if (config_change_arrange(e->settings->config, c->config, config_transport_room(e->config),
+                              why) != 0) {
         add_complaint(result, false, why);
         return false;
     }
@@ -201,7 +203,10 @@ static bool make(struct reloader *r, struct candidate *c, struct reload_result *
             add_complaint(result, false, text);
         }
     }
-    return err == 0;
+    for (uint32_t i = 0; err == 0 && i < e->sched_count; i++) {
+        err = sched_thread_prepare(e->scheds[i], c->settings);
+    }
+    return err == 0; /* without a complaint: out of memory */
 }
 
 static void reload(struct reloader *r, struct reload_result *result)

@@ -10,6 +10,7 @@
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -103,7 +104,7 @@ static void add_point(struct series *s)
         .queued = read_queued(s),
         .active = counter(&e->active_messages),
     };
-    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+    for (uint32_t t = 0; t < settings_of(e)->transport_count; t++) {
         struct sched_counters c;
         sched_view_counters(series_core(s, t), &c);
         p.connections += c.connections;
@@ -168,7 +169,7 @@ static uint64_t load_of(const struct sched_destination_view *d)
 static void find_busiest(struct series *s)
 {
     s->busiest_count = 0;
-    for (uint32_t t = 0; t < s->engine->config->transport_count; t++) {
+    for (uint32_t t = 0; t < settings_of(s->engine)->transport_count; t++) {
         struct sched_destination_view d;
         uint64_t cursor = 0;
         while (sched_view_destinations(series_core(s, t), &cursor, &d)) {
@@ -285,7 +286,7 @@ static void choose_watched(struct series *s)
 static bool may_walk(const struct series *s)
 {
     uint64_t destinations = 0;
-    for (uint32_t t = 0; t < s->engine->config->transport_count; t++) {
+    for (uint32_t t = 0; t < settings_of(s->engine)->transport_count; t++) {
         struct sched_counters c;
         sched_view_counters(series_core(s, t), &c);
         destinations += c.destinations;

@@ -8,6 +8,7 @@
 #include "engine/report/series.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 
 #include <stdio.h>
 
@@ -139,8 +140,9 @@ static bool show_windows(const struct engine *e, struct api_call *c, uint32_t tr
     }
     api_object(c, 200,
                json_pack("{s:o, s:s, s:b, s:o, s:o}", "destination", api_text(destination),
-                         "transport", e->config->transports[transport].name, "is_watched",
-                         samples != NULL, "samples", sample_list(samples), "events", events));
+                         "transport", settings_of(e)->config->transports[transport].name,
+                         "is_watched", samples != NULL, "samples", sample_list(samples), "events",
+                         events));
     return true;
 }
 
@@ -154,9 +156,9 @@ void series_report_windows(struct clerk *k, struct api_call *c)
     }
     /* "": the first transport that knows the destination */
     (void)api_param(c, "transport", &transport);
-    for (uint32_t t = 0; t < e->config->transport_count; t++) {
-        bool is_wanted =
-            transport.len == 0 || slice_eq(transport, slice_of(e->config->transports[t].name));
+    for (uint32_t t = 0; t < settings_of(e)->transport_count; t++) {
+        bool is_wanted = transport.len == 0 ||
+                         slice_eq(transport, slice_of(settings_of(e)->config->transports[t].name));
         if (is_wanted && show_windows(e, c, t, destination)) {
             return;
         }

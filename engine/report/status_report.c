@@ -40,7 +40,7 @@ static json_t *gate_list(const struct engine *e)
 static void set_scheduler_totals(const struct engine *e, json_t *o)
 {
     struct sched_counters total = {0};
-    for (uint32_t t = 0; t < e->config->transport_count; t++) {
+    for (uint32_t t = 0; t < settings_of(e)->transport_count; t++) {
         struct sched_counters n;
         sched_view_counters(sched_thread_core(e->scheds[t % e->sched_count], t), &n);
         total.destinations += n.destinations;

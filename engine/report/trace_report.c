@@ -42,8 +42,9 @@ static bool narrow_transport(const struct engine *e, struct api_call *c, struct 
     if (!api_param(c, "transport", &name)) {
         return true;
     }
-    for (size_t t = 0; t < e->config->transport_count; t++) {
-        if (slice_eq(name, slice_of(e->config->transports[t].name))) {
+    const struct config *config = settings_of(e)->config;
+    for (size_t t = 0; t < config->transport_count; t++) {
+        if (slice_eq(name, slice_of(config->transports[t].name))) {
             q->first_transport = (uint16_t)t;
             q->end_transport = (uint16_t)(t + 1);
             return true;
@@ -125,7 +126,7 @@ static void put_flight(const struct engine *e, struct api_call *c, const struct 
     json_t *o = json_object();
     api_set_number(o, "session", f->session);
     api_set_text(o, "destination", slice_of(q->destination));
-    api_set_text(o, "transport", slice_of(e->config->transports[f->transport].name));
+    api_set_text(o, "transport", slice_of(settings_of(e)->config->transports[f->transport].name));
     api_set_text(o, "host", slice_of(f->host));
     api_set_text(o, "address", slice_of(f->address));
     api_set_text(o, "source", slice_of(f->source));

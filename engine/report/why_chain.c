@@ -15,7 +15,6 @@ enum { TEXT_BYTES = 1500 };
 void why_init(struct why *w, struct clerk *k)
 {
     *w = (struct why){.clerk = k,
-                      .transport_count = (uint32_t)k->engine->config->transport_count,
                       .now = clock_wall(),
                       .about = json_object(),
                       .chain = json_array(),
@@ -26,6 +25,7 @@ void why_init(struct why *w, struct clerk *k)
 void why_refresh(struct why *w)
 {
     w->config = settings_of(w->clerk->engine)->config;
+    w->transport_count = (uint32_t)w->config->transport_count;
 }
 
 void why_fini(struct why *w)

@@ -25,8 +25,7 @@ struct config;
 struct why {
     struct clerk *clerk;
     const struct config *config; /* valid until clerk_quiesce: see why_refresh */
-    uint32_t transport_count;    /* transports with a scheduler; after a reload config may have
-                                  * further ones behind them */
+    uint32_t transport_count;    /* of config, also those that are gone */
     usec_t now;                  /* wall */
     json_t *about, *chain;       /* NULL: out of memory */
     usec_t next_change;          /* wall; USEC_NEVER: nothing is known */

@@ -79,6 +79,9 @@ static size_t widest_transport(const struct why *w)
     int64_t most = -1;
     for (size_t i = 0; i < w->transport_count; i++) {
         const struct sched_config *t = &w->config->transports[i].sched;
+        if (w->config->transports[i].is_gone) {
+            continue; /* it has no part in the bound */
+        }
         int64_t entry = t->destination_recipient_limit > 0 ? t->destination_recipient_limit
                                                            : w->config->message_recipient_limit;
         if (t->process_limit * entry > most) {

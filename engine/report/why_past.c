@@ -286,7 +286,9 @@ void why_past_near(struct why *w, const char *word, struct slice name)
     near_begin(&tenants, name);
     offer_destinations(w, &destinations);
     for (size_t i = 0; i < w->config->transport_count; i++) {
-        near_offer(&transports, slice_of(w->config->transports[i].name));
+        if (!w->config->transports[i].is_gone) {
+            near_offer(&transports, slice_of(w->config->transports[i].name));
+        }
     }
     for (uint32_t i = 0; i < tally_table_rows(t); i++) {
         near_offer(&tenants, tally_row_name(tally_table_row(t, i)));

@@ -34,8 +34,9 @@ enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024, CHANGES_KEPT = 4096 };
 static const usec_t reports_patience = 5 * USEC_PER_MSEC;
 
 struct core {
-    struct sched *sched;
+    struct sched *sched; /* published by main; NULL: no transport has this number yet */
     uint16_t transport;
+    bool is_gone;          /* its section: what waits is given back, to be routed anew */
     uint32_t generation;   /* of the settings that it goes by: settings.generations */
     uint16_t *workers;     /* [worker_count] which worker holds the connection */
     uint32_t worker_count; /* the greatest process_limit so far */
@@ -49,12 +50,13 @@ struct sched_thread {
     struct engine *engine;
     uint32_t index;
     struct post post;
-    struct core *cores;
-    uint32_t core_count;
+    struct core *cores; /* [core_room]; the owner's, but for those that main prepares */
+    uint32_t core_room;
     struct history *changes;    /* written by the owner, read by anybody */
     _Atomic int64_t held_since; /* wall; 0: it may select. Written by the owner */
 
     /* owner thread only */
+    uint32_t core_count;                     /* cores that it has taken over; all before them too */
     struct outbox *to_writer, *to_activator; /* of the post */
     struct submission *retry;                /* LETTER_MORE that memory was too short for */
     struct dispatch dispatch;
@@ -111,6 +113,9 @@ static void release_hosts(void *ctx, void *hosts)
 static struct sched_config core_config(const struct settings *s, uint32_t transport)
 {
     struct sched_config config = s->config->transports[transport].sched;
+    if (s->config->transports[transport].is_gone) {
+        config.hold = false; /* deliveries that workers gave back have to end */
+    }
     if (config.destination_recipient_limit == 0) {
         /* 0 means no limit. The duplicate bound may be passed by one entry, so the size of an entry
          * must have a limit here. */
@@ -119,9 +124,10 @@ static struct sched_config core_config(const struct settings *s, uint32_t transp
     return config;
 }
 
-static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
+/* now: of the core's first moment; the owner's may be behind the clock */
+static int core_init(struct sched_thread *t, struct core *c, uint32_t transport,
+                     const struct settings *s, usec_t now)
 {
-    const struct settings *s = t->engine->settings; /* no thread runs yet */
     struct sched_config config = core_config(s, transport);
     const struct sched_host host = {
         .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
@@ -132,8 +138,17 @@ static int core_init(struct sched_thread *t, struct core *c, uint32_t transport)
     c->worker_count = (uint32_t)config.process_limit;
     c->entry_limit = (uint32_t)config.destination_recipient_limit;
     c->workers = calloc(c->worker_count, sizeof(*c->workers));
-    c->sched = sched_new(&config, &host, release_hosts, clock_mono());
-    return c->workers == NULL || c->sched == NULL ? -ENOMEM : 0;
+    struct sched *sched = sched_new(&config, &host, release_hosts, now);
+    if (c->workers == NULL || sched == NULL) {
+        free(c->workers);
+        c->workers = NULL;
+        if (sched != NULL) {
+            sched_free(sched);
+        }
+        return -ENOMEM;
+    }
+    rcu_publish(&c->sched, sched);
+    return 0;
 }
 
 static void publish_entry_limit(struct sched_thread *t)
@@ -146,21 +161,53 @@ static void publish_entry_limit(struct sched_thread *t)
     atomic_store(&t->engine->entry_limits[t->index], most);
 }
 
+/* Makes the cores of all transports of this thread that have none. errors: -ENOMEM; those that were
+ * made stay, and are used by the transports that get their numbers */
+static int prepare_cores(struct sched_thread *t, const struct settings *s, usec_t now)
+{
+    uint32_t step = t->engine->sched_count;
+    int err = 0;
+    for (uint32_t i = t->index; i < s->transport_count && err == 0; i += step) {
+        struct core *c = &t->cores[i / step];
+        err = c->sched != NULL ? 0 : core_init(t, c, i, s, now);
+    }
+    return err;
+}
+
+int sched_thread_prepare(struct sched_thread *t, const struct settings *settings)
+{
+    return prepare_cores(t, settings, 0);
+}
+
+/* Takes over cores that main has prepared, up to the one of this number. The letter, or the settings
+ * of which it tells, come behind their preparation. */
+static void take_cores(struct sched_thread *t, uint32_t count)
+{
+    if (count > t->core_count) {
+        t->core_count = count;
+        publish_entry_limit(t);
+    }
+}
+
 int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread **ret)
 {
     struct sched_thread *t = calloc(1, sizeof(*t));
-    uint32_t transports = (uint32_t)engine->config->transport_count;
+    uint32_t room = (uint32_t)config_transport_room(engine->config);
     if (t == NULL) {
         return -ENOMEM;
     }
     t->engine = engine;
     t->index = index;
     dispatch_init(&t->dispatch, engine);
-    t->cores = calloc(transports, sizeof(*t->cores));
+    t->core_room = room / engine->sched_count + 1;
+    t->cores = calloc(t->core_room, sizeof(*t->cores));
     t->changes = history_new(CHANGES_KEPT, sizeof(struct sched_thread_change));
     int err = t->cores == NULL || t->changes == NULL ? -ENOMEM : post_init(&t->post, 1 << 16);
-    for (uint32_t i = index; err == 0 && i < transports; i += engine->sched_count) {
-        err = core_init(t, &t->cores[t->core_count++], i);
+    if (err == 0) {
+        err = prepare_cores(t, engine->settings, clock_mono()); /* no thread runs yet */
+    }
+    while (err == 0 && t->cores[t->core_count].sched != NULL) {
+        t->core_count++;
     }
     publish_entry_limit(t);
     if (err != 0) {
@@ -206,7 +253,7 @@ void sched_thread_free(struct sched_thread *t)
         drop_letter(&letter);
     }
     post_fini(&t->post);
-    for (uint32_t i = 0; i < t->core_count; i++) {
+    for (uint32_t i = 0; t->cores != NULL && i < t->core_room; i++) {
         if (t->cores[i].sched != NULL) {
             sched_free(t->cores[i].sched);
         }
@@ -230,8 +277,8 @@ struct mailbox *sched_thread_box(struct sched_thread *t)
 
 const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport)
 {
-    assert(transport / t->engine->sched_count < t->core_count);
-    return t->cores[transport / t->engine->sched_count].sched;
+    assert(transport / t->engine->sched_count < t->core_room);
+    return rcu_load(&t->cores[transport / t->engine->sched_count].sched);
 }
 
 const struct history *sched_thread_changes(const struct sched_thread *t)
@@ -251,7 +298,9 @@ uint32_t sched_thread_in_flight(const struct sched_thread *t)
 
 static struct core *core_of(struct sched_thread *t, uint32_t transport)
 {
-    return &t->cores[transport / t->engine->sched_count];
+    uint32_t place = transport / t->engine->sched_count;
+    take_cores(t, place + 1); /* its mail may come before the settings do */
+    return &t->cores[place];
 }
 
 /* --- letters in ------------------------------------------------------------------------------- */
@@ -379,14 +428,18 @@ static int reconfigure(struct sched_thread *t, struct core *c, const struct sett
     }
     int err = sched_reconfigure(c->sched, &config, t->now);
     if (err == 0) {
-        c->entry_limit = (uint32_t)config.destination_recipient_limit;
+        c->is_gone = s->config->transports[c->transport].is_gone;
+        c->entry_limit = c->is_gone ? 0 : (uint32_t)config.destination_recipient_limit;
     }
     return err;
 }
 
 static void take_settings(struct sched_thread *t, struct settings *s)
 {
-    for (uint32_t i = 0; i < t->core_count; i++) {
+    for (uint32_t i = t->index; i < s->transport_count; i += t->engine->sched_count) {
+        (void)core_of(t, i);
+    }
+    for (uint32_t i = 0; i < t->core_count && t->cores[i].transport < s->transport_count; i++) {
         struct core *c = &t->cores[i];
         if (reconfigure(t, c, s) != 0) {
             log_error("transport %s: out of memory: its limits stay as they were",
@@ -601,6 +654,9 @@ static void pull_actions(struct sched_thread *t, struct core *c)
 static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
 {
     log_feedback(c);
+    if (c->is_gone) {
+        withdrawal_give_back(c->sched, t->now);
+    }
     pull_actions(t, c);
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }

@@ -13,17 +13,23 @@
 struct engine;
 struct history;
 struct sched_thread;
+struct settings;
 
 /* Thread `index` of engine->sched_count owns the transports t with t % sched_count == index.
  * errors: -ENOMEM, -errno */
 MUST_USE int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread **ret);
+/* Make the cores of transports that are new in these settings. They are used from the first letter
+ * about them on, which has to come behind this. Main. errors: -ENOMEM; nothing changes for who is
+ * there */
+MUST_USE int sched_thread_prepare(struct sched_thread *t, const struct settings *settings);
 struct mailbox *sched_thread_box(struct sched_thread *t);
 MUST_USE int sched_thread_start(struct sched_thread *t);
 void sched_thread_stop(struct sched_thread *t);
 /* After every thread that could report has ended. Accepts NULL. */
 void sched_thread_free(struct sched_thread *t);
 
-/* The core of a transport, for the reading functions of sched.h. Any thread, online under RCU. */
+/* The core of a transport of the settings in force, for the reading functions of sched.h. Any
+ * thread, online under RCU. */
 const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t transport);
 /* The window of a destination changed, as a record of the history below. */
 struct sched_thread_change {

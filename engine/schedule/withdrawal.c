@@ -78,6 +78,20 @@ void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, 
     }
 }
 
+void withdrawal_give_back(struct sched *core, usec_t now)
+{
+    static const struct sched_reason reason = {"4.3.5", "its transport is gone"};
+    struct sched_counters counters;
+    struct sched_job_view job;
+    uint64_t cursor = 0;
+    sched_view_counters(core, &counters);
+    while (counters.entries_waiting > 0 && sched_view_jobs(core, &cursor, &job)) {
+        if (job.waiting > 0) {
+            sched_withdraw(core, job.message_id, SLICE(""), &reason, now);
+        }
+    }
+}
+
 void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t transport,
                        const struct sched_action *a)
 {

@@ -1,6 +1,8 @@
 /* When orders change, mail that waits in a scheduler and may be concerned is taken out of it again,
- * with the result that the orders give it. This also makes a scheduler try destinations at once
- * when an operator asks for it. On the scheduler's thread. */
+ * with the result that the orders give it. So is all that waits for a transport that is gone: it is
+ * parked until now, which counts as no attempt, and becomes active again by another route. This also
+ * makes a scheduler try destinations at once when an operator asks for it. On the scheduler's
+ * thread. */
 #ifndef ENGINE_WITHDRAWAL_H
 #define ENGINE_WITHDRAWAL_H
 
@@ -16,6 +18,8 @@ struct selector;
 
 /* Withdraw every entry that waits and that some order may be about. */
 void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, usec_t now);
+/* Withdraw every entry that waits: the transport is gone. */
+void withdrawal_give_back(struct sched *core, usec_t now);
 /* Give the recipients of a SCHED_DEFER with is_withdrawn the result that the orders want. One that
  * no order concerns is parked until now, so that it is tried again at once. */
 void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t transport,

@@ -109,7 +109,7 @@ int passwords_load(const struct config *config, struct passwords *ret,
         const struct config_transport *t = &config->transports[i];
         const struct place place = {"transport", slice_of(t->name), "smtp_auth_password_file",
                                     t->smtp.smtp_auth_password_file, PASSWORD_MAX};
-        err = load_password(&place, &p.transports[i], ret_text);
+        err = t->is_gone ? 0 : load_password(&place, &p.transports[i], ret_text);
     }
     for (size_t i = 0; i < config->webhook_count && err == 0; i++) {
         const struct config_webhook *w = &config->webhooks[i];

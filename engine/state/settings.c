@@ -42,6 +42,10 @@ static void settings_free(struct settings *s)
     }
     free(s->doors);
     free(s->listeners);
+    for (size_t i = 0; s->last != NULL && i < s->transport_count; i++) {
+        settings_put(s->last[i]);
+    }
+    free(s->last);
     free(s->generations);
     reply_set_free(s->replies);
     router_free(s->router);
@@ -215,17 +219,39 @@ static bool has_same_passwords(const struct settings *a, const struct settings *
     return is_same;
 }
 
-static int count_generations(struct settings *s, const struct engine *engine,
-                             const struct settings *before)
+/* Whether the transport connects by both settings in the same way; before: has its number */
+static bool is_same_way(const struct settings *before, const struct settings *s, size_t transport)
 {
-    s->transport_count = engine->config->transport_count;
+    bool was_gone = before->config->transports[transport].is_gone;
+    bool is_gone = s->config->transports[transport].is_gone;
+    if (was_gone || is_gone) {
+        return was_gone && is_gone;
+    }
+    return config_change_is_same_way(before->config, s->config, transport) &&
+           has_same_passwords(before, s, transport);
+}
+
+static int count_generations(struct settings *s, const struct settings *before)
+{
+    s->transport_count = s->config->transport_count;
     s->generations = calloc(s->transport_count + 1, sizeof(*s->generations));
     for (size_t i = 0; s->generations != NULL && i < s->transport_count; i++) {
-        bool is_same = before != NULL && config_change_is_same_way(before->config, s->config, i) &&
-                       has_same_passwords(before, s, i);
-        s->generations[i] = before == NULL ? 1 : before->generations[i] + !is_same;
+        bool is_new = before == NULL || i >= before->transport_count;
+        s->generations[i] = is_new ? 1 : before->generations[i] + !is_same_way(before, s, i);
     }
     return s->generations == NULL ? -ENOMEM : 0;
+}
+
+/* before: has all that are gone */
+static int keep_last(struct settings *s, struct settings *before)
+{
+    s->last = calloc(s->transport_count + 1, sizeof(struct settings *));
+    for (size_t i = 0; s->last != NULL && i < s->transport_count; i++) {
+        if (s->config->transports[i].is_gone) {
+            s->last[i] = settings_get(settings_for(before, i));
+        }
+    }
+    return s->last == NULL ? -ENOMEM : 0;
 }
 
 /* What can be in flight at once decides what a crash can repeat. */
@@ -237,8 +263,10 @@ static void set_bound(struct settings *s)
         uint64_t entry = t->destination_recipient_limit > 0
                              ? (uint64_t)t->destination_recipient_limit
                              : (uint64_t)s->config->message_recipient_limit;
-        in_flight += (uint64_t)t->process_limit * entry;
-        largest = entry > largest ? entry : largest;
+        if (!s->config->transports[i].is_gone) {
+            in_flight += (uint64_t)t->process_limit * entry;
+            largest = entry > largest ? entry : largest;
+        }
     }
     s->dispatch_bound =
         (struct dispatch_bound){.undurable = in_flight + RESULTS_HEADROOM, .entry = largest};
@@ -269,7 +297,8 @@ int settings_new(const struct engine *engine, const struct config *config, struc
         (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "out of memory");
         err = client_settings_new(config, &s->passwords, &s->client_configs);
     }
-    err = err != 0 ? err : count_generations(s, engine, before);
+    err = err != 0 ? err : count_generations(s, before);
+    err = err != 0 ? err : keep_last(s, before);
     if (err != 0) {
         settings_free(s);
         return err;

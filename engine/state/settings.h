@@ -7,8 +7,17 @@
  * that a reference can be taken from what settings_of returned. Written by main only.
  *
  * engine.config is the configuration of the start and stays: what only a restart changes (the
- * spool, the threads, paths, names and number of transports and listeners) is read there. A
- * transport has the same index in both; listeners are found by settings_listener. */
+ * spool, the threads, paths, listeners) is read there. Listeners are found by settings_listener.
+ *
+ * A transport has a number, which is its index in config->transports and everywhere else. Those of
+ * the start have theirs by the order of the file; a name that comes later gets the next one. A
+ * number belongs to its name for the life of the daemon: it is never given to another. A transport
+ * whose section is gone keeps its number and its scheduler, and stands in the configuration as a
+ * copy that is_gone; what waits there is routed anew, and what is in flight ends by the last
+ * settings that had it (settings_for). When its section comes back, so does it. So whoever has a
+ * number may use it with these and all later settings, and with none before its time; arrays by
+ * number that outlive settings have config_transport_room places, which is the most that there
+ * will be, and nothing is ever moved in them. */
 #ifndef ENGINE_SETTINGS_H
 #define ENGINE_SETTINGS_H
 
@@ -64,8 +73,10 @@ struct settings {
     size_t listener_count;               /* the engine's */
     struct settings_door *doors;         /* [door_count] */
     size_t door_count;                   /* the engine's http doors */
-    size_t transport_count;              /* the engine's; config may have more behind them */
-    uint32_t *generations; /* [transport_count]; one more when it connects in another way */
+    size_t transport_count; /* the config's: numbers that are given, also of those that are gone */
+    struct settings **last; /* [transport_count], own references: of those that are gone the last
+                             * settings that had them; else NULL */
+    uint32_t *generations;  /* [transport_count]; one more when it connects in another way */
     struct dispatch_bound dispatch_bound;
 
     /* any thread, atomic */
@@ -76,8 +87,8 @@ struct settings {
 /* Make everything that a configuration leads to; reads the files that it names.
  *
  * engine   whose settings they will be: recipients are routed by engine.settings at any time
- * config   outlives the settings, or is given to them afterwards (owned); transports stand in the
- *          order of engine.config
+ * config   outlives the settings, or is given to them afterwards (owned); transports have their
+ *          numbers (config_change_arrange)
  * before   those in force, or NULL at the start
  * ret      the caller holds the one reference
  * errors   -errno, ERR_TLS, ERR_SYNTAX, ERR_LIMIT: ret_text says what and why */
@@ -86,6 +97,13 @@ MUST_USE int settings_new(const struct engine *engine, const struct config *conf
                           char ret_text[static SETTINGS_TEXT_MAX]);
 struct settings *settings_get(struct settings *s); /* returns s */
 void settings_put(struct settings *s);             /* accepts NULL; any thread */
+
+/* The settings by which a transport connects: these, or, when it is gone, the last that had it. Valid
+ * as long as s. */
+static inline struct settings *settings_for(struct settings *s, size_t transport)
+{
+    return s->last[transport] != NULL ? s->last[transport] : s;
+}
 
 /* The settings in force. Thread: online under RCU. */
 static inline struct settings *settings_of(const struct engine *e)

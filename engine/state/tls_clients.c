@@ -21,7 +21,7 @@ static size_t model_of(const struct config *c, size_t transport)
     const struct config_smtp *s = &c->transports[transport].smtp;
     for (size_t i = 0; i < transport; i++) {
         const struct config_smtp *other = &c->transports[i].smtp;
-        if (is_same_file(other->smtp_tls_CAfile, s->smtp_tls_CAfile) &&
+        if (!c->transports[i].is_gone && is_same_file(other->smtp_tls_CAfile, s->smtp_tls_CAfile) &&
             is_same_file(other->smtp_tls_cert_file, s->smtp_tls_cert_file) &&
             is_same_file(other->smtp_tls_key_file, s->smtp_tls_key_file)) {
             return i;
@@ -42,6 +42,9 @@ int tls_clients_open(const struct config *c, struct tls_client ***ret,
                                                  .certificate_file = smtp->smtp_tls_cert_file,
                                                  .key_file = smtp->smtp_tls_key_file};
         struct tls_error why = {"out of memory"};
+        if (c->transports[i].is_gone) {
+            continue; /* nothing connects by these settings */
+        }
         size_t model = model_of(c, i);
         if (model < i) {
             clients[i] = clients[model];
@@ -64,7 +67,7 @@ int tls_clients_open(const struct config *c, struct tls_client ***ret,
 void tls_clients_close(const struct config *c, struct tls_client **clients)
 {
     for (size_t i = 0; clients != NULL && i < c->transport_count; i++) {
-        if (model_of(c, i) == i) {
+        if (!c->transports[i].is_gone && model_of(c, i) == i) {
             tls_client_free(clients[i]);
         }
     }

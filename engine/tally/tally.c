@@ -75,7 +75,7 @@ static struct tally_row *tenant_of(struct tally *t, struct message *m)
 static __attribute__((noinline)) void count_responses(struct tally *t, const struct message *m,
                                                       const struct result *r)
 {
-    uint32_t transport = r->transport < t->transport_count ? r->transport : t->transport_count;
+    uint32_t transport = r->transport < tally_transports(t) ? r->transport : t->room;
     _Atomic uint64_t *classes = t->classes[transport];
     for (uint32_t i = 0; i < r->count; i++) {
         const struct result_recipient *to = &r->recipients[i];
@@ -134,7 +134,7 @@ static uint64_t count_run(const struct result *r, uint32_t *at, struct tally_row
 
 void tally_result(struct tally *t, struct message *m, const struct result *r)
 {
-    bool is_routed = r->transport < t->transport_count;
+    bool is_routed = r->transport < tally_transports(t);
     struct tally_row *tenant = tenant_of(t, m), *source = NULL;
     struct tally_row *transport = is_routed ? t->transport_rows[r->transport]
                                             : tally_table_row(t->transports, TALLY_ROW_NONE);
@@ -160,9 +160,20 @@ void tally_expired(struct tally *t, struct message *m, uint64_t recipients)
     tally_add(&tenant_of(t, m)->values[TALLY_EXPIRED], recipients);
 }
 
+void tally_add_transports(struct tally *t, const struct config *config)
+{
+    uint32_t count = tally_transports(t);
+    for (; count < config->transport_count && count < t->room; count++) {
+        struct slice name = slice_of(config->transports[count].name);
+        t->transport_rows[count] =
+            tally_table_row(t->transports, tally_table_find(t->transports, name));
+    }
+    atomic_store_explicit(&t->transport_count, count, memory_order_release);
+}
+
 struct tally *tally_new(const struct config *config)
 {
-    size_t count = config->transport_count;
+    size_t count = config_transport_room(config);
     uint64_t seed = hash_random_seed();
     struct tally *t = calloc(1, sizeof(*t));
     if (t == NULL) {
@@ -181,12 +192,8 @@ struct tally *tally_new(const struct config *config)
         return NULL;
     }
     init_bounds(t);
-    t->transport_count = (uint32_t)count;
-    for (size_t i = 0; i < count; i++) {
-        struct slice name = slice_of(config->transports[i].name);
-        t->transport_rows[i] =
-            tally_table_row(t->transports, tally_table_find(t->transports, name));
-    }
+    t->room = (uint32_t)count;
+    tally_add_transports(t, config);
     return t;
 }
 

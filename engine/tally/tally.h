@@ -44,14 +44,26 @@ struct tally {
     uint8_t first_bounds[64]; /* by the highest bit of a span: the first bound that may hold it */
     struct tally_table *tenants, *transports, *sources;
     struct responses *responses;
-    _Atomic uint64_t (*classes)[REPLY_CLASS_COUNT]; /* [transport_count + 1]: refusals by class */
-    struct tally_row **transport_rows;              /* [transport_count] */
-    struct tally_spans (*spans)[TALLY_SPAN_COUNT];  /* [transport_count] */
-    uint32_t transport_count;
+    _Atomic uint64_t (*classes)[REPLY_CLASS_COUNT]; /* [room + 1]: refusals by class, the last row
+                                                     * those of no transport */
+    struct tally_row **transport_rows;              /* [room] */
+    struct tally_spans (*spans)[TALLY_SPAN_COUNT];  /* [room] */
+    uint32_t room;
+    /* any thread, atomic; the writer adds */
+    _Atomic uint32_t transport_count; /* rows that are there */
 };
 
-/* For the transports of the configuration, which is not kept. NULL when out of memory. */
+/* For the transports of the configuration, which is not kept, and as many as may come (settings.h).
+ * NULL when out of memory. */
 struct tally *tally_new(const struct config *config);
+/* Rows for transports that are new in a later configuration. Owner. */
+void tally_add_transports(struct tally *t, const struct config *config);
+/* Transports that have a row. Any thread. */
+static inline uint32_t tally_transports(const struct tally *t)
+{
+    /* Acquire pairs with the release of tally_add_transports. */
+    return atomic_load_explicit(&t->transport_count, memory_order_acquire);
+}
 void tally_free(struct tally *t); /* accepts NULL */
 
 /* Where the message's tenant is counted; never 0, which stands for not looked up. Owner. */

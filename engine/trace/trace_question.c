@@ -7,6 +7,7 @@
 #include "engine/config/config.h"
 #include "engine/post/letter.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
 #include "engine/trace/recording.h"
 #include "engine/worker/worker.h"
 
@@ -25,7 +26,7 @@ struct trace_question *trace_question_new(const struct engine *e, struct slice d
         return NULL;
     }
     q->worker_count = e->worker_count;
-    q->end_transport = (uint16_t)e->config->transport_count;
+    q->end_transport = (uint16_t)settings_of(e)->transport_count;
     q->filter = *filter;
     q->destination = (char *)q + sizeof(*q) + answers;
     memcpy(q->destination, destination.data, destination.len);

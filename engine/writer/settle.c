@@ -175,6 +175,10 @@ static void log_results(struct settle *s, struct message *m)
         }
         r->is_logged = true;
         count(s->engine, r);
+        if (r->transport != RESULT_NO_TRANSPORT &&
+            r->transport >= tally_transports(s->engine->tally)) {
+            tally_add_transports(s->engine->tally, settings_of(s->engine)->config);
+        }
         tally_result(s->engine->tally, m, r);
         for (uint32_t i = 0; i < r->count; i++) {
             if (r->recipients[i].kind != RESULT_PARKED) {

@@ -119,7 +119,6 @@ class Epoch:
         self.names = [f't{n}' for n in range(self.chance.randint(1, 4))]
         self.daemon.config_text = lambda: self.now.text()
         self.draw_start()
-        self.drawing.started_with = self.names
         self.mail = Mail(self.daemon, random.Random(f'{SEED}/{number}/mail'), f'e{number}')
         self.probes = []
         self.commands = reading_commands()
@@ -137,14 +136,14 @@ class Epoch:
             is_right = self.daemon.command('check').returncode == 0
 
     def draw(self):
-        # One that is there may be missing, which is refused; new ones await a restart.
+        # Some of those of the start may be missing, others be there, and all take mail at once.
         names = list(self.names)
         if self.chance.random() < 0.3:
             names += [f'new{n}' for n in range(self.chance.choice([1, 2, 40]))]
-        if self.chance.random() < 0.02 and len(self.names) > 1:
-            names.pop(0)
+        if self.chance.random() < 0.4:
+            names = self.chance.sample(names, self.chance.randint(1, len(names)))
         self.chance.shuffle(names)
-        return Drawn(self.drawing, self.chance, names or ['t0'], at_start=False)
+        return Drawn(self.drawing, self.chance, names, at_start=False)
 
     def put(self, drawn):
         """Reload; false: it was refused, and the old one stays."""

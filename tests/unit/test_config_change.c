@@ -58,8 +58,7 @@ static void what_needs_a_restart(void **state)
                 "f:2 spool.path: needs a restart\n"
                 "f:7 listener 127.0.0.1:2: it is new and needs a restart\n"
                 "f:4 listener 127.0.0.1:1: it is gone, and stays until a restart\n"
-                "f:9 event_log.path: needs a restart\n"
-                "f:3 transport c: it is new and needs a restart\n");
+                "f:9 event_log.path: needs a restart\n");
     expect_list(FIRST FEEDS, "");
 }
 
@@ -76,14 +75,14 @@ static void what_needs_an_event_log(void **state)
     config_free(fresh);
 }
 
-static void transports_keep_their_order(void **state)
+static void transports_keep_their_numbers(void **state)
 {
     (void)state;
     char why[CONFIG_CHANGE_TEXT_MAX], at[CONFIG_ORIGIN_BYTES];
     struct config *started = load(FIRST);
     struct config *fresh = load("transport c {}\ntransport b { process_limit = 3 }\n"
                                 "transport a {}\nroute \"*\" { transport = b }\n");
-    assert_int_equal(config_change_arrange(started, fresh, why), 0);
+    assert_int_equal(config_change_arrange(started, fresh, 3, why), 0);
     assert_string_equal(fresh->transports[0].name, "a");
     assert_string_equal(fresh->transports[1].name, "b");
     assert_string_equal(fresh->transports[2].name, "c");
@@ -92,14 +91,30 @@ static void transports_keep_their_order(void **state)
     assert_string_equal(at, "f:2");
     assert_true(config_origin(fresh, CONFIG_SECTION_TRANSPORT, 2, NULL, at));
     assert_string_equal(at, "f:1");
-    config_free(fresh);
-    fresh = load("transport a {}\nroute \"*\" { transport = a }\n");
-    assert_int_equal(config_change_arrange(started, fresh, why), ERR_SYNTAX);
-    assert_non_null(strstr(why, "transport \"b\" is gone"));
-    config_free(fresh);
-    fresh = load("transport a {}\ntransport b {}\ntransport c {}\nroute \"*\" {\n transport = c }");
-    assert_int_equal(config_change_arrange(started, fresh, why), ERR_SYNTAX);
-    assert_non_null(strstr(why, "f:5: transport: \"c\" is new"));
+    /* One is gone: its number stays, with what it was. The others keep theirs. */
+    struct config *less = load("transport d {}\ntransport c {}\ntransport a {}\n"
+                               "route \"*\" { transport = d }\n");
+    assert_int_equal(config_change_arrange(fresh, less, 4, why), 0);
+    assert_int_equal(less->transport_count, 4);
+    assert_true(less->transports[1].is_gone && !less->transports[2].is_gone);
+    assert_string_equal(less->transports[1].name, "b");
+    assert_int_equal(less->transports[1].sched.process_limit, 3);
+    assert_string_equal(less->transports[3].name, "d");
+    assert_int_equal(less->routes[0].transport, 3);
+    assert_false(config_origin(less, CONFIG_SECTION_TRANSPORT, 1, NULL, at));
+    assert_true(config_origin(less, CONFIG_SECTION_TRANSPORT, 3, NULL, at));
+    assert_string_equal(at, "f:1");
+    /* It comes back, and one too many is new. */
+    struct config *more = load(FIRST "transport d {}\ntransport c {}\n");
+    assert_int_equal(config_change_arrange(less, more, 4, why), 0);
+    assert_false(more->transports[1].is_gone);
+    assert_string_equal(more->transports[1].source_pool, "p");
+    struct config *many = load("transport e {}\nroute \"*\" { transport = e }\n");
+    assert_int_equal(config_change_arrange(more, many, 4, why), ERR_LIMIT);
+    assert_non_null(strstr(why, "there is room for 4"));
+    config_free(many);
+    config_free(more);
+    config_free(less);
     config_free(fresh);
     config_free(started);
 }
@@ -142,7 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_needs_a_restart),
         cmocka_unit_test(what_needs_an_event_log),
-        cmocka_unit_test(transports_keep_their_order),
+        cmocka_unit_test(transports_keep_their_numbers),
         cmocka_unit_test(ways_of_connecting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

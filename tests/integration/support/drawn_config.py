@@ -167,14 +167,13 @@ class Drawn:
     def draw_routes(self):
         drawing, chance = self.drawing, self.chance
         level = next(o for o in drawing.options['route'] if o.name == 'smtp_tls_security_level')
-        known = drawing.started_with or self.transports
         levels = {}
         for number, domain in enumerate([*DOMAINS, 'sender.test', '*']):
             if self.hit(0.15):
                 continue
             hop = chance.choice([drawing.good(number + 1), drawing.good(number + 1), drawing.bad(number + 1),
                                  f'[127.0.0.1]:{drawing.dead_port}', '[absent.test]', None])
-            options = {'transport': chance.choice([t for t in self.transports if t in known])}
+            options = {'transport': chance.choice(self.transports)}
             if hop:
                 options['nexthop'] = hop
             # Those to one nexthop of one transport must agree.
@@ -183,12 +182,11 @@ class Drawn:
             if levels[options['transport'], hop or domain]:
                 options['smtp_tls_security_level'] = levels[options['transport'], hop or domain]
             self.add('route', domain, options)
-        for name in self.transports:
-            if name in known:
-                domain = f'{name}.probe.test'
-                self.probes[domain] = name
-                self.add('route', domain, {'transport': name, 'nexthop': drawing.fresh(),
-                                           'smtp_tls_security_level': 'none'})
+        for name in self.transports[:6]:
+            domain = f'{name}.probe.test'
+            self.probes[domain] = name
+            self.add('route', domain, {'transport': name, 'nexthop': drawing.fresh(),
+                                       'smtp_tls_security_level': 'none'})
 
     # --- what it means -----------------------------------------------------------------------
 
@@ -245,7 +243,6 @@ class Drawing:
         self.csv = f'{daemon.folder}/account.csv'
         self.files, self.dead_port = files, dead_port
         self.good_port, self.bad_port = good, bad
-        self.started_with = None
         self.numbers = 0
 
     def good(self, number):
