@@ -20,7 +20,6 @@ struct lane {
     int connections, idle_connections;
     /* Owner thread only. */
     int in_flight; /* entries on its connections */
-    int echo;      /* reports to come of what was sent before the window was last throttled */
     struct feedback feedback;
     struct list open; /* connections, newest first */
 };
