@@ -481,6 +481,8 @@ void event_feed_free(struct event_feed *f)
         (void)curl_multi_cleanup(f->multi); /* its transfers are gone */
     }
     curl_global_cleanup();
+    feed_plan_free(f->plan);
+    feed_plan_free(atomic_load(&f->next_plan)); /* of a reload that the thread did not see */
     post_fini(&f->post);
     free(f->folder);
     free(f);

@@ -111,10 +111,22 @@ static struct event_feed *begin(void)
     return f;
 }
 
+/* All references of settings have been given back. Consumers that a plan took away give theirs back
+ * after a grace period. */
+static void wait_until_unused(const struct settings *s)
+{
+    for (int i = 0; i < 20000 && atomic_load(&s->references) != 1000000; i++) {
+        rcu_pass();
+        (void)poll(NULL, 0, 1);
+    }
+    assert_int_equal(atomic_load(&s->references), 1000000);
+}
+
 static void end(struct event_feed *f)
 {
     event_feed_stop(f);
     event_feed_free(f);
+    wait_until_unused(&settings);
 }
 
 static void every_line_comes_in_order(void **state)
@@ -248,6 +260,7 @@ static void names_are_checked(void **state)
     assert_int_equal(event_feed_subscribe(f, "one", take, &t), 0);
     assert_int_equal(event_feed_subscribe(f, "one", take, &t), -EEXIST);
     event_feed_free(f);
+    wait_until_unused(&settings);
 }
 
 /* --- plans ------------------------------------------------------------------------------------ */
@@ -335,6 +348,20 @@ static void plans_bring_change_and_take_away(void **state)
     wait_for_csvs(f, 1, 10);
     want(f, &s[5], &c[5], NULL, 0); /* perhaps not taken when the end comes */
     end(f);
+    for (int i = 0; i < 6; i++) {
+        wait_until_unused(&s[i]);
+    }
+}
+
+static void a_plan_that_was_not_taken_goes_with_the_feed(void **state)
+{
+    static struct settings s;
+    static struct config c;
+    struct event_feed *f = begin();
+    want(f, &s, &c, NULL, 0);
+    event_feed_free(f);
+    wait_until_unused(&s);
+    wait_until_unused(&settings);
 }
 
 static int join(void **state)
@@ -359,7 +386,7 @@ int main(void)
         TEST(every_line_comes_in_order),        TEST(a_restart_goes_on),
         TEST(a_log_that_lost_its_end_goes_on),  TEST(what_is_refused_comes_again),
         TEST(reports_say_how_far_behind),       TEST(names_are_checked),
-        TEST(plans_bring_change_and_take_away),
+        TEST(plans_bring_change_and_take_away), TEST(a_plan_that_was_not_taken_goes_with_the_feed),
     };
     return cmocka_run_group_tests(tests, join, leave);
 }
