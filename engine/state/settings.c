@@ -27,6 +27,19 @@ static_assert(SETTINGS_TEXT_MAX >= PASSWORD_TEXT_MAX &&
  * in flight: enough for some hundred commits, so that the bound never slows a healthy spool. */
 enum { RESULTS_HEADROOM = 2000 };
 
+/* An entry that is NULL is not written: others may read it. */
+static void forget_last(struct settings *s)
+{
+    for (size_t i = 0; s->last != NULL && i < s->transport_count; i++) {
+        struct settings *last = s->last[i];
+        if (last != NULL) {
+            s->last[i] = NULL;
+            atomic_fetch_sub_explicit(&last->lasts, 1, memory_order_acq_rel);
+            settings_put(last);
+        }
+    }
+}
+
 static void settings_free(struct settings *s)
 {
     client_settings_free(s->config, s->client_configs);
@@ -42,9 +55,7 @@ static void settings_free(struct settings *s)
     }
     free(s->doors);
     free(s->listeners);
-    for (size_t i = 0; s->last != NULL && i < s->transport_count; i++) {
-        settings_put(s->last[i]);
-    }
+    forget_last(s);
     free(s->last);
     free(s->generations);
     reply_set_free(s->replies);
@@ -242,13 +253,31 @@ static int count_generations(struct settings *s, const struct settings *before)
     return s->generations == NULL ? -ENOMEM : 0;
 }
 
+/* Lets the settings go that only others' `last` lead to: they are used for the transport that is gone
+ * and no other, so nobody asks them for what was gone in their time. Without this each reload would
+ * keep all earlier ones when transports come and go in turn. Only main adds to `last`, and who takes
+ * an entry out lowers `lasts` first; so when both counts are the same, nobody has a reference from
+ * the time when those settings were in force, and the grace period behind it is over. */
+static void cut_chains(struct settings *s)
+{
+    for (size_t i = 0; s != NULL && i < s->transport_count; i++) {
+        struct settings *last = s->last[i];
+        if (last != NULL && atomic_load_explicit(&last->references, memory_order_acquire) ==
+                                atomic_load_explicit(&last->lasts, memory_order_acquire)) {
+            forget_last(last);
+        }
+    }
+}
+
 /* before: has all that are gone */
 static int keep_last(struct settings *s, struct settings *before)
 {
+    cut_chains(before);
     s->last = calloc(s->transport_count + 1, sizeof(struct settings *));
     for (size_t i = 0; s->last != NULL && i < s->transport_count; i++) {
         if (s->config->transports[i].is_gone) {
             s->last[i] = settings_get(settings_for(before, i));
+            atomic_fetch_add_explicit(&s->last[i]->lasts, 1, memory_order_relaxed);
         }
     }
     return s->last == NULL ? -ENOMEM : 0;

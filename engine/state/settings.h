@@ -81,6 +81,7 @@ struct settings {
 
     /* any thread, atomic */
     _Atomic uint32_t references;
+    _Atomic uint32_t lasts; /* how many of them are in `last` of other settings */
     struct rcu_retired retired;
 };
 

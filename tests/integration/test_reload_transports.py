@@ -167,3 +167,20 @@ def test_mail_that_comes_back_from_a_connection(place):
     daemon.wait_empty(30)
     look_everywhere(daemon, closing.nexthop)
     assert daemon.stop() == 0
+
+
+def test_taking_turns_keeps_no_old_configuration(place):
+    """Each reload brings one and takes another away: what was kept for the one that is gone goes when
+    it comes back."""
+    daemon = place.sluice(transports={'smtp': {}, 'blue': {}})
+
+    def take_turns(times):
+        for n in range(times):
+            daemon.transports = {'smtp': {}, ('green', 'blue')[n % 2]: {}}
+            reload(daemon)
+    take_turns(10)
+    before = daemon.memory()
+    take_turns(40)
+    growth = daemon.memory() - before
+    assert growth < 20 << 20, f'{growth >> 10} KB for 40 reloads'
+    assert daemon.stop() == 0
