@@ -1,6 +1,7 @@
 /* A delivery on its way between a scheduler core and a worker: out, back to be placed again, and its
  * end when no server is left. The test is the worker and the spool writer. */
 #include "base/post.h"
+#include "base/rcu.h"
 #include "dns/hosts.h"
 #include "engine/config/config.h"
 #include "engine/outbound/egress.h"
@@ -211,5 +212,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_no_server_is_left_for_ends_without_a_worker, set_up,
                                         tear_down),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    rcu_start();
+    rcu_join(); /* as a scheduler thread, which reads the settings */
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rcu_leave();
+    rcu_stop();
+    return failed;
 }
