@@ -101,7 +101,9 @@ static int count_exhausted(const struct sched *s, const struct sched_destination
 static int count_abroad(const struct sched *s, const struct sched_destination *d)
 {
     int count = 0;
-    for (uint32_t i = 0; i < s->connection_count; i++) {
+    /* One that never was at a site has none, and a walk over all connections for each destination
+     * takes minutes where there are many of both. The totals would show a wrong mark. */
+    for (uint32_t i = 0; d->was_at_site && i < s->connection_count; i++) {
         const struct connection *c = connection_at(s, i);
         if (c->state == CONNECTION_FREE || c->lane == &d->lane) {
             continue;
