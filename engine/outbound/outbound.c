@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "engine/outbound/outbound_private.h"
+#include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
 #include "engine/outbound/tls_policy.h"
 #include "engine/post/delivery.h"
@@ -139,8 +140,9 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
 static void send_report(struct worker *w, struct delivery *d)
 {
     struct outbox *to = &w->to_scheds[d->transport % w->engine->sched_count];
-    if (d->again) {
-        letter_put_report(to, d); /* wakes at once: mail waits for a new connection */
+    if (d->again || d->is_refused) {
+        letter_put_report(to, d); /* wakes at once: mail waits for a new connection, or should not
+                                   * be sent any more */
     } else {
         letter_put_patient_report(to, d);
     }
@@ -169,25 +171,35 @@ static void describe_connection(struct outbound *c, struct delivery *d, bool ser
     d->server_failed = server_failed;
 }
 
+static struct request_rules rules_of(const struct worker *w)
+{
+    const struct settings *s = settings_of(w->engine);
+    return (struct request_rules){s->replies, w->matcher, s->serial};
+}
+
 /* Ends a delivery: the spool writer gets the recipients' results, the scheduler the report. */
 static void finish_request(struct worker *w, struct request *r,
                            const struct request_session *session)
 {
     struct delivery *d = r->delivery;
-    const struct settings *s = settings_of(w->engine);
-    const struct request_rules rules = {s->replies, w->matcher, s->serial};
+    const struct request_rules rules = rules_of(w);
     request_finish(r, session, &rules, w->to_writer);
     send_report(w, d);
 }
 
-static void finish_here(struct outbound *c, struct request *r, bool server_failed)
+static struct request_session session_of(const struct outbound *c)
 {
-    const struct request_session session = {
+    return (struct request_session){
         .host = &c->hosts->list[c->host],
         .address = c->address,
         .tls = c->tls,
         .source = egress_source_name(&c->egress),
     };
+}
+
+static void finish_here(struct outbound *c, struct request *r, bool server_failed)
+{
+    const struct request_session session = session_of(c);
     describe_connection(c, r->delivery, server_failed);
     finish_request(c->worker, r, &session);
 }
@@ -206,6 +218,30 @@ static void send_again(struct outbound *c, struct request *r, bool tried, bool s
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = false;
     send_report(c->worker, d);
+}
+
+/* Hands the delivery to the scheduler thread, which says what becomes of the recipients that are held.
+ */
+static void send_refused(struct outbound *c, struct request *r, bool is_complete,
+                         bool server_failed)
+{
+    struct delivery *d = r->delivery;
+    list_remove(&r->link);
+    describe_connection(c, d, server_failed);
+    r->refusal->is_complete = is_complete;
+    d->is_refused = true;
+    send_report(c->worker, d);
+}
+
+/* Whether the refusal is about more than the recipients that it was said of. */
+static bool is_wider(struct outbound *c, struct request *r, const struct outcome_verdict *v)
+{
+    if (v->class == OUTCOME_SUCCESS || v->code == 0) {
+        return false;
+    }
+    const struct request_session session = session_of(c);
+    const struct request_rules rules = rules_of(c->worker);
+    return request_weigh(r, v, &session, &rules);
 }
 
 /* This server will decide no further recipient of the delivery: it ends, or goes to the next
@@ -238,8 +274,13 @@ static void site_failed(struct outbound *c, const struct outcome_verdict *v)
     outbound_trace_verdict(c, v);
     if (!list_is_empty(&c->waiting)) {
         struct request *r = list_first(&c->waiting, struct request, link);
-        request_site_failed(r, v);
-        leave_server(c, r, true);
+        if (is_wider(c, r, v)) {
+            request_hold_all(r);
+            send_refused(c, r, false, true);
+        } else {
+            request_site_failed(r, v);
+            leave_server(c, r, true);
+        }
     }
     send_all_again(c);
 }
@@ -319,7 +360,7 @@ static void refuse_unsent(struct outbound *c, struct request *r, int err)
         .status = outcome_status_of(err == -ENOMEM ? "4.3.0" : "5.1.3"),
         .text = err == -ENOMEM ? SLICE("out of memory") : SLICE("bad address syntax"),
     };
-    request_rest(r, &verdict);
+    request_rest(r, &verdict, false);
     request_end_transaction(r, true);
     if (!request_has_untried(r)) {
         leave_server(c, r, false);
@@ -345,12 +386,17 @@ static void start_one(struct outbound *c)
 static void transaction_done(struct outbound *c, const struct smtp_client_event *e)
 {
     struct request *r = request_of(c, e->transaction, false);
-    request_end_transaction(r, e->is_complete);
     c->has_accepted = c->has_accepted || r->outcome.delivered > 0;
     if (e->is_doubtful) {
         request_doubt(r);
     }
     c->is_leaving = c->is_leaving || !e->can_reuse;
+    request_count_taken(r);
+    if (r->refusal != NULL) {
+        send_refused(c, r, e->is_complete, false);
+        return;
+    }
+    request_end_transaction(r, e->is_complete);
     list_remove(&r->link);
     if (!request_is_undecided(r)) {
         finish_here(c, r, false);
@@ -396,10 +442,11 @@ static void decide(struct outbound *c, const struct smtp_client_event *e)
     if (e->is_neutral) {
         outcome_set_neutral(&r->outcome);
     }
+    bool wider = is_wider(c, r, v);
     if (e->kind == SMTP_CLIENT_RECIPIENT) {
-        request_recipient(r, e->index, v);
+        request_recipient(r, e->index, v, wider);
     } else {
-        request_rest(r, v);
+        request_rest(r, v, wider);
     }
 }
 
@@ -689,7 +736,7 @@ void outbound_return(struct worker *w, struct delivery *d)
     d->request = NULL;
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = true;
-    d->again = d->connection_open = d->connection_ends = false;
+    d->again = d->is_refused = d->connection_open = d->connection_ends = false;
     send_report(w, d);
 }
 

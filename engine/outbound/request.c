@@ -3,6 +3,7 @@
 #include "dns/hosts.h"
 #include "engine/config/config.h"
 #include "engine/outbound/egress.h"
+#include "engine/outbound/refusal.h"
 #include "engine/post/delivery.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
@@ -19,7 +20,7 @@ struct request *request_new(struct delivery *d)
     uint32_t count;
     const uint32_t *indexes = sched_entry_indexes(d->entry, &count);
     /* Slices first, then what needs less alignment. */
-    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 2 * sizeof(bool);
+    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 3 * sizeof(bool);
     struct request *r = calloc(1, sizeof(*r) + count * each);
     if (r == NULL || outcome_init(&r->outcome, count) != 0) {
         free(r);
@@ -31,7 +32,8 @@ struct request *request_new(struct delivery *d)
     r->recipients = (struct slice *)(r + 1);
     r->positions = (uint32_t *)(r->recipients + count);
     r->is_tried = (bool *)(r->positions + count);
-    r->is_answered = r->is_tried + count;
+    r->is_held = r->is_tried + count;
+    r->is_answered = r->is_held + count;
     return r;
 }
 
@@ -40,8 +42,17 @@ void request_free(struct request *r)
     if (r != NULL) {
         list_remove(&r->link);
         outcome_fini(&r->outcome);
+        free(r->refusal);
         free(r);
     }
+}
+
+/* What held its recipients is over, and none is held any more. */
+static void drop_refusal(struct request *r)
+{
+    free(r->refusal);
+    r->refusal = NULL;
+    memset(r->is_held, 0, r->outcome.recipient_count * sizeof(*r->is_held));
 }
 
 /* --- servers ---------------------------------------------------------------------------------- */
@@ -58,6 +69,9 @@ void request_begin_server(struct request *r, const struct config_smtp *s, bool i
     r->is_final = is_last || is_limited(r->addresses, s->smtp_mx_address_limit);
     r->is_in_session = true;
     r->was_in_vain = false;
+    if (r->refusal != NULL) {
+        drop_refusal(r);
+    }
     memset(r->is_tried, 0, r->outcome.recipient_count * sizeof(*r->is_tried));
     outcome_session_begin(&r->outcome, r->is_final);
     if (is_ready) {
@@ -83,6 +97,9 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
     const struct message *m = r->delivery->message;
     uint32_t count = 0;
     r->undecided = r->outcome.undecided;
+    r->delivered = r->outcome.delivered;
+    r->refused = 0;
+    r->is_mail_taken = false;
     if (!r->is_in_session) {
         r->is_in_session = true;
         outcome_session_begin(&r->outcome, r->is_final);
@@ -126,24 +143,33 @@ static bool has_accepted_before(const struct request *r, uint32_t index)
     return memchr(r->is_answered, false, index) != NULL;
 }
 
-void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v)
+void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v,
+                       bool is_wider)
 {
     assert(index < r->transaction.recipient_count);
     r->is_answered[index] = true;
+    if (v->code != 0 && v->stage != OUTCOME_STAGE_MAIL) {
+        r->is_mail_taken = true;
+        r->refused += v->stage == OUTCOME_STAGE_RCPT;
+    }
     if (outcome_is_recipient_limit(v) && has_accepted_before(r, index)) {
         /* The server takes no more recipients in this transaction: this one goes into the next. As
          * each transaction carries at least one recipient, that comes to an end. */
         r->is_tried[r->positions[index]] = false;
         return;
     }
+    if (is_wider) {
+        r->is_held[r->positions[index]] = true;
+        return;
+    }
     (void)outcome_decide(&r->outcome, r->positions[index], v); /* soft ones may stay undecided */
 }
 
-void request_rest(struct request *r, const struct outcome_verdict *v)
+void request_rest(struct request *r, const struct outcome_verdict *v, bool is_wider)
 {
     for (uint32_t i = 0; i < r->transaction.recipient_count; i++) {
         if (!r->is_answered[i]) {
-            request_recipient(r, i, v);
+            request_recipient(r, i, v, is_wider);
         }
     }
 }
@@ -160,6 +186,14 @@ void request_end_transaction(struct request *r, bool is_complete)
 {
     r->was_in_vain = r->outcome.undecided == r->undecided;
     end_attempt(r, is_complete);
+}
+
+void request_count_taken(struct request *r)
+{
+    if (r->is_mail_taken || r->outcome.delivered > r->delivered) {
+        r->delivery->taken_messages++;
+        r->delivery->taken_recipients += r->transaction.recipient_count - r->refused;
+    }
 }
 
 void request_doubt(struct request *r)
@@ -180,6 +214,32 @@ void request_site_failed(struct request *r, const struct outcome_verdict *v)
 {
     (void)outcome_decide_rest(&r->outcome, v); /* how many does not matter here */
     end_attempt(r, false);
+}
+
+void request_hold_all(struct request *r)
+{
+    for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
+        r->is_held[i] = r->outcome.recipients[i].kind == OUTCOME_UNDECIDED;
+    }
+}
+
+struct refusal *request_take_refusal(struct request *r, enum outcome_class as)
+{
+    struct refusal *f = r->refusal;
+    struct outcome_verdict v = f->verdict;
+    if (as != OUTCOME_CLASS_COUNT && as != v.class) {
+        v.class = as;
+        v.status = outcome_status_class(v.status, as == OUTCOME_HARD ? '5' : '4');
+    }
+    for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
+        if (r->is_held[i]) {
+            (void)outcome_decide(&r->outcome, i, &v); /* soft ones may stay undecided */
+        }
+    }
+    request_end_transaction(r, f->is_complete);
+    r->refusal = NULL;
+    drop_refusal(r);
+    return f;
 }
 
 void request_unreachable(struct request *r, const struct dns_host *host,
@@ -272,6 +332,30 @@ static void classify_one(const struct request *r, const struct outcome_recipient
     reply_set_classify(rules->set, rules->matcher, &reply, ret);
 }
 
+bool request_weigh(struct request *r, const struct outcome_verdict *v,
+                   const struct request_session *session, const struct request_rules *rules)
+{
+    if (v->class == OUTCOME_SUCCESS || v->code == 0 || v->is_ambiguous || rules->matcher == NULL) {
+        return false;
+    }
+    struct reply reply;
+    struct reply_verdict meaning;
+    reply_read(v->text, &reply);
+    reply.stage = reply_stage_of(v->stage);
+    reply.is_later_mail = r->is_later;
+    reply_set_classify(rules->set, rules->matcher, &reply, &meaning);
+    const struct reply_rule *rule =
+        meaning.rule == REPLY_NO_RULE ? NULL : reply_set_rule(rules->set, meaning.rule);
+    if (!refusal_is_wider(&meaning, rule == NULL ? 0 : rule->action_count)) {
+        return false;
+    }
+    if (r->refusal != NULL) {
+        return r->refusal->class == meaning.class && r->refusal->verdict.class == v->class;
+    }
+    r->refusal = refusal_new(&meaning, rule, v, session);
+    return r->refusal != NULL;
+}
+
 /* What the refusals of the result mean. Neighbours that were told the same share the answer. */
 static void classify_refusals(const struct request *r, const struct request_rules *rules,
                               struct result *out)
@@ -332,6 +416,9 @@ void request_finish(struct request *r, const struct request_session *session,
     struct delivery *d = r->delivery;
     struct outcome *o = &r->outcome;
     struct outcome_reason reason;
+    if (r->refusal != NULL) {
+        free(request_take_refusal(r, OUTCOME_CLASS_COUNT));
+    }
     if (r->is_in_session) {
         end_attempt(r, false);
     }

@@ -10,9 +10,9 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "engine/outbound/request_session.h"
 #include "net/outcome.h"
 #include "net/smtp_client.h"
-#include "net/tls.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +23,7 @@ struct delivery;
 struct dns_host;
 struct egress_choice;
 struct outbox;
+struct refusal;
 struct reply_matcher;
 struct reply_set;
 struct settings;
@@ -33,20 +34,24 @@ struct request {
     const uint32_t *indexes; /* of the entry: positions in the message */
     struct outcome outcome;  /* by position in the entry */
     struct smtp_transaction transaction;
-    uint32_t number;              /* of the transaction, on its connection */
-    uint32_t use;                 /* of the connection; 1 is the first */
-    uint32_t addresses, sessions; /* used up so far */
-    usec_t connected;             /* wall: ready for MAIL the last time */
-    bool is_in_session;           /* outcome_session_begin without its end */
-    uint32_t undecided;           /* recipients, when the transaction began */
-    bool is_final;                /* no server after this one */
-    bool is_doubtful;             /* refused, but the order of replies broke: perhaps taken */
-    bool is_later;                /* at its last verdict the session had accepted another one */
-    bool was_in_vain;             /* the last transaction with this server decided nobody */
+    uint32_t number;               /* of the transaction, on its connection */
+    uint32_t use;                  /* of the connection; 1 is the first */
+    uint32_t addresses, sessions;  /* used up so far */
+    usec_t connected;              /* wall: ready for MAIL the last time */
+    bool is_in_session;            /* outcome_session_begin without its end */
+    uint32_t undecided, delivered; /* recipients, when the transaction began */
+    uint32_t refused;              /* recipients of the transaction, at RCPT */
+    bool is_mail_taken;            /* the server accepted the transaction's MAIL */
+    bool is_final;                 /* no server after this one */
+    bool is_doubtful;              /* refused, but the order of replies broke: perhaps taken */
+    bool is_later;                 /* at its last verdict the session had accepted another one */
+    bool was_in_vain;              /* the last transaction with this server decided nobody */
+    struct refusal *refusal;       /* what the recipients are held for; NULL: none is */
     /* [recipients of the entry], behind the struct in one allocation */
     struct slice *recipients; /* of the transaction under way */
     uint32_t *positions;      /* of the transaction under way: positions in the entry */
     bool *is_tried;           /* by position in the entry: at the present server */
+    bool *is_held;            /* by position in the entry: `refusal` is about it */
     bool *is_answered;        /* by position in the transaction */
 };
 
@@ -75,10 +80,24 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
 /* Some recipients were not in any transaction with this server yet. */
 bool request_has_untried(const struct request *r);
 
-/* Verdicts of the client core. */
-void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v);
-void request_rest(struct request *r, const struct outcome_verdict *v);
+/* Verdicts of the client core. Those whose refusal is wider are held: see refusal.h.
+ *
+ * is_wider   request_weigh said so */
+void request_recipient(struct request *r, uint32_t index, const struct outcome_verdict *v,
+                       bool is_wider);
+void request_rest(struct request *r, const struct outcome_verdict *v, bool is_wider);
+/* Every recipient that this server has not refused yet is held for the refusal. */
+void request_hold_all(struct request *r);
+/* The held recipients get their verdict, and the transaction or session in which it was said ends.
+ * Whoever has the delivery.
+ *
+ * as       what it is for them: OUTCOME_SOFT or _HARD, whatever the code; OUTCOME_CLASS_COUNT: as said
+ * returns  the refusal, which is the caller's now: free */
+struct refusal *request_take_refusal(struct request *r, enum outcome_class as);
 void request_end_transaction(struct request *r, bool is_complete);
+/* The dialogue of the transaction is over: the delivery's report counts what the server accepted of
+ * its envelope. Before request_end_transaction, or the refusal. */
+void request_count_taken(struct request *r);
 /* The replies that the request got may have answered other commands: its result is marked as
  * ambiguous. */
 void request_doubt(struct request *r);
@@ -94,19 +113,19 @@ void request_site_failed(struct request *r, const struct outcome_verdict *v);
 void request_unreachable(struct request *r, const struct dns_host *host,
                          const struct egress_choice *from, const char *why, bool is_own);
 
-/* What the result says about the server. */
-struct request_session {
-    const struct dns_host *host;
-    const char *address;
-    struct tls_facts tls;
-    struct slice source; /* of the egress; "": none */
-};
 /* What replies mean, for whoever gets the result. */
 struct request_rules {
     const struct reply_set *set;
     struct reply_matcher *matcher; /* the thread's; NULL: there was no memory for it */
     uint64_t serial;               /* of the settings that have the set */
 };
+/* Whether what the server said is about more than the recipients that it was said of. The request then
+ * has its refusal, unless it has one already that means the same.
+ *
+ * returns  false also when memory is short */
+MUST_USE bool request_weigh(struct request *r, const struct outcome_verdict *v,
+                            const struct request_session *session,
+                            const struct request_rules *rules);
 /* The delivery is over: fills its report, sends the spool writer the result, and frees the request.
  *
  * session  NULL: it ends without a session

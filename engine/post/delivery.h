@@ -39,8 +39,12 @@ struct delivery {
     struct request *request; /* what is known so far; NULL before the first server and at the end */
     enum sched_feedback_sign feedback;
     bool has_deferred;
-    bool connection_open, connection_ends;            /* as in struct sched_outcome */
-    bool again;                                       /* not over: wants another connection */
+    bool connection_open, connection_ends; /* as in struct sched_outcome */
+    bool again;                            /* not over: wants another connection */
+    bool is_refused; /* nothing is reported yet: the request has recipients that are held for a
+                      * refusal, and the scheduler thread says what becomes of them */
+    uint32_t taken_messages, taken_recipients; /* MAILs and RCPTs that the server accepted since the
+                                                * delivery was handed out */
     bool server_failed, server_tried, is_out_of_step; /* as in struct sched_outcome */
     uint16_t depth;
     struct sched_reason reason;

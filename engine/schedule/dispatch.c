@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "dns/hosts.h"
 #include "dns/mx.h"
+#include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
@@ -94,6 +95,8 @@ bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generatio
     d->server = a->server;
     d->server_notes = a->server_notes;
     d->is_last_server = a->is_last_server;
+    d->is_refused = false;
+    d->taken_messages = d->taken_recipients = 0;
     if (a->connection_is_new) {
         workers[a->connection] = next_worker(p);
     }
@@ -101,18 +104,41 @@ bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generatio
     return true;
 }
 
-struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_action *a,
-                                    struct outbox *to_writer)
+/* session  NULL: none decided it */
+static void finish_delivery(struct dispatch *p, struct delivery *d,
+                            const struct request_session *session, struct outbox *to_writer)
 {
-    struct delivery *d = take_displaced(p, a->entry);
-    assert(d != NULL && d->request != NULL); /* a worker gives a delivery back with its request */
     if (p->matcher == NULL) {
         p->matcher = reply_matcher_new(); /* out of memory: its replies have no class */
     }
     const struct settings *s = settings_of(p->engine);
     const struct request_rules rules = {s->replies, p->matcher, s->serial};
-    request_finish(d->request, NULL, &rules, to_writer);
+    request_finish(d->request, session, &rules, to_writer);
+}
+
+struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_action *a,
+                                    struct outbox *to_writer)
+{
+    struct delivery *d = take_displaced(p, a->entry);
+    assert(d != NULL && d->request != NULL); /* a worker gives a delivery back with its request */
+    finish_delivery(p, d, NULL, to_writer);
     return d;
+}
+
+void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, struct outbox *to_writer)
+{
+    struct request *r = d->request;
+    struct refusal *f = request_take_refusal(r, OUTCOME_CLASS_COUNT);
+    d->is_refused = false;
+    if (!request_is_undecided(r) || (!request_has_untried(r) && r->is_final)) {
+        finish_delivery(p, d, &f->session, to_writer);
+    } else {
+        d->again = true;
+        d->server_tried = !request_has_untried(r) || r->was_in_vain;
+        d->feedback = SCHED_NEUTRAL;
+        d->has_deferred = false;
+    }
+    free(f);
 }
 
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
@@ -161,7 +187,7 @@ struct delivery *dispatch_take_left(struct dispatch *p)
     struct delivery *d = list_first(from, struct delivery, in_flight);
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = true;
-    d->connection_open = d->connection_ends = d->again = false;
+    d->connection_open = d->connection_ends = d->again = d->is_refused = false;
     return d;
 }
 

@@ -47,6 +47,9 @@ void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
  * returns  its delivery, with the report that the core must get now */
 struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_action *a,
                                     struct outbox *to_writer);
+/* A worker reports a refusal that the scheduler thread has to weigh: the recipients that were held
+ * for it get what it says, and the delivery's report says what the core must be told. */
+void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, struct outbox *to_writer);
 /* SCHED_CLOSE */
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
                     const struct sched_action *a);

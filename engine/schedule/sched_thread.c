@@ -375,6 +375,9 @@ static void retry_more(struct sched_thread *t)
 static void take_report(struct sched_thread *t, struct delivery *d)
 {
     struct sched_outcome outcome;
+    if (d->is_refused) {
+        dispatch_settle_refusal(&t->dispatch, d, t->to_writer);
+    }
     dispatch_outcome(d, &outcome);
     sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
     dispatch_reported(&t->dispatch, d);

@@ -5,6 +5,7 @@
 #include "dns/hosts.h"
 #include "engine/config/config.h"
 #include "engine/outbound/egress.h"
+#include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
@@ -50,6 +51,7 @@ static int set_up(void **state)
     const struct sched_host host = {.alloc = lend, .release = take_back, .retire = take_back};
     struct sched_config config;
     const struct spool_envelope e = {.id = 1, .recipient_count = 2, .sender = SLICE("s@y")};
+    memset(&post, 0, sizeof(post));
     sched_config_defaults(&config);
     config.process_limit = (int)(sizeof(worker_of) / sizeof(worker_of[0]));
     config.must_resolve = config.awaits_end = true;
@@ -68,6 +70,7 @@ static int set_up(void **state)
     engine->settings = &settings;
     engine->worker_count = 1;
     engine->boxes.workers = workers;
+    memset(&dispatch, 0, sizeof(dispatch));
     dispatch_init(&dispatch, engine);
     int err = post_open(&post, 2);
     if (err == 0) {
@@ -206,9 +209,113 @@ static void what_no_server_is_left_for_ends_without_a_worker(void **state)
     assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
 }
 
+/* As a worker whose server says this to MAIL, on a connection that it closes then. */
+static void refuse_mail(struct delivery *d, const struct outcome_verdict *v, bool is_last)
+{
+    const struct config_smtp options = {0};
+    const struct smtp_client_features features = {0};
+    const struct request_session session = {
+        .host = &d->hosts->list[d->server], .address = "192.0.2.1", .source = SLICE("ip1")};
+    struct reply_matcher *matcher = reply_matcher_new();
+    const struct request_rules rules = {settings.replies, matcher, 0};
+    d->request = request_new(d);
+    if (d->request == NULL || matcher == NULL) {
+        fail_msg("out of memory");
+        return;
+    }
+    request_begin_server(d->request, &options, is_last, false);
+    request_greeted(d->request, &options);
+    (void)request_begin_transaction(d->request, &features);
+    bool is_wider = request_weigh(d->request, v, &session, &rules);
+    request_rest(d->request, v, is_wider);
+    request_count_taken(d->request);
+    assert_true(is_wider);
+    assert_int_equal(d->request->outcome.undecided, 2);
+    d->is_refused = true;
+    reply_matcher_free(matcher);
+}
+
+static const struct outcome_verdict throttled = {
+    .class = OUTCOME_SOFT,
+    .scope = OUTCOME_SCOPE_SITE,
+    .stage = OUTCOME_STAGE_MAIL,
+    .code = 421,
+    .status = {"4.7.0"},
+    .text = {"host mx.x[192.0.2.1] said: 421 4.7.0 slow down, retry in 60 seconds",
+             sizeof("host mx.x[192.0.2.1] said: 421 4.7.0 slow down, retry in 60 seconds") - 1},
+};
+
+static struct delivery *deliver_refused(bool is_last)
+{
+    post_assert_owner(&post);
+    submit();
+    resolve(pull(SCHED_RESOLVE).destination);
+    struct sched_action a = pull(SCHED_DELIVER);
+    assert_true(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_true(post_flush(&post));
+    struct delivery *d = take(&worker_box, LETTER_DELIVER);
+    if (d == NULL) {
+        fail_msg("no delivery came to the worker");
+        return NULL;
+    }
+    refuse_mail(d, &throttled, is_last);
+    assert_int_equal(d->request->refusal->class, REPLY_THROTTLED);
+    assert_int_equal(d->request->refusal->scope, REPLY_MESSAGES);
+    assert_int_equal(d->request->refusal->hint, 60 * USEC_PER_SEC);
+    assert_int_equal(d->taken_messages, 0);
+    return d;
+}
+
+static void what_is_held_gets_its_result_from_the_scheduler(void **state)
+{
+    struct delivery *d = deliver_refused(true);
+    dispatch_settle_refusal(&dispatch, d, to_writer);
+    assert_int_equal(d->feedback, SCHED_NEGATIVE); /* as a 421 to MAIL always was */
+    report(d);
+    assert_true(post_flush(&post));
+    struct result *r = take(&writer_box, LETTER_RESULT);
+    if (r == NULL) {
+        fail_msg("no result came to the writer");
+        return;
+    }
+    assert_true(slice_eq(r->host_name, SLICE("mx.x")) && slice_eq(r->source, SLICE("ip1")));
+    assert_int_equal(r->count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(r->recipients[i].kind, RESULT_DEFERRED);
+        assert_int_equal(r->recipients[i].class, REPLY_THROTTLED);
+        assert_true(slice_eq(result_text(r, &r->recipients[i]), throttled.text));
+    }
+    result_free(r);
+    assert_int_equal(atomic_load(&dispatch.in_flight), 0);
+    assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
+}
+
+static void what_is_held_goes_to_the_next_server(void **state)
+{
+    struct delivery *d = deliver_refused(false);
+    dispatch_settle_refusal(&dispatch, d, to_writer);
+    assert_true(d->again && d->server_tried && !d->is_refused);
+    assert_int_equal(d->feedback, SCHED_NEUTRAL);
+    report(d);
+    struct sched_action a = pull(SCHED_EXHAUSTED); /* there is no other one */
+    report(dispatch_exhausted(&dispatch, &a, to_writer));
+    assert_true(post_flush(&post));
+    struct result *r = take(&writer_box, LETTER_RESULT);
+    if (r == NULL) {
+        fail_msg("no result came to the writer");
+        return;
+    }
+    assert_true(slice_eq(result_text(r, &r->recipients[0]), throttled.text));
+    result_free(r);
+    assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_held_gets_its_result_from_the_scheduler, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_held_goes_to_the_next_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_no_server_is_left_for_ends_without_a_worker, set_up,
                                         tear_down),
     };
