@@ -22,6 +22,7 @@ struct message_stored {
     uint32_t deferred, failed, parked;
     usec_t park_until; /* wall: when the first parked recipient may go; 0: none is parked */
     char *park_text;   /* why recipients are parked; heap, NULL when none is */
+    bool is_paced;     /* some of them wait for what their receiver lets through */
 };
 
 struct message_account {

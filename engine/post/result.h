@@ -18,7 +18,7 @@ enum result_kind {
     RESULT_DELIVERED,
     RESULT_DEFERRED,
     RESULT_FAILED,
-    RESULT_PARKED,  /* not tried: an order suspends it until park_until */
+    RESULT_PARKED,  /* not tried: an order suspends it until park_until, or is_paced */
     RESULT_DROPPED, /* an order ends it, and nobody is told */
     RESULT_KIND_COUNT
 };
@@ -51,7 +51,8 @@ struct result {
     bool has_dispatch; /* counted in the engine's duplicate bound */
     uint64_t rules;    /* serial of the settings by whose rules replies were classified */
     uint64_t order;    /* the standing order that decided; 0: none */
-    usec_t park_until; /* PARKED: when the order ends; wall */
+    usec_t park_until; /* PARKED: when the order ends, or is_paced; wall */
+    bool is_paced;     /* PARKED: its receiver lets so little through that its turn is then */
 
     /* spool writer only */
     bool is_counted, is_logged;

@@ -278,15 +278,32 @@ static usec_t first_end(usec_t until, usec_t park_until)
     return park_until != 0 && park_until < until ? park_until : until;
 }
 
-/* All undelivered recipients are suspended by orders: the message moves to the held class until the
- * first of these orders ends, or until the message expires if that is earlier. */
-static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
+/* When the first of the parked recipients may go, or the message expires if that is earlier. */
+static usec_t first_park_end(const struct settle *s, const struct message *m)
 {
     usec_t until = message_expires(m, settings_of(s->engine)->config);
     until = first_end(until, m->account.stored.park_until);
     for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
         until = first_end(until, r->park_until);
     }
+    return until;
+}
+
+static bool is_paced(const struct message *m)
+{
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
+        if (r->is_paced) {
+            return true;
+        }
+    }
+    return m->account.stored.is_paced;
+}
+
+/* All undelivered recipients are suspended by orders: the message moves to the held class until the
+ * first of these orders ends, or until the message expires if that is earlier. */
+static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
+{
+    usec_t until = first_park_end(s, m);
     const struct spool_position next = {
         .class = SPOOL_HELD, .time = (uint64_t)until, .id = m->envelope.id};
     m->held_until = until;
@@ -348,22 +365,34 @@ static int tell_sender(struct settle *s, struct spool_txn *txn, struct message *
     return 0;
 }
 
-/* Moves the message to where it waits for its next attempt, with a warning to its sender where one
- * is due. */
-static int defer(struct settle *s, struct spool_txn *txn, struct message *m, bool has_refused,
-                 usec_t now)
+/* What the message is to remember of its attempts. One whose recipients were not tried, as their
+ * receiver lets too little through, has had none, and comes back when their turn is near. */
+static struct spool_retry next_retry(const struct settle *s, const struct message *m,
+                                     const struct ending *e, usec_t now)
 {
     const struct config *c = settings_of(s->engine)->config;
-    usec_t delay =
-        retry_delay(now, m->envelope.created, c->minimal_backoff_time, c->maximal_backoff_time);
-    struct spool_retry retry = {
-        .attempts = m->retry.attempts + 1,
-        .warned = m->retry.warned,
-        .due = now + delay,
-        .deferred = now,
-    };
+    struct spool_retry retry = m->retry;
+    if (e->has_deferred) {
+        retry.deferred = now;
+        retry.attempts++;
+        retry.due = now + retry_delay(now, m->envelope.created, c->minimal_backoff_time,
+                                      c->maximal_backoff_time);
+    } else {
+        usec_t turn = first_park_end(s, m);
+        retry.due = turn < now ? now : turn;
+    }
+    return retry;
+}
+
+/* Moves the message to where it waits for its next attempt, with a warning to its sender where one
+ * is due. */
+static int defer(struct settle *s, struct spool_txn *txn, struct message *m, const struct ending *e,
+                 usec_t now)
+{
+    struct spool_retry retry = next_retry(s, m, e, now);
+    bool may_warn = e->has_refused || !e->has_deferred;
     s->has_deferred = true;
-    if (has_refused && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
+    if (may_warn && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
         int err = put_notice(s, txn, m, NOTICE_DELAYED, now);
         if (err != 0) {
@@ -400,7 +429,7 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     if (err != 0) {
         return err;
     }
-    return e.has_deferred ? defer(s, txn, m, e.has_refused, now) : hold(s, txn, m);
+    return e.has_deferred || is_paced(m) ? defer(s, txn, m, &e, now) : hold(s, txn, m);
 }
 
 /* Errors that concern one message only: the transaction can go on without it (spool_store.h). */
@@ -501,6 +530,7 @@ static void keep_park(struct message *m, const struct result *r, struct slice te
     m->account.stored.park_until = m->account.stored.park_until == 0
                                        ? r->park_until
                                        : first_end(m->account.stored.park_until, r->park_until);
+    m->account.stored.is_paced = m->account.stored.is_paced || r->is_paced;
     if (m->account.stored.park_text == NULL) {
         m->account.stored.park_text = copy_text(text);
     }

@@ -515,6 +515,34 @@ static void what_is_parked_waits_for_the_first_end(void **state)
     message_put(m);
 }
 
+/* It is no attempt, and the message comes back at its turn, not by the schedule of retries. */
+static void what_waits_for_a_pace_is_deferred_without_an_attempt(void **state)
+{
+    struct message *m = activate_many();
+    struct spool_retry retry;
+    m->retry.attempts = 3;
+    m->account.pending = 3;
+    collect_long(m, 0, RESULT_PARKED);
+    m->account.fresh->is_paced = true;
+    m->account.fresh->park_until = created + 40 * USEC_PER_SEC;
+    assert_int_equal(commit(created), 0);
+    collect_long(m, 1, RESULT_PARKED); /* an order, until later */
+    assert_int_equal(commit(created), 0);
+    collect_long(m, 2, RESULT_DELIVERED);
+    assert_int_equal(commit(created + USEC_PER_SEC), 0);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(m->held_until, 0);
+    assert_int_equal(counts().held, 0);
+    assert_int_equal(counts().deferred, 1);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_retry(reader, m->envelope.id, &retry), 0);
+    spool_reader_end(reader);
+    assert_int_equal(retry.attempts, 3);
+    assert_int_equal(retry.due, created + 40 * USEC_PER_SEC);
+    assert_int_equal(count_lines("TransientFailure"), 0);
+    message_put(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -527,6 +555,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(expirations_are_logged_in_spite_of_a_page_in_doubt, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_parked_waits_for_the_first_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_waits_for_a_pace_is_deferred_without_an_attempt,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_expired_recipient_is_logged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_commit_is_written_again_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_no_result_is_tried_again, set_up, tear_down),
