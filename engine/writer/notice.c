@@ -10,6 +10,7 @@
 #include "engine/post/message.h"
 #include "engine/post/result.h"
 #include "engine/reply/reply.h"
+#include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
 #include "engine/writer/bounce.h"
 #include "engine/writer/notice_recipients.h"
@@ -266,8 +267,24 @@ void notice_log_result(struct buf *log, const struct config *config, const struc
     event_format(log, &event);
 }
 
+/* What the last reply to a stored recipient means by the rules in force. */
+static enum reply_class class_of_stored(const struct notice_log *log, struct slice text)
+{
+    struct reply reply;
+    struct reply_verdict v;
+    if (log->matcher == NULL || log->replies == NULL) {
+        return REPLY_CLASS_NONE;
+    }
+    reply_read(text, &reply);
+    if (reply.code == 0) {
+        return REPLY_CLASS_NONE;
+    }
+    reply_set_classify(log->replies, log->matcher, &reply, &v);
+    return v.class;
+}
+
 static void log_expired(struct buf *log, const struct message *m, struct slice recipient,
-                        struct slice text, usec_t now)
+                        struct slice text, enum reply_class class, usec_t now)
 {
     char id[MESSAGE_ID_TEXT];
     message_id_format(m->envelope.id, id);
@@ -278,6 +295,7 @@ static void log_expired(struct buf *log, const struct message *m, struct slice r
         .recipient = recipient,
         .size = m->envelope.size_bytes,
         .response = {.class_ = 4, .subject = 4, .detail = 7, .content = text},
+        .bounce_classification = slice_of(reply_class_text(class)),
         .created = m->envelope.created,
         .event_time = now,
         .num_attempts = m->retry.attempts + 1,
@@ -301,7 +319,7 @@ static int log_stored_expired(const struct notice_log *log, struct spool_reader 
         }
         m->account.expiry_from = to.index + 1;
         if (recipient_is_undone(to.state)) {
-            log_expired(log->lines, m, to.address, to.text, now);
+            log_expired(log->lines, m, to.address, to.text, class_of_stored(log, to.text), now);
             notice_log_flush(log);
         }
     }
@@ -321,7 +339,8 @@ int notice_log_expiration(const struct notice_log *log, struct spool_reader *rea
         for (uint32_t i = 0; i < r->count; i++) {
             const struct result_recipient *to = &r->recipients[i];
             if (to->kind == RESULT_DEFERRED || to->kind == RESULT_PARKED) {
-                log_expired(log->lines, m, message_address(m, to->index), result_text(r, to), now);
+                log_expired(log->lines, m, message_address(m, to->index), result_text(r, to),
+                            (enum reply_class)to->class, now);
                 notice_log_flush(log);
             }
         }

@@ -15,6 +15,8 @@
 struct config;
 struct intake;
 struct message;
+struct reply_matcher;
+struct reply_set;
 struct result;
 struct result_recipient;
 struct spool_reader;
@@ -53,6 +55,8 @@ struct notice_log {
     struct buf *lines;
     void (*write)(void *ctx); /* writes and clears `lines`; NULL: only the caller writes them */
     void *ctx;
+    struct reply_matcher *matcher; /* with replies: what a stored reply means; NULL: nobody asks */
+    const struct reply_set *replies;
 };
 void notice_log_flush(const struct notice_log *log);
 

@@ -7,6 +7,7 @@
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/reply/reply_set.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/tally/tally.h"
@@ -346,6 +347,7 @@ static int expire(struct settle *s, struct message *m, usec_t now)
     if (!m->account.is_expiry_begun) {
         count_expired(s->engine, m);
     }
+    s->log.replies = settings_of(s->engine)->replies;
     int err = notice_log_expiration(&s->log, s->reader, m, now, s->expired_at_once);
     return err == 0 && has_unlogged(m) ? SETTLE_LATER : err;
 }
@@ -615,6 +617,8 @@ void settle_fini(struct settle *s)
     settle_failed(s);
     free(s->notices);
     s->notices = NULL;
+    reply_matcher_free(s->log.matcher);
+    s->log.matcher = NULL;
     list_foreach_safe(m, &s->touched, struct message, account.touched)
     {
         list_remove(&m->account.touched); /* the activator frees it */

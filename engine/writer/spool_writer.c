@@ -19,6 +19,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -109,7 +110,9 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);
     }
-    const struct notice_log log = {&w->log, write_gathered, w};
+    /* Out of memory: the lines of expired recipients have no class. */
+    const struct notice_log log = {
+        .lines = &w->log, .write = write_gathered, .ctx = w, .matcher = reply_matcher_new()};
     settle_init(&w->settle, engine, w->reader, &log);
     if (err == 0) {
         err = housekeeping_init(&w->housekeeping, engine);

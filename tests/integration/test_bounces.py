@@ -167,7 +167,9 @@ def test_expiry(place, lifetime):
     daemon, receiver = relay_to(place, peer, maximal_queue_lifetime=lifetime,
                                 bounce_queue_lifetime='0s')
     submit(daemon, 'me@back.test', ['x@x.test', 'y@y.test'], message('old'))
-    daemon.wait_event('Expiration', 'x@x.test')
+    expiration = daemon.wait_event('Expiration', 'x@x.test')
+    refusal = daemon.wait_event('TransientFailure', 'x@x.test')
+    assert expiration['bounce_classification'] == refusal['bounce_classification'] != ''
     daemon.wait_event('Expiration', 'y@y.test')
     report = the_report(daemon, receiver, 'me@back.test')
     assert len(report.recipients) == 2
