@@ -27,7 +27,8 @@ struct dns_config {
     uint32_t own_count;
     bool allow_loopback; /* MX hosts on loopback are no loop */
     bool trust_ad;       /* believe the AD bit of servers that are not on loopback */
-    uint64_t seed;       /* of the shuffle */
+    uint64_t seed;       /* of the choice among too many hosts: resolvers that have the same one
+                          * choose alike */
 };
 
 struct resolver_hooks {

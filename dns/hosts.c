@@ -38,10 +38,22 @@ static uint32_t first_of_name(const struct dns_host *list, const bool *keep, uin
     return i;
 }
 
+/* Puts the text at *memory, which then is behind it. */
+static struct slice copy_text(char **memory, struct slice text)
+{
+    struct slice copy = slice_make(*memory, text.len);
+    if (text.len > 0) {
+        memcpy(*memory, text.data, text.len);
+    }
+    *memory += text.len;
+    return copy;
+}
+
 static struct dns_hosts *make(const struct dns_hosts *head, const struct dns_host *list,
                               const bool *keep, uint32_t count)
 {
-    size_t size = sizeof(struct dns_hosts) + head->policy.len;
+    struct slice texts[] = {head->policy, head->facts.names};
+    size_t size = sizeof(struct dns_hosts) + texts[0].len + texts[1].len;
 
     for (uint32_t i = 0; i < count; i++) {
         if (keep == NULL || keep[i]) {
@@ -61,30 +73,28 @@ static struct dns_hosts *make(const struct dns_hosts *head, const struct dns_hos
             hosts->list[hosts->count++] = list[i];
         }
     }
-    char *texts = (char *)&hosts->list[hosts->count];
+    char *memory = (char *)&hosts->list[hosts->count];
     for (uint32_t i = 0; i < hosts->count; i++) {
         struct dns_host *host = &hosts->list[i];
         uint32_t first = first_of_name(hosts->list, NULL, i);
         if (first < i) {
             host->name = hosts->list[first].name;
         } else {
-            memcpy(texts, host->name.data, host->name.len);
-            host->name.data = texts;
-            texts += host->name.len;
+            host->name = copy_text(&memory, host->name);
         }
         if (host->tlsa != NULL) {
             host->tlsa = dns_rrset_get(host->tlsa);
         }
     }
-    memcpy(texts, head->policy.data, head->policy.len);
-    hosts->policy.data = texts;
+    hosts->policy = copy_text(&memory, texts[0]);
+    hosts->facts.names = copy_text(&memory, texts[1]);
     return hosts;
 }
 
-struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, bool has_mx,
-                                usec_t expires)
+struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count,
+                                const struct dns_hosts_facts *facts)
 {
-    const struct dns_hosts head = {.has_mx = has_mx, .expires = expires, .policy = SLICE("")};
+    const struct dns_hosts head = {.facts = *facts, .policy = SLICE("")};
 
     return make(&head, list, NULL, count);
 }
@@ -92,8 +102,7 @@ struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, boo
 struct dns_hosts *dns_hosts_restrict(const struct dns_hosts *hosts, const bool *keep,
                                      struct slice policy)
 {
-    const struct dns_hosts head = {
-        .has_mx = hosts->has_mx, .expires = hosts->expires, .policy = policy};
+    const struct dns_hosts head = {.facts = hosts->facts, .policy = policy};
 
     return make(&head, hosts->list, keep, hosts->count);
 }

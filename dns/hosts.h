@@ -27,22 +27,38 @@ struct dns_host {
                         * dns_hosts */
 };
 
+/* What is said of all hosts of a list. */
+struct dns_hosts_facts {
+    bool has_mx;    /* found by MX records */
+    usec_t expires; /* monotonic: ask again after; USEC_NEVER for IP literals */
+    /* The names to which mail may go, also those without an address just now, by preference, those of
+     * one by the alphabet, each once, with ',' between; the name itself where there is no MX record.
+     * Empty: they are longer than MX_NAMES_MAX. */
+    struct slice names;
+    uint32_t best_len; /* so many bytes of it are the names of the least preference */
+};
+
 struct dns_hosts {
     _Atomic uint32_t references;
-    uint32_t count;         /* 1 .. MX_TARGETS_MAX */
-    bool has_mx;            /* found by MX records */
-    usec_t expires;         /* monotonic: ask again after; USEC_NEVER for IP literals */
+    uint32_t count;               /* 1 .. MX_TARGETS_MAX */
+    struct dns_hosts_facts facts; /* names: memory of the dns_hosts */
     struct slice policy;    /* not empty: a rule by which every host must prove its name, and which
                              * rule that is; memory of the dns_hosts */
-    struct dns_host list[]; /* in the order to try */
+    struct dns_host list[]; /* by preference; those of one in an order that the same hosts have in
+                             * each list */
 };
 
 struct dns_hosts *dns_hosts_get(struct dns_hosts *hosts); /* any thread */
 void dns_hosts_put(struct dns_hosts *hosts);              /* any thread; accepts NULL */
 /* Copies list and names, each once; one reference for the caller. errors: NULL when out of memory.
  */
-struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count, bool has_mx,
-                                usec_t expires);
+struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count,
+                                const struct dns_hosts_facts *facts);
+/* The names of the least preference. */
+static inline struct slice dns_hosts_best(const struct dns_hosts *hosts)
+{
+    return slice_to(hosts->facts.names, hosts->facts.best_len);
+}
 /* The hosts for which keep[] is true, at least one, under a policy (see above).
  * errors: NULL when out of memory. */
 MUST_USE struct dns_hosts *dns_hosts_restrict(const struct dns_hosts *hosts, const bool *keep,

@@ -81,6 +81,40 @@ enum mx_verdict mx_select(const struct dns_rrset *answer, struct mx_random *rand
     return MX_OK;
 }
 
+/* The rrset has them by preference and alphabet; one name may be there with several. */
+size_t mx_names(const struct dns_rrset *answer, char ret[static MX_NAMES_MAX],
+                uint32_t *ret_best_len)
+{
+    const struct dns_mx *first = NULL;
+    size_t len = 0;
+
+    *ret_best_len = 0;
+    for (uint32_t i = 0; i < answer->count; i++) {
+        const struct dns_mx *mx = &answer->mx[i];
+        bool is_known = false;
+        for (uint32_t k = 0; k < i && !is_known; k++) {
+            is_known = slice_eq(answer->mx[k].name, mx->name);
+        }
+        if (!mx->is_valid || is_known || !can_be_mail_host(mx->name)) {
+            continue;
+        }
+        if (len + 1 + mx->name.len > MX_NAMES_MAX) {
+            return 0;
+        }
+        if (first == NULL) {
+            first = mx;
+        } else {
+            ret[len++] = ',';
+        }
+        memcpy(ret + len, mx->name.data, mx->name.len);
+        len += mx->name.len;
+        if (mx->preference == first->preference) {
+            *ret_best_len = (uint32_t)len;
+        }
+    }
+    return len;
+}
+
 /* Whether the address is this machine's own, or can only lead back to it. */
 static bool is_self(const struct mx_policy *policy, const struct ip *ip)
 {

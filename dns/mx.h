@@ -14,8 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MX_HOSTS_MAX   32 /* names of one MX answer whose addresses are asked for */
-#define MX_TARGETS_MAX 50 /* addresses in one list */
+#define MX_HOSTS_MAX   32   /* names of one MX answer whose addresses are asked for */
+#define MX_TARGETS_MAX 50   /* addresses in one list */
+#define MX_NAMES_MAX   2048 /* bytes of the names of one MX answer, as mx_names writes them */
 #define MX_SMTP_PORT   25
 
 enum mx_verdict {
@@ -84,6 +85,14 @@ uint32_t mx_random_below(struct mx_random *random, uint32_t bound);
 MUST_USE enum mx_verdict mx_select(const struct dns_rrset *answer, struct mx_random *random,
                                    struct mx_host ret_hosts[static MX_HOSTS_MAX],
                                    uint32_t *ret_count, uint16_t *ret_best);
+
+/* The names that mx_select chooses from, whatever it can ask for: by preference, those of one by the
+ * alphabet, each once, with ',' between.
+ *
+ * ret_best_len  so many bytes are the names of the least preference among them
+ * returns       the length; 0: there are none, or they are too long */
+MUST_USE size_t mx_names(const struct dns_rrset *answer, char ret[static MX_NAMES_MAX],
+                         uint32_t *ret_best_len);
 
 /* Order the addresses of hosts: cut the list at this machine's own preference, shuffle equals, put
  * the preferred family first, balance families.

@@ -6,6 +6,7 @@
  * A resolution is in one of two lists: `active` while it waits for answers (all have the same
  * allowance, so the first one's deadline is the next), `done` until its result is pulled. */
 #include "base/error.h"
+#include "base/hash.h"
 #include "dns/resolver_private.h"
 
 #include <assert.h>
@@ -50,7 +51,6 @@ int resolver_new(const struct dns_config *config, struct dns_cache *cache,
     r->hooks = *hooks;
     r->cache = dns_cache_get(cache);
     r->config = *config;
-    r->random.state = config->seed;
     int err = make_parts(config, cache, hooks, &r->own, &r->lookup);
     if (err != 0) {
         resolver_free(r);
@@ -256,13 +256,25 @@ static void ask_name_itself(struct resolution *n, usec_t now)
     ask_addresses(n, now);
 }
 
+/* Where there are more hosts than have room, next hops with the same MX records get the same ones, so
+ * that they can use the same connections; other ones an hour later, so that all get their part. */
+static void seed_choice(struct resolution *n, usec_t now)
+{
+    const struct dns_rrset *mx = n->mx.set;
+    uint64_t seed = n->owner->config.seed ^ (uint64_t)(now / (3600 * USEC_PER_SEC));
+
+    for (uint32_t i = 0; mx != NULL && i < mx->count; i++) {
+        seed = hash_bytes(mx->mx[i].name.data, mx->mx[i].name.len, seed ^ mx->mx[i].preference);
+    }
+    n->random.state = seed;
+}
+
 static void ask_mx_hosts(struct resolution *n, usec_t now)
 {
     struct mx_host hosts[MX_HOSTS_MAX];
     uint32_t count = 0;
 
-    enum mx_verdict verdict =
-        mx_select(n->mx.set, &n->owner->random, hosts, &count, &n->best_preference);
+    enum mx_verdict verdict = mx_select(n->mx.set, &n->random, hosts, &count, &n->best_preference);
     if (verdict != MX_OK) {
         resolution_done(n, verdict == MX_NULL ? FINDING_NULL_MX : FINDING_NO_NAME);
         return;
@@ -284,6 +296,7 @@ static void use_mx_answer(struct resolution *n, usec_t now)
         resolution_done(n, FINDING_NO_MEMORY);
         return;
     }
+    seed_choice(n, now);
     switch (n->mx.set->status) {
     case DNS_FOUND:
         ask_mx_hosts(n, now);

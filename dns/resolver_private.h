@@ -39,6 +39,7 @@ struct resolution {
     char label[DNS_NAME_MAX + 1]; /* printable name for messages */
     uint32_t pending;             /* answers awaited */
     struct lookup_waiter mx;
+    struct mx_random random; /* the same for all that have the same MX records in an hour */
     uint16_t best_preference;
     uint32_t host_count;
     struct mx_host *hosts;         /* [host_count] */
@@ -68,7 +69,6 @@ struct resolver {
     struct list done;
     uint32_t active_count;
     uint64_t resolutions;
-    struct mx_random random;
 };
 
 /* The result of a resolution whose finding is not FINDING_NONE, without its txt. */

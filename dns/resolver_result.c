@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 static void fail_result(struct dns_result *ret, enum dns_verdict verdict, const char *status)
 {
@@ -143,9 +144,17 @@ static bool is_authentic(const struct resolution *n, const struct mx_target *tar
 static void succeed(struct resolution *n, const struct dns_host *list, uint32_t count,
                     usec_t expires, struct dns_result *ret, usec_t now)
 {
-    bool has_mx = n->mx.set != NULL && n->mx.set->status == DNS_FOUND;
+    char names[MX_NAMES_MAX];
+    struct dns_hosts_facts facts = {.has_mx = n->mx.set != NULL && n->mx.set->status == DNS_FOUND,
+                                    .expires = expires};
 
-    ret->hosts = dns_hosts_new(list, count, has_mx, expires);
+    if (facts.has_mx) {
+        facts.names = slice_make(names, mx_names(n->mx.set, names, &facts.best_len));
+    } else {
+        facts.names = list[0].name;
+        facts.best_len = (uint32_t)facts.names.len;
+    }
+    ret->hosts = dns_hosts_new(list, count, &facts);
     if (ret->hosts == NULL) {
         fail_result(ret, DNS_SOFT, "4.3.0");
         ret->expires = retry_at(n, DNS_SERVFAIL, now);
@@ -163,6 +172,42 @@ static void conclude_literal(struct resolution *n, struct dns_result *ret, usec_
         .ip = n->hop.ip, .port = n->hop.port, .name = slice_of(ip_text(&n->hop.ip, text))};
 
     succeed(n, &host, 1, USEC_NEVER, ret, now);
+}
+
+static int rank_of_family(const struct dns_host *host, enum mx_family_preference prefer)
+{
+    return (prefer == MX_FAMILY_IPV6) != (host->ip.family == 6);
+}
+
+static bool goes_before(const struct dns_host *a, const struct dns_host *b,
+                        enum mx_family_preference prefer)
+{
+    if (a->preference != b->preference) {
+        return a->preference < b->preference;
+    }
+    if (a->ip.family != b->ip.family) {
+        return rank_of_family(a, prefer) < rank_of_family(b, prefer);
+    }
+    int order = memcmp(a->ip.bytes, b->ip.bytes, sizeof(a->ip.bytes));
+    size_t len = a->name.len < b->name.len ? a->name.len : b->name.len;
+    if (order == 0) {
+        order = memcmp(a->name.data, b->name.data, len);
+    }
+    return order < 0 || (order == 0 && a->name.len < b->name.len);
+}
+
+/* Insertion sort: at most MX_TARGETS_MAX. Which of equal hosts gets a connection is for the scheduler
+ * to choose; here next hops that have the same hosts get the same list. */
+static void arrange(struct dns_host *list, uint32_t count, enum mx_family_preference prefer)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        struct dns_host item = list[i];
+        uint32_t at = i;
+        for (; at > 0 && goes_before(&item, &list[at - 1], prefer); at--) {
+            list[at] = list[at - 1];
+        }
+        list[at] = item;
+    }
 }
 
 static void conclude_hosts(struct resolution *n, struct dns_result *ret, usec_t now)
@@ -183,7 +228,7 @@ static void conclude_hosts(struct resolution *n, struct dns_result *ret, usec_t 
 
     usec_t expires = fill_hosts(n, now);
     const struct mx_hosts hosts = {n->hosts, n->host_count, n->best_preference};
-    enum mx_verdict verdict = mx_order(&policy, &hosts, &n->owner->random, targets, &count);
+    enum mx_verdict verdict = mx_order(&policy, &hosts, &n->random, targets, &count);
     if (verdict != MX_OK) {
         fail_order(n, verdict, ret, now);
         return;
@@ -209,6 +254,7 @@ static void conclude_hosts(struct resolution *n, struct dns_result *ret, usec_t 
         fail_tlsa(n, ret, now);
         return;
     }
+    arrange(list, kept, config->prefer);
     succeed(n, list, kept, expires, ret, now);
 }
 

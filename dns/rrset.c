@@ -39,7 +39,23 @@ static size_t tail_bytes(enum dns_type type, const struct dns_record *record)
     return has_data(type) ? record->data.len : 0;
 }
 
-/* Insertion sort: at most 100 records, and the order of equals stays that of the answer. */
+static bool mx_goes_before(const struct dns_mx *a, const struct dns_mx *b)
+{
+    size_t len = a->name.len < b->name.len ? a->name.len : b->name.len;
+    int order = len == 0 ? 0 : memcmp(a->name.data, b->name.data, len);
+
+    if (a->preference != b->preference) {
+        return a->preference < b->preference;
+    }
+    return order < 0 || (order == 0 && a->name.len < b->name.len);
+}
+
+static int compare_ips(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct ip));
+}
+
+/* Insertion sort: at most 100 records. */
 static void fill_mx(struct dns_mx *mx, char *names, const struct dns_record *records,
                     uint32_t count)
 {
@@ -50,7 +66,7 @@ static void fill_mx(struct dns_mx *mx, char *names, const struct dns_record *rec
 
         memcpy(names, exchange->text, exchange->len);
         names += exchange->len;
-        for (; at > 0 && mx[at - 1].preference > item.preference; at--) {
+        for (; at > 0 && mx_goes_before(&item, &mx[at - 1]); at--) {
             mx[at] = mx[at - 1];
         }
         mx[at] = item;
@@ -124,6 +140,8 @@ static void fill_rrset(struct dns_rrset *set, char *records_at, char *memory,
         for (uint32_t i = 0; i < count; i++) {
             ips[i] = source->records[i].ip;
         }
+        static_assert(sizeof(struct ip) == 17, "bytes without gaps can be compared");
+        qsort(ips, count, sizeof(*ips), compare_ips);
         set->ips = ips;
     }
 }

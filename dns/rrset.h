@@ -53,10 +53,11 @@ struct dns_rrset {
     uint32_t count;    /* records; > 0 exactly when DNS_FOUND */
     uint32_t size_bytes;
     union {
-        const struct ip *ips;        /* A, AAAA: [count] */
-        const struct dns_mx *mx;     /* MX: [count], by preference; CNAME: the target */
-        const struct dns_tlsa *tlsa; /* [count], in an order that does not depend on the answer's */
-        const struct slice *txt;     /* [count], the strings of each put together */
+        /* [count], in an order that does not depend on the answer's: */
+        const struct ip *ips;        /* A, AAAA */
+        const struct dns_mx *mx;     /* MX: by preference, then name; CNAME: the target */
+        const struct dns_tlsa *tlsa; /* TLSA */
+        const struct slice *txt;     /* [count] as they came, the strings of each put together */
     };
     /* any thread, atomic */
     _Atomic uint32_t references;

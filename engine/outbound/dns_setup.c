@@ -2,7 +2,8 @@
  * settings have changed, and by main to try them. */
 #include "engine/outbound/dns_setup.h"
 
-#include "base/hash.h"
+#include "base/slice.h"
+#include "dns/cache.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
 #include "engine/state/settings.h"
@@ -108,8 +109,9 @@ static void setup_fini(struct setup *s)
 }
 
 /* errors: -ENOMEM, -EINVAL no address; setup_fini is due all the same */
-static int setup_init(struct setup *s, const struct config *c)
+static int setup_init(struct setup *s, const struct settings *settings)
 {
+    const struct config *c = settings->config;
     *s = (struct setup){.own = calloc(OWN_MAX, sizeof(*s->own))};
     int err = s->own == NULL ? -ENOMEM : list_servers(&c->dns.servers, &s->servers);
     if (err != 0) {
@@ -126,7 +128,7 @@ static int setup_init(struct setup *s, const struct config *c)
     config->own_count = own_addresses(c, s->own);
     config->allow_loopback = c->allow_loopback;
     config->trust_ad = c->dns.trust_ad;
-    config->seed = hash_random_seed();
+    config->seed = dns_cache_hash(settings->dns_cache, SLICE(""), DNS_TYPE_MX); /* all workers' */
     return 0;
 }
 
@@ -134,7 +136,7 @@ int dns_setup_resolver(const struct settings *settings, const struct resolver_ho
                        struct resolver **ret)
 {
     struct setup s;
-    int err = setup_init(&s, settings->config);
+    int err = setup_init(&s, settings);
     err = err != 0 ? err : resolver_new(&s.config, settings->dns_cache, hooks, ret);
     setup_fini(&s);
     return err;
@@ -153,7 +155,7 @@ int dns_setup_follow(struct resolver *r, const struct settings *before, const st
     if (is_same_setup(before, now)) {
         return 0;
     }
-    int err = setup_init(&s, now->config);
+    int err = setup_init(&s, now);
     err = err != 0 ? err : resolver_reconfigure(r, &s.config, now->dns_cache);
     setup_fini(&s);
     return err;

@@ -118,7 +118,8 @@ static void resolve(struct sched_destination *destination)
 {
     const struct dns_host host = {
         .ip = {.family = 4, .bytes = {192, 0, 2, 1}}, .port = 25, .name = SLICE("mx.x")};
-    struct dns_hosts *hosts = dns_hosts_new(&host, 1, false, USEC_NEVER);
+    struct dns_hosts *hosts =
+        dns_hosts_new(&host, 1, &(struct dns_hosts_facts){.expires = USEC_NEVER});
     struct sched_server servers[SCHED_SERVERS_MAX];
     const struct resolution r = {.hosts = hosts};
     assert_non_null(hosts);

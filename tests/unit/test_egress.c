@@ -182,16 +182,19 @@ static void hosts_that_are_reached(void **state)
         {.ip = {.family = 4}, .port = 2, .preference = 9, .name = SLICE("y")},
         {.ip = {.family = 6}, .port = 3, .name = SLICE("z")},
     };
-    struct dns_hosts *hosts = dns_hosts_new(list, 3, true, 77);
+    struct dns_hosts *hosts =
+        dns_hosts_new(list, 3, &(struct dns_hosts_facts){.has_mx = true, .expires = 77});
     assert_ptr_equal(egress_reachable(NULL, hosts), hosts);
     assert_ptr_equal(egress_reachable(pool(&b, "two"), hosts), hosts);
     struct dns_hosts *four = egress_reachable(pool(&b, "front"), dns_hosts_get(hosts));
     assert_int_equal(four->count, 1);
     assert_int_equal(four->list[0].port, 2);
-    assert_true(slice_eq(four->list[0].name, SLICE("y")) && four->has_mx && four->expires == 77);
+    assert_true(slice_eq(four->list[0].name, SLICE("y")) && four->facts.has_mx &&
+                four->facts.expires == 77);
     dns_hosts_put(four);
     dns_hosts_put(hosts);
-    hosts = dns_hosts_new(list, 1, false, 0); /* nothing is reached: as it is */
+    hosts = dns_hosts_new(
+        list, 1, &(struct dns_hosts_facts){.expires = 0}); /* nothing is reached: as it is */
     assert_ptr_equal(egress_reachable(pool(&b, "front"), hosts), hosts);
     dns_hosts_put(hosts);
     end(&b);

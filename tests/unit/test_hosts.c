@@ -10,12 +10,13 @@ static void test_copy_and_count(void **state)
                                {.port = 25, .preference = 20, .name = SLICE("")}};
 
     assert_int_equal(ip_parse(SLICE("2001:db8::1"), &list[0].ip), 0);
-    struct dns_hosts *hosts = dns_hosts_new(list, 2, true, 123);
+    struct dns_hosts *hosts =
+        dns_hosts_new(list, 2, &(struct dns_hosts_facts){.has_mx = true, .expires = 123});
     memset(name, 'x', sizeof(name));
     memset(list, 0, sizeof(list));
     assert_int_equal(hosts->count, 2);
-    assert_true(hosts->has_mx);
-    assert_int_equal(hosts->expires, 123);
+    assert_true(hosts->facts.has_mx);
+    assert_int_equal(hosts->facts.expires, 123);
     assert_true(slice_eq(hosts->list[0].name, SLICE("mx1.test")));
     assert_int_equal(hosts->list[0].ip.family, 6);
     assert_int_equal(hosts->list[1].preference, 20);
@@ -38,7 +39,8 @@ static void test_shared_names(void **state)
     for (int i = 0; i < 5; i++) {
         list[i] = (struct dns_host){.port = (uint16_t)i, .name = slice_of(names[i % 2])};
     }
-    struct dns_hosts *hosts = dns_hosts_new(list, 5, true, 123);
+    struct dns_hosts *hosts =
+        dns_hosts_new(list, 5, &(struct dns_hosts_facts){.has_mx = true, .expires = 123});
     memset(names, 'x', sizeof(names));
     for (int i = 0; i < 5; i++) {
         assert_true(slice_eq(hosts->list[i].name, slice_of(i % 2 ? "mx2.test" : "mx1.test")));
@@ -68,14 +70,15 @@ static void test_restrict(void **state)
         {.port = 3, .name = SLICE("c.test"), .dane = DNS_DANE_UNUSABLE, .tlsa = tlsa}};
     const bool keep[3] = {true, false, true};
     char policy[] = "policy";
-    struct dns_hosts *hosts = dns_hosts_new(list, 3, true, 123);
+    struct dns_hosts *hosts =
+        dns_hosts_new(list, 3, &(struct dns_hosts_facts){.has_mx = true, .expires = 123});
     assert_int_equal(hosts->policy.len, 0);
     assert_int_equal(tlsa->references, 3);
     struct dns_hosts *some = dns_hosts_restrict(hosts, keep, slice_of(policy));
     dns_hosts_put(hosts);
     memset(policy, 'x', sizeof(policy));
     assert_int_equal(some->count, 2);
-    assert_int_equal(some->expires, 123);
+    assert_int_equal(some->facts.expires, 123);
     assert_true(slice_eq(some->policy, SLICE("policy")));
     assert_true(slice_eq(some->list[0].name, SLICE("a.test")));
     assert_true(slice_eq(some->list[1].name, SLICE("c.test")));

@@ -130,6 +130,54 @@ static void test_select_limit(void **state)
 
 /* All 24 orders of four equal addresses appear equally often: chi-square with 23 degrees of freedom
  * stays below 60 (p = 0.00004); the seed is fixed. */
+/* The same text whatever order the answer has; the best names are the start of it. */
+static void test_names(void **state)
+{
+    const uint16_t preferences[] = {20, 10, 10, 10, 5, 20};
+    const char *const orders[][6] = {
+        {"c.test", "b.test", "a.test", "a.test", "localhost", "b.test"},
+        {"b.test", "a.test", "a.test", "b.test", "localhost", "c.test"},
+    };
+    char names[MX_NAMES_MAX];
+    uint32_t best;
+    for (int i = 0; i < 2; i++) {
+        struct dns_rrset *set = mx_set(6, preferences, orders[i]);
+        size_t len = mx_names(set, names, &best);
+        assert_true(slice_eq(slice_make(names, len), SLICE("a.test,b.test,c.test")));
+        assert_true(slice_eq(slice_make(names, best), SLICE("a.test,b.test")));
+        dns_rrset_put(set);
+    }
+    const char *const root[] = {""};
+    struct dns_rrset *set = mx_set(1, preferences, root);
+    assert_int_equal(mx_names(set, names, &best), 0);
+    assert_int_equal(best, 0);
+    dns_rrset_put(set);
+}
+
+static void test_names_are_bounded(void **state)
+{
+    enum { COUNT = 12, LABELS = 3, LABEL = 62 };
+    char texts[COUNT][LABELS * (LABEL + 1) + 5];
+    const char *items[COUNT];
+    const uint16_t preferences[COUNT] = {0};
+    char names[MX_NAMES_MAX];
+    uint32_t best;
+    for (int i = 0; i < COUNT; i++) {
+        memset(texts[i], 'a' + i, sizeof(texts[i]));
+        for (int k = 1; k <= LABELS; k++) {
+            texts[i][k * (LABEL + 1) - 1] = '.';
+        }
+        memcpy(&texts[i][LABELS * (LABEL + 1)], "test", 5);
+        items[i] = texts[i];
+    }
+    struct dns_rrset *fits = mx_set(10, preferences, items);
+    assert_int_equal(mx_names(fits, names, &best), 10 * (sizeof(texts[0]) - 1) + 9);
+    dns_rrset_put(fits);
+    struct dns_rrset *many = mx_set(COUNT, preferences, items);
+    assert_int_equal(mx_names(many, names, &best), 0);
+    dns_rrset_put(many);
+}
+
 static void test_shuffle_is_uniform(void **state)
 {
     struct ip ips[4];
@@ -335,6 +383,8 @@ int main(void)
         cmocka_unit_test(test_select),
         cmocka_unit_test(test_null_mx),
         cmocka_unit_test(test_select_limit),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names_are_bounded),
         cmocka_unit_test(test_shuffle_is_uniform),
         cmocka_unit_test(test_sample_is_uniform),
         cmocka_unit_test(test_preference_order),

@@ -21,6 +21,18 @@ static const struct fake_record records[] = {
     {"halfnull.test", DNS_TYPE_MX, "10 mx1.ok.test"},
     {"useless.test", DNS_TYPE_MX, "10 localhost"},
     {"literal.test", DNS_TYPE_MX, "10 192.0.2.1"},
+    {"even1.test", DNS_TYPE_MX, "10 x.even.test"},
+    {"even1.test", DNS_TYPE_MX, "10 y.even.test"},
+    {"even1.test", DNS_TYPE_MX, "20 gone.even.test"},
+    {"even2.test", DNS_TYPE_MX, "20 gone.even.test"},
+    {"even2.test", DNS_TYPE_MX, "10 y.even.test"},
+    {"even2.test", DNS_TYPE_MX, "10 x.even.test"},
+    {"x.even.test", DNS_TYPE_A, "192.0.2.30"},
+    {"x.even.test", DNS_TYPE_A, "192.0.2.10"},
+    {"x.even.test", DNS_TYPE_AAAA, "2001:db8::3"},
+    {"x.even.test", DNS_TYPE_AAAA, "2001:db8::4"},
+    {"y.even.test", DNS_TYPE_A, "192.0.2.20"},
+    {"y.even.test", DNS_TYPE_A, "192.0.2.10"},
     {"refused.test", 0, "REFUSED"},
     {"servfail.test", 0, "SERVFAIL"},
     {"servfail.test", DNS_TYPE_A, "192.0.2.66"},
@@ -207,7 +219,7 @@ static void test_mx(void **state)
 
     resolve("OK.test.");
     assert_int_equal(result.verdict, DNS_OK);
-    assert_true(result.hosts->has_mx);
+    assert_true(result.hosts->facts.has_mx);
     assert_int_equal(result.hosts->count, 3);
     assert_int_equal(result.hosts->list[0].preference, 10);
     assert_int_equal(result.hosts->list[1].preference, 10);
@@ -215,7 +227,7 @@ static void test_mx(void **state)
     assert_int_equal(result.hosts->list[2].preference, 20);
     assert_true(slice_eq(result.hosts->list[2].name, SLICE("mx2.ok.test")));
     assert_int_equal(result.hosts->list[2].port, 25);
-    assert_int_equal(result.hosts->expires, result.expires);
+    assert_int_equal(result.hosts->facts.expires, result.expires);
     assert_in_range(result.expires - clock_mono(), 55 * USEC_PER_SEC, 60 * USEC_PER_SEC);
     dns_hosts_put(result.hosts);
     assert_int_equal(server.log_count, 5);
@@ -232,6 +244,54 @@ static void test_mx(void **state)
     expect_hosts("ok.test", "2001:db8::1");
 }
 
+static void expect_names(const char *nexthop, const char *names, const char *best)
+{
+    resolve(nexthop);
+    assert_int_equal(result.verdict, DNS_OK);
+    assert_true(slice_eq(result.hosts->facts.names, slice_of(names)));
+    assert_true(slice_eq(dns_hosts_best(result.hosts), slice_of(best)));
+    dns_hosts_put(result.hosts);
+}
+
+/* Whatever order the name server has them in, and whichever resolver is asked. */
+static void test_equal_records_give_equal_lists(void **state)
+{
+    struct dns_config some = config();
+
+    some.address_limit = 0;
+    reopen(&some);
+    for (int i = 0; i < 4; i++) {
+        expect_hosts("even1.test", "192.0.2.10 192.0.2.10 192.0.2.20 192.0.2.30 2001:db8::3 "
+                                   "2001:db8::4");
+        expect_hosts("even2.test", "192.0.2.10 192.0.2.10 192.0.2.20 192.0.2.30 2001:db8::3 "
+                                   "2001:db8::4");
+    }
+    /* A name without an address just now is one of the records all the same. */
+    expect_names("even1.test", "x.even.test,y.even.test,gone.even.test", "x.even.test,y.even.test");
+    expect_names("even2.test", "x.even.test,y.even.test,gone.even.test", "x.even.test,y.even.test");
+    expect_names("plain.test", "plain.test", "plain.test");
+    expect_names("[plain.test]", "plain.test", "plain.test");
+    expect_names("[192.0.2.1]", "192.0.2.1", "192.0.2.1");
+    /* Where not all have room, both get the same ones. */
+    some.address_limit = 3;
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        some.seed = seed;
+        reopen(&some);
+        resolve("even1.test");
+        struct dns_hosts *first = result.hosts;
+        reopen(&some);
+        resolve("even2.test");
+        assert_int_equal(result.hosts->count, 3);
+        assert_int_equal(first->count, 3);
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_true(ip_eq(&first->list[k].ip, &result.hosts->list[k].ip));
+            assert_true(slice_eq(first->list[k].name, result.hosts->list[k].name));
+        }
+        dns_hosts_put(first);
+        dns_hosts_put(result.hosts);
+    }
+}
+
 static void test_host_without_mx(void **state)
 {
     expect_hosts("plain.test", "192.0.2.3");
@@ -243,7 +303,7 @@ static void test_brackets(void **state)
 {
     resolve("[mx2.ok.test]:2525");
     assert_int_equal(result.verdict, DNS_OK);
-    assert_false(result.hosts->has_mx);
+    assert_false(result.hosts->facts.has_mx);
     assert_int_equal(result.hosts->count, 1);
     assert_int_equal(result.hosts->list[0].port, 2525);
     dns_hosts_put(result.hosts);
@@ -597,6 +657,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_mx),
+        TEST(test_equal_records_give_equal_lists),
         TEST(test_host_without_mx),
         TEST(test_brackets),
         TEST(test_hard_failures),

@@ -60,7 +60,8 @@ static void levels_and_hosts_make_demands(void **state)
     const bool all[] = {true};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct dns_host host = {.name = SLICE("mx"), .dane = rows[i].dane};
-        struct dns_hosts *plain = dns_hosts_new(&host, 1, true, 0);
+        struct dns_hosts *plain =
+            dns_hosts_new(&host, 1, &(struct dns_hosts_facts){.has_mx = true});
         struct dns_hosts *hosts = dns_hosts_restrict(plain, all, slice_of(rows[i].policy));
         struct tls_policy p;
         const struct tls_policy_peer peer = {rows[i].transport, slice_of(rows[i].destination),
