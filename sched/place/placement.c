@@ -217,6 +217,9 @@ static struct connection *find_connection(struct sched *s, struct sched_destinat
     if (l == NULL) {
         return NULL;
     }
+    /* Others of the site open the connections that this one uses: it asks when its time has come, or
+     * it would use them for as long as there is mail, whatever its hosts are by then. */
+    destination_refresh_hosts(s, d);
     return find_on_lane(s, d, &l->lane, &l->lane, s->sources[l->source].families, w);
 }
 

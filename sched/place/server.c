@@ -123,14 +123,22 @@ static void move_all_tried(const struct sched *s, struct sched_destination *d,
     }
 }
 
-static uint16_t preference_of(const struct party *p, uint64_t mask)
+/* Whether its server is in the list, under the name by which it was connected to: a list may have
+ * one host under several. */
+static bool is_still_named(const struct party *p, const struct connection *c,
+                           uint16_t *ret_preference)
 {
-    return p->server_count == 0 ? 0 : p->servers[__builtin_ctzll(mask)].preference;
-}
-
-static uint32_t name_of(const struct party *p, uint64_t mask)
-{
-    return p->server_count == 0 ? 0 : p->servers[__builtin_ctzll(mask)].name;
+    if (p->server_count == 0) {
+        *ret_preference = 0;
+        return c->host == NULL && c->name == 0;
+    }
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        if (p->servers[i].host == c->host && p->servers[i].name == c->name) {
+            *ret_preference = p->servers[i].preference;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The connections of a lane that are the party's. */
@@ -138,14 +146,14 @@ static void move_connections_of(struct sched *s, const struct party *p, struct l
 {
     list_foreach_safe(c, &lane->open, struct connection, in_lane)
     {
-        uint64_t mask = c->party == p ? server_mask(p, c->host) : 0;
+        uint16_t preference;
         if (c->party != p) {
             continue;
         }
-        if (mask == 0 || name_of(p, mask) != c->name) {
-            connection_retire(s, c);
+        if (is_still_named(p, c, &preference)) {
+            connection_set_preference(s, c, preference);
         } else {
-            connection_set_preference(s, c, preference_of(p, mask));
+            connection_retire(s, c);
         }
     }
 }

@@ -18,7 +18,7 @@ struct shell {
     struct sched *sched;
     struct place places[26];
     struct sched_action deliveries[DELIVERIES];
-    unsigned delivered, deferred, reused;
+    unsigned delivered, deferred, reused, resolved;
     uint64_t next_id;
     usec_t now;
 };
@@ -94,6 +94,7 @@ static unsigned run(struct shell *h)
         check(h);
         if (a.kind == SCHED_RESOLVE) {
             resolve(h, a.destination);
+            h->resolved++;
         } else if (a.kind == SCHED_DELIVER) {
             assert_in_range(h->delivered, 0, DELIVERIES - 1);
             h->deliveries[h->delivered++] = a;
@@ -238,6 +239,74 @@ static void a_destination_moves_to_another_site(void **state)
     shell_close(&h, 2);
 }
 
+/* Its mail goes over a connection that is there for another one, so it opens none, and yet it hears of
+ * another answer. */
+static void a_destination_that_only_rides_asks_again(void **state)
+{
+    static struct shell h;
+    shell_init(&h);
+    shell_open(&h);
+    send_to(&h, "bb");
+    send_to(&h, "aa");
+    assert_int_equal(run(&h), 2);
+    report_as(&h, 0, SCHED_POSITIVE, true);
+    for (unsigned i = 1; i < 4; i++) {
+        assert_int_equal(h.resolved, i + 1);
+        h.now += 2 * USEC_PER_SEC; /* beyond their expiry */
+        send_to(&h, "aa");
+        assert_int_equal(run(&h), 1);
+        assert_false(h.deliveries[i + 1].connection_is_new);
+        report_as(&h, i + 1, SCHED_POSITIVE, true);
+        assert_int_equal(h.resolved, i + 2);
+    }
+    h.places[0] = (struct place){.site = "t", .servers = "z"};
+    h.now += 2 * USEC_PER_SEC;
+    send_to(&h, "aa");
+    assert_int_equal(run(&h), 1);
+    report_as(&h, 5, SCHED_POSITIVE, true);
+    send_to(&h, "aa");
+    assert_int_equal(run(&h), 1);
+    assert_true(h.deliveries[6].connection_is_new);
+    report_as(&h, 1, SCHED_POSITIVE, true);
+    shell_close(&h, 6);
+}
+
+/* A list may have one host under several names, and a refresh of it ends no connection to it. */
+static void a_host_keeps_its_connections_under_each_of_its_names(void **state)
+{
+    static struct shell h;
+    struct sched_action a;
+    shell_init(&h);
+    shell_open(&h);
+    for (uint32_t i = 0; i < 12; i++) {
+        const struct sched_server servers[] = {
+            {.key = {1}, .key_len = 1, .preference = 10, .name = 7},
+            {.key = {1}, .key_len = 1, .preference = 10, .name = 8},
+            {.key = {2}, .key_len = 1, .preference = 20, .name = 9}};
+        send_to(&h, "aa");
+        bool had_connection = h.delivered > 0;
+        while (sched_pull(h.sched, &a, h.now)) {
+            check(&h);
+            if (a.kind == SCHED_RESOLVE) {
+                sched_resolved(h.sched,
+                               &(struct sched_hosts_result){.destination = a.destination,
+                                                            .resolution = SCHED_RESOLVED,
+                                                            .hosts = &h,
+                                                            .servers = servers,
+                                                            .server_count = 2 + i % 2,
+                                                            .site = SLICE("s")},
+                               h.now);
+            } else if (a.kind == SCHED_DELIVER) {
+                assert_int_equal(a.connection_is_new, !had_connection);
+                h.deliveries[h.delivered++] = a;
+            }
+        }
+        report_as(&h, h.delivered - 1, SCHED_POSITIVE, i % 4 != 3);
+        h.delivered = i % 4 == 3 ? 0 : h.delivered;
+    }
+    sched_free(h.sched);
+}
+
 static void the_limit_of_a_site_bounds_its_connections(void **state)
 {
     static struct shell h;
@@ -283,6 +352,8 @@ int main(void)
         cmocka_unit_test(a_connection_is_shared_only_where_all_agrees),
         cmocka_unit_test(a_dead_lane_defers_what_waits_for_its_site_and_nothing_else),
         cmocka_unit_test(a_destination_moves_to_another_site),
+        cmocka_unit_test(a_destination_that_only_rides_asks_again),
+        cmocka_unit_test(a_host_keeps_its_connections_under_each_of_its_names),
         cmocka_unit_test(the_limit_of_a_site_bounds_its_connections),
         cmocka_unit_test(a_window_is_remembered),
     };
