@@ -184,6 +184,7 @@ struct config_egress_pool {
 struct config_transport {
     char *name;
     bool is_gone;      /* it has no section any more: a copy of its last one; see config_change.h */
+    bool site_rollup;  /* destinations of one receiver are one site */
     char *source_pool; /* NULL: the system chooses the address */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
     struct sched_config sched;             /* complete, except hash_seed (0): the engine's choice */

@@ -301,5 +301,5 @@ bool config_change_is_same_way(const struct config *a, const struct config *b, s
     size_t smtp = offsetof(struct config_transport, smtp);
     return is_same_text(x->source_pool, y->source_pool) && is_same_pool(x->pool, y->pool) &&
            is_same_section(CONFIG_SECTION_TRANSPORT, smtp, smtp + sizeof(x->smtp), x, y) &&
-           has_same_levels(a, b, transport);
+           has_same_levels(a, b, transport) && x->site_rollup == y->site_rollup;
 }

@@ -471,6 +471,18 @@ const struct config_option config_options[] = {
         "only wait. 1: one after the other, as Postfix does."),
     INT("host_concurrency_limit", SCHED(host_concurrency_limit), "0", 0, 65535,
         "Connections of the transport to one address, all destinations together. 0: no limit."),
+    BOOL(
+        "site_rollup", TRANSPORT(site_rollup), "yes",
+        "Destinations whose mail goes to the same hosts are one *site*: they share one window, and "
+        "connections where hosts and TLS allow it. What counts is the set of names that the MX "
+        "records have in their best preference. no: each destination is a site of its own."),
+    INT("site_concurrency_limit", SCHED(site_concurrency_limit), "0", 0, 65535,
+        "Connections of the transport to one site that carry mail, from all sources together. 0: "
+        "no "
+        "limit."),
+    TIME("lane_memory", SCHED(lane_memory), "1h", 0, DAYS(30),
+         "What a site has taught, its window above all, is kept for this time after its last mail. "
+         "0: not at all."),
     BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
     /* --- transport: SMTP client ------------------------------------------------------------------- */
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,

@@ -33,16 +33,21 @@ static enum tls_level host_tls_level(enum config_tls_level level, const struct d
     }
 }
 
+enum tls_level tls_policy_level(const struct config_smtp *smtp, enum config_tls_level level,
+                                const struct dns_hosts *hosts, uint32_t host)
+{
+    enum tls_level wanted = host_tls_level(level, hosts, &hosts->list[host]);
+    bool is_secret = smtp->smtp_auth_user != NULL && smtp->smtp_auth_requires_tls;
+    return wanted == TLS_LEVEL_MAY && is_secret ? TLS_LEVEL_ENCRYPT : wanted;
+}
+
 void tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer, bool is_broken,
                        struct tls_policy *ret)
 {
     enum config_tls_level level = router_tls_level(s->router, peer->transport, peer->destination);
     const struct config_smtp *smtp = &s->config->transports[peer->transport].smtp;
-    ret->level = host_tls_level(level, peer->hosts, &peer->hosts->list[peer->host]);
-    if (ret->level == TLS_LEVEL_MAY && smtp->smtp_auth_user != NULL &&
-        smtp->smtp_auth_requires_tls) {
-        ret->level = TLS_LEVEL_ENCRYPT;
-    } else if (ret->level == TLS_LEVEL_MAY && is_broken) {
+    ret->level = tls_policy_level(smtp, level, peer->hosts, peer->host);
+    if (ret->level == TLS_LEVEL_MAY && is_broken) {
         ret->level = TLS_LEVEL_NONE;
     }
     if (ret->level == TLS_LEVEL_NONE) {

@@ -11,6 +11,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
+#include "engine/config/config.h"
 #include "net/smtp_client.h"
 #include "net/tls.h"
 
@@ -37,6 +38,10 @@ struct tls_policy_peer {
     const struct dns_hosts *hosts;
     uint32_t host; /* index in hosts */
 };
+
+/* The level of one of the hosts, from that of the destination (router_tls_level). Pure. */
+enum tls_level tls_policy_level(const struct config_smtp *smtp, enum config_tls_level level,
+                                const struct dns_hosts *hosts, uint32_t host);
 
 /* is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
  *              becomes NONE, no other one changes

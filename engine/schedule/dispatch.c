@@ -239,7 +239,8 @@ uint32_t dispatch_list_servers(const struct resolution *r, struct sched_server *
     for (uint32_t i = 0; i < count; i++) {
         const struct dns_host *host = &r->hosts->list[i];
         size_t len = host->ip.family == 6 ? 16 : 4;
-        ret[i] = (struct sched_server){.preference = host->preference};
+        ret[i] = (struct sched_server){.preference = host->preference,
+                                       .families = host->ip.family == 6 ? 2 : 1};
         memcpy(ret[i].key, host->ip.bytes, len); /* dispatch_read_server reads it */
         memcpy(ret[i].key + len, &host->port, sizeof(host->port));
         ret[i].key_len = (uint8_t)(len + sizeof(host->port));

@@ -18,6 +18,7 @@
 #include "engine/post/message.h"
 #include "engine/post/result.h"
 #include "engine/schedule/dispatch.h"
+#include "engine/schedule/receiver.h"
 #include "engine/schedule/withdrawal.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -49,6 +50,7 @@ struct sched_thread {
     /* set at creation */
     struct engine *engine;
     uint32_t index;
+    uint64_t seed; /* of numbers that cores are told */
     struct post post;
     struct core *cores; /* [core_room]; the owner's, but for those that main prepares */
     uint32_t core_room;
@@ -198,6 +200,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     }
     t->engine = engine;
     t->index = index;
+    t->seed = hash_random_seed();
     dispatch_init(&t->dispatch, engine);
     t->core_room = room / engine->sched_count + 1;
     t->cores = calloc(t->core_room, sizeof(*t->cores));
@@ -390,6 +393,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         return;
     }
     struct sched_server servers[SCHED_SERVERS_MAX];
+    struct receiver receiver = {.site_len = 0};
     struct sched_hosts_result result = {
         .destination = r->destination,
         .resolution = r->outcome,
@@ -399,6 +403,18 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         .expires = r->expires,
         .reason = &r->reason,
     };
+    if (r->outcome == SCHED_RESOLVED) {
+        const struct receiver_question question = {
+            .settings = settings_for(settings_of(t->engine), r->transport),
+            .transport = r->transport,
+            .destination = sched_destination_name(r->destination),
+            .nexthop = sched_destination_nexthop(r->destination),
+            .hosts = r->hosts,
+        };
+        receiver_find(&question, t->seed, &receiver, servers);
+        result.site = slice_make(receiver.site, receiver.site_len);
+        result.tls = receiver.tls;
+    }
     sched_resolved(core_of(t, r->transport)->sched, &result, t->now);
     free(r);
 }

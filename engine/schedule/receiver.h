@@ -1,0 +1,48 @@
+/* Which receiver a destination's mail goes to, as the core is told: the site whose windows it
+ * shares, and the numbers by which the core knows whether a connection that was opened for another
+ * destination of the site may carry its mail.
+ *
+ * A site is, of what holds first: the destination itself where the transport says site_rollup = no
+ * ("domain:NAME"); the nexthop where it has brackets ("[host]:587"); the set of hosts that the MX
+ * records name in their best preference ("mx1.example.com,mx2.example.com"), with the port when the
+ * nexthop names one; a domain without MX records is its own only host.
+ *
+ * A number of a text is 32 bits of a hash that is keyed at start. Only numbers of hosts that have
+ * the same address, or of destinations of one site, are ever compared; two texts that differ have
+ * the same one once in four thousand million such pairs, and nobody outside can look for them.
+ * So nothing has to be remembered for as long as connections live.
+ *
+ * Pure but for the settings it reads. Called by scheduler threads. */
+#ifndef ENGINE_RECEIVER_H
+#define ENGINE_RECEIVER_H
+
+#include "base/slice.h"
+#include "sched/sched.h"
+
+#include <stdint.h>
+
+struct dns_hosts;
+struct settings;
+
+#define RECEIVER_SITE_MAX 800 /* bytes of a site's name; with more a destination is on its own */
+
+struct receiver_question {
+    const struct settings *settings; /* by which the transport connects: settings_for */
+    uint32_t transport;
+    struct slice destination, nexthop; /* as sched_destination_name, sched_destination_nexthop */
+    const struct dns_hosts *hosts;
+};
+
+struct receiver {
+    char site[RECEIVER_SITE_MAX];
+    size_t site_len; /* 0: it has none */
+    uint32_t tls;    /* what the destination demands of TLS; sched_hosts_result.tls */
+};
+
+/* seed         the same for all questions about one core
+ * ret_servers  [hosts->count] of these hosts: their `name` is set, to a number of the host's name and
+ *              of what TLS judges it by */
+void receiver_find(const struct receiver_question *q, uint64_t seed, struct receiver *ret,
+                   struct sched_server *ret_servers);
+
+#endif

@@ -1,0 +1,108 @@
+"""Destinations of one receiver: one window, connections that they share, and what keeps them apart."""
+import time
+
+import pytest
+
+from support.certificates import Authority
+from support.client import message, submit
+from support.net import Net
+from support.wait import until
+
+HELD = 'plain\nexpect MAIL\ngate\nsend 250 2.1.0 ok\nserve'
+DOMAINS = [f'd{n}.test' for n in range(1, 9)]
+
+
+@pytest.mark.parametrize('rollup, windows', [('yes', 1), ('no', len(DOMAINS))])
+def test_the_window_is_the_receivers(place, rollup, windows):
+    net = Net(place)
+    peer = net.peer('mx.test', HELD)
+    for domain in DOMAINS:
+        net.mx(domain, 'mx.test')
+    net.start({'smtp': {'site_rollup': rollup == 'yes', 'initial_destination_concurrency': 1,
+                        'destination_concurrency_limit': 1}})
+    for domain in DOMAINS:
+        net.send(domain)
+    until(lambda: peer.connections == windows and
+          len([d for d in net.daemon.query('destinations') if 'destination' in d]) == len(DOMAINS),
+          lambda: f'{windows} connections: {peer.connections}')
+    peer.gate.set()
+    for domain in DOMAINS:
+        assert net.result(domain)['type'] == 'Delivery'
+    assert peer.connections == windows
+
+
+def test_a_limit_of_the_site(place):
+    net = Net(place)
+    peer = net.peer('mx.test', HELD)
+    for domain in DOMAINS:
+        net.mx(domain, 'mx.test')
+    net.start({'smtp': {'site_concurrency_limit': 3}})
+    for domain in DOMAINS:
+        net.send(domain)
+    until(lambda: peer.connections == 3, 'connections up to the limit')
+    peer.gate.set()
+    for domain in DOMAINS:
+        net.result(domain)
+    assert peer.connections == 3
+
+
+def test_a_connection_carries_mail_of_others(place):
+    """The events name what each delivery was for, and where it went."""
+    net = Net(place)
+    peer = net.peer('mx.test', 'good')
+    for domain in DOMAINS:
+        net.mx(domain, 'mx.test')
+    net.start()
+    for domain in DOMAINS:
+        event = net.deliver(domain)
+        assert (event['queue'], event['peer_address']['name']) == (domain, 'mx.test'), str(event)
+    assert peer.connections == 1
+
+
+def test_another_level_of_tls_is_another_connection(place):
+    """Mail that must be encrypted never goes over a connection that is not, and the other way round."""
+    net = Net(place)
+    peer = net.peer('mx.test', 'secure\nexpect EHLO\nsend 250 peer.test\nserve', 'good',
+                    tls=Authority(place.subfolder('ca')).leaf('x').server())
+    for domain in ('safe.test', 'safe2.test', 'open.test', 'open2.test'):
+        net.mx(domain, 'mx.test')
+    level = {'smtp_tls_security_level': 'encrypt'}
+    net.start({'smtp': {'smtp_tls_security_level': 'none'}},
+              routes={'safe.test': ('smtp', '', level), 'safe2.test': ('smtp', '', level),
+                      '*': ('smtp', '')})
+    assert 'tls_protocol_version' in net.deliver('safe.test')
+    assert 'tls_protocol_version' not in net.deliver('open.test')
+    assert 'tls_protocol_version' in net.deliver('safe2.test')
+    assert 'tls_protocol_version' not in net.deliver('open2.test')
+    assert peer.connections == 2
+
+
+def test_another_mx_moves_what_waits(place):
+    """A look-up that fails moves nothing, and concerns that domain alone; another answer moves what
+    waits to the hosts that it names, although a connection to the old ones is there all the time."""
+    net = Net(place)
+    net.dns.ttl = 0
+    old, new = net.peer('old.test', 'good'), net.peer('new.test', 'good')
+    for domain in ('stays.test', 'moves.test', 'fails.test'):
+        net.mx(domain, 'old.test')
+    net.start({'smtp': {'destination_concurrency_limit': 1}})
+    for domain in ('stays.test', 'moves.test', 'fails.test'):
+        net.deliver(domain)
+    assert old.connections == 1
+    net.mx('moves.test', 'new.test')
+    net.dns.zone['fails.test'] = 'SERVFAIL'
+
+    def moved():
+        for domain in ('stays.test', 'moves.test', 'fails.test'):
+            submit(net.daemon, 'a@sender.test', [f'more@{domain}'], message())
+        time.sleep(0.2)  # an answer is kept for 5 seconds at least
+        return new.connections > 0
+    until(moved, 'mail for the new host')
+    until(lambda: net.daemon.of('TransientFailure', 'more@fails.test'), 'a look-up that failed')
+    assert old.connections == 1
+    hosts = {event['peer_address']['name'] for event in net.daemon.of('Delivery', 'more@moves.test')}
+    assert hosts == {'old.test', 'new.test'}
+    last = [event['peer_address']['name'] for event in net.daemon.of('Delivery', 'more@moves.test')]
+    assert last == sorted(last, reverse=True)  # never back
+    assert {event['peer_address']['name']
+            for event in net.daemon.of('Delivery', 'more@stays.test')} == {'old.test'}
