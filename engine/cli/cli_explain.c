@@ -21,11 +21,12 @@ static const struct cli_column columns[] = {
     {"OPTION", false}, {"VALUE", false}, {"SET AT", false}, {NULL, false}};
 
 /* "" when it is not set at all */
-static char *value_of(const struct config *c, const struct config_option *o, size_t index)
+static char *value_of(const struct config *c, enum config_section section,
+                      const struct config_option *o, size_t index)
 {
     struct buf text;
     buf_init(&text, 0);
-    config_text_value(o, config_section_value(c, o, index), &text);
+    config_text_value(o, config_section_value(c, section, o, index), &text);
     char *value = text.failed ? NULL : slice_dup(buf_slice(&text));
     buf_fini(&text);
     return value;
@@ -40,7 +41,9 @@ static void each_option(const struct config *c, enum config_section section, siz
     char at[CONFIG_ORIGIN_BYTES];
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        char *value = o->section == section ? value_of(c, o, index) : NULL;
+        bool is_shown = o->section == section || (config_option_is_in(o, section) &&
+                                                  config_section_sets(c, section, index, o));
+        char *value = is_shown ? value_of(c, section, o, index) : NULL;
         if (value != NULL) {
             (void)config_origin(c, section, index, o->name, at); /* or "default" */
             take(ctx, o->name, value, at);

@@ -13,7 +13,7 @@ static void clear_section(enum config_section section, void *base)
 {
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        if (o->section == section) {
+        if (config_option_is_in(o, section)) {
             config_value_clear(o, (char *)base + o->offset);
         }
     }
@@ -46,6 +46,7 @@ void config_free(struct config *c)
     }
     for (size_t i = 0; i < c->egress_source_count; i++) {
         free(c->egress_sources[i].name);
+        free(c->egress_sources[i].warmup);
         clear_section(CONFIG_SECTION_SOURCE, &c->egress_sources[i]);
     }
     for (size_t i = 0; i < c->egress_pool_count; i++) {
@@ -57,6 +58,14 @@ void config_free(struct config *c)
     for (size_t i = 0; i < c->transport_count; i++) {
         free(c->transports[i].name);
         clear_section(CONFIG_SECTION_TRANSPORT, &c->transports[i]);
+    }
+    for (size_t i = 0; i < c->provider_count; i++) {
+        free(c->providers[i].options.name);
+        clear_section(CONFIG_SECTION_PROVIDER, &c->providers[i]);
+    }
+    for (size_t i = 0; i < c->domain_count; i++) {
+        free(c->domains[i].options.name);
+        clear_section(CONFIG_SECTION_DOMAIN, &c->domains[i]);
     }
     for (size_t i = 0; i < c->route_count; i++) {
         free(c->routes[i].pattern);
@@ -70,6 +79,8 @@ void config_free(struct config *c)
     free(c->egress_sources);
     free(c->egress_pools);
     free(c->transports);
+    free(c->providers);
+    free(c->domains);
     free(c->routes);
     clear_section(CONFIG_SECTION_DNS, &c->dns);
     clear_section(CONFIG_SECTION_SPOOL, c);

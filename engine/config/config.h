@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "base/slice.h"
 #include "dns/ip.h"
+#include "sched/limit/quota.h"
+#include "sched/limit/rate.h"
 #include "sched/sched.h"
 
 #include <netinet/in.h>
@@ -81,6 +83,21 @@ struct config_spool {
     uint64_t journal;  /* bytes of the file that receptions go to first; 0: none */
 };
 
+/* Quotas of a day each. */
+struct config_quotas {
+    struct rate_rule *items;
+    size_t count;
+};
+
+/* What one receiver gets of us: of a lane (a source and a site) but for site_. A rule whose count
+ * is 0 is no limit. */
+struct config_limits {
+    struct rate_rule max_message_rate, max_recipient_rate, max_connection_rate;
+    struct rate_rule max_message_quota;
+    struct rate_rule site_message_rate; /* all lanes of a site together */
+    usec_t block_pause, block_grace;
+};
+
 /* One `listener "ADDR:PORT" {}`. Limits of 0 mean none where the reference says so. */
 struct config_listener {
     char *name; /* the title as written */
@@ -107,8 +124,12 @@ struct config_listener {
 
 /* One `tenant "NAME" {}`. */
 struct config_tenant {
-    char *name;   /* as written; "*": all tenants without a section */
-    bool notices; /* a notice is sent only when listener and tenant both say so */
+    char *name;      /* as written; "*": all tenants without a section */
+    bool notices;    /* a notice is sent only when listener and tenant both say so */
+    char *pool_name; /* NULL: the transport's */
+    const struct config_egress_pool *pool; /* of that name, in the same snapshot */
+    /* Over all that the tenant sends; of "*" each tenant has its own. */
+    struct rate_rule max_message_rate, max_recipient_rate, max_message_quota;
 };
 
 /* One `http "ADDR:PORT" {}`. */
@@ -170,6 +191,11 @@ struct config_egress_source {
     struct config_address haproxy, socks5; /* len 0: none; at most one of them */
     char *socks5_user;                     /* NULL: none */
     char *socks5_password_file;            /* NULL: none; set when socks5_user is */
+    /* Over all lanes of the source. */
+    struct rate_rule max_message_rate, max_recipient_rate, max_connection_rate, max_message_quota;
+    struct config_quotas warmup_steps; /* a day each */
+    int64_t warmup_since;              /* days since 1970; 0: not set */
+    struct quota_warmup *warmup;       /* of both; NULL: none */
 };
 
 /* One `pool "NAME" {}`. */
@@ -190,6 +216,17 @@ struct config_transport {
     struct sched_config sched;             /* complete, except hash_seed (0): the engine's choice */
     struct config_smtp smtp;
     char *positive_feedback, *negative_feedback; /* as written; parsed in sched */
+    struct config_limits limits;
+};
+
+/* One `provider "NAME" {}` or `domain "NAME" {}`: what counts instead of the transport's options for
+ * a site or a destination. policy.h puts them together. */
+struct config_receiver {
+    /* Its name, and of the options those that the section sets; nothing else means anything. First,
+     * as the rows of the table count from here. */
+    struct config_transport options;
+    uint64_t set;                    /* bits, by config_option_receiver_bit */
+    struct config_texts mx, domains; /* a provider's patterns */
 };
 
 struct config_route {
@@ -280,6 +317,10 @@ struct config {
     size_t egress_pool_count;
     struct config_transport *transports;
     size_t transport_count;
+    struct config_receiver *providers; /* in the order of the file: the first that matches */
+    size_t provider_count;
+    struct config_receiver *domains; /* names in lower case */
+    size_t domain_count;
     struct config_route *routes;
     size_t route_count;
 };

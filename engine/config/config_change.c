@@ -37,8 +37,8 @@ static void list_options(const struct config *started, size_t old, const struct 
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
         if (o->section == section && o->needs_restart &&
-            !config_value_equal(o, config_section_value(started, o, old),
-                                config_section_value(fresh, o, index))) {
+            !config_value_equal(o, config_section_value(started, section, o, old),
+                                config_section_value(fresh, section, o, index))) {
             tell_change(sink, fresh, section, index, o, "needs a restart");
         }
     }

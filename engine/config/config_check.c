@@ -213,9 +213,8 @@ static void check_feedback(struct config_loader *l, size_t index, const char *op
     }
 }
 
-/* Which title of a kind of section a name stands near, as the end of a complaint. */
-static const char *meant(const struct config *c, enum config_section section, const char *name,
-                         char ret[static CONFIG_NEAR_TEXT])
+const char *config_check_meant(const struct config *c, enum config_section section,
+                               const char *name, char ret[static CONFIG_NEAR_TEXT])
 {
     struct config_near near;
     config_near_begin(&near, name);
@@ -235,10 +234,10 @@ static void check_source_pool(struct config_loader *l, struct config *c, size_t 
         }
     }
     if (t->source_pool != NULL && t->pool == NULL) {
-        config_complain(l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, "source_pool"),
-                        "source_pool",
-                        "there is no pool \"%.64s\"; name one that this file defines%s",
-                        t->source_pool, meant(c, CONFIG_SECTION_POOL, t->source_pool, near));
+        config_complain(
+            l, config_place_of(l, CONFIG_SECTION_TRANSPORT, index, "source_pool"), "source_pool",
+            "there is no pool \"%.64s\"; name one that this file defines%s", t->source_pool,
+            config_check_meant(c, CONFIG_SECTION_POOL, t->source_pool, near));
     }
 }
 
@@ -298,7 +297,7 @@ static void check_defer_transports(struct config_loader *l, struct config *c)
         } else {
             config_complain(l, global_place(l, "defer_transports"), "defer_transports",
                             "there is no transport \"%.64s\"; name a transport of this file%s",
-                            name, meant(c, CONFIG_SECTION_TRANSPORT, name, near));
+                            name, config_check_meant(c, CONFIG_SECTION_TRANSPORT, name, near));
         }
     }
 }
@@ -468,7 +467,8 @@ static int check_route(struct config_loader *l, struct config *c, size_t index)
             config_complain(
                 l, config_place_of(l, CONFIG_SECTION_ROUTE, index, "transport"), "transport",
                 "there is no transport \"%.64s\"; name one that this file defines%s",
-                r->transport_name, meant(c, CONFIG_SECTION_TRANSPORT, r->transport_name, near));
+                r->transport_name,
+                config_check_meant(c, CONFIG_SECTION_TRANSPORT, r->transport_name, near));
         }
     }
     check_nexthop(l, c, index);
@@ -567,34 +567,6 @@ static int check_route_levels(struct config_loader *l, const struct config *c)
     return 0;
 }
 
-static void check_tenants(struct config_loader *l, const struct config *c)
-{
-    for (size_t i = 0; i < c->tenant_count; i++) {
-        const char *name = c->tenants[i].name;
-        struct config_place place = config_place_of(l, CONFIG_SECTION_TENANT, i, NULL);
-        if (!label_is_valid(slice_of(name))) {
-            config_complain(l, place, "tenant",
-                            "\"%.80s\" is no tenant's name; write 1 to 64 bytes of printable ASCII "
-                            "without spaces, or \"*\" for all others",
-                            name);
-        } else if (strchr(name, '*') != NULL && strcmp(name, "*") != 0) {
-            config_complain(l, place, "tenant",
-                            "\"%s\" is no tenant's name: patterns are not known here; write one "
-                            "name, or \"*\" for all others",
-                            name);
-        }
-        for (size_t j = 0; j < i; j++) {
-            if (slice_ieq(slice_of(name), slice_of(c->tenants[j].name))) {
-                config_complain(l, place, "tenant",
-                                "\"%.80s\" has a section already, \"%.80s\"; letters match in "
-                                "either case, keep one of them",
-                                name, c->tenants[j].name);
-                break;
-            }
-        }
-    }
-}
-
 int config_check(struct config_loader *l, struct config *c)
 {
     int err = complete_global(l, c);
@@ -602,16 +574,17 @@ int config_check(struct config_loader *l, struct config *c)
     for (size_t i = 0; i < c->listener_count; i++) {
         check_listener(l, c, i);
     }
-    check_tenants(l, c);
     config_check_http(l, c);
     if (err == 0) {
         config_check_feed(l, c);
     }
     err = err < 0 ? err : config_check_egress(l, c);
+    config_check_tenants(l, c);
     for (size_t i = 0; i < c->transport_count && err == 0; i++) {
         err = check_transport(l, c, i);
     }
     check_defer_transports(l, c);
+    err = err < 0 ? err : config_check_receivers(l, c);
     for (size_t i = 0; i < c->route_count && err == 0; i++) {
         err = check_route(l, c, i);
     }

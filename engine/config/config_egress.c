@@ -209,8 +209,9 @@ static int check_pool(struct config_loader *l, struct config *c, size_t index)
 int config_check_egress(struct config_loader *l, struct config *c)
 {
     int err = 0;
-    for (size_t i = 0; i < c->egress_source_count; i++) {
+    for (size_t i = 0; i < c->egress_source_count && err == 0; i++) {
         check_source(l, c, i);
+        err = config_check_warmup(l, c, i);
     }
     for (size_t i = 0; i < c->egress_pool_count && err == 0; i++) {
         err = check_pool(l, c, i);

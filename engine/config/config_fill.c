@@ -74,7 +74,7 @@ static int fill_option(const struct config_option *o, cfg_opt_t *opt, void *fiel
 }
 
 /* All options of one section into its struct: the section's value, else the top level's, else the
- * default. */
+ * default. Those of a transport in a receiver's section: only what it sets. */
 static int fill_section(cfg_t *root, enum config_section section, size_t index, void *base,
                         struct config_origins *origins)
 {
@@ -82,20 +82,24 @@ static int fill_section(cfg_t *root, enum config_section section, size_t index, 
     int err = 0;
     for (size_t i = 0; i < config_option_count && err == 0; i++) {
         const struct config_option *o = &config_options[i];
-        if (o->section != section) {
+        if (!config_option_is_in(o, section)) {
             continue;
         }
+        bool is_own = o->section == section;
         char *field = (char *)base + o->offset;
         cfg_opt_t *opt = set_option(cfg, o->name);
         if (opt == NULL && section == CONFIG_SECTION_TRANSPORT) {
             opt = set_option(root, o->name);
         }
-        if (o->initial != NULL) {
+        if (o->initial != NULL && is_own) {
             err = config_value_set(o, &o->initial, 1, field);
         }
         if (err == 0 && opt != NULL) {
             config_origins_set(origins, section, index, o, place_of(opt));
             err = fill_option(o, opt, field);
+        }
+        if (opt != NULL && !is_own) {
+            ((struct config_receiver *)base)->set |= 1ULL << config_option_receiver_bit(o);
         }
     }
     if (config_sections[section].title != NULL) {

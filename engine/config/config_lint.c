@@ -79,9 +79,14 @@ static void check_use(struct lint *l)
         for (size_t t = 0; t < c->transport_count; t++) {
             is_used = is_used || c->transports[t].pool == &c->egress_pools[i];
         }
+        for (size_t t = 0; t < c->tenant_count; t++) {
+            is_used = is_used || c->tenants[t].pool == &c->egress_pools[i];
+        }
         if (!is_used) {
             warn(l, CONFIG_SECTION_POOL, i, NULL,
-                 "no transport has source_pool = \"%s\"; name it in one, or remove it",
+                 "no transport has source_pool = \"%s\", and no tenant pool; name it in one, or "
+                 "remove "
+                 "it",
                  c->egress_pools[i].name);
         }
     }
@@ -253,7 +258,7 @@ static void check_secret(struct lint *l, enum config_section section, size_t ind
                          const char *option)
 {
     const struct config_option *o = config_option_find(section, option);
-    const char *path = *(char *const *)config_section_value(l->config, o, index);
+    const char *path = *(char *const *)config_section_value(l->config, section, o, index);
     struct stat s;
     if (path != NULL && stat(path, &s) == 0 && (s.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) != 0) {
         warn(l, section, index, option, "%.300s: others can %s it (mode %04o); chmod 0640 or 0600",
@@ -299,9 +304,65 @@ static void check_names(struct lint *l)
     }
 }
 
+/* --- what nothing acts on ---------------------------------------------------------------------- */
+
+/* Options that are read and checked, and that this version does not act on: the one list of them. A
+ * row without a name is all of the section. */
+static const struct {
+    enum config_section section;
+    const char *option;
+} inert[] = {
+    {CONFIG_SECTION_PROVIDER, NULL},
+    {CONFIG_SECTION_DOMAIN, NULL},
+    {CONFIG_SECTION_TENANT, "pool"},
+    {CONFIG_SECTION_TENANT, "max_message_rate"},
+    {CONFIG_SECTION_TENANT, "max_recipient_rate"},
+    {CONFIG_SECTION_TENANT, "max_message_quota"},
+    {CONFIG_SECTION_SOURCE, "max_message_rate"},
+    {CONFIG_SECTION_SOURCE, "max_recipient_rate"},
+    {CONFIG_SECTION_SOURCE, "max_connection_rate"},
+    {CONFIG_SECTION_SOURCE, "max_message_quota"},
+    {CONFIG_SECTION_SOURCE, "warmup"},
+    {CONFIG_SECTION_TRANSPORT, "max_message_rate"},
+    {CONFIG_SECTION_TRANSPORT, "max_recipient_rate"},
+    {CONFIG_SECTION_TRANSPORT, "max_connection_rate"},
+    {CONFIG_SECTION_TRANSPORT, "max_message_quota"},
+    {CONFIG_SECTION_TRANSPORT, "site_message_rate"},
+    {CONFIG_SECTION_TRANSPORT, "block_pause"},
+    {CONFIG_SECTION_TRANSPORT, "block_grace"},
+};
+
+bool config_lint_is_inert(enum config_section section, const char *option)
+{
+    for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
+        const char *name = inert[r].option;
+        if (inert[r].section == section &&
+            (name == NULL || option == NULL ? name == option : strcmp(name, option) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Once for each row, at the first place. */
+static void check_inert(struct lint *l)
+{
+    for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
+        size_t count = config_section_count(l->config, inert[r].section);
+        for (size_t i = 0; i < count; i++) {
+            if (inert[r].option == NULL || is_set(l, inert[r].section, i, inert[r].option)) {
+                warn(l, inert[r].section, i, inert[r].option,
+                     "it is read and checked, but this version does not act on it yet");
+                break;
+            }
+        }
+    }
+}
+
 void config_lint(const struct config *c, const struct config_sink *sink)
 {
     struct lint l = {.config = c, .sink = sink};
+    check_inert(&l);
     check_use(&l);
     check_routes(&l);
     check_times(&l);

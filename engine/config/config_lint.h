@@ -3,11 +3,19 @@
 #ifndef ENGINE_CONFIG_LINT_H
 #define ENGINE_CONFIG_LINT_H
 
+#include "base/attr.h"
 #include "engine/config/config.h"
+#include "engine/config/config_option.h"
+
+#include <stdbool.h>
 
 /* Things that nothing leads to, routes that change nothing, limits that contradict each other,
  * timeouts shorter than RFC 5321 asks for, names that are not fully qualified, and files with
  * secrets that others can read. Looks at the files that the configuration names. */
 void config_lint(const struct config *c, const struct config_sink *sink);
+
+/* Whether this version reads and checks an option and does not act on it; `sluice check` and the
+ * reference say so. option: NULL: the section as a whole */
+MUST_USE bool config_lint_is_inert(enum config_section section, const char *option);
 
 #endif

@@ -166,8 +166,9 @@ static void set_place(cfg_opt_t *opt, const cfg_t *cfg)
 static enum config_section owner_of(const char *name)
 {
     for (int s = CONFIG_SECTION_GLOBAL; s < CONFIG_SECTION_COUNT; s++) {
-        if (config_option_find((enum config_section)s, name) != NULL) {
-            return (enum config_section)s;
+        const struct config_option *o = config_option_find((enum config_section)s, name);
+        if (o != NULL) {
+            return o->section;
         }
     }
     return CONFIG_SECTION_COUNT;

@@ -27,8 +27,17 @@ void config_warn(struct config_loader *l, struct config_place place, const char 
 /* Complain about a title that is no name, 1 to 64 letters, digits and - _ . */
 void config_check_name(struct config_loader *l, enum config_section section, size_t index,
                        const char *name);
+/* Which title of a kind of section a name stands near, as the end of a complaint. */
+const char *config_check_meant(const struct config *c, enum config_section section,
+                               const char *name, char ret[static CONFIG_NEAR_TEXT]);
 /* The part of config_check about sources and pools; before transports. errors: -ENOMEM */
 MUST_USE int config_check_egress(struct config_loader *l, struct config *c);
+/* ... about tenants; after pools. */
+void config_check_tenants(struct config_loader *l, struct config *c);
+/* ... about providers and domains; after transports. errors: -ENOMEM */
+MUST_USE int config_check_receivers(struct config_loader *l, struct config *c);
+/* ... about the warm-up of a source. errors: -ENOMEM */
+MUST_USE int config_check_warmup(struct config_loader *l, struct config *c, size_t index);
 
 /* The part of config_check about http sections; after listeners. */
 void config_check_http(struct config_loader *l, struct config *c);

@@ -14,85 +14,6 @@
 #define TIME_MAX       INT32_MAX /* seconds */
 #define SIZE_MAX_BYTES (1LL << 50)
 
-const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
-    [CONFIG_SECTION_GLOBAL] = {"", NULL, "struct config",
-                               "Written at the top level of the file, outside every section."},
-    [CONFIG_SECTION_SPOOL] = {"spool", NULL, "struct config", "Where accepted mail is kept."},
-    [CONFIG_SECTION_LISTENER] =
-        {"listener", "ADDR:PORT", "struct config_listener",
-         "A socket on which mail is accepted over SMTP. The title is a "
-         "numeric address and port: `\"192.0.2.1:25\"`, `\"[::]:25\"`. Mail "
-         "is taken from hosts in `relay_from` and from clients that "
-         "authenticated; from nobody else."},
-    [CONFIG_SECTION_DNS] = {"dns", NULL, "struct config_dns", "How names are resolved."},
-    [CONFIG_SECTION_EVENT_LOG] = {"event_log", NULL, "struct config",
-                                  "One JSON line for each reception, delivery, transient failure, "
-                                  "bounce and expiry."},
-    [CONFIG_SECTION_CONTROL] = {"control", NULL, "struct config",
-                                "The socket over which the commands reach the daemon: HTTP, and "
-                                "SMTP for `sluice send`."},
-    [CONFIG_SECTION_REPLIES] =
-        {"replies", NULL, "struct config",
-         "What receivers' replies mean: their class stands in events, CSV files, metrics and "
-         "`why`. "
-         "Rules are read from files, the first that matches wins; what no rule is about is judged "
-         "by code, enhanced status and what it answers. How rules are written, and how to try one: "
-         "[operating.md](operating.md#what-replies-mean)."},
-    [CONFIG_SECTION_HTTP] =
-        {"http", "ADDR:PORT", "struct config_http",
-         "A TCP socket with the operators' interface: the same requests as over the control "
-         "socket, "
-         "a page for browsers at `/`, and `/healthz` and `/readyz` for those who watch. The title "
-         "is a numeric address and port: `\"127.0.0.1:8025\"`. Off loopback everybody who asks "
-         "needs a token."},
-    [CONFIG_SECTION_WEBHOOK] =
-        {"webhook", "URL", "struct config_webhook",
-         "Events posted to a web server, in batches, in order, each at least once. A batch that is "
-         "not answered with 2xx in time is sent again, after 1 second, then twice as long each "
-         "time up to 5 minutes; redirects are not followed. Mail never waits for it: the event log "
-         "is what it reads from, and where it stands is kept in `feed/` of the spool. What the "
-         "event log has removed meanwhile (see `rotate_keep`) is lost to it, with a warning. The "
-         "header `X-Sluice-Cursor` says up to where the batch reaches; a repeated batch begins "
-         "where the last one accepted ended. A new section begins with the events from then on."},
-    [CONFIG_SECTION_CSV] =
-        {"csv", "PATH", "struct config_csv",
-         "A file of comma-separated values in the manner of PowerMTA's accounting file, with a "
-         "line of column names: one row for each event, quoted as in RFC 4180. `type` is `r` for a "
-         "reception, `d` for a delivery, `t` for a transient failure and `b` for all that "
-         "failed for good. Each line of the event log becomes one row, also over a crash. When "
-         "somebody moves the file away, a new one begins."},
-    [CONFIG_SECTION_TENANT] =
-        {"tenant", "NAME", "struct config_tenant",
-         "What is special about the mail of one tenant (`tenant_header` says how mail comes by "
-         "one), also of mail that is queued. `\"*\"` stands for all that have no section of their "
-         "own, and for mail of nobody. Letters match in either case."},
-    [CONFIG_SECTION_SOURCE] =
-        {"source", "NAME", "struct config_egress_source",
-         "An identity under which mail leaves: an address of this machine, or a proxy, and the "
-         "name "
-         "in EHLO. A source with only one of `address` and `address6` reaches hosts of that family "
-         "only; with neither it reaches both, and the system chooses the address. The event log "
-         "names it in `egress_source`."},
-    [CONFIG_SECTION_POOL] =
-        {"pool", "NAME", "struct config_egress_pool",
-         "Sources among which each new connection of a transport chooses, in turn and by weight. "
-         "The turn is each worker's own, and apart for IPv4 and IPv6: `sources = {\"a\", \"b\"}` "
-         "with `weights = {3, 1}` gives a a b a, a a b a."},
-    [CONFIG_SECTION_TRANSPORT] =
-        {"transport", "NAME", "struct config_transport",
-         "A way to deliver, with its own scheduler: destinations, windows, connections and limits. "
-         "Each option may also be written at the top level, where it is the default of all "
-         "transports: the value inside the transport counts, else the one at the top level, else "
-         "the built-in default. Names and meaning are Postfix's, without the `default_` or `qmgr_` "
-         "prefix."},
-    [CONFIG_SECTION_ROUTE] =
-        {"route", "PATTERN", "struct config_route",
-         "Which transport and nexthop serve a recipient's domain. The pattern is a domain "
-         "(`\"example.com\"`), all subdomains of a domain (`\".example.com\"`) or everything "
-         "(`\"*\"`). The exact domain goes before the longest matching subdomain pattern, and that "
-         "before `\"*\"`. A recipient without a route is refused with `550 5.1.2`."},
-};
-
 static const char *const webhook_choices[] = {"ndjson", "array", NULL};
 static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
@@ -102,8 +23,10 @@ static const char *const route_tls_choices[] = {"none", "may",     "encrypt",   
                                                 "dane", "mta-sts", "transport", NULL};
 static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 
-/* What only a restart changes. */
-#define AT_START         0x100
+#define AT_START         0x100 /* what only a restart changes */
+#define AT_RECEIVER      0x200 /* what `provider` and `domain` may set as well */
+#define AT_LANE          0x400 /* ... and is of a site's lanes */
+#define AT_ALL           (AT_START | AT_RECEIVER | AT_LANE)
 #define START(field)     CONFIG_SECTION_GLOBAL | AT_START, offsetof(struct config, field)
 #define SPOOL(field)     CONFIG_SECTION_SPOOL | AT_START, offsetof(struct config, field)
 #define DNS(field)       CONFIG_SECTION_DNS, offsetof(struct config_dns, field)
@@ -119,14 +42,20 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
 #define SCHED(field)     CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, sched.field)
 #define SMTP(field)      CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, smtp.field)
-#define ROUTE(field)     CONFIG_SECTION_ROUTE, offsetof(struct config_route, field)
+#define RECEIVER(field)                                                                            \
+    CONFIG_SECTION_TRANSPORT | AT_RECEIVER, offsetof(struct config_transport, field)
+#define LANE(field)                                                                                \
+    CONFIG_SECTION_TRANSPORT | AT_RECEIVER | AT_LANE, offsetof(struct config_transport, field)
+#define PROVIDER(field) CONFIG_SECTION_PROVIDER, offsetof(struct config_receiver, field)
+#define ROUTE(field)    CONFIG_SECTION_ROUTE, offsetof(struct config_route, field)
 
 /* Each takes (name, section and offset, default, ..., documentation). */
 #define ROW(...) ROW_(__VA_ARGS__)
 #define ROW_(n, s, o, t, d, dd, lo, hi, u, c, text)                                                \
     {                                                                                              \
-        .name = (n), .section = (enum config_section)((s) & ~AT_START),                            \
-        .needs_restart = ((s)&AT_START) != 0, .type = (t), .offset = (o), .initial = (d),          \
+        .name = (n), .section = (enum config_section)((s) & ~AT_ALL),                              \
+        .needs_restart = ((s)&AT_START) != 0, .is_receivers = ((s)&AT_RECEIVER) != 0,              \
+        .is_lanes = ((s)&AT_LANE) != 0, .type = (t), .offset = (o), .initial = (d),                \
         .initial_doc = (dd), .min = (lo), .max = (hi), .unit = (u), .choices = (c), .doc = (text)  \
     }
 #define INT(n, at, d, lo, hi, text)  ROW(n, at, CONFIG_TYPE_INT, d, NULL, lo, hi, 0, NULL, text)
@@ -140,6 +69,8 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define IP(n, at, family, dd, text)                                                                \
     ROW(n, at, CONFIG_TYPE_IP, NULL, dd, family, family, 0, NULL, text)
 #define ADDRESS(n, at, text)     ROW(n, at, CONFIG_TYPE_ADDRESS, NULL, "none", 0, 0, 0, NULL, text)
+#define RATE(n, at, text)        ROW(n, at, CONFIG_TYPE_RATE, NULL, "none", 0, 0, 0, NULL, text)
+#define QUOTA(n, at, text)       ROW(n, at, CONFIG_TYPE_QUOTA, NULL, "none", 0, 0, 0, NULL, text)
 #define FEEDBACK(n, at, d, text) ROW(n, at, CONFIG_TYPE_FEEDBACK, d, NULL, 1, 64, 0, NULL, text)
 
 const struct config_option config_options[] = {
@@ -389,6 +320,14 @@ const struct config_option config_options[] = {
          "Tell the senders of this tenant's mail what becomes of it, as far as the listener of a "
          "message does not say `no` (see `notices` of `listener`). Counts when the notice would be "
          "made: a reload is enough."),
+    TEXT("pool", TENANT(pool_name), NULL, "the transport's `source_pool`", 64,
+         "The `pool` whose sources this tenant's mail leaves from, whichever transport it takes."),
+    RATE("max_message_rate", TENANT(max_message_rate),
+         "Messages of this tenant, to all receivers and from all sources together; written as in "
+         "`transport`. Of `\"*\"` each tenant has its own."),
+    RATE("max_recipient_rate", TENANT(max_recipient_rate), "The same in recipients."),
+    QUOTA("max_message_quota", TENANT(max_message_quota),
+          "Messages of this tenant in an hour or a day of UTC; written as in `transport`."),
     /* --- source, pool ----------------------------------------------------------------------------- */
     IP("address", SOURCE(address), 4, "none",
        "The IPv4 address that connections come from. With `haproxy` it is an address of the "
@@ -408,33 +347,51 @@ const struct config_option config_options[] = {
     TEXT("socks5_password_file", SOURCE(socks5_password_file), NULL, "none", 4000,
          "File whose first line is the password of `socks5_user`. It is read at start, before the "
          "daemon becomes `user`."),
+    RATE("max_message_rate", SOURCE(max_message_rate),
+         "Messages of this source, to all receivers together; written as in `transport`."),
+    RATE("max_recipient_rate", SOURCE(max_recipient_rate), "The same in recipients."),
+    RATE("max_connection_rate", SOURCE(max_connection_rate),
+         "Connections that this source opens, to all receivers together."),
+    QUOTA("max_message_quota", SOURCE(max_message_quota),
+          "Messages of this source in an hour or a day of UTC; written as in `transport`. What "
+          "exceeds it goes by the pool's other sources."),
+    LIST("warmup", SOURCE(warmup_steps), CONFIG_TYPE_QUOTAS, "none",
+         "A quota that grows by the day, for an address that receivers do not know yet: "
+         "`{\"50/d\", \"100/d\", \"500/d\", \"none\"}` from `since` on, the last one for all days "
+         "that follow. What exceeds it goes by the pool's other sources."),
+    ROW("since", SOURCE(warmup_since), CONFIG_TYPE_DATE, NULL, "none", 0, 0, 0, NULL,
+        "The first day of `warmup`, `YYYY-MM-DD`; a day begins at midnight UTC. Nothing goes "
+        "before it."),
     LIST("sources", POOL(source_names), CONFIG_TYPE_TEXTS, "must be set",
          "Names of `source` sections."),
     ROW("weights", POOL(weights), CONFIG_TYPE_NUMBERS, NULL, "1 each", 0, 10000, 0, NULL,
         "How often each source is chosen, in the order of `sources`. 0: not at all."),
     /* --- transport: scheduler --------------------------------------------------------------------- */
-    CHOICE("concurrency_feedback_rule", SCHED(concurrency_feedback_rule), "readme", rule_choices,
+    CHOICE("concurrency_feedback_rule", LANE(sched.concurrency_feedback_rule), "readme",
+           rule_choices,
            "How feedback moves a window: `readme` is the published algorithm taken literally, "
            "`postfix3` what Postfix 3 does (rounding by half a feedback, dead at the limit instead "
            "of beyond it, no square root)."),
-    INT("initial_destination_concurrency", SCHED(initial_destination_concurrency), "5", 1, INT_MAX,
+    INT("initial_destination_concurrency", LANE(sched.initial_destination_concurrency), "5", 1,
+        INT_MAX,
         "Window of a destination that is new: connections that may be busy at a time. Never more "
         "than `destination_concurrency_limit`."),
-    INT("destination_concurrency_limit", SCHED(destination_concurrency_limit), "20", 0, INT_MAX,
-        "Largest window. 0: no limit."),
-    FEEDBACK("destination_concurrency_positive_feedback", TRANSPORT(positive_feedback), "1",
+    INT("destination_concurrency_limit", LANE(sched.destination_concurrency_limit), "20", 0,
+        INT_MAX, "Largest window. 0: no limit."),
+    FEEDBACK("destination_concurrency_positive_feedback", LANE(positive_feedback), "1",
              "How much one success adds to the window: `NUMBER`, `NUMBER/NUMBER`, "
              "`NUMBER/concurrency` or, under the `readme` rule, `NUMBER/sqrt_concurrency`; the "
              "result lies in 0..1."),
-    FEEDBACK("destination_concurrency_negative_feedback", TRANSPORT(negative_feedback), "1",
+    FEEDBACK("destination_concurrency_negative_feedback", LANE(negative_feedback), "1",
              "How much one failure of the site takes from the window; same syntax."),
     INT("destination_concurrency_failed_cohort_limit",
-        SCHED(destination_concurrency_failed_cohort_limit), "1", 0, INT_MAX,
+        LANE(sched.destination_concurrency_failed_cohort_limit), "1", 0, INT_MAX,
         "A destination is dead after so many cohorts (windows full) of failures without a success. "
         "0: never."),
-    INT("destination_recipient_limit", SCHED(destination_recipient_limit), "50", 0, INT_MAX,
+    INT("destination_recipient_limit", RECEIVER(sched.destination_recipient_limit), "50", 0,
+        INT_MAX,
         "Recipients of one delivery. 1: each recipient is a destination of its own. 0: no limit."),
-    TIME("destination_rate_delay", SCHED(destination_rate_delay), "0s", 0, TIME_MAX,
+    TIME("destination_rate_delay", LANE(sched.destination_rate_delay), "0s", 0, TIME_MAX,
          "Pause between two deliveries to a destination; makes its window 1. 0: off."),
     TIME("transport_rate_delay", SCHED(transport_rate_delay), "0s", 0, TIME_MAX,
          "Pause before each delivery of the transport, which then makes one at a time. 0: off."),
@@ -464,61 +421,89 @@ const struct config_option config_options[] = {
     INT("scale_max_concurrency", SCHED(scale_max_concurrency), "0", 0, 65535,
         "A message may have so many deliveries in flight for each connection that the transport "
         "could still use; with 10, one message takes 91 % of an idle transport. 0: none."),
-    INT("pipeline_depth", SCHED(pipeline_depth), "16", 1, 1000,
+    INT("pipeline_depth", LANE(sched.pipeline_depth), "16", 1, 1000,
         "Deliveries on their way on one connection, at most, where the server offers PIPELINING "
         "(two "
         "then) and CHUNKING as well (so many). Fewer while it answers fast enough that more would "
         "only wait. 1: one after the other, as Postfix does."),
     INT("host_concurrency_limit", SCHED(host_concurrency_limit), "0", 0, 65535,
         "Connections of the transport to one address, all destinations together. 0: no limit."),
-    BOOL(
-        "site_rollup", TRANSPORT(site_rollup), "yes",
-        "Destinations whose mail goes to the same hosts are one *site*: they share one window, and "
-        "connections where hosts and TLS allow it. What counts is the set of names that the MX "
-        "records have in their best preference. no: each destination is a site of its own."),
-    INT("site_concurrency_limit", SCHED(site_concurrency_limit), "0", 0, 65535,
+    BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
+    /* --- transport: what a receiver gets ---------------------------------------------------------- */
+    RATE(
+        "max_message_rate", LANE(limits.max_message_rate),
+        "Messages a lane may send, that is from one source to one site: `100/s`, `600/min`, "
+        "`5,000/h`, `50 per day`, `\"600/min, burst 10\"`, `none`. They are spread evenly; a burst "
+        "that is not written is a tenth of a second's worth, at least 1. Of the rates of "
+        "`transport`, "
+        "`provider` and `domain` the smallest holds."),
+    RATE("max_recipient_rate", LANE(limits.max_recipient_rate),
+         "The same in recipients. A message goes when one of its recipients may, and the next one "
+         "when all of them are paid for."),
+    RATE("max_connection_rate", LANE(limits.max_connection_rate),
+         "Connections that a lane opens, whether they succeed or not."),
+    QUOTA("max_message_quota", LANE(limits.max_message_quota),
+          "Messages a lane may send in each hour or day of UTC: `5000/d`, `200/h`, `none`. What "
+          "exceeds it goes by the pool's other sources, else it waits for the next hour or day."),
+    RATE("site_message_rate", LANE(limits.site_message_rate),
+         "Messages to a site, all sources together."),
+    INT("site_concurrency_limit", LANE(sched.site_concurrency_limit), "0", 0, 65535,
         "Connections of the transport to one site that carry mail, from all sources together. 0: "
-        "no "
-        "limit."),
-    TIME("lane_memory", SCHED(lane_memory), "1h", 0, DAYS(30),
+        "no limit."),
+    BOOL("site_rollup", TRANSPORT(site_rollup), "yes",
+         "Destinations whose mail goes to the same hosts are one *site*: they share one window, "
+         "and connections where hosts and TLS allow it. What counts is the set of names that the "
+         "MX records have in their best preference. no: each destination is a site of its own."),
+    TIME("lane_memory", LANE(sched.lane_memory), "1h", 0, DAYS(30),
          "What a site has taught, its window above all, is kept for this time after its last mail. "
          "0: not at all."),
-    BOOL("hold", SCHED(hold), "no", "Queue mail for this transport and deliver nothing."),
+    TIME("block_pause", LANE(limits.block_pause), "15m", 1, DAYS(1),
+         "How long a lane is closed whose receiver said that it does not want our address; twice "
+         "as long each time that it says so again, up to 4 hours."),
+    TIME("block_grace", LANE(limits.block_grace), "2h", 0, DAYS(5),
+         "How long a message that was refused for the address, and for no reason of its own, is "
+         "kept for other sources or the end of the pause before it bounces."),
+    /* --- provider --------------------------------------------------------------------------------- */
+    LIST("mx", PROVIDER(mx), CONFIG_TYPE_PATTERNS, "any",
+         "Patterns of host names: `{\"*.google.com\", \"*.*.google.com\"}`, each `*.` for exactly "
+         "one label. **All** hosts that a domain's MX records name must match one of them."),
+    LIST("domains", PROVIDER(domains), CONFIG_TYPE_PATTERNS, "any",
+         "Patterns of recipients' domains. With `mx` as well, both must match."),
     /* --- transport: SMTP client ------------------------------------------------------------------- */
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
          "The `pool` from which connections take their source. Addresses that no source of the "
          "pool can reach are not tried."),
     INT("smtp_tcp_port", SMTP(smtp_tcp_port), "25", 1, 65535,
         "Port of destinations whose nexthop names none."),
-    TIME("smtp_connect_timeout", SMTP(smtp_connect_timeout), "30s", 0, TIME_MAX,
+    TIME("smtp_connect_timeout", RECEIVER(smtp.smtp_connect_timeout), "30s", 0, TIME_MAX,
          "Time for a TCP connection. 0: the system's."),
-    TIME("smtp_helo_timeout", SMTP(smtp_helo_timeout), "300s", 1, TIME_MAX,
+    TIME("smtp_helo_timeout", RECEIVER(smtp.smtp_helo_timeout), "300s", 1, TIME_MAX,
          "Time for the greeting, and for the reply to EHLO or HELO."),
-    TIME("smtp_starttls_timeout", SMTP(smtp_starttls_timeout), "300s", 1, TIME_MAX,
+    TIME("smtp_starttls_timeout", RECEIVER(smtp.smtp_starttls_timeout), "300s", 1, TIME_MAX,
          "Time for the reply to STARTTLS and for the handshake."),
-    TIME("smtp_mail_timeout", SMTP(smtp_mail_timeout), "300s", 1, TIME_MAX,
+    TIME("smtp_mail_timeout", RECEIVER(smtp.smtp_mail_timeout), "300s", 1, TIME_MAX,
          "Time for the reply to MAIL."),
-    TIME("smtp_rcpt_timeout", SMTP(smtp_rcpt_timeout), "300s", 1, TIME_MAX,
+    TIME("smtp_rcpt_timeout", RECEIVER(smtp.smtp_rcpt_timeout), "300s", 1, TIME_MAX,
          "Time for the reply to RCPT."),
-    TIME("smtp_data_init_timeout", SMTP(smtp_data_init_timeout), "120s", 1, TIME_MAX,
+    TIME("smtp_data_init_timeout", RECEIVER(smtp.smtp_data_init_timeout), "120s", 1, TIME_MAX,
          "Time for the reply to DATA."),
-    TIME("smtp_data_xfer_timeout", SMTP(smtp_data_xfer_timeout), "180s", 1, TIME_MAX,
+    TIME("smtp_data_xfer_timeout", RECEIVER(smtp.smtp_data_xfer_timeout), "180s", 1, TIME_MAX,
          "How long the transfer of a message may stand still."),
-    TIME("smtp_data_done_timeout", SMTP(smtp_data_done_timeout), "600s", 1, TIME_MAX,
+    TIME("smtp_data_done_timeout", RECEIVER(smtp.smtp_data_done_timeout), "600s", 1, TIME_MAX,
          "Time for the reply to the end of the message."),
-    TIME("smtp_rset_timeout", SMTP(smtp_rset_timeout), "20s", 1, TIME_MAX,
+    TIME("smtp_rset_timeout", RECEIVER(smtp.smtp_rset_timeout), "20s", 1, TIME_MAX,
          "Time for the reply to RSET."),
-    TIME("smtp_quit_timeout", SMTP(smtp_quit_timeout), "300s", 1, TIME_MAX,
+    TIME("smtp_quit_timeout", RECEIVER(smtp.smtp_quit_timeout), "300s", 1, TIME_MAX,
          "Time to send QUIT and see the connection end."),
-    INT("smtp_mx_address_limit", SMTP(smtp_mx_address_limit), "5", 0, INT_MAX,
+    INT("smtp_mx_address_limit", RECEIVER(smtp.smtp_mx_address_limit), "5", 0, INT_MAX,
         "Addresses tried for one delivery, failed connections included. 0: no limit."),
-    INT("smtp_mx_session_limit", SMTP(smtp_mx_session_limit), "2", 0, INT_MAX,
+    INT("smtp_mx_session_limit", RECEIVER(smtp.smtp_mx_session_limit), "2", 0, INT_MAX,
         "Sessions, that is hosts which completed the handshake, tried for one delivery. 0: no "
         "limit."),
-    BOOL("smtp_skip_5xx_greeting", SMTP(smtp_skip_5xx_greeting), "yes",
+    BOOL("smtp_skip_5xx_greeting", RECEIVER(smtp.smtp_skip_5xx_greeting), "yes",
          "A host that greets with 5xx is passed over like one that greets with 4xx; otherwise the "
          "mail bounces."),
-    BOOL("smtp_always_send_ehlo", SMTP(smtp_always_send_ehlo), "yes",
+    BOOL("smtp_always_send_ehlo", RECEIVER(smtp.smtp_always_send_ehlo), "yes",
          "Send EHLO also to a host whose greeting does not say ESMTP."),
     TEXT("smtp_helo_name", SMTP(smtp_helo_name), NULL, "`hostname`", 255,
          "The name in EHLO and HELO."),
@@ -535,7 +520,7 @@ const struct config_option config_options[] = {
          "also where `dane` and `mta-sts` come down to it, is taken as `encrypt`. That keeps it "
          "from who listens, not from who pretends to be the smart host: for that set "
          "`smtp_tls_security_level = verify`; `sluice check` warns where it is less."),
-    CHOICE("smtp_tls_security_level", SMTP(smtp_tls_security_level), "may", tls_choices,
+    CHOICE("smtp_tls_security_level", RECEIVER(smtp.smtp_tls_security_level), "may", tls_choices,
            "`none`: no TLS; `may`: TLS where it is offered, any certificate, and in clear when it "
            "fails; `encrypt`: no delivery without TLS, any certificate; `verify`: no delivery "
            "without a certificate that an authority of `smtp_tls_CAfile` vouches for and that "
@@ -553,13 +538,13 @@ const struct config_option config_options[] = {
          "shown."),
     TEXT("smtp_tls_key_file", SMTP(smtp_tls_key_file), NULL, "in `smtp_tls_cert_file`", 4000,
          "PEM file with that certificate's key."),
-    TIME("smtp_connection_cache_time_limit", SMTP(smtp_connection_cache_time_limit), "2s", 0,
+    TIME("smtp_connection_cache_time_limit", LANE(smtp.smtp_connection_cache_time_limit), "2s", 0,
          TIME_MAX, "An idle connection is kept so long for the next delivery. 0: not at all."),
-    TIME("smtp_connection_reuse_time_limit", SMTP(smtp_connection_reuse_time_limit), "300s", 1,
+    TIME("smtp_connection_reuse_time_limit", LANE(smtp.smtp_connection_reuse_time_limit), "300s", 1,
          TIME_MAX, "A connection older than this takes no further delivery."),
-    INT("smtp_connection_reuse_count_limit", SMTP(smtp_connection_reuse_count_limit), "0", 0,
+    INT("smtp_connection_reuse_count_limit", LANE(smtp.smtp_connection_reuse_count_limit), "0", 0,
         INT_MAX, "Deliveries on one connection. 0: no limit."),
-    CHOICE("inet_protocols", SMTP(inet_protocols), "all", protocol_choices,
+    CHOICE("inet_protocols", RECEIVER(smtp.inet_protocols), "all", protocol_choices,
            "Which addresses of a host are used."),
     /* --- route ------------------------------------------------------------------------------------ */
     TEXT("transport", ROUTE(transport_name), NULL, "must be set", 64,
@@ -576,27 +561,26 @@ const struct config_option config_options[] = {
 
 const size_t config_option_count = sizeof(config_options) / sizeof(config_options[0]);
 
+unsigned config_option_receiver_bit(const struct config_option *o)
+{
+    unsigned bit = 0;
+    for (const struct config_option *p = config_options; p < o; p++) {
+        bit += p->is_receivers;
+    }
+    return bit;
+}
+
 const struct config_option *config_option_find(enum config_section section, const char *name)
 {
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        bool is_here = o->section == section ||
+        bool is_here = config_option_is_in(o, section) ||
                        (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT);
         if (is_here && strcmp(o->name, name) == 0) {
             return o;
         }
     }
     return NULL;
-}
-
-enum config_section config_section_find(const char *name)
-{
-    for (int s = CONFIG_SECTION_GLOBAL + 1; s < CONFIG_SECTION_COUNT; s++) {
-        if (strcmp(config_sections[s].name, name) == 0) {
-            return (enum config_section)s;
-        }
-    }
-    return CONFIG_SECTION_COUNT;
 }
 
 /* Postfix's prefix of a global default is not an edit but a habit. */
@@ -618,22 +602,12 @@ const char *config_option_nearest(enum config_section section, const char *name)
     config_near_begin(&near, without_prefix(name));
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        if (o->section == section ||
+        if (config_option_is_in(o, section) ||
             (section == CONFIG_SECTION_GLOBAL && o->section == CONFIG_SECTION_TRANSPORT)) {
             config_near_offer(&near, o->name);
         }
     }
     for (int s = 1; s < CONFIG_SECTION_COUNT && section == CONFIG_SECTION_GLOBAL; s++) {
-        config_near_offer(&near, config_sections[s].name);
-    }
-    return near.found;
-}
-
-const char *config_section_nearest(const char *name)
-{
-    struct config_near near;
-    config_near_begin(&near, name);
-    for (int s = CONFIG_SECTION_GLOBAL + 1; s < CONFIG_SECTION_COUNT; s++) {
         config_near_offer(&near, config_sections[s].name);
     }
     return near.found;

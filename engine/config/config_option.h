@@ -21,8 +21,13 @@ enum config_type {
     CONFIG_TYPE_CHOICE,    /* an enum: index into `choices` */
     CONFIG_TYPE_IP,        /* struct ip; min: its family, 4 or 6 */
     CONFIG_TYPE_ADDRESS,   /* struct config_address, with port */
+    CONFIG_TYPE_RATE,      /* struct rate_rule */
+    CONFIG_TYPE_QUOTA,     /* struct rate_rule, of an hour or a day */
+    CONFIG_TYPE_DATE,      /* int64_t: days since 1970; 0: not set */
     CONFIG_TYPE_TEXTS,     /* struct config_texts; from here on lists, see config_option_is_list */
+    CONFIG_TYPE_PATTERNS,  /* struct config_texts: as in name_pattern.h */
     CONFIG_TYPE_NUMBERS,   /* struct config_numbers; min..max each */
+    CONFIG_TYPE_QUOTAS,    /* struct config_quotas, of a day each */
     CONFIG_TYPE_NETWORKS,  /* struct config_networks */
     CONFIG_TYPE_ADDRESSES, /* struct config_addresses */
     CONFIG_TYPE_COUNT
@@ -43,6 +48,8 @@ enum config_section {
     CONFIG_SECTION_SOURCE,
     CONFIG_SECTION_POOL,
     CONFIG_SECTION_TRANSPORT, /* rows are also accepted at top level, as defaults */
+    CONFIG_SECTION_PROVIDER,  /* has rows of transports, see is_receivers */
+    CONFIG_SECTION_DOMAIN,    /* the same */
     CONFIG_SECTION_ROUTE,
     CONFIG_SECTION_COUNT
 };
@@ -59,6 +66,9 @@ struct config_option {
     const char *const *choices; /* CHOICE: NULL-terminated */
     const char *doc;            /* Markdown, one paragraph */
     bool needs_restart;         /* a reload leaves the value as it was */
+    bool
+        is_receivers; /* a transport's that `provider` and `domain` have as well, without default */
+    bool is_lanes;    /* ... and that a site's lanes have, not a destination alone */
 };
 
 struct config_section_info {
@@ -76,6 +86,16 @@ static inline bool config_option_is_list(const struct config_option *o)
 {
     return o->type >= CONFIG_TYPE_TEXTS;
 }
+
+/* A section of this kind may set the option. */
+static inline bool config_option_is_in(const struct config_option *o, enum config_section section)
+{
+    return o->section == section || (o->is_receivers && (section == CONFIG_SECTION_PROVIDER ||
+                                                         section == CONFIG_SECTION_DOMAIN));
+}
+
+/* The bit of an option that is_receivers in config_receiver.set. */
+unsigned config_option_receiver_bit(const struct config_option *o);
 
 /* The row that `name` means inside a section (at top level transport rows count), or NULL. */
 const struct config_option *config_option_find(enum config_section section, const char *name);

@@ -24,12 +24,12 @@ struct config_origins {
     size_t file_count;
 };
 
-/* The position of an option among those of its section, from 1. */
-static size_t column_of(const struct config_option *o)
+/* The position of an option among those of a section, from 1. */
+static size_t column_of(enum config_section section, const struct config_option *o)
 {
     size_t column = 1;
     for (const struct config_option *p = config_options; p < o; p++) {
-        column += p->section == o->section;
+        column += config_option_is_in(p, section);
     }
     return column;
 }
@@ -60,7 +60,7 @@ int config_origins_reserve(struct config_origins *o, enum config_section section
     assert(g->places == NULL);
     g->width = 1;
     for (size_t i = 0; i < config_option_count; i++) {
-        g->width += config_options[i].section == section;
+        g->width += config_option_is_in(&config_options[i], section);
     }
     g->places = calloc(count * g->width + 1, sizeof(*g->places));
     g->count = g->places == NULL ? 0 : count;
@@ -71,8 +71,8 @@ void config_origins_set(struct config_origins *o, enum config_section section, s
                         const struct config_option *option, struct config_place place)
 {
     struct grid *g = &o->grids[section];
-    assert(index < g->count && (option == NULL || option->section == section));
-    g->places[index * g->width + (option == NULL ? 0 : column_of(option))] = place;
+    assert(index < g->count && (option == NULL || config_option_is_in(option, section)));
+    g->places[index * g->width + (option == NULL ? 0 : column_of(section, option))] = place;
 }
 
 int config_origins_order(struct config_origins *o, enum config_section section, const size_t *order,
@@ -116,10 +116,10 @@ bool config_origin(const struct config *c, enum config_section section, size_t i
     const struct config_origins *o = c->origins;
     const struct grid *g = o == NULL ? NULL : &o->grids[section];
     const struct config_option *row = option == NULL ? NULL : config_option_find(section, option);
-    bool is_known = option == NULL || (row != NULL && row->section == section);
+    bool is_known = option == NULL || (row != NULL && config_option_is_in(row, section));
     if (g != NULL && index < g->count && is_known) {
         const struct config_place *p =
-            &g->places[index * g->width + (row == NULL ? 0 : column_of(row))];
+            &g->places[index * g->width + (row == NULL ? 0 : column_of(section, row))];
         if (p->line > 0 && p->source < o->file_count) {
             (void)snprintf(ret, CONFIG_ORIGIN_BYTES, "%.4096s:%u", o->files[p->source], p->line);
             return true;

@@ -1,10 +1,13 @@
 /* Owns the shape of docs/configuration.md; every word about an option comes from the table. Called
  * by `sluice check --reference`. */
 #include "engine/config/config.h"
+#include "engine/config/config_lint.h"
 #include "engine/config/config_option.h"
 
 #include <limits.h>
 #include <string.h>
+
+static const char not_yet[] = " (This version checks it, and does not act on it yet.)";
 
 static const char *type_text(const struct config_option *o)
 {
@@ -18,7 +21,12 @@ static const char *type_text(const struct config_option *o)
         [CONFIG_TYPE_CHOICE] = "one of",
         [CONFIG_TYPE_IP] = "address",
         [CONFIG_TYPE_ADDRESS] = "address and port",
+        [CONFIG_TYPE_RATE] = "rate",
+        [CONFIG_TYPE_QUOTA] = "quota",
+        [CONFIG_TYPE_DATE] = "date",
         [CONFIG_TYPE_TEXTS] = "list of names",
+        [CONFIG_TYPE_PATTERNS] = "list of patterns",
+        [CONFIG_TYPE_QUOTAS] = "list of quotas",
         [CONFIG_TYPE_NUMBERS] = "list of numbers",
         [CONFIG_TYPE_NETWORKS] = "list of networks",
         [CONFIG_TYPE_ADDRESSES] = "list of addresses",
@@ -55,8 +63,38 @@ static void print_option(FILE *out, const struct config_option *o)
     } else {
         (void)fprintf(out, "; default: `%s`*\n\n", o->initial);
     }
-    (void)fprintf(out, "%s%s\n\n", o->doc,
-                  o->needs_restart ? " A change of it needs a restart." : "");
+    (void)fprintf(out, "%s%s%s\n\n", o->doc,
+                  o->needs_restart ? " A change of it needs a restart." : "",
+                  config_lint_is_inert(o->section, o->name) ? not_yet : "");
+}
+
+/* The names of a transport's options that providers and domains have, of lanes or not. */
+static void print_names(FILE *out, bool is_lanes)
+{
+    const char *separator = "";
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->is_receivers && o->is_lanes == is_lanes) {
+            (void)fprintf(out, "%s`%s`", separator, o->name);
+            separator = ", ";
+        }
+    }
+}
+
+static void print_receivers(FILE *out, enum config_section section)
+{
+    (void)fputs("Options of `transport` that may stand here, about the site and its connections: ",
+                out);
+    print_names(out, true);
+    (void)fputs("; about a destination: ", out);
+    print_names(out, false);
+    (void)fputs(".\n\n", out);
+    if (section == CONFIG_SECTION_DOMAIN) {
+        (void)fputs("With one of the first kind the domain is a site of its own, whatever other "
+                    "domains have its hosts; where a provider has it, they are bounds for this "
+                    "domain beside those of the provider's site.\n\n",
+                    out);
+    }
 }
 
 static void print_section(FILE *out, enum config_section section)
@@ -69,11 +107,14 @@ static void print_section(FILE *out, enum config_section section)
     } else {
         (void)fprintf(out, "## %s { }\n\n", info->name);
     }
-    (void)fprintf(out, "%s\n\n", info->doc);
+    (void)fprintf(out, "%s%s\n\n", info->doc, config_lint_is_inert(section, NULL) ? not_yet : "");
     for (size_t i = 0; i < config_option_count; i++) {
         if (config_options[i].section == section) {
             print_option(out, &config_options[i]);
         }
+    }
+    if (section == CONFIG_SECTION_PROVIDER || section == CONFIG_SECTION_DOMAIN) {
+        print_receivers(out, section);
     }
 }
 
@@ -121,6 +162,14 @@ static const char head[] =
     "follows\n"
     "  from it, in whole milliseconds, never a shorter one.\n"
     "- *size*: a whole number of bytes, or with `K`, `M`, `G` or `T` (powers of 1,024).\n"
+    "- *rate*: a whole number of messages, recipients or connections in a time, `100/s`, "
+    "`600/min`, `\"5,000/h\"`,\n"
+    "  `\"50 per day\"`, with a burst that may go at once `\"600/min, burst 10\"`; `none`.\n"
+    "- *quota*: so many in each hour or day of UTC, `200/h`, `5000/d`; `none`.\n"
+    "- *date*: `2026-12-01`.\n"
+    "- *pattern*: a name, in front of which stands `*.` once for each label that may be any: "
+    "`*.example.com`\n"
+    "  is `mx1.example.com`, and neither `example.com` nor `a.mx1.example.com`.\n"
     "- *yes or no*: `yes`, `true`, `on`; `no`, `false`, `off`.\n"
     "- *network*: an address or a prefix without host bits, `192.0.2.0/24`, `2001:db8::/32`.\n"
     "\n"

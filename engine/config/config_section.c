@@ -2,6 +2,8 @@
  * filled, and by who compares or shows all of it. */
 #include "engine/config/config_section.h"
 
+#include "engine/config/config_origin.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +31,8 @@ static const struct array arrays[CONFIG_SECTION_COUNT] = {
     [CONFIG_SECTION_SOURCE] = ARRAY(egress_sources, egress_source_count, name),
     [CONFIG_SECTION_POOL] = ARRAY(egress_pools, egress_pool_count, name),
     [CONFIG_SECTION_TRANSPORT] = ARRAY(transports, transport_count, name),
+    [CONFIG_SECTION_PROVIDER] = ARRAY(providers, provider_count, options.name),
+    [CONFIG_SECTION_DOMAIN] = ARRAY(domains, domain_count, options.name),
     [CONFIG_SECTION_ROUTE] = ARRAY(routes, route_count, pattern),
 };
 
@@ -36,6 +40,7 @@ bool config_section_is_live(enum config_section section)
 {
     return section == CONFIG_SECTION_TRANSPORT || section == CONFIG_SECTION_SOURCE ||
            section == CONFIG_SECTION_POOL || section == CONFIG_SECTION_ROUTE ||
+           section == CONFIG_SECTION_PROVIDER || section == CONFIG_SECTION_DOMAIN ||
            section == CONFIG_SECTION_TENANT || section == CONFIG_SECTION_WEBHOOK ||
            section == CONFIG_SECTION_CSV;
 }
@@ -90,6 +95,17 @@ size_t config_section_find_title(const struct config *c, enum config_section sec
         i++;
     }
     return i;
+}
+
+bool config_section_sets(const struct config *c, enum config_section section, size_t index,
+                         const struct config_option *o)
+{
+    if (o->section != section) { /* a transport's option in a provider or domain */
+        const struct config_receiver *r = config_section_at(c, section, index);
+        return (r->set >> config_option_receiver_bit(o) & 1) != 0;
+    }
+    char at[CONFIG_ORIGIN_BYTES];
+    return config_origin(c, section, index, o->name, at);
 }
 
 int config_section_make(struct config *c, enum config_section section, size_t count)

@@ -25,11 +25,14 @@ struct slice config_section_shown(enum config_section section, const char *title
 size_t config_section_find_title(const struct config *c, enum config_section section,
                                  const char *title);
 /* The value of a row in the index-th section of its kind. */
-static inline void *config_section_value(const struct config *c, const struct config_option *o,
-                                         size_t index)
+static inline void *config_section_value(const struct config *c, enum config_section section,
+                                         const struct config_option *o, size_t index)
 {
-    return (char *)config_section_at(c, o->section, index) + o->offset;
+    return (char *)config_section_at(c, section, index) + o->offset;
 }
+/* The section sets the option itself; in a transport the top level's line counts. */
+MUST_USE bool config_section_sets(const struct config *c, enum config_section section, size_t index,
+                                  const struct config_option *o);
 
 /* Give a snapshot without sections of this kind so many, zeroed. errors: -ENOMEM */
 MUST_USE int config_section_make(struct config *c, enum config_section section, size_t count);

@@ -2,10 +2,12 @@
 #include "engine/config/config_text.h"
 
 #include "engine/config/config.h"
+#include "sched/limit/rate_text.h"
 
 #include <assert.h>
 #include <netdb.h>
 #include <string.h>
+#include <time.h>
 
 static void put_span(usec_t value, struct buf *out)
 {
@@ -55,13 +57,32 @@ static void put_network(const struct config_network *n, struct buf *out)
     buf_printf(out, "%s/%d", ip_text(&ip, text), n->bits - (is_v4 ? 96 : 0));
 }
 
+static void put_rate(const struct rate_rule *rule, struct buf *out)
+{
+    char text[RATE_TEXT_BYTES];
+    rate_print(rule, text);
+    buf_append_str(out, text);
+}
+
+static void put_date(int64_t days, struct buf *out)
+{
+    struct tm day;
+    time_t seconds = days * 86400;
+    if (days != 0 && gmtime_r(&seconds, &day) != NULL) {
+        buf_printf(out, "%04d-%02d-%02d", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
+    }
+}
+
 static size_t list_count(const struct config_option *o, const void *field)
 {
-    if (o->type == CONFIG_TYPE_TEXTS) {
+    if (o->type == CONFIG_TYPE_TEXTS || o->type == CONFIG_TYPE_PATTERNS) {
         return ((const struct config_texts *)field)->count;
     }
     if (o->type == CONFIG_TYPE_NUMBERS) {
         return ((const struct config_numbers *)field)->count;
+    }
+    if (o->type == CONFIG_TYPE_QUOTAS) {
+        return ((const struct config_quotas *)field)->count;
     }
     if (o->type == CONFIG_TYPE_NETWORKS) {
         return ((const struct config_networks *)field)->count;
@@ -74,10 +95,12 @@ static void put_list(const struct config_option *o, const void *field, struct bu
     size_t count = list_count(o, field);
     for (size_t i = 0; i < count; i++) {
         buf_append_str(out, i == 0 ? "" : ", ");
-        if (o->type == CONFIG_TYPE_TEXTS) {
+        if (o->type == CONFIG_TYPE_TEXTS || o->type == CONFIG_TYPE_PATTERNS) {
             buf_append_str(out, ((const struct config_texts *)field)->items[i]);
         } else if (o->type == CONFIG_TYPE_NUMBERS) {
             buf_printf(out, "%d", ((const struct config_numbers *)field)->items[i]);
+        } else if (o->type == CONFIG_TYPE_QUOTAS) {
+            put_rate(&((const struct config_quotas *)field)->items[i], out);
         } else if (o->type == CONFIG_TYPE_NETWORKS) {
             put_network(&((const struct config_networks *)field)->items[i], out);
         } else {
@@ -117,7 +140,16 @@ void config_text_value(const struct config_option *o, const void *field, struct 
     case CONFIG_TYPE_ADDRESS:
         put_address(field, out);
         break;
+    case CONFIG_TYPE_RATE:
+    case CONFIG_TYPE_QUOTA:
+        put_rate(field, out);
+        break;
+    case CONFIG_TYPE_DATE:
+        put_date(*(const int64_t *)field, out);
+        break;
     case CONFIG_TYPE_TEXTS:
+    case CONFIG_TYPE_PATTERNS:
+    case CONFIG_TYPE_QUOTAS:
     case CONFIG_TYPE_NUMBERS:
     case CONFIG_TYPE_NETWORKS:
     case CONFIG_TYPE_ADDRESSES:

@@ -2,6 +2,8 @@
 #include "engine/config/config_value.h"
 
 #include "base/error.h"
+#include "engine/config/name_pattern.h"
+#include "sched/limit/rate_text.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -339,12 +341,31 @@ int config_address_parse(struct slice text, int default_port, struct config_addr
     return 0;
 }
 
+static_assert(CONFIG_WHY_BYTES >= RATE_WHY_BYTES && CONFIG_WHY_BYTES >= QUOTA_WHY_BYTES,
+              "what is wrong with a rate is said where a value is refused");
+
+/* A rate, a quota, or a day's quota of a list. */
+static int parse_rate(const struct config_option *o, const char *text, struct rate_rule *ret,
+                      char *why)
+{
+    if (o->type == CONFIG_TYPE_RATE) {
+        return rate_parse(slice_of(text), ret, why);
+    }
+    int err = rate_parse_quota(slice_of(text), ret, why);
+    if (err == 0 && o->type == CONFIG_TYPE_QUOTAS && ret->count > 0 &&
+        ret->span != 86400 * USEC_PER_SEC) {
+        return refuse(why, "\"%.40s\" is no quota of a day; write it with /d, such as 500/d", text);
+    }
+    return err;
+}
+
 int config_value_check(const struct config_option *o, const char *text,
                        char ret_why[CONFIG_WHY_BYTES])
 {
     int64_t number;
     struct config_network network;
     struct config_address address;
+    struct rate_rule rate;
     struct ip ip;
     switch (o->type) {
     case CONFIG_TYPE_INT:
@@ -375,6 +396,20 @@ int config_value_check(const struct config_option *o, const char *text,
                           text);
         }
         return 0;
+    case CONFIG_TYPE_RATE:
+    case CONFIG_TYPE_QUOTA:
+    case CONFIG_TYPE_QUOTAS:
+        return parse_rate(o, text, &rate, ret_why);
+    case CONFIG_TYPE_DATE:
+        return quota_parse_date(slice_of(text), &number, ret_why);
+    case CONFIG_TYPE_PATTERNS:
+        if (!name_pattern_is_valid(slice_of(text))) {
+            return refuse(ret_why,
+                          "\"%.60s\" is not a pattern of names; write a name, with *. in front of "
+                          "it for each label that may be any, such as *.example.com",
+                          text);
+        }
+        return 0;
     case CONFIG_TYPE_TEXTS:
         return text[0] != '\0' ? 0 : refuse(ret_why, "an item is empty; write a name");
     case CONFIG_TYPE_NETWORKS:
@@ -402,7 +437,10 @@ int config_value_check(const struct config_option *o, const char *text,
 static size_t item_bytes(enum config_type type)
 {
     switch ((int)type) {
+    case CONFIG_TYPE_QUOTAS:
+        return sizeof(struct rate_rule);
     case CONFIG_TYPE_TEXTS:
+    case CONFIG_TYPE_PATTERNS:
         return sizeof(char *);
     case CONFIG_TYPE_NUMBERS:
         return sizeof(int);
@@ -419,7 +457,10 @@ static int set_item(const struct config_option *o, const char *text, void *item)
     int64_t number = 0;
     int err;
     switch ((int)o->type) {
+    case CONFIG_TYPE_QUOTAS:
+        return parse_rate(o, text, item, why);
     case CONFIG_TYPE_TEXTS:
+    case CONFIG_TYPE_PATTERNS:
         *(char **)item = strdup(text);
         return *(char **)item == NULL ? -ENOMEM : 0;
     case CONFIG_TYPE_NUMBERS:
@@ -441,6 +482,7 @@ struct any_list {
 static_assert(sizeof(struct any_list) == sizeof(struct config_texts) &&
                   offsetof(struct any_list, count) == offsetof(struct config_texts, count) &&
                   offsetof(struct any_list, count) == offsetof(struct config_numbers, count) &&
+                  offsetof(struct any_list, count) == offsetof(struct config_quotas, count) &&
                   offsetof(struct any_list, count) == offsetof(struct config_networks, count) &&
                   offsetof(struct any_list, count) == offsetof(struct config_addresses, count),
               "set_list and config_value_clear write any list");
@@ -490,6 +532,7 @@ static int set_number_field(const struct config_option *o, const char *text, voi
 int config_value_set(const struct config_option *o, const char *const *items, size_t count,
                      void *field)
 {
+    char why[CONFIG_WHY_BYTES];
     config_value_clear(o, field);
     if (config_option_is_list(o)) {
         return set_list(o, items, count, field);
@@ -503,6 +546,12 @@ int config_value_set(const struct config_option *o, const char *const *items, si
     }
     if (o->type == CONFIG_TYPE_ADDRESS) {
         return config_address_parse(slice_of(items[0]), 0, field);
+    }
+    if (o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA) {
+        return parse_rate(o, items[0], field, why);
+    }
+    if (o->type == CONFIG_TYPE_DATE) {
+        return quota_parse_date(slice_of(items[0]), field, why);
     }
     return set_number_field(o, items[0], field);
 }
@@ -521,12 +570,13 @@ static bool is_same_list(const struct config_option *o, const void *a, const voi
     if (x.count != y.count) {
         return false;
     }
-    for (size_t i = 0; i < x.count && o->type == CONFIG_TYPE_TEXTS; i++) {
+    bool has_texts = o->type == CONFIG_TYPE_TEXTS || o->type == CONFIG_TYPE_PATTERNS;
+    for (size_t i = 0; i < x.count && has_texts; i++) {
         if (strcmp(((char **)x.items)[i], ((char **)y.items)[i]) != 0) {
             return false;
         }
     }
-    return o->type == CONFIG_TYPE_TEXTS || x.count == 0 ||
+    return has_texts || x.count == 0 ||
            memcmp(x.items, y.items, x.count * item_bytes(o->type)) == 0;
 }
 
@@ -543,14 +593,20 @@ bool config_value_equal(const struct config_option *o, const void *a, const void
         return memcmp(a, b, sizeof(int)) == 0;
     case CONFIG_TYPE_TIME:
     case CONFIG_TYPE_SIZE:
+    case CONFIG_TYPE_DATE:
         return memcmp(a, b, sizeof(uint64_t)) == 0;
     case CONFIG_TYPE_IP:
         return ip_eq(a, b);
     case CONFIG_TYPE_ADDRESS:
         return ((const struct config_address *)a)->len == ((const struct config_address *)b)->len &&
                memcmp(a, b, ((const struct config_address *)a)->len) == 0;
+    case CONFIG_TYPE_RATE:
+    case CONFIG_TYPE_QUOTA:
+        return memcmp(a, b, sizeof(struct rate_rule)) == 0;
     case CONFIG_TYPE_TEXTS:
+    case CONFIG_TYPE_PATTERNS:
     case CONFIG_TYPE_NUMBERS:
+    case CONFIG_TYPE_QUOTAS:
     case CONFIG_TYPE_NETWORKS:
     case CONFIG_TYPE_ADDRESSES:
     case CONFIG_TYPE_COUNT:
@@ -567,7 +623,8 @@ void config_value_clear(const struct config_option *o, void *field)
         *(char **)field = NULL;
     } else if (config_option_is_list(o)) {
         memcpy(&list, field, sizeof(list));
-        for (size_t i = 0; i < list.count && o->type == CONFIG_TYPE_TEXTS; i++) {
+        bool has_texts = o->type == CONFIG_TYPE_TEXTS || o->type == CONFIG_TYPE_PATTERNS;
+        for (size_t i = 0; i < list.count && has_texts; i++) {
             free(((char **)list.items)[i]);
         }
         free(list.items);

@@ -2,20 +2,16 @@
  * and by what follows them, so that a name with n labels leads to its rules by n searches. */
 #include "engine/config/provider.h"
 
+#include "engine/config/name_pattern.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LABEL_BYTES_MAX = 63, NAME_BYTES_MAX = 253 }; /* RFC 1035 section 2.3.4, without the root */
-
-struct pattern {
-    unsigned stars;
-    struct slice rest; /* behind the stars */
-};
-
 struct provider_entry {
-    struct pattern pattern;
-    bool is_domain; /* of the rule's `domains`; else of its `mx` */
+    struct name_pattern pattern;
+    struct slice text; /* as it was written */
+    bool is_domain;    /* of the rule's `domains`; else of its `mx` */
     size_t rule;
 };
 
@@ -25,118 +21,25 @@ struct provider_table {
     struct provider_entry entries[];
 };
 
-/* --- patterns --------------------------------------------------------------------------------- */
-
-static struct slice without_root(struct slice name)
-{
-    return name.len > 0 && name.data[name.len - 1] == '.' ? slice_to(name, name.len - 1) : name;
-}
-
-static struct pattern pattern_of(struct slice text)
-{
-    struct pattern p = {.rest = without_root(text)};
-    while (p.rest.len >= 2 && p.rest.data[0] == '*' && p.rest.data[1] == '.') {
-        p.stars++;
-        p.rest = slice_from(p.rest, 2);
-    }
-    return p;
-}
-
-/* Remove the first label and its dot. returns false when there is no other label behind it */
-static bool skip_label(struct slice *name)
-{
-    size_t dot = slice_find(*name, '.');
-    if (dot == 0 || dot + 1 >= name->len) {
-        return false;
-    }
-    *name = slice_from(*name, dot + 1);
-    return true;
-}
-
-static bool is_label_byte(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-}
-
-bool provider_pattern_is_valid(struct slice text)
-{
-    struct slice rest = pattern_of(text).rest;
-    size_t label = 0;
-    for (size_t i = 0; i < rest.len; i++) {
-        if (rest.data[i] == '.' ? label == 0 : !is_label_byte(rest.data[i])) {
-            return false;
-        }
-        label = rest.data[i] == '.' ? 0 : label + 1;
-        if (label > LABEL_BYTES_MAX) {
-            return false;
-        }
-    }
-    return label > 0 && text.len <= NAME_BYTES_MAX;
-}
-
-bool provider_pattern_matches(struct slice pattern, struct slice name)
-{
-    struct pattern p = pattern_of(pattern);
-    name = without_root(name);
-    for (unsigned i = 0; i < p.stars; i++) {
-        if (!skip_label(&name)) {
-            return false;
-        }
-    }
-    return slice_ieq(p.rest, name);
-}
-
-bool provider_patterns_meet(struct slice a, struct slice b)
-{
-    struct pattern x = pattern_of(a);
-    struct pattern y = pattern_of(b);
-    /* A star of one stands for a star or a label of the other, as both count labels alike. */
-    unsigned x_stars = x.stars;
-    unsigned y_stars = y.stars;
-    while (x_stars < y_stars && skip_label(&x.rest)) {
-        x_stars++;
-    }
-    while (y_stars < x_stars && skip_label(&y.rest)) {
-        y_stars++;
-    }
-    return x_stars == y_stars && slice_ieq(x.rest, y.rest);
-}
-
 /* --- the table -------------------------------------------------------------------------------- */
-
-static int compare_patterns(const struct pattern *a, const struct pattern *b)
-{
-    if (a->stars != b->stars) {
-        return a->stars < b->stars ? -1 : 1;
-    }
-    if (a->rest.len != b->rest.len) {
-        return a->rest.len < b->rest.len ? -1 : 1;
-    }
-    for (size_t i = 0; i < a->rest.len; i++) {
-        char x, y;
-        slice_lower(slice_make(a->rest.data + i, 1), &x);
-        slice_lower(slice_make(b->rest.data + i, 1), &y);
-        if (x != y) {
-            return x < y ? -1 : 1;
-        }
-    }
-    return 0;
-}
 
 static int compare_entries(const void *a, const void *b)
 {
     const struct provider_entry *x = a;
     const struct provider_entry *y = b;
-    return compare_patterns(&x->pattern, &y->pattern);
+    int order = name_pattern_compare(&x->pattern, &y->pattern);
+    if (order == 0 && x->rule != y->rule) {
+        order = x->rule < y->rule ? -1 : 1;
+    }
+    return order == 0 ? x->is_domain - y->is_domain : order;
 }
 
 static void add_entries(struct provider_table *t, const struct config_texts *texts, size_t rule,
                         bool is_domain)
 {
     for (size_t i = 0; i < texts->count; i++) {
-        t->entries[t->entry_count++] =
-            (struct provider_entry){pattern_of(slice_of(texts->items[i])), is_domain, rule};
+        t->entries[t->entry_count++] = (struct provider_entry){
+            name_pattern_of(slice_of(texts->items[i])), slice_of(texts->items[i]), is_domain, rule};
     }
 }
 
@@ -174,6 +77,96 @@ void provider_table_free(struct provider_table *t)
     }
 }
 
+int provider_table_of(const struct config *c, struct provider_table **ret)
+{
+    struct provider_rule *rules = calloc(c->provider_count + 1, sizeof(*rules));
+    if (rules == NULL) {
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < c->provider_count; i++) {
+        rules[i] = (struct provider_rule){&c->providers[i].mx, &c->providers[i].domains};
+    }
+    int err = provider_table_new(rules, c->provider_count, ret);
+    free(rules);
+    return err;
+}
+
+/* The first entry that is not before the pattern. */
+static size_t first_entry(const struct provider_table *t, const struct name_pattern *pattern)
+{
+    size_t low = 0;
+    size_t high = t->entry_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (name_pattern_compare(&t->entries[middle].pattern, pattern) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* --- overlaps --------------------------------------------------------------------------------- */
+
+/* Whether some name is one of both lists. An empty list takes any. */
+static bool lists_meet(const struct config_texts *a, const struct config_texts *b)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        for (size_t j = 0; j < b->count; j++) {
+            if (name_pattern_meets(slice_of(a->items[i]), slice_of(b->items[j]))) {
+                return true;
+            }
+        }
+    }
+    return a->count == 0 || b->count == 0;
+}
+
+/* Two patterns of one kind meet: whether the rules do by the other kind, too. */
+static bool rules_meet(const struct provider_table *t, const struct provider_entry *e,
+                       const struct provider_entry *f)
+{
+    const struct provider_rule *a = &t->rules[e->rule];
+    const struct provider_rule *b = &t->rules[f->rule];
+    return e->rule != f->rule && e->is_domain == f->is_domain &&
+           (e->is_domain ? lists_meet(a->mx, b->mx) : lists_meet(a->domains, b->domains));
+}
+
+static void note_overlap(const struct provider_entry *e, const struct provider_entry *f,
+                         struct provider_overlap *ret)
+{
+    const struct provider_entry *first = e->rule < f->rule ? e : f;
+    const struct provider_entry *second = e->rule < f->rule ? f : e;
+    if (!ret[second->rule].is_found) {
+        ret[second->rule] =
+            (struct provider_overlap){true, e->is_domain, first->rule, second->text, first->text};
+    }
+}
+
+void provider_table_overlaps(const struct provider_table *t, struct provider_overlap *ret)
+{
+    memset(ret, 0, t->rule_count * sizeof(*ret));
+    for (size_t k = 0; k < t->entry_count; k++) {
+        const struct provider_entry *e = &t->entries[k];
+        if (k > 0 && compare_entries(e - 1, e) == 0) {
+            continue; /* it is there twice */
+        }
+        /* What meets it with as many stars or more: those with fewer find it from their side. */
+        struct name_pattern p = e->pattern;
+        do {
+            size_t i = first_entry(t, &p);
+            while (i < t->entry_count && name_pattern_compare(&t->entries[i].pattern, &p) == 0 &&
+                   !rules_meet(t, e, &t->entries[i])) {
+                i++;
+            }
+            if (i < t->entry_count && name_pattern_compare(&t->entries[i].pattern, &p) == 0) {
+                note_overlap(e, &t->entries[i], ret);
+            }
+            p.stars++;
+        } while (name_pattern_skip_label(&p.rest));
+    }
+}
+
 /* --- a question ------------------------------------------------------------------------------- */
 
 struct question {
@@ -187,7 +180,7 @@ struct question {
 static bool is_one_of(const struct config_texts *patterns, struct slice name)
 {
     for (size_t i = 0; i < patterns->count; i++) {
-        if (provider_pattern_matches(slice_of(patterns->items[i]), name)) {
+        if (name_pattern_matches(slice_of(patterns->items[i]), name)) {
             return true;
         }
     }
@@ -207,30 +200,14 @@ static bool is_matching(const struct question *q, const struct provider_rule *ru
     return rule->mx->count == 0 || q->host_count > 0;
 }
 
-/* The first entry that is not before the pattern. */
-static size_t first_entry(const struct provider_table *t, const struct pattern *pattern)
-{
-    size_t low = 0;
-    size_t high = t->entry_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_patterns(&t->entries[middle].pattern, pattern) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* Try the rules to which the patterns of a name lead. */
 static void try_name(struct question *q, struct slice name, bool is_domain)
 {
     const struct provider_table *t = q->table;
-    struct pattern p = {.rest = without_root(name)};
+    struct name_pattern p = {.rest = name_pattern_without_root(name)};
     do {
         for (size_t i = first_entry(t, &p);
-             i < t->entry_count && compare_patterns(&t->entries[i].pattern, &p) == 0; i++) {
+             i < t->entry_count && name_pattern_compare(&t->entries[i].pattern, &p) == 0; i++) {
             const struct provider_entry *e = &t->entries[i];
             if (e->is_domain == is_domain && e->rule < q->best &&
                 is_matching(q, &t->rules[e->rule])) {
@@ -238,7 +215,7 @@ static void try_name(struct question *q, struct slice name, bool is_domain)
             }
         }
         p.stars++;
-    } while (skip_label(&p.rest));
+    } while (name_pattern_skip_label(&p.rest));
 }
 
 size_t provider_find(const struct provider_table *t, struct slice domain, const struct slice *hosts,

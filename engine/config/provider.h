@@ -1,9 +1,5 @@
 /* From a domain and the names of its hosts to the provider whose mail it is, by the patterns of the
- * configuration's `provider` sections.
- *
- * A pattern is a host or domain name, before which stand any number of "*.", each for exactly one
- * label: "*.google.com" is mx1.google.com and neither google.com nor a.mx1.google.com. Letters match
- * in either case; a dot at the end of a name means nothing.
+ * configuration's `provider` sections; name_pattern.h says what a pattern stands for.
  *
  * Immutable once made, so any thread asks without a lock. Pure but for allocation. */
 #ifndef ENGINE_PROVIDER_H
@@ -39,11 +35,18 @@ void provider_table_free(struct provider_table *t); /* accepts NULL */
 size_t provider_find(const struct provider_table *t, struct slice domain, const struct slice *hosts,
                      size_t host_count);
 
-/* Whether the text is a pattern. Pure. */
-MUST_USE bool provider_pattern_is_valid(struct slice text);
-/* Whether the name is one that the pattern stands for. Pure. */
-MUST_USE bool provider_pattern_matches(struct slice pattern, struct slice name);
-/* Whether some name is one that both patterns stand for. Pure. */
-MUST_USE bool provider_patterns_meet(struct slice a, struct slice b);
+/* The table of a configuration's providers: the rules have their indexes. As provider_table_new. */
+MUST_USE int provider_table_of(const struct config *c, struct provider_table **ret);
+
+/* That a rule could match the same domain with the same hosts as one before it. Two of which one has
+ * only `mx` and the other only `domains` have an order instead: the first of them counts. */
+struct provider_overlap {
+    bool is_found;
+    bool is_domain;                      /* the patterns are of `domains`, else of `mx` */
+    size_t other;                        /* the rule before */
+    struct slice pattern, other_pattern; /* as name_pattern_meets; valid like the rules */
+};
+/* ret: [count of rules], of each the first that was found */
+void provider_table_overlaps(const struct provider_table *t, struct provider_overlap *ret);
 
 #endif

@@ -218,8 +218,8 @@ static const struct config_route *find_named(const struct router *r, size_t tran
     return NULL;
 }
 
-enum config_tls_level router_tls_level(const struct router *r, size_t transport,
-                                       struct slice nexthop)
+enum config_tls_level router_route_level(const struct router *r, size_t transport,
+                                         struct slice nexthop)
 {
     const struct config_route *route = find_named(r, transport, nexthop);
     if (route == NULL && nexthop.len > 0) {
@@ -228,6 +228,14 @@ enum config_tls_level router_tls_level(const struct router *r, size_t transport,
             route = NULL;
         }
     }
-    return route != NULL ? config_route_tls_level(r->config, route)
-                         : r->config->transports[transport].smtp.smtp_tls_security_level;
+    return route != NULL ? route->smtp_tls_security_level : CONFIG_TLS_OF_TRANSPORT;
+}
+
+enum config_tls_level router_tls_level(const struct router *r, size_t transport,
+                                       struct slice nexthop)
+{
+    enum config_tls_level level = router_route_level(r, transport, nexthop);
+    return level != CONFIG_TLS_OF_TRANSPORT
+               ? level
+               : r->config->transports[transport].smtp.smtp_tls_security_level;
 }

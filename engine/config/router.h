@@ -50,5 +50,8 @@ MUST_USE bool router_route(const struct router *r, struct slice domain, struct r
  * thread   any; reads only */
 MUST_USE enum config_tls_level router_tls_level(const struct router *r, size_t transport,
                                                 struct slice nexthop);
+/* What that route says, CONFIG_TLS_OF_TRANSPORT where it says nothing or there is none. */
+MUST_USE enum config_tls_level router_route_level(const struct router *r, size_t transport,
+                                                  struct slice nexthop);
 
 #endif

@@ -20,25 +20,25 @@ static bool is_secret(const struct config_option *o)
 }
 
 static void put_option(struct api_call *c, const struct config *from, const struct config_option *o,
-                       size_t index)
+                       enum config_section section, size_t index)
 {
     char at[CONFIG_ORIGIN_BYTES];
-    const char *title = config_section_title(from, o->section, index);
+    const char *title = config_section_title(from, section, index);
     struct buf text;
     json_t *object = json_object();
     buf_init(&text, 0);
     if (is_secret(o)) {
         buf_append_str(&text, "(not shown)");
     } else {
-        config_text_value(o, config_section_value(from, o, index), &text);
+        config_text_value(o, config_section_value(from, section, o, index), &text);
     }
-    api_set_text(object, "section", slice_of(config_sections[o->section].name));
+    api_set_text(object, "section", slice_of(config_sections[section].name));
     if (title != NULL) {
-        api_set_text(object, "title", config_section_shown(o->section, title));
+        api_set_text(object, "title", config_section_shown(section, title));
     }
     api_set_text(object, "option", slice_of(o->name));
     api_set_text(object, "value", text.len > 0 ? buf_slice(&text) : SLICE(""));
-    (void)config_origin(from, o->section, index, o->name, at); /* or "default" */
+    (void)config_origin(from, section, index, o->name, at); /* or "default" */
     api_set_text(object, "at", slice_of(at));
     (void)json_object_set_new(object, "needs_restart", json_boolean(o->needs_restart));
     buf_fini(&text);
@@ -57,9 +57,11 @@ static void put_section(struct api_call *c, const struct config *started, const 
     }
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        if (o->section == section) {
+        bool is_shown = o->section == section || (config_option_is_in(o, section) &&
+                                                  config_section_sets(now, section, index, o));
+        if (is_shown) {
             bool is_fixed = o->needs_restart && is_old;
-            put_option(c, is_fixed ? started : now, o, is_fixed ? old : index);
+            put_option(c, is_fixed ? started : now, o, section, is_fixed ? old : index);
         }
     }
 }

@@ -10,7 +10,7 @@ static void expect(const struct config *c, enum config_section section, const ch
     struct buf text;
     assert_non_null(o);
     buf_init(&text, 0);
-    config_text_value(o, config_section_value(c, o, 0), &text);
+    config_text_value(o, config_section_value(c, o->section, o, 0), &text);
     buf_append_char(&text, '\0');
     assert_string_equal(text.data, expected);
     buf_fini(&text);

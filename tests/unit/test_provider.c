@@ -1,5 +1,6 @@
 /* Providers by patterns: the rules of the pattern one by one, and the table against a plain reading
  * of all rules over many random sets. */
+#include "engine/config/name_pattern.h"
 #include "engine/config/provider.h"
 #include "tests/unit/unit.h"
 
@@ -10,13 +11,13 @@
 
 static bool matches(const char *pattern, const char *name)
 {
-    return provider_pattern_matches(slice_of(pattern), slice_of(name));
+    return name_pattern_matches(slice_of(pattern), slice_of(name));
 }
 
 static bool meet(const char *a, const char *b)
 {
-    bool found = provider_patterns_meet(slice_of(a), slice_of(b));
-    assert_int_equal(provider_patterns_meet(slice_of(b), slice_of(a)), found);
+    bool found = name_pattern_meets(slice_of(a), slice_of(b));
+    assert_int_equal(name_pattern_meets(slice_of(b), slice_of(a)), found);
     return found;
 }
 
@@ -42,19 +43,19 @@ static void wrong_patterns_are_known(void **state)
                                       "a/b", "**.a",   "*.*",     "[192.0.2.1]"};
     char wide[300];
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        assert_true(provider_pattern_is_valid(slice_of(good[i])));
+        assert_true(name_pattern_is_valid(slice_of(good[i])));
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_false(provider_pattern_is_valid(slice_of(bad[i])));
+        assert_false(name_pattern_is_valid(slice_of(bad[i])));
     }
     memset(wide, 'a', sizeof(wide));
-    assert_true(provider_pattern_is_valid(slice_make(wide, 63)));
-    assert_false(provider_pattern_is_valid(slice_make(wide, 64)));
+    assert_true(name_pattern_is_valid(slice_make(wide, 63)));
+    assert_false(name_pattern_is_valid(slice_make(wide, 64)));
     for (size_t i = 9; i < sizeof(wide); i += 10) {
         wide[i] = '.';
     }
-    assert_true(provider_pattern_is_valid(slice_make(wide, 253)));
-    assert_false(provider_pattern_is_valid(slice_make(wide, 254)));
+    assert_true(name_pattern_is_valid(slice_make(wide, 253)));
+    assert_false(name_pattern_is_valid(slice_make(wide, 254)));
 }
 
 static void patterns_that_share_a_name_meet(void **state)
@@ -66,6 +67,62 @@ static void patterns_that_share_a_name_meet(void **state)
     assert_false(meet("*.a.test", "*.b.test"));
     assert_false(meet("*.test", "*.a.test"));
     assert_false(meet("*.a.test", "a.test"));
+}
+
+/* Each rule's complaint, "" or "OTHER: PATTERN OTHER_PATTERN". */
+static void expect_overlaps(const char *const lists[][2], size_t count,
+                            const char *const expected[])
+{
+    char words[8][2][64], *items[8][2][4], said[200];
+    struct config_texts texts[8][2] = {0};
+    struct provider_rule rules[8];
+    struct provider_overlap overlaps[8];
+    struct provider_table *table;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < 2; k++) {
+            (void)snprintf(words[i][k], sizeof(words[i][k]), "%s", lists[i][k]);
+            texts[i][k].items = items[i][k];
+            for (char *w = strtok(words[i][k], " "); w != NULL; w = strtok(NULL, " ")) {
+                items[i][k][texts[i][k].count++] = w;
+            }
+        }
+        rules[i] = (struct provider_rule){&texts[i][0], &texts[i][1]};
+    }
+    assert_int_equal(provider_table_new(rules, count, &table), 0);
+    provider_table_overlaps(table, overlaps);
+    for (size_t i = 0; i < count; i++) {
+        const struct provider_overlap *o = &overlaps[i];
+        said[0] = '\0';
+        if (o->is_found) {
+            (void)snprintf(said, sizeof(said), "%zu %s: " SLICE_FMT " " SLICE_FMT, o->other,
+                           o->is_domain ? "domains" : "mx", SLICE_ARG(o->pattern),
+                           SLICE_ARG(o->other_pattern));
+        }
+        assert_string_equal(said, expected[i]);
+    }
+    provider_table_free(table);
+}
+
+static void overlaps_are_found(void **state)
+{
+    static const char *const apart[][2] = {{"*.a.test mx.b.test", ""}, {"*.*.a.test *.b.test", ""}};
+    expect_overlaps(apart, 1, (const char *const[]){""});
+    expect_overlaps(apart, 2, (const char *const[]){"", "0 mx: *.b.test mx.b.test"});
+    static const char *const same[][2] = {{"a.test a.test", ""}, {"c.test", ""}, {"A.test", ""}};
+    expect_overlaps(same, 3, (const char *const[]){"", "", "0 mx: A.test a.test"});
+    static const char *const literal[][2] = {{"*.*.test", ""}, {"x.y.test", ""}, {"*.y.test", ""}};
+    expect_overlaps(
+        literal, 3,
+        (const char *const[]){"", "0 mx: x.y.test *.*.test", "1 mx: *.y.test x.y.test"});
+    /* Both kinds must meet; where one has only mx and the other only domains, their order says. */
+    static const char *const kinds[][2] = {
+        {"*.a.test", "d.test"}, {"*.a.test", "e.test"}, {"", "f.test"}, {"*.b.test", ""}};
+    expect_overlaps(kinds, 4, (const char *const[]){"", "", "", ""});
+    static const char *const wide[][2] = {
+        {"*.a.test", "d.test"}, {"x.a.test", ""}, {"", "d.test"}, {"q.test", "d.test"}};
+    expect_overlaps(wide, 4,
+                    (const char *const[]){"", "0 mx: x.a.test *.a.test", "0 domains: d.test d.test",
+                                          "2 domains: d.test d.test"});
 }
 
 #define RULES    6
@@ -124,7 +181,7 @@ static bool one_of(const struct config_texts *list, struct slice name)
 {
     bool found = false;
     for (size_t i = 0; i < list->count; i++) {
-        found = found || provider_pattern_matches(slice_of(list->items[i]), name);
+        found = found || name_pattern_matches(slice_of(list->items[i]), name);
     }
     return found;
 }
@@ -200,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_star_is_one_label),
         cmocka_unit_test(wrong_patterns_are_known),
         cmocka_unit_test(patterns_that_share_a_name_meet),
+        cmocka_unit_test(overlaps_are_found),
         cmocka_unit_test(same_as_naive),
         cmocka_unit_test(all_hosts_must_match),
     };
