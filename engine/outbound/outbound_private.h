@@ -120,6 +120,8 @@ void outbound_trace_connect(struct outbound *c);   /* connect() is called; begin
 void outbound_trace_connected(struct outbound *c); /* to the server, or its proxy */
 void outbound_trace_resume(struct outbound *c);    /* a delivery comes to an idle connection */
 void outbound_trace_rest(struct outbound *c);      /* it is idle */
+/* Mail of the delivery is about to go over it, whatever destination it was opened for. */
+void outbound_trace_carry(struct outbound *c, const struct delivery *d);
 /* What of the core's commands is not recorded yet. Before each of them is written. */
 void outbound_trace_commands(struct outbound *c);
 /* The body that is due, behind the commands. */

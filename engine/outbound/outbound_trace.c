@@ -87,6 +87,11 @@ void outbound_trace_resume(struct outbound *c)
     }
 }
 
+void outbound_trace_carry(struct outbound *c, const struct delivery *d)
+{
+    flight_carry(c->worker->recorder, c->flight, d->destination);
+}
+
 void outbound_trace_rest(struct outbound *c)
 {
     flight_rest(c->worker->recorder, c->flight);

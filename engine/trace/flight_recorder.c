@@ -1,6 +1,5 @@
-#include "engine/trace/flight_recorder.h"
-
 #include "base/hash.h"
+#include "engine/trace/flight_recorder_private.h"
 #include "net/base64.h"
 #include "net/smtp_client.h"
 
@@ -10,36 +9,10 @@
 #include <string.h>
 
 enum {
-    BUCKETS = 1024,
-    IDLE_MAX = 64,                /* sessions of idle connections that go on when these do */
-    SESSION_BYTES = 1024,         /* about the bytes of one session, for which room is made
+    IDLE_MAX = 64,        /* sessions of idle connections that go on when these do */
+    SESSION_BYTES = 1024, /* about the bytes of one session, for which room is made
                                    * before it begins */
-    WALK_MAX = 1000,              /* sessions looked at in one reading */
-    FORGOTTEN = 10 * 1000 * 1000, /* usec: a reader that asked nothing for so long does not
-                                   * follow any more */
-};
-
-struct flight_destination {
-    struct flight_destination *next; /* of the bucket */
-    uint64_t hash;
-    struct list attached, kept; /* struct flight, oldest first */
-    uint32_t kept_count;
-    struct list rank; /* in recorder.ranks[kept_count], while that is not 0 */
-    usec_t read_at;   /* monotonic; 0: never */
-    uint32_t missed_sessions, missed_lines;
-    uint16_t transport;
-    uint16_t name_len;
-    char name[];
-};
-
-struct flight_recorder {
-    size_t budget, left; /* bytes */
-    uint64_t seed;
-    struct list ranks[FLIGHT_KEPT_MAX + 2]; /* by kept_count; the one that was added to last stands
-                                             * last */
-    struct list idle;                       /* the longest idle first */
-    uint32_t idle_count;
-    struct flight_destination *buckets[BUCKETS];
+    GUESTS_MAX = 64,      /* other destinations that one session is known by */
 };
 
 struct flight_recorder *flight_recorder_new(size_t budget, uint64_t seed)
@@ -73,12 +46,18 @@ static struct flight_destination *find_destination_ring(const struct flight_reco
                                                         uint16_t transport, struct slice name,
                                                         uint64_t hash)
 {
-    struct flight_destination *to = r->buckets[hash % BUCKETS];
+    struct flight_destination *to = r->buckets[hash % FLIGHT_BUCKETS];
     while (to != NULL && (to->hash != hash || to->transport != transport ||
                           !slice_eq(slice_make(to->name, to->name_len), name))) {
         to = to->next;
     }
     return to;
+}
+
+struct flight_destination *flight_destination_find(const struct flight_recorder *r,
+                                                   uint16_t transport, struct slice name)
+{
+    return find_destination_ring(r, transport, name, hash_flight(r, transport, name));
 }
 
 static struct flight_destination *find_or_add(struct flight_recorder *r, uint16_t transport,
@@ -100,19 +79,20 @@ static struct flight_destination *find_or_add(struct flight_recorder *r, uint16_
     memcpy(to->name, name.data, name.len);
     list_init(&to->attached);
     list_init(&to->kept);
+    list_init(&to->guests);
     list_init(&to->rank);
-    to->next = r->buckets[hash % BUCKETS];
-    r->buckets[hash % BUCKETS] = to;
+    to->next = r->buckets[hash % FLIGHT_BUCKETS];
+    r->buckets[hash % FLIGHT_BUCKETS] = to;
     return to;
 }
 
 /* Frees a destination that has no sessions any more. */
 static void leave_destination(struct flight_recorder *r, struct flight_destination *to)
 {
-    if (!list_is_empty(&to->attached) || !list_is_empty(&to->kept)) {
+    if (!list_is_empty(&to->attached) || !list_is_empty(&to->kept) || !list_is_empty(&to->guests)) {
         return;
     }
-    struct flight_destination **at = &r->buckets[to->hash % BUCKETS];
+    struct flight_destination **at = &r->buckets[to->hash % FLIGHT_BUCKETS];
     while (*at != to) {
         at = &(*at)->next;
     }
@@ -156,6 +136,7 @@ static struct flight *flight_new(const struct flight_names *names, usec_t now, s
     f->transport = names->transport;
     list_init(&f->link);
     list_init(&f->idle);
+    list_init(&f->guests);
     dialogue_init(&f->dialogue, now, budget);
     return f;
 }
@@ -169,7 +150,7 @@ static void forget_why(struct flight *f)
     }
 }
 
-static void flight_free(struct flight *f)
+void flight_free(struct flight *f)
 {
     size_t *budget = f->dialogue.budget;
     list_remove(&f->link);
@@ -244,8 +225,7 @@ static void mask(struct flight *f)
     f->auth = NULL;
 }
 
-/* A copy without secrets. NULL: out of memory or budget */
-static struct flight *copy_flight(const struct flight *f, size_t *budget)
+struct flight *flight_copy(const struct flight *f, size_t *budget)
 {
     const struct flight_names names = {f->transport, SLICE(""), slice_of(f->host),
                                        slice_of(f->address), slice_of(f->source)};
@@ -282,13 +262,55 @@ static void rank(struct flight_recorder *r, struct flight_destination *to)
     }
 }
 
-static void drop_kept(struct flight_recorder *r, struct flight *f)
+static void note_missed(struct flight_destination *to, const struct flight *f)
 {
-    struct flight_destination *to = f->to;
     if (to->read_at != 0 && f->dialogue.changed >= to->read_at && !f->is_excerpt) {
         to->missed_sessions++;
         to->missed_lines += dialogue_line_count(&f->dialogue);
     }
+}
+
+static void drop_guest(struct flight_recorder *r, struct flight_guest *g)
+{
+    struct flight_destination *to = g->to;
+    note_missed(to, g->flight);
+    list_remove(&g->of_flight);
+    list_remove(&g->of_destination);
+    g->flight->guest_count--;
+    r->left += sizeof(*g);
+    free(g);
+    leave_destination(r, to);
+}
+
+static void drop_guests(struct flight_recorder *r, struct flight *f)
+{
+    while (!list_is_empty(&f->guests)) {
+        drop_guest(r, list_first(&f->guests, struct flight_guest, of_flight));
+    }
+}
+
+/* Nothing happens where the budget or memory ends. */
+static void add_guest(struct flight_recorder *r, struct flight *f, struct flight_destination *to)
+{
+    struct flight_guest *g = sizeof(*g) > r->left ? NULL : malloc(sizeof(*g));
+    if (g == NULL) {
+        leave_destination(r, to);
+        return;
+    }
+    r->left -= sizeof(*g);
+    *g = (struct flight_guest){.flight = f, .to = to};
+    list_push_back(&f->guests, &g->of_flight);
+    list_push_back(&to->guests, &g->of_destination);
+    if (++f->guest_count > GUESTS_MAX) {
+        drop_guest(r, list_first(&f->guests, struct flight_guest, of_flight));
+    }
+}
+
+static void drop_kept(struct flight_recorder *r, struct flight *f)
+{
+    struct flight_destination *to = f->to;
+    note_missed(to, f);
+    drop_guests(r, f);
     to->kept_count--;
     flight_free(f);
     /* The destination moves to the list of those with one kept session less. */
@@ -408,11 +430,15 @@ void flight_begin(struct flight_recorder *r, struct flight **slot, const struct 
  * place of an earlier copy. */
 static void keep_excerpt(struct flight_recorder *r, struct flight *f)
 {
-    struct flight *copy = copy_flight(f, &r->left);
+    struct flight *copy = flight_copy(f, &r->left);
     if (copy == NULL) {
         return;
     }
     copy->is_excerpt = true;
+    list_foreach(g, &f->guests, struct flight_guest, of_flight)
+    {
+        add_guest(r, copy, g->to);
+    }
     list_foreach(old, &f->to->kept, struct flight, link)
     {
         if (old->session == f->session) {
@@ -421,6 +447,30 @@ static void keep_excerpt(struct flight_recorder *r, struct flight *f)
         }
     }
     keep_flight(r, f->to, copy);
+}
+
+/* A session is known by the destination that it began with, and by those whose mail came later. */
+void flight_carry(struct flight_recorder *r, struct flight *f, struct slice destination)
+{
+    if (f == NULL) {
+        return;
+    }
+    uint64_t hash = hash_flight(r, f->transport, destination);
+    if (hash == f->to->hash) {
+        return;
+    }
+    list_foreach(g, &f->guests, struct flight_guest, of_flight)
+    {
+        if (g->to->hash == hash) {
+            return;
+        }
+    }
+    flight_resume(r, f); /* or making room could end it */
+    make_recorder_room(r, SESSION_BYTES);
+    struct flight_destination *to = find_or_add(r, f->transport, destination);
+    if (to != NULL) {
+        add_guest(r, f, to);
+    }
 }
 
 void flight_make_room(struct flight_recorder *r, struct flight *f, size_t bytes)
@@ -492,72 +542,19 @@ void flight_end(struct flight_recorder *r, struct flight *f)
 
 void flight_recorder_free(struct flight_recorder *r)
 {
-    for (int i = 0; r != NULL && i < BUCKETS; i++) {
+    for (int i = 0; r != NULL && i < FLIGHT_BUCKETS; i++) {
         while (r->buckets[i] != NULL) {
             struct flight_destination *to = r->buckets[i];
             assert(list_is_empty(&to->attached));
-            while (!list_is_empty(&to->kept)) {
-                flight_free(list_first(&to->kept, struct flight, link));
+            if (list_is_empty(&to->kept)) { /* mail of it was in sessions of others */
+                drop_guest(r, list_first(&to->guests, struct flight_guest, of_destination));
+                continue;
             }
+            struct flight *f = list_first(&to->kept, struct flight, link);
+            drop_guests(r, f);
+            flight_free(f);
             leave_destination(r, to);
         }
     }
     free(r);
-}
-
-/* --- reading ---------------------------------------------------------------------------------- */
-
-void flight_reading_init(struct flight_reading *r, size_t budget)
-{
-    *r = (struct flight_reading){.budget = budget};
-    list_init(&r->flights);
-}
-
-void flight_reading_fini(struct flight_reading *r)
-{
-    while (r->flights.next != NULL && !list_is_empty(&r->flights)) {
-        flight_free(list_first(&r->flights, struct flight, link));
-    }
-}
-
-/* The newest first. returns false when no more may be read */
-static bool read_list(const struct list *flights, const struct flight_filter *filter,
-                      struct flight_reading *ret)
-{
-    int walked = 0;
-    for (struct list *l = flights->prev; l != flights; l = l->prev) {
-        const struct flight *f = container_of(l, const struct flight, link);
-        if (f->dialogue.changed < filter->after || (filter->failed_only && !f->is_failed)) {
-            if (++walked == WALK_MAX) {
-                return false;
-            }
-            continue;
-        }
-        struct flight *copy = ret->count < filter->limit ? copy_flight(f, &ret->budget) : NULL;
-        if (copy == NULL) {
-            return false;
-        }
-        list_push_front(&ret->flights, &copy->link);
-        ret->count++;
-    }
-    return true;
-}
-
-void flight_read(struct flight_recorder *r, uint16_t transport, struct slice destination,
-                 const struct flight_filter *filter, usec_t now, struct flight_reading *ret)
-{
-    struct flight_destination *to =
-        find_destination_ring(r, transport, destination, hash_flight(r, transport, destination));
-    if (to == NULL) {
-        return;
-    }
-    if (filter->after != 0 && to->read_at != 0 && now - to->read_at < FORGOTTEN) {
-        ret->missed_sessions += to->missed_sessions;
-        ret->missed_lines += to->missed_lines;
-    }
-    to->read_at = now;
-    to->missed_sessions = to->missed_lines = 0;
-    if (!read_list(&to->attached, filter, ret) || !read_list(&to->kept, filter, ret)) {
-        ret->has_more = true;
-    }
 }

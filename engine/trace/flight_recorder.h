@@ -35,8 +35,10 @@ struct smtp_client_config;
 
 /* One session. */
 struct flight {
-    struct list link;              /* among the destination's, oldest first */
-    struct list idle;              /* linked while its connection is idle */
+    struct list link;   /* among the destination's, oldest first */
+    struct list idle;   /* linked while its connection is idle */
+    struct list guests; /* other destinations whose mail it carried; none in a copy */
+    uint32_t guest_count;
     struct flight_destination *to; /* NULL in a copy */
     struct flight **slot;          /* the connection's pointer to it; NULL: kept, or a copy */
     uint64_t session;
@@ -55,7 +57,8 @@ struct flight {
 
 struct flight_names {
     uint16_t transport;
-    struct slice destination, host, address, source;
+    struct slice destination; /* whose mail it begins with */
+    struct slice host, address, source;
 };
 
 /* NULL when out of memory. budget: bytes for all that is recorded */
@@ -71,6 +74,8 @@ void flight_recorder_set_budget(struct flight_recorder *r, size_t budget);
  * now      monotonic, as in all calls */
 void flight_begin(struct flight_recorder *r, struct flight **slot, const struct flight_names *names,
                   uint64_t session, usec_t now);
+/* Mail of this destination is about to go over its connection. */
+void flight_carry(struct flight_recorder *r, struct flight *f, struct slice destination);
 /* Make room for so many bytes; called by flight_append. */
 void flight_make_room(struct flight_recorder *r, struct flight *f, size_t bytes);
 /* All of these accept f NULL and do nothing then. */
@@ -110,7 +115,7 @@ struct flight_reading {
     uint32_t missed_lines;
 };
 
-/* Copy sessions with the destination into ret, which is initialised (flight_reading_init). */
+/* Copy sessions that carried mail of the destination into ret, which is initialised (flight_reading_init). */
 void flight_read(struct flight_recorder *r, uint16_t transport, struct slice destination,
                  const struct flight_filter *filter, usec_t now, struct flight_reading *ret);
 void flight_reading_init(struct flight_reading *r, size_t budget);

@@ -57,6 +57,9 @@ def test_a_connection_carries_mail_of_others(place):
         event = net.deliver(domain)
         assert (event['queue'], event['peer_address']['name']) == (domain, 'mx.test'), str(event)
     assert peer.connections == 1
+    for domain in DOMAINS:  # each finds the session that carried its mail
+        [session] = net.daemon.query('trace', domain)[:1]
+        assert any(f'RCPT TO:<user@{domain}>' in line['text'] for line in session['lines'])
 
 
 def test_another_level_of_tls_is_another_connection(place):

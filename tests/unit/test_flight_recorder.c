@@ -108,6 +108,86 @@ static void last_ones_and_last_failures_stay(void **state)
     stop();
 }
 
+static uint32_t count_of(const char *destination)
+{
+    struct flight_reading r;
+    read_some(&r, destination, &everything);
+    uint32_t count = r.count;
+    flight_reading_fini(&r);
+    return count;
+}
+
+/* A connection may carry mail of other destinations than it was opened for. */
+static void a_session_is_known_by_all_whose_mail_it_carried(void **state)
+{
+    (void)state;
+    struct flight *f = NULL;
+    char name[32];
+    start(1 << 20);
+    (void)begin(&f, "a.test");
+    flight_carry(recorder, f, SLICE("a.test"));
+    for (int i = 0; i < 3; i++) {
+        flight_carry(recorder, f, SLICE("b.test"));
+        flight_carry(recorder, f, SLICE("c.test"));
+    }
+    say(f, "250 yes\r\n");
+    assert_int_equal(count_of("a.test"), 1);
+    assert_int_equal(count_of("b.test"), 1);
+    assert_int_equal(count_of("d.test"), 0);
+    flight_end(recorder, f);
+    assert_int_equal(count_of("c.test"), 1);
+    (void)session("c.test", true);
+    assert_int_equal(count_of("c.test"), 2);
+    for (int i = 0; i < FLIGHT_KEPT_MAX; i++) { /* it goes where it began */
+        (void)session("a.test", false);
+    }
+    assert_int_equal(count_of("b.test"), 0);
+    assert_int_equal(count_of("c.test"), 1);
+    (void)begin(&f, "a.test");
+    for (int i = 0; i < 1000; i++) { /* of many the last ones are known */
+        (void)snprintf(name, sizeof(name), "d%d.test", i);
+        flight_carry(recorder, f, slice_of(name));
+    }
+    assert_int_equal(count_of("d0.test"), 0);
+    assert_int_equal(count_of("d999.test"), 1);
+    flight_end(recorder, f);
+    stop();
+}
+
+static void shared_sessions_keep_the_budget(void **state)
+{
+    (void)state;
+    struct flight *f[8] = {NULL};
+    char name[32];
+    uint32_t random = 1;
+    start(20000);
+    for (int i = 0; i < 20000; i++) {
+        random = random * 1103515245 + 12345;
+        struct flight **one = &f[random >> 28 & 7];
+        (void)snprintf(name, sizeof(name), "d%u.test", random >> 16 & 31);
+        if (*one == NULL) {
+            (void)begin(one, name);
+        } else if ((random >> 8 & 7) == 0) {
+            flight_end(recorder, *one);
+        } else if ((random >> 8 & 7) == 1) {
+            flight_rest(recorder, *one);
+        } else {
+            flight_resume(recorder, *one);
+            flight_carry(recorder, *one, slice_of(name));
+            say(*one, "451 4.3.0 a reply of some length, so that much has to be forgotten\r\n");
+            if ((random >> 8 & 7) == 2) {
+                flight_fail(recorder, *one, SLICE("why"));
+            }
+        }
+        assert_in_range(flight_recorder_bytes(recorder), 0, 20000);
+        (void)count_of(name);
+    }
+    for (int i = 0; i < 8; i++) {
+        flight_end(recorder, f[i]);
+    }
+    stop();
+}
+
 static void one_under_way_is_read_as_it_is(void **state)
 {
     (void)state;
@@ -357,6 +437,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(last_ones_and_last_failures_stay),
+        cmocka_unit_test(a_session_is_known_by_all_whose_mail_it_carried),
+        cmocka_unit_test(shared_sessions_keep_the_budget),
         cmocka_unit_test(one_under_way_is_read_as_it_is),
         cmocka_unit_test(a_follower_hears_what_it_missed),
         cmocka_unit_test(the_budget_holds_for_many_destinations),
