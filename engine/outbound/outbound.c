@@ -13,6 +13,7 @@
 #include "engine/post/message.h"
 #include "engine/post/result.h"
 #include "engine/state/client_settings.h"
+#include "engine/state/source_table.h"
 #include "net/outcome.h"
 
 #include <assert.h>
@@ -287,6 +288,17 @@ static void site_failed(struct outbound *c, const struct outcome_verdict *v)
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
+/* Of its source among those of its transport. */
+static uint32_t source_place(const struct outbound *c)
+{
+    const struct transport_sources *s = &c->settings->sources->transports[c->transport];
+    uint32_t place = 0;
+    while (s->sections[place] != c->egress.source) {
+        place++;
+    }
+    return place;
+}
+
 void outbound_connected(struct outbound *c)
 {
     const struct dns_host *host = &c->hosts->list[c->host];
@@ -301,7 +313,7 @@ void outbound_connected(struct outbound *c)
     const struct tls_policy_peer tls = {c->transport, peer.nexthop, c->hosts, c->host};
     tls_policy_choose(c->settings, &tls, c->is_tls_broken, &c->policy);
     smtp_client_init(&c->smtp,
-                     client_settings_of(c->settings->client_configs, c->transport, c->egress.slot,
+                     client_settings_of(c->settings->client_configs, c->transport, source_place(c),
                                         c->policy.client),
                      &peer, c->worker->now);
     if (c->avoids_chunking) {

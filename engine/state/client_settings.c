@@ -4,6 +4,7 @@
 
 #include "engine/config/config.h"
 #include "engine/state/password.h"
+#include "engine/state/source_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,13 +44,8 @@ static void client_config(const struct config_transport *t, const char *ehlo_nam
     ret->unacked_max += (uint32_t)t->sched.pipeline_depth * UNACKED_PER_DELIVERY;
 }
 
-static size_t slot_count(const struct config_transport *t)
-{
-    return t->pool == NULL ? 1 : t->pool->source_names.count;
-}
-
-int client_settings_new(const struct config *c, const struct passwords *passwords,
-                        struct smtp_client_config ***ret)
+int client_settings_new(const struct config *c, const struct source_table *sources,
+                        const struct passwords *passwords, struct smtp_client_config ***ret)
 {
     struct smtp_client_config **all = calloc(c->transport_count + 1, sizeof(*all));
     if (all == NULL) {
@@ -57,17 +53,19 @@ int client_settings_new(const struct config *c, const struct passwords *password
     }
     for (size_t i = 0; i < c->transport_count; i++) {
         const struct config_transport *t = &c->transports[i];
-        all[i] = calloc(TLS_LEVELS * slot_count(t), sizeof(*all[i]));
+        const struct transport_sources *from = &sources->transports[i];
+        all[i] = calloc(TLS_LEVELS * from->count, sizeof(*all[i]));
         if (all[i] == NULL) {
             client_settings_free(c, all);
             return -ENOMEM;
         }
-        for (size_t slot = 0; slot < slot_count(t); slot++) {
-            const char *name = t->pool == NULL ? NULL : t->pool->sources[slot]->helo_name;
+        for (size_t place = 0; place < from->count; place++) {
+            const struct config_egress_source *source = from->sections[place];
+            const char *name = source == NULL ? NULL : source->helo_name;
             name = name == NULL ? t->smtp.smtp_helo_name : name;
             for (size_t tls = 0; tls < TLS_LEVELS; tls++) {
                 client_config(t, name, passwords->transports[i], (enum smtp_client_tls)tls,
-                              &all[i][TLS_LEVELS * slot + tls]);
+                              &all[i][TLS_LEVELS * place + tls]);
             }
         }
     }
@@ -84,8 +82,8 @@ void client_settings_free(const struct config *c, struct smtp_client_config **al
 }
 
 const struct smtp_client_config *client_settings_of(struct smtp_client_config *const *all,
-                                                    uint32_t transport, uint32_t slot,
+                                                    uint32_t transport, uint32_t place,
                                                     enum smtp_client_tls tls)
 {
-    return &all[transport][(size_t)slot * TLS_LEVELS + tls];
+    return &all[transport][(size_t)place * TLS_LEVELS + tls];
 }

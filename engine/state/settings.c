@@ -10,6 +10,7 @@
 #include "engine/config/router.h"
 #include "engine/reply/reply_set.h"
 #include "engine/state/client_settings.h"
+#include "engine/state/source_table.h"
 #include "engine/state/tls_clients.h"
 #include "engine/state/tokens.h"
 
@@ -20,7 +21,8 @@
 #include <string.h>
 
 static_assert(SETTINGS_TEXT_MAX >= PASSWORD_TEXT_MAX &&
-                  SETTINGS_TEXT_MAX >= LISTENER_RULES_TEXT_MAX,
+                  SETTINGS_TEXT_MAX >= LISTENER_RULES_TEXT_MAX &&
+                  SETTINGS_TEXT_MAX >= SOURCE_TABLE_TEXT_MAX,
               "all complaints fit");
 
 /* How many recipients' results the duplicate bound lets wait for their commit, beside the entries
@@ -43,6 +45,7 @@ static void forget_last(struct settings *s)
 static void settings_free(struct settings *s)
 {
     client_settings_free(s->config, s->client_configs);
+    source_table_free(s->sources);
     passwords_free(s->config, &s->passwords);
     tls_clients_close(s->config, s->tls_clients);
     for (size_t i = 0; s->listeners != NULL && i <= s->listener_count; i++) {
@@ -324,8 +327,11 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     err = err != 0 ? err : passwords_load(config, &s->passwords, ret_text);
     if (err == 0) {
         (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "out of memory");
-        err = client_settings_new(config, &s->passwords, &s->client_configs);
+        err = source_table_new(config, before == NULL ? NULL : before->sources, &s->sources,
+                               ret_text);
     }
+    err =
+        err != 0 ? err : client_settings_new(config, s->sources, &s->passwords, &s->client_configs);
     err = err != 0 ? err : count_generations(s, before);
     err = err != 0 ? err : keep_last(s, before);
     if (err != 0) {

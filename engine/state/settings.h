@@ -39,6 +39,7 @@ struct dns_cache;
 struct reply_set;
 struct router;
 struct smtp_client_config;
+struct source_table;
 struct tls_client;
 struct tokens;
 
@@ -67,7 +68,8 @@ struct settings {
     struct reply_set *replies;   /* what receivers' replies mean; reply_set.h */
     struct dns_cache *dns_cache; /* own reference; the same as before when nothing changed there */
     struct passwords passwords;
-    struct tls_client **tls_clients;            /* [config->transport_count], some are the same */
+    struct source_table *sources;    /* what transports send from, and the pools of mail */
+    struct tls_client **tls_clients; /* [config->transport_count], some are the same */
     struct smtp_client_config **client_configs; /* see client_settings_of */
     struct settings_listener *listeners; /* [listener_count + 1], the last for local sessions */
     size_t listener_count;               /* the engine's */
