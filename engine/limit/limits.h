@@ -1,0 +1,293 @@
+/* What receivers allow, as far as all transports share it: of each lane, that is, of a source and a
+ * site, what it has learned (paces, ceilings, whether it is closed and why), and the configured
+ * rates and quotas of lanes, sites, sources and tenants.
+ *
+ * A scheduler core holds the lanes that it uses (limits_hold) and hears what becomes of them
+ * (limits_next_change): that one is limited, closed, open again, has another ceiling. A limited lane
+ * takes a new entry only from what was lent (limits_lend); of what receivers say it reports all
+ * (limits_accepted, limits_refused), and is told what becomes of the entry.
+ *
+ * Threads: one lock guards everything but what limits_accepted adds up of a lane that nothing was
+ * learned of; every function may be called by any thread, those on a hold or a borrower by one
+ * thread at a time, the owner of the borrower. Nothing is called back under the lock but
+ * limits_borrower_config.wake. Time: `now` is monotonic, `wall` is of clock_wall; both are the
+ * caller's. */
+#ifndef ENGINE_LIMITS_H
+#define ENGINE_LIMITS_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "engine/reply/reply.h"
+#include "engine/reply/reply_action.h"
+#include "sched/limit/loan.h"
+#include "sched/limit/quota.h"
+#include "sched/limit/rate.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LIMITS_SITES_MAX 100000U /* with each of its sets of hosts */
+#define LIMITS_LANES_MAX 300000U
+#define LIMITS_NAME_MAX  255 /* bytes of the name of a source, site, set of hosts, tenant, domain */
+#define LIMITS_RULE_MAX  64  /* bytes of the name of a rule */
+#define LIMITS_TEXT_MAX  160 /* bytes that are kept of a reply */
+
+struct limits;
+struct limits_borrower;
+struct limits_hold;
+struct limits_meter;
+
+struct limits_config {
+    uint32_t sites_max, lanes_max; /* 0: the bounds above */
+    usec_t lane_memory;            /* how long a lane is kept that nobody holds */
+};
+
+/* errors: NULL when out of memory */
+MUST_USE struct limits *limits_new(const struct limits_config *config);
+void limits_free(struct limits *l); /* accepts NULL; no borrower is left */
+/* After a reload. */
+void limits_set_memory_span(struct limits *l, usec_t lane_memory);
+
+/* --- what is configured ----------------------------------------------------------------------- */
+
+/* All zero: no limit. */
+struct limit_rates {
+    struct rate_rule messages, recipients, connects;
+    struct rate_rule quota;            /* of messages, in an hour or a day */
+    const struct quota_warmup *warmup; /* instead of a quota; copied; NULL: none */
+};
+
+/* What holds for a lane. */
+struct limit_rules {
+    struct limit_rates lane;         /* of the source at the site */
+    struct limit_rates site;         /* of all lanes of the site together */
+    struct limit_rates source;       /* of all lanes of the source together */
+    usec_t block_pause, block_grace; /* 0: 15 min, 2 h */
+};
+
+/* A lane. What was learned is of (source, site, hosts), what is configured of (source, site): where
+ * destinations are one site by their names alone, what one of them says must not close the others'
+ * lanes, so `hosts` names the set of hosts that it was said by. Else it is empty. */
+struct limit_key {
+    struct slice source, site, hosts; /* at most LIMITS_NAME_MAX bytes each */
+};
+
+/* --- borrowers and what they hold ------------------------------------------------------------- */
+
+struct limits_borrower_config {
+    unsigned number;          /* < LOAN_BORROWERS_MAX; the transport's */
+    void (*wake)(void *wake); /* there is something for limits_next_change; NULL: nobody is told.
+                               * Called under the lock, by any thread: it must not call limits. */
+    void *ctx;
+};
+
+/* errors: NULL when out of memory */
+MUST_USE struct limits_borrower *limits_borrower_new(struct limits *l,
+                                                     const struct limits_borrower_config *config);
+void limits_borrower_free(struct limits_borrower *b); /* accepts NULL; it holds nothing */
+
+/* Begin to use a lane: its state, when it is not open and unlimited, is the first change.
+ *
+ * user     the caller's, given back in changes
+ * errors   -ENOMEM; ERR_LIMIT: there are as many sites or lanes as may be, all in use; -ENAMETOOLONG
+ *          a name is too long */
+MUST_USE int limits_hold(struct limits_borrower *b, const struct limit_key *key,
+                         const struct limit_rules *rules, void *user, usec_t now,
+                         struct limits_hold **ret);
+/* Other rules (reload). What was used stays used. errors: -ENOMEM, the old rules stay */
+MUST_USE int limits_set_rules(struct limits_hold *h, const struct limit_rules *rules, usec_t now);
+/* The core needs the lane no more. What it did not use of a loan is to be repaid before; connections
+ * that it did not report as closed are taken to be. Accepts NULL. */
+void limits_release(struct limits_hold *h, usec_t now);
+/* Of the lane, unique and never used again. */
+uint64_t limits_hold_id(const struct limits_hold *h);
+
+/* What of a lane a core needs to know. All zero: open, without limits. */
+struct limit_state {
+    bool is_limited;           /* new entries and connections only by limits_lend */
+    bool is_closed;            /* nothing new; what waits goes by other lanes */
+    usec_t until;              /* of a closed lane: from then on one entry at a time */
+    uint32_t most_connections; /* of all borrowers together; 0: no ceiling */
+    uint32_t most_messages;    /* on one connection; 0: no ceiling */
+};
+
+enum limit_change_kind {
+    LIMIT_CHANGED_LANE,       /* `state`; and whoever waits for a loan may ask at once */
+    LIMIT_CLOSED_DESTINATION, /* this destination avoids the lane until `state.until` */
+    LIMIT_OPENED_DESTINATION, /* by an operator */
+};
+
+struct limit_change {
+    enum limit_change_kind kind;
+    struct limits_hold *hold;
+    void *user;
+    struct limit_state state;
+    char destination[LIMITS_NAME_MAX + 1];
+    char reason[LIMITS_TEXT_MAX + 1]; /* of what is closed: the reply, or who ordered it */
+};
+
+/* Is there a change? Costs one load. */
+bool limits_has_changes(const struct limits_borrower *b);
+/* The next one; also of what the caller's own reports led to. A lane that changed several times is
+ * told once, as it is now. */
+MUST_USE bool limits_next_change(struct limits_borrower *b, struct limit_change *ret, usec_t now);
+
+/* --- rates of others than lanes --------------------------------------------------------------- */
+
+enum limit_owner {
+    LIMIT_OF_LANE,
+    LIMIT_OF_SITE,
+    LIMIT_OF_SOURCE,
+    LIMIT_OF_TENANT,
+    LIMIT_OF_DOMAIN, /* inside a provider: a further bound on one destination */
+    LIMIT_OWNER_COUNT
+};
+
+/* The rates of a tenant or a domain, to be named in limit_ask.also. Held until limits_meter_put.
+ *
+ * rates    in force from now on for all who have it
+ * errors   -ENOMEM; -ENAMETOOLONG */
+MUST_USE int limits_meter_get(struct limits *l, enum limit_owner owner, struct slice name,
+                              const struct limit_rates *rates, usec_t now,
+                              struct limits_meter **ret);
+void limits_meter_put(struct limits *l, struct limits_meter *m); /* accepts NULL */
+
+/* --- lending ---------------------------------------------------------------------------------- */
+
+#define LIMIT_ALSO_MAX  2
+#define LIMIT_UNBOUNDED UINT32_MAX
+
+struct limit_ask {
+    uint32_t messages;   /* > 0 */
+    uint32_t recipients; /* 0: not known */
+    uint32_t connects;   /* new connections that they would need; 0: none */
+    uint32_t owed;       /* recipients beyond those lent before: paid for first */
+    bool has_connection; /* one is open or being made: without a connect they can go too */
+    struct limits_meter *also[LIMIT_ALSO_MAX]; /* NULL: none; of the same limits */
+};
+
+enum limit_cause {
+    LIMIT_NO_CAUSE,
+    LIMIT_BY_CLOSURE,
+    LIMIT_BY_PAUSE,
+    LIMIT_BY_PACE,
+    LIMIT_BY_CEILING,
+    LIMIT_BY_RATE,
+    LIMIT_BY_QUOTA,
+    LIMIT_CAUSE_COUNT
+};
+/* "closed", "paused", "pace", ...; "" for LIMIT_NO_CAUSE; static */
+const char *limit_cause_text(enum limit_cause cause) NONNULL_RET;
+/* "lane", "site", ...; static */
+const char *limit_owner_text(enum limit_owner owner) NONNULL_RET;
+
+/* What was lent: it is used between `from` and `until`, or goes back by limits_repay. */
+struct limit_grant {
+    uint32_t messages;    /* 0: none, ask again at `due` or after a change of the lane */
+    uint32_t recipients;  /* LIMIT_UNBOUNDED: no bound */
+    uint32_t connects;    /* LIMIT_UNBOUNDED: no bound */
+    usec_t from, until;   /* with messages > 0 or connects > 0; verdicts name `from` */
+    usec_t due;           /* when to ask again; with messages 0 */
+    usec_t turn;          /* when there is likely to be something to lend; >= due */
+    double per_second;    /* messages; 0: nothing for now; HUGE_VAL: no bound */
+    enum limit_cause why; /* what kept it from being more */
+    enum limit_owner whose;
+};
+
+/* Lend of all limits of the lane at once: the smallest holds, and what was lent of the others beyond
+ * it is given back exactly. A hold has one loan at a time: what is left of the last one was repaid
+ * before, or it is taken to have been used. */
+void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now, usec_t wall,
+                 struct limit_grant *ret);
+
+/* Units of the last loan, or of entries that came back unsent. */
+struct limit_units {
+    uint32_t messages, recipients, connects;
+};
+/* What is left of the last loan. */
+void limits_repay(struct limits_hold *h, const struct limit_units *left, usec_t now);
+/* An entry came back with `again`, not sent, and not because of a reply that limits_refused was told.
+ * sent_at: as in limit_accepted */
+void limits_give_back(struct limits_hold *h, const struct limit_units *unsent, usec_t sent_at,
+                      usec_t now, usec_t wall);
+/* Who was told to ask again will not. */
+void limits_leave(struct limits_hold *h);
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+/* One was made and greeted. sent_at: `from` of the loan, or when it was begun */
+void limits_connected(struct limits_hold *h, usec_t sent_at, usec_t now);
+/* It was not, and no receiver refused it by a reply: for what limits_refused reports, that is
+ * enough. */
+void limits_not_connected(struct limits_hold *h, usec_t now);
+void limits_disconnected(struct limits_hold *h, usec_t now);
+
+/* --- what receivers say ----------------------------------------------------------------------- */
+
+struct limit_accepted {
+    uint32_t messages, recipients; /* taken before the content, or whole */
+    uint32_t session_messages;     /* so far on that connection, with this one */
+    uint64_t tenant;               /* a number or a hash; 0: none */
+    struct slice destination;      /* name */
+    usec_t sent_at;                /* `from` of the loan; without one, when it was selected */
+};
+/* Also while nothing is limited: then it takes no lock. */
+void limits_accepted(struct limits_hold *h, const struct limit_accepted *a, usec_t now);
+
+struct limit_refusal {
+    /* The reply and what it means. */
+    enum reply_class class;
+    enum reply_scope scope;
+    enum reply_stage stage;
+    uint16_t code; /* 0: there was none */
+    struct slice text;
+    struct slice rule;                  /* its name; "": none, the table decided */
+    const struct reply_action *actions; /* of the rule */
+    uint32_t action_count;
+    /* To what. */
+    struct slice address;      /* ours, that the receiver sees; "": not known */
+    struct slice destination;  /* name */
+    uint64_t tenant, message;  /* numbers or hashes */
+    uint32_t messages;         /* MAILs; 0 and 1: one */
+    uint32_t recipients;       /* 0 and 1: one */
+    uint32_t session_messages; /* accepted on that connection before */
+    usec_t sent_at;            /* as in limit_accepted */
+    usec_t first_blocked;      /* wall: of the message's first such reply; 0: this is it */
+    bool has_other_source;     /* another lane of the pool is open and was not tried */
+    bool has_open_source;      /* another one is open, tried or not */
+    bool must_charge;          /* maximal_queue_lifetime is 0 */
+};
+
+/* What becomes of the entry. */
+enum limit_fate {
+    LIMIT_FATE_CODE,         /* as its code and class say */
+    LIMIT_FATE_AGAIN,        /* it stays, as if it had not been tried */
+    LIMIT_FATE_CHARGED,      /* deferred by the retry schedule, whatever the code */
+    LIMIT_FATE_OTHER_SOURCE, /* at once by another lane, uncharged */
+    LIMIT_FATE_NEXT_HOST,    /* the next server, whatever the code */
+    LIMIT_FATE_DEFER,        /* for defer_span, or by the retry schedule where that is 0 */
+    LIMIT_FATE_BOUNCE,
+    LIMIT_FATE_COUNT
+};
+
+struct limit_verdict {
+    enum limit_fate fate;
+    usec_t defer_span;
+    bool is_throttled;   /* the window hears of it by is_negative only, failed cohorts not at all */
+    bool is_negative;    /* throttled: one negative report to the borrower's window */
+    bool keeps_feedback; /* the window hears what it would without rules; else nothing */
+    usec_t first_blocked;  /* wall: to be kept with the message; 0: not blocked */
+    usec_t bounces_at;     /* wall: until then a 5xx is deferred while another lane is open; 0 */
+    usec_t suspend_tenant; /* spans, of mail to this site; 0: no */
+    usec_t suspend_campaign;
+};
+
+void limits_refused(struct limits_hold *h, const struct limit_refusal *r, usec_t now, usec_t wall,
+                    struct limit_verdict *ret);
+
+/* The time that a reply asks to wait: "try again in 5 minutes"; 0: it names none. Pure. */
+usec_t limit_hint(struct slice text);
+
+#endif

@@ -1,0 +1,327 @@
+/* The inside of struct limits, for its own files. What each struct holds is guarded by limits->lock
+ * unless it says otherwise; functions that need the lock say so by ON_ROLE(l->lock), and those that
+ * get no struct limits are called with it held too. */
+#ifndef ENGINE_LIMITS_PRIVATE_H
+#define ENGINE_LIMITS_PRIVATE_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/slice.h"
+#include "engine/limit/limits.h"
+#include "engine/limit/limits_report.h"
+#include "sched/limit/ceiling.h"
+#include "sched/limit/pace.h"
+#include "sched/limit/quota.h"
+#include "sched/limit/rate.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LIMITS_UNITS = PACE_CONNECTS + 1 };
+
+struct THREAD_ROLE limits_lock {
+    pthread_mutex_t mutex;
+};
+
+/* A hash table with as many chains as it was made for; its memory is touched as it fills. */
+struct limits_link {
+    struct limits_link *next;
+    uint64_t hash;
+};
+struct limits_table {
+    struct limits_link **chains;
+    uint64_t mask;
+    uint32_t count;
+};
+
+/* The configured rates and the quota of one owner. */
+struct limits_meter {
+    struct limits_link link;
+    enum limit_owner owner;
+    uint32_t references;
+    uint32_t edition; /* counts changes of its rules */
+    struct rate rates[LIMITS_UNITS];
+    struct quota quota;
+    struct quota_warmup *warmup; /* own; of the quota; NULL: none */
+    struct list idle;            /* without references, the longest first */
+    size_t name_len;
+    char name[];
+};
+
+/* A site with one of its sets of hosts: what one receiver's word is about. */
+struct limits_place {
+    struct limits_link link;
+    struct list lanes;   /* limits_lane.in_place */
+    usec_t closed_until; /* all lanes, by a rule; 0: not */
+    size_t site_len, hosts_len;
+    char text[]; /* site, hosts */
+};
+
+/* Destinations that avoid a lane. */
+struct limits_closed {
+    struct list in_lane;
+    uint64_t serial; /* of its last change */
+    usec_t until, pause;
+    usec_t said_at;
+    bool is_of_lane;                 /* it may be the lane that is meant */
+    uint64_t tenants[2], message[2]; /* that it was said to, two of them; the latest first */
+    char reason[LIMITS_TEXT_MAX + 1];
+    size_t name_len;
+    char name[];
+};
+
+enum limits_fact_kind {
+    LIMITS_FACT_PACE, /* one for each unit, by enum pace_unit */
+    LIMITS_FACT_CONNECTIONS = LIMITS_FACT_PACE + LIMITS_UNITS,
+    LIMITS_FACT_SESSION,
+    LIMITS_FACT_CLOSED,
+    LIMITS_FACT_PAUSED,
+    LIMITS_FACT_COUNT
+};
+
+/* Why something stands. */
+struct limits_fact {
+    usec_t since; /* monotonic */
+    uint32_t times;
+    char rule[LIMITS_RULE_MAX + 1];
+    char text[LIMITS_TEXT_MAX + 1];
+};
+
+/* Replies of a rule whose action is for the Nth of them. */
+struct limits_counter {
+    struct list in_lane;
+    uint64_t hash; /* of the rule's name and the action */
+    usec_t begin;  /* of the present part of the period */
+    uint32_t last; /* part that has a count */
+    uint32_t parts[16];
+};
+
+struct limits_learned {
+    struct pace *paces[LIMITS_UNITS]; /* NULL: nothing was ever refused */
+    struct ceiling connections, session;
+    bool is_closed;
+    bool is_ordered;       /* by an operator: it opens by itself at its end */
+    usec_t closed_until;   /* from then on it is probed */
+    usec_t closed_pause;   /* the length of the latest; doubles */
+    usec_t closed_from;    /* what was sent before says nothing new */
+    usec_t paused_until;   /* 0: not */
+    usec_t probed_at;      /* one is on its way; 0: none is */
+    usec_t slowed_at;      /* by a rule: what was sent before says nothing new */
+    usec_t negative_at[8]; /* by borrower % 8: the last report to a window */
+    struct list destinations, counters;
+    uint32_t destination_count, counter_count;
+    struct limits_fact *facts[LIMITS_FACT_COUNT]; /* NULL: it never stood */
+};
+
+struct limits_lane {
+    /* Any thread, atomic. What was accepted while nothing is learned, in seconds by parity: the
+     * second, 32 bits, and the count. Relaxed: they are figures, and the lock orders what is decided
+     * by them. */
+    _Atomic uint64_t recent[LIMITS_UNITS][2];
+    _Atomic usec_t last_accepted; /* 0: never */
+    _Atomic uint64_t tenant;      /* the first that it was seen to have */
+    _Atomic bool has_tenants;     /* more than that one */
+    _Atomic bool is_watched;      /* something is learned that acceptance concerns */
+
+    struct limits_link link;
+    uint64_t id;
+    uint32_t slot; /* in limits.lanes */
+    struct limits_place *place;
+    struct list in_place;
+    struct list holds; /* limits_hold.in_lane */
+    struct list idle;  /* without holds, the longest first */
+    usec_t idle_since;
+    struct limits_meter *meters[LIMIT_OF_SOURCE + 1]; /* NULL: it has no limits */
+    usec_t block_pause, block_grace;
+    struct ceiling_count connections;
+    uint32_t connecting;            /* connects that were lent, without an outcome */
+    struct limit_state shown;       /* as its holds know it */
+    struct limits_learned *learned; /* NULL: nothing */
+    uint64_t destination_serial;
+    size_t source_len;
+    char source[];
+};
+
+enum { LIMITS_LOAN_METERS = LIMIT_OF_SOURCE + 1 + LIMIT_ALSO_MAX };
+
+/* What a hold has borrowed, so that exactly that can go back. */
+struct limits_loan {
+    struct limit_units lent;
+    usec_t from;
+    uint32_t meter_count;
+    struct limits_meter *meters[LIMITS_LOAN_METERS]; /* own references */
+    uint32_t editions[LIMITS_LOAN_METERS];
+    int64_t windows[LIMITS_LOAN_METERS];
+    bool is_paced[LIMITS_UNITS];
+};
+
+struct limits_hold {
+    struct limits_borrower *borrower;
+    struct limits_lane *lane;
+    void *user;
+    struct list in_lane;
+    struct list changed;       /* in borrower.changed while there is something to tell */
+    uint64_t destination_seen; /* destinations up to that serial were told */
+    uint32_t open;             /* connections */
+    uint32_t connecting;
+    usec_t connect_lent_at;
+    bool waits_to_connect; /* for a ceiling */
+    bool must_tell;        /* the lane's state */
+    struct limits_loan loan;
+};
+
+struct limits_borrower {
+    struct limits *limits;
+    struct limits_borrower_config config;
+    struct list changed;
+    uint32_t holds;
+    _Atomic bool has_changes; /* a hint for the owner, who takes the lock to look */
+};
+
+struct history;
+
+struct limits {
+    struct limits_lock lock;
+    uint64_t seed;
+    struct limits_config config;
+    struct limits_table lane_table, place_table, meter_table;
+    struct limits_lane **lanes; /* [lanes_max], by slot; for walks */
+    uint32_t slot_end;          /* slots from here on were never used */
+    uint32_t *free_slots;       /* [lanes_max] */
+    uint32_t free_slot_count;
+    struct list idle_lanes, idle_meters;
+    uint64_t next_id;
+    uint64_t destination_total; /* closed ones, of all lanes */
+    struct history *reactions;
+    uint64_t changes; /* counts what would change the memory file */
+    usec_t wall;      /* the latest that anybody brought; quotas count by it */
+};
+
+void limits_enter(struct limits *l) ROLE_TAKEN(l->lock);
+void limits_leave_lock(struct limits *l) ROLE_LEFT(l->lock);
+
+/* limits_table.c */
+MUST_USE int limits_table_init(struct limits_table *t, uint32_t most);
+void limits_table_fini(struct limits_table *t);
+void limits_table_add(struct limits_table *t, struct limits_link *link, uint64_t hash);
+void limits_table_remove(struct limits_table *t, struct limits_link *link);
+static inline struct limits_link *limits_table_chain(const struct limits_table *t, uint64_t hash)
+{
+    return t->chains[hash & t->mask];
+}
+
+/* limits_lane.c */
+MUST_USE int limits_lane_get(struct limits *l, const struct limit_key *key, usec_t now,
+                             struct limits_lane **ret) ON_ROLE(l->lock);
+struct limits_lane *limits_lane_find(struct limits *l, const struct limit_key *key)
+    ON_ROLE(l->lock);
+/* NULL: out of memory */
+struct limits_learned *limits_lane_learned(struct limits_lane *lane);
+void limits_lane_free_learned(struct limits_learned *learned);
+static inline struct slice limits_lane_source(const struct limits_lane *lane)
+{
+    return slice_make(lane->source, lane->source_len);
+}
+static inline struct slice limits_place_site(const struct limits_place *p)
+{
+    return slice_make(p->text, p->site_len);
+}
+static inline struct slice limits_place_hosts(const struct limits_place *p)
+{
+    return slice_make(p->text + p->site_len, p->hosts_len);
+}
+/* A few of those that were idle for long are forgotten. */
+void limits_forget_idle(struct limits *l, usec_t now) ON_ROLE(l->lock);
+void limits_free_lane(struct limits *l, struct limits_lane *lane) ON_ROLE(l->lock);
+
+/* limits_meter.c */
+bool limit_rates_are_none(const struct limit_rates *rates);
+MUST_USE int limits_meter_set(struct limits_meter *m, const struct limit_rates *rates, usec_t now);
+MUST_USE int limits_meter_take(struct limits *l, enum limit_owner owner, struct slice name,
+                               const struct limit_rates *rates, usec_t now,
+                               struct limits_meter **ret) ON_ROLE(l->lock);
+void limits_meter_drop(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
+void limits_meter_forget_idle(struct limits *l, usec_t now) ON_ROLE(l->lock);
+bool limits_meter_is_limited(const struct limits_meter *m);
+/* Undoes what was taken of the quota at that time. */
+void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall);
+void limits_meter_free(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
+
+/* limits_change.c */
+/* Tell the holds of a lane when its state is another one; is_turn: also when it is not, as who waits
+ * for a loan may ask at once. */
+void limits_lane_changed(struct limits *l, struct limits_lane *lane, bool is_turn, usec_t now)
+    ON_ROLE(l->lock);
+void limits_tell(struct limits_hold *h);
+struct limit_state limits_lane_state(const struct limits_lane *lane, usec_t now);
+
+/* The state of a lane that is held from now on. */
+void limits_tell_first(struct limits_hold *h);
+
+/* limits_repay.c */
+void limits_drop_loan(struct limits *l, struct limits_hold *h) ON_ROLE(l->lock);
+void limits_unsend(struct limits *l, struct limits_lane *lane, const struct limit_units *unsent,
+                   usec_t sent_at, usec_t now) ON_ROLE(l->lock);
+
+/* limits_connection.c */
+void limits_count_disconnected(struct limits *l, struct limits_hold *h, usec_t now)
+    ON_ROLE(l->lock);
+/* A connect that was lent has its outcome. */
+void limits_count_connect_ended(struct limits_hold *h);
+
+/* limits_pace.c */
+/* The pace, made with what was accepted lately; NULL: out of memory */
+struct pace *limits_pace_get(struct limits *l, struct limits_lane *lane, enum pace_unit unit,
+                             usec_t now) ON_ROLE(l->lock);
+void limits_count_recent(struct limits_lane *lane, enum pace_unit unit, uint32_t n, usec_t now);
+
+/* limits_closure.c */
+void limits_close(struct limits *l, struct limits_lane *lane, usec_t span, bool is_ordered,
+                  usec_t now) ON_ROLE(l->lock);
+void limits_open(struct limits *l, struct limits_lane *lane, usec_t now) ON_ROLE(l->lock);
+/* The receiver does not want the lane, or what it is closed to. */
+void limits_blocked(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
+                    usec_t now) ON_ROLE(l->lock);
+/* This destination took what was sent. */
+void limits_open_destination(struct limits *l, struct limits_lane *lane,
+                             const struct limit_accepted *a, usec_t now) ON_ROLE(l->lock);
+void limits_open_destinations(struct limits *l, struct limits_lane *lane, usec_t now)
+    ON_ROLE(l->lock);
+/* Does the text name this address? Pure. */
+bool limits_names_address(struct slice text, struct slice address);
+/* A verdict on a probe came that says nothing about why it is closed. */
+void limits_probe_ended(struct limits *l, struct limits_lane *lane, usec_t now) ON_ROLE(l->lock);
+void limits_free_destinations(struct limits *l, struct limits_lane *lane) ON_ROLE(l->lock);
+
+/* limits_action.c */
+/* What the actions of the reply's rule say. true: the class does nothing to the lane besides */
+bool limits_act(struct limits *l, struct limits_hold *h, const struct limit_refusal *r, usec_t now,
+                struct limit_verdict *ret) ON_ROLE(l->lock);
+
+/* limits_refusal.c */
+/* One refusal more for a pace; NULL: out of memory, nothing is learned. */
+struct pace *limits_learn_pace(struct limits *l, struct limits_lane *lane, enum pace_unit unit,
+                               const struct limit_refusal *r, usec_t now) ON_ROLE(l->lock);
+
+/* limits_reaction.c */
+struct limits_reacted {
+    enum limit_reaction_kind kind;
+    struct slice rule, text;
+    struct slice destination; /* "": the lane */
+    usec_t span;              /* from now on; 0: without an end */
+    double value;             /* of a pace or a ceiling */
+};
+void limits_reacted(struct limits *l, const struct limits_lane *lane,
+                    const struct limits_reacted *what, usec_t now) ON_ROLE(l->lock);
+
+/* limits_fact.c */
+/* With a NUL, cut to size, control bytes as spaces. */
+void limits_copy_text(char *ret, size_t size, struct slice text);
+void limits_fact_note(struct limits_learned *learned, unsigned kind, struct slice rule,
+                      struct slice text, usec_t now);
+void limits_fact_end(struct limits_learned *learned, unsigned kind);
+
+#endif

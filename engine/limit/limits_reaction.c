@@ -1,0 +1,58 @@
+/* The record of what was done to lanes. Written with the lock held by whatever did it, one at a time;
+ * read by any thread without it (base/history.h). Must not decide anything. */
+#include "base/history.h"
+#include "engine/limit/limits_private.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+static_assert(sizeof(struct limit_reaction) % 8 == 0, "a record of base/history.h");
+
+const char *limit_reaction_text(enum limit_reaction_kind kind)
+{
+    static const char *const texts[LIMIT_REACTED_COUNT] = {
+        [LIMIT_REACTED_PACE] = "paced",
+        [LIMIT_REACTED_CONNECTIONS] = "connections",
+        [LIMIT_REACTED_SESSION] = "session",
+        [LIMIT_REACTED_PAUSE] = "paused",
+        [LIMIT_REACTED_CLOSED] = "closed",
+        [LIMIT_REACTED_CLOSED_DESTINATION] = "destination-closed",
+        [LIMIT_REACTED_CLOSED_SITE] = "site-closed",
+        [LIMIT_REACTED_OPENED] = "opened",
+        [LIMIT_REACTED_SUSPENDED_TENANT] = "tenant-suspended",
+        [LIMIT_REACTED_SUSPENDED_CAMPAIGN] = "campaign-suspended",
+    };
+    return texts[kind];
+}
+
+void limits_reacted(struct limits *l, const struct limits_lane *lane,
+                    const struct limits_reacted *what, usec_t now)
+{
+    struct limit_reaction r = {
+        .time = clock_wall(), .value = what->value, .lane = lane->id, .kind = what->kind};
+    (void)now;
+    r.until = what->span > 0 ? r.time + what->span : 0;
+    limits_copy_text(r.source, sizeof(r.source), limits_lane_source(lane));
+    limits_copy_text(r.site, sizeof(r.site), limits_place_site(lane->place));
+    limits_copy_text(r.hosts, sizeof(r.hosts), limits_place_hosts(lane->place));
+    limits_copy_text(r.destination, sizeof(r.destination), what->destination);
+    limits_copy_text(r.rule, sizeof(r.rule), what->rule);
+    limits_copy_text(r.text, sizeof(r.text), what->text);
+    history_put(l->reactions, &r);
+    l->changes++;
+}
+
+uint64_t limits_reaction_begin(const struct limits *l)
+{
+    return history_begin(l->reactions);
+}
+
+uint64_t limits_reaction_end(const struct limits *l)
+{
+    return history_end(l->reactions);
+}
+
+bool limits_reaction_get(const struct limits *l, uint64_t number, struct limit_reaction *ret)
+{
+    return history_get(l->reactions, number, ret);
+}

@@ -1,0 +1,272 @@
+/* What operators see of lanes, and their orders. Any thread; each call holds the lock for a page at
+ * most. Must not decide what receivers mean. */
+#include "engine/limit/limits_report.h"
+
+#include "base/error.h"
+#include "engine/limit/limits_private.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#define SPAN_MOST (366 * 86400 * USEC_PER_SEC)
+
+const char *limit_cause_text(enum limit_cause cause)
+{
+    static const char *const texts[LIMIT_CAUSE_COUNT] = {
+        [LIMIT_NO_CAUSE] = "",      [LIMIT_BY_CLOSURE] = "closed",  [LIMIT_BY_PAUSE] = "paused",
+        [LIMIT_BY_PACE] = "pace",   [LIMIT_BY_CEILING] = "ceiling", [LIMIT_BY_RATE] = "rate",
+        [LIMIT_BY_QUOTA] = "quota",
+    };
+    return texts[cause];
+}
+
+const char *limit_owner_text(enum limit_owner owner)
+{
+    static const char *const texts[LIMIT_OWNER_COUNT] = {
+        [LIMIT_OF_LANE] = "lane",     [LIMIT_OF_SITE] = "site",     [LIMIT_OF_SOURCE] = "source",
+        [LIMIT_OF_TENANT] = "tenant", [LIMIT_OF_DOMAIN] = "domain",
+    };
+    return texts[owner];
+}
+
+/* --- reports ---------------------------------------------------------------------------------- */
+
+/* Monotonic times as wall times of now. */
+struct moment {
+    usec_t now, wall;
+};
+
+static usec_t wall_of(const struct moment *m, usec_t time)
+{
+    return time == 0 || time == USEC_NEVER ? 0 : m->wall + (time - m->now);
+}
+
+static void show_fact(const struct moment *m, const struct limits_fact *fact,
+                      struct limit_fact *ret)
+{
+    *ret = (struct limit_fact){0};
+    if (fact != NULL && fact->times > 0) {
+        ret->since = wall_of(m, fact->since);
+        ret->times = fact->times;
+        limits_copy_text(ret->rule, sizeof(ret->rule), slice_of(fact->rule));
+        limits_copy_text(ret->text, sizeof(ret->text), slice_of(fact->text));
+    }
+}
+
+static void show_learned(const struct moment *m, const struct limits_learned *learned,
+                         struct limit_lane_report *ret)
+{
+    ret->is_ordered = learned->is_ordered;
+    ret->is_probing = learned->is_closed && m->now >= learned->closed_until;
+    ret->paused_until = learned->paused_until > m->now ? wall_of(m, learned->paused_until) : 0;
+    ret->closed_destinations = learned->destination_count;
+    for (unsigned i = 0; i < LIMITS_UNITS; i++) {
+        const struct pace *p = learned->paces[i];
+        if (p != NULL && p->phase != PACE_FREE) {
+            ret->paces[i] = p->rate;
+            ret->pace_until[i] = p->phase == PACE_PAUSED ? wall_of(m, p->until) : 0;
+            show_fact(m, learned->facts[LIMITS_FACT_PACE + i], &ret->pace_facts[i]);
+        }
+    }
+    if (learned->connections.limit > 0) {
+        show_fact(m, learned->facts[LIMITS_FACT_CONNECTIONS], &ret->connections_fact);
+    }
+    if (learned->session.limit > 0) {
+        show_fact(m, learned->facts[LIMITS_FACT_SESSION], &ret->session_fact);
+    }
+    if (learned->is_closed) {
+        show_fact(m, learned->facts[LIMITS_FACT_CLOSED], &ret->closed_fact);
+    }
+    if (ret->paused_until > 0) {
+        show_fact(m, learned->facts[LIMITS_FACT_PAUSED], &ret->paused_fact);
+    }
+}
+
+static void show_meter(struct limits_meter *m, usec_t wall, struct limit_rates *ret,
+                       uint64_t *ret_left)
+{
+    *ret_left = UINT64_MAX;
+    if (m != NULL) {
+        ret->messages = m->rates[PACE_MESSAGES].rule;
+        ret->recipients = m->rates[PACE_RECIPIENTS].rule;
+        ret->connects = m->rates[PACE_CONNECTS].rule;
+        ret->quota = m->quota.rule;
+        *ret_left = quota_left(&m->quota, wall);
+    }
+}
+
+static void show_lane(const struct moment *m, const struct limits_lane *lane,
+                      struct limit_lane_report *ret)
+{
+    *ret = (struct limit_lane_report){.id = lane->id};
+    limits_copy_text(ret->source, sizeof(ret->source), limits_lane_source(lane));
+    limits_copy_text(ret->site, sizeof(ret->site), limits_place_site(lane->place));
+    limits_copy_text(ret->hosts, sizeof(ret->hosts), limits_place_hosts(lane->place));
+    ret->state = limits_lane_state(lane, m->now);
+    ret->state.until = wall_of(m, ret->state.until);
+    ret->open_connections = lane->connections.open;
+    ret->last_accepted =
+        wall_of(m, atomic_load_explicit(&lane->last_accepted, memory_order_relaxed));
+    list_foreach(h, &lane->holds, const struct limits_hold, in_lane)
+    {
+        ret->holds++;
+    }
+    for (unsigned i = 0; i <= LIMIT_OF_SOURCE; i++) {
+        show_meter(lane->meters[i], m->wall, &ret->rates[i], &ret->quota_left[i]);
+    }
+    if (lane->learned != NULL) {
+        show_learned(m, lane->learned, ret);
+    }
+}
+
+uint32_t limits_report(struct limits *l, uint32_t *at, struct limit_lane_report *ret, uint32_t room,
+                       usec_t now)
+{
+    const struct moment m = {now, clock_wall()};
+    uint32_t count = 0;
+    assert(room > 0 && room <= LIMITS_PAGE_MAX);
+    limits_enter(l);
+    while (count < room && *at < l->slot_end) {
+        const struct limits_lane *lane = l->lanes[(*at)++];
+        if (lane != NULL) {
+            show_lane(&m, lane, &ret[count++]);
+        }
+    }
+    limits_leave_lock(l);
+    return count;
+}
+
+bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t now,
+                        struct limit_lane_report *ret)
+{
+    const struct moment m = {now, clock_wall()};
+    limits_enter(l);
+    const struct limits_lane *lane = limits_lane_find(l, key);
+    if (lane != NULL) {
+        show_lane(&m, lane, ret);
+    }
+    limits_leave_lock(l);
+    return lane != NULL;
+}
+
+uint32_t limits_report_destinations(struct limits *l, const struct limit_key *key,
+                                    struct limit_destination_report *ret, uint32_t room, usec_t now)
+{
+    const struct moment m = {now, clock_wall()};
+    uint32_t count = 0;
+    limits_enter(l);
+    const struct limits_lane *lane = limits_lane_find(l, key);
+    if (lane != NULL && lane->learned != NULL) {
+        list_foreach(c, &lane->learned->destinations, const struct limits_closed, in_lane)
+        {
+            if (c->until > now && count < room) {
+                struct limit_destination_report *d = &ret[count++];
+                limits_copy_text(d->destination, sizeof(d->destination),
+                                 slice_make(c->name, c->name_len));
+                limits_copy_text(d->reason, sizeof(d->reason), slice_of(c->reason));
+                d->since = wall_of(&m, c->until - c->pause);
+                d->until = wall_of(&m, c->until);
+            }
+        }
+    }
+    limits_leave_lock(l);
+    return count;
+}
+
+void limits_totals(struct limits *l, struct limits_totals *ret)
+{
+    limits_enter(l);
+    *ret = (struct limits_totals){.sites = l->place_table.count,
+                                  .lanes = l->lane_table.count,
+                                  .meters = l->meter_table.count,
+                                  .closed_destinations = l->destination_total};
+    limits_leave_lock(l);
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static void forget_paces(struct limits_learned *learned)
+{
+    for (unsigned i = 0; i < LIMITS_UNITS; i++) {
+        if (learned->paces[i] != NULL) {
+            pace_forget(learned->paces[i]);
+        }
+        limits_fact_end(learned, LIMITS_FACT_PACE + i);
+    }
+}
+
+static void open_by_order(struct limits *l, struct limits_lane *lane, usec_t now) ON_ROLE(l->lock)
+{
+    struct limits_learned *learned = lane->learned;
+    if (learned == NULL) {
+        return;
+    }
+    limits_open(l, lane, now);
+    limits_open_destinations(l, lane, now);
+    forget_paces(learned);
+    learned->connections = learned->session = (struct ceiling){0};
+    learned->paused_until = 0;
+    for (unsigned i = 0; i < LIMITS_FACT_COUNT; i++) {
+        limits_fact_end(learned, i);
+    }
+}
+
+static void set_pace(struct limits *l, struct limits_lane *lane, const struct limit_order *order,
+                     usec_t now) ON_ROLE(l->lock)
+{
+    struct pace *p = limits_pace_get(l, lane, PACE_MESSAGES, now);
+    if (p != NULL) {
+        pace_set(p, order->rate, now);
+        limits_fact_end(lane->learned, LIMITS_FACT_PACE);
+        limits_fact_note(lane->learned, LIMITS_FACT_PACE, SLICE(""), order->reason, now);
+    }
+}
+
+static void carry_out_order(struct limits *l, struct limits_lane *lane,
+                            const struct limit_order *order, usec_t now) ON_ROLE(l->lock)
+{
+    if (limits_lane_learned(lane) == NULL) {
+        return;
+    }
+    if (order->kind == LIMIT_ORDER_OPEN) {
+        lane->place->closed_until = 0;
+        open_by_order(l, lane, now);
+    } else if (order->kind == LIMIT_ORDER_CLOSE) {
+        limits_close(l, lane, order->span, true, now);
+        limits_fact_end(lane->learned, LIMITS_FACT_CLOSED);
+        limits_fact_note(lane->learned, LIMITS_FACT_CLOSED, SLICE(""), order->reason, now);
+    } else if (order->kind == LIMIT_ORDER_PACE) {
+        set_pace(l, lane, order, now);
+    } else {
+        forget_paces(lane->learned);
+    }
+    l->changes++;
+    limits_lane_changed(l, lane, true, now);
+}
+
+int limits_order(struct limits *l, const struct limit_key *key, const struct limit_order *order,
+                 usec_t now)
+{
+    bool is_sound = true;
+    if (order->kind == LIMIT_ORDER_CLOSE) {
+        is_sound = order->span > 0 && order->span <= SPAN_MOST;
+    } else if (order->kind == LIMIT_ORDER_PACE) {
+        is_sound = order->rate >= PACE_LEAST && order->rate <= PACE_MOST;
+    }
+    if (!is_sound) {
+        return ERR_SYNTAX;
+    }
+    if (key->source.len > LIMITS_NAME_MAX || key->site.len > LIMITS_NAME_MAX ||
+        key->hosts.len > LIMITS_NAME_MAX) {
+        return -ENAMETOOLONG;
+    }
+    struct limits_lane *lane;
+    limits_enter(l);
+    int err = limits_lane_get(l, key, now, &lane);
+    if (err == 0) {
+        carry_out_order(l, lane, order, now);
+        err = lane->learned == NULL ? -ENOMEM : 0;
+    }
+    limits_leave_lock(l);
+    return err;
+}

@@ -1,0 +1,130 @@
+/* What stands of lanes, for operators: reports, what was done and when, and their orders. Any thread;
+ * a walk holds the lock for a page at a time. */
+#ifndef ENGINE_LIMITS_REPORT_H
+#define ENGINE_LIMITS_REPORT_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+#include "engine/limit/limits.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* --- what was done ---------------------------------------------------------------------------- */
+
+enum limit_reaction_kind {
+    LIMIT_REACTED_PACE,        /* a pace began, or a rule slowed it */
+    LIMIT_REACTED_CONNECTIONS, /* a ceiling of connections */
+    LIMIT_REACTED_SESSION,     /* a ceiling of messages on a connection */
+    LIMIT_REACTED_PAUSE,
+    LIMIT_REACTED_CLOSED,
+    LIMIT_REACTED_CLOSED_DESTINATION,
+    LIMIT_REACTED_CLOSED_SITE,
+    LIMIT_REACTED_OPENED,
+    LIMIT_REACTED_SUSPENDED_TENANT, /* is to be: the verdict said so */
+    LIMIT_REACTED_SUSPENDED_CAMPAIGN,
+    LIMIT_REACTED_COUNT
+};
+/* "paced", "closed", ...; static */
+const char *limit_reaction_text(enum limit_reaction_kind kind) NONNULL_RET;
+
+struct limit_reaction {
+    usec_t time;  /* wall */
+    usec_t until; /* wall; 0: without an end */
+    double value; /* messages, recipients or connects a second; connections; messages */
+    uint64_t lane;
+    uint64_t kind; /* enum limit_reaction_kind */
+    char source[LIMITS_NAME_MAX + 1], site[LIMITS_NAME_MAX + 1], hosts[LIMITS_NAME_MAX + 1];
+    char destination[LIMITS_NAME_MAX + 1];
+    char rule[LIMITS_RULE_MAX + 8], text[LIMITS_TEXT_MAX + 8];
+};
+
+/* The newest 1,024, by number. Any thread, without the lock. */
+uint64_t limits_reaction_begin(const struct limits *l);
+uint64_t limits_reaction_end(const struct limits *l);
+MUST_USE bool limits_reaction_get(const struct limits *l, uint64_t number,
+                                  struct limit_reaction *ret);
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+enum { LIMIT_PACES = 3 }; /* of messages, recipients and connects, as in enum pace_unit */
+
+/* Why something stands. */
+struct limit_fact {
+    usec_t since; /* wall; 0: it does not stand */
+    uint32_t times;
+    char rule[LIMITS_RULE_MAX + 1];
+    char text[LIMITS_TEXT_MAX + 1];
+};
+
+struct limit_lane_report {
+    uint64_t id;
+    char source[LIMITS_NAME_MAX + 1], site[LIMITS_NAME_MAX + 1], hosts[LIMITS_NAME_MAX + 1];
+    struct limit_state state;  /* until: wall */
+    bool is_ordered;           /* closed by an operator */
+    bool is_probing;           /* its time is over, and it is tried */
+    usec_t paused_until;       /* wall; 0: not */
+    double paces[LIMIT_PACES]; /* a second; 0: none */
+    usec_t
+        pace_until[LIMIT_PACES]; /* wall: the receiver let nothing through, and this is when it is
+                                     * tried again; 0: it goes on */
+    struct limit_fact pace_facts[LIMIT_PACES];
+    struct limit_fact connections_fact, session_fact, closed_fact, paused_fact;
+    struct limit_rates rates[LIMIT_OF_SOURCE + 1]; /* in force; warmup: NULL */
+    uint64_t quota_left[LIMIT_OF_SOURCE + 1];      /* UINT64_MAX: no quota */
+    uint32_t open_connections;
+    uint32_t holds;
+    uint32_t closed_destinations;
+    usec_t last_accepted; /* wall; 0: never */
+};
+
+/* Up to `room` lanes from a place of the walk on, which is moved on; 0: it is at its end.
+ *
+ * at     0 at the begin
+ * room   1..LIMITS_PAGE_MAX */
+#define LIMITS_PAGE_MAX 64U
+MUST_USE uint32_t limits_report(struct limits *l, uint32_t *at, struct limit_lane_report *ret,
+                                uint32_t room, usec_t now);
+/* One lane. false: there is none */
+MUST_USE bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t now,
+                                 struct limit_lane_report *ret);
+/* A destination that avoids a lane. */
+struct limit_destination_report {
+    char destination[LIMITS_NAME_MAX + 1];
+    char reason[LIMITS_TEXT_MAX + 1];
+    usec_t since, until; /* wall */
+};
+/* Those of a lane, closed now; returns their number, at most room. */
+MUST_USE uint32_t limits_report_destinations(struct limits *l, const struct limit_key *key,
+                                             struct limit_destination_report *ret, uint32_t room,
+                                             usec_t now);
+
+struct limits_totals {
+    uint32_t sites, lanes, idle_lanes, meters;
+    uint64_t closed_destinations;
+};
+void limits_totals(struct limits *l, struct limits_totals *ret);
+
+/* --- orders of operators ---------------------------------------------------------------------- */
+
+enum limit_order_kind {
+    LIMIT_ORDER_OPEN,   /* what reactions did ends: closed, paused, paced, ceilings */
+    LIMIT_ORDER_CLOSE,  /* for `span`; then it is open, without a probe */
+    LIMIT_ORDER_PACE,   /* of messages, `rate` a second, and learned on from there */
+    LIMIT_ORDER_UNPACE, /* no pace, of whatever */
+};
+
+struct limit_order {
+    enum limit_order_kind kind;
+    usec_t span;
+    double rate;
+    struct slice reason; /* who, and why */
+};
+
+/* One lane; it is made where there is none yet, so that it can be closed beforehand.
+ * errors: as limits_hold; ERR_SYNTAX: a rate or span that cannot be */
+MUST_USE int limits_order(struct limits *l, const struct limit_key *key,
+                          const struct limit_order *order, usec_t now);
+
+#endif
