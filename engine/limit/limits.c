@@ -128,9 +128,9 @@ void limits_borrower_free(struct limits_borrower *b)
 
 /* --- holds ------------------------------------------------------------------------------------ */
 
-/* The meter of a lane that these rates are for; none where there are no rates. */
+/* The meter of a lane that these rates are for; none where nobody brings any. */
 static int set_meter(struct limits *l, struct limits_lane *lane, enum limit_owner owner,
-                     const struct limit_rates *rates, usec_t now) ON_ROLE(l->lock)
+                     struct limits_meter_rules rules, usec_t now) ON_ROLE(l->lock)
 {
     struct limits_meter *old = lane->meters[owner], *m = NULL;
     char both[2 * LIMITS_NAME_MAX + 1];
@@ -143,13 +143,19 @@ static int set_meter(struct limits *l, struct limits_lane *lane, enum limit_owne
         memcpy(both + name.len + 1, site.data, site.len);
         name = slice_make(both, name.len + 1 + site.len);
     }
-    int err = limit_rates_are_none(rates) ? 0 : limits_meter_take(l, owner, name, rates, now, &m);
+    rules.key = (struct limit_meter_key){owner, name};
+    bool is_wanted = old != NULL || !limit_rates_are_none(rules.rates);
+    int err = is_wanted ? limits_meter_take(l, &rules, now, &m) : 0;
     if (err != 0) {
         return err;
     }
-    lane->meters[owner] = m;
     if (old != NULL) {
         limits_meter_drop(l, old);
+    }
+    lane->meters[owner] = m;
+    if (m != NULL && !limits_meter_is_limited(m)) {
+        limits_meter_drop(l, m);
+        lane->meters[owner] = NULL;
     }
     return 0;
 }
@@ -157,14 +163,15 @@ static int set_meter(struct limits *l, struct limits_lane *lane, enum limit_owne
 static int set_rules(struct limits *l, struct limits_lane *lane, const struct limit_rules *rules,
                      usec_t now) ON_ROLE(l->lock)
 {
+    const struct limit_rates *rates[] = {[LIMIT_OF_LANE] = &rules->lane,
+                                         [LIMIT_OF_SITE] = &rules->site,
+                                         [LIMIT_OF_SOURCE] = &rules->source};
+    int err = 0;
     lane->block_pause = rules->block_pause;
     lane->block_grace = rules->block_grace;
-    int err = set_meter(l, lane, LIMIT_OF_LANE, &rules->lane, now);
-    if (err == 0) {
-        err = set_meter(l, lane, LIMIT_OF_SITE, &rules->site, now);
-    }
-    if (err == 0) {
-        err = set_meter(l, lane, LIMIT_OF_SOURCE, &rules->source, now);
+    for (unsigned i = 0; i <= LIMIT_OF_SOURCE && err == 0; i++) {
+        const struct limits_meter_rules of = {.rates = rates[i], .serial = rules->serial};
+        err = set_meter(l, lane, i, of, now);
     }
     limits_lane_changed(l, lane, false, now);
     return err;
@@ -268,6 +275,15 @@ void limits_release(struct limits_hold *h, usec_t now)
     limits_leave_lock(l);
     h->borrower->holds--;
     free(h);
+}
+
+void limits_tell_again(struct limits_hold *h)
+{
+    struct limits *l = h->borrower->limits;
+    limits_enter(l);
+    h->destination_seen = 0;
+    limits_tell_first(h);
+    limits_leave_lock(l);
 }
 
 uint64_t limits_hold_id(const struct limits_hold *h)

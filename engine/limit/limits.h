@@ -59,8 +59,10 @@ struct limit_rates {
     const struct quota_warmup *warmup; /* instead of a quota; copied; NULL: none */
 };
 
-/* What holds for a lane. */
+/* What holds for a lane. Where borrowers bring different rates for the same lane, site or source, the
+ * smallest holds; those with a greater serial replace what there was. */
 struct limit_rules {
+    uint64_t serial;                 /* of the settings that they are of */
     struct limit_rates lane;         /* of the source at the site */
     struct limit_rates site;         /* of all lanes of the site together */
     struct limit_rates source;       /* of all lanes of the source together */
@@ -101,6 +103,8 @@ MUST_USE int limits_set_rules(struct limits_hold *h, const struct limit_rules *r
 /* The core needs the lane no more. What it did not use of a loan is to be repaid before; connections
  * that it did not report as closed are taken to be. Accepts NULL. */
 void limits_release(struct limits_hold *h, usec_t now);
+/* Tell all that stands of the lane as changes once more: the core has forgotten it. */
+void limits_tell_again(struct limits_hold *h);
 /* Of the lane, unique and never used again. */
 uint64_t limits_hold_id(const struct limits_hold *h);
 
@@ -145,12 +149,17 @@ enum limit_owner {
     LIMIT_OWNER_COUNT
 };
 
+struct limit_meter_key {
+    enum limit_owner owner; /* LIMIT_OF_TENANT or LIMIT_OF_DOMAIN */
+    struct slice name;
+};
+
 /* The rates of a tenant or a domain, to be named in limit_ask.also. Held until limits_meter_put.
  *
- * rates    in force from now on for all who have it
+ * serial   as in limit_rules
  * errors   -ENOMEM; -ENAMETOOLONG */
-MUST_USE int limits_meter_get(struct limits *l, enum limit_owner owner, struct slice name,
-                              const struct limit_rates *rates, usec_t now,
+MUST_USE int limits_meter_get(struct limits *l, const struct limit_meter_key *key,
+                              const struct limit_rates *rates, uint64_t serial, usec_t now,
                               struct limits_meter **ret);
 void limits_meter_put(struct limits *l, struct limits_meter *m); /* accepts NULL */
 
@@ -243,6 +252,7 @@ struct limit_refusal {
     enum reply_stage stage;
     uint16_t code; /* 0: there was none */
     struct slice text;
+    usec_t hint;                        /* the time that it asks for; 0: none */
     struct slice rule;                  /* its name; "": none, the table decided */
     const struct reply_action *actions; /* of the rule */
     uint32_t action_count;
@@ -286,8 +296,5 @@ struct limit_verdict {
 
 void limits_refused(struct limits_hold *h, const struct limit_refusal *r, usec_t now, usec_t wall,
                     struct limit_verdict *ret);
-
-/* The time that a reply asks to wait: "try again in 5 minutes"; 0: it names none. Pure. */
-usec_t limit_hint(struct slice text);
 
 #endif

@@ -47,66 +47,109 @@ static bool warmup_is(const struct quota_warmup *a, const struct quota_warmup *b
            memcmp(a->steps, b->steps, a->count * sizeof(a->steps[0])) == 0;
 }
 
-static int set_quota(struct limits_meter *m, const struct limit_rates *rates)
+/* Is it the smaller one? No limit is the greatest. */
+static bool is_below(const struct rate_rule *a, const struct rate_rule *b)
 {
-    if (rule_is(&m->quota.rule, &rates->quota) && warmup_is(m->warmup, rates->warmup)) {
+    if (a->count == 0 || b->count == 0) {
+        return b->count == 0 && a->count > 0;
+    }
+    double mine = (double)a->count / (double)a->span, other = (double)b->count / (double)b->span;
+    return mine < other || (mine <= other && a->burst < b->burst);
+}
+
+static int set_quota(struct limits_meter *m, const struct limit_rates *rates, bool is_newer)
+{
+    bool is_new_quota = !rule_is(&m->quota.rule, &rates->quota) &&
+                        (is_newer || is_below(&rates->quota, &m->quota.rule));
+    bool is_new_warmup =
+        !warmup_is(m->warmup, rates->warmup) && (is_newer || rates->warmup != NULL);
+    struct quota_warmup *own = m->warmup;
+    if (!is_new_quota && !is_new_warmup) {
         return 0;
     }
-    struct quota_warmup *own = NULL;
-    if (rates->warmup != NULL) {
+    if (is_new_warmup && rates->warmup != NULL) {
         own = malloc(sizeof(*own));
         if (own == NULL) {
             return -ENOMEM;
         }
         *own = *rates->warmup;
+    } else if (is_new_warmup) {
+        own = NULL;
     }
-    quota_change(&m->quota, &rates->quota, own);
-    free(m->warmup);
+    struct rate_rule rule = is_new_quota ? rates->quota : m->quota.rule;
+    bool was_limited = has_quota(&m->quota);
+    if (was_limited) {
+        m->gone_quota = quota_export(&m->quota);
+    }
+    quota_change(&m->quota, &rule, own);
+    if (!was_limited && m->gone_quota.span > 0) {
+        quota_import(&m->quota, &m->gone_quota);
+    }
+    if (own != m->warmup) {
+        free(m->warmup);
+    }
     m->warmup = own;
     m->edition++;
     return 0;
 }
 
-int limits_meter_set(struct limits_meter *m, const struct limit_rates *rates, usec_t now)
+static void change_rate(struct rate *r, struct rate *gone, const struct rate_rule *rule, usec_t now)
 {
-    const struct rate_rule *rules[LIMITS_UNITS] = {[PACE_MESSAGES] = &rates->messages,
-                                                   [PACE_RECIPIENTS] = &rates->recipients,
-                                                   [PACE_CONNECTS] = &rates->connects};
-    int err = set_quota(m, rates);
+    if (r->rule.count > 0 && rule->count == 0) {
+        *gone = *r;
+    } else if (r->rule.count == 0 && gone->rule.count > 0) {
+        *r = *gone;
+    }
+    rate_change(r, rule, now);
+}
+
+static int set_rates(struct limits_meter *m, const struct limits_meter_rules *rules, usec_t now)
+{
+    const struct limit_rates *rates = rules->rates;
+    const struct rate_rule *wanted[LIMITS_UNITS] = {[PACE_MESSAGES] = &rates->messages,
+                                                    [PACE_RECIPIENTS] = &rates->recipients,
+                                                    [PACE_CONNECTS] = &rates->connects};
+    if (rules->serial < m->serial) {
+        return 0; /* somebody has not heard of the reload yet */
+    }
+    bool is_newer = rules->serial > m->serial || m->references == 0;
+    int err = set_quota(m, rates, is_newer);
     for (unsigned i = 0; i < LIMITS_UNITS && err == 0; i++) {
-        if (!rule_is(&m->rates[i].rule, rules[i])) {
-            rate_change(&m->rates[i], rules[i], now);
+        const struct rate_rule *now_is = &m->rates[i].rule;
+        if (!rule_is(now_is, wanted[i]) && (is_newer || is_below(wanted[i], now_is))) {
+            change_rate(&m->rates[i], &m->gone_rates[i], wanted[i], now);
             m->edition++;
         }
     }
+    m->serial = err == 0 ? rules->serial : m->serial;
     return err;
 }
 
-static struct limits_meter *find_meter(struct limits *l, enum limit_owner owner, struct slice name,
+static struct limits_meter *find_meter(struct limits *l, const struct limit_meter_key *key,
                                        uint64_t hash) ON_ROLE(l->lock)
 {
     struct limits_link *at = limits_table_chain(&l->meter_table, hash);
     for (; at != NULL; at = at->next) {
         struct limits_meter *m = container_of(at, struct limits_meter, link);
-        if (at->hash == hash && m->owner == owner &&
-            slice_eq(slice_make(m->name, m->name_len), name)) {
+        if (at->hash == hash && m->owner == key->owner &&
+            slice_eq(slice_make(m->name, m->name_len), key->name)) {
             return m;
         }
     }
     return NULL;
 }
 
-static struct limits_meter *make_meter(struct limits *l, enum limit_owner owner, struct slice name,
+static struct limits_meter *make_meter(struct limits *l, const struct limit_meter_key *key,
                                        uint64_t hash, usec_t now) ON_ROLE(l->lock)
 {
     static const struct rate_rule none;
-    struct limits_meter *m = calloc(1, sizeof(*m) + name.len);
+    struct limits_meter *m = calloc(1, sizeof(*m) + key->name.len);
     if (m == NULL) {
         return NULL;
     }
-    m->owner = owner;
-    m->name_len = name.len;
-    memcpy(m->name, name.data, name.len);
+    m->owner = key->owner;
+    m->name_len = key->name.len;
+    memcpy(m->name, key->name.data, key->name.len);
     for (unsigned i = 0; i < LIMITS_UNITS; i++) {
         rate_init(&m->rates[i], &none, now);
     }
@@ -116,16 +159,16 @@ static struct limits_meter *make_meter(struct limits *l, enum limit_owner owner,
     return m;
 }
 
-/* A reference to the meter of that name, which is made when there is none, with these rates. */
-int limits_meter_take(struct limits *l, enum limit_owner owner, struct slice name,
-                      const struct limit_rates *rates, usec_t now, struct limits_meter **ret)
+int limits_meter_take(struct limits *l, const struct limits_meter_rules *rules, usec_t now,
+                      struct limits_meter **ret)
 {
-    uint64_t hash = hash_bytes(name.data, name.len, l->seed + owner);
-    struct limits_meter *m = find_meter(l, owner, name, hash);
+    const struct limit_meter_key *key = &rules->key;
+    uint64_t hash = hash_bytes(key->name.data, key->name.len, l->seed + key->owner);
+    struct limits_meter *m = find_meter(l, key, hash);
     if (m == NULL) {
-        m = make_meter(l, owner, name, hash, now);
+        m = make_meter(l, key, hash, now);
     }
-    int err = m == NULL ? -ENOMEM : limits_meter_set(m, rates, now);
+    int err = m == NULL ? -ENOMEM : set_rates(m, rules, now);
     if (err != 0) {
         return err; /* one that was made is idle, and forgotten as others are */
     }
@@ -187,14 +230,16 @@ void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall)
     }
 }
 
-int limits_meter_get(struct limits *l, enum limit_owner owner, struct slice name,
-                     const struct limit_rates *rates, usec_t now, struct limits_meter **ret)
+int limits_meter_get(struct limits *l, const struct limit_meter_key *key,
+                     const struct limit_rates *rates, uint64_t serial, usec_t now,
+                     struct limits_meter **ret)
 {
-    if (name.len > LIMITS_NAME_MAX) {
+    const struct limits_meter_rules rules = {*key, rates, serial};
+    if (key->name.len > LIMITS_NAME_MAX) {
         return -ENAMETOOLONG;
     }
     limits_enter(l);
-    int err = limits_meter_take(l, owner, name, rates, now, ret);
+    int err = limits_meter_take(l, &rules, now, ret);
     limits_leave_lock(l);
     return err;
 }

@@ -43,10 +43,15 @@ struct limits_meter {
     enum limit_owner owner;
     uint32_t references;
     uint32_t edition; /* counts changes of its rules */
+    uint64_t serial;  /* of the settings that these are of */
     struct rate rates[LIMITS_UNITS];
     struct quota quota;
     struct quota_warmup *warmup; /* own; of the quota; NULL: none */
-    struct list idle;            /* without references, the longest first */
+    /* What a limit was when it went, in case that it comes back: while a reload goes round, one who
+     * has no limit may be heard before one who has. */
+    struct rate gone_rates[LIMITS_UNITS];
+    struct quota_state gone_quota;
+    struct list idle; /* without references, the longest first */
     size_t name_len;
     char name[];
 };
@@ -239,9 +244,15 @@ void limits_free_lane(struct limits *l, struct limits_lane *lane) ON_ROLE(l->loc
 
 /* limits_meter.c */
 bool limit_rates_are_none(const struct limit_rates *rates);
-MUST_USE int limits_meter_set(struct limits_meter *m, const struct limit_rates *rates, usec_t now);
-MUST_USE int limits_meter_take(struct limits *l, enum limit_owner owner, struct slice name,
-                               const struct limit_rates *rates, usec_t now,
+/* What a meter is to count. */
+struct limits_meter_rules {
+    struct limit_meter_key key;
+    const struct limit_rates *rates;
+    uint64_t serial;
+};
+/* A reference to the meter of that name, which is made when there is none, with these rates.
+ * errors: -ENOMEM */
+MUST_USE int limits_meter_take(struct limits *l, const struct limits_meter_rules *rules, usec_t now,
                                struct limits_meter **ret) ON_ROLE(l->lock);
 void limits_meter_drop(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
 void limits_meter_forget_idle(struct limits *l, usec_t now) ON_ROLE(l->lock);

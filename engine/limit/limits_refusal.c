@@ -102,7 +102,7 @@ struct pace *limits_learn_pace(struct limits *l, struct limits_lane *lane, enum 
     }
     bool is_new = p->phase == PACE_FREE;
     uint32_t n = at_least_one(unit == PACE_RECIPIENTS ? r->recipients : r->messages);
-    pace_refused(p, unit == PACE_CONNECTS ? 1 : n, limit_hint(r->text), r->sent_at, now);
+    pace_refused(p, unit == PACE_CONNECTS ? 1 : n, r->hint, r->sent_at, now);
     if (is_new) {
         limits_fact_end(lane->learned, LIMITS_FACT_PACE + unit);
         limits_reacted(

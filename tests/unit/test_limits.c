@@ -269,8 +269,8 @@ static void a_tenants_rate_is_one_more(void **state)
     (void)state;
     make_bed(&b);
     const struct limit_rates rates = {.messages = per(1, MINUTE)};
-    assert_int_equal(limits_meter_get(b.limits, LIMIT_OF_TENANT, SLICE("acme"), &rates, b.now, &m),
-                     0);
+    const struct limit_meter_key key = {LIMIT_OF_TENANT, SLICE("acme")};
+    assert_int_equal(limits_meter_get(b.limits, &key, &rates, 1, b.now, &m), 0);
     struct limits_hold *h = hold(&b, 0, "ip1", "site", NULL);
     const struct limit_ask ask = {.messages = 2, .also = {m}};
     limits_lend(h, &ask, b.now, b.wall, &g);
@@ -372,16 +372,53 @@ static void a_reload_changes_rates(void **state)
     assert_int_equal(lend(&b, h, 1).messages, 0);
     (void)last_change(&b, 0, &change);
     rules.lane.messages = per(100, SECOND);
+    rules.serial = 1;
     assert_int_equal(limits_set_rules(h, &rules, b.now), 0);
     assert_true(last_change(&b, 0, &change)); /* who waits asks again */
     assert_true(change.state.is_limited);
     pass(&b, 20 * USEC_PER_MSEC);
     assert_int_equal(lend(&b, h, 1).messages, 1);
     rules.lane.messages = per(0, 0);
+    rules.serial = 2;
     assert_int_equal(limits_set_rules(h, &rules, b.now), 0);
     assert_true(last_change(&b, 0, &change));
     assert_false(change.state.is_limited);
     limits_release(h, b.now);
+    end_bed(&b);
+}
+
+/* Two transports have other rates for the same lane; a reload raises both. */
+static void of_several_rules_the_smallest_holds(void **state)
+{
+    struct bed b;
+    struct limit_lane_report report;
+    struct limit_key key = key_of("ip1", "site");
+    struct limit_rules fast = {.lane.messages = per(100, SECOND)};
+    struct limit_rules slow = {.lane.messages = per(10, SECOND), .site.quota = per(7, DAY)};
+    (void)state;
+    make_bed(&b);
+    struct limits_hold *h[2] = {hold(&b, 0, "ip1", "site", &slow),
+                                hold(&b, 1, "ip1", "site", &fast)};
+    assert_true(limits_report_lane(b.limits, &key, b.now, &report));
+    assert_int_equal(report.rates[LIMIT_OF_LANE].messages.count, 10);
+    assert_true(report.quota_left[LIMIT_OF_SITE] == 7);
+    assert_int_equal(lend(&b, h[0], 1).messages, 1);
+    slow.serial = fast.serial = 1; /* nothing changed; what was used stays used */
+    assert_int_equal(limits_set_rules(h[1], &fast, b.now), 0);
+    assert_int_equal(limits_set_rules(h[0], &slow, b.now), 0);
+    assert_true(limits_report_lane(b.limits, &key, b.now, &report));
+    assert_true(report.quota_left[LIMIT_OF_SITE] == 6);
+    assert_int_equal(lend(&b, h[0], 1).messages, 0);
+    slow.lane.messages = per(20, SECOND);
+    slow.site.quota = per(0, 0);
+    slow.serial = fast.serial = 2;
+    assert_int_equal(limits_set_rules(h[1], &fast, b.now), 0);
+    assert_int_equal(limits_set_rules(h[0], &slow, b.now), 0);
+    assert_true(limits_report_lane(b.limits, &key, b.now, &report));
+    assert_int_equal(report.rates[LIMIT_OF_LANE].messages.count, 20);
+    assert_true(report.quota_left[LIMIT_OF_SITE] == UINT64_MAX);
+    limits_release(h[0], b.now);
+    limits_release(h[1], b.now);
     end_bed(&b);
 }
 
@@ -562,6 +599,7 @@ int main(void)
         cmocka_unit_test(a_warmup_grows_by_the_day),
         cmocka_unit_test(a_used_quota_outlives_its_lanes),
         cmocka_unit_test(a_reload_changes_rates),
+        cmocka_unit_test(of_several_rules_the_smallest_holds),
         cmocka_unit_test(a_refusal_makes_a_pace_for_all),
         cmocka_unit_test(throttled_is_charged_where_nothing_passes),
         cmocka_unit_test(other_classes_leave_the_lane_alone),
