@@ -47,12 +47,13 @@ struct result {
     uint16_t port;
     uint32_t connection_use;            /* 1 on a fresh connection */
     usec_t dispatched, connected, done; /* wall; 0 = did not happen */
-    bool is_ambiguous; /* the receiver may have taken it: the retry may be a duplicate */
-    bool has_dispatch; /* counted in the engine's duplicate bound */
-    uint64_t rules;    /* serial of the settings by whose rules replies were classified */
-    uint64_t order;    /* the standing order that decided; 0: none */
-    usec_t park_until; /* PARKED: when the order ends, or is_paced; wall */
-    bool is_paced;     /* PARKED: its receiver lets so little through that its turn is then */
+    bool is_ambiguous;  /* the receiver may have taken it: the retry may be a duplicate */
+    bool has_dispatch;  /* counted in the engine's duplicate bound */
+    uint64_t rules;     /* serial of the settings by whose rules replies were classified */
+    uint64_t order;     /* the standing order that decided; 0: none */
+    usec_t park_until;  /* PARKED: when the order ends, or is_paced; wall */
+    bool is_paced;      /* PARKED: its receiver lets so little through that its turn is then */
+    bool leaves_source; /* the source that its message keeps to cannot be used any more */
 
     /* spool writer only */
     bool is_counted, is_logged;

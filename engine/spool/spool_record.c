@@ -399,7 +399,8 @@ void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out_
     const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
     struct record_out out = {out_start, SPOOL_RETRY_BYTES};
     out_u8(&out, SPOOL_RECORD_VERSION);
-    out_u32(&out, retry->attempts);
+    uint32_t attempts = retry->attempts < UINT16_MAX ? retry->attempts : UINT16_MAX;
+    out_u32(&out, (uint32_t)retry->source << 16 | attempts);
     out_u8(&out, retry->warned ? 1 : 0);
     out_u64(&out, (uint64_t)retry->due);
     out_u64(&out, (uint64_t)retry->deferred);
@@ -414,7 +415,9 @@ int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret
     if (r != 0) {
         return r;
     }
-    struct spool_retry retry = {.attempts = in_u32(&in)};
+    uint32_t attempts = in_u32(&in);
+    struct spool_retry retry = {.attempts = attempts & UINT16_MAX,
+                                .source = (uint16_t)(attempts >> 16)};
     retry.warned = in_u8(&in) != 0;
     retry.due = (usec_t)in_u64(&in);
     retry.deferred = in.left == 0 ? 0 : (usec_t)in_u64(&in); /* formats before 4 lack it */

@@ -76,6 +76,9 @@ MUST_USE int spool_blob_decode(struct slice record, const struct spool_key *key,
 void spool_number_encode(uint64_t number, const struct spool_key *key, void *out);
 MUST_USE int spool_number_decode(struct slice record, const struct spool_key *key, uint64_t *ret);
 
+/* The mark of the source stands in the upper half of the number of attempts, of which there are never
+ * so many (65,535 then stand for more). A daemon that does not know of it reads a number that is far
+ * too great, and shows it; nothing depends on that number. One without a mark has it 0. */
 void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out);
 MUST_USE int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret);
 

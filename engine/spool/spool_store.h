@@ -102,6 +102,7 @@ struct spool_retry {
     bool warned;     /* the delay notice was sent */
     usec_t due;      /* wall: when the next attempt is due; for people, the queue table decides */
     usec_t deferred; /* wall: when the last one ended; 0: not known (formats before 4) */
+    uint16_t source; /* mark of the egress source that its receiver wants to see again; 0: none */
 };
 
 struct spool_reason {

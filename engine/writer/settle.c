@@ -10,6 +10,7 @@
 #include "engine/reply/reply_set.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "engine/tally/tally.h"
 #include "engine/writer/notice.h"
 #include "engine/writer/retry.h"
@@ -367,6 +368,38 @@ static int tell_sender(struct settle *s, struct spool_txn *txn, struct message *
     return 0;
 }
 
+/* The mark of the source that the message keeps to after this result of one recipient: a receiver that
+ * greylists wants to see the same one again. One that refuses it does not. */
+static uint16_t source_after(uint16_t kept, const struct result *r,
+                             const struct result_recipient *to)
+{
+    if (r->leaves_source) {
+        return 0;
+    }
+    if (to->kind == RESULT_DEFERRED && to->class == REPLY_GREYLISTED) {
+        return source_table_mark(r->source);
+    }
+    bool is_refused = kept != 0 && to->class == REPLY_BLOCKED;
+    return is_refused && source_table_mark(r->source) == kept ? 0 : kept;
+}
+
+/* As of the results that are durable. */
+static uint16_t stored_source(const struct message *m)
+{
+    return m->account.stored.has_source ? m->account.stored.source : m->retry.source;
+}
+
+static uint16_t kept_source(const struct message *m)
+{
+    uint16_t kept = stored_source(m);
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
+        for (uint32_t i = 0; i < r->count; i++) {
+            kept = source_after(kept, r, &r->recipients[i]);
+        }
+    }
+    return kept;
+}
+
 /* What the message is to remember of its attempts. One whose recipients were not tried, as their
  * receiver lets too little through, has had none, and comes back when their turn is near. */
 static struct spool_retry next_retry(const struct settle *s, const struct message *m,
@@ -374,6 +407,7 @@ static struct spool_retry next_retry(const struct settle *s, const struct messag
 {
     const struct config *c = settings_of(s->engine)->config;
     struct spool_retry retry = m->retry;
+    retry.source = kept_source(m);
     if (e->has_deferred) {
         retry.deferred = now;
         retry.attempts++;
@@ -549,6 +583,10 @@ static void keep_counts(struct message *m, const struct result *r)
         m->account.stored.parked += to->kind == RESULT_PARKED;
         if (to->kind == RESULT_PARKED) {
             keep_park(m, r, result_text(r, to));
+        }
+        if (to->kind == RESULT_PARKED || to->kind == RESULT_DEFERRED) {
+            m->account.stored.source = source_after(stored_source(m), r, to);
+            m->account.stored.has_source = true;
         }
         message_unload(m, to->index);
     }

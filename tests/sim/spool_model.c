@@ -295,6 +295,7 @@ static int step_requeue(struct model *m, struct spool_txn *t)
         message->retry.attempts++;
         message->retry.warned = message->retry.attempts > 3;
         message->retry.due = (usec_t)to.time;
+        message->retry.source = (uint16_t)(message->retry.attempts % 3 * 30000);
     }
     return t == NULL ? 0 : spool_requeue(t, &from, &to, keeps_retry ? NULL : &message->retry);
 }
@@ -448,8 +449,8 @@ static void model_text_message(const struct model_message *m, struct buf *out)
     buf_fini(&body);
     buf_fini(&packed);
     if (m->has_retry) {
-        buf_printf(out, "  retry %u %d %lld\n", m->retry.attempts, m->retry.warned,
-                   (long long)m->retry.due);
+        buf_printf(out, "  retry %u %d %lld %u\n", m->retry.attempts, m->retry.warned,
+                   (long long)m->retry.due, m->retry.source);
     }
     for (uint32_t i = 0; m->states != NULL && i < m->recipients; i++) {
         char text[64];
@@ -498,7 +499,8 @@ static void spool_text_states(struct spool_reader *r, const struct spool_envelop
     if (rc != 0) {
         buf_printf(out, "  retry: %s\n", err_str(rc));
     } else if (retry.attempts > 0) {
-        buf_printf(out, "  retry %u %d %lld\n", retry.attempts, retry.warned, (long long)retry.due);
+        buf_printf(out, "  retry %u %d %lld %u\n", retry.attempts, retry.warned,
+                   (long long)retry.due, retry.source);
     }
     for (uint32_t first = 0; first < e->recipient_count; first += SPOOL_BATCH_RECIPIENTS) {
         struct slice states = {NULL, 0};

@@ -7,10 +7,12 @@
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/reply/reply.h"
 #include "engine/spool/spool_env.h"
 #include "engine/spool/spool_record.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "engine/tally/tally.h"
 #include "engine/writer/bounce.h"
 #include "engine/writer/settle.h"
@@ -543,6 +545,55 @@ static void what_waits_for_a_pace_is_deferred_without_an_attempt(void **state)
     message_put(m);
 }
 
+/* The address by which a receiver greylisted some recipient is kept until the receiver refuses it, or
+ * it cannot be used. */
+static void a_greylisted_message_keeps_its_source(void **state)
+{
+    static const struct {
+        enum result_kind kind;
+        enum reply_class class;
+        const char *source;
+        bool leaves, is_durable;
+        uint16_t before;
+        const char *after;
+    } cases[] = {
+        {RESULT_DEFERRED, REPLY_GREYLISTED, "ip1", false, false, 0, "ip1"},
+        {RESULT_DEFERRED, REPLY_GREYLISTED, "ip1", false, true, 0, "ip1"},
+        {RESULT_DEFERRED, REPLY_GREYLISTED, "ip1", false, false, 77, "ip1"},
+        {RESULT_DEFERRED, REPLY_GREYLISTED, "", false, false, 0, ""},
+        {RESULT_DEFERRED, REPLY_UNAVAILABLE, "ip1", false, false, 0xffc1, "ip1"},
+        {RESULT_DEFERRED, REPLY_BLOCKED, "ip2", false, false, 0xffc1, "ip1"},
+        {RESULT_DEFERRED, REPLY_BLOCKED, "ip1", false, true, 0xffc1, ""},
+        {RESULT_PARKED, REPLY_CLASS_NONE, "", true, false, 0xffc1, ""},
+        {RESULT_PARKED, REPLY_CLASS_NONE, "", true, true, 0xffc1, ""},
+        {RESULT_PARKED, REPLY_CLASS_NONE, "", false, true, 0xffc1, "ip1"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_true(i == 0 || (tear_down(state) == 0 && set_up(state) == 0));
+        struct message *m = activate_many();
+        struct spool_retry retry;
+        m->retry.source = cases[i].before;
+        m->account.pending = 2;
+        collect_long(m, 0, cases[i].kind);
+        struct result *r = m->account.fresh;
+        r->source = result_keep(r, slice_of(cases[i].source));
+        r->recipients[0].class = (uint8_t)cases[i].class;
+        r->leaves_source = cases[i].leaves;
+        r->is_paced = cases[i].kind == RESULT_PARKED;
+        if (cases[i].is_durable) {
+            assert_int_equal(commit(created), 0);
+        }
+        collect_long(m, 1, RESULT_DELIVERED);
+        assert_int_equal(commit(created + USEC_PER_SEC), 0);
+        assert_ptr_equal(settled, m);
+        assert_int_equal(spool_reader_begin(reader), 0);
+        assert_int_equal(spool_read_retry(reader, m->envelope.id, &retry), 0);
+        spool_reader_end(reader);
+        assert_int_equal(retry.source, source_table_mark(slice_of(cases[i].after)));
+        message_put(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -557,6 +608,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_parked_waits_for_the_first_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_waits_for_a_pace_is_deferred_without_an_attempt,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_greylisted_message_keeps_its_source, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_expired_recipient_is_logged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_commit_is_written_again_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_no_result_is_tried_again, set_up, tear_down),

@@ -238,7 +238,8 @@ static void numbers_and_retries(void **state)
                      ERR_CORRUPT);
 
     char retry_record[SPOOL_RETRY_BYTES];
-    struct spool_retry retry = {.attempts = 77, .warned = true, .due = 9, .deferred = 8};
+    struct spool_retry retry = {
+        .attempts = 77, .warned = true, .due = 9, .deferred = 8, .source = 0xfffe};
     struct spool_retry got;
     spool_retry_encode(&retry, 9, retry_record);
     struct slice whole = slice_make(retry_record, sizeof(retry_record));
@@ -247,7 +248,29 @@ static void numbers_and_retries(void **state)
     assert_true(got.warned);
     assert_int_equal(got.due, 9);
     assert_int_equal(got.deferred, 8);
+    assert_int_equal(got.source, 0xfffe);
     assert_int_equal(spool_retry_decode(whole, 10, &got), ERR_CORRUPT);
+    retry.attempts = 70000;
+    spool_retry_encode(&retry, 9, retry_record);
+    assert_int_equal(spool_retry_decode(whole, 9, &got), 0);
+    assert_int_equal(got.attempts, UINT16_MAX);
+    assert_int_equal(got.source, 0xfffe);
+}
+
+/* As it was before there were marks: the same bytes, and none in them. */
+static void a_retry_without_a_source(void **state)
+{
+    const struct spool_key key = spool_key_part(9, SPOOL_RETRY_BATCH);
+    const char fields[] = "\0\0\0\115\1\0\0\0\0\0\0\0\11\0\0\0\0\0\0\0\10";
+    const struct spool_retry retry = {.attempts = 77, .warned = true, .due = 9, .deferred = 8};
+    char record[SPOOL_RETRY_BYTES], fresh[SPOOL_RETRY_BYTES];
+    struct spool_retry got;
+    spool_blob_encode(slice_make(fields, 21), &key, record);
+    assert_int_equal(spool_retry_decode(slice_make(record, sizeof(record)), 9, &got), 0);
+    assert_int_equal(got.attempts, 77);
+    assert_int_equal(got.source, 0);
+    spool_retry_encode(&retry, 9, fresh);
+    assert_memory_equal(fresh, record, sizeof(record));
 }
 
 /* As formats before 4 have it: without the time of the deferral. Read back from the bytes of one.
@@ -342,6 +365,7 @@ int main(void)
         cmocka_unit_test(blob_both_ways),
         cmocka_unit_test(numbers_and_retries),
         cmocka_unit_test(a_retry_of_an_older_format),
+        cmocka_unit_test(a_retry_without_a_source),
         cmocka_unit_test(reasons),
         cmocka_unit_test(keys_sort_and_read_back),
     };
