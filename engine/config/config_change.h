@@ -41,8 +41,19 @@ MUST_USE bool config_change_is_same_section(enum config_section section, const v
 MUST_USE int config_change_arrange(const struct config *before, struct config *fresh, size_t room,
                                    char ret_text[static CONFIG_CHANGE_TEXT_MAX]);
 
+/* What providers and domains say otherwise in the second than in the first. */
+struct config_receiver_change {
+    bool has_members; /* which destinations are one site, or a provider's */
+    bool has_ways;    /* how connections are made: options of the SMTP client */
+    bool has_limits;  /* any other option: windows, rates, pauses */
+};
+/* errors: -ENOMEM */
+MUST_USE int config_change_receivers(const struct config *a, const struct config *b,
+                                     struct config_receiver_change *ret);
+
 /* Whether the transport connects by the second as by the first: client options, sources, and the
- * TLS levels of its destinations. Passwords and files are not looked into.
+ * TLS levels of its destinations. Passwords and files are not looked into; of providers and domains
+ * config_change_receivers tells.
  *
  * transport  has the same index in both */
 MUST_USE bool config_change_is_same_way(const struct config *a, const struct config *b,

@@ -5,6 +5,8 @@
 #include "base/hash.h"
 #include "engine/config/config_origin.h"
 #include "engine/config/config_section.h"
+#include "engine/config/policy.h"
+#include "engine/config/router.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -304,6 +306,98 @@ static void check_names(struct lint *l)
     }
 }
 
+/* --- receivers -------------------------------------------------------------------------------- */
+
+static void check_providers(struct lint *l)
+{
+    for (size_t i = 0; i < l->config->provider_count; i++) {
+        const struct config_receiver *p = &l->config->providers[i];
+        if (p->mx.count == 0 && p->domains.count == 0) {
+            warn(l, CONFIG_SECTION_PROVIDER, i, NULL,
+                 "provider \"%s\" has neither mx nor domains, so nothing is its mail; write them, "
+                 "or "
+                 "remove it",
+                 p->options.name);
+        }
+    }
+}
+
+/* An option of a provider: a rate may never count. */
+static void check_rate(struct lint *l, const struct policy_table *t, size_t provider,
+                       const struct config_option *o)
+{
+    const struct config *c = l->config;
+    for (size_t i = 0; i < c->transport_count; i++) {
+        const struct policy *p = policy_find(t, (uint32_t)i, provider, SLICE(""));
+        if (policy_origin(t, p, o).section == CONFIG_SECTION_PROVIDER) {
+            return;
+        }
+    }
+    if (c->transport_count > 0) {
+        warn(l, CONFIG_SECTION_PROVIDER, provider, o->name,
+             "each transport has one that is no larger, and of rates the smallest holds; remove "
+             "one");
+    }
+}
+
+static void check_domain(struct lint *l, const struct policy_table *t, const struct router *r,
+                         size_t index)
+{
+    const enum config_section section = CONFIG_SECTION_DOMAIN;
+    const struct config_receiver *d = &l->config->domains[index];
+    char at[CONFIG_ORIGIN_BYTES];
+    struct route_result way;
+    if (d->set == 0) {
+        warn(l, section, index, NULL, "domain \"%s\" says nothing; remove it", d->options.name);
+    } else if (!router_route(r, slice_of(d->options.name), &way)) {
+        warn(l, section, index, NULL, "no route leads to domain \"%s\"; add one, or remove it",
+             d->options.name);
+    } else if (way.route->nexthop[0] != '\0') {
+        (void)config_origin(l->config, CONFIG_SECTION_ROUTE,
+                            (size_t)(way.route - l->config->routes), NULL, at);
+        warn(l, section, index, NULL,
+             "route \"%.80s\" (%s) sends the mail of domain \"%s\" to \"%.80s\", whose options are "
+             "its transport's; write them there, or remove this",
+             way.route->pattern, at, d->options.name, way.route->nexthop);
+    } else {
+        const struct policy *p = policy_find(t, (uint32_t)way.transport, policy_no_provider(t),
+                                             slice_of(d->options.name));
+        for (size_t i = 0; p != NULL && i < config_option_count; i++) {
+            const struct config_option *o = &config_options[i];
+            if (o->is_receivers && config_section_sets(l->config, section, index, o) &&
+                policy_origin(t, p, o).section != section) {
+                warn(l, section, index, o->name,
+                     "transport \"%s\" has one that is no larger, and of rates the smallest holds; "
+                     "remove one",
+                     l->config->transports[way.transport].name);
+            }
+        }
+    }
+}
+
+static void check_receivers(struct lint *l)
+{
+    const struct config *c = l->config;
+    struct router *router = router_new(c);
+    struct policy_table *table = NULL;
+    check_providers(l);
+    if (router != NULL && policy_table_new(c, &table) == 0) { /* else less is said */
+        for (size_t i = 0; i < c->provider_count; i++) {
+            for (size_t k = 0; k < config_option_count; k++) {
+                const struct config_option *o = &config_options[k];
+                if (o->is_receivers && config_section_sets(c, CONFIG_SECTION_PROVIDER, i, o)) {
+                    check_rate(l, table, i, o);
+                }
+            }
+        }
+        for (size_t i = 0; i < c->domain_count; i++) {
+            check_domain(l, table, router, i);
+        }
+    }
+    policy_table_free(table);
+    router_free(router);
+}
+
 /* --- what nothing acts on ---------------------------------------------------------------------- */
 
 /* Options that are read and checked, and that this version does not act on: the one list of them. A
@@ -370,6 +464,7 @@ void config_lint(const struct config *c, const struct config_sink *sink)
         check_sched(&l, i);
         check_timeouts(&l, i);
     }
+    check_receivers(&l);
     check_names(&l);
     check_files(&l);
 }

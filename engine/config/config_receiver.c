@@ -207,12 +207,6 @@ int config_check_warmup(struct config_loader *l, struct config *c, size_t index)
                         has_steps ? "since" : "warmup");
         return 0;
     }
-    if (has_steps && count == 0) {
-        config_complain(l, config_place_of(l, CONFIG_SECTION_SOURCE, index, "warmup"), "warmup",
-                        "it has no day; write a quota for each, such as {\"50/d\", \"100/d\", "
-                        "\"none\"}");
-        return 0;
-    }
     if (count > QUOTA_STEPS_MAX) {
         config_complain(l, config_place_of(l, CONFIG_SECTION_SOURCE, index, "warmup"), "warmup",
                         "there are %zu days; write %d at most, the last one is for all that follow",

@@ -3,6 +3,7 @@
 #include "engine/config/policy.h"
 
 #include "base/hash.h"
+#include "dns/nexthop.h"
 #include "engine/config/config_section.h"
 #include "engine/config/provider.h"
 #include "engine/config/router.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOMAIN_BYTES_MAX = 255 };
+enum { NAMES_MAX = 128, DOMAIN_BYTES_MAX = 255 };
 
 /* A policy of a domain, in the list of its section. Any thread; immutable once it is in the list. */
 struct node {
@@ -33,7 +34,9 @@ struct policy_table {
     struct provider_table *providers;
     struct overlay overlays[64];
     size_t overlay_count;
-    uint64_t lane_bits;            /* in config_receiver.set: options that shape a lane */
+    /* In config_receiver.set: */
+    uint64_t lane_bits;            /* options that shape a lane */
+    uint64_t client_bits;          /* options of the SMTP client's sessions */
     struct policy *policies;       /* [transports][providers + 1], the last without a provider */
     _Atomic(struct node *) *lists; /* [domains] */
     uint32_t *domains;             /* [mask + 1] index of a domain + 1; 0: free */
@@ -74,6 +77,10 @@ static void find_overlays(struct policy_table *t)
             continue;
         }
         assert(t->overlay_count < sizeof(t->overlays) / sizeof(t->overlays[0]));
+        size_t smtp = offsetof(struct config_transport, smtp);
+        bool is_client = (o->offset >= smtp && o->offset < smtp + sizeof(struct config_smtp)) ||
+                         o->offset == offsetof(struct config_transport, sched.pipeline_depth);
+        t->client_bits |= is_client ? 1ULL << t->overlay_count : 0;
         t->lane_bits |= o->is_lanes ? 1ULL << t->overlay_count : 0;
         t->overlays[t->overlay_count++] = (struct overlay){
             o, value_bytes(o->type), o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA};
@@ -166,6 +173,8 @@ static void make_policy(const struct policy_table *t, uint32_t transport, size_t
     lay_over(t, ret->provider_section, &ret->options);
     lay_over(t, domain, &ret->options);
     complete(&ret->options);
+    uint64_t set = (has_provider ? ret->provider_section->set : 0) | (domain ? domain->set : 0);
+    ret->has_client_options = (set & t->client_bits) != 0;
     if (domain != NULL) {
         bool is_of_lane = (domain->set & t->lane_bits) != 0;
         ret->has_own_site = is_of_lane && !has_provider;
@@ -324,6 +333,26 @@ const struct policy *policy_find(const struct policy_table *t, uint32_t transpor
     size_t found = find_domain(t, domain);
     return found == t->config->domain_count ? base_policy(t, transport, provider)
                                             : domain_policy(t, transport, provider, found);
+}
+
+const struct policy *policy_of(const struct policy_table *t, uint32_t transport,
+                               struct slice nexthop, struct slice names)
+{
+    struct nexthop hop;
+    struct slice hosts[NAMES_MAX];
+    size_t count = 0;
+    if (nexthop_parse(nexthop, 0, &hop) != 0 || !hop.wants_mx || hop.port != 0) {
+        return base_policy(t, transport, t->config->provider_count);
+    }
+    while (names.len > 0 && count < NAMES_MAX) {
+        size_t comma = slice_find(names, ',');
+        hosts[count++] = slice_to(names, comma);
+        names = slice_from(names, comma < names.len ? comma + 1 : comma);
+    }
+    if (names.len > 0) {
+        count = 0; /* some of them may be no provider's */
+    }
+    return policy_find(t, transport, policy_provider(t, nexthop, hosts, count), nexthop);
 }
 
 enum config_tls_level policy_tls_level(const struct router *r, const struct policy *p,

@@ -36,6 +36,10 @@ struct policy {
      * smallest. The level of TLS is policy_tls_level. */
     struct config_transport options;
 
+    /* A provider or domain sets an option of the SMTP client, or the depth of its pipeline: sessions
+     * differ from those of the transport. */
+    bool has_client_options;
+
     /* What the lanes of its site have: this policy itself, or that of the transport and provider
      * without the domain. They differ where the domain's options leave the site alone, or where the
      * domain is a provider's. */
@@ -70,6 +74,13 @@ MUST_USE bool policy_is_by_domains(const struct policy_table *t, size_t provider
  * cost       a hash of the name; where it has a section, a walk over its few policies */
 const struct policy *policy_find(const struct policy_table *t, uint32_t transport, size_t provider,
                                  struct slice domain);
+
+/* That of a destination. One whose nexthop has brackets or a port is no provider's and no domain's.
+ *
+ * names    dns_hosts_facts.names of its hosts; "" where they are not known
+ * returns  as policy_find */
+const struct policy *policy_of(const struct policy_table *t, uint32_t transport,
+                               struct slice nexthop, struct slice names);
 
 /* The level of TLS of a destination: the domain's, else the route's, else the provider's, else the
  * transport's. Before the hosts are known it is asked for without a provider; that a provider

@@ -3,6 +3,7 @@
 #include "engine/state/client_settings.h"
 
 #include "engine/config/config.h"
+#include "engine/config/policy.h"
 #include "engine/state/password.h"
 #include "engine/state/source_table.h"
 
@@ -14,19 +15,12 @@ enum {
     UNACKED_PER_DELIVERY = 256,               /* bytes: RSET, MAIL and a few RCPT */
 };
 
-static void client_config(const struct config_transport *t, const char *ehlo_name,
-                          struct slice password, enum smtp_client_tls tls,
-                          struct smtp_client_config *ret)
+/* What providers and domains may say otherwise than the transport. ret: has the defaults' rest */
+static void set_options(const struct config_transport *t, struct smtp_client_config *ret)
 {
     const struct config_smtp *s = &t->smtp;
-    smtp_client_config_defaults(ret);
-    if (s->smtp_auth_user != NULL) {
-        ret->auth_user = slice_of(s->smtp_auth_user);
-        ret->auth_password = password;
-        ret->auth_requires_tls = s->smtp_auth_requires_tls;
-    }
-    ret->ehlo_name = slice_of(ehlo_name);
-    ret->tls = tls;
+    struct smtp_client_config defaults;
+    smtp_client_config_defaults(&defaults);
     ret->always_send_ehlo = s->smtp_always_send_ehlo;
     ret->skip_5xx_greeting = s->smtp_skip_5xx_greeting;
     ret->helo_timeout = s->smtp_helo_timeout;
@@ -41,7 +35,24 @@ static void client_config(const struct config_transport *t, const char *ehlo_nam
     ret->pipeline_depth = (uint16_t)t->sched.pipeline_depth;
     /* The shell reads while it writes, so no number of unanswered commands can block both sides
      * (RFC 2920 3.1); the bound only must not be narrower than the depth. */
-    ret->unacked_max += (uint32_t)t->sched.pipeline_depth * UNACKED_PER_DELIVERY;
+    ret->unacked_max =
+        defaults.unacked_max + (uint32_t)t->sched.pipeline_depth * UNACKED_PER_DELIVERY;
+}
+
+static void client_config(const struct config_transport *t, const char *ehlo_name,
+                          struct slice password, enum smtp_client_tls tls,
+                          struct smtp_client_config *ret)
+{
+    const struct config_smtp *s = &t->smtp;
+    smtp_client_config_defaults(ret);
+    if (s->smtp_auth_user != NULL) {
+        ret->auth_user = slice_of(s->smtp_auth_user);
+        ret->auth_password = password;
+        ret->auth_requires_tls = s->smtp_auth_requires_tls;
+    }
+    ret->ehlo_name = slice_of(ehlo_name);
+    ret->tls = tls;
+    set_options(t, ret);
 }
 
 int client_settings_new(const struct config *c, const struct source_table *sources,
@@ -86,4 +97,19 @@ const struct smtp_client_config *client_settings_of(struct smtp_client_config *c
                                                     enum smtp_client_tls tls)
 {
     return &all[transport][(size_t)place * TLS_LEVELS + tls];
+}
+
+const struct smtp_client_config *client_settings_by(struct smtp_client_config *const *all,
+                                                    const struct policy *policy, uint32_t place,
+                                                    enum smtp_client_tls tls,
+                                                    struct smtp_client_config *room)
+{
+    const struct smtp_client_config *shared =
+        client_settings_of(all, policy->transport, place, tls);
+    if (!policy->has_client_options) {
+        return shared;
+    }
+    *room = *shared;
+    set_options(&policy->options, room);
+    return room;
 }

@@ -10,6 +10,7 @@
 
 struct config;
 struct passwords;
+struct policy;
 struct source_table;
 
 /* sources, passwords  of the same configuration; they outlive the result
@@ -24,5 +25,14 @@ void client_settings_free(const struct config *c, struct smtp_client_config **al
 const struct smtp_client_config *client_settings_of(struct smtp_client_config *const *all,
                                                     uint32_t transport, uint32_t place,
                                                     enum smtp_client_tls tls);
+
+/* The same for a destination with this policy: those of all, or, where its provider or domain sets an
+ * option of theirs, a copy with it in *room, which then must live as long as the session.
+ *
+ * policy  of the settings that have `all` */
+const struct smtp_client_config *client_settings_by(struct smtp_client_config *const *all,
+                                                    const struct policy *policy, uint32_t place,
+                                                    enum smtp_client_tls tls,
+                                                    struct smtp_client_config *room);
 
 #endif

@@ -7,6 +7,7 @@
 #include "dns/cache.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
+#include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/reply/reply_set.h"
 #include "engine/state/client_settings.h"
@@ -63,6 +64,7 @@ static void settings_free(struct settings *s)
     free(s->generations);
     reply_set_free(s->replies);
     router_free(s->router);
+    policy_table_free(s->policies);
     dns_cache_put(s->dns_cache);
     config_free(s->owned);
     free(s);
@@ -247,13 +249,19 @@ static bool is_same_way(const struct settings *before, const struct settings *s,
 
 static int count_generations(struct settings *s, const struct settings *before)
 {
+    struct config_receiver_change receivers = {0};
+    int err = before == NULL ? 0 : config_change_receivers(before->config, s->config, &receivers);
+    bool has_changed = receivers.has_members || receivers.has_ways;
     s->transport_count = s->config->transport_count;
     s->generations = calloc(s->transport_count + 1, sizeof(*s->generations));
     for (size_t i = 0; s->generations != NULL && i < s->transport_count; i++) {
         bool is_new = before == NULL || i >= before->transport_count;
-        s->generations[i] = is_new ? 1 : before->generations[i] + !is_same_way(before, s, i);
+        bool is_gone = s->config->transports[i].is_gone;
+        s->generations[i] = is_new ? 1
+                                   : before->generations[i] +
+                                         ((has_changed && !is_gone) || !is_same_way(before, s, i));
     }
-    return s->generations == NULL ? -ENOMEM : 0;
+    return s->generations == NULL ? -ENOMEM : err;
 }
 
 /* Lets the settings go that only others' `last` lead to: they are used for the transport that is gone
@@ -318,7 +326,7 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     s->serial = before == NULL ? 1 : before->serial + 1;
     atomic_init(&s->references, 1);
     s->router = router_new(config);
-    int err = s->router == NULL ? -ENOMEM : 0;
+    int err = s->router == NULL ? -ENOMEM : policy_table_new(config, &s->policies);
     err = err != 0 ? err : load_replies(s, ret_text);
     err = err != 0 ? err : set_cache(s, before);
     err = err != 0 ? err : make_listeners(s, engine, before, ret_text);

@@ -36,6 +36,7 @@
 struct config;
 struct config_http;
 struct dns_cache;
+struct policy_table;
 struct reply_set;
 struct router;
 struct smtp_client_config;
@@ -65,7 +66,8 @@ struct settings {
     struct config *owned; /* the same, when it goes with the settings; else NULL */
     uint64_t serial;      /* 1 at the start, then one more with each reload */
     struct router *router;
-    struct reply_set *replies;   /* what receivers' replies mean; reply_set.h */
+    struct policy_table *policies; /* what counts for each receiver; policy.h */
+    struct reply_set *replies;     /* what receivers' replies mean; reply_set.h */
     struct dns_cache *dns_cache; /* own reference; the same as before when nothing changed there */
     struct passwords passwords;
     struct source_table *sources;    /* what transports send from, and the pools of mail */

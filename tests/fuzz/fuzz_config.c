@@ -2,6 +2,7 @@
  * cleanly; one that does not must have said why. Texts with include are skipped: they would read
  * files of the machine. */
 #include "engine/config/config.h"
+#include "engine/config/policy.h"
 #include "engine/config/router.h"
 
 #include <stddef.h>
@@ -17,6 +18,27 @@ static void count_complaint(void *ctx, bool is_warning, const char *line)
         abort();
     }
     *(int *)ctx += is_warning ? 0 : 1;
+}
+
+/* Each transport under each provider, for a domain with a section and one without. */
+static void try_policies(const struct config *c)
+{
+    struct policy_table *table;
+    struct slice names[] = {SLICE("a.example.com"), SLICE("mx.example.com,mx2.example.com"),
+                            SLICE("")};
+    if (policy_table_new(c, &table) != 0) {
+        return;
+    }
+    names[2] = c->domain_count > 0 ? slice_of(c->domains[0].options.name) : names[2];
+    for (uint32_t i = 0; i < c->transport_count && i < 10; i++) {
+        for (size_t n = 0; n < 9; n++) {
+            const struct policy *p = policy_of(table, i, names[n / 3], names[n % 3]);
+            if (p == NULL || p->transport != i || p->site == NULL) {
+                abort();
+            }
+        }
+    }
+    policy_table_free(table);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -46,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         }
         router_free(router);
+        try_policies(config);
     }
     config_free(config);
     free(text);

@@ -39,9 +39,11 @@ SECTIONS = {
     'webhook': ('https://x.test/', {'choice': ['format'], 'number': ['batch_size'],
                                     'time': ['batch_wait', 'timeout'], 'text': ['secret_file']}),
     'csv': ('/nonexistent/x', {'size': ['rotate_size'], 'number': ['rotate_keep']}),
-    'tenant': ('acme', {'bool': ['notices']}),
+    'tenant': ('acme', {'bool': ['notices'], 'a rate': ['max_message_rate', 'max_recipient_rate'],
+                        'quota': ['max_message_quota'], 'text': ['pool']}),
     'source': ('s9', {'ipv4': ['address'], 'ipv6': ['address6'], 'address': ['haproxy', 'socks5'],
-                      'text': ['helo_name']}),
+                      'text': ['helo_name'], 'a rate': ['max_message_rate', 'max_connection_rate'],
+                      'quotas': ['warmup'], 'date': ['since']}),
     'pool': ('p9', {'numbers': ['weights']}),
     'transport': ('t9', {
         'choice': ['concurrency_feedback_rule', 'smtp_tls_security_level', 'inet_protocols'],
@@ -52,9 +54,16 @@ SECTIONS = {
                    'destination_concurrency_failed_cohort_limit', 'destination_recipient_limit',
                    'delivery_slot_cost', 'recipient_limit', 'process_limit', 'pipeline_depth',
                    'smtp_tcp_port', 'smtp_mx_address_limit'],
-        'time': ['destination_rate_delay', 'smtp_connect_timeout', 'smtp_helo_timeout',
+        'rate': ['max_message_rate', 'max_recipient_rate', 'max_connection_rate', 'site_message_rate'],
+        'quota': ['max_message_quota'],
+        'time': ['destination_rate_delay', 'block_pause', 'block_grace', 'smtp_connect_timeout', 'smtp_helo_timeout',
                  'smtp_data_done_timeout', 'smtp_connection_cache_time_limit'],
         'text': ['source_pool', 'smtp_helo_name', 'smtp_tls_CAfile']}),
+    'provider': ('p9', {'patterns': ['mx', 'domains'], 'a rate': ['max_message_rate'], 'quota': ['max_message_quota'],
+                        'feedback': ['destination_concurrency_negative_feedback'],
+                        'number': ['site_concurrency_limit', 'destination_concurrency_limit']}),
+    'domain': ('x9.test', {'a rate': ['max_recipient_rate', 'site_message_rate'], 'time': ['smtp_rcpt_timeout'],
+                           'choice': ['smtp_tls_security_level'], 'number': ['pipeline_depth']}),
     'route': ('x.test', {'choice': ['smtp_tls_security_level'], 'text': ['transport']}),
 }
 WRONG = {
@@ -66,6 +75,10 @@ WRONG = {
     'address': ['localhost:1', '127.0.0.1:0', '127.0.0.1:65536', '"[::1"', '127.0.0.1:'],
     'addresses': ['{localhost}', '{"127.0.0.1:x"}', '{""}', '{"[::1]:99999"}'],
     'networks': ['{"10.0.0.0/33"}', '{"10.0.0.1/"}', '{"::1/129"}', '{""}', '{any}'],
+    'rate': ['100', '"0/s"', '"100/s/s"', '"10/fortnight"', '"1.5/s"', '"10,00/s"', '"5/s, burst 0"', '"-1/s"', '"2000000/s"', '""'],
+    'a rate': ['"100/s/h"', '"0/d"'], 'quota': ['"50/s"', '"0/d"', '"50/d, burst 5"'],
+    'quotas': ['{"50/h"}', '{"50/d", "0/d"}', '{""}'], 'date': ['2026-13-01', '"1.12.2026"', '2026-02-30', '""'],
+    'patterns': ['{"*"}', '{"a*.test"}', '{"a.*.test"}', '{""}', '{"[192.0.2.1]"}'],
     'numbers': ['{-1}', '{x}', '{1.5}', '{10001}', '{""}'],
 }
 CASES = {}  # name: (text, line, key)
@@ -111,6 +124,23 @@ for section, (title, kinds) in SECTIONS.items():
 for name, (text, key, *at) in {
         'a tenant with a space': ('tenant "a b" { }', 'tenant'), 'a tenant by a pattern': ('tenant "ac*" { }', 'tenant'),
         'a tenant of 65 bytes': (f'tenant "{"t" * 65}" {{ }}', 'tenant'), 'a tenant in both cases': ('tenant "a" { }\ntenant "A" { }', 'tenant'),
+        'the same pattern in two providers': ('provider a { mx = {"*.x.test"} }\nprovider b { mx = {"*.x.test"} }', 'mx'),
+        'patterns that meet': ('provider a { mx = {"*.*.test"} }\nprovider b {\ndomains = {"y.test"}\nmx = {"a.b.test"} }', 'mx'),
+        'domains that meet': ('provider a { domains = {"x.test"} }\nprovider b { domains = {"X.test."} }', 'domains'),
+        'an option that no provider has': ('provider a {\nprocess_limit = 5 }', 'process_limit'),
+        'an option that no domain has': ('domain x.test {\nsource_pool = p }', 'source_pool'),
+        'an option that no source has': ('source a {\nsite_message_rate = "5/s" }', 'site_message_rate'),
+        'dane of a provider': ('provider a {\nsmtp_tls_security_level = dane }', 'smtp_tls_security_level'),
+        'a domain in both cases': ('domain a.test { }\ndomain A.test. { }', 'domain'), 'a domain by a pattern': ('domain "*.test" { }', 'domain'),
+        'a domain in brackets': ('domain "[192.0.2.1]" { }', 'domain'), 'a domain with a port': ('domain "a.test:25" { }', 'domain'),
+        'feedback that a rule does not know': ('transport t { concurrency_feedback_rule = postfix3 }\nprovider a {\n'
+                                               'destination_concurrency_positive_feedback = "1/sqrt_concurrency" }',
+                                               'destination_concurrency_positive_feedback'),
+        'a tenant without its pool': ('tenant a {\npool = nothing }', 'pool'),
+        'a warm-up that never begins': ('source a {\nwarmup = {"50/d"} }', 'warmup'), 'a day of no warm-up': ('source a {\nsince = 2026-12-01 }', 'since'),
+        'a warm-up beside a quota': ('source a { warmup = {"50/d"} since = 2026-12-01\nmax_message_quota = "5/d" }', 'max_message_quota'),
+        'a warm-up of no day': ('source a { warmup = {}\nsince = 2026-12-01 }', 'since'),
+        'a warm-up of 367 days': ('source a { since = 2026-12-01\nwarmup = {' + ', '.join(['"5/d"'] * 367) + '} }', 'warmup'),
         'comment never closed': ('\n/* what is this', 'syntax'),
         'closing brace': ('}', 'syntax'), 'two closing braces': ('dns { } }', 'syntax'),
         'parenthesis': ('(', 'syntax'), 'equal signs': ('===', 'syntax'), 'comma': (',', 'syntax'),
@@ -209,6 +239,30 @@ def test_malformed(daemon, name):
     assert found, (f'{before} + {line}: {key}', errors)
     assert all(re.fullmatch(r'[^\x00-\x1f\x7f]{10,1600}', error) for error in errors)
     assert '; ' in found[0], found  # what would be right
+
+
+def test_all_mistakes_at_once_and_the_old_set_stays(daemon):
+    """Of receivers, sources and tenants in one run; what was in force is, whole."""
+    write(daemon, b'provider good { mx = {"*.good.test"} max_message_rate = "7/s" }\n'
+                  b'domain d.test { smtp_rcpt_timeout = 9s }\ntenant acme { max_message_quota = "5/d" }\n')
+    [answer] = say(daemon, post('/v1/reload', b'{}'))
+    assert answer.status == 200, answer
+    before = api.get(daemon, '/v1/config').list
+    ours = {(row['section'], row.get('title'), row['option']): row['value'] for row in before}
+    assert ours['provider', 'good', 'max_message_rate'] == '7/s'
+    assert ours['domain', 'd.test', 'smtp_rcpt_timeout'] == '9s'
+    assert ('domain', 'd.test', 'smtp_mail_timeout') not in ours  # it does not say it
+    assert ours['tenant', 'acme', 'max_message_quota'] == '5/d'
+    lines = write(daemon, b'provider good { mx = {"*.good.test"} max_message_rate = "8/s" }\n'
+                          b'provider a { mx = {"mx.good.test"} max_message_rate = "100/s/s" }\n'
+                          b'domain d.test { max_message_rate = "0/s" process_limit = 5 }\n'
+                          b'tenant acme { pool = none max_message_quota = "5/s" }\n'
+                          b'source s { warmup = {"50/h"} since = 2026-12-40 }\n')
+    said = {tuple(error.split(': ')[:2]) for error in refused(daemon)}
+    assert said == {(f'{daemon.config_path}:{lines + line}', key) for line, key in (
+        (2, 'max_message_rate'), (2, 'mx'), (3, 'max_message_rate'), (3, 'process_limit'),
+        (4, 'max_message_quota'), (4, 'pool'), (5, 'warmup'), (5, 'since'))}
+    assert api.get(daemon, '/v1/config').list == before
 
 
 def test_binary(daemon):

@@ -152,13 +152,55 @@ static void ways_of_connecting(void **state)
     config_free(started);
 }
 
+static void receivers_that_change(void **state)
+{
+#define SECOND "provider \"p\" { mx = {\"*.a.test\"} max_message_rate = \"5/s\" }\n"
+#define THIRD  "domain \"d.test\" { smtp_mail_timeout = 5s }\n"
+    static const struct {
+        const char *text, *change; /* of members, ways and limits */
+    } rows[] = {
+        {FIRST THIRD SECOND, ""},
+        {FIRST SECOND THIRD "process_limit = 3\n", ""},
+        {FIRST SECOND THIRD "domain \"a.test\" {}\n", ""},
+        {FIRST SECOND, "w"},
+        {FIRST THIRD, "m"},
+        {FIRST SECOND "domain \"d.test\" { smtp_mail_timeout = 6s }\n", "w"},
+        {FIRST SECOND "domain \"e.test\" { smtp_mail_timeout = 5s }\n", "w"},
+        {FIRST SECOND "domain \"d.test\" { smtp_mail_timeout = 5s pipeline_depth = 1 }\n", "ml"},
+        {FIRST THIRD "provider \"p\" { mx = {\"*.a.test\"} max_message_rate = \"6/s\" }\n", "l"},
+        {FIRST THIRD "provider \"p\" { mx = {\"*.b.test\"} max_message_rate = \"5/s\" }\n", "m"},
+        {FIRST THIRD SECOND "provider \"q\" {}\n", "m"},
+        {FIRST SECOND "domain \"d.test\" { smtp_mail_timeout = 5s\n"
+                      "smtp_tls_security_level = none }\n",
+         "w"}, /* the built-in zero is set */
+    };
+    (void)state;
+    struct config *started = load(FIRST SECOND THIRD);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct config *fresh = load(rows[i].text);
+        for (int turn = 0; turn < 2; turn++) {
+            struct config_receiver_change change;
+            char said[8];
+            assert_int_equal(config_change_receivers(turn == 0 ? started : fresh,
+                                                     turn == 0 ? fresh : started, &change),
+                             0);
+            (void)snprintf(said, sizeof(said), "%s%s%s", change.has_members ? "m" : "",
+                           change.has_ways ? "w" : "", change.has_limits ? "l" : "");
+            if (strcmp(said, rows[i].change) != 0) {
+                fail_msg("row %zu: %s", i, said);
+            }
+        }
+        config_free(fresh);
+    }
+    config_free(started);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_needs_a_restart),
-        cmocka_unit_test(what_needs_an_event_log),
-        cmocka_unit_test(transports_keep_their_numbers),
-        cmocka_unit_test(ways_of_connecting),
+        cmocka_unit_test(what_needs_a_restart),          cmocka_unit_test(what_needs_an_event_log),
+        cmocka_unit_test(transports_keep_their_numbers), cmocka_unit_test(ways_of_connecting),
+        cmocka_unit_test(receivers_that_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

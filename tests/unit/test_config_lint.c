@@ -42,6 +42,20 @@ static void each_rule(void **state)
         {"transport u {}\n", "f:7: transport: warning: no route leads to transport \"u\"; add"},
         {"pool \"q\" { sources = {s} }\n", "f:7: pool: warning: no transport has source_pool = "},
         {"source \"z\" {}\n", "f:7: source: warning: no pool has source \"z\"; add it"},
+        {"max_message_rate = \"5/s\"\n", "max_message_rate: warning: it is read and checked, but"},
+        {"tenant a { max_message_quota = \"5/d\" }\n",
+         "f:7: max_message_quota: warning: it is read"},
+        {"provider p {}\n", "f:7: provider: warning: provider \"p\" has neither mx nor domains"},
+        {"max_message_rate = \"5/s\"\nprovider p { mx = {\"*.x\"} max_message_rate = \"300/min\" "
+         "}\n",
+         "f:8: max_message_rate: warning: each transport has one that is no larger, and of rates"},
+        {"max_message_rate = \"5/s\"\ndomain d.test { max_message_rate = \"6/s\" }\n",
+         "f:8: max_message_rate: warning: transport \"t\" has one that is no larger, and of rates"},
+        {"domain d.test {}\n", "f:7: domain: warning: domain \"d.test\" says nothing; remove it"},
+        {"domain d.test { pipeline_depth = 1 }\nroute \".test\" { transport = t nexthop = \"[mx]\" "
+         "}\n",
+         "f:7: domain: warning: route \".test\" (f:8) sends the mail of domain \"d.test\" to "
+         "\"[mx]\""},
         {"route x.example { transport = t }\n",
          "f:7: route: warning: route \"x.example\" changes nothing: route \"*\" (f:6) leads"},
         {"route \".b.c\" { transport = t nexthop = n }\n"

@@ -112,6 +112,32 @@ static const struct mistake mistakes[] = {
     {"dns { servers = {127.0.0.1, 127.0.0.2}\n servers = {127.0.0.3} }",
      "f:2: servers: it was already set in line 1; keep one of them"},
     {"workers = 1\nworkers = 2", "f:2: workers: it was already set in line 1; keep one of them"},
+    /* receivers, rates, warm-up; the text of a rate's mistake is rate_text.c's */
+    {"transport t {\n max_message_rate = \"100/s/s\" }",
+     "f:2: max_message_rate: \"100/s/s\" has two units; write one, such as 100/s"},
+    {"provider p {\n max_message_quota = \"5/s\" }",
+     "f:2: max_message_quota: \"5/s\" counts by less than an hour; write a quota with /h or /d"},
+    {"provider p { mx = {\"*.a\",\n \"b*.a\"} }",
+     "f:2: mx: \"b*.a\" is not a pattern of names; write a name, with *. in front of it for each"},
+    {"provider p { mx = {\"*.a\"} }\nprovider q { domains = {x}\n mx = {\"b.A.\"} }",
+     "f:3: mx: \"b.A.\" can be the same name as \"*.a\" of provider \"p\"; keep it in one of them"},
+    {"provider p {\n process_limit = 5 }",
+     "f:2: process_limit: there is no such option in section provider; it belongs in section "
+     "transport"},
+    {"domain \"a.b.\" {}\ndomain A.B {}",
+     "f:2: domain: there is a domain \"a.b\" already; keep one"},
+    {"\ndomain \".a.b\" {}",
+     "f:2: domain: \".a.b\" is not a recipients' domain; write its name, such "
+     "as example.com; patterns of domains stand in provider { domains = }"},
+    {"source s {\n warmup = {\"5/d\"} }",
+     "f:2: warmup: it needs since beside it; write both, such as"},
+    {"source s { warmup = {\"5/d\",\n\"9/h\"} }",
+     "f:2: warmup: \"9/h\" is no quota of a day; write"},
+    {"source s { since = 2026-12-32 warmup = {\"5/d\"} }",
+     "f:1: since: \"2026-12-32\" is no day of the calendar; write one such as 2026-12-01"},
+    {"pool dedicated { sources = {s} }\nsource s {}\ntenant a { pool = dedicatd }",
+     "f:3: pool: there is no pool \"dedicatd\"; name one that this file defines; did you mean "
+     "\"dedicated\"?"},
     /* references */
     {ROUTED "route a.b {\n transport = smpt }",
      "f:3: transport: there is no transport \"smpt\"; name one that this file defines"},

@@ -200,6 +200,35 @@ static void providers_are_found(void **state)
     end(&b);
 }
 
+static void a_destination_has_a_policy(void **state)
+{
+    struct bed b;
+    begin(&b, text);
+    static const struct {
+        const char *nexthop, *names;
+        size_t provider;
+        bool has_domain;
+    } rows[] = {
+        {"a.test", "", NONE, true},
+        {"a.test", "mx1.big.test,mx2.big.test", BIG, true},
+        {"A.test", "mx1.big.test,mx.evil.test", NONE, true},
+        {"x.test", "mx1.big.test", BIG, false},
+        {"a.test:26", "mx1.big.test", NONE, false},
+        {"[a.test]", "a.test", NONE, false},
+        {"[mx1.big.test]", "mx1.big.test", NONE, false},
+        {"mx1.big.test", "mx1.big.test", BIG, false},
+        {"n.test", "", NAMES, false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct policy *p =
+            policy_of(b.table, OTHER, slice_of(rows[i].nexthop), slice_of(rows[i].names));
+        assert_int_equal(p->transport, OTHER);
+        assert_int_equal(p->provider, rows[i].provider);
+        assert_int_equal(p->domain_section != NULL, rows[i].has_domain);
+    }
+    end(&b);
+}
+
 /* --- threads ---------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, DOMAINS = 200 };
@@ -260,6 +289,7 @@ int main(void)
         cmocka_unit_test(feedback_is_read_by_the_rule_that_counts),
         cmocka_unit_test(a_route_goes_before_a_provider),
         cmocka_unit_test(providers_are_found),
+        cmocka_unit_test(a_destination_has_a_policy),
         cmocka_unit_test(threads_share_a_policy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
