@@ -1,4 +1,8 @@
 """Domains that share hosts, beside one that only looks like them."""
+import json
+import os
+import time
+
 from support.address import free_port, fresh_address
 from support.client import message, submit
 from support.providers import REAL, Providers, mx_sets
@@ -33,23 +37,44 @@ def test_a_lookalike_gets_no_mail_of_others(place):
 
 
 def test_many_domains_at_few_mx_sets(place):
-    rules, hosts = mx_sets(200, 4, hosts=2)
+    """Each set of hosts has one window, however many domains it is for: a host that takes no more
+    connections than that refuses none. SLUICE_SITE_DOMAINS=10000 is the whole of it."""
+    domains = int(os.environ.get('SLUICE_SITE_DOMAINS', 400))
+    sets, window, rounds = max(4, domains // 500), 20, 2
+    rules, hosts = mx_sets(domains, sets, hosts=2)
     port, folder = free_port(), place.subfolder('sets')
     addresses = {host: fresh_address() for host in hosts}
+    behaviour = os.path.join(folder, 'behaviour.conf')
+    with open(behaviour, 'w', encoding='ascii') as file:
+        file.write(f'default {{ connections = {window} delay_dot = 5-15 }}\n')
     first, *others = addresses.values()
     sink = place.keep(Sink(folder, *(word for one in others
                                      for word in ('--listen', f'{one}:{port}')),
+                           '--behaviour', behaviour, '--json', os.path.join(folder, 'live.json'),
                            address=first, port=port))
     zone = place.keep(Zone(folder, rules + [f'{host} A {address}'
                                             for host, address in addresses.items()]))
     daemon = place.sluice(options={'allow_loopback': True}, dns={'servers': [zone.name]},
-                          transports={'smtp': {'smtp_tcp_port': port}})
-    submit(daemon, 'a@sender.test', [f'u@d{n}.test' for n in range(1, 201)], message())
-    until(lambda: sum(len(line['recipients']) for line in sink.lines()) == 200,
-          lambda: f'200 deliveries:\n{daemon.log()}')
+                          transports={'smtp': {'smtp_tcp_port': port, 'process_limit': 2000,
+                                               'destination_concurrency_limit': window}})
+    begun = time.monotonic()
+    for _ in range(rounds):
+        for begin in range(1, domains + 1, 1000):
+            some = range(begin, min(begin + 1000, domains + 1))
+            submit(daemon, 'a@sender.test', [f'u@d{n}.test' for n in some], message())
+    until(lambda: sum(len(line['recipients']) for line in sink.lines()) == rounds * domains,
+          lambda: f'all deliveries:\n{daemon.log()}', 120)
+    seconds = time.monotonic() - begun
     names = {address: host for host, address in addresses.items()}
     for line in sink.lines():
         host = names[line['listener'].rpartition(':')[0]]
         assert host.startswith('mx1.')  # the best is there
         for recipient in line['recipients']:
-            assert hosts[host] == int(recipient[3:].split('.')[0]) % 4 + 1
+            assert hosts[host] == int(recipient[3:].split('.')[0]) % sets + 1
+    assert not daemon.of('TransientFailure'), daemon.of('TransientFailure')[0]
+    assert sink.end() == 0
+    with open(os.path.join(folder, 'live.json'), encoding='utf-8') as file:
+        opened = sum(one['connections'] for one in json.load(file)['clients'])
+    print(f'{domains} domains at {sets} MX sets: {rounds * domains} messages, {opened} connections, '
+          f'{seconds:.1f} s')
+    assert opened <= sets * window
