@@ -35,6 +35,7 @@ struct sched_destination {
     struct tree parked; /* peer.in_parked, in the order of the schedule */
     usec_t hosts_expire;
     uint32_t settled;           /* entries that are SETTLED */
+    int counted_waiting;        /* `waiting` as it is in the count of its site */
     struct list all;            /* sched.destinations, in order of creation */
     struct list displaced;      /* entries (place) in flight without a connection, oldest first */
     struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some. Without any

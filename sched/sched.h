@@ -356,6 +356,9 @@ enum sched_why {
 
 struct sched_destination_view {
     struct slice name; /* valid while the reader stays online */
+    struct slice
+        site; /* likewise; "": it is on its own. window, busy, connections and idle are then
+                        * those of all lanes of the site */
     enum sched_destination_state state;
     enum sched_why why;
     int window, busy;             /* connections that carry entries: that may, that do */
@@ -363,6 +366,27 @@ struct sched_destination_view {
     int connections, idle;        /* open, of which idle */
     uint64_t delivered, deferred; /* entries reported positive; negative or deferred */
     usec_t state_until;           /* monotonic */
+};
+enum sched_lane_state {
+    SCHED_LANE_READY,
+    SCHED_LANE_DEAD, /* until state_until */
+    SCHED_LANE_STATE_COUNT
+};
+/* One of our sources at a site. */
+struct sched_lane_view {
+    struct slice site; /* valid while the reader stays online */
+    uint32_t source;   /* its id */
+    enum sched_lane_state state;
+    int window, busy, connections, idle, in_flight; /* as of a destination */
+    usec_t state_until;                             /* monotonic */
+};
+struct sched_site_view {
+    struct slice key;            /* valid while the reader stays online */
+    enum sched_lane_state state; /* READY when that of some lane is */
+    uint32_t lanes;
+    int destinations, todo;                         /* that have entries; entries that wait */
+    int window, busy, connections, idle, in_flight; /* of all lanes */
+    usec_t state_until;                             /* the first of a lane that is away; 0: none */
 };
 struct sched_job_view {
     uint64_t message_id;
@@ -404,6 +428,12 @@ bool sched_view_jobs(const struct sched *, uint64_t *cursor, struct sched_job_vi
 bool sched_view_hosts(const struct sched *, uint64_t *cursor, struct sched_host_view *ret);
 MUST_USE bool sched_view_destination(const struct sched *, struct slice name,
                                      struct sched_destination_view *ret);
+/* Walk all sites, also those that are remembered without mail; as above. */
+bool sched_view_sites(const struct sched *, uint64_t *cursor, struct sched_site_view *ret);
+MUST_USE bool sched_view_site(const struct sched *, struct slice key, struct sched_site_view *ret);
+/* The lanes of a site, from number 0 on; false behind the last one. */
+bool sched_view_lane(const struct sched *, struct slice key, uint32_t number,
+                     struct sched_lane_view *ret);
 void sched_view_counters(const struct sched *, struct sched_counters *ret);
 const char *sched_why_text(enum sched_why why);
 

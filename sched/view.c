@@ -105,6 +105,7 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
         .state_until = shared_get(&d->state_until),
     };
     if (p->site != NULL) {
+        ret->site = site_key(p->site);
         fill_from_site(p->site, ret);
     }
     ret->why = why_of(s, ret, bar_of(p));

@@ -284,7 +284,7 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
         become_busy(s, c);
     }
     c->in_flight++;
-    c->lane->in_flight++;
+    shared_add(&c->lane->in_flight, 1);
     c->carried++;
     if (c->host != NULL) {
         shared_add(&c->host->in_flight, 1);
@@ -392,7 +392,7 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
     list_remove(&e->place.link);
     e->connection = ENTRY_NO_CONNECTION;
     c->in_flight--;
-    c->lane->in_flight--;
+    shared_sub(&c->lane->in_flight, 1);
     if (c->host != NULL) {
         shared_sub(&c->host->in_flight, 1);
     }

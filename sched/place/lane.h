@@ -18,8 +18,8 @@ struct lane {
     int window; /* > 0 READY, else WINDOW_... */
     int busy;   /* connections that carry entries */
     int connections, idle_connections;
-    /* Owner thread only. */
     int in_flight; /* entries on its connections */
+    /* Owner thread only. */
     struct feedback feedback;
     struct list open; /* connections, newest first */
 };

@@ -264,9 +264,13 @@ void site_file_member(struct sched *s, struct sched_destination *d)
 
 static void count_member(struct sched_destination *d, bool is_there)
 {
+    struct site *site = d->party->site;
     bool is_occupied = is_there && d->waiting + d->in_flight > 0;
-    d->party->site->occupied += is_occupied - d->is_occupied;
+    int waiting = is_there ? d->waiting : 0;
+    shared_add(&site->occupied, is_occupied - d->is_occupied);
+    shared_add(&site->waiting, waiting - d->counted_waiting);
     d->is_occupied = is_occupied;
+    d->counted_waiting = waiting;
 }
 
 static void set_willing(struct sched *s, struct sched_destination *d, bool is_now)

@@ -36,7 +36,8 @@ struct site {
     bool is_pinned;        /* not freed however unused */
     bool is_barred;        /* any thread, relaxed: all of its lanes are dead */
     int busy;              /* connections of all lanes that carry entries */
-    int occupied;          /* destinations that have entries */
+    int occupied;          /* any thread, relaxed: destinations that have entries */
+    int waiting;           /* any thread, relaxed: their entries that wait */
     usec_t last_used;      /* since when it is remembered */
     struct reason *reason; /* barred only */
     /* Set at creation, any thread. */

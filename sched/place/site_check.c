@@ -53,6 +53,7 @@ static const char *check_members(const struct sched *s, const struct shared_part
         HOLD_SITE(d->party == &q->party && d->own.work == OPEN_NOT && d->was_at_site);
         HOLD_SITE(d->is_willing == is_willing);
         HOLD_SITE(d->is_occupied == (d->waiting + d->in_flight > 0));
+        HOLD_SITE(d->counted_waiting == d->waiting);
         HOLD_SITE(was_lingering || !d->is_lingering);
         HOLD_SITE(!d->is_lingering || (!d->is_occupied && list_is_linked(&d->in_displaced)));
         was_lingering = d->is_lingering;
@@ -161,9 +162,19 @@ static const char *check_lanes(const struct sched *s, const struct site *site, s
     return NULL;
 }
 
+static int waiting_of(const struct shared_party *q)
+{
+    int waiting = 0;
+    list_foreach(d, &q->members, const struct sched_destination, in_party)
+    {
+        waiting += d->waiting;
+    }
+    return waiting;
+}
+
 static const char *check_one(const struct sched *s, const struct site *site, struct site_tally *t)
 {
-    int occupied = 0;
+    int occupied = 0, waiting = 0;
     int work[OPEN_COUNT] = {0};
     const char *wrong = check_lanes(s, site, t);
     list_foreach(q, &site->parties, const struct shared_party, in_site)
@@ -171,12 +182,14 @@ static const char *check_one(const struct sched *s, const struct site *site, str
         wrong = wrong != NULL ? wrong : check_members(s, q, &occupied);
         wrong = wrong != NULL ? wrong : check_party(s, q);
         work[q->party.work]++;
+        waiting += waiting_of(q);
         t->parties++;
     }
     wrong = wrong != NULL ? wrong : check_stands(site);
     if (wrong != NULL) {
         return wrong;
     }
+    HOLD_SITE(site->waiting == waiting);
     HOLD_SITE(site->occupied == occupied && site_find(s, site_key(site)) == site);
     for (int i = 0; i < OPEN_COUNT; i++) {
         HOLD_SITE(site->work[i] == work[i]);

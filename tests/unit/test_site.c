@@ -307,6 +307,44 @@ static void a_host_keeps_its_connections_under_each_of_its_names(void **state)
     sched_free(h.sched);
 }
 
+/* What others see of a site and its lanes. */
+static void a_site_is_seen(void **state)
+{
+    static struct shell h;
+    struct sched_destination_view d;
+    struct sched_site_view v, one;
+    struct sched_lane_view lane;
+    uint64_t cursor = 0;
+    shell_init(&h);
+    h.config.lane_memory = USEC_PER_SEC;
+    shell_open(&h);
+    for (int i = 0; i < 2; i++) {
+        send_to(&h, "aa");
+        send_to(&h, "bb");
+    }
+    assert_int_equal(run(&h), 2);
+    assert_true(sched_view_sites(h.sched, &cursor, &v));
+    assert_true(slice_eq(v.key, SLICE("s")));
+    assert_int_equal(v.lanes, 1);
+    assert_int_equal(v.destinations, 2);
+    assert_int_equal(v.todo, 2);
+    assert_int_equal(v.window, 2);
+    assert_int_equal(v.busy, 2);
+    assert_int_equal(v.in_flight, 2);
+    assert_int_equal(v.state, SCHED_LANE_READY);
+    assert_false(sched_view_sites(h.sched, &cursor, &one));
+    assert_true(sched_view_site(h.sched, SLICE("s"), &one));
+    assert_int_equal(one.todo, 2);
+    assert_false(sched_view_site(h.sched, SLICE("t"), &one));
+    assert_true(sched_view_lane(h.sched, SLICE("s"), 0, &lane));
+    assert_int_equal(lane.in_flight, 2);
+    assert_int_equal(lane.connections, 2);
+    assert_false(sched_view_lane(h.sched, SLICE("s"), 1, &lane));
+    assert_true(sched_view_destination(h.sched, SLICE("bb"), &d));
+    assert_true(slice_eq(d.site, SLICE("s")));
+    shell_close(&h, 0);
+}
+
 static void the_limit_of_a_site_bounds_its_connections(void **state)
 {
     static struct shell h;
@@ -354,6 +392,7 @@ int main(void)
         cmocka_unit_test(a_destination_moves_to_another_site),
         cmocka_unit_test(a_destination_that_only_rides_asks_again),
         cmocka_unit_test(a_host_keeps_its_connections_under_each_of_its_names),
+        cmocka_unit_test(a_site_is_seen),
         cmocka_unit_test(the_limit_of_a_site_bounds_its_connections),
         cmocka_unit_test(a_window_is_remembered),
     };
