@@ -133,7 +133,7 @@ static int set_meter(struct limits *l, struct limits_lane *lane, enum limit_owne
                      struct limits_meter_rules rules, usec_t now) ON_ROLE(l->lock)
 {
     struct limits_meter *old = lane->meters[owner], *m = NULL;
-    char both[2 * LIMITS_NAME_MAX + 1];
+    char both[LIMITS_METER_NAME_MAX];
     struct slice name = limits_lane_source(lane), site = limits_place_site(lane->place);
     if (owner == LIMIT_OF_SITE) {
         name = site;

@@ -323,3 +323,17 @@ void limits_open_destinations(struct limits *l, struct limits_lane *lane, usec_t
         c->is_of_lane = false;
     }
 }
+
+void limits_recall_destination(struct limits *l, struct limits_lane *lane,
+                               const struct limits_recalled *what, usec_t now)
+{
+    forget_destinations(l, lane, now);
+    struct limits_closed *c = take_destination(l, lane, what->name);
+    if (c != NULL) {
+        c->until = now + what->left;
+        c->pause = what->pause;
+        c->said_at = now;
+        limits_copy_text(c->reason, sizeof(c->reason), what->reason);
+        tell_destination(lane, c);
+    }
+}

@@ -363,6 +363,7 @@ void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now,
     *ret = (struct limit_grant){0};
     limits_enter(l);
     l->wall = wall;
+    l->changes++;
     limits_drop_loan(l, h);
     end_order(l, h->lane, now);
     list_meters(&g);

@@ -194,18 +194,25 @@ void limits_meter_free(struct limits *l, struct limits_meter *m)
     free(m);
 }
 
-/* Does what was used still count? */
-static bool is_in_use(struct limits_meter *m, usec_t now, usec_t wall)
+static bool is_ahead(const struct rate *r, usec_t now)
 {
-    bool is_ahead = false;
+    return r->rule.count > 0 && r->used_until > now;
+}
+
+static bool is_used(const struct quota_state *state, usec_t wall)
+{
+    return state->span > 0 && state->used > 0 && state->window >= wall / state->span;
+}
+
+/* Does what was used still count? */
+static bool is_in_use(const struct limits_meter *m, usec_t now, usec_t wall)
+{
+    bool is_any = false;
     for (unsigned i = 0; i < LIMITS_UNITS; i++) {
-        is_ahead = is_ahead || (m->rates[i].rule.count > 0 && m->rates[i].used_until > now);
+        is_any = is_any || is_ahead(&m->rates[i], now) || is_ahead(&m->gone_rates[i], now);
     }
-    if (is_ahead || !has_quota(&m->quota)) {
-        return is_ahead;
-    }
-    bool is_counted = quota_left(&m->quota, wall) < UINT64_MAX; /* turns to the present window */
-    return is_counted && m->quota.used > 0;
+    struct quota_state quota = quota_export(&m->quota);
+    return is_any || is_used(&quota, wall) || is_used(&m->gone_quota, wall);
 }
 
 void limits_meter_forget_idle(struct limits *l, usec_t now)

@@ -20,7 +20,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { LIMITS_UNITS = PACE_CONNECTS + 1 };
+enum {
+    LIMITS_UNITS = PACE_CONNECTS + 1,
+    LIMITS_METER_NAME_MAX = 2 * LIMITS_NAME_MAX + 1, /* of a lane: source, NUL, site */
+};
 
 struct THREAD_ROLE limits_lock {
     pthread_mutex_t mutex;
@@ -201,6 +204,8 @@ struct limits {
     uint64_t next_id;
     uint64_t destination_total; /* closed ones, of all lanes */
     struct history *reactions;
+    usec_t saved_at; /* when the memory file was written */
+    uint64_t saved_changes;
     uint64_t changes; /* counts what would change the memory file */
     usec_t wall;      /* the latest that anybody brought; quotas count by it */
 };
@@ -301,6 +306,13 @@ void limits_open_destination(struct limits *l, struct limits_lane *lane,
                              const struct limit_accepted *a, usec_t now) ON_ROLE(l->lock);
 void limits_open_destinations(struct limits *l, struct limits_lane *lane, usec_t now)
     ON_ROLE(l->lock);
+/* One that was closed before the restart. */
+struct limits_recalled {
+    struct slice name, reason;
+    usec_t left, pause;
+};
+void limits_recall_destination(struct limits *l, struct limits_lane *lane,
+                               const struct limits_recalled *what, usec_t now) ON_ROLE(l->lock);
 /* Does the text name this address? Pure. */
 bool limits_names_address(struct slice text, struct slice address);
 /* A verdict on a probe came that says nothing about why it is closed. */

@@ -59,6 +59,7 @@ static void accepted_watched(struct limits *l, struct limits_lane *lane,
                              const struct limit_accepted *a, usec_t now) ON_ROLE(l->lock)
 {
     struct limits_learned *learned = lane->learned;
+    l->changes++;
     bool is_turn = pace_took(learned->paces[PACE_MESSAGES], a->messages, a->sent_at, now);
     is_turn |= pace_took(learned->paces[PACE_RECIPIENTS], a->recipients, a->sent_at, now);
     count_in_session(learned, a->session_messages, now);
@@ -273,6 +274,7 @@ void limits_refused(struct limits_hold *h, const struct limit_refusal *r, usec_t
         r->sent_at >= learned->closed_until) {
         limits_probe_ended(l, lane, now);
     }
+    l->changes += r->class == REPLY_THROTTLED || r->class == REPLY_BLOCKED;
     refused(l, h, r, now, ret);
     learned = lane->learned;
     bool is_turn = was_stopped && !is_stopped(learned->paces[PACE_MESSAGES]);

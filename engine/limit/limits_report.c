@@ -120,9 +120,9 @@ static void show_lane(const struct moment *m, const struct limits_lane *lane,
 }
 
 uint32_t limits_report(struct limits *l, uint32_t *at, struct limit_lane_report *ret, uint32_t room,
-                       usec_t now)
+                       usec_t now, usec_t wall)
 {
-    const struct moment m = {now, clock_wall()};
+    const struct moment m = {now, wall};
     uint32_t count = 0;
     assert(room > 0 && room <= LIMITS_PAGE_MAX);
     limits_enter(l);
@@ -136,10 +136,10 @@ uint32_t limits_report(struct limits *l, uint32_t *at, struct limit_lane_report 
     return count;
 }
 
-bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t now,
+bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t now, usec_t wall,
                         struct limit_lane_report *ret)
 {
-    const struct moment m = {now, clock_wall()};
+    const struct moment m = {now, wall};
     limits_enter(l);
     const struct limits_lane *lane = limits_lane_find(l, key);
     if (lane != NULL) {
@@ -150,9 +150,10 @@ bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t no
 }
 
 uint32_t limits_report_destinations(struct limits *l, const struct limit_key *key,
-                                    struct limit_destination_report *ret, uint32_t room, usec_t now)
+                                    struct limit_destination_report *ret, uint32_t room, usec_t now,
+                                    usec_t wall)
 {
-    const struct moment m = {now, clock_wall()};
+    const struct moment m = {now, wall};
     uint32_t count = 0;
     limits_enter(l);
     const struct limits_lane *lane = limits_lane_find(l, key);

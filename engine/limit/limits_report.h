@@ -85,10 +85,10 @@ struct limit_lane_report {
  * room   1..LIMITS_PAGE_MAX */
 #define LIMITS_PAGE_MAX 64U
 MUST_USE uint32_t limits_report(struct limits *l, uint32_t *at, struct limit_lane_report *ret,
-                                uint32_t room, usec_t now);
+                                uint32_t room, usec_t now, usec_t wall);
 /* One lane. false: there is none */
 MUST_USE bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t now,
-                                 struct limit_lane_report *ret);
+                                 usec_t wall, struct limit_lane_report *ret);
 /* A destination that avoids a lane. */
 struct limit_destination_report {
     char destination[LIMITS_NAME_MAX + 1];
@@ -98,7 +98,7 @@ struct limit_destination_report {
 /* Those of a lane, closed now; returns their number, at most room. */
 MUST_USE uint32_t limits_report_destinations(struct limits *l, const struct limit_key *key,
                                              struct limit_destination_report *ret, uint32_t room,
-                                             usec_t now);
+                                             usec_t now, usec_t wall);
 
 struct limits_totals {
     uint32_t sites, lanes, idle_lanes, meters;
