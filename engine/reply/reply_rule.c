@@ -34,6 +34,13 @@ static bool fits_status(const char *wanted, const char *status)
     }
 }
 
+/* A provider's name, or one that begins so and goes on with a hyphen. */
+static bool is_of(struct slice provider, struct slice rule)
+{
+    return provider.len >= rule.len && slice_ieq(slice_to(provider, rule.len), rule) &&
+           (provider.len == rule.len || provider.data[rule.len] == '-');
+}
+
 bool reply_rule_fits(const struct reply_rule *r, const struct reply *reply)
 {
     bool fits = r->status_count == 0;
@@ -45,7 +52,7 @@ bool reply_rule_fits(const struct reply_rule *r, const struct reply *reply)
         fits = fits_status(r->statuses[i], reply->status);
     }
     return fits && (r->provider == NULL || reply->provider.len == 0 ||
-                    slice_ieq(slice_of(r->provider), reply->provider));
+                    is_of(reply->provider, slice_of(r->provider)));
 }
 
 enum reply_stage reply_rule_stage(const struct reply_rule *r)

@@ -22,7 +22,7 @@ struct reply_rule {
     char *name;       /* the title */
     const char *file; /* the reader's */
     unsigned line;
-    char *provider;  /* NULL: any */
+    char *provider;  /* NULL: any; "microsoft" is for "microsoft-365" as well */
     uint32_t stages; /* bits by enum reply_stage; 0: any */
     uint64_t codes[(REPLY_CODE_COUNT + 63) / 64];
     bool has_codes;                                        /* else any */

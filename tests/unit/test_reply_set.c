@@ -169,6 +169,8 @@ static void the_first_rule_that_fits_wins(void **state)
     } rows[] = {
         {"421 please SLOW down", REPLY_AT_MAIL, "", 0},
         {"421 please slow   down", REPLY_AT_MAIL, "p", 0},
+        {"421 please slow down", REPLY_AT_MAIL, "P-365", 0},
+        {"421 please slow down", REPLY_AT_MAIL, "p365", 5},
         {"421 plese slow down", REPLY_AT_MAIL, "q", REPLY_NO_RULE},
         {"451 later", REPLY_AT_RCPT, "", 1},
         {"451 later", REPLY_AT_NOTHING, "", 1},
