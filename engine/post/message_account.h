@@ -23,8 +23,9 @@ struct message_stored {
     usec_t park_until; /* wall: when the first parked recipient may go; 0: none is parked */
     char *park_text;   /* why recipients are parked; heap, NULL when none is */
     bool is_paced;     /* some of them wait for what their receiver lets through */
-    bool has_source;   /* these results changed the source that the message keeps to */
-    uint16_t source;   /* which is this one, as in spool_retry */
+    usec_t defer_until, blocked; /* as in struct result, the earliest; 0: none */
+    bool has_source;             /* these results changed the source that the message keeps to */
+    uint16_t source;             /* which is this one, as in spool_retry */
 };
 
 struct message_account {

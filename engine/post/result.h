@@ -53,6 +53,8 @@ struct result {
     uint64_t order;     /* the standing order that decided; 0: none */
     usec_t park_until;  /* PARKED: when the order ends, or is_paced; wall */
     bool is_paced;      /* PARKED: its receiver lets so little through that its turn is then */
+    usec_t defer_until; /* DEFERRED: a rule says that it is due then, not by the schedule; 0: not */
+    usec_t blocked;     /* wall: a receiver did not want our address, the first time; 0: it did */
     bool leaves_source; /* the source that its message keeps to cannot be used any more */
 
     /* spool writer only */

@@ -394,6 +394,29 @@ int spool_number_decode(struct slice record, const struct spool_key *key, uint64
     return 0;
 }
 
+enum { DUE_BITS = 52 }; /* of microseconds since 1970: until 2112 */
+static const usec_t blocked_step = 120 * USEC_PER_SEC;
+
+/* What stands in the record for `due` and `blocked`. */
+static uint64_t pack_due(const struct spool_retry *retry)
+{
+    const uint64_t due_max = (UINT64_C(1) << DUE_BITS) - 1, steps_max = 4095;
+    uint64_t due = (uint64_t)retry->due < due_max ? (uint64_t)retry->due : due_max;
+    usec_t span = retry->due - retry->blocked;
+    if (retry->blocked == 0 || span < 0) {
+        return due;
+    }
+    uint64_t steps = 1 + (uint64_t)((span + blocked_step / 2) / blocked_step);
+    return (steps < steps_max ? steps : steps_max) << DUE_BITS | due;
+}
+
+static void unpack_due(uint64_t packed, struct spool_retry *ret)
+{
+    usec_t steps = (usec_t)(packed >> DUE_BITS);
+    ret->due = (usec_t)(packed & ((UINT64_C(1) << DUE_BITS) - 1));
+    ret->blocked = steps == 0 ? 0 : ret->due - (steps - 1) * blocked_step;
+}
+
 void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out_start)
 {
     const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
@@ -402,7 +425,7 @@ void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out_
     uint32_t attempts = retry->attempts < UINT16_MAX ? retry->attempts : UINT16_MAX;
     out_u32(&out, (uint32_t)retry->source << 16 | attempts);
     out_u8(&out, retry->warned ? 1 : 0);
-    out_u64(&out, (uint64_t)retry->due);
+    out_u64(&out, pack_due(retry));
     out_u64(&out, (uint64_t)retry->deferred);
     out_seal(&out, out_start, &key);
 }
@@ -419,7 +442,7 @@ int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret
     struct spool_retry retry = {.attempts = attempts & UINT16_MAX,
                                 .source = (uint16_t)(attempts >> 16)};
     retry.warned = in_u8(&in) != 0;
-    retry.due = (usec_t)in_u64(&in);
+    unpack_due(in_u64(&in), &retry);
     retry.deferred = in.left == 0 ? 0 : (usec_t)in_u64(&in); /* formats before 4 lack it */
     if (in.failed || in.left != 0) {
         return ERR_CORRUPT;

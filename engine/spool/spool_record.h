@@ -77,8 +77,9 @@ void spool_number_encode(uint64_t number, const struct spool_key *key, void *out
 MUST_USE int spool_number_decode(struct slice record, const struct spool_key *key, uint64_t *ret);
 
 /* The mark of the source stands in the upper half of the number of attempts, of which there are never
- * so many (65,535 then stand for more). A daemon that does not know of it reads a number that is far
- * too great, and shows it; nothing depends on that number. One without a mark has it 0. */
+ * so many (65,535 then stand for more). The span from `blocked` to `due`, in steps of two minutes
+ * and 1 more, stands above the 52 bits of the time. A daemon that does not know of them reads numbers
+ * that are far too great, and shows them; nothing depends on either. Without them they are 0. */
 void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out);
 MUST_USE int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret);
 

@@ -103,6 +103,8 @@ struct spool_retry {
     usec_t due;      /* wall: when the next attempt is due; for people, the queue table decides */
     usec_t deferred; /* wall: when the last one ended; 0: not known (formats before 4) */
     uint16_t source; /* mark of the egress source that its receiver wants to see again; 0: none */
+    usec_t blocked;  /* wall, within a minute: when a receiver first said that it does not want our
+                      * address; 0: none did */
 };
 
 struct spool_reason {

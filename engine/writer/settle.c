@@ -400,6 +400,15 @@ static uint16_t kept_source(const struct message *m)
     return kept;
 }
 
+/* The earlier of two times of which 0 is none. */
+static usec_t first_of(usec_t a, usec_t b)
+{
+    if (a == 0 || b == 0) {
+        return a == 0 ? b : a;
+    }
+    return a < b ? a : b;
+}
+
 /* What the message is to remember of its attempts. One whose recipients were not tried, as their
  * receiver lets too little through, has had none, and comes back when their turn is near. */
 static struct spool_retry next_retry(const struct settle *s, const struct message *m,
@@ -407,12 +416,19 @@ static struct spool_retry next_retry(const struct settle *s, const struct messag
 {
     const struct config *c = settings_of(s->engine)->config;
     struct spool_retry retry = m->retry;
+    usec_t defer_until = m->account.stored.defer_until;
     retry.source = kept_source(m);
+    retry.blocked = first_of(retry.blocked, m->account.stored.blocked);
+    for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
+        defer_until = first_of(defer_until, r->defer_until);
+        retry.blocked = first_of(retry.blocked, r->blocked);
+    }
     if (e->has_deferred) {
         retry.deferred = now;
         retry.attempts++;
         retry.due = now + retry_delay(now, m->envelope.created, c->minimal_backoff_time,
                                       c->maximal_backoff_time);
+        retry.due = defer_until > now ? defer_until : retry.due;
     } else {
         usec_t turn = first_park_end(s, m);
         retry.due = turn < now ? now : turn;
@@ -576,6 +592,8 @@ static void keep_park(struct message *m, const struct result *r, struct slice te
  * later notice reads addresses and reasons from the spool. */
 static void keep_counts(struct message *m, const struct result *r)
 {
+    m->account.stored.defer_until = first_of(m->account.stored.defer_until, r->defer_until);
+    m->account.stored.blocked = first_of(m->account.stored.blocked, r->blocked);
     for (uint32_t i = 0; i < r->count; i++) {
         const struct result_recipient *to = &r->recipients[i];
         m->account.stored.deferred += to->kind == RESULT_DEFERRED;

@@ -594,6 +594,29 @@ static void a_greylisted_message_keeps_its_source(void **state)
     }
 }
 
+/* A rule can say when it is due; and the first time that our address was not wanted is kept. */
+static void a_rule_says_when_it_is_due(void **state)
+{
+    struct message *m = activate_many();
+    struct spool_retry retry;
+    m->account.pending = 2;
+    collect_long(m, 0, RESULT_DEFERRED);
+    m->account.fresh->defer_until = created + 3600 * USEC_PER_SEC;
+    m->account.fresh->blocked = created + 120 * USEC_PER_SEC;
+    assert_int_equal(commit(created + 120 * USEC_PER_SEC), 0);
+    collect_long(m, 1, RESULT_DEFERRED);
+    m->account.fresh->blocked = created + 240 * USEC_PER_SEC;
+    assert_int_equal(commit(created + 240 * USEC_PER_SEC), 0);
+    assert_ptr_equal(settled, m);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_retry(reader, m->envelope.id, &retry), 0);
+    spool_reader_end(reader);
+    assert_int_equal(retry.attempts, 1);
+    assert_int_equal(retry.due, created + 3600 * USEC_PER_SEC);
+    assert_int_equal(retry.blocked, created + 120 * USEC_PER_SEC);
+    message_put(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -606,6 +629,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(expirations_are_logged_in_spite_of_a_page_in_doubt, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_parked_waits_for_the_first_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rule_says_when_it_is_due, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_waits_for_a_pace_is_deferred_without_an_attempt,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_greylisted_message_keeps_its_source, set_up, tear_down),

@@ -250,6 +250,22 @@ static void numbers_and_retries(void **state)
     assert_int_equal(got.deferred, 8);
     assert_int_equal(got.source, 0xfffe);
     assert_int_equal(spool_retry_decode(whole, 10, &got), ERR_CORRUPT);
+    assert_int_equal(got.blocked, 0);
+    for (usec_t hours = 0; hours < 200; hours += 7) {
+        const usec_t now = (usec_t)1800000000 * USEC_PER_SEC;
+        retry.due = now + 1234567;
+        retry.blocked = now - hours * 3600 * USEC_PER_SEC;
+        spool_retry_encode(&retry, 9, retry_record);
+        assert_int_equal(spool_retry_decode(whole, 9, &got), 0);
+        assert_int_equal(got.due, retry.due);
+        usec_t most = hours < 136 ? 61 * USEC_PER_SEC : (hours - 135) * 3600 * USEC_PER_SEC;
+        assert_in_range(got.blocked - retry.blocked + most, 0, 2 * most);
+    }
+    retry.blocked = 0;
+    retry.due = USEC_NEVER;
+    spool_retry_encode(&retry, 9, retry_record);
+    assert_int_equal(spool_retry_decode(whole, 9, &got), 0);
+    assert_int_equal(got.blocked, 0);
     retry.attempts = 70000;
     spool_retry_encode(&retry, 9, retry_record);
     assert_int_equal(spool_retry_decode(whole, 9, &got), 0);
