@@ -95,10 +95,17 @@ const struct cli_row cli_rows[] = {
      .operands_min = 1,
      .operands_max = 1,
      .operand_kind = CLI_TEXT,
+     .options = OPTIONS(
+         {"mx", 0, CLI_TEXT, "HOST,...", "its MX hosts, all of them; they say whose mail it is"},
+         {"source", 0, CLI_TEXT, "NAME", "what counts for mail from this source"},
+         {"tenant", 0, CLI_TEXT, "NAME", "what counts for this tenant's mail"}),
      .summary = "say which route mail for a domain takes, by which options, and where they are set",
      .help = "Reads the configuration only. DOMAIN may also be an address, or a nexthop that a "
              "route names.\n"
-             "Exit code 68: no route leads there.\n"},
+             "Of an option that several sections set the value that counts is shown: domain, "
+             "provider,\n"
+             "transport; of rates the smallest. Exit code 68: no route leads there, or no mail "
+             "from the source.\n"},
     {.name = "classify",
      .run = cli_classify,
      .operands = "[REPLY...]",

@@ -335,6 +335,53 @@ def test_explain(place):
     assert daemon.command('explain', 'b.test').returncode == 68
 
 
+RECEIVERS = '''
+source "s1" { max_message_rate = "500/s" }
+source "s2" { }
+pool "both" { sources = {s1, s2} }
+pool "second" { sources = {s2} }
+tenant "acme" { pool = second max_message_quota = "5/d" }
+provider "big" { mx = {"*.big.test"} max_message_rate = "200/s" smtp_rcpt_timeout = 310s }
+domain "D.test" { max_message_rate = "10/s" smtp_mail_timeout = 7s }
+'''
+
+
+def test_explain_receivers(place):
+    """Each value with the section that it is from: domain, provider, transport, or none."""
+    daemon = place.sluice(start=False, transports={'smtp': {'source_pool': 'both', 'max_message_rate': '100/s'}},
+                          routes={'*': ('smtp', None)})
+    with open(daemon.config_path, 'a', encoding='ascii') as config:
+        line = daemon.config_text().count('\n')
+        config.write(RECEIVERS)
+    at = {name: f'{daemon.config_path}:{line + number}' for name, number in (('s1', 2), ('big', 7), ('d', 8))}
+
+    def explain(*words):
+        done = daemon.command('explain', *words, '--json')
+        assert done.returncode == 0, done.stderr
+        answer = json.loads(done.stdout)
+        return answer, {o['option']: (o['value'], o['at']) for o in answer['transport']['options']}
+
+    answer, values = explain('x.test')
+    assert answer['needs_mx'] and answer['provider'] is None and answer['domain'] is None
+    assert values['max_message_rate'][0] == '100/s' and '(' not in values['max_message_rate'][1]
+    assert values['smtp_mail_timeout'] == ('300s', 'default')
+    answer, values = explain('d.test')
+    assert answer['has_own_site'] and answer['domain']['at'] == at['d']
+    assert values['max_message_rate'] == ('10/s', f'{at["d"]} (domain d.test)')
+    answer, values = explain('d.test', '--mx', 'mx1.big.test,mx2.big.test', '--source', 's2', '--tenant', 'ACME')
+    assert answer['is_bounded'] and answer['provider']['name'] == 'big' and not answer['needs_mx']
+    assert values['max_message_rate'][0] == '100/s'  # the provider's is larger, the domain's a bound beside it
+    assert values['smtp_rcpt_timeout'] == ('310s', f'{at["big"]} (provider big)')
+    assert values['smtp_mail_timeout'] == ('7s', f'{at["d"]} (domain d.test)')
+    assert [s['name'] for s in answer['sources']] == ['s2'] and answer['tenant']['name'] == 'acme'
+    answer, _ = explain('d.test', '--mx', 'mx1.big.test,mx.evil.test')
+    assert answer['provider'] is None and [s['name'] for s in answer['sources']] == ['s1', 's2']
+    done = daemon.command('explain', 'd.test', '--source', 's1', '--tenant', 'acme')
+    assert done.returncode == 68 and b'its sources are s2' in done.stderr
+    text = daemon.command('explain', 'd.test', '--mx', 'mx1.big.test').stdout.decode()
+    assert f"domain d.test at {at['d']}: bounds of its own within the provider's site" in text
+
+
 def certificate_of(daemon):
     with Client(daemon) as client:
         client.ehlo()
