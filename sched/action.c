@@ -14,6 +14,7 @@ void action_init(struct pending *p)
 {
     list_init(&p->link);
     p->kind = SCHED_NONE;
+    p->note = 0;
 }
 
 void action_queue(struct sched *s, struct pending *p, enum sched_action_kind kind)
@@ -48,7 +49,7 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
         ret->connection = e->connection;
         ret->connection_is_new = c->is_new;
         ret->server = c->server;
-        ret->source = s->sources[e->source].id;
+        ret->source = s->sources.at[e->source].given.id;
         ret->server_notes = c->host == NULL ? 0 : destdb_notes(c->host, s->now);
         ret->is_last_server = placement_is_last(s, e);
         ret->hosts = s->held_hosts != NULL ? s->held_hosts : ret->destination->hosts;

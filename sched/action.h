@@ -12,6 +12,7 @@
 struct pending {
     struct list link;
     enum sched_action_kind kind; /* SCHED_NONE while not queued */
+    uint32_t note;               /* an entry's; stays what it is */
 };
 
 /* Why entries are not delivered; shared by the dead destination and the entries it deferred. */

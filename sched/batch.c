@@ -23,6 +23,7 @@ struct item {
     uint32_t domain_at; /* position of the last '@' in the address, or its length */
     uint32_t nexthop_at;
     uint32_t index;
+    uint16_t pool;
 };
 
 /* Items of one destination. */
@@ -93,6 +94,9 @@ static int compare_items(const struct item *a, const struct item *b)
         return a->key < b->key ? -1 : 1;
     }
     int order = compare_bytes(a->name, b->name);
+    if (order == 0 && a->pool != b->pool) {
+        return a->pool < b->pool ? -1 : 1;
+    }
     if (order == 0) {
         order = compare_domains(a, b);
     }
@@ -156,6 +160,7 @@ static void fill_items(const struct sched *s, struct batch *b, const struct sche
             .address = r->address,
             .domain_at = last_at_sign(r->address),
             .index = r->index,
+            .pool = r->pool,
         };
         if (s->config.destination_recipient_limit == 1) {
             item->name = make_name(names, item, r->nexthop);
@@ -190,14 +195,15 @@ static void prepare_batch(const struct sched *s, struct batch *b, char *scratch,
     b->run_count = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct run *last = &b->runs[b->run_count - (b->run_count > 0)];
-        if (b->run_count > 0 && slice_eq(last->items->name, b->items[i].name)) {
+        if (b->run_count > 0 && slice_eq(last->items->name, b->items[i].name) &&
+            last->items->pool == b->items[i].pool) {
             last->count++;
             continue;
         }
         struct run *run = &b->runs[b->run_count++];
         *run = (struct run){
             .items = &b->items[i],
-            .hash = destination_hash(s, b->items[i].name),
+            .hash = destination_hash(s, b->items[i].name, b->items[i].pool),
             .count = 1,
         };
     }
@@ -252,8 +258,8 @@ static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
 static int stage_run(struct sched *s, struct job *j, struct run *run)
 {
     uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
-    struct sched_destination *d =
-        destination_obtain(s, run->items->name, run->hash, run->items->nexthop_at);
+    struct sched_destination *d = destination_obtain(s, run->items->name, run->items->pool,
+                                                     run->hash, run->items->nexthop_at);
     if (d == NULL) {
         return -ENOMEM;
     }

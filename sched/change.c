@@ -44,12 +44,24 @@ void change_record(struct sched *s, struct slice name, int from, int to,
     r->to = limited(to);
     copy_cut(r->name, sizeof(r->name), name.data, name.len);
     r->text[0] = '\0';
+    r->is_lane = false;
+    r->source = 0;
     if (reason != NULL) {
         copy_cut(r->text, sizeof(r->text), reason->text, strnlen(reason->text, sizeof(r->text)));
     }
     if (change->written - change->read > CHANGE_RECORDS) {
         change->read = change->written - CHANGE_RECORDS;
     }
+}
+
+void change_record_of_lane(struct sched *s, const struct site_lane *l, int from, int to,
+                           enum sched_change_cause cause, const struct sched_reason *reason)
+{
+    uint64_t number = s->change.written;
+    change_record(s, site_key(l->site), from, to, cause, reason);
+    struct sched_change *r = &s->change.records[number % CHANGE_RECORDS];
+    r->is_lane = true;
+    r->source = s->sources.at[l->source].given.id;
 }
 
 bool sched_change_next(struct sched *s, struct sched_change *ret)

@@ -173,7 +173,7 @@ static int check_servers(const struct sched *s, const struct sched_destination *
         has_room = has_room || (server->preference == group && !server->host->is_full &&
                                 !destdb_host_is_waiting(server->host));
     }
-    HOLD_TRUE(!can_try || has_room == server_has_room(&d->own, s->sources[0].families));
+    HOLD_TRUE(!can_try || has_room == server_has_room(&d->own, party_room(s, &d->own)));
     HOLD_TRUE(!d->party->is_unreachable || d->lane.window == WINDOW_DEAD ||
               d->waiting + d->in_flight == 0 || list_is_linked(&d->in_unreachable));
     HOLD_TRUE(s->config.must_resolve || d->own.server_count == 0);
@@ -265,7 +265,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     /* It exists for some reason. */
     HOLD_TRUE(d->waiting + d->in_flight + d->lane.connections > 0 || d->settled > 0 ||
               d->is_lingering || d->lane.window <= 0 || d->is_resolving);
-    HOLD_TRUE(destination_find(s, sched_destination_name(d)) == d);
+    HOLD_TRUE(destination_find(s, sched_destination_name(d), d->pool) == d);
     t->destinations++;
     t->of_recipients += d->nexthop_at > 0;
     t->with_work[d->own.work]++;

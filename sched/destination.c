@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "sched/parking.h"
+#include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
@@ -12,22 +13,31 @@
 #include <stdio.h>
 #include <string.h>
 
+struct name_key {
+    struct slice name;
+    uint16_t pool;
+};
+
 static bool name_matches(const struct table_node *node, const void *key)
 {
     const struct sched_destination *d = container_of(node, const struct sched_destination, node);
-    const struct slice *name = key;
-    return d->name_len == name->len && memcmp(d->name, name->data, name->len) == 0;
+    const struct name_key *k = key;
+    return d->name_len == k->name.len && memcmp(d->name, k->name.data, k->name.len) == 0 &&
+           d->pool == k->pool;
 }
 
-uint64_t destination_hash(const struct sched *s, struct slice name)
+uint64_t destination_hash(const struct sched *s, struct slice name, uint16_t pool)
 {
-    return hash_bytes(name.data, name.len, s->hash_seed);
+    /* Those of one name must not stand in one row, nor where other names do: short names and
+     * neighbouring seeds have equal hashes. */
+    return hash_bytes(name.data, name.len, s->hash_seed) ^ pool * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-struct sched_destination *destination_find(const struct sched *s, struct slice name)
+struct sched_destination *destination_find(const struct sched *s, struct slice name, uint16_t pool)
 {
+    const struct name_key key = {name, pool};
     struct table_node *node =
-        table_find(&s->by_name, destination_hash(s, name), name_matches, &name);
+        table_find(&s->by_name, destination_hash(s, name, pool), name_matches, &key);
     return node == NULL ? NULL : container_of(node, struct sched_destination, node);
 }
 
@@ -86,6 +96,7 @@ static void set_window(struct sched *s, struct sched_destination *d, int window,
 static void forget_destination(struct sched *s, struct sched_destination *d)
 {
     d->lane.feedback = (struct feedback){0};
+    d->lane.slowed = 0;
     d->tag = 0;
     set_window(s, d, s->rule.initial, SCHED_CHANGE_FORGOTTEN, NULL);
 }
@@ -142,10 +153,11 @@ static struct sched_destination *come_back(struct sched *s, struct sched_destina
     return d;
 }
 
-struct sched_destination *destination_obtain(struct sched *s, struct slice name, uint64_t hash,
-                                             uint32_t nexthop_at)
+struct sched_destination *destination_obtain(struct sched *s, struct slice name, uint16_t pool,
+                                             uint64_t hash, uint32_t nexthop_at)
 {
-    struct table_node *node = table_find(&s->by_name, hash, name_matches, &name);
+    const struct name_key key = {name, pool};
+    struct table_node *node = table_find(&s->by_name, hash, name_matches, &key);
     if (node != NULL) {
         return come_back(s, container_of(node, struct sched_destination, node));
     }
@@ -157,6 +169,7 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     d->node.hash = hash;
     d->name_len = (uint32_t)name.len;
     d->nexthop_at = nexthop_at;
+    d->pool = pool;
     memcpy(d->name, name.data, name.len);
     list_init(&d->all);
     list_init(&d->todo);
@@ -178,6 +191,9 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
         s->host.release(s->host.ctx, d);
         return NULL;
     }
+    if (pool >= s->pool_most) {
+        shared_set(&s->pool_most, pool + 1U);
+    }
     table_insert(&s->by_name, &d->node);
     list_push_back(&s->destinations, &d->all);
     shared_add(&s->shared.destinations, 1);
@@ -190,6 +206,7 @@ void destination_free(struct sched *s, struct sched_destination *d)
     stop_lingering(s, d);
     action_cancel(&d->resolve);
     drop_hosts(s, d);
+    avoidance_forget_all(s, d);
     site_leave(s, d);
     server_free_all(s, &d->own);
     list_remove(&d->in_unreachable);
@@ -247,7 +264,7 @@ void destination_settle(struct sched *s, struct sched_destination *d)
 bool destination_is_open(const struct sched *s, const struct sched_destination *d)
 {
     if (d->party != &d->own) {
-        return d->is_willing && site_party_is_open(s, d->party);
+        return d->is_willing && lane_set_is_open(s, d->party);
     }
     switch (d->own.work) {
     case OPEN_NOW:
@@ -255,7 +272,7 @@ bool destination_is_open(const struct sched *s, const struct sched_destination *
     case OPEN_SLOT:
         return connection_has_slot(s);
     case OPEN_HOST:
-        return connection_has_slot(s) && server_has_room(&d->own, s->sources[0].families);
+        return connection_has_slot(s) && server_has_room(&d->own, party_room(s, &d->own));
     case OPEN_NOT:
     case OPEN_COUNT:
     default:
@@ -266,16 +283,17 @@ bool destination_is_open(const struct sched *s, const struct sched_destination *
 static enum sched_why bar_of_site(const struct sched *s, const struct sched_destination *d)
 {
     const struct party *p = d->party;
-    if (site_party_is_open(s, p)) {
+    const struct lane_set *set = shared_party_of(p)->set;
+    if (lane_set_is_open(s, p)) {
         return SCHED_WHY_NOTHING;
     }
-    if (p->site->is_barred) {
+    if (set->is_barred) {
         return SCHED_WHY_DEAD;
     }
     if (p->is_unreachable) {
         return SCHED_WHY_HOST_RETRY;
     }
-    if ((p->site->room & p->families) == 0) {
+    if ((set->room & p->families) == 0) {
         return SCHED_WHY_WINDOW;
     }
     return connection_has_slot(s) ? SCHED_WHY_HOST_LIMIT : SCHED_WHY_PROCESS_LIMIT;
@@ -289,7 +307,7 @@ enum sched_why destination_bar(const struct sched *s, const struct sched_destina
     if (d->own.work == OPEN_NOW) {
         return SCHED_WHY_NOTHING;
     }
-    if (d->own.work == OPEN_HOST && !server_has_room(&d->own, s->sources[0].families)) {
+    if (d->own.work == OPEN_HOST && !server_has_room(&d->own, party_room(s, &d->own))) {
         return SCHED_WHY_HOST_LIMIT;
     }
     if (d->own.work == OPEN_SLOT || d->own.work == OPEN_HOST) {
@@ -370,6 +388,15 @@ void destination_fail(struct sched *s, struct sched_destination *d,
     debug_record(s, sched_destination_name(d), &d->lane, false);
 }
 
+void destination_slow(struct sched *s, struct sched_destination *d,
+                      const struct sched_reason *reason)
+{
+    if (lane_is_slowed_anew(&d->lane)) {
+        int window = feedback_slower(&d->lane.feedback, &s->rule, d->lane.window);
+        set_window(s, d, window, SCHED_CHANGE_SLOWER, reason);
+    }
+}
+
 void destination_drop_waiting(struct sched *s, struct sched_destination *d,
                               enum sched_action_kind kind, struct reason *reason)
 {
@@ -440,7 +467,7 @@ void destination_wake(struct sched *s, struct sched_destination *d)
 void destination_reconsider(struct sched *s, struct sched_destination *d)
 {
     if (d->party != &d->own) {
-        site_reconsider(s, d->party->site);
+        lane_set_reconsider(s, shared_party_of(d->party)->set);
         return;
     }
     if (d->lane.window == WINDOW_SUSPENDED || !parking_blocks(s, d)) {
@@ -595,19 +622,20 @@ void destination_forget_hosts(struct sched *s, struct sched_destination *d)
 
 bool destination_refuses(const struct sched_destination *d)
 {
-    return destination_is_dead(d) || (d->party->site != NULL && d->party->site->is_barred);
+    return destination_is_dead(d) ||
+           (d->party->site != NULL && shared_party_of(d->party)->set->is_barred);
 }
 
 struct reason *destination_reason(const struct sched_destination *d)
 {
-    return d->reason != NULL ? d->reason : d->party->site->reason;
+    return d->reason != NULL ? d->reason : shared_party_of(d->party)->set->reason;
 }
 
 void destination_mark(const struct sched *s, struct sched_destination *d)
 {
     d->tag = s->tag;
     if (d->party->site != NULL) {
-        d->party->site->tag = s->tag;
+        shared_party_of(d->party)->set->tag = s->tag;
     }
 }
 

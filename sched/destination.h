@@ -24,6 +24,7 @@ struct sched_destination {
     bool is_willing, is_occupied; /* counted in its party, and its site */
     bool is_lingering;            /* in sched.lingering */
     bool was_at_site;             /* entries of it may be on connections that are not its own */
+    uint16_t pool;                /* set at creation, any thread */
     struct party own;             /* any thread and owner, as it says; of it alone */
     struct party *party;          /* any thread, published: own, or one of a site */
     uint64_t tag;                 /* = sched.tag: some job was passed over because of it (5.8) */
@@ -44,9 +45,10 @@ struct sched_destination {
     struct list in_unreachable; /* sched.unreachable */
     struct heap_node timer;     /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;
-    struct reason *reason; /* DEAD only */
-    struct peer *scratch;  /* of the job that a batch is being added to */
-    usec_t state_until;    /* any thread, relaxed; the owner writes */
+    struct reason *reason;        /* DEAD only */
+    struct peer *scratch;         /* of the job that a batch is being added to */
+    struct avoidance *avoidances; /* at a site: lanes that it keeps away from, the latest first */
+    usec_t state_until;           /* any thread, relaxed; the owner writes */
     /* Set at creation, any thread. */
     struct table_node node;
     uint32_t name_len;
@@ -54,16 +56,16 @@ struct sched_destination {
     char name[];
 };
 
-uint64_t destination_hash(const struct sched *s, struct slice name);
+uint64_t destination_hash(const struct sched *s, struct slice name, uint16_t pool);
 /* It will be obtained soon: hints for the processor, see sched/table.h. */
 void destination_expect(const struct sched *s, uint64_t hash, bool has_slot);
-/* The destination of that name, created when missing. NULL when out of memory.
+/* The destination of that name and pool, created when missing. NULL when out of memory.
  *
  * nexthop_at   where in the name the nexthop starts */
-struct sched_destination *destination_obtain(struct sched *s, struct slice name, uint64_t hash,
-                                             uint32_t nexthop_at);
-struct sched_destination *destination_find(const struct sched *s,
-                                           struct slice name); /* any thread */
+struct sched_destination *destination_obtain(struct sched *s, struct slice name, uint16_t pool,
+                                             uint64_t hash, uint32_t nexthop_at);
+/* Any thread. */
+struct sched_destination *destination_find(const struct sched *s, struct slice name, uint16_t pool);
 /* That is its name, or its nexthop. */
 bool destination_is_called(const struct sched_destination *d, struct slice name);
 /* Forget what was learned when nothing is left of it, and free it when nothing refers to it. */
@@ -87,6 +89,9 @@ static inline bool destination_is_ready(const struct sched_destination *d)
     return shared_get(&d->lane.window) > 0;
 }
 
+/* The window becomes smaller for SLOWER. */
+void destination_slow(struct sched *s, struct sched_destination *d,
+                      const struct sched_reason *reason);
 void destination_succeed(struct sched *s, struct sched_destination *d);
 /* reason: copied when the destination dies of it; NULL for a general text. */
 void destination_fail(struct sched *s, struct sched_destination *d,

@@ -22,6 +22,16 @@ void entry_queue_push(struct entry_queue *q, struct sched_entry *e)
     q->last = e;
 }
 
+void entry_queue_push_front(struct entry_queue *q, struct sched_entry *e)
+{
+    if (q->last == NULL) {
+        entry_queue_push(q, e);
+    } else {
+        e->next = q->last->next;
+        q->last->next = e;
+    }
+}
+
 void entry_queue_push_behind(struct entry_queue *q, struct sched_entry *e,
                              struct sched_entry *before)
 {
@@ -89,6 +99,9 @@ struct sched_entry *entry_new(struct sched *s, struct peer *p, uint32_t capacity
 void entry_free(struct sched *s, struct sched_entry *e)
 {
     struct peer *p = e->peer;
+    if (e->place.note != 0) {
+        source_tried_forget(s, e);
+    }
     if (e->state == ENTRY_SETTLED) {
         p->destination->settled--;
         destination_settle(s, p->destination);
@@ -235,6 +248,61 @@ void entry_complete(struct sched *s, struct sched_entry *e)
     entry_free(s, e);
     destination_settle(s, d);
     settle_job_if_empty(s, j);
+}
+
+/* An entry that is larger than another config allows could not be sent again. */
+static bool is_too_large(const struct sched *s, const struct sched_entry *e)
+{
+    uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
+    return limit > 0 && e->count > limit;
+}
+
+/* It is as if it had not been selected: the slot that its job earned is given back. */
+static void link_again(struct sched *s, struct sched_entry *e)
+{
+    struct peer *p = e->peer;
+    struct job *j = p->job;
+    struct sched_destination *d = p->destination;
+    job_obtain_again(s, j);
+    e->state = ENTRY_WAITING;
+    entry_queue_push_front(&p->waiting, e);
+    list_push_front(&d->todo, &e->place.link);
+    shared_add(&d->waiting, 1);
+    shared_add(&j->waiting, 1);
+    shared_add(&s->shared.entries_waiting, 1);
+    j->selected_entries--;
+    j->slots_available--;
+    j->slots_used--;
+    candidate_file(s, j);
+}
+
+void entry_return(struct sched *s, struct sched_entry *e)
+{
+    assert(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
+    struct sched_destination *d = e->peer->destination;
+    list_remove(&e->place.link);
+    source_tried_forget(s, e);
+    shared_sub(&d->in_flight, 1);
+    shared_sub(&e->peer->job->busy, 1);
+    shared_sub(&s->shared.entries_in_flight, 1);
+    link_again(s, e);
+    destination_recount(s, d);
+    if (s->config.destination_rate_delay > 0) {
+        destination_suspend(s, d);
+    }
+    if (destination_refuses(d)) {
+        entry_drop(s, e, SCHED_DEFER, destination_reason(d));
+        return;
+    }
+    if (is_too_large(s, e)) {
+        const struct sched_reason text = {"4.7.0", "not taken, and to be divided anew"};
+        struct reason *reason = reason_new(s, &text, false);
+        entry_drop(s, e, SCHED_DEFER, reason);
+        reason_put(s, reason);
+        return;
+    }
+    destination_want_hosts(s, d);
+    destination_reconsider(s, d);
 }
 
 static void settle_entry(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,

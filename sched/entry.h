@@ -27,7 +27,8 @@ struct sched_entry {
         uint64_t tried;        /* in flight: places in the list of servers, sched/place/server.c */
         struct reason *reason; /* SETTLED; otherwise none */
     };
-    struct pending place; /* its action; without one WAITING: link in destination.todo; BUSY:
+    struct pending
+        place; /* its action; note: sched/place/source_tried.c; without one WAITING: link in destination.todo; BUSY:
                            * connection.entries or sched.exhausted; DISPLACED:
                            * destination.displaced */
     /* Constant from DELIVER to report. */
@@ -60,6 +61,7 @@ static inline struct sched_entry *entry_queue_next(const struct entry_queue *q,
     return e == q->last ? NULL : e->next;
 }
 void entry_queue_push(struct entry_queue *q, struct sched_entry *e);
+void entry_queue_push_front(struct entry_queue *q, struct sched_entry *e);
 void entry_queue_push_behind(struct entry_queue *q, struct sched_entry *e,
                              struct sched_entry *before);
 /* Remove and return the first; NULL when there is none. */
@@ -83,6 +85,8 @@ void entry_wait(struct sched *s, struct sched_entry *e);
 void entry_wait_behind(struct sched *s, struct sched_entry *e, struct sched_entry *before);
 /* WAITING -> BUSY; the caller places it at once. */
 void entry_select(struct sched *s, struct sched_entry *e);
+/* BUSY -> WAITING, before all others of its destination and its peer: it was not taken. */
+void entry_return(struct sched *s, struct sched_entry *e);
 /* A BUSY entry was reported and its feedback applied (5.9); e is freed. */
 void entry_complete(struct sched *s, struct sched_entry *e);
 /* WAITING -> SETTLED: deferred or bounced without an attempt. */

@@ -72,9 +72,12 @@ int feedback_negative(struct feedback *f, const struct feedback_rule *r, int win
 {
     assert(window > 0);
     f->fail_cohorts += 1.0 / window;
-    if (is_dead(f, r)) {
-        return 0;
-    }
+    return is_dead(f, r) ? 0 : feedback_slower(f, r, window);
+}
+
+int feedback_slower(struct feedback *f, const struct feedback_rule *r, int window)
+{
+    assert(window > 0);
     double feedback = amount(&r->negative, window);
     f->failure -= feedback;
     while (f->failure - slack(r, feedback) < 0) {

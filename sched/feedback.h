@@ -29,5 +29,7 @@ MUST_USE int feedback_positive(struct feedback *f, const struct feedback_rule *r
                                int busy);
 /* A delivery ended with a site failure; returns the new window, or 0: the destination is dead. */
 MUST_USE int feedback_negative(struct feedback *f, const struct feedback_rule *r, int window);
+/* The same without a failed cohort: never dead. */
+MUST_USE int feedback_slower(struct feedback *f, const struct feedback_rule *r, int window);
 
 #endif

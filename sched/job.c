@@ -94,12 +94,13 @@ void job_init_lists(struct sched *s)
     tree_init(&s->unread, unread_key);
 }
 
-/* The last job at level 0 that is not younger than j; these stand in the order of their ages. */
-static struct list *last_not_younger(struct sched *s, const struct job *j)
+/* The last job at level 0 that was queued before that time; these stand in the order of their
+ * ages. */
+static struct list *last_before(struct sched *s, uint64_t time)
 {
     const struct tree_node *n = s->by_time.last;
-    if (n != NULL && time_key(n) > (uint64_t)j->queued_time) {
-        n = tree_find_from(&s->by_time, (uint64_t)j->queued_time + 1);
+    if (n != NULL && time_key(n) >= time) {
+        n = tree_find_from(&s->by_time, time);
         n = tree_previous(n);
     }
     for (; n != NULL; n = tree_previous(n)) {
@@ -111,16 +112,16 @@ static struct list *last_not_younger(struct sched *s, const struct job *j)
     return &s->schedule;
 }
 
-/* Behind the last job without a parent that is not younger: one at level 0, or an orphan, which is
- * still irregular. Before j is linked by time. */
-static void link_by_schedule(struct sched *s, struct job *j)
+/* Behind the last job without a parent that was queued before that time: one at level 0, or an
+ * orphan, which is still irregular. j is not linked by time. */
+static void link_by_schedule(struct sched *s, struct job *j, uint64_t time)
 {
-    struct list *at = last_not_younger(s, j);
+    struct list *at = last_before(s, time);
     uint64_t position =
         at == &s->schedule ? POSITION_NONE : container_of(at, struct job, in_schedule)->position;
     list_foreach(o, &s->irregular, struct job, in_irregular)
     {
-        if (o->parent == NULL && o->queued_time <= j->queued_time && o->position > position) {
+        if (o->parent == NULL && (uint64_t)o->queued_time < time && o->position > position) {
             at = &o->in_schedule;
             position = o->position;
         }
@@ -150,7 +151,7 @@ static void link_by_time(struct sched *s, struct job *j)
 void job_obtain(struct sched *s, struct job *j)
 {
     if (!job_is_linked(j)) {
-        link_by_schedule(s, j);
+        link_by_schedule(s, j, (uint64_t)j->queued_time + 1); /* none before it is younger */
         link_by_time(s, j);
         j->level = 0;
         parking_add(s, j);
@@ -158,6 +159,30 @@ void job_obtain(struct sched *s, struct job *j)
     }
     preempt_invalidate(s);
     job_unblock(s, j);
+}
+
+/* Linked at level 0: to the front of those of its age. */
+static void move_before_equals(struct sched *s, struct job *j)
+{
+    candidate_withdraw(s, j);
+    parking_remove(s, j);
+    if (s->current == j) {
+        s->current = job_next(s, j);
+    }
+    list_remove(&j->in_schedule);
+    tree_remove(&s->by_time, &j->in_time);
+    link_by_schedule(s, j, (uint64_t)j->queued_time);
+    tree_insert_before(&s->by_time, &j->in_time);
+    parking_add(s, j);
+}
+
+void job_obtain_again(struct sched *s, struct job *j)
+{
+    bool was_linked = job_is_linked(j);
+    job_obtain(s, j);
+    if (!was_linked) {
+        move_before_equals(s, j);
+    }
 }
 
 void job_unblock(struct sched *s, struct job *j)

@@ -72,6 +72,8 @@ struct job *job_find(const struct sched *s, uint64_t id); /* any thread */
 
 /* Recipients are about to be assigned to it: linked, not a blocker (5.2). */
 void job_obtain(struct sched *s, struct job *j);
+/* An entry of it comes back: linked, before those of the same age when it was not. */
+void job_obtain_again(struct sched *s, struct job *j);
 /* Its last entry was selected; it may come back when more recipients are read (5.7). */
 void job_retire(struct sched *s, struct job *j);
 /* No entry of it is left in the core (4.6): read on, or finish. */

@@ -46,7 +46,7 @@ void parking_add(struct sched *s, struct job *j)
 void parking_update(struct sched *s, struct party *p)
 {
     if (p->site != NULL) {
-        site_file(s, p);
+        lane_set_file(s, p);
         host_queue_update(s, p);
         return;
     }

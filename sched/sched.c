@@ -37,9 +37,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     parking_init(s);
     host_queue_init(s);
     site_init_all(s);
-    s->sources[0] = (struct sched_source){.weight = 1, .families = SITE_FAMILIES};
-    s->source_count = 1;
-    s->families = SITE_FAMILIES;
+    source_init(s);
     candidate_init(s);
     list_init(&s->destinations);
     list_init(&s->pending);
@@ -109,6 +107,8 @@ void sched_free(struct sched *s)
     }
     site_free_all(s);
     assert(s->held_hosts == NULL);
+    source_tried_fini(s);
+    source_fini(s);
     destdb_fini(s);
     connection_fini_all(s);
     debug_fini(s);
@@ -251,9 +251,47 @@ static void pin_party(struct party *p)
 /* The connection that an entry was reported on may be all that it was there for. */
 static void unpin_party(struct sched *s, struct party *p)
 {
-    shared_party_of(p)->is_pinned = false;
-    site_reconsider(s, p->site);
+    struct shared_party *q = shared_party_of(p);
+    q->is_pinned = false;
+    lane_set_reconsider(s, q->set);
     site_settle_party(s, p);
+}
+
+static void teach_destination(struct sched *s, struct sched_destination *d,
+                              const struct sched_outcome *o)
+{
+    switch (o->feedback) {
+    case SCHED_POSITIVE:
+        destination_succeed(s, d);
+        break;
+    case SCHED_NEGATIVE:
+        destination_fail(s, d, o->reason);
+        break;
+    case SCHED_SLOWER:
+        destination_slow(s, d, o->reason);
+        break;
+    case SCHED_NEUTRAL:
+    default:
+        break;
+    }
+}
+
+static void teach_lane(struct sched *s, struct site_lane *l, const struct sched_outcome *o)
+{
+    switch (o->feedback) {
+    case SCHED_POSITIVE:
+        lane_succeed(s, l);
+        break;
+    case SCHED_NEGATIVE:
+        lane_fail(s, l, o->reason);
+        break;
+    case SCHED_SLOWER:
+        lane_slow(s, l, o->reason);
+        break;
+    case SCHED_NEUTRAL:
+    default:
+        break;
+    }
 }
 
 /* Feedback is about the lane of its last connection. An entry that is in flight still on a
@@ -262,20 +300,15 @@ static void learn_feedback(struct sched *s, const struct sched_entry *e,
                            const struct sched_outcome *o, struct party *from)
 {
     struct sched_destination *d = entry_destination(e);
-    struct site_lane *l = from->site == NULL ? NULL : &from->site->lanes[e->source];
-    if (o->feedback == SCHED_NEUTRAL || (l == NULL && d->party != &d->own)) {
+    if (from->site == NULL) {
+        if (d->party == &d->own) {
+            teach_destination(s, d, o);
+        }
         return;
     }
-    if (o->feedback == SCHED_NEGATIVE) {
-        if (l != NULL) {
-            lane_fail(s, l, o->reason);
-        } else {
-            destination_fail(s, d, o->reason);
-        }
-    } else if (l != NULL) {
-        lane_succeed(s, l);
-    } else {
-        destination_succeed(s, d);
+    struct site_lane *l = lane_find(from->site, e->source);
+    if (l != NULL) {
+        teach_lane(s, l, o);
     }
 }
 
@@ -291,11 +324,26 @@ static void set_aside(struct sched *s, struct sched_entry *e, const struct sched
     if (o->server_tried) {
         e->tried |= server_mask(d->party, connection_at(s, e->connection)->host);
     }
+    if (o->source_tried) {
+        source_tried_add(s, e, e->source);
+    }
     connection_report(s, e, o, connection_at(s, e->connection)->lane->window);
     placement_displace(s, e);
     destination_reconsider(s, d);
     if (!is_own) {
         unpin_party(s, from);
+    }
+}
+
+static void count_report(struct sched_destination *d, const struct sched_outcome *o)
+{
+    if (o->throttled) {
+        return;
+    }
+    if (o->has_deferred || o->feedback == SCHED_NEGATIVE || o->feedback == SCHED_SLOWER) {
+        shared_add(&d->deferred, 1);
+    } else {
+        shared_add(&d->delivered, 1);
     }
 }
 
@@ -310,7 +358,8 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     struct sched_destination *d = entry_destination(e);
     struct party *from = party_of_entry(s, e);
     bool is_own = from->site == NULL;
-    int window = is_own ? d->lane.window : from->site->lanes[e->source].lane.window;
+    const struct site_lane *l = is_own ? NULL : lane_find(from->site, e->source);
+    int window = l == NULL ? d->lane.window : l->lane.window;
     s->resume_job = NULL;
     if (o->again) {
         assert(o->feedback == SCHED_NEUTRAL && e->connection != ENTRY_NO_CONNECTION);
@@ -320,11 +369,8 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     }
     s->rate = RATE_FREE;
     shared_add(&s->shared.reports, 1);
-    if (o->has_deferred || o->feedback == SCHED_NEGATIVE) {
-        shared_add(&d->deferred, 1);
-    } else {
-        shared_add(&d->delivered, 1);
-    }
+    assert(!o->throttled || o->feedback == SCHED_NEUTRAL || o->feedback == SCHED_SLOWER);
+    count_report(d, o);
     if (!is_own) {
         pin_party(from);
     }
@@ -332,7 +378,11 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     if (e->connection != ENTRY_NO_CONNECTION) {
         connection_report(s, e, o, window);
     }
-    entry_complete(s, e);
+    if (o->throttled) {
+        entry_return(s, e);
+    } else {
+        entry_complete(s, e);
+    }
     if (!is_own) {
         unpin_party(s, from); /* of its own it may have gone with its destination */
     }
@@ -389,8 +439,11 @@ bool sched_revive(struct sched *s, struct slice destination, usec_t now)
 {
     transport_enter(s, now);
     s->resume_job = NULL;
-    struct sched_destination *found = destination_find(s, destination);
-    bool was_dead = found != NULL && destination_retry(s, found);
+    bool was_dead = false;
+    for (uint32_t pool = 0; pool < s->pool_most; pool++) {
+        struct sched_destination *found = destination_find(s, destination, (uint16_t)pool);
+        was_dead |= found != NULL && destination_retry(s, found);
+    }
     if (s->recipient_destinations > 0) {
         list_foreach_safe(d, &s->destinations, struct sched_destination, all)
         {

@@ -60,6 +60,7 @@ struct sched_server {
 };
 
 #define SCHED_SOURCES_MAX 64
+#define SCHED_POOLS_MAX   1024
 /* One of our addresses, or a pair of them. */
 struct sched_source {
     uint32_t id;      /* the shell's; SCHED_DELIVER names it */
@@ -114,6 +115,8 @@ struct sched_recipient {
     struct slice address; /* local@domain */
     struct slice nexthop; /* lower case; names the destination unless the recipient limit is 1 */
     uint32_t index;       /* the shell's number of this recipient within the message */
+    uint16_t pool;        /* the sources that it may be sent from: sched_set_sources. Recipients of
+                           * one nexthop in two pools are for two destinations */
 };
 
 struct sched_message {
@@ -180,7 +183,13 @@ const uint32_t *sched_entry_indexes(const struct sched_entry *e, uint32_t *ret_c
 struct slice sched_destination_name(const struct sched_destination *d);
 struct slice sched_destination_nexthop(const struct sched_destination *d);
 
-enum sched_feedback_sign { SCHED_NEUTRAL, SCHED_POSITIVE, SCHED_NEGATIVE };
+enum sched_feedback_sign {
+    SCHED_NEUTRAL,
+    SCHED_POSITIVE,
+    SCHED_NEGATIVE,
+    SCHED_SLOWER, /* the receiver asked to slow down: the window becomes smaller as by NEGATIVE, but
+                   * once a round trip, never less than 1, and nothing dies of it */
+};
 
 /* The report of an entry, the last one of it unless `again`: then it comes back by a second
  * SCHED_DELIVER or by SCHED_EXHAUSTED, and stays one entry in flight all the time. A shell that
@@ -198,6 +207,13 @@ struct sched_outcome {
                             * selected */
     bool server_failed;    /* no connection to this server came as far as MAIL */
     bool server_tried;     /* with again: not this server any more for this entry */
+    bool source_tried;     /* with again: not this source any more for this entry. EXHAUSTED when
+                            * its pool has no other one that takes anything */
+    bool throttled;        /* not over, and nobody's attempt: it waits again, before all others of
+                            * its destination and message, and is selected anew. feedback SLOWER or
+                            * NEUTRAL, `again` false. What was withdrawn under way is to be
+                            * withdrawn again. Where what waits for its destination is deferred,
+                            * it is too */
     bool is_out_of_step;   /* the server broke the order of pipelined replies: depth 1 for an
                             * hour, for all of its host */
     uint16_t depth;        /* entries that the connection can use at once, as measured on it; set in
@@ -223,7 +239,9 @@ struct sched_hosts_result {
     uint32_t server_count;              /* <= SCHED_SERVERS_MAX */
     /* RESOLVED: the site that it belongs to. Its lanes have the windows of all its destinations
      * together. Those that have equal servers, given in equal order, and equal `tls` use the same
-     * connections. Empty: it is a site of its own, and is sent from the first source. */
+     * connections. Empty: it is a site of its own, and is sent from the first source of its pool;
+     * nothing is known of its lane then. What stands for the lanes of a site (sched_lane_close ..)
+     * is to be said after each answer that names it: the core forgets a site with its mail. */
     struct slice site;
     uint32_t tls; /* a number of what it demands of TLS */
 };
@@ -291,6 +309,46 @@ void sched_forget_hosts(struct sched *, usec_t now);
 /* Entries handed out and not yet reported. */
 uint32_t sched_in_flight(const struct sched *);
 
+/* Our sources, and pools of them: from the beginning it is one source, id 0, weight 1, both
+ * families. Those that stay, by id, keep what their lanes have learned; those that are not named any
+ * more take nothing more, and their connections end. Idle connections of a pool that has lost their
+ * source end too. What waits in a pool without any source is deferred.
+ *
+ * sources  1..SCHED_SOURCES_MAX of them, with different ids
+ * pools    bit n: sources[n] is in it; up to SCHED_POOLS_MAX. A recipient of a pool that is not
+ *          among them may be sent from any source
+ * errors   -ENOMEM; -EBUSY: connections of sources that went before are still needed to carry what
+ *          is in flight, and there are not enough places for the new ones. Nothing changed */
+MUST_USE int sched_set_sources(struct sched *, const struct sched_source *sources,
+                               uint32_t source_count, const uint64_t *pools, uint32_t pool_count,
+                               usec_t now);
+
+/* One lane: a source at a site. */
+struct sched_lane_key {
+    struct slice site;
+    uint32_t source; /* id */
+};
+
+/* What is known of one lane. All return false, and do nothing, when the core
+ * does not know the site or the source, or has no memory: then nothing is sent there either, and
+ * the shell says it with the next sched_resolved. */
+
+/* Nothing more goes out there: idle connections are closed, busy ones take nothing more. What waits
+ * goes by the other lanes of its pool; when all of these are closed or dead it is deferred, and so is
+ * what comes. From `until` on the lane is probing: one entry is in flight at a time, until
+ * sched_lane_open, or until it is closed again.
+ *
+ * until   in the past: it is probing at once; USEC_NEVER: until it is opened
+ * reason  copied; a permanent status becomes its temporary one */
+bool sched_lane_close(struct sched *, struct sched_lane_key lane, usec_t until,
+                      const struct sched_reason *reason, usec_t now);
+bool sched_lane_open(struct sched *, struct sched_lane_key lane, usec_t now);
+/* The same for one destination (in all pools; or those of that nexthop), which keeps away from that
+ * lane until then, or until it is sent to another site. There is no probing. With `until` in the
+ * past it may go there again. False also when there is no such destination at the site. */
+bool sched_close_for(struct sched *, struct sched_lane_key lane, struct slice destination,
+                     usec_t until, const struct sched_reason *reason, usec_t now);
+
 /* One application of feedback (config.feedback_debug). */
 struct sched_debug {
     char name[64]; /* of the destination, cut when longer */
@@ -308,15 +366,18 @@ enum sched_change_cause {
     SCHED_CHANGE_REVIVED,   /* by its timer, a success or a flush */
     SCHED_CHANGE_FORGOTTEN, /* nothing is left of it: as new */
     SCHED_CHANGE_LIMIT,     /* its rate delay begins (to 0) or is over; another config's limit */
+    SCHED_CHANGE_SLOWER,    /* feedback */
     SCHED_CHANGE_COUNT
 };
-/* The window of a destination changed. */
+/* The window of a destination, or of a lane of a site, changed. */
 struct sched_change {
     usec_t time;
     enum sched_change_cause cause;
-    int from, to;   /* 0: nothing may be sent */
-    char name[64];  /* of the destination, cut when longer */
-    char text[120]; /* NEGATIVE, DEAD: why, cut when longer; "" when not known */
+    int from, to;  /* 0: nothing may be sent */
+    char name[64]; /* of the destination, or the site, cut when longer */
+    bool is_lane;  /* of a site, of this source */
+    uint32_t source;
+    char text[120]; /* NEGATIVE, SLOWER, DEAD: why, cut when longer; "" when not known */
 };
 /* The oldest record not taken yet; false when there is none. The core keeps the last 256. */
 bool sched_change_next(struct sched *, struct sched_change *ret);
@@ -356,9 +417,10 @@ enum sched_why {
 
 struct sched_destination_view {
     struct slice name; /* valid while the reader stays online */
-    struct slice
-        site; /* likewise; "": it is on its own. window, busy, connections and idle are then
-                        * those of all lanes of the site */
+    /* Likewise; "": it is on its own. Else window, busy, connections and idle are those of all lanes
+     * of the site. */
+    struct slice site;
+    uint16_t pool;
     enum sched_destination_state state;
     enum sched_why why;
     int window, busy;             /* connections that carry entries: that may, that do */
@@ -369,7 +431,9 @@ struct sched_destination_view {
 };
 enum sched_lane_state {
     SCHED_LANE_READY,
-    SCHED_LANE_DEAD, /* until state_until */
+    SCHED_LANE_DEAD,    /* until state_until */
+    SCHED_LANE_CLOSED,  /* by order, until state_until; 0: until it is opened */
+    SCHED_LANE_PROBING, /* it was closed: one entry at a time */
     SCHED_LANE_STATE_COUNT
 };
 /* One of our sources at a site. */
@@ -382,7 +446,7 @@ struct sched_lane_view {
 };
 struct sched_site_view {
     struct slice key;            /* valid while the reader stays online */
-    enum sched_lane_state state; /* READY when that of some lane is */
+    enum sched_lane_state state; /* READY when some lane takes entries, else DEAD */
     uint32_t lanes;
     int destinations, todo;                         /* that have entries; entries that wait */
     int window, busy, connections, idle, in_flight; /* of all lanes */
@@ -426,8 +490,11 @@ bool sched_view_destinations(const struct sched *, uint64_t *cursor,
                              struct sched_destination_view *ret);
 bool sched_view_jobs(const struct sched *, uint64_t *cursor, struct sched_job_view *ret);
 bool sched_view_hosts(const struct sched *, uint64_t *cursor, struct sched_host_view *ret);
+/* In any pool: the least that there is; or in that one. */
 MUST_USE bool sched_view_destination(const struct sched *, struct slice name,
                                      struct sched_destination_view *ret);
+MUST_USE bool sched_view_destination_in(const struct sched *, struct slice name, uint16_t pool,
+                                        struct sched_destination_view *ret);
 /* Walk all sites, also those that are remembered without mail; as above. */
 bool sched_view_sites(const struct sched *, uint64_t *cursor, struct sched_site_view *ret);
 MUST_USE bool sched_view_site(const struct sched *, struct slice key, struct sched_site_view *ret);

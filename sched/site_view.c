@@ -3,14 +3,25 @@
 #include "sched/shared.h"
 #include "sched/transport.h"
 
+static enum sched_lane_state state_of(const struct site_lane *l, int window)
+{
+    if (shared_get(&l->is_closed)) {
+        return SCHED_LANE_CLOSED;
+    }
+    if (window <= 0) {
+        return SCHED_LANE_DEAD;
+    }
+    return shared_get(&l->is_probing) ? SCHED_LANE_PROBING : SCHED_LANE_READY;
+}
+
 static void fill_lane(const struct sched *s, const struct site *site, const struct site_lane *l,
                       struct sched_lane_view *ret)
 {
     int window = shared_get(&l->lane.window);
     *ret = (struct sched_lane_view){
         .site = site_key(site),
-        .source = s->sources[l->source].id,
-        .state = window > 0 ? SCHED_LANE_READY : SCHED_LANE_DEAD,
+        .source = s->sources.at[l->source].given.id,
+        .state = state_of(l, window),
         .window = window > 0 ? window : 0,
         .busy = shared_get(&l->lane.busy),
         .connections = shared_get(&l->lane.connections),
@@ -24,14 +35,18 @@ static void fill_site(const struct sched *s, const struct site *site, struct sch
 {
     *ret = (struct sched_site_view){
         .key = site_key(site),
-        .state = shared_get(&site->is_barred) ? SCHED_LANE_DEAD : SCHED_LANE_READY,
-        .lanes = site->lane_count,
+        .state = shared_get(&site->alive) == 0 ? SCHED_LANE_DEAD : SCHED_LANE_READY,
         .destinations = shared_get(&site->occupied),
         .todo = shared_get(&site->waiting),
     };
-    for (uint32_t i = 0; i < site->lane_count; i++) {
+    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+        const struct site_lane *l = lane_find(site, i);
         struct sched_lane_view lane;
-        fill_lane(s, site, &site->lanes[i], &lane);
+        if (l == NULL) {
+            continue;
+        }
+        fill_lane(s, site, l, &lane);
+        ret->lanes++;
         ret->window += lane.window;
         ret->busy += lane.busy;
         ret->connections += lane.connections;
@@ -68,9 +83,13 @@ bool sched_view_lane(const struct sched *s, struct slice key, uint32_t number,
                      struct sched_lane_view *ret)
 {
     const struct site *site = site_find(s, key);
-    if (site == NULL || number >= site->lane_count) {
-        return false;
+    for (uint32_t i = 0; site != NULL && i < SCHED_SOURCES_MAX; i++) {
+        const struct site_lane *l = lane_find(site, i);
+        if (l != NULL && number == 0) {
+            fill_lane(s, site, l, ret);
+            return true;
+        }
+        number -= l != NULL;
     }
-    fill_lane(s, site, &site->lanes[number], ret);
-    return true;
+    return false;
 }

@@ -2,6 +2,8 @@
  * functions in sched/sched.c. */
 #include "sched/transport.h"
 
+#include "sched/place/avoidance.h"
+
 #include <assert.h>
 
 void sched_config_defaults(struct sched_config *ret)
@@ -45,6 +47,7 @@ static void run_timers(struct sched *s)
     connection_expire(s);
     if (s->sites.count > 0) {
         lane_tick(s);
+        avoidance_tick(s);
         site_tick(s);
     }
     destination_give_up_unreachable(s);
@@ -82,6 +85,7 @@ usec_t transport_wake_at(const struct sched *s)
     at = earlier_wake(at, destdb_wake_at(s));
     if (s->sites.count > 0) {
         at = earlier_wake(at, lane_wake_at(s));
+        at = earlier_wake(at, avoidance_wake_at(s));
     }
     if (s->rate == RATE_WAITING && !s->hold) {
         at = earlier_wake(at, s->rate_until);

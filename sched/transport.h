@@ -14,6 +14,8 @@
 #include "sched/place/destdb.h"
 #include "sched/place/server.h"
 #include "sched/place/site.h"
+#include "sched/place/source.h"
+#include "sched/place/source_tried.h"
 #include "sched/position.h"
 #include "sched/sched.h"
 #include "sched/table.h"
@@ -71,16 +73,18 @@ struct sched {
     struct job *resume_job; /* selection goes on there when its recipients have come */
     enum selection_stage resume_stage;
 
-    struct sched_source sources[SCHED_SOURCES_MAX];
-    uint32_t source_count;
-    uint8_t families; /* of all sources */
+    struct sources sources;
+    uint32_t pool_most; /* any thread, relaxed: every destination's pool is below */
     struct list all_sites;
     struct list remembered;  /* of them, site.remembered: nothing is left of them but this */
     struct tree ready_sites; /* site_stand.in_ready, by the first job parked at a party there */
     struct table sites;      /* site.node, by key */
-    struct table by_list;    /* shared_party.node, by site and servers */
+    struct table by_list;    /* shared_party.node, by site, lanes and servers */
     struct heap lane_timers; /* site_lane.timer */
-    struct list lingering;   /* sched_destination.in_displaced: at a site, without an entry, the
+    uint32_t lane_count;     /* of all sites */
+    struct heap avoidance_timers; /* avoidance.timer */
+    struct source_records tried_sources;
+    struct list lingering; /* sched_destination.in_displaced: at a site, without an entry, the
                                  * longest first; their hosts are known still */
     uint32_t lingering_count;
 
@@ -130,6 +134,25 @@ struct sched {
 static inline struct connection *connection_at(const struct sched *s, uint32_t number)
 {
     return &s->connections[number / CONNECTION_BLOCK][number % CONNECTION_BLOCK];
+}
+
+/* The sources of a pool, as places. */
+static inline uint64_t source_pool(const struct sched *s, uint16_t pool)
+{
+    const struct sources *t = &s->sources;
+    return pool < t->pool_count ? t->pools[pool] : t->there;
+}
+/* Of the sources at these places: families of their addresses. */
+static inline uint8_t source_families(const struct sched *s, uint64_t mask)
+{
+    return (uint8_t)((mask & s->sources.ipv4) != 0) |
+           (uint8_t)((uint8_t)((mask & s->sources.ipv6) != 0) << 1);
+}
+/* What a destination without a site is sent from. */
+static inline uint32_t source_first(const struct sched *s, uint16_t pool)
+{
+    uint64_t mask = source_pool(s, pool);
+    return (uint32_t)__builtin_ctzll(mask == 0 ? s->sources.there : mask);
 }
 
 /* Start of every public call that may change something: time moves, what fell due happens. */

@@ -89,6 +89,30 @@ void tree_insert(struct tree *t, struct tree_node *n)
     }
 }
 
+void tree_insert_before(struct tree *t, struct tree_node *n)
+{
+    struct tree_node *next = tree_find_from(t, t->key(n));
+    if (next == NULL) {
+        tree_insert(t, n);
+        return;
+    }
+    n->left = n->right = NULL;
+    if (next->left == NULL) {
+        next->left = n;
+        n->parent = next;
+    } else {
+        struct tree_node *before = tree_previous(next);
+        before->right = n;
+        n->parent = before;
+    }
+    if (t->first == next) {
+        t->first = n;
+    }
+    while (n->parent != NULL && priority(n->parent) < priority(n)) {
+        rotate_up(t, n);
+    }
+}
+
 void tree_remove(struct tree *t, struct tree_node *n)
 {
     assert(tree_node_is_linked(n));

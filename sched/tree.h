@@ -35,6 +35,8 @@ static inline bool tree_is_empty(const struct tree *t)
 }
 /* Behind those of the same key; at the end at a cost that does not depend on the size. */
 void tree_insert(struct tree *t, struct tree_node *n);
+/* Before those of the same key. */
+void tree_insert_before(struct tree *t, struct tree_node *n);
 void tree_remove(struct tree *t, struct tree_node *n); /* must be in the tree */
 /* NULL at the ends. */
 struct tree_node *tree_next(const struct tree_node *n);

@@ -66,13 +66,18 @@ static enum sched_why bar_of(const struct party *p)
 }
 
 /* The lanes of its site, together: those that are alive may send, and all have connections. */
-static void fill_from_site(const struct site *site, struct sched_destination_view *v)
+static void fill_from_site(const struct party *p, struct sched_destination_view *v)
 {
+    const struct site *site = p->site;
+    const struct lane_array *lanes = __atomic_load_n(&site->lanes, __ATOMIC_ACQUIRE);
     usec_t until = 0;
     v->window = v->busy = v->connections = v->idle = 0;
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        const struct site_lane *l = &site->lanes[i];
-        int window = shared_get(&l->lane.window);
+    for (uint32_t i = 0; lanes != NULL && i < lanes->count; i++) {
+        const struct site_lane *l = lane_find(site, i);
+        if (l == NULL) {
+            continue;
+        }
+        int window = shared_get(&l->is_closed) ? 0 : shared_get(&l->lane.window);
         usec_t away = shared_get(&l->state_until);
         v->window += window > 0 ? window : 0;
         v->busy += shared_get(&l->lane.busy);
@@ -80,7 +85,7 @@ static void fill_from_site(const struct site *site, struct sched_destination_vie
         v->idle += shared_get(&l->lane.idle_connections);
         until = away > 0 && (until == 0 || away < until) ? away : until;
     }
-    if (v->state == SCHED_DESTINATION_READY && shared_get(&site->is_barred)) {
+    if (v->state == SCHED_DESTINATION_READY && shared_get(&shared_party_of(p)->set->is_barred)) {
         v->state = SCHED_DESTINATION_DEAD;
         v->state_until = until;
     }
@@ -93,6 +98,7 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
     int window = shared_get(&d->lane.window);
     *ret = (struct sched_destination_view){
         .name = sched_destination_name(d),
+        .pool = d->pool,
         .state = destination_state(d, window),
         .window = window > 0 ? window : 0,
         .busy = shared_get(&d->lane.busy),
@@ -106,7 +112,7 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
     };
     if (p->site != NULL) {
         ret->site = site_key(p->site);
-        fill_from_site(p->site, ret);
+        fill_from_site(p, ret);
     }
     ret->why = why_of(s, ret, bar_of(p));
 }
@@ -125,7 +131,19 @@ bool sched_view_destinations(const struct sched *s, uint64_t *cursor,
 bool sched_view_destination(const struct sched *s, struct slice name,
                             struct sched_destination_view *ret)
 {
-    const struct sched_destination *d = destination_find(s, name);
+    uint32_t most = shared_get(&s->pool_most);
+    for (uint32_t pool = 0; pool < most; pool++) {
+        if (sched_view_destination_in(s, name, (uint16_t)pool, ret)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sched_view_destination_in(const struct sched *s, struct slice name, uint16_t pool,
+                               struct sched_destination_view *ret)
+{
+    const struct sched_destination *d = destination_find(s, name, pool);
     if (d == NULL) {
         return false;
     }

@@ -268,7 +268,7 @@ static void start_client(struct client *c)
     }
     for (uint32_t i = 0; i < c->run.recipients; i++) {
         c->recipients[i] =
-            (struct sched_recipient){slice_of(address), slice_of(strchr(address, '@') + 1), i};
+            (struct sched_recipient){slice_of(address), slice_of(strchr(address, '@') + 1), i, 0};
     }
     for (int i = 0; i < SLOTS; i++) {
         c->slots[i] = (struct slot){.timer.happen = slot_timer, .client = c};

@@ -116,7 +116,7 @@ static struct sched_message next_scale_part(struct scale *s, struct message *m, 
         uint64_t which = s->is_round_robin ? m->id + i : next_random(s);
         const char *name = s->names[which % (uint64_t)s->destinations];
         s->recipients[i] =
-            (struct sched_recipient){slice_of(name), slice_of(name + 2), m->read + i};
+            (struct sched_recipient){slice_of(name), slice_of(name + 2), m->read + i, 0};
     }
     return (struct sched_message){.id = m->id,
                                   .handle = m,

@@ -47,7 +47,7 @@ static void fail_schedule(struct schedule *s, const char *what)
 static void submit_message(struct schedule *s)
 {
     const char *name = s->names[s->submitted % s->destinations];
-    const struct sched_recipient to = {slice_of(name), slice_of(name + 2), 0};
+    const struct sched_recipient to = {slice_of(name), slice_of(name + 2), 0, 0};
     const struct sched_message part = {
         .id = ++s->submitted, .handle = s, .recipients = &to, .recipient_count = 1};
     if (sched_submit(s->core, &part, s->now) != 0) {

@@ -81,6 +81,7 @@ static json_t *cause_text(const struct sched_change *change)
         [SCHED_CHANGE_REVIVED] = "revived",
         [SCHED_CHANGE_FORGOTTEN] = "forgotten",
         [SCHED_CHANGE_LIMIT] = "rate delay",
+        [SCHED_CHANGE_SLOWER] = "asked to slow down",
     };
     char text[sizeof(change->text) + 32];
     int len = snprintf(text, sizeof(text), "%s%s%s", causes[change->cause],

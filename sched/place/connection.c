@@ -10,8 +10,9 @@
 #include <assert.h>
 #include <errno.h>
 
-/* Keys of the sets of one party: by preference, then the latest first. */
-#define ORDER_BITS 48
+/* Keys of the sets of one party: by preference, by source, then the latest first. */
+#define ORDER_BITS  48
+#define SERIAL_BITS 42
 
 static uint64_t order_key(const struct tree_node *n)
 {
@@ -72,7 +73,7 @@ static bool takes_no_more(const struct connection *c)
 
 bool connection_has_room(const struct sched *s, const struct connection *c)
 {
-    return c->state == CONNECTION_BUSY && !takes_no_more(c) &&
+    return c->state == CONNECTION_BUSY && !takes_no_more(c) && !c->lane->is_shut &&
            c->in_flight < connection_depth(s, c);
 }
 
@@ -94,8 +95,8 @@ static void file(struct sched *s, struct connection *c)
     unfile(c);
     uint64_t serial = c->state == CONNECTION_IDLE ? ++s->serial : c->serial;
     if (c->state == CONNECTION_IDLE || connection_has_room(s, c)) {
-        c->order =
-            (uint64_t)c->preference << ORDER_BITS | ((UINT64_C(1) << ORDER_BITS) - 1 - serial);
+        c->order = (uint64_t)c->preference << ORDER_BITS | (uint64_t)c->source << SERIAL_BITS |
+                   ((UINT64_C(1) << SERIAL_BITS) - 1 - serial);
         struct tree *t = placement_tree(c);
         if (tree_is_empty(t)) {
             tree_init(t, order_key);
@@ -116,39 +117,30 @@ static void file_busy(struct sched *s, struct destdb_host *h)
     }
 }
 
-struct connection *connection_first(const struct party *p, const struct tree *t,
-                                    const struct lane *lane, uint16_t group, uint64_t tried)
+struct connection *connection_first(const struct party *p, const struct tree *t, struct lane *lane,
+                                    uint16_t group, uint64_t tried)
 {
-    for (const struct tree_node *n = tree_find_from(t, (uint64_t)group << ORDER_BITS); n != NULL;
-         n = tree_next(n)) {
+    uint64_t from = (uint64_t)group << ORDER_BITS;
+    if (lane != NULL) {
+        from |= (uint64_t)lane_at_site(lane)->source << SERIAL_BITS;
+    }
+    for (const struct tree_node *n = tree_find_from(t, from); n != NULL; n = tree_next(n)) {
         struct connection *c = container_of(n, struct connection, in_placement);
-        if (c->preference != group) {
+        if (c->preference != group || (lane != NULL && c->lane != lane)) {
             break;
         }
-        if ((lane == NULL || c->lane == lane) &&
-            (tried == 0 || (server_mask(p, c->host) & tried) == 0)) {
+        if (tried == 0 || (server_mask(p, c->host) & tried) == 0) {
             return c;
         }
     }
     return NULL;
 }
 
-bool connection_of_usable(const struct party *p, uint16_t group)
+void connection_refile(struct sched *s, struct connection *c)
 {
-    if (tree_is_empty(&p->roomy)) {
-        return false;
+    if (c->state == CONNECTION_BUSY) {
+        file(s, c);
     }
-    for (const struct tree_node *n = tree_find_from(&p->roomy, (uint64_t)group << ORDER_BITS);
-         n != NULL; n = tree_next(n)) {
-        struct connection *c = container_of(n, struct connection, in_placement);
-        if (c->preference != group) {
-            break;
-        }
-        if (lane_at_site(c->lane)->is_usable) {
-            return true;
-        }
-    }
-    return false;
 }
 
 static void leave_idle(struct sched *s, struct connection *c)
@@ -174,6 +166,7 @@ static void set_free(struct sched *s, struct connection *c)
     if (c->host != NULL) {
         destdb_closed(s, c->host, c);
     }
+    s->sources.at[c->source].uses--;
     c->host = NULL;
     c->party = NULL;
     c->lane = NULL;
@@ -239,6 +232,8 @@ struct connection *connection_open(struct sched *s, struct party *p, struct lane
     c->name = h == NULL ? 0 : p->servers[server].name;
     c->host = h;
     c->server = server;
+    c->source = party_source(s, p, lane);
+    s->sources.at[c->source].uses++;
     c->preference = h == NULL ? 0 : p->servers[server].preference;
     c->opened = s->now;
     c->serial = ++s->serial;
@@ -290,7 +285,7 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
         shared_add(&c->host->in_flight, 1);
     }
     e->connection = c->number;
-    e->source = party_source(c->party, c->lane);
+    e->source = (uint16_t)c->source;
     if (s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit) {
         c->is_retired = true;
     }
@@ -393,6 +388,7 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
     e->connection = ENTRY_NO_CONNECTION;
     c->in_flight--;
     shared_sub(&c->lane->in_flight, 1);
+    c->lane->slowed -= c->lane->slowed > 0;
     if (c->host != NULL) {
         shared_sub(&c->host->in_flight, 1);
     }

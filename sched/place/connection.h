@@ -32,6 +32,7 @@ struct connection {
     uint32_t number; /* set at creation */
     uint32_t name;   /* of its host, when it was opened */
     uint32_t server; /* index of its host in the hosts it was opened with */
+    uint32_t source; /* its place in sched.sources */
     int in_flight;   /* entries */
     int carried;     /* entries, ever */
     uint16_t preference;
@@ -59,24 +60,22 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
 struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
                                    uint32_t server);
 /* The first of a set that is not empty, as the next two say. */
-struct connection *connection_first(const struct party *p, const struct tree *t,
-                                    const struct lane *lane, uint16_t group, uint64_t tried);
+struct connection *connection_first(const struct party *p, const struct tree *t, struct lane *lane,
+                                    uint16_t group, uint64_t tried);
 /* The best of a group that is not at a host in `tried`; NULL when there is none: the newest one
  * with room, the one that became idle last.
  *
  * lane   NULL: any */
-static inline struct connection *
-connection_with_room(const struct party *p, const struct lane *lane, uint16_t group, uint64_t tried)
+static inline struct connection *connection_with_room(const struct party *p, struct lane *lane,
+                                                      uint16_t group, uint64_t tried)
 {
     return tree_is_empty(&p->roomy) ? NULL : connection_first(p, &p->roomy, lane, group, tried);
 }
-static inline struct connection *connection_idle(const struct party *p, const struct lane *lane,
+static inline struct connection *connection_idle(const struct party *p, struct lane *lane,
                                                  uint16_t group, uint64_t tried)
 {
     return tree_is_empty(&p->idle) ? NULL : connection_first(p, &p->idle, lane, group, tried);
 }
-/* A party of a site has one with room whose lane is usable. */
-bool connection_of_usable(const struct party *p, uint16_t group);
 /* An entry on it was reported; the entry has no connection any more.
  *
  * window   of the lane, before the report changed it */
@@ -88,6 +87,8 @@ void connection_close_idle(struct sched *s, struct party *p);
 void connection_close_idle_of(struct sched *s, struct lane *lane); /* and settles their parties */
 /* No further entry; an idle one is closed. */
 void connection_retire(struct sched *s, struct connection *c);
+/* Its lane takes a further entry, or does not any more. */
+void connection_refile(struct sched *s, struct connection *c);
 void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference);
 /* The window shrank: the oldest busy connections beyond it take no further entry. */
 void connection_drain(struct sched *s, struct lane *lane);

@@ -3,6 +3,7 @@
 #include "sched/place/lane.h"
 
 #include "sched/place/host_queue.h"
+#include "sched/place/lane_set.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
@@ -10,46 +11,123 @@
 #include <errno.h>
 #include <string.h>
 
-int lane_new_all(struct sched *s, struct site *site)
+/* --- which there are --------------------------------------------------------------------------- */
+
+/* NULL when out of memory. */
+static struct site_lane *new_lane(struct sched *s, struct site *site, uint32_t place)
 {
-    struct site_lane *lanes = s->host.alloc(s->host.ctx, s->source_count * sizeof(*lanes));
+    struct site_lane *l = s->host.alloc(s->host.ctx, sizeof(*l));
+    if (l == NULL) {
+        return NULL;
+    }
+    memset(l, 0, sizeof(*l));
+    l->site = site;
+    l->source = place;
+    l->lane.window = s->rule.initial;
+    l->lane.is_shut = true; /* until it is reviewed */
+    list_init(&l->lane.open);
+    if (heap_insert(&s->lane_timers, &l->timer, USEC_NEVER) != 0) {
+        s->host.release(s->host.ctx, l);
+        return NULL;
+    }
+    s->sources.at[place].uses++;
+    s->lane_count++;
+    return l;
+}
+
+/* errors: -ENOMEM, nothing changed */
+static int reserve_places(struct sched *s, struct site *site, uint64_t sources)
+{
+    uint32_t count = 64 - (uint32_t)__builtin_clzll(sources);
+    struct lane_array *old = site->lanes;
+    if (old != NULL && old->count >= count) {
+        return 0;
+    }
+    struct lane_array *lanes =
+        s->host.alloc(s->host.ctx, sizeof(*lanes) + count * sizeof(lanes->at[0]));
     if (lanes == NULL) {
         return -ENOMEM;
     }
-    memset(lanes, 0, s->source_count * sizeof(*lanes));
-    for (uint32_t i = 0; i < s->source_count; i++) {
-        struct site_lane *l = &lanes[i];
-        l->site = site;
-        l->source = i;
-        l->is_usable = true;
-        l->lane.window = s->rule.initial;
-        list_init(&l->lane.open);
-        if (heap_insert(&s->lane_timers, &l->timer, USEC_NEVER) != 0) {
-            for (uint32_t k = 0; k < i; k++) {
-                heap_remove(&s->lane_timers, &lanes[k].timer);
-            }
-            s->host.release(s->host.ctx, lanes);
-            return -ENOMEM;
-        }
+    lanes->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        lanes->at[i] = old != NULL && i < old->count ? old->at[i] : NULL;
     }
-    site->lanes = lanes;
-    site->lane_count = s->source_count;
+    __atomic_store_n(&site->lanes, lanes, __ATOMIC_RELEASE);
+    if (old != NULL) {
+        s->host.retire(s->host.ctx, old);
+    }
     return 0;
+}
+
+bool lane_obtain_all(struct sched *s, struct site *site, uint64_t sources)
+{
+    uint64_t missing = sources & ~site->present;
+    if (missing == 0) {
+        return true;
+    }
+    if (reserve_places(s, site, missing) != 0) {
+        return false;
+    }
+    for (; missing != 0 && s->lane_count < LANES_MAX; missing &= missing - 1) {
+        uint32_t place = (uint32_t)__builtin_ctzll(missing);
+        struct site_lane *l = new_lane(s, site, place);
+        if (l == NULL) {
+            break;
+        }
+        __atomic_store_n(&site->lanes->at[place], l, __ATOMIC_RELEASE);
+        site->present |= source_bit(place);
+        lane_review(s, l);
+    }
+    return missing == 0;
+}
+
+static void free_lane(struct sched *s, struct site_lane *l)
+{
+    struct site *site = l->site;
+    uint64_t bit = source_bit(l->source);
+    __atomic_store_n(&site->lanes->at[l->source], NULL, __ATOMIC_RELEASE);
+    site->present &= ~bit;
+    shared_set(&site->alive, site->alive & ~bit);
+    site->usable &= ~bit;
+    site->spare &= ~bit;
+    site->room &= ~bit;
+    s->sources.at[l->source].uses--;
+    s->lane_count--;
+    heap_remove(&s->lane_timers, &l->timer);
+    reason_put(s, l->reason);
+    reason_put(s, l->closed_by);
+    s->host.retire(s->host.ctx, l);
 }
 
 void lane_free_all(struct sched *s, struct site *site)
 {
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        heap_remove(&s->lane_timers, &site->lanes[i].timer);
-        reason_put(s, site->lanes[i].reason);
+    LANE_FOREACH(l, site, site->present)
+    {
+        free_lane(s, l);
     }
-    s->host.retire(s->host.ctx, site->lanes);
+    if (site->lanes != NULL) {
+        s->host.retire(s->host.ctx, site->lanes);
+    }
+}
+
+void lane_forget_gone(struct sched *s)
+{
+    list_foreach(site, &s->all_sites, struct site, all)
+    {
+        LANE_FOREACH(l, site, site->present & ~s->sources.there)
+        {
+            if (l->lane.connections == 0) {
+                free_lane(s, l);
+            }
+        }
+    }
 }
 
 bool lane_is_in_flight(const struct site *site)
 {
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        if (site->lanes[i].lane.in_flight > 0) {
+    LANE_FOREACH(l, site, site->present)
+    {
+        if (l->lane.in_flight > 0) {
             return true;
         }
     }
@@ -58,47 +136,64 @@ bool lane_is_in_flight(const struct site *site)
 
 bool lane_is_away(const struct site *site)
 {
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        if (site->lanes[i].lane.window == WINDOW_DEAD) {
+    LANE_FOREACH(l, site, site->present)
+    {
+        if (l->lane.window == WINDOW_DEAD) {
             return true;
         }
     }
     return false;
 }
 
-bool lane_has_room(const struct site_lane *l)
+/* --- what it may carry ------------------------------------------------------------------------ */
+
+static bool is_alive(const struct sched *s, const struct site_lane *l)
 {
-    return l->is_usable && l->lane.window > l->lane.busy;
+    return l->lane.window > 0 && !l->is_closed && (s->sources.there & source_bit(l->source)) != 0;
 }
 
-static bool is_usable(const struct site_lane *l)
+bool lane_keeps_idle(const struct site_lane *l)
 {
-    return l->lane.window > 0;
+    return (l->site->alive & source_bit(l->source)) != 0;
 }
 
-/* All that its site could be sent by is away: nothing may wait for it. */
-static bool is_barred(const struct site *site)
+static uint64_t with_bit(uint64_t mask, uint64_t bit, bool is_set)
 {
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        if (site->lanes[i].lane.window > 0) {
-            return false;
+    return is_set ? mask | bit : mask & ~bit;
+}
+
+/* Its connections are found by placement, or are not any more. */
+static void set_shut(struct sched *s, struct site_lane *l, bool is_shut)
+{
+    l->lane.is_shut = is_shut;
+    list_foreach(c, &l->lane.open, struct connection, in_lane)
+    {
+        connection_refile(s, c);
+    }
+    list_foreach(set, &l->site->sets, struct lane_set, in_site)
+    {
+        if (!is_shut && (set->mask & source_bit(l->source)) != 0) {
+            lane_set_reconsider(s, set);
         }
     }
-    return true;
 }
 
 void lane_review(struct sched *s, struct site_lane *l)
 {
-    bool is_now = is_usable(l);
-    if (is_now != l->is_usable) {
-        l->is_usable = is_now;
-        list_foreach(c, &l->lane.open, struct connection, in_lane)
-        {
-            party_recount(s, c->party);
-        }
+    struct site *site = l->site;
+    uint64_t bit = source_bit(l->source);
+    bool is_now_alive = is_alive(s, l);
+    bool is_usable = is_now_alive && (!l->is_probing || l->lane.in_flight == 0);
+    shared_set(&site->alive, with_bit(site->alive, bit, is_now_alive));
+    site->usable = with_bit(site->usable, bit, is_usable);
+    site->spare = with_bit(site->spare, bit, is_usable && l->lane.busy < l->lane.window);
+    if (l->lane.is_shut == is_usable) {
+        set_shut(s, l, !is_usable);
     }
-    site_review(s, l->site);
+    site_review(s, site);
 }
+
+/* --- its window ------------------------------------------------------------------------------- */
 
 static void set_lane_window(struct sched *s, struct site_lane *l, int window,
                             enum sched_change_cause cause, const struct sched_reason *reason)
@@ -106,7 +201,7 @@ static void set_lane_window(struct sched *s, struct site_lane *l, int window,
     int from = l->lane.window;
     shared_set(&l->lane.window, window);
     if (window != from) {
-        change_record(s, site_key(l->site), from, window, cause, reason);
+        change_record_of_lane(s, l, from, window, cause, reason);
     }
     if (window > 0 && window < l->lane.busy && s->config.pipeline_depth > 1) {
         connection_drain(s, &l->lane);
@@ -116,55 +211,70 @@ static void set_lane_window(struct sched *s, struct site_lane *l, int window,
 
 void lane_forget_all(struct sched *s, struct site *site)
 {
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        struct site_lane *l = &site->lanes[i];
+    LANE_FOREACH(l, site, site->present)
+    {
         if (l->lane.window > 0) {
             l->lane.feedback = (struct feedback){0};
+            l->lane.slowed = 0;
             set_lane_window(s, l, s->rule.initial, SCHED_CHANGE_FORGOTTEN, NULL);
         }
     }
 }
 
-static void arm_lane(struct sched *s, struct site_lane *l, usec_t until)
+/* Its timer, for the first of what it waits for. */
+static void arm_lane(struct sched *s, struct site_lane *l)
 {
-    heap_move(&s->lane_timers, &l->timer, until);
+    usec_t until = l->lane.window == WINDOW_DEAD ? l->dead_until : USEC_NEVER;
+    if (l->is_closed && l->closed_until < until) {
+        until = l->closed_until;
+    }
+    if (until != l->timer.key) {
+        heap_move(&s->lane_timers, &l->timer, until);
+    }
     shared_set(&l->state_until, until == USEC_NEVER ? 0 : until);
 }
 
-/* Those that wait are deferred when it was the last one; else they go by the others. */
-static void kill_lane(struct sched *s, struct site_lane *l, const struct sched_reason *reason)
+/* It takes nothing for a time; those that wait are deferred when it was the last one, and else go by
+ * the others. */
+static void go_away(struct sched *s, struct site_lane *l, struct reason *reason)
 {
     bool was_pinned = l->site->is_pinned;
     l->site->is_pinned = true;
-    l->reason = reason_new(s, reason, true);
-    set_lane_window(s, l, WINDOW_DEAD, SCHED_CHANGE_DEAD, reason);
-    arm_lane(s, l, s->now + s->config.minimal_backoff_time);
+    arm_lane(s, l);
     connection_close_idle_of(s, &l->lane);
-    if (is_barred(l->site)) {
-        site_bar(s, l->site, l->reason);
-    }
+    lane_set_rebar_all(s, l->site, reason);
     l->site->is_pinned = was_pinned;
 }
 
-void lane_revive(struct sched *s, struct site_lane *l)
+static void kill_lane(struct sched *s, struct site_lane *l, const struct sched_reason *reason)
+{
+    l->reason = reason_new(s, reason, true);
+    set_lane_window(s, l, WINDOW_DEAD, SCHED_CHANGE_DEAD, reason);
+    l->dead_until = s->now + s->config.minimal_backoff_time;
+    go_away(s, l, l->reason);
+}
+
+static void lane_revive(struct sched *s, struct site_lane *l)
 {
     assert(l->lane.window == WINDOW_DEAD);
     reason_put(s, l->reason);
     l->reason = NULL;
     l->lane.feedback = (struct feedback){0};
+    l->lane.slowed = 0;
     int window = l->lane.busy > 0 ? l->lane.busy : s->rule.initial;
     window = s->rule.limit > 0 && window > s->rule.limit ? s->rule.limit : window;
-    arm_lane(s, l, USEC_NEVER);
-    site_unbar(s, l->site);
     set_lane_window(s, l, window, SCHED_CHANGE_REVIVED, NULL);
+    arm_lane(s, l);
+    lane_set_rebar_all(s, l->site, NULL);
 }
 
 bool lane_revive_all(struct sched *s, struct site *site)
 {
     bool was_dead = false;
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        if (site->lanes[i].lane.window == WINDOW_DEAD) {
-            lane_revive(s, &site->lanes[i]);
+    LANE_FOREACH(l, site, site->present)
+    {
+        if (l->lane.window == WINDOW_DEAD) {
+            lane_revive(s, l);
             was_dead = true;
         }
     }
@@ -198,6 +308,65 @@ void lane_fail(struct sched *s, struct site_lane *l, const struct sched_reason *
     debug_record(s, site_key(l->site), lane, false);
 }
 
+/* A round trip is over when all that was in flight at the last time has come back. */
+bool lane_is_slowed_anew(struct lane *lane)
+{
+    bool is_news = lane->slowed == 0 && lane->window > 0;
+    if (is_news) {
+        lane->slowed = lane->in_flight;
+    }
+    return is_news;
+}
+
+void lane_slow(struct sched *s, struct site_lane *l, const struct sched_reason *reason)
+{
+    if (lane_is_slowed_anew(&l->lane)) {
+        int window = feedback_slower(&l->lane.feedback, &s->rule, l->lane.window);
+        set_lane_window(s, l, window, SCHED_CHANGE_SLOWER, reason);
+    }
+}
+
+/* --- by order --------------------------------------------------------------------------------- */
+
+static void end_closure(struct sched *s, struct site_lane *l)
+{
+    reason_put(s, l->closed_by);
+    l->closed_by = NULL;
+    shared_set(&l->is_closed, false);
+}
+
+void lane_close(struct sched *s, struct site_lane *l, usec_t until, struct reason *reason)
+{
+    end_closure(s, l);
+    l->closed_by = reason;
+    l->closed_until = until;
+    shared_set(&l->is_closed, true);
+    shared_set(&l->is_probing, false);
+    lane_review(s, l);
+    go_away(s, l, reason);
+}
+
+static void come_back(struct sched *s, struct site_lane *l, bool is_probing)
+{
+    end_closure(s, l);
+    shared_set(&l->is_probing, is_probing);
+    arm_lane(s, l);
+    lane_review(s, l);
+    lane_set_rebar_all(s, l->site, NULL);
+}
+
+void lane_probe(struct sched *s, struct site_lane *l)
+{
+    come_back(s, l, true);
+}
+
+void lane_open(struct sched *s, struct site_lane *l)
+{
+    come_back(s, l, false);
+}
+
+/* --- time, and another config ------------------------------------------------------------------ */
+
 void lane_tick(struct sched *s)
 {
     for (;;) {
@@ -207,7 +376,11 @@ void lane_tick(struct sched *s)
         }
         struct site_lane *l = container_of(node, struct site_lane, timer);
         struct site *site = l->site;
-        lane_revive(s, l);
+        if (l->is_closed && l->closed_until <= s->now) {
+            lane_probe(s, l);
+        } else {
+            lane_revive(s, l);
+        }
         site_settle(s, site);
     }
 }
@@ -222,8 +395,8 @@ void lane_refit_all(struct sched *s)
 {
     list_foreach(site, &s->all_sites, struct site, all)
     {
-        for (uint32_t i = 0; i < site->lane_count; i++) {
-            struct site_lane *l = &site->lanes[i];
+        LANE_FOREACH(l, site, site->present)
+        {
             int window = l->lane.window;
             bool is_wide = window > 0 && s->rule.limit > 0 && window > s->rule.limit;
             set_lane_window(s, l, is_wide ? s->rule.limit : window, SCHED_CHANGE_LIMIT, NULL);
@@ -233,6 +406,9 @@ void lane_refit_all(struct sched *s)
             party_recount(s, &q->party);
             host_queue_update(s, &q->party);
         }
-        site_reconsider(s, site);
+        list_foreach(set, &site->sets, struct lane_set, in_site)
+        {
+            lane_set_reconsider(s, set);
+        }
     }
 }

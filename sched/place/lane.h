@@ -8,9 +8,12 @@
 #include "sched/feedback.h"
 #include "sched/sched.h"
 
+#define LANES_MAX 300000 /* of all sites */
+
 #define WINDOW_DEAD      0
 #define WINDOW_SUSPENDED (-1)
 
+struct reason;
 struct site;
 
 struct lane {
@@ -20,6 +23,9 @@ struct lane {
     int connections, idle_connections;
     int in_flight; /* entries on its connections */
     /* Owner thread only. */
+    int slowed;   /* so many of these went out before the window was lowered last for SLOWER: what
+                    * the others say of that is not news */
+    bool is_shut; /* its connections may not carry a further entry; at a site */
     struct feedback feedback;
     struct list open; /* connections, newest first */
 };
@@ -28,12 +34,23 @@ struct lane {
 struct site_lane {
     struct lane lane;
     struct site *site;
-    uint32_t source;        /* index in sched.sources */
-    bool is_usable;         /* connections that it has may carry a further entry */
     int64_t credit;         /* of the weighted round robin */
     struct heap_node timer; /* always in sched.lane_timers; USEC_NEVER unless it waits for a time */
+    usec_t dead_until;      /* DEAD only */
+    usec_t closed_until;    /* closed only */
     struct reason *reason;  /* DEAD only */
-    usec_t state_until;     /* any thread, relaxed: DEAD until then; 0 */
+    struct reason *closed_by; /* closed only: why */
+    uint32_t source;          /* its place in sched.sources; set at creation, any thread */
+    /* Any thread, relaxed; the owner writes. */
+    bool is_closed;     /* by order, until closed_until */
+    bool is_probing;    /* it was closed, and has not been opened again: one entry at a time */
+    usec_t state_until; /* DEAD or closed until then; 0 */
+};
+
+/* Published as a whole; a lane that came later is another array. */
+struct lane_array {
+    uint32_t count;
+    struct site_lane *at[]; /* by place of the source; NULL: none */
 };
 
 static inline struct site_lane *lane_at_site(struct lane *lane)
@@ -41,28 +58,37 @@ static inline struct site_lane *lane_at_site(struct lane *lane)
     return container_of(lane, struct site_lane, lane);
 }
 
-/* Those of a new site, one for each source. errors: -ENOMEM, nothing changed */
-MUST_USE int lane_new_all(struct sched *s, struct site *site);
+/* The lanes of these sources, made when missing. false: no memory for all of them, or there are as
+ * many as there may be. */
+MUST_USE bool lane_obtain_all(struct sched *s, struct site *site, uint64_t sources);
 void lane_free_all(struct sched *s, struct site *site);
+/* Those whose source has gone, and their last connection too; of all sites. */
+void lane_forget_gone(struct sched *s);
 /* Some entry is in flight on one of them; one is dead. */
 bool lane_is_in_flight(const struct site *site);
 bool lane_is_away(const struct site *site);
 /* As new, but for dead ones. */
 void lane_forget_all(struct sched *s, struct site *site);
-/* Its window has room for a further connection. */
-bool lane_has_room(const struct site_lane *l);
-/* Its window, its connections or its state changed. */
+/* Its window, its connections, its source or its state changed. */
 void lane_review(struct sched *s, struct site_lane *l);
+/* Its connections may stay open without an entry. */
+bool lane_keeps_idle(const struct site_lane *l);
 
 /* The reports; reason: copied when it dies of it, NULL for a general text. */
 void lane_succeed(struct sched *s, struct site_lane *l);
 void lane_fail(struct sched *s, struct site_lane *l, const struct sched_reason *reason);
-void lane_revive(struct sched *s, struct site_lane *l);   /* DEAD -> READY */
+void lane_slow(struct sched *s, struct site_lane *l, const struct sched_reason *reason);
+/* A report with SLOWER is news for this lane; it counts as such from now on. */
+bool lane_is_slowed_anew(struct lane *lane);
 bool lane_revive_all(struct sched *s, struct site *site); /* false when none was dead */
 /* Those whose time has come. */
 void lane_tick(struct sched *s);
 usec_t lane_wake_at(const struct sched *s);
 /* The config changed. */
 void lane_refit_all(struct sched *s);
+/* Nothing more goes by it until then, and then one entry at a time; reason: taken, not copied. */
+void lane_close(struct sched *s, struct site_lane *l, usec_t until, struct reason *reason);
+void lane_probe(struct sched *s, struct site_lane *l); /* closed -> probing */
+void lane_open(struct sched *s, struct site_lane *l);
 
 #endif

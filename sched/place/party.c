@@ -8,7 +8,10 @@
 
 uint8_t party_room(const struct sched *s, const struct party *p)
 {
-    return p->site == NULL ? s->sources[0].families : p->site->room;
+    if (p->site != NULL) {
+        return shared_party_of(p)->set->room;
+    }
+    return source_families(s, source_bit(source_first(s, party_owner(p)->pool)));
 }
 
 uint64_t party_first_position(const struct party *p)
@@ -19,16 +22,16 @@ uint64_t party_first_position(const struct party *p)
 void party_reconsider(struct sched *s, struct party *p)
 {
     if (p->site != NULL) {
-        site_reconsider(s, p->site);
+        lane_set_reconsider(s, shared_party_of(p)->set);
     } else {
         destination_reconsider(s, party_owner(p));
     }
 }
 
-bool party_keeps_idle(const struct party *p, const struct lane *lane)
+bool party_keeps_idle(const struct party *p, struct lane *lane)
 {
     if (p->site != NULL) {
-        return lane->window > 0;
+        return lane_keeps_idle(lane_at_site(lane));
     }
     const struct sched_destination *d = party_owner(p);
     return d->party == p && !destination_is_dead(d) && !d->lacks_hosts;
@@ -43,9 +46,9 @@ void party_settle(struct sched *s, struct party *p)
     }
 }
 
-uint16_t party_source(const struct party *p, struct lane *lane)
+uint32_t party_source(const struct sched *s, const struct party *p, struct lane *lane)
 {
-    return p->site == NULL ? 0 : (uint16_t)lane_at_site(lane)->source;
+    return p->site == NULL ? source_first(s, party_owner(p)->pool) : lane_at_site(lane)->source;
 }
 
 bool party_has_parked_at_site(const struct party *p)
@@ -62,7 +65,7 @@ void party_recount_at_site(struct sched *s, struct party *p)
 {
     enum openness work = placement_openness(s, p);
     if (work != p->work) {
-        site_set_work(s, p, work);
+        lane_set_work(s, p, work);
         parking_update(s, p);
     }
     placement_slot_opened(s); /* any member's displaced entries may go on */

@@ -32,7 +32,8 @@ struct lane;
 struct sched_destination;
 struct site;
 
-/* Families of addresses for which a lane has room; not at a site, those of the first source. */
+/* Families of addresses for which a lane has room; not at a site, those of the first source of its
+ * pool. */
 uint8_t party_room(const struct sched *s, const struct party *p);
 /* The rest is below struct sched_destination: the way of those without a site is short. */
 bool party_has_parked_at_site(const struct party *p);
@@ -46,10 +47,10 @@ uint64_t party_first_position(const struct party *p);
 /* Let jobs that were passed over because of it try again, if that would help (5.8). */
 void party_reconsider(struct sched *s, struct party *p);
 /* A connection that has nothing to do may stay for its next mail. */
-bool party_keeps_idle(const struct party *p, const struct lane *lane);
+bool party_keeps_idle(const struct party *p, struct lane *lane);
 /* Forget it when nothing is left of it. */
 void party_settle(struct sched *s, struct party *p);
-/* Index in sched.sources. */
-uint16_t party_source(const struct party *p, struct lane *lane);
+/* What a new connection is opened from: a place in sched.sources. */
+uint32_t party_source(const struct sched *s, const struct party *p, struct lane *lane);
 
 #endif

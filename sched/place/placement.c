@@ -1,6 +1,7 @@
 /* Placement, see sched/place/placement.h. Chooses; sched/place/connection.c carries out. */
 #include "sched/place/placement.h"
 
+#include "sched/place/lane_choice.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
@@ -12,7 +13,7 @@ static enum openness openness_at_site(const struct sched *s, const struct party 
     if (shared_party_of(p)->willing == 0 || p->is_unreachable) {
         return OPEN_NOT;
     }
-    if (connection_of_usable(p, p->group)) {
+    if (connection_with_room(p, NULL, p->group, 0) != NULL) {
         return OPEN_NOW;
     }
     return s->config.host_concurrency_limit > 0 && p->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
@@ -115,80 +116,12 @@ static uint32_t choose_server(struct sched *s, const struct party *p, uint8_t fa
     return equal[next_random(s) % count];
 }
 
-/* Some server could be connected to now. */
-static bool has_server(const struct party *p, uint8_t families, uint16_t group, uint64_t tried)
-{
-    if (p->server_count == 0) {
-        return true;
-    }
-    for (uint32_t i = 0; i < p->server_count; i++) {
-        const struct server *server = &p->servers[i];
-        if (server->preference == group && (tried >> i & 1) == 0 &&
-            (server->families & families) != 0 && !server->host->is_full &&
-            !destdb_host_is_waiting(server->host)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What an entry may go to. */
-struct wish {
-    uint16_t group;
-    uint64_t tried;
-    bool needs_connection; /* one that is there */
-};
-
-static bool lane_can_take(const struct sched *s, const struct party *p, struct site_lane *l,
-                          const struct wish *w)
-{
-    if (!l->is_usable) {
-        return false;
-    }
-    if (connection_with_room(p, &l->lane, w->group, w->tried) != NULL) {
-        return true;
-    }
-    if ((p->site->room & s->sources[l->source].families) == 0 || !lane_has_room(l)) {
-        return false;
-    }
-    return connection_idle(p, &l->lane, w->group, w->tried) != NULL ||
-           (!w->needs_connection && connection_has_slot(s) &&
-            has_server(p, s->sources[l->source].families, w->group, w->tried));
-}
-
-/* Smooth weighted round robin over the lanes that can take it; NULL: none can. */
-static struct site_lane *choose_lane(struct sched *s, const struct party *p, const struct wish *w)
-{
-    struct site *site = p->site;
-    if (site->lane_count == 1) {
-        return lane_can_take(s, p, &site->lanes[0], w) ? &site->lanes[0] : NULL;
-    }
-    struct site_lane *best = NULL;
-    int64_t total = 0;
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        struct site_lane *l = &site->lanes[i];
-        if (!lane_can_take(s, p, l, w)) {
-            continue;
-        }
-        int weight = s->sources[l->source].weight;
-        l->credit += weight;
-        total += weight;
-        if (best == NULL || l->credit > best->credit) {
-            best = l;
-        }
-    }
-    if (best != NULL) {
-        best->credit -= total;
-    }
-    return best;
-}
-
 /* The whole choice, of one lane. NULL: none for now.
  *
  * only   of this lane; NULL: the party has no other */
 static struct connection *find_on_lane(struct sched *s, struct sched_destination *d,
-                                       struct lane *lane, const struct lane *only, uint8_t families,
-                                       const struct wish *w)
+                                       struct lane *lane, struct lane *only,
+                                       const struct lane_wish *w)
 {
     struct party *p = d->party;
     struct connection *c = connection_with_room(p, only, w->group, w->tried);
@@ -199,6 +132,8 @@ static struct connection *find_on_lane(struct sched *s, struct sched_destination
     if (c != NULL || !connection_has_slot(s)) {
         return c;
     }
+    uint32_t source = only == NULL ? source_first(s, d->pool) : lane_at_site(lane)->source;
+    uint8_t families = source_families(s, source_bit(source));
     uint32_t server = choose_server(s, p, families, w->group, w->tried);
     if (server == SERVER_NONE) {
         return NULL;
@@ -208,19 +143,19 @@ static struct connection *find_on_lane(struct sched *s, struct sched_destination
 }
 
 static struct connection *find_connection(struct sched *s, struct sched_destination *d,
-                                          const struct wish *w)
+                                          const struct lane_wish *w)
 {
     if (d->party == &d->own) {
-        return find_on_lane(s, d, &d->lane, NULL, s->sources[0].families, w);
+        return find_on_lane(s, d, &d->lane, NULL, w);
     }
-    struct site_lane *l = choose_lane(s, d->party, w);
+    struct site_lane *l = lane_choice_take(s, d->party, w);
     if (l == NULL) {
         return NULL;
     }
     /* Others of the site open the connections that this one uses: it asks when its time has come, or
      * it would use them for as long as there is mail, whatever its hosts are by then. */
     destination_refresh_hosts(s, d);
-    return find_on_lane(s, d, &l->lane, &l->lane, s->sources[l->source].families, w);
+    return find_on_lane(s, d, &l->lane, &l->lane, w);
 }
 
 static void place_entry(struct sched *s, struct sched_entry *e, struct connection *c)
@@ -233,7 +168,8 @@ static void place_entry(struct sched *s, struct sched_entry *e, struct connectio
 void placement_place(struct sched *s, struct sched_entry *e, bool needs_connection)
 {
     struct sched_destination *d = entry_destination(e);
-    const struct wish w = {.group = d->party->group, .needs_connection = needs_connection};
+    const struct lane_wish w = {
+        .group = d->party->group, .lanes = UINT64_MAX, .needs_connection = needs_connection};
     struct connection *c = find_connection(s, d, &w);
     assert(c != NULL);
     place_entry(s, e, c);
@@ -290,12 +226,27 @@ static void exhaust(struct sched *s, struct sched_entry *e)
     action_queue(s, &e->place, SCHED_EXHAUSTED);
 }
 
+/* What it may go to; false: nothing is left that it has not tried. */
+static bool find_wish(const struct sched *s, const struct sched_destination *d,
+                      const struct sched_entry *e, struct lane_wish *ret)
+{
+    uint64_t tried = source_tried(s, e);
+    *ret = (struct lane_wish){.lanes = ~tried, .tried = e->tried};
+    if (tried == 0) {
+        return server_group(s, d->party, e->tried, &ret->group);
+    }
+    if (d->party->site == NULL) {
+        return false; /* it has one source */
+    }
+    uint64_t left = shared_party_of(d->party)->set->mask & d->party->site->alive & ~tried;
+    return left != 0 && server_group_of(d->party, source_families(s, left), e->tried, &ret->group);
+}
+
 /* false: it must wait. */
 static bool take_connection(struct sched *s, struct sched_destination *d, struct sched_entry *e)
 {
-    struct wish w = {.tried = e->tried};
-    if (destination_refuses(d) || (d->lacks_hosts && !d->is_resolving) ||
-        !server_group(s, d->party, e->tried, &w.group)) {
+    struct lane_wish w;
+    if (destination_refuses(d) || (d->lacks_hosts && !d->is_resolving) || !find_wish(s, d, e, &w)) {
         exhaust(s, e);
         return true;
     }
@@ -319,7 +270,8 @@ static bool take_of(struct sched *s, struct sched_destination *d)
     list_foreach_safe(e, &d->displaced, struct sched_entry, place.link)
     {
         /* One that has tried the same can go nowhere else. */
-        if (last != NULL && last->tried == e->tried) {
+        if (last != NULL && last->tried == e->tried &&
+            source_tried(s, last) == source_tried(s, e)) {
             continue;
         }
         if (take_connection(s, d, e)) {
@@ -353,10 +305,6 @@ bool placement_has_connection(const struct sched *s, const struct sched_destinat
     if (p->site == NULL) {
         return p->work == OPEN_NOW;
     }
-    const struct wish w = {.group = p->group, .needs_connection = true};
-    bool is_found = false;
-    for (uint32_t i = 0; i < p->site->lane_count && !is_found; i++) {
-        is_found = lane_can_take(s, p, &p->site->lanes[i], &w);
-    }
-    return is_found;
+    const struct lane_wish w = {.group = p->group, .lanes = UINT64_MAX, .needs_connection = true};
+    return lane_choice_is_there(s, p, &w);
 }

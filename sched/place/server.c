@@ -164,8 +164,9 @@ static void move_connections(struct sched *s, struct party *p)
         move_connections_of(s, p, &party_owner(p)->lane);
         return;
     }
-    for (uint32_t i = 0; i < p->site->lane_count; i++) {
-        move_connections_of(s, p, &p->site->lanes[i].lane);
+    LANE_FOREACH(l, p->site, p->site->present)
+    {
+        move_connections_of(s, p, &l->lane);
     }
 }
 
@@ -223,20 +224,24 @@ void server_free_all(struct sched *s, struct party *p)
     publish_servers(p, NULL, 0);
 }
 
-/* Of addresses that some source of it reaches. */
+/* Of addresses that some source of it reaches; without any source nobody asks. */
 static uint8_t families_within_reach(const struct sched *s, const struct party *p)
 {
-    return p->site == NULL ? s->sources[0].families : s->families;
+    if (p->site == NULL) {
+        return source_families(s, source_bit(source_first(s, party_owner(p)->pool)));
+    }
+    uint64_t mask = shared_party_of(p)->set->mask;
+    return mask == 0 ? SITE_FAMILIES : source_families(s, mask);
 }
 
-bool server_group(const struct sched *s, const struct party *p, uint64_t tried, uint16_t *ret)
+static inline bool find_group(const struct party *p, uint8_t families, uint64_t tried,
+                              uint16_t *ret)
 {
     if (p->server_count == 0) {
         *ret = 0;
         return (tried & 1) == 0;
     }
     bool is_found = false;
-    uint8_t families = families_within_reach(s, p);
     for (uint32_t i = 0; i < p->server_count; i++) {
         const struct server *server = &p->servers[i];
         if ((tried >> i & 1) != 0 || destdb_host_is_waiting(server->host) ||
@@ -249,6 +254,16 @@ bool server_group(const struct sched *s, const struct party *p, uint64_t tried, 
         }
     }
     return is_found;
+}
+
+bool server_group(const struct sched *s, const struct party *p, uint64_t tried, uint16_t *ret)
+{
+    return find_group(p, families_within_reach(s, p), tried, ret);
+}
+
+bool server_group_of(const struct party *p, uint8_t families, uint64_t tried, uint16_t *ret)
+{
+    return find_group(p, families, tried, ret);
 }
 
 bool server_has_room(const struct party *p, uint8_t families)
@@ -278,7 +293,7 @@ static void review_families(struct sched *s, struct party *p, bool can_try, uint
         }
     }
     if (families != p->families) {
-        site_set_work(s, p, OPEN_NOT);
+        lane_set_work(s, p, OPEN_NOT);
         parking_update(s, p);
         p->families = families;
     }

@@ -37,6 +37,9 @@ bool server_has_room(const struct party *p, uint8_t families);
 /* The least preference among servers that are not in `tried` and may be tried now. */
 MUST_USE bool server_group(const struct sched *s, const struct party *p, uint64_t tried,
                            uint16_t *ret);
+/* The same for sources with addresses of these families. */
+MUST_USE bool server_group_of(const struct party *p, uint8_t families, uint64_t tried,
+                              uint16_t *ret);
 /* Every place of a host in the list, as bits; of NULL: the server without a name. */
 uint64_t server_mask(const struct party *p, const struct destdb_host *h);
 /* The time at which the first of its hosts may be tried; only when none may be now. Where no source

@@ -1,14 +1,11 @@
-/* Sites: which destinations stand in which party, and where selection finds them. Called by
- * destination (answers of the resolver, what waits), parking and party. What a lane learns is
- * sched/place/lane.c.
- *
- * A lane that gets room, or loses it, is one step for its site, however many destinations wait
- * there: selection finds the site by the first job parked at any of its parties that need a new
- * connection, and the party by the first job parked at any of its members. */
+/* Sites: which destinations stand in which party. Called by destination (answers of the resolver,
+ * what waits), parking and party. What a lane learns is sched/place/lane.c, where selection finds the
+ * parties sched/place/lane_set.c. */
 #include "sched/place/site.h"
 
 #include "base/hash.h"
 #include "sched/parking.h"
+#include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
 #include "sched/transport.h"
 
@@ -17,7 +14,6 @@
 #include <string.h>
 
 #define SITES_MAX      100000
-#define LANES_MAX      300000
 #define FORGOTTEN_MOST 16 /* by one call: bounds its time, and is more than one call can make */
 
 static uint64_t member_key(const struct tree_node *n)
@@ -25,22 +21,13 @@ static uint64_t member_key(const struct tree_node *n)
     return parking_first_position(container_of(n, const struct sched_destination, own.in_ready));
 }
 
-static uint64_t standing_key(const struct tree_node *n)
-{
-    return party_first_position(container_of(n, const struct party, in_ready));
-}
-
-static uint64_t stand_key(const struct tree_node *n)
-{
-    return standing_key(container_of(n, const struct site_stand, in_ready)->parties.first);
-}
-
 void site_init_all(struct sched *s)
 {
     list_init(&s->all_sites);
     list_init(&s->remembered);
-    tree_init(&s->ready_sites, stand_key);
+    tree_init(&s->ready_sites, lane_set_key);
     heap_init(&s->lane_timers, s->host.alloc, s->host.release, s->host.ctx);
+    heap_init(&s->avoidance_timers, s->host.alloc, s->host.release, s->host.ctx);
 }
 
 struct slice site_key(const struct site *site)
@@ -48,191 +35,23 @@ struct slice site_key(const struct site *site)
     return slice_make(site->key, site->key_len);
 }
 
-/* --- where selection finds it ----------------------------------------------------------------- */
-
-static bool stand_is_up(const struct site *site, const struct site_stand *stand)
-{
-    return (site->room & (uint8_t)(stand - site->stands + 1)) != 0;
-}
-
-static struct site_stand *stand_of(const struct party *p)
-{
-    assert(p->families > 0 && p->families <= SITE_FAMILIES);
-    return &p->site->stands[p->families - 1];
-}
-
-static void file_stand(struct sched *s, const struct site *site, struct site_stand *stand)
-{
-    if (tree_node_is_linked(&stand->in_ready)) {
-        tree_remove(&s->ready_sites, &stand->in_ready);
-    }
-    if (!tree_is_empty(&stand->parties) && stand_is_up(site, stand)) {
-        tree_insert(&s->ready_sites, &stand->in_ready);
-    }
-}
-
-void site_file(struct sched *s, struct party *p)
-{
-    struct site_stand *stand = NULL;
-    if (tree_node_is_linked(&p->in_ready)) {
-        struct tree *t = &s->ready[OPEN_NOW];
-        if (p->ready_in == OPEN_SLOT) {
-            stand = stand_of(p);
-            t = &stand->parties;
-        }
-        tree_remove(t, &p->in_ready);
-    }
-    if (party_has_parked(p) && p->work == OPEN_NOW) {
-        tree_insert(&s->ready[OPEN_NOW], &p->in_ready);
-        p->site->has_missed |= party_first_position(p) < s->passed;
-    } else if (party_has_parked(p) && p->work == OPEN_SLOT) {
-        stand = stand_of(p);
-        tree_insert(&stand->parties, &p->in_ready);
-    }
-    p->ready_in = p->work;
-    if (stand != NULL) {
-        file_stand(s, p->site, stand);
-    }
-}
-
-static void count_site(struct sched *s, struct site *site)
-{
-    bool is_counted = false;
-    for (int i = 0; i < SITE_FAMILIES; i++) {
-        const struct site_stand *stand = &site->stands[i];
-        is_counted = is_counted || (stand->count > 0 && stand_is_up(site, stand));
-    }
-    s->with_work[OPEN_SLOT] += is_counted - site->is_counted;
-    site->is_counted = is_counted;
-}
-
-static void count_work(struct sched *s, struct party *p, int change)
-{
-    p->site->work[p->work] += change;
-    if (p->work == OPEN_SLOT) {
-        stand_of(p)->count += change;
-        count_site(s, p->site);
-    } else {
-        s->with_work[p->work] += change;
-    }
-}
-
-void site_set_work(struct sched *s, struct party *p, enum openness work)
-{
-    count_work(s, p, -1);
-    p->work = work;
-    count_work(s, p, 1);
-}
-
-bool site_party_is_open(const struct sched *s, const struct party *p)
-{
-    switch (p->work) {
-    case OPEN_NOW:
-        return true;
-    case OPEN_SLOT:
-        return (p->site->room & p->families) != 0 && connection_has_slot(s);
-    case OPEN_HOST:
-        return connection_has_slot(s) && server_has_room(p, p->site->room);
-    case OPEN_NOT:
-    case OPEN_COUNT:
-    default:
-        return false;
-    }
-}
-
-static bool blocks_jobs(const struct sched *s, const struct site *site)
-{
-    if (site->tag == s->tag || site->has_missed) {
-        return true;
-    }
-    for (int i = 0; i < SITE_FAMILIES; i++) {
-        const struct site_stand *stand = &site->stands[i];
-        if (!tree_is_empty(&stand->parties) && standing_key(stand->parties.first) < s->passed) {
-            return true;
-        }
-    }
-    return site->work[OPEN_HOST] > 0;
-}
-
-void site_reconsider(struct sched *s, struct site *site)
-{
-    bool is_open = site->is_counted || site->work[OPEN_NOW] + site->work[OPEN_HOST] > 0;
-    if (is_open && blocks_jobs(s, site)) {
-        site->has_missed = false;
-        job_unblock_all(s);
-    }
-}
-
-/* A party that needs a host with room stands at its hosts itself: a step for each of those. */
-static void review_host_queue(struct sched *s, struct site *site)
-{
-    if (site->work[OPEN_HOST] == 0) {
-        return;
-    }
-    list_foreach(q, &site->parties, struct shared_party, in_site)
-    {
-        if (q->party.work == OPEN_HOST) {
-            host_queue_update(s, &q->party);
-        }
-    }
-}
-
 void site_review(struct sched *s, struct site *site)
 {
-    uint8_t room = 0;
     int limit = s->config.site_concurrency_limit;
-    for (uint32_t i = 0; i < site->lane_count && (limit == 0 || site->busy < limit); i++) {
-        const struct site_lane *l = &site->lanes[i];
-        if (lane_has_room(l)) {
-            room |= s->sources[l->source].families;
-        }
-    }
-    if (room == site->room) {
+    uint64_t room = limit == 0 || site->busy < limit ? site->spare : 0;
+    uint64_t changed = room ^ site->room;
+    if (changed == 0) {
         return;
     }
-    bool has_gained = (room & ~site->room) != 0;
     site->room = room;
-    for (int i = 0; i < SITE_FAMILIES; i++) {
-        file_stand(s, site, &site->stands[i]);
-    }
-    count_site(s, site);
-    review_host_queue(s, site);
-    if (has_gained) {
-        site_reconsider(s, site);
-        placement_slot_opened(s);
-    }
-}
-
-void site_bar(struct sched *s, struct site *site, struct reason *reason)
-{
-    bool was_pinned = site->is_pinned;
-    site->is_pinned = true;
-    site->reason = reason_get(reason);
-    shared_set(&site->is_barred, true);
-    list_foreach_safe(q, &site->parties, struct shared_party, in_site)
+    list_foreach(set, &site->sets, struct lane_set, in_site)
     {
-        bool was_party_pinned = q->is_pinned;
-        q->is_pinned = true;
-        list_foreach_safe(d, &q->members, struct sched_destination, in_party)
-        {
-            if (d->waiting > 0) {
-                destination_drop_waiting(s, d, SCHED_DEFER, reason);
-                destination_settle(s, d);
-            }
+        if ((set->mask & changed) != 0) {
+            lane_set_review(s, set);
         }
-        q->is_pinned = was_party_pinned;
-        site_settle_party(s, &q->party);
     }
-    site->is_pinned = was_pinned;
-    placement_slot_opened(s); /* what was displaced is exhausted now */
-}
-
-void site_unbar(struct sched *s, struct site *site)
-{
-    if (site->is_barred) {
-        shared_set(&site->is_barred, false);
-        reason_put(s, site->reason);
-        site->reason = NULL;
+    if ((room & changed) != 0) {
+        placement_slot_opened(s);
     }
 }
 
@@ -314,8 +133,8 @@ static void join_party(struct sched *s, struct sched_destination *d, struct shar
         destination_mark(s, d); /* and the site */
     }
     destination_recount(s, d);
-    if (q->party.site->is_barred) {
-        destination_drop_waiting(s, d, SCHED_DEFER, q->party.site->reason);
+    if (q->set->is_barred) {
+        destination_drop_waiting(s, d, SCHED_DEFER, q->set->reason);
     }
 }
 
@@ -335,26 +154,32 @@ void site_leave(struct sched *s, struct sched_destination *d)
 /* --- parties ---------------------------------------------------------------------------------- */
 
 struct list_key {
-    const struct site *site;
+    struct site *site;
     const struct sched_server *servers;
+    uint64_t avoided;
     uint32_t count, tls;
+    uint16_t pool;
 };
-
-static uint64_t list_hash(const struct sched *s, const struct list_key *k)
-{
-    uint64_t hash = k->site->node.hash ^ k->tls;
-    for (uint32_t i = 0; i < k->count; i++) {
-        const struct sched_server *server = &k->servers[i];
-        uint32_t rest[3] = {server->preference, server->families, server->name};
-        hash = hash_bytes(server->key, server->key_len, hash ^ s->hash_seed);
-        hash = hash_bytes(rest, sizeof(rest), hash);
-    }
-    return hash;
-}
 
 static uint8_t families_of(const struct sched_server *server)
 {
     return server->families == 0 ? SITE_FAMILIES : server->families;
+}
+
+static uint64_t list_hash(const struct sched *s, const struct list_key *k)
+{
+    uint64_t set[2] = {k->avoided, k->pool};
+    uint64_t hash = k->site->node.hash ^ k->tls;
+    if (k->avoided != 0 || k->pool != 0) {
+        hash = hash_bytes(set, sizeof(set), hash);
+    }
+    for (uint32_t i = 0; i < k->count; i++) {
+        const struct sched_server *server = &k->servers[i];
+        uint32_t rest[3] = {server->preference, families_of(server), server->name};
+        hash = hash_bytes(server->key, server->key_len, hash ^ s->hash_seed);
+        hash = hash_bytes(rest, sizeof(rest), hash);
+    }
+    return hash;
 }
 
 static bool is_same_server(const struct server *a, const struct sched_server *b)
@@ -367,7 +192,8 @@ static bool list_matches(const struct table_node *node, const void *key)
 {
     const struct shared_party *q = container_of(node, const struct shared_party, node);
     const struct list_key *k = key;
-    if (q->party.site != k->site || q->tls != k->tls || q->party.server_count != k->count) {
+    if (q->party.site != k->site || q->tls != k->tls || q->party.server_count != k->count ||
+        q->set->pool != k->pool || q->set->avoided != k->avoided) {
         return false;
     }
     for (uint32_t i = 0; i < k->count; i++) {
@@ -383,7 +209,8 @@ static void free_party(struct sched *s, struct shared_party *q)
     server_free_all(s, &q->party);
     table_remove(&s->by_list, &q->node);
     list_remove(&q->in_site);
-    count_work(s, &q->party, -1);
+    lane_set_count(s, &q->party, -1);
+    lane_set_put(s, q->set);
     s->host.retire(s->host.ctx, q);
 }
 
@@ -416,28 +243,32 @@ void site_settle_party(struct sched *s, struct party *p)
     site_settle(s, site);
 }
 
-/* NULL when out of memory. */
-static struct shared_party *new_party(struct sched *s, struct site *site, const struct list_key *k,
-                                      uint64_t hash)
+/* NULL when out of memory. reason: as in lane_set_obtain */
+static struct shared_party *new_party(struct sched *s, const struct list_key *k, uint64_t hash,
+                                      struct reason *reason)
 {
+    struct lane_set *set = NULL;
     struct shared_party *q = s->host.alloc(s->host.ctx, sizeof(*q));
-    if (q == NULL) {
+    if (q != NULL && table_reserve(&s->by_list) == 0) {
+        set = lane_set_obtain(s, k->site, k->pool, k->avoided, reason);
+    }
+    if (set == NULL) {
+        if (q != NULL) {
+            s->host.release(s->host.ctx, q);
+        }
         return NULL;
     }
     memset(q, 0, sizeof(*q));
-    q->party.site = site;
+    q->party.site = k->site;
+    q->set = set;
     q->party.families = SITE_FAMILIES;
     q->tls = k->tls;
     q->node.hash = hash;
     list_init(&q->members);
     tree_node_init(&q->party.in_ready);
     tree_init(&q->queue, member_key);
-    if (table_reserve(&s->by_list) != 0) {
-        s->host.release(s->host.ctx, q);
-        return NULL;
-    }
-    list_push_back(&site->parties, &q->in_site);
-    count_work(s, &q->party, 1);
+    list_push_back(&k->site->parties, &q->in_site);
+    lane_set_count(s, &q->party, 1);
     table_insert(&s->by_list, &q->node);
     server_set(s, &q->party, k->servers, k->count);
     if (q->party.server_count != k->count) {
@@ -478,18 +309,17 @@ struct site *site_find(const struct sched *s, struct slice key)
 
 static void free_site(struct sched *s, struct site *site)
 {
-    assert(list_is_empty(&site->parties) && site->occupied == 0 && site->busy == 0);
+    assert(list_is_empty(&site->sets) && site->occupied == 0 && site->busy == 0);
     table_remove(&s->sites, &site->node);
     list_remove(&site->all);
     list_remove(&site->remembered);
     lane_free_all(s, site);
-    reason_put(s, site->reason);
     s->host.retire(s->host.ctx, site);
 }
 
 static bool is_full(const struct sched *s)
 {
-    return s->sites.count >= SITES_MAX || s->sites.count * (uint64_t)s->source_count >= LANES_MAX;
+    return s->sites.count >= SITES_MAX || s->lane_count >= LANES_MAX;
 }
 
 /* NULL when out of memory, or there are as many as may be and mail for each of them. */
@@ -510,18 +340,10 @@ static struct site *new_site(struct sched *s, struct slice key)
     site->key_len = (uint32_t)key.len;
     memcpy(site->key, key.data, key.len);
     list_init(&site->parties);
+    list_init(&site->sets);
     list_init(&site->remembered);
-    for (int i = 0; i < SITE_FAMILIES; i++) {
-        tree_init(&site->stands[i].parties, standing_key);
-        tree_node_init(&site->stands[i].in_ready);
-    }
-    if (lane_new_all(s, site) != 0) {
-        s->host.release(s->host.ctx, site);
-        return NULL;
-    }
     list_push_back(&s->all_sites, &site->all);
     table_insert(&s->sites, &site->node);
-    site_review(s, site);
     return site;
 }
 
@@ -566,8 +388,9 @@ void site_forget_hosts(struct sched *s)
 {
     list_foreach(site, &s->all_sites, struct site, all)
     {
-        for (uint32_t i = 0; i < site->lane_count; i++) {
-            list_foreach_safe(c, &site->lanes[i].lane.open, struct connection, in_lane)
+        LANE_FOREACH(l, site, site->present)
+        {
+            list_foreach_safe(c, &l->lane.open, struct connection, in_lane)
             {
                 if (c->host != NULL) {
                     connection_retire(s, c);
@@ -598,13 +421,14 @@ static struct shared_party *find_party(const struct sched *s, const struct list_
     return node == NULL ? NULL : container_of(node, struct shared_party, node);
 }
 
-static bool is_only_member(const struct sched_destination *d, const struct site *site, uint32_t tls)
+static bool is_only_member(const struct sched_destination *d, const struct list_key *k)
 {
-    if (d->party->site != site) {
+    if (d->party->site != k->site) {
         return false;
     }
     const struct shared_party *q = shared_party_of(d->party);
-    return q->tls == tls && q->members.next == q->members.prev;
+    return q->tls == k->tls && q->set->pool == k->pool && q->set->avoided == k->avoided &&
+           q->members.next == q->members.prev;
 }
 
 static void move_to(struct sched *s, struct sched_destination *d, struct party *to)
@@ -623,17 +447,16 @@ static void move_to(struct sched *s, struct sched_destination *d, struct party *
 }
 
 /* false: there is no memory for it. */
-static bool place_at_site(struct sched *s, struct sched_destination *d,
-                          const struct sched_hosts_result *r, struct site *site)
+static bool place_at(struct sched *s, struct sched_destination *d, const struct list_key *k,
+                     struct reason *reason)
 {
-    const struct list_key k = {site, r->servers, r->server_count, r->tls};
-    uint64_t hash = list_hash(s, &k);
-    struct shared_party *q = find_party(s, &k, hash);
-    if (q == NULL && is_only_member(d, site, r->tls)) {
-        return change_party(s, shared_party_of(d->party), &k, hash);
+    uint64_t hash = list_hash(s, k);
+    struct shared_party *q = find_party(s, k, hash);
+    if (q == NULL && is_only_member(d, k)) {
+        return change_party(s, shared_party_of(d->party), k, hash);
     }
     if (q == NULL) {
-        q = new_party(s, site, &k, hash);
+        q = new_party(s, k, hash, reason);
     }
     if (q == NULL) {
         return false;
@@ -642,6 +465,21 @@ static bool place_at_site(struct sched *s, struct sched_destination *d,
     move_to(s, d, &q->party);
     q->is_pinned = false;
     return true;
+}
+
+static bool place_at_site(struct sched *s, struct sched_destination *d,
+                          const struct sched_hosts_result *r, struct site *site)
+{
+    if (site != d->party->site) {
+        avoidance_forget_all(s, d);
+    }
+    const struct list_key k = {.site = site,
+                               .servers = r->servers,
+                               .avoided = avoidance_mask(d),
+                               .count = r->server_count,
+                               .tls = r->tls,
+                               .pool = d->pool};
+    return place_at(s, d, &k, avoidance_reason(d));
 }
 
 void site_place(struct sched *s, struct sched_destination *d, const struct sched_hosts_result *r)
@@ -658,9 +496,41 @@ void site_place(struct sched *s, struct sched_destination *d, const struct sched
         site_settle(s, site);
     }
     if (!is_placed) {
+        avoidance_forget_all(s, d);
         server_set(s, &d->own, r->servers, r->server_count);
         move_to(s, d, &d->own);
     }
+}
+
+/* Its servers as they were given. */
+static void copy_servers(const struct party *p, struct sched_server *ret)
+{
+    for (uint32_t i = 0; i < p->server_count; i++) {
+        const struct server *server = &p->servers[i];
+        ret[i] = (struct sched_server){.key_len = server->host->key_len,
+                                       .preference = server->preference,
+                                       .families = server->families,
+                                       .name = server->name};
+        memcpy(ret[i].key, server->host->key, server->host->key_len);
+    }
+}
+
+bool site_move_avoiding(struct sched *s, struct sched_destination *d, struct reason *reason)
+{
+    struct site *site = d->party->site;
+    struct sched_server servers[SCHED_SERVERS_MAX];
+    copy_servers(d->party, servers);
+    const struct list_key k = {.site = site,
+                               .servers = servers,
+                               .avoided = avoidance_mask(d),
+                               .count = d->party->server_count,
+                               .tls = shared_party_of(d->party)->tls,
+                               .pool = d->pool};
+    site->is_pinned = true;
+    bool is_placed = place_at(s, d, &k, reason);
+    site->is_pinned = false;
+    site_settle(s, site);
+    return is_placed;
 }
 
 void site_free_all(struct sched *s)
@@ -675,4 +545,5 @@ void site_free_all(struct sched *s)
         free_site(s, site);
     }
     heap_fini(&s->lane_timers);
+    heap_fini(&s->avoidance_timers);
 }

@@ -1,5 +1,5 @@
 /* A site: what one receiver is. Destinations join it when the shell says so (sched_resolved); it has
- * a lane for each of our sources, and parties of destinations that may use the same connections.
+ * lanes of our sources, and parties of destinations that may use the same connections.
  * Owner thread only, but for the fields that say otherwise.
  *
  * A destination without a site has a lane and a party inside itself, and none of this. */
@@ -8,48 +8,41 @@
 
 #include "base/list.h"
 #include "sched/place/lane.h"
+#include "sched/place/lane_set.h"
 #include "sched/place/party.h"
 #include "sched/sched.h"
 #include "sched/table.h"
 #include "sched/tree.h"
-
-#define SITE_FAMILIES 3 /* sets of address families that are not empty */
-
-/* Parties that need a new connection, by the families of addresses that their hosts have. */
-struct site_stand {
-    struct tree parties;       /* party.in_ready */
-    struct tree_node in_ready; /* sched.ready_sites: some lane has room, and jobs are parked */
-    int count;                 /* parties that need OPEN_SLOT, parked or not */
-};
 
 struct site {
     struct table_node node; /* sched.sites; set at creation */
     struct list all;        /* sched.all_sites */
     struct list remembered; /* sched.remembered: without mail, the longest first */
     struct list parties;    /* shared_party.in_site */
-    struct site_stand stands[SITE_FAMILIES];
-    int work[OPEN_COUNT];  /* parties, by party.work */
-    uint64_t tag;          /* = sched.tag: some job was passed over because of it (5.8) */
-    uint8_t room;          /* families of lanes that have room for a further connection */
-    bool is_counted;       /* in sched.with_work[OPEN_SLOT]: room and a party that needs it */
-    bool has_missed;       /* a party opened where a job was passed over */
-    bool is_pinned;        /* not freed however unused */
-    bool is_barred;        /* any thread, relaxed: all of its lanes are dead */
-    int busy;              /* connections of all lanes that carry entries */
-    int occupied;          /* any thread, relaxed: destinations that have entries */
-    int waiting;           /* any thread, relaxed: their entries that wait */
-    usec_t last_used;      /* since when it is remembered */
-    struct reason *reason; /* barred only */
+    struct list sets;       /* lane_set.in_site */
+    /* Lanes, as bits of their sources. */
+    uint64_t present;
+    uint64_t alive;   /* any thread, relaxed: not dead, not closed, and the source is there */
+    uint64_t usable;  /* their connections may carry a further entry */
+    uint64_t spare;   /* the window has room for a further busy connection */
+    uint64_t room;    /* the same, and site_concurrency_limit was not reached */
+    bool is_pinned;   /* not freed however unused */
+    int busy;         /* connections of all lanes that carry entries */
+    int occupied;     /* any thread, relaxed: destinations that have entries */
+    int waiting;      /* any thread, relaxed: their entries that wait */
+    usec_t last_used; /* since when it is remembered */
+    /* Any thread. */
+    struct lane_array *lanes; /* published; NULL: none yet */
     /* Set at creation, any thread. */
-    uint32_t lane_count;
     uint32_t key_len;
-    struct site_lane *lanes;
     char key[];
 };
 
-/* Destinations of one site that have the same servers and the same demands on TLS. */
+/* Destinations of one site that may use the same lanes and have the same servers and the same
+ * demands on TLS. */
 struct shared_party {
     struct party party;
+    struct lane_set *set;   /* constant, any thread */
     struct table_node node; /* sched.by_list */
     struct list in_site;
     struct list members; /* sched_destination.in_party; those that linger first */
@@ -59,6 +52,22 @@ struct shared_party {
     uint32_t tls;
     bool is_pinned; /* not freed however unused */
 };
+
+/* Any thread; NULL: the site has no lane of that source. */
+static inline struct site_lane *lane_find(const struct site *site, uint32_t place)
+{
+    const struct lane_array *lanes = __atomic_load_n(&site->lanes, __ATOMIC_ACQUIRE);
+    if (lanes == NULL || place >= lanes->count) {
+        return NULL;
+    }
+    return __atomic_load_n(&lanes->at[place], __ATOMIC_ACQUIRE);
+}
+
+/* For the owner; the loop may free the lane. */
+#define LANE_FOREACH(l, site, mask)                                                                \
+    for (uint64_t left_of_##l = (mask); left_of_##l != 0; left_of_##l &= left_of_##l - 1)          \
+        for (struct site_lane *l = lane_find(site, (uint32_t)__builtin_ctzll(left_of_##l));        \
+             l != NULL; l = NULL)
 
 static inline struct shared_party *shared_party_of(const struct party *p)
 {
@@ -79,19 +88,12 @@ void site_recount_member(struct sched *s, struct sched_destination *d);
 void site_recount_members(struct sched *s, struct party *p); /* all of its */
 /* The first job parked at a member is another one. */
 void site_file_member(struct sched *s, struct sched_destination *d);
-/* A party's openness is now this; parking_update must follow. */
-void site_set_work(struct sched *s, struct party *p, enum openness work);
-/* Its openness or its first parked job changed. */
-void site_file(struct sched *s, struct party *p);
 /* A lane has room or has none any more, or site_concurrency_limit was reached or left. */
 void site_review(struct sched *s, struct site *site);
-/* Let jobs that were passed over because of it try again, if that would help (5.8). */
-void site_reconsider(struct sched *s, struct site *site);
-/* An entry of some willing member could be placed now. */
-bool site_party_is_open(const struct sched *s, const struct party *p);
-/* All lanes are away: what waits is deferred, and what comes; and one is back. */
-void site_bar(struct sched *s, struct site *site, struct reason *reason);
-void site_unbar(struct sched *s, struct site *site);
+/* The lanes that a destination of a site keeps away from have changed. false: no memory, it stays.
+ *
+ * reason  why, where it has none left */
+bool site_move_avoiding(struct sched *s, struct sched_destination *d, struct reason *reason);
 /* Forget a party, or a site, that nothing is left of. */
 void site_settle_party(struct sched *s, struct party *p);
 void site_settle(struct sched *s, struct site *site);

@@ -2,6 +2,7 @@
 #include "sched/place/site_check.h"
 
 #include "sched/parking.h"
+#include "sched/place/avoidance.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
@@ -32,8 +33,19 @@ static const char *check_lane(const struct sched *s, const struct site_lane *l,
     HOLD_SITE(lane->window >= 0 && (s->rule.limit == 0 || lane->window <= s->rule.limit));
     HOLD_SITE(lane->window <= 0 || roomy <= lane->window);
     HOLD_SITE((lane->window == WINDOW_DEAD) == (l->reason != NULL));
-    HOLD_SITE((lane->window == WINDOW_DEAD) == (l->timer.key != USEC_NEVER));
-    HOLD_SITE(l->timer.position != 0 && l->is_usable == (lane->window > 0));
+    usec_t until = lane->window == WINDOW_DEAD ? l->dead_until : USEC_NEVER;
+    until = l->is_closed && l->closed_until < until ? l->closed_until : until;
+    HOLD_SITE(l->timer.position != 0 && l->timer.key == until);
+    HOLD_SITE(l->is_closed == (l->closed_by != NULL) && !(l->is_closed && l->is_probing));
+    const struct site *site = l->site;
+    uint64_t bit = source_bit(l->source);
+    bool is_alive = lane->window > 0 && !l->is_closed && (s->sources.there & bit) != 0;
+    bool is_usable = is_alive && (!l->is_probing || in_flight == 0);
+    HOLD_SITE(((site->alive & bit) != 0) == is_alive && is_alive >= (idle > 0));
+    HOLD_SITE(((site->usable & bit) != 0) == is_usable && lane->is_shut == !is_usable);
+    HOLD_SITE(((site->spare & bit) != 0) == (is_usable && busy < lane->window));
+    HOLD_SITE(is_usable || roomy == 0);
+    HOLD_SITE(lane->slowed >= 0 && lane->slowed <= in_flight);
     t->connections += (uint64_t)(busy + idle);
     t->idle += (uint64_t)idle;
     t->lanes++;
@@ -59,7 +71,8 @@ static const char *check_members(const struct sched *s, const struct shared_part
         was_lingering = d->is_lingering;
         bool is_queued = is_willing && !tree_is_empty(&d->parked);
         HOLD_SITE(tree_node_is_linked(&d->own.in_ready) == is_queued);
-        HOLD_SITE(!q->party.site->is_barred || d->waiting == 0);
+        HOLD_SITE(!q->set->is_barred || d->waiting == 0);
+        HOLD_SITE(d->pool == q->set->pool && avoidance_mask(d) == q->set->avoided);
         willing += is_willing;
         queued += is_queued;
         *ret_occupied += d->is_occupied;
@@ -89,7 +102,7 @@ static const char *check_party(const struct sched *s, const struct shared_party 
             can_try && server->preference == group && !destdb_host_is_waiting(server->host);
         HOLD_SITE(server->party == p && list_is_linked(&server->in_host));
         HOLD_SITE(server->is_wanted ==
-                  (is_in_group && p->work == OPEN_HOST && (server->families & p->site->room) != 0));
+                  (is_in_group && p->work == OPEN_HOST && (server->families & q->set->room) != 0));
         HOLD_SITE(tree_node_is_linked(&server->in_queue) ==
                   (server->is_wanted && !tree_is_empty(&q->queue)));
         families |= is_in_group ? server->families : 0;
@@ -105,28 +118,30 @@ static const char *check_party(const struct sched *s, const struct shared_party 
         connections += c->party == p;
         HOLD_SITE(c->party != p || c->is_closing || c->is_retired || c->host == NULL ||
                   server_mask(p, c->host) != 0);
+        HOLD_SITE(c->party != p || c->is_closing || c->is_retired ||
+                  (q->set->mask & source_bit(c->source)) != 0);
     }
     HOLD_SITE(q->connections == connections);
     return NULL;
 }
 
-/* Where selection finds its parties. */
-static const char *check_stands(const struct site *site)
+/* Where selection finds the parties of a set. */
+static const char *check_stands(const struct lane_set *set)
 {
     bool is_counted = false;
     for (int i = 0; i < SITE_FAMILIES; i++) {
-        const struct site_stand *stand = &site->stands[i];
+        const struct site_stand *stand = &set->stands[i];
         uint64_t last = 0;
         int slots = 0;
-        bool is_up = (site->room & (i + 1)) != 0;
-        list_foreach(q, &site->parties, const struct shared_party, in_site)
+        bool is_up = (set->room & (i + 1)) != 0;
+        list_foreach(q, &set->site->parties, const struct shared_party, in_site)
         {
-            slots += q->party.work == OPEN_SLOT && q->party.families == i + 1;
+            slots += q->set == set && q->party.work == OPEN_SLOT && q->party.families == i + 1;
         }
         for (const struct tree_node *n = stand->parties.first; n != NULL; n = tree_next(n)) {
             const struct party *p = container_of(n, const struct party, in_ready);
-            HOLD_SITE(p->site == site && p->work == OPEN_SLOT && p->families == i + 1);
-            HOLD_SITE(party_first_position(p) >= last);
+            HOLD_SITE(shared_party_of(p)->set == set && p->work == OPEN_SLOT);
+            HOLD_SITE(p->families == i + 1 && party_first_position(p) >= last);
             last = party_first_position(p);
         }
         HOLD_SITE(stand->count == slots);
@@ -134,31 +149,59 @@ static const char *check_stands(const struct site *site)
                   (is_up && !tree_is_empty(&stand->parties)));
         is_counted = is_counted || (is_up && slots > 0);
     }
-    HOLD_SITE(site->is_counted == is_counted);
+    HOLD_SITE(set->is_counted == is_counted);
     return NULL;
+}
+
+static const char *check_set(const struct sched *s, const struct lane_set *set,
+                             struct site_tally *t)
+{
+    uint32_t parties = 0;
+    int work[OPEN_COUNT] = {0};
+    const struct site *site = set->site;
+    list_foreach(q, &site->parties, const struct shared_party, in_site)
+    {
+        if (q->set == set) {
+            parties++;
+            work[q->party.work]++;
+        }
+    }
+    HOLD_SITE(set->parties == parties && parties > 0);
+    HOLD_SITE(set->mask == (source_pool(s, set->pool) & ~set->avoided));
+    HOLD_SITE((set->mask & ~site->present) == 0);
+    HOLD_SITE(set->is_barred == ((set->mask & site->alive) == 0));
+    HOLD_SITE(set->is_barred == (set->reason != NULL));
+    HOLD_SITE(set->room == source_families(s, set->mask & site->room));
+    for (int i = 0; i < OPEN_COUNT; i++) {
+        HOLD_SITE(set->work[i] == work[i]);
+    }
+    t->none += work[OPEN_NOT];
+    t->now += work[OPEN_NOW];
+    t->hosts += work[OPEN_HOST];
+    t->slots += set->is_counted;
+    return check_stands(set);
 }
 
 static const char *check_lanes(const struct sched *s, const struct site *site, struct site_tally *t)
 {
     int busy = 0;
-    uint8_t room = 0;
-    bool is_alive = false;
-    HOLD_SITE(site->lane_count == s->source_count);
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        const struct site_lane *l = &site->lanes[i];
+    HOLD_SITE(((site->alive | site->usable | site->spare) & ~site->present) == 0);
+    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+        const struct site_lane *l = lane_find(site, i);
+        HOLD_SITE(((site->present & source_bit(i)) != 0) == (l != NULL));
+        if (l == NULL) {
+            continue;
+        }
         HOLD_SITE(l->site == site && l->source == i);
         const char *wrong = check_lane(s, l, t);
         if (wrong != NULL) {
             return wrong;
         }
         busy += l->lane.busy;
-        room |= lane_has_room(l) ? s->sources[i].families : 0;
-        is_alive = is_alive || l->lane.window > 0;
     }
     int limit = s->config.site_concurrency_limit;
-    HOLD_SITE(site->busy == busy && site->is_barred == !is_alive);
-    HOLD_SITE(site->room == (limit == 0 || busy < limit ? room : 0));
-    HOLD_SITE(site->is_barred == (site->reason != NULL) && !site->is_pinned);
+    HOLD_SITE(site->busy == busy && !site->is_pinned);
+    HOLD_SITE(site->room == (limit == 0 || busy < limit ? site->spare : 0));
     return NULL;
 }
 
@@ -175,32 +218,26 @@ static int waiting_of(const struct shared_party *q)
 static const char *check_one(const struct sched *s, const struct site *site, struct site_tally *t)
 {
     int occupied = 0, waiting = 0;
-    int work[OPEN_COUNT] = {0};
     const char *wrong = check_lanes(s, site, t);
     list_foreach(q, &site->parties, const struct shared_party, in_site)
     {
         wrong = wrong != NULL ? wrong : check_members(s, q, &occupied);
         wrong = wrong != NULL ? wrong : check_party(s, q);
-        work[q->party.work]++;
         waiting += waiting_of(q);
         t->parties++;
     }
-    wrong = wrong != NULL ? wrong : check_stands(site);
+    list_foreach(set, &site->sets, const struct lane_set, in_site)
+    {
+        wrong = wrong != NULL ? wrong : check_set(s, set, t);
+    }
     if (wrong != NULL) {
         return wrong;
     }
     HOLD_SITE(site->waiting == waiting);
     HOLD_SITE(site->occupied == occupied && site_find(s, site_key(site)) == site);
-    for (int i = 0; i < OPEN_COUNT; i++) {
-        HOLD_SITE(site->work[i] == work[i]);
-    }
     bool is_empty = list_is_empty(&site->parties) && occupied == 0;
     HOLD_SITE(!list_is_linked(&site->remembered) || is_empty);
     HOLD_SITE(!is_empty || list_is_linked(&site->remembered) || lane_is_away(site));
-    t->none += work[OPEN_NOT];
-    t->now += work[OPEN_NOW];
-    t->hosts += work[OPEN_HOST];
-    t->slots += site->is_counted;
     t->sites++;
     return NULL;
 }
@@ -222,6 +259,13 @@ const char *site_check(const struct sched *s, struct site_tally *t)
     }
     HOLD_SITE(s->lingering_count == lingering);
     HOLD_SITE(s->sites.count == t->sites && s->by_list.count == t->parties);
-    HOLD_SITE(s->lane_timers.count == t->lanes);
+    HOLD_SITE(s->lane_timers.count == t->lanes && s->lane_count == t->lanes);
+    uint64_t avoidances = 0;
+    list_foreach(d, &s->destinations, const struct sched_destination, all)
+    {
+        HOLD_SITE(d->avoidances == NULL || d->party->site != NULL);
+        avoidances += (uint64_t)__builtin_popcountll(avoidance_mask(d));
+    }
+    HOLD_SITE(s->avoidance_timers.count == avoidances);
     return NULL;
 }

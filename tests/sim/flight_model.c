@@ -1,5 +1,6 @@
 #include "tests/sim/flight_model.h"
 
+#include "sched/place/avoidance.h"
 #include "sched/transport.h"
 #include "tests/sim/require.h"
 #include "tests/sim/sched_oracle.h"
@@ -58,12 +59,12 @@ static const struct flight_hosts *hosts_of(const struct sched_action *a)
 static const struct lane *lane_of(const struct flight_model *m, const struct sched_action *a)
 {
     const struct site *site = a->destination->party->site;
-    for (uint32_t i = 0; site != NULL && i < site->lane_count; i++) {
-        if (m->sched->sources[i].id == a->source) {
-            return &site->lanes[i].lane;
-        }
+    if (site == NULL) {
+        return &a->destination->lane;
     }
-    return &a->destination->lane;
+    const struct site_lane *l = lane_find(site, source_find(m->sched, a->source));
+    REQUIRE(l != NULL);
+    return &l->lane;
 }
 
 static void open_connection(struct flight_model *m, const struct sched_action *a, usec_t now)
@@ -119,6 +120,54 @@ static void check_sharing(const struct flight_model *m, const struct flight_conn
     REQUIRE(is_named);
 }
 
+struct slice flight_site(unsigned site)
+{
+    return slice_make("12345678", site);
+}
+
+void flight_forget_lanes(struct flight_model *m)
+{
+    for (unsigned site = 0; site < SITES; site++) {
+        for (unsigned source = 0; source < SOURCES; source++) {
+            if (source_find(m->sched, source) == SCHED_SOURCES_MAX ||
+                site_find(m->sched, flight_site(site)) == NULL) {
+                m->closed_until[site][source] = 0;
+            }
+        }
+    }
+    for (unsigned i = 0; i < m->used; i++) {
+        for (unsigned source = 0; source < SOURCES; source++) {
+            if (source_find(m->sched, source) == SCHED_SOURCES_MAX) {
+                m->flights[i].tried_sources &= ~(1u << source);
+            }
+        }
+    }
+}
+
+/* Mail goes by lanes of its pool that are open, or probing with nothing in flight. */
+static void check_lane(const struct flight_model *m, const struct flight *f,
+                       const struct sched_action *a, usec_t now)
+{
+    const struct party *p = a->destination->party;
+    uint32_t place = source_find(m->sched, a->source);
+    if (m->is_delayed || p->site == NULL) {
+        return;
+    }
+    REQUIRE(place < SCHED_SOURCES_MAX && (f->tried_sources >> a->source & 1) == 0);
+    REQUIRE((source_pool(m->sched, a->destination->pool) & source_bit(place)) != 0);
+    REQUIRE((avoidance_mask(a->destination) & source_bit(place)) == 0);
+    unsigned site = m->connections[a->connection].site;
+    REQUIRE(site < SITES && m->closed_until[site][a->source] <= now);
+    if (m->closed_until[site][a->source] > 0) {
+        const struct flight_connection *c = &m->connections[a->connection];
+        for (unsigned i = 0; i < CONNECTIONS; i++) {
+            const struct flight_connection *other = &m->connections[i];
+            REQUIRE(other == c || !is_of_lane(c, other) || other->in_flight == 0);
+        }
+        REQUIRE(c->in_flight == 0);
+    }
+}
+
 static void check_reuse(const struct flight_model *m, const struct sched_action *a, usec_t now)
 {
     const struct flight_connection *c = &m->connections[a->connection];
@@ -163,6 +212,7 @@ struct flight *flight_deliver(struct flight_model *m, const struct sched_action 
         REQUIRE(f->place == FLIGHT_DISPLACED && f->destination == a->destination);
     }
     REQUIRE((f->tried >> c->host & 1) == 0);
+    check_lane(m, f, a, now);
     f->place = FLIGHT_CARRIED;
     f->connection = a->connection;
     c->in_flight++;
@@ -179,6 +229,17 @@ struct flight *flight_deliver(struct flight_model *m, const struct sched_action 
     return f;
 }
 
+/* What an entry has tried, as bits of its destination's servers. */
+static uint64_t tried_servers(const struct flight *f)
+{
+    const struct sched_destination *d = f->destination;
+    uint64_t tried = d->party->server_count == 0 && (f->tried >> NO_HOST & 1) != 0;
+    for (uint32_t i = 0; i < d->party->server_count; i++) {
+        tried |= (uint64_t)(f->tried >> d->party->servers[i].host->key[0] & 1) << i;
+    }
+    return tried;
+}
+
 void flight_exhaust(struct flight_model *m, const struct sched_action *a)
 {
     struct flight *f = flight_of(m, a->entry);
@@ -188,10 +249,16 @@ void flight_exhaust(struct flight_model *m, const struct sched_action *a)
     if (m->is_delayed || d->lacks_hosts || destination_refuses(d)) {
         return;
     }
+    uint64_t sources = source_tried(m->sched, a->entry);
+    if (sources != 0) {
+        REQUIRE(sched_oracle_place(m->sched, d, tried_servers(f), sources) == ORACLE_NOTHING);
+        return;
+    }
     REQUIRE(d->party->server_count > 0 || (f->tried >> NO_HOST & 1) != 0);
     for (uint32_t i = 0; i < d->party->server_count; i++) {
         const struct destdb_host *h = d->party->servers[i].host;
-        REQUIRE((f->tried >> h->key[0] & 1) != 0 || destdb_host_is_waiting(h));
+        REQUIRE((f->tried >> h->key[0] & 1) != 0 || destdb_host_is_waiting(h) ||
+                d->party->servers[i].families != SITE_FAMILIES);
     }
 }
 
@@ -257,6 +324,9 @@ static void report_carried(struct flight_model *m, struct flight *f, const struc
     if (o->again && o->server_tried && is_listed(f->destination, host)) {
         f->tried |= 1u << host;
     }
+    if (o->again && o->source_tried) {
+        f->tried_sources |= 1u << c->source;
+    }
     sched_report(m->sched, o, now);
     REQUIRE(host == NO_HOST || find_view(m, host, &after));
     REQUIRE(host == NO_HOST || is_counted(o, before.failures, after.failures));
@@ -302,22 +372,12 @@ void flight_resolved(struct flight_model *m, const struct sched_destination *d,
     }
 }
 
-/* What an entry has tried, as bits of its destination's servers. */
-static uint64_t tried_servers(const struct flight *f)
-{
-    const struct sched_destination *d = f->destination;
-    uint64_t tried = d->party->server_count == 0 && (f->tried >> NO_HOST & 1) != 0;
-    for (uint32_t i = 0; i < d->party->server_count; i++) {
-        tried |= (uint64_t)(f->tried >> d->party->servers[i].host->key[0] & 1) << i;
-    }
-    return tried;
-}
-
 void flight_check_idle(const struct flight_model *m)
 {
     for (unsigned i = 0; i < m->used; i++) {
         const struct flight *f = &m->flights[i];
         REQUIRE(f->entry == NULL || f->place != FLIGHT_DISPLACED ||
-                sched_oracle_place(m->sched, f->destination, tried_servers(f)) == ORACLE_LATER);
+                sched_oracle_place(m->sched, f->destination, tried_servers(f),
+                                   source_tried(m->sched, f->entry)) == ORACLE_LATER);
     }
 }

@@ -10,6 +10,8 @@
 #define HOSTS       5
 #define FLIGHTS     2048
 #define NO_HOST     HOSTS /* the server without a name */
+#define SITES       4     /* 0 is none */
+#define SOURCES     8     /* ids of sources */
 
 /* What the hosts pointer of the core points to. */
 struct flight_hosts {
@@ -36,7 +38,8 @@ struct flight {
     struct sched_destination *destination;
     enum flight_place place;
     uint32_t connection;
-    unsigned tried; /* bit of each host */
+    unsigned tried;         /* bit of each host */
+    unsigned tried_sources; /* bit of each id; while the source stays there */
 };
 
 struct flight_model {
@@ -46,9 +49,10 @@ struct flight_model {
     bool was_reconfigured;
     struct flight_connection connections[CONNECTIONS];
     struct flight flights[FLIGHTS];
-    usec_t out_of_step[HOSTS + 1]; /* when it was last; 0 never */
-    unsigned count;                /* entries in flight */
-    unsigned used;                 /* flights from here on were never used */
+    usec_t out_of_step[HOSTS + 1];       /* when it was last; 0 never */
+    unsigned count;                      /* entries in flight */
+    unsigned used;                       /* flights from here on were never used */
+    usec_t closed_until[SITES][SOURCES]; /* of lanes; 0: not closed, or forgotten with its site */
     bool is_delayed; /* the last action was not a DELIVER: the next may have been decided before
                       * what happened since */
 };
@@ -66,6 +70,10 @@ void flight_report(struct flight_model *m, struct flight *f, const struct sched_
 /* The destination's servers are replaced; before sched_resolved. */
 void flight_resolved(struct flight_model *m, const struct sched_destination *d,
                      const struct flight_hosts *hosts);
+/* A site is called by that. */
+struct slice flight_site(unsigned site);
+/* What was said about lanes goes with their site or their source. */
+void flight_forget_lanes(struct flight_model *m);
 /* sched_pull had nothing: what could be placed must not wait. */
 void flight_check_idle(const struct flight_model *m);
 

@@ -29,10 +29,12 @@ bool mail_write(struct mail_model *m, struct choices *from)
     *message = (struct mail_message){.count = choices_take(from, RECIPIENTS)};
     unsigned number = choices_take(from, 256);
     unsigned domains = number < 252 ? 1 + number % DOMAINS : WIDE;
+    unsigned pools = number % 3 == 0 ? POOLS + 1 : 1;
     for (uint32_t i = 0; i < message->count; i++) {
         unsigned which = number == UINT8_MAX ? i % WIDE : choices_take(from, domains);
-        message->recipients[i] =
-            (struct sched_recipient){slice_of(to[which].address), slice_of(to[which].nexthop), i};
+        uint16_t pool = (uint16_t)(pools == 1 ? 0 : choices_take(from, pools));
+        message->recipients[i] = (struct sched_recipient){slice_of(to[which].address),
+                                                          slice_of(to[which].nexthop), i, pool};
     }
     return true;
 }

@@ -9,6 +9,7 @@
 
 #define MESSAGES   64
 #define RECIPIENTS 24
+#define POOLS      3 /* of sources; there are recipients of one more */
 
 enum recipient_state { UNREAD, WAITING, BUSY, SETTLED };
 

@@ -3,15 +3,13 @@
 #include "sched/candidate.h"
 #include "sched/sched.h"
 #include "sched/transport.h"
-#include "tests/sim/choices.h"
-#include "tests/sim/flight_model.h"
-#include "tests/sim/mail_model.h"
+#include "tests/sim/driver_state.h"
+#include "tests/sim/lane_moves.h"
 #include "tests/sim/require.h"
 #include "tests/sim/sched_oracle.h"
 
+#include <errno.h>
 #include <string.h>
-
-#define SITES 4
 
 struct question {
     struct sched_destination *destination;
@@ -19,20 +17,6 @@ struct question {
 };
 
 static const struct sched_reason withdrawal = {"4.7.0", "left alone by order"};
-
-struct driver {
-    struct choices choices;
-    struct sched_config config;
-    struct sched *sched;
-    usec_t now;
-    struct mail_model mail;
-    struct flight_model flights;
-    struct question *questions;
-    bool has_sites;
-    bool is_kind; /* nothing fails any more: what waits must be selected */
-    long objects, hosts;
-    long fail_after; /* allocations; < 0: never */
-};
 
 static void *allocate(void *ctx, size_t size)
 {
@@ -60,11 +44,6 @@ static void release_hosts(void *ctx, void *hosts)
     free(hosts);
 }
 
-static unsigned take(struct driver *d, unsigned below)
-{
-    return choices_take(&d->choices, below);
-}
-
 static void act(struct driver *d, const struct sched_action *a);
 
 static void check_candidate(struct driver *d)
@@ -75,7 +54,7 @@ static void check_candidate(struct driver *d)
     }
 }
 
-static void check(struct driver *d)
+void driver_check(struct driver *d)
 {
     struct sched_fault fault;
     if (sched_check(d->sched, &fault) != 0) {
@@ -236,7 +215,7 @@ static void pull(struct driver *d, unsigned most)
             return;
         }
         act(d, &a);
-        check(d);
+        driver_check(d);
     }
 }
 
@@ -256,15 +235,19 @@ static struct sched_outcome take_outcome(struct driver *d, const struct flight *
         .depth = (uint16_t)take(d, 8),
         .server_notes = 1u << take(d, 4),
     };
+    static const enum sched_feedback_sign slower[] = {SCHED_SLOWER, SCHED_NEUTRAL};
     unsigned more = d->is_kind ? 0 : take(d, 16);
     o.is_out_of_step = more == 1;
     if (f->place == FLIGHT_CARRIED && more > 8) {
         o.again = true;
         o.feedback = SCHED_NEUTRAL;
         o.server_tried = more % 2 == 0;
+        o.source_tried = more % 4 == 1;
         o.server_failed = more >= 12;
     } else {
-        o.server_failed = more > 0 && o.feedback == SCHED_NEGATIVE;
+        o.server_failed = more > 2 && o.feedback == SCHED_NEGATIVE;
+        o.throttled = more == 2;
+        o.feedback = more == 2 ? slower[kind % 2] : o.feedback;
     }
     o.connection_open = o.connection_open && !o.server_failed;
     o.connection_ends = d->config.awaits_end && !o.connection_open && take(d, 2) == 0;
@@ -284,7 +267,8 @@ static bool report(struct driver *d, unsigned which)
         if (!o.again) {
             uint32_t count;
             const uint32_t *indexes = sched_entry_indexes(f->entry, &count);
-            mail_move(sched_entry_handle(f->entry), indexes, count, BUSY, SETTLED);
+            mail_move(sched_entry_handle(f->entry), indexes, count, BUSY,
+                      o.throttled ? WAITING : SETTLED);
         }
         flight_report(&d->flights, f, &o, d->now);
         return true;
@@ -309,6 +293,7 @@ static void take_servers(struct driver *d, struct flight_hosts *hosts)
         hosts->servers[i] = (struct sched_server){
             .key = {(uint8_t)take(d, HOSTS)}, .key_len = 1, .preference = (uint16_t)take(d, 3)};
         hosts->servers[i].name = hosts->site > 0 ? take(d, 2) : 0;
+        hosts->servers[i].families = hosts->site > 0 ? (uint8_t)take(d, 4) : 0;
     }
 }
 
@@ -368,7 +353,7 @@ static void answer(struct driver *d, unsigned which)
         r.servers = hosts->servers;
         r.server_count = hosts->count;
         r.tls = hosts->tls;
-        r.site = slice_make("12345678", hosts->site);
+        r.site = flight_site(hosts->site);
         d->hosts++;
     }
     /* Without entries the destination may go, and its hosts with it. */
@@ -413,12 +398,12 @@ static bool end_all(struct driver *d)
     return did_end;
 }
 
-static void pull_pending(struct driver *d)
+void driver_pull_pending(struct driver *d)
 {
     struct sched_action a;
     while (sched_pull_pending(d->sched, &a, d->now)) {
         act(d, &a);
-        check(d);
+        driver_check(d);
     }
 }
 
@@ -427,7 +412,7 @@ static void pull_pending(struct driver *d)
 static void reconfigure(struct driver *d)
 {
     const struct sched_config old = d->config;
-    pull_pending(d);
+    driver_pull_pending(d);
     configure(d);
     d->config.hold = d->sched->hold;
     d->fail_after = take(d, 8) == 0 ? (long)take(d, 4) : -1;
@@ -445,7 +430,7 @@ static void reconfigure(struct driver *d)
     if (d->flights.process_limit_max < (uint32_t)d->config.process_limit) {
         d->flights.process_limit_max = (uint32_t)d->config.process_limit;
     }
-    check(d);
+    driver_check(d);
     if (take(d, 2) == 0) {
         pull(d, UINT32_MAX); /* what the new config opened does not wait for the next event */
     }
@@ -455,7 +440,7 @@ static void reconfigure(struct driver *d)
  * nothing else is touched. */
 static void withdraw(struct driver *d, unsigned which, unsigned recipient)
 {
-    pull_pending(d);
+    driver_pull_pending(d);
     uint64_t id = d->mail.next_id - 1 - which;
     struct mail_message *m = mail_of(&d->mail, id);
     if (which >= d->mail.next_id || !m->is_active) {
@@ -467,8 +452,8 @@ static void withdraw(struct driver *d, unsigned which, unsigned recipient)
     }
     struct mail_message before = *m;
     sched_withdraw(d->sched, id, nexthop, &withdrawal, d->now);
-    check(d);
-    pull_pending(d);
+    driver_check(d);
+    driver_pull_pending(d);
     for (uint32_t i = 0; i < before.read && m->is_active; i++) {
         bool is_meant = nexthop.len == 0 || slice_eq(before.recipients[i].nexthop, nexthop);
         REQUIRE(before.states[i] != WAITING || (m->states[i] == WAITING) == !is_meant);
@@ -480,18 +465,18 @@ static void revive(struct driver *d, unsigned which, unsigned recipient)
     const struct mail_message *m = mail_of(&d->mail, which);
     if (which % 4 == 0) {
         sched_flush_hosts(d->sched, d->now);
-        check(d);
+        driver_check(d);
     }
     struct slice nexthop = recipient < m->count ? m->recipients[recipient].nexthop : SLICE("none");
     bool was_dead = sched_revive(d->sched, nexthop, d->now);
-    check(d);
+    driver_check(d);
     REQUIRE(!was_dead || recipient < m->count);
     REQUIRE(!sched_revive(d->sched, nexthop, d->now));
 }
 
 static void forget_hosts(struct driver *d)
 {
-    pull_pending(d);
+    driver_pull_pending(d);
     if (!d->config.must_resolve) {
         return;
     }
@@ -545,7 +530,13 @@ static void step(struct driver *d)
         answer_reads(d);
         break;
     default:
-        switch (take(d, 10)) {
+        switch (take(d, 14)) {
+        case 10:
+        case 11:
+        case 12:
+        case 13:
+            lane_moves_step(d);
+            break;
         case 8:
             reconfigure(d);
             break;
@@ -578,7 +569,8 @@ static void step(struct driver *d)
             break;
         }
     }
-    check(d);
+    flight_forget_lanes(&d->flights);
+    driver_check(d);
 }
 
 /* Everything comes to an end when it is answered and time passes; in one of two ways, by the size
@@ -587,6 +579,7 @@ static void step(struct driver *d)
 static void drain(struct driver *d)
 {
     sched_set_hold(d->sched, false, d->now);
+    lane_moves_end(d);
     if (d->choices.size % 2 == 0) {
         sched_flush(d->sched, d->now);
         struct sched_action a;
@@ -605,7 +598,7 @@ static void drain(struct driver *d)
         answer(d, 0);
         bool is_carried = report(d, round);
         (void)end_all(d); /* there may be none */
-        check(d);
+        driver_check(d);
         usec_t wake = sched_wake_at(d->sched);
         /* What is in flight may have come back, and wait for the end of a rate delay that began
          * under way. */
@@ -615,7 +608,7 @@ static void drain(struct driver *d)
     }
     while (d->questions != NULL) {
         answer(d, 0);
-        check(d);
+        driver_check(d);
     }
 }
 
@@ -631,7 +624,8 @@ static void walk(const struct driver *d)
         waiting += (uint64_t)v.todo;
         REQUIRE(sched_why_text(v.why) != NULL && v.busy >= 0 && v.idle <= v.connections);
         struct sched_destination_view same;
-        REQUIRE(sched_view_destination(d->sched, v.name, &same) && same.todo == v.todo);
+        REQUIRE(sched_view_destination_in(d->sched, v.name, v.pool, &same) && same.todo == v.todo);
+        REQUIRE(sched_view_destination(d->sched, v.name, &same) && same.pool <= v.pool);
     }
     cursor = 0;
     while (sched_view_jobs(d->sched, &cursor, &j)) {
@@ -656,7 +650,7 @@ static void abandon(struct driver *d)
     struct sched_action a;
     while (d->flights.count > 0 || d->sched->undelivered != NULL) {
         if (report(d, 0)) {
-            check(d);
+            driver_check(d);
         } else if (sched_pull_pending(d->sched, &a, d->now)) {
             act(d, &a);
         } else if (d->questions != NULL) {
@@ -696,6 +690,9 @@ void sched_driver_run(const uint8_t *data, size_t size)
     configure(d);
     d->has_sites = take(d, 4) != 0;
     start(d);
+    if (d->has_sites && take(d, 2) == 0) {
+        lane_moves_set_sources(d);
+    }
     while (choices_are_left(&d->choices)) {
         step(d);
     }

@@ -118,7 +118,7 @@ static void submit(struct inflation *t)
     for (unsigned i = 0; i < domains * each; i++) {
         const char *name = names[(first + i % domains) % DOMAINS];
         recipients[m.recipient_count++] =
-            (struct sched_recipient){slice_of(name), slice_of(name + 2), i};
+            (struct sched_recipient){slice_of(name), slice_of(name + 2), i, 0};
     }
     m.recipients = recipients;
     unsigned limit = (unsigned)t->config.destination_recipient_limit;

@@ -1,5 +1,6 @@
 #include "tests/sim/sched_oracle.h"
 
+#include "sched/place/avoidance.h"
 #include "sched/transport.h"
 
 static bool is_busy(const struct connection *c)
@@ -66,8 +67,9 @@ static bool has_window(const struct sched *s, const struct target *t)
 {
     const struct site *site = t->party->site;
     int busy = 0;
-    for (uint32_t i = 0; site != NULL && i < site->lane_count; i++) {
-        busy += busy_of_lane(&site->lanes[i].lane);
+    for (uint32_t i = 0; site != NULL && i < SCHED_SOURCES_MAX; i++) {
+        const struct site_lane *l = lane_find(site, i);
+        busy += l == NULL ? 0 : busy_of_lane(&l->lane);
     }
     int limit = site == NULL ? 0 : s->config.site_concurrency_limit;
     return t->lane->window > busy_of_lane(t->lane) && (limit == 0 || busy < limit);
@@ -111,13 +113,10 @@ static bool has_connection(const struct sched *s, const struct target *t)
 }
 
 /* The least preference that has a host to try. */
-static bool find_group(const struct sched *s, const struct party *p, uint64_t tried, uint16_t *ret)
+static bool find_group(const struct sched *s, const struct party *p, uint8_t families,
+                       uint64_t tried, uint16_t *ret)
 {
     bool is_found = p->server_count == 0 && (tried & 1) == 0;
-    uint8_t families = p->site == NULL ? s->sources[0].families : 0;
-    for (uint32_t i = 0; p->site != NULL && i < s->source_count; i++) {
-        families |= s->sources[i].families;
-    }
     *ret = 0;
     for (uint32_t i = 0; i < p->server_count; i++) {
         const struct server *server = &p->servers[i];
@@ -142,14 +141,66 @@ static enum oracle_place place_on(const struct sched *s, const struct target *t)
     return has_worker && has_open_host(s, t) ? ORACLE_WORKER : ORACLE_LATER;
 }
 
-enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_destination *d,
-                                     uint64_t tried)
+/* Sources that the destination may be sent from, by place. */
+static uint64_t sources_of(const struct sched *s, const struct sched_destination *d)
 {
-    struct target t = {.party = d->party, .tried = tried, .families = s->sources[0].families};
+    uint64_t mask = d->pool < s->sources.pool_count ? s->sources.pools[d->pool] : s->sources.there;
+    if (d->party->site == NULL) {
+        mask = mask == 0 ? s->sources.there : mask;
+        return mask & -mask;
+    }
+    return mask & ~avoidance_mask(d);
+}
+
+static uint8_t families_of(const struct sched *s, uint64_t sources)
+{
+    uint8_t families = 0;
+    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+        families |= (sources >> i & 1) != 0 ? s->sources.at[i].given.families : 0;
+    }
+    return families;
+}
+
+/* It takes nothing, not even what its connections have room for. */
+static bool is_away(const struct site_lane *l)
+{
+    return l->lane.window <= 0 || l->is_closed || (l->is_probing && l->lane.in_flight > 0);
+}
+
+static bool is_barred_at(const struct site *site, uint64_t sources)
+{
+    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+        const struct site_lane *l = (sources >> i & 1) == 0 ? NULL : lane_find(site, i);
+        if (l != NULL && l->lane.window > 0 && !l->is_closed) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_destination *d,
+                                     uint64_t tried, uint64_t sources_tried)
+{
     const struct site *site = d->party->site;
+    uint64_t sources = sources_of(s, d);
+    struct target t = {.party = d->party, .tried = tried, .families = families_of(s, sources)};
     bool lacks_hosts = s->config.must_resolve && d->hosts == NULL;
-    bool is_dead = d->lane.window == WINDOW_DEAD || (site != NULL && site->is_barred);
-    if (is_dead || (lacks_hosts && !d->is_resolving) || !find_group(s, t.party, tried, &t.group)) {
+    bool is_dead = d->lane.window == WINDOW_DEAD || (site != NULL && is_barred_at(site, sources));
+    if (is_dead || (lacks_hosts && !d->is_resolving)) {
+        return ORACLE_NOTHING;
+    }
+    if (sources_tried != 0) {
+        sources &= site == NULL ? 0 : ~sources_tried;
+        t.families = 0;
+        for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+            bool is_left = (sources >> i & 1) != 0 && !is_barred_at(site, UINT64_C(1) << i);
+            t.families |= is_left ? s->sources.at[i].given.families : 0;
+        }
+        if (t.families == 0) {
+            return ORACLE_NOTHING;
+        }
+    }
+    if (!find_group(s, t.party, t.families, tried, &t.group)) {
         return ORACLE_NOTHING;
     }
     if (lacks_hosts || d->lane.window < 0) {
@@ -160,9 +211,14 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
         return place_on(s, &t);
     }
     enum oracle_place best = ORACLE_LATER;
-    for (uint32_t i = 0; i < site->lane_count; i++) {
-        t.lane = &site->lanes[i].lane;
-        t.families = s->sources[site->lanes[i].source].families;
+    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+        const struct site_lane *l = (sources >> i & 1) == 0 ? NULL : lane_find(site, i);
+        if (l == NULL) {
+            continue;
+        }
+        t.lane = &l->lane;
+        t.is_away = is_away(l);
+        t.families = s->sources.at[i].given.families;
         enum oracle_place place = place_on(s, &t);
         best = best == ORACLE_CONNECTION || place == ORACLE_LATER ? best : place;
     }
@@ -191,7 +247,7 @@ static bool has_work(const struct sched *s, const struct sched_destination *d)
     if (s->config.destination_rate_delay > 0 && d->in_flight > 0) {
         return false;
     }
-    enum oracle_place place = sched_oracle_place(s, d, 0);
+    enum oracle_place place = sched_oracle_place(s, d, 0, 0);
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
         if (place == ORACLE_CONNECTION ||

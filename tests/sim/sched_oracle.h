@@ -15,9 +15,10 @@ enum oracle_place {
     ORACLE_WORKER,     /* a connection that is to be opened */
 };
 
-/* tried: bits of its servers that the entry may not go to; bit 0 also where it has no list */
+/* tried          bits of its servers that the entry may not go to; bit 0 also where it has no list
+ * sources_tried  bits of places of sources that it may not be sent from */
 enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_destination *d,
-                                     uint64_t tried);
+                                     uint64_t tried, uint64_t sources_tried);
 /* Some entry waits for a destination that has a place for it, and the cap on the workers of its
  * message allows it. Then sched_pull must find one. */
 bool sched_oracle_has_work(const struct sched *s);

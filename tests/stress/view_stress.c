@@ -168,7 +168,7 @@ static void submit(struct owner *o)
         unsigned number = pick(o, 4) != 0 ? pick(o, 20) : 100 + pick(o, 20000);
         (void)snprintf(addresses[i], sizeof(addresses[i]), "u@d%u", number);
         recipients[i] =
-            (struct sched_recipient){slice_of(addresses[i]), slice_of(addresses[i] + 2), i};
+            (struct sched_recipient){slice_of(addresses[i]), slice_of(addresses[i] + 2), i, 0};
     }
     const struct sched_message m = {
         .id = ++o->next_id, .recipients = recipients, .recipient_count = count};

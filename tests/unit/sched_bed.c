@@ -248,7 +248,7 @@ bool bed_try_message(struct bed *b, char letter, const char *addresses)
     for (char *word; (word = strtok_r(NULL, " ", &position)) != NULL; m->count++) {
         m->recipients = realloc(m->recipients, (m->count + 1) * sizeof(struct sched_recipient));
         m->recipients[m->count] =
-            (struct sched_recipient){slice_of(word), slice_of(strrchr(word, '@') + 1), m->count};
+            (struct sched_recipient){slice_of(word), slice_of(strrchr(word, '@') + 1), m->count, 0};
     }
     struct sched_message part = next_part(b, letter, sched_read_limit(b->sched));
     int err = sched_submit(b->sched, &part, b->now);

@@ -40,7 +40,7 @@ static void nexthop_of_a_recipient(void **state)
     bed_init(&b);
     b.config.destination_recipient_limit = 1;
     bed_open(&b);
-    struct sched_recipient r = {SLICE("Joe@example.com"), SLICE("[relay]:2525"), 7};
+    struct sched_recipient r = {SLICE("Joe@example.com"), SLICE("[relay]:2525"), 7, 0};
     struct sched_message m = {.id = 1, .recipients = &r, .recipient_count = 1};
     struct sched_action a;
     assert_int_equal(sched_submit(b.sched, &m, 0), 0);
@@ -71,7 +71,7 @@ static void recipients_without_a_domain_come_last(void **state)
         bed_open(&b);
         for (uint32_t k = 0; k < 3; k++) {
             recipients[k] =
-                (struct sched_recipient){names[turns[i][k]], SLICE("relay"), turns[i][k]};
+                (struct sched_recipient){names[turns[i][k]], SLICE("relay"), turns[i][k], 0};
         }
         struct sched_message m = {.id = 1, .recipients = recipients, .recipient_count = 3};
         assert_int_equal(sched_submit(b.sched, &m, 0), 0);
@@ -100,7 +100,7 @@ static void the_shorter_domain_comes_first(void **state)
         bed_init(&b);
         bed_open(&b);
         for (uint32_t k = 0; k < 2; k++) {
-            recipients[k] = (struct sched_recipient){names[k ^ turn], SLICE("relay"), k ^ turn};
+            recipients[k] = (struct sched_recipient){names[k ^ turn], SLICE("relay"), k ^ turn, 0};
         }
         struct sched_message m = {.id = 1, .recipients = recipients, .recipient_count = 2};
         assert_int_equal(sched_submit(b.sched, &m, 0), 0);

@@ -262,7 +262,7 @@ static void there_are_not_too_many_records(void **state)
     static struct bed b;
     open_bed(&b);
     for (uint32_t i = 0; i < 66000; i++) {
-        const struct sched_recipient r = {SLICE("u@aa"), SLICE("aa"), 0};
+        const struct sched_recipient r = {SLICE("u@aa"), SLICE("aa"), 0, 0};
         const struct sched_message m = {.id = i, .recipients = &r, .recipient_count = 1};
         assert_int_equal(sched_submit(b.sched, &m, b.now), 0);
         struct sched_action a;

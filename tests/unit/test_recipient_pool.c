@@ -160,8 +160,8 @@ static void slow_reads(void **state)
     static struct bed b;
     open_pool(&b);
     bed_spread(&b, 'B', 1);
-    struct sched_recipient r[2] = {{SLICE("a@aa"), SLICE("aa"), 0},
-                                   {SLICE("c@cc"), SLICE("cc"), 1}};
+    struct sched_recipient r[2] = {{SLICE("a@aa"), SLICE("aa"), 0, 0},
+                                   {SLICE("c@cc"), SLICE("cc"), 1, 0}};
     struct sched_message m = {
         .id = 7, .recipients = r, .recipient_count = 1, .unread_count = 1, .more = true};
     struct sched_action a;

@@ -1,167 +1,26 @@
 /* Sites: destinations that share windows, and connections where their hosts allow it. */
 #include "sched/sched.h"
-#include "tests/unit/unit.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define DELIVERIES 64
-
-struct place {
-    const char *site, *servers; /* of each destination, by its first letter: "xy" are two hosts */
-    uint32_t tls, name;
-};
-
-struct shell {
-    struct sched_config config;
-    struct sched *sched;
-    struct place places[26];
-    struct sched_action deliveries[DELIVERIES];
-    unsigned delivered, deferred, reused, resolved;
-    uint64_t next_id;
-    usec_t now;
-};
-
-static void *allocate(void *ctx, size_t size)
-{
-    return malloc(size);
-}
-
-static void release(void *ctx, void *obj)
-{
-    free(obj);
-}
-
-static void release_hosts(void *ctx, void *hosts)
-{
-}
-
-static void shell_init(struct shell *h)
-{
-    memset(h, 0, sizeof(*h));
-    sched_config_defaults(&h->config);
-    h->config.must_resolve = true;
-    h->config.initial_destination_concurrency = 2;
-    h->config.destination_concurrency_limit = 2;
-    for (int i = 0; i < 26; i++) {
-        h->places[i] = (struct place){.site = "s", .servers = "xy"};
-    }
-}
-
-static void shell_open(struct shell *h)
-{
-    const struct sched_host host = {allocate, release, release, h};
-    h->sched = sched_new(&h->config, &host, release_hosts, 0);
-    assert_non_null(h->sched);
-}
-
-static void check(const struct shell *h)
-{
-    struct sched_fault fault;
-    if (sched_check(h->sched, &fault) != 0) {
-        fail_msg("%s", fault.text);
-    }
-}
-
-static void resolve(struct shell *h, struct sched_destination *d)
-{
-    const struct place *p = &h->places[sched_destination_name(d).data[0] - 'a'];
-    struct sched_server servers[4];
-    uint32_t count = 0;
-    for (const char *at = p->servers; *at != '\0'; at++) {
-        servers[count++] = (struct sched_server){
-            .key = {(uint8_t)*at}, .key_len = 1, .preference = 10, .name = p->name};
-    }
-    sched_resolved(h->sched,
-                   &(struct sched_hosts_result){.destination = d,
-                                                .resolution = SCHED_RESOLVED,
-                                                .hosts = h,
-                                                .expires = h->now + USEC_PER_SEC,
-                                                .servers = servers,
-                                                .server_count = count,
-                                                .site = slice_of(p->site),
-                                                .tls = p->tls},
-                   h->now);
-}
-
-/* Everything that there is to do; what goes out stays in flight. */
-static unsigned run(struct shell *h)
-{
-    unsigned before = h->delivered;
-    struct sched_action a;
-    while (sched_pull(h->sched, &a, h->now)) {
-        check(h);
-        if (a.kind == SCHED_RESOLVE) {
-            resolve(h, a.destination);
-            h->resolved++;
-        } else if (a.kind == SCHED_DELIVER) {
-            assert_in_range(h->delivered, 0, DELIVERIES - 1);
-            h->deliveries[h->delivered++] = a;
-            h->reused += !a.connection_is_new;
-        } else if (a.kind == SCHED_DEFER) {
-            h->deferred += a.index_count;
-        }
-    }
-    check(h);
-    return h->delivered - before;
-}
-
-static void send_to(struct shell *h, const char *name)
-{
-    const struct sched_recipient r = {slice_of("u@example"), slice_of(name), 0};
-    const struct sched_message m = {
-        .id = ++h->next_id, .handle = h, .recipients = &r, .recipient_count = 1};
-    assert_int_equal(sched_submit(h->sched, &m, h->now), 0);
-    check(h);
-}
-
-static void report_as(struct shell *h, unsigned number, enum sched_feedback_sign feedback,
-                      bool stays_open)
-{
-    const struct sched_reason reason = {"4.4.2", "lost"};
-    const struct sched_outcome o = {.entry = h->deliveries[number].entry,
-                                    .feedback = feedback,
-                                    .has_deferred = feedback == SCHED_NEGATIVE,
-                                    .connection_open = stays_open,
-                                    .reason = &reason};
-    sched_report(h->sched, &o, h->now);
-    check(h);
-}
-
-static void shell_close(struct shell *h, unsigned first_open)
-{
-    for (unsigned i = first_open; i < h->delivered; i++) {
-        report_as(h, i, SCHED_NEUTRAL, false);
-        (void)run(h); /* what may go meanwhile is reported in its turn */
-    }
-    sched_free(h->sched);
-}
-
-static char first_letter(const struct shell *h, unsigned number)
-{
-    return sched_destination_name(h->deliveries[number].destination).data[0];
-}
+#include "tests/unit/site_bed.h"
 
 static void destinations_share_a_window_and_its_connections(void **state)
 {
     static struct shell h;
     shell_init(&h);
     shell_open(&h);
-    send_to(&h, "aa");
-    send_to(&h, "bb");
-    send_to(&h, "cc");
-    assert_int_equal(run(&h), 2);
-    report_as(&h, 0, SCHED_POSITIVE, true);
-    assert_int_equal(run(&h), 1);
-    assert_int_equal(first_letter(&h, 2), 'c');
+    shell_send(&h, "aa");
+    shell_send(&h, "bb");
+    shell_send(&h, "cc");
+    assert_int_equal(shell_run(&h), 2);
+    shell_report(&h, 0, SCHED_POSITIVE, true);
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(shell_letter(&h, 2), 'c');
     assert_false(h.deliveries[2].connection_is_new);
     assert_int_equal(h.deliveries[2].connection, h.deliveries[0].connection);
     struct sched_destination_view v;
     assert_true(sched_view_destination(h.sched, SLICE("cc"), &v));
     assert_int_equal(v.window, 2);
     assert_int_equal(v.busy, 2);
-    shell_close(&h, 1);
+    shell_close(&h);
 }
 
 /* Each of these differs from the first destination in one thing that forbids its connection. */
@@ -176,16 +35,16 @@ static void a_connection_is_shared_only_where_all_agrees(void **state)
         shell_init(&h);
         h.places['b' - 'a'] = others[i];
         shell_open(&h);
-        send_to(&h, "aa");
-        assert_int_equal(run(&h), 1);
-        report_as(&h, 0, SCHED_POSITIVE, true);
-        send_to(&h, "bb");
-        assert_int_equal(run(&h), 1);
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 1);
+        shell_report(&h, 0, SCHED_POSITIVE, true);
+        shell_send(&h, "bb");
+        assert_int_equal(shell_run(&h), 1);
         assert_true(h.deliveries[1].connection_is_new);
-        send_to(&h, "aa");
-        assert_int_equal(run(&h), 1);
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 1);
         assert_false(h.deliveries[2].connection_is_new);
-        shell_close(&h, 1);
+        shell_close(&h);
     }
 }
 
@@ -197,23 +56,23 @@ static void a_dead_lane_defers_what_waits_for_its_site_and_nothing_else(void **s
     h.places['d' - 'a'].site = "t";
     shell_open(&h);
     for (int i = 0; i < 3; i++) {
-        send_to(&h, "aa");
-        send_to(&h, "bb");
+        shell_send(&h, "aa");
+        shell_send(&h, "bb");
     }
-    assert_int_equal(run(&h), 2);
-    report_as(&h, 0, SCHED_NEGATIVE, false);
-    report_as(&h, 1, SCHED_NEGATIVE, false);
-    assert_int_equal(run(&h), 0);
+    assert_int_equal(shell_run(&h), 2);
+    shell_report(&h, 0, SCHED_NEGATIVE, false);
+    shell_report(&h, 1, SCHED_NEGATIVE, false);
+    assert_int_equal(shell_run(&h), 0);
     assert_int_equal(h.deferred, 4);
-    send_to(&h, "cc"); /* it is not known yet to be at that site */
-    send_to(&h, "dd");
-    assert_int_equal(run(&h), 1);
-    assert_int_equal(first_letter(&h, 2), 'd');
+    shell_send(&h, "cc"); /* it is not known yet to be at that site */
+    shell_send(&h, "dd");
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(shell_letter(&h, 2), 'd');
     assert_int_equal(h.deferred, 5);
     h.now += h.config.minimal_backoff_time;
-    send_to(&h, "aa");
-    assert_int_equal(run(&h), 1);
-    shell_close(&h, 2);
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
+    shell_close(&h);
 }
 
 /* Another answer moves what waits; the delivery under way stays where it is. */
@@ -223,20 +82,20 @@ static void a_destination_moves_to_another_site(void **state)
     shell_init(&h);
     h.config.destination_concurrency_limit = h.config.initial_destination_concurrency = 1;
     shell_open(&h);
-    send_to(&h, "bb");
-    send_to(&h, "aa");
-    send_to(&h, "aa");
-    assert_int_equal(run(&h), 1);
+    shell_send(&h, "bb");
+    shell_send(&h, "aa");
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
     h.places[0] = (struct place){.site = "t", .servers = "z"};
     sched_forget_hosts(h.sched, h.now);
-    assert_int_equal(run(&h), 1);
-    assert_int_equal(first_letter(&h, 1), 'a');
-    report_as(&h, 0, SCHED_POSITIVE, true);
-    assert_int_equal(run(&h), 0);
-    report_as(&h, 1, SCHED_POSITIVE, true);
-    assert_int_equal(run(&h), 1);
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(shell_letter(&h, 1), 'a');
+    shell_report(&h, 0, SCHED_POSITIVE, true);
+    assert_int_equal(shell_run(&h), 0);
+    shell_report(&h, 1, SCHED_POSITIVE, true);
+    assert_int_equal(shell_run(&h), 1);
     assert_false(h.deliveries[2].connection_is_new);
-    shell_close(&h, 2);
+    shell_close(&h);
 }
 
 /* Its mail goes over a connection that is there for another one, so it opens none, and yet it hears of
@@ -246,29 +105,29 @@ static void a_destination_that_only_rides_asks_again(void **state)
     static struct shell h;
     shell_init(&h);
     shell_open(&h);
-    send_to(&h, "bb");
-    send_to(&h, "aa");
-    assert_int_equal(run(&h), 2);
-    report_as(&h, 0, SCHED_POSITIVE, true);
+    shell_send(&h, "bb");
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 2);
+    shell_report(&h, 0, SCHED_POSITIVE, true);
     for (unsigned i = 1; i < 4; i++) {
         assert_int_equal(h.resolved, i + 1);
         h.now += 2 * USEC_PER_SEC; /* beyond their expiry */
-        send_to(&h, "aa");
-        assert_int_equal(run(&h), 1);
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 1);
         assert_false(h.deliveries[i + 1].connection_is_new);
-        report_as(&h, i + 1, SCHED_POSITIVE, true);
+        shell_report(&h, i + 1, SCHED_POSITIVE, true);
         assert_int_equal(h.resolved, i + 2);
     }
     h.places[0] = (struct place){.site = "t", .servers = "z"};
     h.now += 2 * USEC_PER_SEC;
-    send_to(&h, "aa");
-    assert_int_equal(run(&h), 1);
-    report_as(&h, 5, SCHED_POSITIVE, true);
-    send_to(&h, "aa");
-    assert_int_equal(run(&h), 1);
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
+    shell_report(&h, 5, SCHED_POSITIVE, true);
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
     assert_true(h.deliveries[6].connection_is_new);
-    report_as(&h, 1, SCHED_POSITIVE, true);
-    shell_close(&h, 6);
+    shell_report(&h, 1, SCHED_POSITIVE, true);
+    shell_close(&h);
 }
 
 /* A list may have one host under several names, and a refresh of it ends no connection to it. */
@@ -283,10 +142,10 @@ static void a_host_keeps_its_connections_under_each_of_its_names(void **state)
             {.key = {1}, .key_len = 1, .preference = 10, .name = 7},
             {.key = {1}, .key_len = 1, .preference = 10, .name = 8},
             {.key = {2}, .key_len = 1, .preference = 20, .name = 9}};
-        send_to(&h, "aa");
+        shell_send(&h, "aa");
         bool had_connection = h.delivered > 0;
         while (sched_pull(h.sched, &a, h.now)) {
-            check(&h);
+            shell_check(&h);
             if (a.kind == SCHED_RESOLVE) {
                 sched_resolved(h.sched,
                                &(struct sched_hosts_result){.destination = a.destination,
@@ -301,7 +160,7 @@ static void a_host_keeps_its_connections_under_each_of_its_names(void **state)
                 h.deliveries[h.delivered++] = a;
             }
         }
-        report_as(&h, h.delivered - 1, SCHED_POSITIVE, i % 4 != 3);
+        shell_report(&h, h.delivered - 1, SCHED_POSITIVE, i % 4 != 3);
         h.delivered = i % 4 == 3 ? 0 : h.delivered;
     }
     sched_free(h.sched);
@@ -319,10 +178,10 @@ static void a_site_is_seen(void **state)
     h.config.lane_memory = USEC_PER_SEC;
     shell_open(&h);
     for (int i = 0; i < 2; i++) {
-        send_to(&h, "aa");
-        send_to(&h, "bb");
+        shell_send(&h, "aa");
+        shell_send(&h, "bb");
     }
-    assert_int_equal(run(&h), 2);
+    assert_int_equal(shell_run(&h), 2);
     assert_true(sched_view_sites(h.sched, &cursor, &v));
     assert_true(slice_eq(v.key, SLICE("s")));
     assert_int_equal(v.lanes, 1);
@@ -342,7 +201,7 @@ static void a_site_is_seen(void **state)
     assert_false(sched_view_lane(h.sched, SLICE("s"), 1, &lane));
     assert_true(sched_view_destination(h.sched, SLICE("bb"), &d));
     assert_true(slice_eq(d.site, SLICE("s")));
-    shell_close(&h, 0);
+    shell_close(&h);
 }
 
 static void the_limit_of_a_site_bounds_its_connections(void **state)
@@ -351,12 +210,12 @@ static void the_limit_of_a_site_bounds_its_connections(void **state)
     shell_init(&h);
     h.config.site_concurrency_limit = 1;
     shell_open(&h);
-    send_to(&h, "aa");
-    send_to(&h, "bb");
-    assert_int_equal(run(&h), 1);
-    report_as(&h, 0, SCHED_POSITIVE, false);
-    assert_int_equal(run(&h), 1);
-    shell_close(&h, 1);
+    shell_send(&h, "aa");
+    shell_send(&h, "bb");
+    assert_int_equal(shell_run(&h), 1);
+    shell_report(&h, 0, SCHED_POSITIVE, false);
+    assert_int_equal(shell_run(&h), 1);
+    shell_close(&h);
 }
 
 /* What was learned is kept for lane_memory, and without it no longer than the mail. */
@@ -369,17 +228,17 @@ static void a_window_is_remembered(void **state)
         h.config.connection_idle_limit = 0;
         h.config.lane_memory = keeps * 3600 * USEC_PER_SEC;
         shell_open(&h);
-        send_to(&h, "aa");
-        send_to(&h, "aa");
-        assert_int_equal(run(&h), 2);
-        report_as(&h, 0, SCHED_POSITIVE, false);
-        report_as(&h, 1, SCHED_POSITIVE, false);
+        shell_send(&h, "aa");
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 2);
+        shell_report(&h, 0, SCHED_POSITIVE, false);
+        shell_report(&h, 1, SCHED_POSITIVE, false);
         h.now += 3599 * USEC_PER_SEC;
         for (int i = 0; i < 5; i++) {
-            send_to(&h, "bb");
+            shell_send(&h, "bb");
         }
-        assert_int_equal(run(&h), keeps ? 3 : 2);
-        shell_close(&h, 2);
+        assert_int_equal(shell_run(&h), keeps ? 3 : 2);
+        shell_close(&h);
     }
 }
 

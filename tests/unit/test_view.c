@@ -50,7 +50,7 @@ static struct sched *start(const struct sched_config *config)
 
 static void submit(struct sched *s, uint64_t id, const char *address, usec_t now)
 {
-    struct sched_recipient r = {slice_of(address), slice_of(strchr(address, '@') + 1), 0};
+    struct sched_recipient r = {slice_of(address), slice_of(strchr(address, '@') + 1), 0, 0};
     struct sched_message m = {.id = id, .recipients = &r, .recipient_count = 1};
     assert_int_equal(sched_submit(s, &m, now), 0);
 }

@@ -1,0 +1,130 @@
+#include "tests/sim/lane_moves.h"
+
+#include "sched/transport.h"
+#include "tests/sim/driver_state.h"
+#include "tests/sim/require.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct sched_reason closure = {"5.7.1", "not from there"};
+
+static struct sched_lane_key lane_key(unsigned site, unsigned source)
+{
+    return (struct sched_lane_key){flight_site(site), source};
+}
+
+/* Other sources and pools, with memory for all of it, some or none. */
+void lane_moves_set_sources(struct driver *d)
+{
+    struct sched_source sources[SOURCES];
+    uint64_t pools[POOLS];
+    uint32_t count = 1 + take(d, 4), first = take(d, SOURCES);
+    for (uint32_t i = 0; i < count; i++) {
+        sources[i] = (struct sched_source){.id = (first + i) % SOURCES,
+                                           .weight = (uint16_t)(1 + take(d, 3)),
+                                           .families = (uint8_t)(1 + take(d, 3))};
+    }
+    uint32_t pool_count = take(d, POOLS + 1);
+    for (uint32_t i = 0; i < pool_count; i++) {
+        pools[i] = take(d, 1u << count);
+    }
+    driver_pull_pending(d);
+    d->fail_after = take(d, 8) == 0 ? (long)take(d, 6) : -1;
+    int err = sched_set_sources(d->sched, sources, count, pools, pool_count, d->now);
+    REQUIRE(err == 0 || (d->fail_after == 0 && err == -ENOMEM));
+    d->fail_after = -1;
+    d->flights.was_reconfigured = true;
+    flight_forget_lanes(&d->flights);
+}
+
+static void close_lane(struct driver *d)
+{
+    unsigned site = 1 + take(d, SITES - 1), source = take(d, SOURCES);
+    unsigned span = take(d, 40);
+    usec_t until = span == 0 ? USEC_NEVER : d->now + (span - 1) * USEC_PER_SEC;
+    driver_pull_pending(d);
+    if (sched_lane_close(d->sched, lane_key(site, source), until, &closure, d->now)) {
+        d->flights.closed_until[site][source] = until > 0 ? until : 1;
+    }
+}
+
+static void open_lane(struct driver *d, unsigned site, unsigned source)
+{
+    driver_pull_pending(d);
+    if (sched_lane_open(d->sched, lane_key(site, source), d->now)) {
+        d->flights.closed_until[site][source] = 0;
+    }
+}
+
+static void close_for(struct driver *d, unsigned which)
+{
+    struct sched_destination *found = NULL;
+    driver_pull_pending(d);
+    list_foreach(known, &d->sched->destinations, struct sched_destination, all)
+    {
+        if (known->party->site != NULL && (found == NULL || which > 0)) {
+            found = known;
+            which -= which > 0;
+        }
+    }
+    if (found == NULL) {
+        return;
+    }
+    d->fail_after = take(d, 8) == 0 ? (long)take(d, 6) : -1;
+    usec_t until = d->now + take(d, 20) * USEC_PER_SEC;
+    struct slice name =
+        take(d, 2) == 0 ? sched_destination_name(found) : sched_destination_nexthop(found);
+    char copy[64]; /* it may go by that */
+    REQUIRE(name.len <= sizeof(copy));
+    memcpy(copy, name.data, name.len);
+    unsigned site = (unsigned)site_key(found->party->site).len;
+    (void)sched_close_for(d->sched, lane_key(site, take(d, SOURCES)), slice_make(copy, name.len),
+                          until, &closure, d->now); /* it may not be there, nor the memory */
+    d->fail_after = -1;
+}
+
+void lane_moves_step(struct driver *d)
+{
+    switch (take(d, 4)) {
+    case 0:
+        lane_moves_set_sources(d);
+        break;
+    case 1:
+        close_lane(d);
+        break;
+    case 2:
+        open_lane(d, 1 + take(d, SITES - 1), take(d, SOURCES));
+        break;
+    default:
+        close_for(d, take(d, 8));
+        break;
+    }
+    driver_check(d);
+}
+
+/* One source that reaches everything, and is closed nowhere. */
+void lane_moves_end(struct driver *d)
+{
+    const struct sched_source source = {.id = 0, .weight = 1, .families = SITE_FAMILIES};
+    driver_pull_pending(d);
+    REQUIRE(sched_set_sources(d->sched, &source, 1, NULL, 0, d->now) == 0);
+    d->flights.was_reconfigured = true;
+    flight_forget_lanes(&d->flights);
+    for (unsigned site = 1; site < SITES; site++) {
+        open_lane(d, site, 0);
+        for (unsigned i = 0; i < d->sched->shared.destinations; i++) {
+            struct sched_destination *at =
+                list_first(&d->sched->destinations, struct sched_destination, all);
+            for (unsigned k = 0; k < i; k++) {
+                at = list_next(at, struct sched_destination, all);
+            }
+            char name[64];
+            size_t len = at->name_len;
+            memcpy(name, at->name, len);
+            (void)sched_close_for(d->sched, lane_key(site, 0), slice_make(name, len), d->now,
+                                  &closure, d->now); /* it may not be at that site */
+        }
+    }
+    driver_check(d);
+}
