@@ -98,8 +98,12 @@ static int check_overlaps(struct config_loader *l, const struct config *c)
     struct provider_table *table = NULL;
     struct provider_overlap *overlaps = calloc(c->provider_count + 1, sizeof(*overlaps));
     int err = overlaps == NULL ? -ENOMEM : provider_table_of(c, &table);
-    if (err == 0) {
-        provider_table_overlaps(table, overlaps);
+    err = err < 0 ? err : provider_table_overlaps(table, overlaps);
+    if (err == ERR_LIMIT) {
+        config_complain(l, config_place_of(l, CONFIG_SECTION_PROVIDER, 0, NULL), "provider",
+                        "all providers together have too many patterns to be compared; write "
+                        "fewer, such as one *.example.com for many hosts");
+        err = 0;
     }
     for (size_t i = 0; i < c->provider_count && err == 0; i++) {
         const struct provider_overlap *o = &overlaps[i];

@@ -2,6 +2,7 @@
  * and by what follows them, so that a name with n labels leads to its rules by n searches. */
 #include "engine/config/provider.h"
 
+#include "base/error.h"
 #include "engine/config/name_pattern.h"
 
 #include <errno.h>
@@ -109,11 +110,26 @@ static size_t first_entry(const struct provider_table *t, const struct name_patt
 
 /* --- overlaps --------------------------------------------------------------------------------- */
 
+/* The answers for pairs of rules are kept where they fit, as each pair of patterns asks again; and
+ * there is an end to it, as the rest grows with the cube of what a file can have. */
+enum { ANSWERS = 1024, COMPARISONS_MAX = 5 * 1000 * 1000 };
+
+struct overlap_search {
+    const struct provider_table *table;
+    struct answer {
+        size_t a, b; /* rules; both 0: none yet */
+        bool is_domain, do_meet;
+    } answers[ANSWERS];
+    uint64_t comparisons;
+};
+
 /* Whether some name is one of both lists. An empty list takes any. */
-static bool lists_meet(const struct config_texts *a, const struct config_texts *b)
+static bool lists_meet(struct overlap_search *s, const struct config_texts *a,
+                       const struct config_texts *b)
 {
-    for (size_t i = 0; i < a->count; i++) {
+    for (size_t i = 0; i < a->count && s->comparisons < COMPARISONS_MAX; i++) {
         for (size_t j = 0; j < b->count; j++) {
+            s->comparisons++;
             if (name_pattern_meets(slice_of(a->items[i]), slice_of(b->items[j]))) {
                 return true;
             }
@@ -123,13 +139,20 @@ static bool lists_meet(const struct config_texts *a, const struct config_texts *
 }
 
 /* Two patterns of one kind meet: whether the rules do by the other kind, too. */
-static bool rules_meet(const struct provider_table *t, const struct provider_entry *e,
+static bool rules_meet(struct overlap_search *s, const struct provider_entry *e,
                        const struct provider_entry *f)
 {
-    const struct provider_rule *a = &t->rules[e->rule];
-    const struct provider_rule *b = &t->rules[f->rule];
-    return e->rule != f->rule && e->is_domain == f->is_domain &&
-           (e->is_domain ? lists_meet(a->mx, b->mx) : lists_meet(a->domains, b->domains));
+    const struct provider_rule *rules = s->table->rules;
+    if (e->rule == f->rule || e->is_domain != f->is_domain) {
+        return false;
+    }
+    struct answer *k = &s->answers[(e->rule * 31 + f->rule) % ANSWERS];
+    if (k->a != e->rule || k->b != f->rule || k->is_domain != e->is_domain) {
+        *k = (struct answer){e->rule, f->rule, e->is_domain, false};
+        k->do_meet = e->is_domain ? lists_meet(s, rules[e->rule].mx, rules[f->rule].mx)
+                                  : lists_meet(s, rules[e->rule].domains, rules[f->rule].domains);
+    }
+    return k->do_meet;
 }
 
 static void note_overlap(const struct provider_entry *e, const struct provider_entry *f,
@@ -143,28 +166,43 @@ static void note_overlap(const struct provider_entry *e, const struct provider_e
     }
 }
 
-void provider_table_overlaps(const struct provider_table *t, struct provider_overlap *ret)
+/* What meets it with as many stars or more: those with fewer find it from their side. */
+static void find_overlaps(struct overlap_search *s, const struct provider_entry *e,
+                          struct provider_overlap *ret)
 {
-    memset(ret, 0, t->rule_count * sizeof(*ret));
-    for (size_t k = 0; k < t->entry_count; k++) {
-        const struct provider_entry *e = &t->entries[k];
-        if (k > 0 && compare_entries(e - 1, e) == 0) {
-            continue; /* it is there twice */
-        }
-        /* What meets it with as many stars or more: those with fewer find it from their side. */
-        struct name_pattern p = e->pattern;
-        do {
-            size_t i = first_entry(t, &p);
-            while (i < t->entry_count && name_pattern_compare(&t->entries[i].pattern, &p) == 0 &&
-                   !rules_meet(t, e, &t->entries[i])) {
-                i++;
-            }
-            if (i < t->entry_count && name_pattern_compare(&t->entries[i].pattern, &p) == 0) {
+    const struct provider_table *t = s->table;
+    struct name_pattern p = e->pattern;
+    do {
+        size_t i = first_entry(t, &p);
+        while (i < t->entry_count && name_pattern_compare(&t->entries[i].pattern, &p) == 0) {
+            s->comparisons++;
+            if (rules_meet(s, e, &t->entries[i])) {
                 note_overlap(e, &t->entries[i], ret);
+                break;
             }
-            p.stars++;
-        } while (name_pattern_skip_label(&p.rest));
+            i++;
+        }
+        p.stars++;
+    } while (name_pattern_skip_label(&p.rest));
+}
+
+int provider_table_overlaps(const struct provider_table *t, struct provider_overlap *ret)
+{
+    struct overlap_search *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return -ENOMEM;
     }
+    s->table = t;
+    memset(ret, 0, t->rule_count * sizeof(*ret));
+    for (size_t k = 0; k < t->entry_count && s->comparisons < COMPARISONS_MAX; k++) {
+        const struct provider_entry *e = &t->entries[k];
+        if (k == 0 || compare_entries(e - 1, e) != 0) { /* else it is there twice */
+            find_overlaps(s, e, ret);
+        }
+    }
+    int err = s->comparisons < COMPARISONS_MAX ? 0 : ERR_LIMIT;
+    free(s);
+    return err;
 }
 
 /* --- a question ------------------------------------------------------------------------------- */

@@ -46,7 +46,8 @@ struct provider_overlap {
     size_t other;                        /* the rule before */
     struct slice pattern, other_pattern; /* as name_pattern_meets; valid like the rules */
 };
-/* ret: [count of rules], of each the first that was found */
-void provider_table_overlaps(const struct provider_table *t, struct provider_overlap *ret);
+/* ret      [count of rules], of each the first that was found
+ * errors   ERR_LIMIT: there are too many patterns for a look at all pairs; -ENOMEM */
+MUST_USE int provider_table_overlaps(const struct provider_table *t, struct provider_overlap *ret);
 
 #endif

@@ -1,5 +1,6 @@
 /* Providers by patterns: the rules of the pattern one by one, and the table against a plain reading
  * of all rules over many random sets. */
+#include "base/error.h"
 #include "engine/config/name_pattern.h"
 #include "engine/config/provider.h"
 #include "tests/unit/unit.h"
@@ -89,7 +90,7 @@ static void expect_overlaps(const char *const lists[][2], size_t count,
         rules[i] = (struct provider_rule){&texts[i][0], &texts[i][1]};
     }
     assert_int_equal(provider_table_new(rules, count, &table), 0);
-    provider_table_overlaps(table, overlaps);
+    assert_int_equal(provider_table_overlaps(table, overlaps), 0);
     for (size_t i = 0; i < count; i++) {
         const struct provider_overlap *o = &overlaps[i];
         said[0] = '\0';
@@ -123,6 +124,35 @@ static void overlaps_are_found(void **state)
     expect_overlaps(wide, 4,
                     (const char *const[]){"", "0 mx: x.a.test *.a.test", "0 domains: d.test d.test",
                                           "2 domains: d.test d.test"});
+}
+
+/* Three rules with all patterns alike, of domains that are all different: the worst there is. */
+static void a_search_for_overlaps_ends(void **state)
+{
+    enum { NAMES = 8000 };
+    static char text[3][NAMES][16];
+    static char *items[3][NAMES], *hosts[NAMES];
+    struct config_texts mx = {hosts, NAMES}, domains[3];
+    struct provider_rule rules[3];
+    struct provider_overlap overlaps[3];
+    struct provider_table *table;
+    for (int r = 0; r < 3; r++) {
+        for (int i = 0; i < NAMES; i++) {
+            (void)snprintf(text[r][i], sizeof(text[r][i]), "%c%d.test", 'a' + r, i);
+            items[r][i] = text[r][i];
+            hosts[i] = text[0][i];
+        }
+        domains[r] = (struct config_texts){items[r], NAMES};
+        rules[r] = (struct provider_rule){&mx, &domains[r]};
+    }
+    assert_int_equal(provider_table_new(rules, 3, &table), 0);
+    assert_int_equal(provider_table_overlaps(table, overlaps), ERR_LIMIT);
+    provider_table_free(table);
+    domains[0].count = domains[1].count = domains[2].count = 100;
+    assert_int_equal(provider_table_new(rules, 3, &table), 0);
+    assert_int_equal(provider_table_overlaps(table, overlaps), 0);
+    provider_table_free(table);
+    assert_false(overlaps[1].is_found || overlaps[2].is_found);
 }
 
 #define RULES    6
@@ -258,6 +288,7 @@ int main(void)
         cmocka_unit_test(wrong_patterns_are_known),
         cmocka_unit_test(patterns_that_share_a_name_meet),
         cmocka_unit_test(overlaps_are_found),
+        cmocka_unit_test(a_search_for_overlaps_ends),
         cmocka_unit_test(same_as_naive),
         cmocka_unit_test(all_hosts_must_match),
     };
