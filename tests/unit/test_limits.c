@@ -521,6 +521,24 @@ static void a_lane_is_remembered_for_an_hour(void **state)
     end_bed(&b);
 }
 
+/* What ends by itself stays until it is over. */
+static void a_closed_lane_is_not_forgotten(void **state)
+{
+    struct bed b;
+    struct limit_key key = key_of("ip1", "site");
+    const struct limit_order order = {.kind = LIMIT_ORDER_CLOSE, .span = 4 * HOUR};
+    struct limit_lane_report report;
+    (void)state;
+    make_bed(&b);
+    assert_int_equal(limits_order(b.limits, &key, &order, b.now), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        pass(&b, HOUR);
+        limits_release(hold(&b, 0, "ip1", "other", NULL), b.now);
+        assert_int_equal(limits_report_lane(b.limits, &key, b.now, b.wall, &report), i < 3);
+    }
+    end_bed(&b);
+}
+
 static void lanes_and_sites_are_bounded(void **state)
 {
     struct bed b;
@@ -600,6 +618,7 @@ int main(void)
         cmocka_unit_test(a_session_has_a_ceiling),
         cmocka_unit_test(operators_close_and_open),
         cmocka_unit_test(a_lane_is_remembered_for_an_hour),
+        cmocka_unit_test(a_closed_lane_is_not_forgotten),
         cmocka_unit_test(lanes_and_sites_are_bounded),
         cmocka_unit_test(a_walk_shows_every_lane_once),
     };
