@@ -171,5 +171,12 @@ bool config_has_tls_level(const struct config *c, enum config_tls_level level)
             return true;
         }
     }
+    for (size_t i = 0; i < c->domain_count;
+         i++) { /* one that sets none has that of zeroed memory */
+        if (level != CONFIG_TLS_NONE &&
+            c->domains[i].options.smtp.smtp_tls_security_level == level) {
+            return true;
+        }
+    }
     return false;
 }

@@ -374,7 +374,8 @@ static inline enum config_tls_level config_route_tls_level(const struct config *
                : c->transports[route->transport].smtp.smtp_tls_security_level;
 }
 
-/* Whether any destination may have this level. */
+/* Whether any destination may have this level, other than by a provider (which has none of those that
+ * need something of the machine) or, for none, by a domain. */
 bool config_has_tls_level(const struct config *c, enum config_tls_level level);
 
 /* Print docs/configuration.md: every option with type, default, limits and meaning. */

@@ -8,6 +8,7 @@
 #include "engine/config/policy.h"
 #include "engine/config/router.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -400,8 +401,8 @@ static void check_receivers(struct lint *l)
 
 /* --- what nothing acts on ---------------------------------------------------------------------- */
 
-/* Options that are read and checked, and that this version does not act on: the one list of them. A
- * row without a name is all of the section. */
+/* Options that are read and checked, and that this version does not act on: the only list of
+ * them, with the one below. A row without a name is all of the section. */
 static const struct {
     enum config_section section;
     const char *option;
@@ -426,6 +427,47 @@ static const struct {
     {CONFIG_SECTION_TRANSPORT, "block_grace"},
 };
 
+/* Options of transports that this version does not act on where a provider or domain sets them. */
+static const char *const inert_for_receivers[] = {
+    "concurrency_feedback_rule",
+    "initial_destination_concurrency",
+    "destination_concurrency_limit",
+    "destination_concurrency_positive_feedback",
+    "destination_concurrency_negative_feedback",
+    "destination_concurrency_failed_cohort_limit",
+    "destination_recipient_limit",
+    "destination_rate_delay",
+    "pipeline_depth",
+    "max_message_rate",
+    "max_recipient_rate",
+    "max_connection_rate",
+    "max_message_quota",
+    "site_message_rate",
+    "site_concurrency_limit",
+    "lane_memory",
+    "block_pause",
+    "block_grace",
+    "smtp_connect_timeout",
+    "smtp_helo_timeout",
+    "smtp_starttls_timeout",
+    "smtp_mail_timeout",
+    "smtp_rcpt_timeout",
+    "smtp_data_init_timeout",
+    "smtp_data_xfer_timeout",
+    "smtp_data_done_timeout",
+    "smtp_rset_timeout",
+    "smtp_quit_timeout",
+    "smtp_mx_address_limit",
+    "smtp_mx_session_limit",
+    "smtp_skip_5xx_greeting",
+    "smtp_always_send_ehlo",
+    "smtp_tls_security_level",
+    "smtp_connection_cache_time_limit",
+    "smtp_connection_reuse_time_limit",
+    "smtp_connection_reuse_count_limit",
+    "inet_protocols",
+};
+
 bool config_lint_is_inert(enum config_section section, const char *option)
 {
     for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
@@ -435,19 +477,41 @@ bool config_lint_is_inert(enum config_section section, const char *option)
             return true;
         }
     }
+    bool is_receiver = section == CONFIG_SECTION_PROVIDER || section == CONFIG_SECTION_DOMAIN;
+    for (size_t i = 0; is_receiver && option != NULL &&
+                       i < sizeof(inert_for_receivers) / sizeof(inert_for_receivers[0]);
+         i++) {
+        if (strcmp(inert_for_receivers[i], option) == 0) {
+            return true;
+        }
+    }
     return false;
+}
+
+static void warn_inert(struct lint *l, enum config_section section, const char *option)
+{
+    size_t count = config_section_count(l->config, section);
+    assert(option == NULL || config_option_find(section, option) != NULL);
+    for (size_t i = 0; i < count; i++) {
+        if (option == NULL || is_set(l, section, i, option)) {
+            warn(l, section, i, option,
+                 "it is read and checked, but this version does not act on it yet");
+            return;
+        }
+    }
 }
 
 /* Once for each row, at the first place. */
 static void check_inert(struct lint *l)
 {
+    static const enum config_section receivers[] = {CONFIG_SECTION_PROVIDER, CONFIG_SECTION_DOMAIN};
     for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
-        size_t count = config_section_count(l->config, inert[r].section);
-        for (size_t i = 0; i < count; i++) {
-            if (inert[r].option == NULL || is_set(l, inert[r].section, i, inert[r].option)) {
-                warn(l, inert[r].section, i, inert[r].option,
-                     "it is read and checked, but this version does not act on it yet");
-                break;
+        warn_inert(l, inert[r].section, inert[r].option);
+    }
+    for (size_t r = 0; r < sizeof(receivers) / sizeof(receivers[0]); r++) {
+        for (size_t i = 0; i < sizeof(inert_for_receivers) / sizeof(inert_for_receivers[0]); i++) {
+            if (!config_lint_is_inert(receivers[r], NULL)) { /* else all of it was said */
+                warn_inert(l, receivers[r], inert_for_receivers[i]);
             }
         }
     }

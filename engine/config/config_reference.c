@@ -68,14 +68,16 @@ static void print_option(FILE *out, const struct config_option *o)
                   config_lint_is_inert(o->section, o->name) ? not_yet : "");
 }
 
-/* The names of a transport's options that providers and domains have, of lanes or not. */
-static void print_names(FILE *out, bool is_lanes)
+/* The names of a transport's options that the section has, of lanes or not. */
+static void print_names(FILE *out, enum config_section section, bool is_lanes)
 {
     const char *separator = "";
+    bool is_inert = config_lint_is_inert(section, NULL);
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
         if (o->is_receivers && o->is_lanes == is_lanes) {
-            (void)fprintf(out, "%s`%s`", separator, o->name);
+            (void)fprintf(out, "%s`%s`%s", separator, o->name,
+                          !is_inert && config_lint_is_inert(section, o->name) ? " (not yet)" : "");
             separator = ", ";
         }
     }
@@ -85,9 +87,9 @@ static void print_receivers(FILE *out, enum config_section section)
 {
     (void)fputs("Options of `transport` that may stand here, about the site and its connections: ",
                 out);
-    print_names(out, true);
+    print_names(out, section, true);
     (void)fputs("; about a destination: ", out);
-    print_names(out, false);
+    print_names(out, section, false);
     (void)fputs(".\n\n", out);
     if (section == CONFIG_SECTION_DOMAIN) {
         (void)fputs("With one of the first kind the domain is a site of its own, whatever other "

@@ -61,9 +61,31 @@ static void sections_of_tenants(void **state)
     config_free(s.config);
 }
 
+static void who_asks_for_dane(void **state)
+{
+    static const struct {
+        const char *text;
+        bool has_dane;
+    } rows[] = {
+        {"transport t {}\n", false},
+        {"transport t { smtp_tls_security_level = dane }\n", true},
+        {"transport t {}\nroute \"x\" { transport = t smtp_tls_security_level = dane }\n", true},
+        {"transport t {}\ndomain \"x.test\" { smtp_tls_security_level = dane }\n", true},
+        {"transport t {}\ndomain \"x.test\" { smtp_tls_security_level = verify }\n", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct sample s;
+        sample_load(&s, rows[i].text);
+        assert_int_equal(config_has_tls_level(s.config, CONFIG_TLS_DANE), rows[i].has_dane);
+        config_free(s.config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(trusted_networks),
-                                       cmocka_unit_test(sections_of_tenants)};
+                                       cmocka_unit_test(sections_of_tenants),
+                                       cmocka_unit_test(who_asks_for_dane)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
