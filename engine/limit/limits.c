@@ -56,7 +56,7 @@ struct limits *limits_new(const struct limits_config *config)
     l->config = *config;
     l->config.sites_max = config->sites_max > 0 ? config->sites_max : LIMITS_SITES_MAX;
     l->config.lanes_max = config->lanes_max > 0 ? config->lanes_max : LIMITS_LANES_MAX;
-    l->seed = hash_random_seed();
+    l->seed = config->seed != 0 ? config->seed : hash_random_seed();
     list_init(&l->idle_lanes);
     list_init(&l->idle_meters);
     int err = pthread_mutex_init(&l->lock.mutex, NULL);

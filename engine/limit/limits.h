@@ -42,6 +42,7 @@ struct limits_meter;
 struct limits_config {
     uint32_t sites_max, lanes_max; /* 0: the bounds above */
     usec_t lane_memory;            /* how long a lane is kept that nobody holds */
+    uint64_t seed;                 /* of hashes and of paces' chance; 0: a random one */
 };
 
 /* errors: NULL when out of memory */
@@ -228,8 +229,7 @@ void limits_leave(struct limits_hold *h);
 
 /* One was made and greeted. sent_at: `from` of the loan, or when it was begun */
 void limits_connected(struct limits_hold *h, usec_t sent_at, usec_t now);
-/* It was not, and no receiver refused it by a reply: for what limits_refused reports, that is
- * enough. */
+/* It was not, for whatever reason; what a receiver said to it is reported besides. */
 void limits_not_connected(struct limits_hold *h, usec_t now);
 void limits_disconnected(struct limits_hold *h, usec_t now);
 

@@ -265,9 +265,6 @@ void limits_refused(struct limits_hold *h, const struct limit_refusal *r, usec_t
     note_tenant(lane, r->tenant);
     limits_enter(l);
     l->wall = wall;
-    if (r->stage == REPLY_AT_GREETING && r->code != 0) {
-        limits_count_connect_ended(h);
-    }
     struct limits_learned *learned = lane->learned;
     bool was_stopped = learned != NULL && is_stopped(learned->paces[PACE_MESSAGES]);
     if (learned != NULL && learned->is_closed && r->class != REPLY_BLOCKED &&

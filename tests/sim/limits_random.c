@@ -4,6 +4,8 @@
  * what they should hold.
  *
  * usage: limits_random [FIRST_SEED [SEEDS]] */
+#include "base/file.h"
+#include "base/hash.h"
 #include "engine/limit/limits.h"
 #include "engine/limit/limits_memory.h"
 #include "engine/limit/limits_private.h"
@@ -450,8 +452,8 @@ static void do_time(struct run *r)
 
 static void begin(struct run *r)
 {
-    r->limits = limits_new(
-        &(struct limits_config){.lanes_max = LANES_MAX, .sites_max = SITES, .lane_memory = HOUR});
+    r->limits = limits_new(&(struct limits_config){
+        .lanes_max = LANES_MAX, .sites_max = SITES, .lane_memory = HOUR, .seed = r->chance | 1});
     REQUIRE(r->limits != NULL);
     for (unsigned i = 0; i < TRANSPORTS; i++) {
         const struct limits_borrower_config config = {.number = i};
@@ -472,6 +474,30 @@ static void end(struct run *r)
     for (unsigned i = 0; i < TRANSPORTS; i++) {
         limits_borrower_free(r->borrowers[i]);
     }
+}
+
+/* A file in which something is wrong though its checksum is right: it is read without harm. */
+static void read_damaged(struct run *r)
+{
+    static char bytes[1 << 20];
+    FILE *file = fopen(r->path, "r");
+    REQUIRE(file != NULL);
+    size_t len = fread(bytes, 1, sizeof(bytes) - 64, file);
+    REQUIRE(fclose(file) == 0 && len > 30);
+    size_t end_len = sizeof("end 0123456789abcdef\n") - 1,
+           head_len = sizeof("sluice-limits 1\n") - 1;
+    len -= end_len;
+    for (unsigned i = choose(r, 5); i > 0 && len > head_len; i--) {
+        size_t at = head_len + choose(r, (uint32_t)(len - head_len));
+        static const char odd[] = "\n %-90x\377";
+        bytes[at] = odd[choose(r, sizeof(odd) - 1)];
+    }
+    (void)snprintf(bytes + len, end_len + 1, "end %016llx\n",
+                   (unsigned long long)hash_checksum(bytes, len));
+    REQUIRE(file_replace(r->path, slice_make(bytes, len + end_len)) == 0);
+    struct limits *l = limits_new(&(struct limits_config){.lanes_max = 3, .seed = 1});
+    REQUIRE(l != NULL && limits_memory_load(l, r->path, r->now, r->wall) == 0);
+    limits_free(l);
 }
 
 static void do_restart(struct run *r)
@@ -502,6 +528,7 @@ static void do_restart(struct run *r)
             REQUIRE(fabs(after.paces[u] - b->paces[u]) <= 1e-6 + b->paces[u] * 1e-6);
         }
     }
+    read_damaged(r);
 }
 
 static void run_seed(uint64_t seed)
