@@ -80,6 +80,7 @@ void outbound_free(struct outbound *c)
     leave_table(c);
     timeout_remove(&c->worker->timeouts, &c->timer);
     dns_hosts_put(c->hosts);
+    free(c->own_client);
     settings_put(c->settings);
     outflow_fini(&c->flow);
     list_remove(&c->all);
@@ -104,6 +105,16 @@ static void lose_idle(struct outbound *c)
     outbound_free(c);
 }
 
+/* What the destination's provider and domain say about its connections. false: out of memory */
+static bool set_options(struct outbound *c, const struct delivery *d, struct settings *settings)
+{
+    c->options = policy_of(settings->policies, d->transport, d->nexthop, d->hosts->facts.names);
+    if (c->options != NULL && c->options->has_client_options) {
+        c->own_client = malloc(sizeof(*c->own_client));
+    }
+    return c->options != NULL && (c->own_client != NULL || !c->options->has_client_options);
+}
+
 static struct outbound *new_connection(struct worker *w, const struct delivery *d,
                                        struct settings *settings)
 {
@@ -122,7 +133,9 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
     list_init(&c->started);
     list_init(&c->waiting);
     outflow_init(&c->flow);
-    if (timeout_add(&w->timeouts, &c->timer, outbound_on_timeout) != 0) {
+    if (!set_options(c, d, settings) ||
+        timeout_add(&w->timeouts, &c->timer, outbound_on_timeout) != 0) {
+        free(c->own_client);
         free(c);
         return NULL;
     }
@@ -310,12 +323,11 @@ void outbound_connected(struct outbound *c)
         .port = host->port,
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
-    const struct tls_policy_peer tls = {c->transport, peer.nexthop, c->hosts, c->host};
+    const struct tls_policy_peer tls = {c->options, peer.nexthop, c->hosts, c->host};
     tls_policy_choose(c->settings, &tls, c->is_tls_broken, &c->policy);
-    smtp_client_init(&c->smtp,
-                     client_settings_of(c->settings->client_configs, c->transport, source_place(c),
-                                        c->policy.client),
-                     &peer, c->worker->now);
+    const struct smtp_client_config *config = client_settings_by(
+        c->settings->client_configs, c->options, source_place(c), c->policy.client, c->own_client);
+    smtp_client_init(&c->smtp, config, &peer, c->worker->now);
     if (c->avoids_chunking) {
         smtp_client_avoid_chunking(&c->smtp);
     }

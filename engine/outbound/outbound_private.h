@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "dns/hosts.h"
 #include "engine/config/config.h"
+#include "engine/config/policy.h"
 #include "engine/outbound/egress.h"
 #include "engine/outbound/outbound.h"
 #include "engine/outbound/outflow.h"
@@ -45,7 +46,10 @@ struct outbound {
     struct worker_ready ready;
     struct list all;
     struct worker *worker;
-    struct settings *settings; /* own reference: it was opened by them, and goes by them */
+    struct settings *settings;    /* own reference: it was opened by them, and goes by them */
+    const struct policy *options; /* of the settings: the same for all whose mail it carries */
+    struct smtp_client_config
+        *own_client; /* what smtp goes by, where that is nobody else's; or NULL */
     uint16_t transport;
     uint32_t connection;
     enum outbound_state state;
@@ -85,7 +89,7 @@ struct outbound {
 
 static inline const struct config_smtp *outbound_settings(const struct outbound *c)
 {
-    return &c->settings->config->transports[c->transport].smtp;
+    return &c->options->options.smtp;
 }
 
 /* --- outbound_socket.c ------------------------------------------------------------------------ */

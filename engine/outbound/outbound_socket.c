@@ -263,7 +263,7 @@ static void tls_failed(struct outbound *c, const char *why)
 static void begin_tls(struct outbound *c)
 {
     const struct request *first = list_first(&c->waiting, const struct request, link);
-    const struct tls_policy_peer peer = {c->transport, first->delivery->nexthop, c->hosts, c->host};
+    const struct tls_policy_peer peer = {c->options, first->delivery->nexthop, c->hosts, c->host};
     struct ssl_st *ssl = tls_policy_connection(c->settings, &peer, &c->policy, c->worker->sessions);
     if (ssl == NULL || stream_start_tls(&c->stream, ssl) != 0) {
         tls_failed(c, "cannot start TLS");

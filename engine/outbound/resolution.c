@@ -8,6 +8,7 @@
 #include "dns/nexthop.h"
 #include "dns/resolver.h"
 #include "engine/config/config.h"
+#include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/outbound/egress.h"
@@ -43,7 +44,10 @@ static void fail_soft(struct resolution *r, usec_t expires, const char *status, 
 static enum config_tls_level wanted_tls_level(const struct worker *w, const struct resolution *r)
 {
     const struct settings *s = settings_for(settings_of(w->engine), r->transport);
-    return router_tls_level(s->router, r->transport, slice_of(r->nexthop));
+    const struct policy *options =
+        policy_of(s->policies, r->transport, slice_of(r->nexthop), SLICE(""));
+    return options == NULL ? router_tls_level(s->router, r->transport, slice_of(r->nexthop))
+                           : policy_tls_level(s->router, options, slice_of(r->nexthop));
 }
 
 /* --- MTA-STS ---------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include "dns/hosts.h"
 #include "dns/nexthop.h"
 #include "engine/config/config.h"
-#include "engine/config/router.h"
+#include "engine/config/policy.h"
 #include "engine/state/settings.h"
 
 #include <string.h>
@@ -44,8 +44,8 @@ enum tls_level tls_policy_level(const struct config_smtp *smtp, enum config_tls_
 void tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer, bool is_broken,
                        struct tls_policy *ret)
 {
-    enum config_tls_level level = router_tls_level(s->router, peer->transport, peer->destination);
-    const struct config_smtp *smtp = &s->config->transports[peer->transport].smtp;
+    enum config_tls_level level = policy_tls_level(s->router, peer->options, peer->destination);
+    const struct config_smtp *smtp = &peer->options->options.smtp;
     ret->level = tls_policy_level(smtp, level, peer->hosts, peer->host);
     if (ret->level == TLS_LEVEL_MAY && is_broken) {
         ret->level = TLS_LEVEL_NONE;
@@ -93,7 +93,7 @@ struct ssl_st *tls_policy_connection(const struct settings *s, const struct tls_
         demands.tlsa = tlsa;
         demands.tlsa_count = h->tlsa->count;
     }
-    return tls_client_connection(s->tls_clients[peer->transport], &demands, cache);
+    return tls_client_connection(s->tls_clients[peer->options->transport], &demands, cache);
 }
 
 const char *tls_policy_judge(const struct tls_policy *p, const struct tls_facts *facts)

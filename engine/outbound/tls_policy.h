@@ -1,4 +1,4 @@
-/* What outbound TLS a session must have: from the destination's level (router_tls_level) and what
+/* What outbound TLS a session must have: from the destination's level (policy_tls_level) and what
  * was found out about the host, to the demands on one connection, and whether they were met.
  *
  * Called by outbound connections: tls_policy_choose before a session, tls_policy_connection when
@@ -20,6 +20,7 @@
 
 struct dns_host;
 struct dns_hosts;
+struct policy;
 struct settings;
 struct ssl_st;
 struct tls_session_cache;
@@ -32,14 +33,14 @@ struct tls_policy {
 
 /* Whom a session is with. */
 struct tls_policy_peer {
-    uint32_t transport;
+    const struct policy *options; /* of the transport for that destination */
     struct slice
         destination; /* the nexthop (not the name, which with recipient limit 1 is longer) */
     const struct dns_hosts *hosts;
     uint32_t host; /* index in hosts */
 };
 
-/* The level of one of the hosts, from that of the destination (router_tls_level). Pure. */
+/* The level of one of the hosts, from that of the destination (policy_tls_level). Pure. */
 enum tls_level tls_policy_level(const struct config_smtp *smtp, enum config_tls_level level,
                                 const struct dns_hosts *hosts, uint32_t host);
 

@@ -6,7 +6,7 @@
 #include "dns/nexthop.h"
 #include "dns/rrset.h"
 #include "engine/config/config.h"
-#include "engine/config/router.h"
+#include "engine/config/policy.h"
 #include "engine/outbound/tls_policy.h"
 #include "engine/state/settings.h"
 
@@ -17,42 +17,64 @@ enum { DANE_TA = 2 }; /* RFC 7218: the usage that a name is judged by as well */
 
 /* --- the site --------------------------------------------------------------------------------- */
 
-static void add(struct receiver *r, struct slice text)
+/* Puts the texts one behind the other; without room for all of them there is no site. */
+static void set_site(struct receiver *r, struct slice a, struct slice b, struct slice c)
 {
-    if (r->site_len + text.len <= sizeof(r->site)) {
-        memcpy(r->site + r->site_len, text.data, text.len);
-        r->site_len += text.len;
+    r->site_len = 0;
+    if (a.len + b.len + c.len <= sizeof(r->site)) {
+        memcpy(r->site, a.data, a.len);
+        memcpy(r->site + a.len, b.data, b.len);
+        memcpy(r->site + a.len + b.len, c.data, c.len);
+        r->site_len = a.len + b.len + c.len;
     }
 }
 
-static void set_site(struct receiver *r, struct slice before, struct slice text)
+static void set_own(const struct receiver_question *q, struct receiver *r)
 {
-    r->site_len = 0;
-    if (text.len > 0 && before.len + text.len <= sizeof(r->site)) {
-        add(r, before);
-        add(r, text);
+    set_site(r, SLICE("domain:"), q->destination, SLICE(""));
+}
+
+/* Of several sets of hosts that a provider's domains have, each has learned its own. */
+static void set_provider(const struct receiver_question *q, struct receiver *r)
+{
+    const struct policy *p = r->options;
+    struct slice name = slice_of(p->provider_section->options.name);
+    char text[80]; /* config_check_name limits the name to 64 */
+    if (policy_is_by_domains(q->settings->policies, p->provider)) {
+        int len = snprintf(text, sizeof(text), SLICE_FMT "/", SLICE_ARG(name));
+        name = slice_of_printed(text, sizeof(text), len);
+        set_site(r, SLICE("provider:"), name, dns_hosts_best(q->hosts));
+    } else {
+        set_site(r, SLICE("provider:"), name, SLICE(""));
     }
+}
+
+static void set_hosts(const struct receiver_question *q, uint16_t port, struct receiver *r)
+{
+    char text[sizeof(":65535")];
+    int len = port == 0 ? 0 : snprintf(text, sizeof(text), ":%u", (unsigned)port);
+    set_site(r, SLICE(""), dns_hosts_best(q->hosts), slice_of_printed(text, sizeof(text), len));
 }
 
 static void find_site(const struct receiver_question *q, struct receiver *r)
 {
     struct nexthop hop;
-    char port[sizeof(":65535")];
-    if (!q->settings->config->transports[q->transport].site_rollup) {
-        set_site(r, SLICE("domain:"), q->destination);
-        return;
+    const struct policy *p = r->options;
+    bool is_apart = !q->settings->config->transports[q->transport].site_rollup;
+    bool has_mx = nexthop_parse(q->nexthop, 0, &hop) == 0 && hop.wants_mx;
+    if (is_apart || (p != NULL && p->has_own_site)) {
+        set_own(q, r);
+    } else if (!has_mx) {
+        set_site(r, SLICE(""), q->nexthop, SLICE(""));
+    } else if (q->hosts->facts.names.len == 0) { /* they are too many */
+        set_own(q, r);
+    } else if (p != NULL && p->provider_section != NULL) {
+        set_provider(q, r);
+    } else {
+        set_hosts(q, hop.port, r);
     }
-    if (nexthop_parse(q->nexthop, 0, &hop) != 0 || !hop.wants_mx) {
-        set_site(r, SLICE(""), q->nexthop);
-        return;
-    }
-    set_site(r, SLICE(""), dns_hosts_best(q->hosts));
-    if (r->site_len > 0 && hop.port != 0) {
-        int len = snprintf(port, sizeof(port), ":%u", (unsigned)hop.port);
-        add(r, slice_of_printed(port, sizeof(port), len));
-    }
-    if (r->site_len == 0) { /* more names than a site has room for */
-        set_site(r, SLICE("domain:"), q->destination);
+    if (r->site_len == 0) {
+        set_own(q, r);
     }
 }
 
@@ -99,10 +121,15 @@ static void number_all(const struct receiver_question *q, uint64_t seed, struct 
                        struct sched_server *ret_servers)
 {
     const struct settings *s = q->settings;
+    const struct policy *p = ret->options;
     const struct config_smtp *smtp = &s->config->transports[q->transport].smtp;
-    enum config_tls_level wanted = router_tls_level(s->router, q->transport, q->nexthop);
+    enum config_tls_level wanted =
+        p == NULL ? smtp->smtp_tls_security_level : policy_tls_level(s->router, p, q->nexthop);
     const uint8_t has_policy = q->hosts->policy.len > 0;
     uint64_t hash = hash_of(seed, &has_policy, sizeof(has_policy));
+    if (p == NULL || p->domain_section != NULL) { /* its sessions have options of their own */
+        hash = hash_of(hash, q->destination.data, q->destination.len);
+    }
     for (uint32_t i = 0; i < q->hosts->count; i++) {
         const struct dns_host *h = &q->hosts->list[i];
         enum tls_level level = tls_policy_level(smtp, wanted, q->hosts, i);
@@ -119,6 +146,8 @@ static void number_all(const struct receiver_question *q, uint64_t seed, struct 
 void receiver_find(const struct receiver_question *q, uint64_t seed, struct receiver *ret,
                    struct sched_server *ret_servers)
 {
+    ret->options =
+        policy_of(q->settings->policies, q->transport, q->nexthop, q->hosts->facts.names);
     find_site(q, ret);
     number_all(q, seed, ret, ret_servers);
 }

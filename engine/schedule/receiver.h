@@ -2,10 +2,13 @@
  * shares, and the numbers by which the core knows whether a connection that was opened for another
  * destination of the site may carry its mail.
  *
- * A site is, of what holds first: the destination itself where the transport says site_rollup = no
- * ("domain:NAME"); the nexthop where it has brackets ("[host]:587"); the set of hosts that the MX
- * records name in their best preference ("mx1.example.com,mx2.example.com"), with the port when the
- * nexthop names one; a domain without MX records is its own only host.
+ * A site is, of what holds first: the destination itself where the transport says site_rollup = no or
+ * its `domain` section says so ("domain:NAME"); the nexthop where it has brackets ("[host]:587"); its
+ * provider ("provider:NAME"), and where that is known by domains alone, a set of hosts of it
+ * ("provider:NAME/mx1.example.com"); the set of hosts that the MX records name in their best preference
+ * ("mx1.example.com,mx2.example.com"), with the port when the nexthop names one; a domain without MX
+ * records is its own only host. No host has a name with a colon, so nobody can name his host so that
+ * it is another's provider.
  *
  * A number of a text is 32 bits of a hash that is keyed at start. Only numbers of hosts that have
  * the same address, or of destinations of one site, are ever compared; two texts that differ have
@@ -22,6 +25,7 @@
 #include <stdint.h>
 
 struct dns_hosts;
+struct policy;
 struct settings;
 
 #define RECEIVER_SITE_MAX 800 /* bytes of a site's name; with more a destination is on its own */
@@ -34,6 +38,7 @@ struct receiver_question {
 };
 
 struct receiver {
+    const struct policy *options; /* what counts for the destination; NULL: out of memory */
     char site[RECEIVER_SITE_MAX];
     size_t site_len; /* 0: it has none */
     uint32_t tls;    /* what the destination demands of TLS; sched_hosts_result.tls */

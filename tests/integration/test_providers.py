@@ -3,6 +3,8 @@ import json
 import os
 import time
 
+import pytest
+
 from support.address import free_port, fresh_address
 from support.client import message, submit
 from support.providers import REAL, Providers, mx_sets
@@ -34,6 +36,48 @@ def test_a_lookalike_gets_no_mail_of_others(place):
           sum(got(host, 'messages') for host in world.addresses) == len(good),
           lambda: f'a refusal and all deliveries: {world.clients()}')
     assert got('mx.gmx.evil.test', 'messages') == 0
+
+
+@pytest.mark.parametrize('depth', [1, 16])
+def test_a_provider_joins_windows_and_never_hosts(place, depth):
+    """Two domains of one provider have different hosts. Connections to both are open, with room for
+    more, and yet neither is offered mail of the other."""
+    real = {'one': (['one.test'], ['mx1.big.test']), 'two': (['two.test'], ['mx2.big.test'])}
+    open_to_all = 'extensions = {pipelining, chunking, 8bitmime} round_trip = 5-10'
+    world = Providers(place, {name: open_to_all for name in real}, real=real, lookalike={})
+    settings = world.settings()
+    settings['transports']['smtp'].update(destination_concurrency_limit=4, pipeline_depth=depth)
+    daemon = place.sluice(providers={'big': {'mx': ['*.big.test']}}, **settings)
+    recipients = [f'u{n}@{domain}' for n in range(40) for domain in ('one.test', 'two.test')]
+    for recipient in recipients:
+        submit(daemon, 'a@sender.test', [recipient], message())
+    until(lambda: len(world.delivered()) == len(recipients),
+          lambda: f'{len(recipients)} deliveries: {world.delivered()}\n{daemon.log()}')
+    own = {'one.test': 'mx1.big.test', 'two.test': 'mx2.big.test'}
+    for recipient, hosts in world.delivered().items():
+        assert hosts == [own[recipient.split('@')[1]]], recipient
+    assert not daemon.of('TransientFailure')
+
+
+def test_a_provider_by_domains_trusts_no_other_hosts(place):
+    """The section says `domains` only, and carelessly so: the lookalike has what it teaches to itself,
+    and mail for the real hosts does not notice."""
+    world = Providers(place)
+    settings = world.settings()
+    settings['transports']['smtp'].update(destination_concurrency_failed_cohort_limit=1)
+    daemon = place.sluice(providers={'gmx': {'domains': ['gmx.de', 'web.de', '*.evil.test']}},
+                          **settings)
+    for n in range(20):
+        submit(daemon, 'a@sender.test', [f'u{n}@gmx.evil.test'], message())
+    until(lambda: all(daemon.results(f'u{n}@gmx.evil.test') for n in range(20)),
+          'what the lookalike refuses')
+    good = [f'u{n}@{domain}' for n in range(20) for domain in ('gmx.de', 'web.de')]
+    for recipient in good:
+        submit(daemon, 'a@sender.test', [recipient], message())
+    until(lambda: len(world.delivered()) == len(good),
+          lambda: f'{len(good)} deliveries: {world.delivered()}\n{daemon.log()}')
+    failed = {event['recipient'] for event in daemon.of('TransientFailure')}
+    assert not failed & set(good)
 
 
 def test_many_domains_at_few_mx_sets(place):

@@ -1,6 +1,7 @@
 /* Which site a destination belongs to, and what keeps its mail from connections of others. */
 #include "dns/hosts.h"
 #include "dns/rrset.h"
+#include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/schedule/receiver.h"
 #include "engine/state/settings.h"
@@ -15,6 +16,11 @@ static int set_up(void **state)
 {
     sample_load(&sample, "transport t { smtp_tls_security_level = may }\n"
                          "transport apart { site_rollup = no }\n"
+                         "provider big { mx = {\"*.big.example\"} }\n"
+                         "provider named { domains = {\"*.named.example\", \"named.example\"} }\n"
+                         "domain lim.example { destination_concurrency_limit = 1 }\n"
+                         "domain slow.example { smtp_mail_timeout = 7s }\n"
+                         "domain c.big.example { destination_concurrency_limit = 1 }\n"
                          "route safe { transport = t smtp_tls_security_level = encrypt }\n"
                          "route proved { transport = t smtp_tls_security_level = verify }\n"
                          "route dane { transport = t smtp_tls_security_level = dane }\n"
@@ -22,11 +28,15 @@ static int set_up(void **state)
                          "route sts { transport = t smtp_tls_security_level = mta-sts }\n"
                          "route \"*\" { transport = t }\n");
     settings = (struct settings){.config = sample.config, .router = router_new(sample.config)};
-    return sample.err != 0 || settings.router == NULL ? -1 : 0;
+    return sample.err != 0 || settings.router == NULL ||
+                   policy_table_new(sample.config, &settings.policies) != 0
+               ? -1
+               : 0;
 }
 
 static int tear_down(void **state)
 {
+    policy_table_free(settings.policies);
     router_free(settings.router);
     config_free(sample.config);
     return 0;
@@ -90,6 +100,18 @@ static void sites(void **state)
         {{.destination = "a", .names = long_names}, "domain:a"},
         {{.destination = "a", .names = ""}, "domain:a"},
         {{.destination = long_names, .transport = 1}, ""},
+        {{.destination = "a", .names = "mx.big.example"}, "provider:big"},
+        {{.destination = "a", .names = "mx.big.example,far", .best_len = 14}, /* not all are its */
+         "mx.big.example"},
+        {{.destination = "a:2525", .names = "mx.big.example"}, "mx.big.example:2525"},
+        {{.destination = "u@a", .nexthop = "a", .names = "mx.big.example"}, "provider:big"},
+        {{.destination = "a", .names = "mx.big.example", .transport = 1}, "domain:a"},
+        {{.destination = "c.big.example", .names = "mx.big.example"}, "provider:big"},
+        {{.destination = "named.example", .names = "mx1"}, "provider:named/mx1"},
+        {{.destination = "x.named.example", .names = "mx2"}, "provider:named/mx2"},
+        {{.destination = "named.example.evil", .names = "mx2"}, "mx2"},
+        {{.destination = "lim.example", .names = "mx1,mx2"}, "domain:lim.example"},
+        {{.destination = "slow.example", .names = "mx1,mx2"}, "mx1,mx2"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct receiver r;
@@ -137,6 +159,8 @@ static void demands_and_names(void **state)
         {{.destination = "a"}, {.destination = "b"}, true},
         {{.destination = "a"}, {.destination = "b", .host = "also-mx"}, false},
         {{.destination = "a"}, {.destination = "safe"}, false},
+        {{.destination = "a"}, {.destination = "slow.example"}, false},
+        {{.destination = "slow.example"}, {.destination = "slow.example"}, true},
         {{.destination = "a"}, {.destination = "proved"}, false},
         {{.destination = "safe"}, {.destination = "proved"}, false},
         /* These come to `may`. */

@@ -1,5 +1,6 @@
 /* From levels and hosts to demands, and who is remembered as broken. */
 #include "dns/hosts.h"
+#include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/outbound/tls_policy.h"
 #include "engine/state/settings.h"
@@ -57,6 +58,7 @@ static void levels_and_hosts_make_demands(void **state)
                     "route mta-sts { transport = t smtp_tls_security_level = mta-sts }\n");
     assert_int_equal(s.err, 0);
     struct settings settings = {.config = s.config, .router = router_new(s.config)};
+    assert_int_equal(policy_table_new(s.config, &settings.policies), 0);
     const bool all[] = {true};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct dns_host host = {.name = SLICE("mx"), .dane = rows[i].dane};
@@ -64,8 +66,10 @@ static void levels_and_hosts_make_demands(void **state)
             dns_hosts_new(&host, 1, &(struct dns_hosts_facts){.has_mx = true});
         struct dns_hosts *hosts = dns_hosts_restrict(plain, all, slice_of(rows[i].policy));
         struct tls_policy p;
-        const struct tls_policy_peer peer = {rows[i].transport, slice_of(rows[i].destination),
-                                             hosts, 0};
+        struct slice destination = slice_of(rows[i].destination);
+        const struct tls_policy_peer peer = {
+            policy_of(settings.policies, rows[i].transport, destination, SLICE("")), destination,
+            hosts, 0};
         tls_policy_choose(&settings, &peer, rows[i].is_broken, &p);
         if (p.level != rows[i].level || p.client != rows[i].client) {
             fail_msg("row %zu: level %d, client %d", i, (int)p.level, (int)p.client);
@@ -74,6 +78,7 @@ static void levels_and_hosts_make_demands(void **state)
         dns_hosts_put(hosts);
         dns_hosts_put(plain);
     }
+    policy_table_free(settings.policies);
     router_free(settings.router);
     config_free(s.config);
 }
