@@ -43,6 +43,7 @@ cli_command cli_reload;   /* cli_reload.c */
 cli_command cli_run, cli_check, cli_send, cli_version;
 cli_command cli_messages, cli_message;                                /* cli_messages.c */
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
+cli_command cli_sites, cli_lanes;                                     /* cli_sites.c */
 cli_command cli_counts;                                               /* cli_counts.c */
 cli_command cli_tenants, cli_responses;                               /* cli_tally.c */
 cli_command cli_why;                                                  /* cli_why.c */

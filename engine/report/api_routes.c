@@ -15,6 +15,7 @@
 #include "engine/report/order_report.h"
 #include "engine/report/reload.h"
 #include "engine/report/series_report.h"
+#include "engine/report/site_report.h"
 #include "engine/report/status_report.h"
 #include "engine/report/tally_report.h"
 #include "engine/report/trace_report.h"
@@ -67,6 +68,18 @@ const struct api_route api_routes[] = {
      .run = destination_report_list,
      .params = PARAMS("match", "state", "transport", "sort", "limit"),
      .summary = "destinations that schedulers know"},
+    {.method = "GET",
+     .path = "/v1/sites",
+     .place = API_FAST,
+     .run = site_report_list,
+     .params = PARAMS("match", "state", "transport", "sort", "limit"),
+     .summary = "receivers: destinations that share windows"},
+    {.method = "GET",
+     .path = "/v1/lanes",
+     .place = API_FAST,
+     .run = site_report_lanes,
+     .params = PARAMS("match", "source", "state", "transport", "sort", "limit"),
+     .summary = "what receivers see of each source: windows and connections"},
     {.method = "GET",
      .path = "/v1/hosts",
      .place = API_FAST,

@@ -2,12 +2,16 @@
  * changes nothing. Called on a clerk's thread. */
 #include "engine/report/destination_report.h"
 
+#include "base/hash.h"
+#include "base/history.h"
+#include "base/id_set.h"
 #include "dns/ip.h"
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
 #include "engine/order/order_book.h"
 #include "engine/report/change_index.h"
 #include "engine/report/destination_rank.h"
+#include "engine/report/destination_site.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -56,11 +60,17 @@ static void set_order(json_t *o, const struct engine *e, const struct destinatio
     }
 }
 
+/* Its own: of a look-up, or of its window when it is no site's; or its site's, which is newer. */
 static void set_last_error(json_t *o, const struct change_index *changes,
-                           const struct destination_row *row)
+                           const struct destination_row *row, struct slice site)
 {
-    struct sched_thread_change change;
-    if (change_index_find(changes, row->transport, row->view.name, &change)) {
+    struct sched_thread_change change, own;
+    bool has_site = site.len > 0 && change_index_find(changes, row->transport, site, &change);
+    bool has_own = change_index_find(changes, row->transport, row->view.name, &own);
+    if (has_own && (!has_site || own.time > change.time)) {
+        change = own;
+    }
+    if (has_own || has_site) {
         json_t *error = json_pack("{s:o, s:o}", "time", api_time(change.time), "text",
                                   api_text(slice_of(change.change.text)));
         (void)json_object_set_new(o, "last_error", error); /* out of memory leaves it out */
@@ -83,9 +93,54 @@ static json_t *destination_object(const struct engine *e, const struct change_in
     if (d->state == SCHED_DESTINATION_DEAD || d->state == SCHED_DESTINATION_SUSPENDED) {
         api_set_time(o, "until", clock_wall() + (d->state_until - clock_mono()));
     }
+    struct destination_site site;
+    destination_site_find(e, row->transport, d->name, &site);
+    if (site.key.len > 0) {
+        api_set_text(o, "site", site.key);
+    }
     set_order(o, e, row);
-    set_last_error(o, changes, row);
+    set_last_error(o, changes, row, site.key);
     return o;
+}
+
+/* Its site is dead, and no mail of it is in the core, so that what comes would have to wait. */
+static bool is_dead_without_mail(const struct sched *s, const struct receiver_place *place,
+                                 struct sched_destination_view *ret)
+{
+    struct sched_destination_view d;
+    struct sched_site_view site;
+    if (!sched_view_site(s, slice_of(place->site), &site) || site.state != SCHED_LANE_DEAD ||
+        sched_view_destination(s, slice_of(place->destination), &d)) {
+        return false;
+    }
+    *ret = (struct sched_destination_view){.name = slice_of(place->destination),
+                                           .state = SCHED_DESTINATION_DEAD,
+                                           .why = SCHED_WHY_DEAD,
+                                           .state_until = site.state_until};
+    return true;
+}
+
+/* Those whose hosts were found last are remembered. */
+static void rank_dead(const struct engine *e, uint32_t transport, const struct filter *f,
+                      struct destination_rank *rank)
+{
+    const struct sched *s = sched_thread_core(e->scheds[transport % e->sched_count], transport);
+    const struct history *h = sched_thread_places(e->scheds[transport % e->sched_count]);
+    uint64_t begin = history_begin(h);
+    struct id_set told = {NULL, 0, 0}; /* hashes of names */
+    for (uint64_t i = history_end(h); i > begin && !destination_rank_is_full(rank); i--) {
+        struct receiver_place place;
+        struct sched_destination_view d;
+        if (!history_get(h, i - 1, &place) || place.transport != transport ||
+            !is_dead_without_mail(s, &place, &d) || !fits_destination(f, &d)) {
+            continue;
+        }
+        uint64_t id = hash_bytes(d.name.data, d.name.len, 0) | 1;
+        if (!id_set_has(&told, id) && id_set_add(&told, id)) {
+            destination_rank_add(rank, transport, &d);
+        }
+    }
+    id_set_fini(&told);
 }
 
 static void rank_transport(const struct engine *e, uint32_t transport, const struct filter *f,
@@ -103,6 +158,7 @@ static void rank_transport(const struct engine *e, uint32_t transport, const str
             destination_rank_add(rank, transport, &d);
         }
     }
+    rank_dead(e, transport, f, rank);
 }
 
 static void put_rows(struct clerk *k, struct api_call *c, const struct destination_rank *rank)

@@ -5,6 +5,7 @@
 #include "base/history.h"
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
+#include "engine/report/destination_site.h"
 #include "engine/report/series.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
@@ -89,16 +90,9 @@ static json_t *cause_text(const struct sched_change *change)
     return api_text(slice_make(text, (size_t)len));
 }
 
-/* The core cuts long names. */
-static bool is_destination_name(const struct sched_change *change, struct slice destination)
-{
-    size_t most = sizeof(change->name) - 1;
-    return slice_eq(slice_of(change->name),
-                    slice_to(destination, destination.len < most ? destination.len : most));
-}
-
-/* The newest changes of a destination's window, oldest first. */
-static json_t *event_list(const struct engine *e, uint32_t transport, struct slice destination)
+/* The newest changes of the window of a destination, or of its site, oldest first. */
+static json_t *event_list(const struct engine *e, uint32_t transport, struct slice destination,
+                          struct slice site)
 {
     const struct history *changes = sched_thread_changes(e->scheds[transport % e->sched_count]);
     struct sched_thread_change change;
@@ -106,11 +100,11 @@ static json_t *event_list(const struct engine *e, uint32_t transport, struct sli
     uint64_t begin = history_begin(changes), end = history_end(changes), from = end;
     for (uint64_t found = 0; from > begin && found < EVENTS_MAX; from--) {
         found += history_get(changes, from - 1, &change) && change.transport == transport &&
-                 is_destination_name(&change.change, destination);
+                 destination_site_is_of(&change.change, destination, site);
     }
     for (uint64_t i = from; i < end; i++) {
         if (history_get(changes, i, &change) && change.transport == transport &&
-            is_destination_name(&change.change, destination)) {
+            destination_site_is_of(&change.change, destination, site)) {
             json_t *o = json_pack("{s:o, s:i, s:i, s:o}", "time", api_time(change.time), "from",
                                   change.change.from, "to", change.change.to, "cause",
                                   cause_text(&change.change));
@@ -120,30 +114,23 @@ static json_t *event_list(const struct engine *e, uint32_t transport, struct sli
     return list;
 }
 
-static bool is_known_destination(const struct engine *e, uint32_t transport,
-                                 struct slice destination)
-{
-    struct sched_destination_view d;
-    const struct sched *s = sched_thread_core(e->scheds[transport % e->sched_count], transport);
-    return sched_view_destination(s, destination, &d);
-}
-
 /* returns: false, unanswered, when the transport knows nothing of the destination */
 static bool show_windows(const struct engine *e, struct api_call *c, uint32_t transport,
                          struct slice destination)
 {
     const struct history *samples = series_samples(e->series, transport, destination);
-    json_t *events = event_list(e, transport, destination);
-    if (samples == NULL && json_array_size(events) == 0 &&
-        !is_known_destination(e, transport, destination)) {
+    struct destination_site site;
+    destination_site_find(e, transport, destination, &site);
+    json_t *events = event_list(e, transport, destination, site.key);
+    if (samples == NULL && json_array_size(events) == 0 && !site.is_in_core) {
         json_decref(events);
         return false;
     }
     api_object(c, 200,
-               json_pack("{s:o, s:s, s:b, s:o, s:o}", "destination", api_text(destination),
-                         "transport", settings_of(e)->config->transports[transport].name,
-                         "is_watched", samples != NULL, "samples", sample_list(samples), "events",
-                         events));
+               json_pack("{s:o, s:o, s:s, s:b, s:o, s:o}", "destination", api_text(destination),
+                         "site", api_text(site.key), "transport",
+                         settings_of(e)->config->transports[transport].name, "is_watched",
+                         samples != NULL, "samples", sample_list(samples), "events", events));
     return true;
 }
 

@@ -8,6 +8,7 @@
 #include "engine/config/router.h"
 #include "engine/http/clerk.h"
 #include "engine/order/order_book.h"
+#include "engine/report/destination_site.h"
 #include "engine/schedule/dispatch.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
@@ -26,6 +27,7 @@ struct subject {
     const struct config_transport *config;
     const struct sched *core;
     struct sched_destination_view d;
+    struct slice site; /* whose windows it shares; "": none's */
 };
 
 static void limit_number(const struct subject *s, json_t *link, const char *option, int64_t value)
@@ -82,12 +84,10 @@ static bool last_change(const struct subject *s, enum sched_change_cause cause,
     const struct engine *e = s->w->clerk->engine;
     const struct history *h = sched_thread_changes(e->scheds[s->transport % e->sched_count]);
     uint64_t begin = history_begin(h);
-    struct slice name = s->d.name; /* the core cuts long ones */
-    size_t most = sizeof(ret->change.name) - 1;
-    name = slice_to(name, name.len < most ? name.len : most);
     for (uint64_t i = history_end(h); i > begin; i--) {
         if (history_get(h, i - 1, ret) && ret->transport == s->transport &&
-            ret->change.cause == cause && slice_eq(slice_of(ret->change.name), name)) {
+            ret->change.cause == cause &&
+            destination_site_is_of(&ret->change, s->d.name, s->site)) {
             return true;
         }
     }
@@ -220,6 +220,18 @@ static void put_nothing(const struct subject *s)
     }
 }
 
+/* Where other destinations have a part in what holds it back. */
+static void put_site(const struct subject *s, const struct destination_site *site)
+{
+    if (site->is_known && site->view.destinations > (site->is_in_core ? 1 : 0)) {
+        (void)why_link(s->w, s->level,
+                       "it shares the window of the site " SLICE_FMT
+                       ": destinations with mail %d, waiting %d, in flight %d",
+                       SLICE_ARG(site->key), site->view.destinations, site->view.todo,
+                       site->view.in_flight);
+    }
+}
+
 bool why_destination(struct why *w, int level, uint32_t transport, struct slice name)
 {
     const struct engine *e = w->clerk->engine;
@@ -230,6 +242,16 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
         .config = &w->config->transports[transport],
         .core = sched_thread_core(e->scheds[transport % e->sched_count], transport),
     };
+    struct destination_site site;
+    destination_site_find(e, transport, name, &site);
+    s.site = site.key;
+    if (!site.is_in_core && site.is_known && site.view.state == SCHED_LANE_DEAD) {
+        s.d = (struct sched_destination_view){
+            .name = name, .why = SCHED_WHY_DEAD, .state_until = site.view.state_until};
+        put_site(&s, &site);
+        put_dead(&s);
+        return true;
+    }
     if (!sched_view_destination(s.core, name, &s.d)) {
         if (name.len > 0 && name.data[0] == '[') {
             s.level = level - 1;
@@ -246,6 +268,7 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
                        s.d.window);
         s.level = level + 1;
     }
+    put_site(&s, &site);
     if (s.config->sched.hold) {
         put_hold(&s);
     } else if (s.d.state == SCHED_DESTINATION_DEAD) {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* Why mail for one destination of one transport waits, as its scheduler sees it now. returns false,
- * with no link added, when the scheduler does not know the destination */
+ * with no link added, when the scheduler knows neither the destination nor that its site is dead */
 bool why_destination(struct why *w, int level, uint32_t transport, struct slice name);
 /* What an open window and a reply of 250 still need: the level of TLS. */
 void why_tls(struct why *w, int level, uint32_t transport, struct slice name);

@@ -2,12 +2,14 @@
 #include "engine/schedule/receiver.h"
 
 #include "base/hash.h"
+#include "base/history.h"
 #include "dns/hosts.h"
 #include "dns/nexthop.h"
 #include "dns/rrset.h"
 #include "engine/config/config.h"
 #include "engine/config/policy.h"
 #include "engine/outbound/tls_policy.h"
+#include "engine/post/delivery.h"
 #include "engine/state/settings.h"
 
 #include <stdio.h>
@@ -150,4 +152,32 @@ void receiver_find(const struct receiver_question *q, uint64_t seed, struct rece
         policy_of(q->settings->policies, q->transport, q->nexthop, q->hosts->facts.names);
     find_site(q, ret);
     number_all(q, seed, ret, ret_servers);
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+void receiver_of(const struct settings *by, const struct resolution *r, uint64_t seed,
+                 struct receiver *ret, struct sched_server *ret_servers)
+{
+    const struct receiver_question q = {
+        .settings = by,
+        .transport = r->transport,
+        .destination = sched_destination_name(r->destination),
+        .nexthop = sched_destination_nexthop(r->destination),
+        .hosts = r->hosts,
+    };
+    receiver_find(&q, seed, ret, ret_servers);
+}
+
+void receiver_note(struct history *places, const struct resolution *r,
+                   const struct receiver *receiver)
+{
+    struct receiver_place place = {.transport = r->transport};
+    struct slice name = sched_destination_name(r->destination);
+    size_t len = name.len < sizeof(place.destination) ? name.len : sizeof(place.destination) - 1;
+    if (receiver->site_len < sizeof(place.site)) {
+        memcpy(place.destination, name.data, len);
+        memcpy(place.site, receiver->site, receiver->site_len);
+        history_put(places, &place);
+    }
 }

@@ -25,7 +25,9 @@
 #include <stdint.h>
 
 struct dns_hosts;
+struct history;
 struct policy;
+struct resolution;
 struct settings;
 
 #define RECEIVER_SITE_MAX 800 /* bytes of a site's name; with more a destination is on its own */
@@ -49,5 +51,19 @@ struct receiver {
  *              of what TLS judges it by */
 void receiver_find(const struct receiver_question *q, uint64_t seed, struct receiver *ret,
                    struct sched_server *ret_servers);
+
+/* The same for hosts that were found. */
+void receiver_of(const struct settings *by, const struct resolution *r, uint64_t seed,
+                 struct receiver *ret, struct sched_server *ret_servers);
+
+/* The site that a destination was found to belong to, as a record of a history: what was learned of it
+ * is its site's, also when its mail is gone. */
+struct receiver_place {
+    uint64_t transport;
+    char destination[64]; /* cut when longer */
+    char site[248];       /* longer ones are not recorded */
+};
+void receiver_note(struct history *places, const struct resolution *r,
+                   const struct receiver *receiver);
 
 #endif

@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024, CHANGES_KEPT = 4096 };
+enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024, CHANGES_KEPT = 4096, PLACES_KEPT = 1024 };
 
 static const usec_t reports_patience = 5 * USEC_PER_MSEC;
 
@@ -55,6 +55,7 @@ struct sched_thread {
     struct core *cores; /* [core_room]; the owner's, but for those that main prepares */
     uint32_t core_room;
     struct history *changes;    /* written by the owner, read by anybody */
+    struct history *places;     /* likewise */
     _Atomic int64_t held_since; /* wall; 0: it may select. Written by the owner */
 
     /* owner thread only */
@@ -205,7 +206,9 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     t->core_room = room / engine->sched_count + 1;
     t->cores = calloc(t->core_room, sizeof(*t->cores));
     t->changes = history_new(CHANGES_KEPT, sizeof(struct sched_thread_change));
-    int err = t->cores == NULL || t->changes == NULL ? -ENOMEM : post_init(&t->post, 1 << 16);
+    t->places = history_new(PLACES_KEPT, sizeof(struct receiver_place));
+    bool has_all = t->cores != NULL && t->changes != NULL && t->places != NULL;
+    int err = has_all ? post_init(&t->post, 1 << 16) : -ENOMEM;
     if (err == 0) {
         err = prepare_cores(t, engine->settings, clock_mono()); /* no thread runs yet */
     }
@@ -265,6 +268,7 @@ void sched_thread_free(struct sched_thread *t)
     dispatch_fini(&t->dispatch);
     free(t->cores);
     history_free(t->changes);
+    history_free(t->places);
     while (t->retry != NULL) {
         struct submission *next = t->retry->next;
         submission_free(t->retry);
@@ -287,6 +291,11 @@ const struct sched *sched_thread_core(const struct sched_thread *t, uint32_t tra
 const struct history *sched_thread_changes(const struct sched_thread *t)
 {
     return t->changes;
+}
+
+const struct history *sched_thread_places(const struct sched_thread *t)
+{
+    return t->places;
 }
 
 usec_t sched_thread_held_since(const struct sched_thread *t)
@@ -404,14 +413,9 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         .reason = &r->reason,
     };
     if (r->outcome == SCHED_RESOLVED) {
-        const struct receiver_question question = {
-            .settings = settings_for(settings_of(t->engine), r->transport),
-            .transport = r->transport,
-            .destination = sched_destination_name(r->destination),
-            .nexthop = sched_destination_nexthop(r->destination),
-            .hosts = r->hosts,
-        };
-        receiver_find(&question, t->seed, &receiver, servers);
+        const struct settings *by = settings_for(settings_of(t->engine), r->transport);
+        receiver_of(by, r, t->seed, &receiver, servers);
+        receiver_note(t->places, r, &receiver);
         result.site = slice_make(receiver.site, receiver.site_len);
         result.tls = receiver.tls;
     }

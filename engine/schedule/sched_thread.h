@@ -39,6 +39,8 @@ struct sched_thread_change {
 };
 /* The newest 4,096 changes, of all transports of the thread (base/history.h). Any thread. */
 const struct history *sched_thread_changes(const struct sched_thread *t);
+/* The newest 1,024 struct receiver_place (receiver.h), of all transports of the thread. Any thread. */
+const struct history *sched_thread_places(const struct sched_thread *t);
 /* Wall: since when engine_may_dispatch keeps the thread from selecting entries; 0: it does not. Any
  * thread. */
 usec_t sched_thread_held_since(const struct sched_thread *t);

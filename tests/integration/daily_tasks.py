@@ -200,7 +200,7 @@ class Task:
 TASKS = [
     Task('Is anything on fire?',
          [('sluice top --once', ['messages', 'a second', 'gone.example', 'acme', 'responses', 'orders']),
-          ('sluice destinations --state dead', ['gone.example', 'failed'])],
+          ('sluice destinations --state dead', ['gone.example', 'refused'])],
          ['GET /v1/status', 'GET /v1/destinations?state=dead', 'GET /'],
          '`sluice top` in a terminal goes on, with what is dead or suspended in red, and says why by a key; `sluice '
          'status` has the totals alone. In a browser the page of an '

@@ -31,6 +31,55 @@ def test_the_window_is_the_receivers(place, rollup, windows):
     assert peer.connections == windows
 
 
+def sites(net, *arguments):
+    return {one['site']: one for one in net.daemon.query('sites', *arguments)}
+
+
+def test_sites_are_seen(place):
+    """A site with its lanes and destinations, in every answer that is about windows; and one that is
+    dead, when no mail is in a scheduler any more."""
+    net = Net(place)
+    peer = net.peer('mx.test', HELD)
+    net.mx('one.test', 'mx.test')
+    net.mx('two.test', 'mx.test')
+    net.mx('away.test', 'absent.test')
+    net.absent('absent.test')
+    net.start({'smtp': {'initial_destination_concurrency': 1, 'destination_concurrency_limit': 1,
+                        'concurrency_feedback_rule': 'postfix3'}},
+              options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '300s'})
+    assert net.daemon.query('sites') == net.daemon.query('lanes') == []
+    assert b'no site is known' in net.daemon.command('sites').stdout
+    for domain in ('one.test', 'two.test', 'away.test'):
+        net.send(domain)
+    assert net.result('away.test')['type'] == 'TransientFailure'
+    until(lambda: sites(net).get('mx.test', {}).get('destinations') == 2 and
+          sites(net).get('absent.test', {}).get('state') == 'dead',
+          lambda: f'both sites: {net.daemon.query("sites")}')
+    busy, dead = sites(net)['mx.test'], sites(net, 'absent')['absent.test']
+    assert (busy['state'], busy['window'], busy['busy'], busy['in_flight'], busy['todo']) == \
+        ('ready', 1, 1, 1, 1)
+    assert 'Connection refused' in dead['last_error']['text'] and dead['until'] > time.time() + 200
+    assert set(sites(net, '--state', 'dead')) == {'absent.test'}
+    assert [(lane['site'], lane['source'], lane['busy'])
+            for lane in net.daemon.query('lanes', 'mx.')] == [('mx.test', '', 1)]
+    table = net.daemon.command('sites', '--sort', 'load').stdout.decode().splitlines()
+    assert table[0].split()[:3] == ['TRANSPORT', 'SITE', 'STATE'] and 'mx.test' in table[1]
+    assert b'mx.test' in net.daemon.command('lanes').stdout
+    seen = {one['destination']: one for one in net.daemon.query('destinations')
+            if 'destination' in one}
+    assert {name: one['site'] for name, one in seen.items()} == \
+        {'one.test': 'mx.test', 'two.test': 'mx.test', 'away.test': 'absent.test'}
+    assert seen['away.test']['state'] == 'dead'
+    assert 'Connection refused' in seen['away.test']['last_error']['text']
+    why = net.daemon.command('why', '-d', 'two.test').stdout.decode() + \
+        net.daemon.command('why', '-d', 'one.test').stdout.decode()
+    assert 'it shares the window of the site mx.test' in why
+    assert 'is dead' in net.daemon.command('why', '-d', 'away.test').stdout.decode()
+    peer.gate.set()
+    for domain in ('one.test', 'two.test'):
+        net.result(domain)
+
+
 def test_a_limit_of_the_site(place):
     net = Net(place)
     peer = net.peer('mx.test', HELD)

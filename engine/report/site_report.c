@@ -1,0 +1,228 @@
+/* Reads the sites of each scheduler's view under RCU; changes nothing. A row of destination_rank
+ * stands for a site: it keeps the key and what sites are put in order by; the rest is looked up when
+ * it is written. */
+#include "engine/report/site_report.h"
+
+#include "engine/config/config.h"
+#include "engine/http/clerk.h"
+#include "engine/report/change_index.h"
+#include "engine/report/destination_rank.h"
+#include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+#include "engine/state/source_table.h"
+#include "sched/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const states[SCHED_LANE_STATE_COUNT] = {"ready", "dead", "closed", "probing"};
+
+struct filter {
+    struct slice match, transport, source;  /* "": all */
+    bool has_state[SCHED_LANE_STATE_COUNT]; /* of the site, or of the lane */
+    bool is_of_lanes;
+};
+
+/* What one answer needs. */
+struct listing {
+    struct clerk *clerk;
+    struct api_call *call;
+    const struct engine *engine;
+    struct filter filter;
+    struct destination_rank rank;
+    struct change_index *changes; /* [engine->sched_count] */
+};
+
+static const struct sched *core_of(const struct listing *l, uint32_t transport)
+{
+    const struct engine *e = l->engine;
+    return sched_thread_core(e->scheds[transport % e->sched_count], transport);
+}
+
+static bool has_part(struct slice text, struct slice part)
+{
+    return part.len == 0 || memmem(text.data, text.len, part.data, part.len) != NULL;
+}
+
+static void rank_sites(struct listing *l, uint32_t transport)
+{
+    const struct sched *s = core_of(l, transport);
+    const struct filter *f = &l->filter;
+    const char *name = settings_of(l->engine)->config->transports[transport].name;
+    struct sched_site_view v;
+    uint64_t cursor = 0;
+    if (f->transport.len > 0 && !slice_eq(f->transport, slice_of(name))) {
+        return;
+    }
+    while (!destination_rank_is_full(&l->rank) && sched_view_sites(s, &cursor, &v)) {
+        if ((f->is_of_lanes || f->has_state[v.state]) && has_part(v.key, f->match)) {
+            const struct sched_destination_view row = {
+                .name = v.key, .in_flight = v.in_flight, .todo = v.todo};
+            destination_rank_add(&l->rank, transport, &row);
+        }
+    }
+}
+
+/* --- objects ---------------------------------------------------------------------------------- */
+
+static void set_until(json_t *o, usec_t until)
+{
+    if (until > 0) {
+        api_set_time(o, "until", clock_wall() + (until - clock_mono()));
+    }
+}
+
+static void set_provider(json_t *o, struct slice key)
+{
+    static const struct slice mark = {"provider:", sizeof("provider:") - 1};
+    if (key.len > mark.len && memcmp(key.data, mark.data, mark.len) == 0) {
+        key = slice_from(key, mark.len);
+        api_set_text(o, "provider", slice_to(key, slice_find(key, '/')));
+    }
+}
+
+static void set_last_error(json_t *o, const struct listing *l, uint32_t transport, struct slice key)
+{
+    struct sched_thread_change change;
+    const struct change_index *x = &l->changes[transport % l->engine->sched_count];
+    if (change_index_find(x, transport, key, &change)) {
+        json_t *error = json_pack("{s:o, s:o}", "time", api_time(change.time), "text",
+                                  api_text(slice_of(change.change.text)));
+        (void)json_object_set_new(o, "last_error", error); /* out of memory leaves it out */
+    }
+}
+
+static void put_site(const struct listing *l, uint32_t transport, const struct sched_site_view *v)
+{
+    json_t *o =
+        json_pack("{s:s, s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "transport",
+                  settings_of(l->engine)->config->transports[transport].name, "site",
+                  api_text(v->key), "state", states[v->state], "destinations", v->destinations,
+                  "todo", v->todo, "in_flight", v->in_flight, "window", v->window, "busy", v->busy,
+                  "connections", v->connections, "idle", v->idle, "lanes", (int)v->lanes);
+    if (o != NULL) {
+        set_until(o, v->state_until);
+        set_provider(o, v->key);
+        set_last_error(o, l, transport, v->key);
+    }
+    api_put(l->call, o);
+}
+
+static void put_lanes(const struct listing *l, uint32_t transport, const struct sched_site_view *v)
+{
+    const struct settings *settings = settings_of(l->engine);
+    const struct sched *s = core_of(l, transport);
+    struct sched_lane_view lane;
+    for (uint32_t i = 0; sched_view_lane(s, v->key, i, &lane); i++) {
+        struct slice source = source_table_name(settings->sources, lane.source);
+        if ((l->filter.source.len > 0 && !slice_eq(l->filter.source, source)) ||
+            !l->filter.has_state[lane.state]) {
+            continue;
+        }
+        json_t *o = json_pack(
+            "{s:s, s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:i}", "transport",
+            settings->config->transports[transport].name, "site", api_text(v->key), "source",
+            api_text(source), "state", states[lane.state], "window", lane.window, "busy", lane.busy,
+            "connections", lane.connections, "idle", lane.idle, "in_flight", lane.in_flight);
+        if (o != NULL) {
+            set_until(o, lane.state_until);
+            set_provider(o, v->key);
+        }
+        api_put(l->call, o);
+    }
+}
+
+/* --- questions -------------------------------------------------------------------------------- */
+
+static bool take_state(struct api_call *c, struct filter *f)
+{
+    struct slice word;
+    bool is_any = !api_param(c, "state", &word);
+    bool is_found = is_any;
+    for (int i = 0; i < SCHED_LANE_STATE_COUNT; i++) {
+        f->has_state[i] = is_any || slice_eq(word, slice_of(states[i]));
+        is_found = is_found || f->has_state[i];
+    }
+    if (!is_found) {
+        api_error(c, 400, "usage", "state: ready or dead; of a lane also closed or probing");
+    }
+    return is_found;
+}
+
+static bool take_sort(struct api_call *c, enum destination_order *ret)
+{
+    struct slice word;
+    *ret = DESTINATION_ORDER_NONE;
+    if (api_param(c, "sort", &word)) {
+        *ret = destination_order_find(word);
+        if (*ret != DESTINATION_ORDER_NAME && *ret != DESTINATION_ORDER_LOAD) {
+            api_error(c, 400, "usage", "sort: name or load");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void put_ranked(struct listing *l, void (*put)(const struct listing *l, uint32_t transport,
+                                                      const struct sched_site_view *v))
+{
+    const struct engine *e = l->engine;
+    size_t i = 0;
+    for (uint32_t t = 0; t < e->sched_count; t++) {
+        change_index_init(&l->changes[t], sched_thread_changes(e->scheds[t]));
+    }
+    for (; i < l->rank.count && !api_is_long(l->call); i++) {
+        const struct destination_row *row = &l->rank.rows[i];
+        struct sched_site_view v;
+        if (sched_view_site(core_of(l, row->transport), row->view.name, &v)) {
+            put(l, row->transport, &v);
+        }
+    }
+    for (uint32_t t = 0; t < e->sched_count; t++) {
+        change_index_fini(&l->changes[t]);
+    }
+    api_end(l->call, l->rank.has_more || i < l->rank.count);
+}
+
+static void list_sites(struct clerk *k, struct api_call *c, bool is_of_lanes,
+                       void (*put)(const struct listing *l, uint32_t transport,
+                                   const struct sched_site_view *v))
+{
+    struct listing l = {.clerk = k,
+                        .call = c,
+                        .engine = k->engine,
+                        .filter = {SLICE(""), SLICE(""), SLICE(""), {false}, is_of_lanes}};
+    enum destination_order order;
+    uint64_t limit;
+    (void)api_param(c, "match", &l.filter.match); /* a parameter that is missing leaves it "" */
+    (void)api_param(c, "transport", &l.filter.transport);
+    (void)api_param(c, "source", &l.filter.source);
+    if (!take_state(c, &l.filter) || !take_sort(c, &order) || !api_param_limit(c, &limit)) {
+        return;
+    }
+    destination_rank_init(&l.rank, order, limit);
+    for (uint32_t t = 0; t < settings_of(l.engine)->transport_count; t++) {
+        rank_sites(&l, t);
+        clerk_quiesce(k);
+    }
+    destination_rank_finish(&l.rank);
+    l.changes = calloc(l.engine->sched_count, sizeof(*l.changes));
+    if (l.changes == NULL || l.rank.has_failed) {
+        api_error(c, 503, "unavailable", "out of memory");
+    } else {
+        put_ranked(&l, put);
+    }
+    free(l.changes);
+    destination_rank_fini(&l.rank);
+}
+
+void site_report_list(struct clerk *k, struct api_call *c)
+{
+    list_sites(k, c, false, put_site);
+}
+
+void site_report_lanes(struct clerk *k, struct api_call *c)
+{
+    list_sites(k, c, true, put_lanes);
+}
