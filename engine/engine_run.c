@@ -17,6 +17,7 @@
 #include "engine/http/inject.h"
 #include "engine/inbound/auth.h"
 #include "engine/inbound/listener.h"
+#include "engine/limit/limits.h"
 #include "engine/order/order_book.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/outbound/sts_fetcher.h"
@@ -238,12 +239,14 @@ static int build_shared(struct engine *e)
     }
     engine_set_dispatch_bound(e, &e->settings->dispatch_bound);
     e->tally = tally_new(c);
+    const struct limits_config limits = {.lane_memory = config_lane_memory(c)};
+    e->limits = limits_new(&limits);
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
     e->entry_limits = calloc(e->sched_count, sizeof(*e->entry_limits));
-    return e->tally == NULL || e->scheds == NULL || e->workers == NULL || e->entry_limits == NULL
-               ? -ENOMEM
-               : 0;
+    bool is_short = e->tally == NULL || e->limits == NULL || e->scheds == NULL ||
+                    e->workers == NULL || e->entry_limits == NULL;
+    return is_short ? -ENOMEM : 0;
 }
 
 static void warn_of_dane(const struct engine *e)
@@ -433,6 +436,7 @@ static void free_all(struct engine *e)
     rcu_leave();
     rcu_drain();
     tally_free(e->tally);
+    limits_free(e->limits);
     settings_put(e->settings);
     reloader_free(e->reloader);
     order_book_free(e->orders);

@@ -150,6 +150,16 @@ size_t config_transport_room(const struct config *started)
     return started->transport_count + SPARE;
 }
 
+usec_t config_lane_memory(const struct config *c)
+{
+    usec_t most = 0;
+    for (size_t i = 0; i < c->transport_count; i++) {
+        usec_t span = c->transports[i].sched.lane_memory;
+        most = span > most ? span : most;
+    }
+    return most;
+}
+
 size_t config_transport_find(const struct config *c, struct slice name)
 {
     size_t i = 0;

@@ -356,6 +356,8 @@ const struct config_tenant *config_tenant_find(const struct config *c, struct sl
 /* How many numbers of transports (settings.h) a daemon that was started with this configuration has
  * room for. */
 size_t config_transport_room(const struct config *started);
+/* The longest lane_memory of the transports. */
+usec_t config_lane_memory(const struct config *c);
 /* Index of the transport with this name, or transport_count. */
 size_t config_transport_find(const struct config *c, struct slice name);
 

@@ -41,6 +41,7 @@ struct refusal *refusal_new(const struct reply_verdict *meaning, const struct re
     }
     f->hint = reply_hint(v->text);
     f->verdict = *v;
+    f->falls_to = v->class;
     f->verdict.text = keep(&at, v->text);
     f->session = *s;
     f->session.source = keep(&at, s->source);

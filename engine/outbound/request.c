@@ -20,7 +20,7 @@ struct request *request_new(struct delivery *d)
     uint32_t count;
     const uint32_t *indexes = sched_entry_indexes(d->entry, &count);
     /* Slices first, then what needs less alignment. */
-    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 3 * sizeof(bool);
+    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 4 * sizeof(bool);
     struct request *r = calloc(1, sizeof(*r) + count * each);
     if (r == NULL || outcome_init(&r->outcome, count) != 0) {
         free(r);
@@ -33,7 +33,8 @@ struct request *request_new(struct delivery *d)
     r->positions = (uint32_t *)(r->recipients + count);
     r->is_tried = (bool *)(r->positions + count);
     r->is_held = r->is_tried + count;
-    r->is_answered = r->is_held + count;
+    r->is_parked = r->is_held + count;
+    r->is_answered = r->is_parked + count;
     return r;
 }
 
@@ -223,13 +224,22 @@ void request_hold_all(struct request *r)
     }
 }
 
-struct refusal *request_take_refusal(struct request *r, enum outcome_class as)
+uint32_t request_held_count(const struct request *r)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
+        count += r->is_held[i];
+    }
+    return count;
+}
+
+struct refusal *request_take_refusal(struct request *r)
 {
     struct refusal *f = r->refusal;
     struct outcome_verdict v = f->verdict;
-    if (as != OUTCOME_CLASS_COUNT && as != v.class) {
-        v.class = as;
-        v.status = outcome_status_class(v.status, as == OUTCOME_HARD ? '5' : '4');
+    if (f->falls_to != v.class) {
+        v.class = f->falls_to;
+        v.status = outcome_status_class(v.status, v.class == OUTCOME_HARD ? '5' : '4');
     }
     for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
         if (r->is_held[i]) {
@@ -240,6 +250,23 @@ struct refusal *request_take_refusal(struct request *r, enum outcome_class as)
     r->refusal = NULL;
     drop_refusal(r);
     return f;
+}
+
+struct refusal *request_park_held(struct request *r, usec_t until)
+{
+    r->park_until = until;
+    memcpy(r->is_parked, r->is_held, r->outcome.recipient_count * sizeof(*r->is_parked));
+    r->refusal->falls_to = OUTCOME_SOFT;
+    outcome_session_is_final(&r->outcome);
+    outcome_set_neutral(&r->outcome);
+    return request_take_refusal(r);
+}
+
+void request_keep_refusal(struct request *r)
+{
+    end_attempt(r, false);
+    r->addresses -= r->addresses > 0;
+    r->sessions -= r->sessions > 0;
 }
 
 void request_unreachable(struct request *r, const struct dns_host *host,
@@ -302,7 +329,7 @@ static enum sched_feedback_sign feedback_of(enum outcome_feedback feedback)
     return feedback == OUTCOME_POSITIVE ? SCHED_POSITIVE : SCHED_NEUTRAL;
 }
 
-static enum reply_stage reply_stage_of(enum outcome_stage stage)
+enum reply_stage request_stage_of(enum outcome_stage stage)
 {
     static const enum reply_stage stages[OUTCOME_STAGE_COUNT] = {
         [OUTCOME_STAGE_RESOLVE] = REPLY_AT_NOTHING,   [OUTCOME_STAGE_CONNECT] = REPLY_AT_NOTHING,
@@ -327,7 +354,7 @@ static void classify_one(const struct request *r, const struct outcome_recipient
         return;
     }
     reply_read(slice_of(to->text), &reply);
-    reply.stage = reply_stage_of(to->stage);
+    reply.stage = request_stage_of(to->stage);
     reply.is_later_mail = r->is_later;
     reply_set_classify(rules->set, rules->matcher, &reply, ret);
 }
@@ -341,7 +368,7 @@ bool request_weigh(struct request *r, const struct outcome_verdict *v,
     struct reply reply;
     struct reply_verdict meaning;
     reply_read(v->text, &reply);
-    reply.stage = reply_stage_of(v->stage);
+    reply.stage = request_stage_of(v->stage);
     reply.is_later_mail = r->is_later;
     reply_set_classify(rules->set, rules->matcher, &reply, &meaning);
     const struct reply_rule *rule =
@@ -393,9 +420,14 @@ static struct result *make_result(const struct request *r, const struct request_
     if (session != NULL) {
         describe_session(out, r, session);
     }
+    out->park_until = r->park_until;
+    out->is_paced = r->park_until != 0;
+    out->defer_until = r->defer_until;
+    out->blocked = r->blocked;
     for (uint32_t i = 0; i < o->recipient_count; i++) {
         const struct outcome_recipient *to = &o->recipients[i];
-        result_add(out, r->indexes[i], result_kind_of(to->kind), to->code, to->status.text,
+        enum result_kind kind = r->is_parked[i] ? RESULT_PARKED : result_kind_of(to->kind);
+        result_add(out, r->indexes[i], kind, to->code, to->status.text,
                    slice_of(to->text == NULL ? "" : to->text));
     }
     if (o->delivered < o->recipient_count && rules->matcher != NULL) {
@@ -417,7 +449,7 @@ void request_finish(struct request *r, const struct request_session *session,
     struct outcome *o = &r->outcome;
     struct outcome_reason reason;
     if (r->refusal != NULL) {
-        free(request_take_refusal(r, OUTCOME_CLASS_COUNT));
+        free(request_take_refusal(r));
     }
     if (r->is_in_session) {
         end_attempt(r, false);

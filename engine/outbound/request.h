@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "engine/outbound/request_session.h"
+#include "engine/reply/reply.h"
 #include "net/outcome.h"
 #include "net/smtp_client.h"
 
@@ -47,11 +48,13 @@ struct request {
     bool is_later;                 /* at its last verdict the session had accepted another one */
     bool was_in_vain;              /* the last transaction with this server decided nobody */
     struct refusal *refusal;       /* what the recipients are held for; NULL: none is */
+    usec_t park_until, defer_until, blocked; /* as in struct result */
     /* [recipients of the entry], behind the struct in one allocation */
     struct slice *recipients; /* of the transaction under way */
     uint32_t *positions;      /* of the transaction under way: positions in the entry */
     bool *is_tried;           /* by position in the entry: at the present server */
     bool *is_held;            /* by position in the entry: `refusal` is about it */
+    bool *is_parked;          /* by position in the entry: not tried, due at park_until */
     bool *is_answered;        /* by position in the transaction */
 };
 
@@ -88,12 +91,18 @@ void request_recipient(struct request *r, uint32_t index, const struct outcome_v
 void request_rest(struct request *r, const struct outcome_verdict *v, bool is_wider);
 /* Every recipient that this server has not refused yet is held for the refusal. */
 void request_hold_all(struct request *r);
-/* The held recipients get their verdict, and the transaction or session in which it was said ends.
- * Whoever has the delivery.
+uint32_t request_held_count(const struct request *r);
+/* The held recipients get the verdict of the refusal, as refusal.falls_to says, and the transaction or
+ * session in which it was said ends. Whoever has the delivery.
  *
- * as       what it is for them: OUTCOME_SOFT or _HARD, whatever the code; OUTCOME_CLASS_COUNT: as said
  * returns  the refusal, which is the caller's now: free */
-struct refusal *request_take_refusal(struct request *r, enum outcome_class as);
+struct refusal *request_take_refusal(struct request *r);
+/* The same, but nothing was wrong with the recipients: they have no attempt, and are due then (wall).
+ */
+struct refusal *request_park_held(struct request *r, usec_t until);
+/* The held ones go to another connection, of another source or server; this one does not count as
+ * one that they were tried at. */
+void request_keep_refusal(struct request *r);
 void request_end_transaction(struct request *r, bool is_complete);
 /* The dialogue of the transaction is over: the delivery's report counts what the server accepted of
  * its envelope. Before request_end_transaction, or the refusal. */
@@ -119,6 +128,8 @@ struct request_rules {
     struct reply_matcher *matcher; /* the thread's; NULL: there was no memory for it */
     uint64_t serial;               /* of the settings that have the set */
 };
+/* What a verdict of that stage replies to. Pure. */
+enum reply_stage request_stage_of(enum outcome_stage stage);
 /* Whether what the server said is about more than the recipients that it was said of. The request then
  * has its refusal, unless it has one already that means the same.
  *

@@ -33,6 +33,7 @@ struct delivery {
     struct slice destination; /* name; valid until reported */
     struct slice nexthop;     /* of it, the same or its end: what routes and TLS levels are about */
     usec_t dispatched;        /* wall */
+    usec_t sent_at;           /* monotonic: as limit_accepted wants it */
     struct list in_flight;    /* scheduler thread only */
 
     /* set by the worker */
@@ -41,8 +42,10 @@ struct delivery {
     bool has_deferred;
     bool connection_open, connection_ends; /* as in struct sched_outcome */
     bool again;                            /* not over: wants another connection */
-    bool is_refused; /* nothing is reported yet: the request has recipients that are held for a
+    bool is_refused;   /* nothing is reported yet: the request has recipients that are held for a
                       * refusal, and the scheduler thread says what becomes of them */
+    bool is_throttled; /* as sched_outcome.throttled */
+    bool source_tried; /* as in struct sched_outcome */
     uint32_t taken_messages, taken_recipients; /* MAILs and RCPTs that the server accepted since the
                                                 * delivery was handed out */
     bool server_failed, server_tried, is_out_of_step; /* as in struct sched_outcome */

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "dns/hosts.h"
 #include "dns/mx.h"
+#include "engine/limit/limits.h"
 #include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
@@ -77,15 +78,15 @@ static void hand_out(struct dispatch *p, struct delivery *d, uint16_t worker)
     letter_put_deliver(&p->to_workers[worker], d);
 }
 
-bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
-                      uint16_t *workers, const struct sched_action *a)
+struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
+                                  uint16_t *workers, const struct sched_action *a)
 {
     struct delivery *d = take_displaced(p, a->entry);
     if (d == NULL) {
         d = new_delivery(p, transport, a);
     }
     if (d == NULL) {
-        return false;
+        return NULL;
     }
     dns_hosts_put(d->hosts);
     d->hosts = dns_hosts_get(a->hosts);
@@ -95,13 +96,13 @@ bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generatio
     d->server = a->server;
     d->server_notes = a->server_notes;
     d->is_last_server = a->is_last_server;
-    d->is_refused = false;
+    d->is_refused = d->is_throttled = d->source_tried = false;
     d->taken_messages = d->taken_recipients = 0;
     if (a->connection_is_new) {
         workers[a->connection] = next_worker(p);
     }
     hand_out(p, d, workers[a->connection]);
-    return true;
+    return d;
 }
 
 /* session  NULL: none decided it */
@@ -125,20 +126,112 @@ struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_actio
     return d;
 }
 
-void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, struct outbox *to_writer)
+/* The delivery comes back to be placed once more. */
+static void bring_again(struct delivery *d)
+{
+    d->again = true;
+    d->feedback = SCHED_NEUTRAL;
+    d->has_deferred = false;
+}
+
+/* The held recipients have their verdicts. Those that have none yet go on: at this server, which has
+ * not seen them, or at the next one. */
+static void go_on(struct dispatch *p, struct delivery *d, const struct refusal *f,
+                  struct outbox *to_writer)
 {
     struct request *r = d->request;
-    struct refusal *f = request_take_refusal(r, OUTCOME_CLASS_COUNT);
-    d->is_refused = false;
     if (!request_is_undecided(r) || (!request_has_untried(r) && r->is_final)) {
         finish_delivery(p, d, &f->session, to_writer);
-    } else {
-        d->again = true;
-        d->server_tried = !request_has_untried(r) || r->was_in_vain;
-        d->feedback = SCHED_NEUTRAL;
-        d->has_deferred = false;
+        return;
     }
+    bring_again(d);
+    d->server_tried = !request_has_untried(r) || r->was_in_vain;
+}
+
+/* Nobody's attempt: the entry waits again, as if nothing had been tried. */
+static void put_back(struct dispatch *p, struct delivery *d)
+{
+    uint32_t recipients;
+    (void)sched_entry_indexes(d->entry, &recipients);
+    engine_durable(p->engine, recipients); /* there is no result that would become so */
+    request_free(d->request);
+    d->request = NULL;
+    d->is_throttled = true;
+    d->has_deferred = false;
+}
+
+/* How long recipients wait that nobody tried, where others of their entry have been decided. */
+static const usec_t parked_for = 10 * USEC_PER_SEC;
+
+static void settle_throttled(struct dispatch *p, struct delivery *d, struct outbox *to_writer)
+{
+    struct request *r = d->request;
+    if (r->outcome.undecided == r->outcome.recipient_count) {
+        put_back(p, d);
+        return;
+    }
+    struct refusal *f = request_park_held(r, clock_wall() + parked_for);
+    go_on(p, d, f, to_writer);
     free(f);
+}
+
+/* What it is for the held recipients when they go nowhere else. */
+static enum outcome_class class_of(const struct limit_verdict *v, const struct refusal *f)
+{
+    switch (v->fate) {
+    case LIMIT_FATE_CHARGED:
+    case LIMIT_FATE_DEFER:
+        return OUTCOME_SOFT;
+    case LIMIT_FATE_BOUNCE:
+        return OUTCOME_HARD;
+    case LIMIT_FATE_NEXT_HOST:
+    case LIMIT_FATE_OTHER_SOURCE:
+        return v->bounces_at > clock_wall() ? OUTCOME_SOFT : f->verdict.class;
+    case LIMIT_FATE_CODE:
+    case LIMIT_FATE_AGAIN:
+    case LIMIT_FATE_COUNT:
+    default:
+        return f->verdict.class;
+    }
+}
+
+/* The window hears of a receiver that asks us to be slower by that alone. */
+static void set_feedback(struct delivery *d, const struct limit_verdict *v)
+{
+    if (v->is_throttled) {
+        d->feedback = v->is_negative && !d->again ? SCHED_SLOWER : SCHED_NEUTRAL;
+        d->server_failed = false;
+    } else if (!v->keeps_feedback) {
+        d->feedback = SCHED_NEUTRAL;
+        d->server_failed = false;
+    }
+}
+
+void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, const struct limit_verdict *v,
+                             struct outbox *to_writer)
+{
+    struct request *r = d->request;
+    struct refusal *f = r->refusal;
+    d->is_refused = false;
+    r->blocked = v->first_blocked;
+    r->defer_until = v->defer_span > 0 ? clock_wall() + v->defer_span : 0;
+    f->falls_to = class_of(v, f);
+    if (v->fate == LIMIT_FATE_AGAIN) {
+        settle_throttled(p, d, to_writer);
+    } else if (v->fate == LIMIT_FATE_OTHER_SOURCE) {
+        request_keep_refusal(r);
+        bring_again(d);
+        d->source_tried = true;
+    } else if (v->fate == LIMIT_FATE_NEXT_HOST && !r->is_final) {
+        request_keep_refusal(r);
+        bring_again(d);
+        d->server_tried = true;
+    } else {
+        f = request_take_refusal(r);
+        go_on(p, d, f, to_writer);
+        free(f);
+    }
+    set_feedback(d, v);
 }
 
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
@@ -159,6 +252,8 @@ void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret)
         .connection_ends = d->connection_ends,
         .reason = &d->reason,
         .again = d->again,
+        .throttled = d->is_throttled,
+        .source_tried = d->source_tried,
         .server_failed = d->server_failed,
         .server_tried = d->server_tried,
         .is_out_of_step = d->is_out_of_step,
@@ -188,6 +283,7 @@ struct delivery *dispatch_take_left(struct dispatch *p)
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = true;
     d->connection_open = d->connection_ends = d->again = d->is_refused = false;
+    d->is_throttled = d->source_tried = false;
     return d;
 }
 

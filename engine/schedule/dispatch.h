@@ -16,6 +16,7 @@
 
 struct delivery;
 struct engine;
+struct limit_verdict;
 struct reply_matcher;
 struct resolution;
 
@@ -36,9 +37,10 @@ void dispatch_fini(struct dispatch *p); /* accepts a zeroed one */
  *
  * generation  of the transport's settings by which the core found its hosts
  * workers  [process_limit] of the core; the slot of a new connection is written
- * returns  false: out of memory, report the entry as deferred */
-MUST_USE bool dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
-                               uint16_t *workers, const struct sched_action *a);
+ * returns  the delivery, which the worker has from now on, but for what is the scheduler's alone;
+ *          NULL: out of memory, report the entry as deferred */
+struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
+                                  uint16_t *workers, const struct sched_action *a);
 /* Ask for the hosts once more, as a reload made the answer in r invalid. */
 void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
 /* SCHED_EXHAUSTED: the entry has no server left. What the servers said of its recipients goes to the
@@ -47,9 +49,10 @@ void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
  * returns  its delivery, with the report that the core must get now */
 struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_action *a,
                                     struct outbox *to_writer);
-/* A worker reports a refusal that the scheduler thread has to weigh: the recipients that were held
- * for it get what it says, and the delivery's report says what the core must be told. */
-void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, struct outbox *to_writer);
+/* A worker reports a refusal that the scheduler thread has weighed: what becomes of the recipients
+ * that were held for it. The delivery's report says then what the core must be told. */
+void dispatch_settle_refusal(struct dispatch *p, struct delivery *d,
+                             const struct limit_verdict *verdict, struct outbox *to_writer);
 /* SCHED_CLOSE */
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
                     const struct sched_action *a);

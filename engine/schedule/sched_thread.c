@@ -13,11 +13,14 @@
 #include "engine/activator/activation.h"
 #include "engine/activator/sweep.h"
 #include "engine/config/config.h"
+#include "engine/config/policy.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/schedule/core.h"
 #include "engine/schedule/dispatch.h"
+#include "engine/schedule/lanes.h"
 #include "engine/schedule/receiver.h"
 #include "engine/schedule/withdrawal.h"
 #include "engine/state/engine.h"
@@ -33,18 +36,6 @@
 enum { LETTERS_PER_PASS = 2048, ACTIONS_PER_PASS = 1024, CHANGES_KEPT = 4096, PLACES_KEPT = 1024 };
 
 static const usec_t reports_patience = 5 * USEC_PER_MSEC;
-
-struct core {
-    struct sched *sched; /* published by main; NULL: no transport has this number yet */
-    uint16_t transport;
-    bool is_gone;          /* its section: what waits is given back, to be routed anew */
-    uint32_t generation;   /* of the settings that it goes by: settings.generations */
-    uint16_t *workers;     /* [worker_count] which worker holds the connection */
-    uint32_t worker_count; /* the greatest process_limit so far */
-    uint32_t entry_limit;  /* recipients of the largest entry */
-    bool has_more;         /* the pass ended before sched_pull said false */
-    uint32_t unread;       /* messages with recipients that are still in the spool */
-};
 
 struct sched_thread {
     /* set at creation */
@@ -68,91 +59,7 @@ struct sched_thread {
     usec_t now;
 };
 
-/* --- what the core borrows: memory whose free can be postponed -------------------------------- */
-
-/* Stands in front of each object lent to a core, so that retiring it needs no allocation. Its 16
- * bytes keep malloc's alignment. */
-struct lent {
-    struct rcu_retired retired;
-};
-static_assert(sizeof(struct lent) % 16 == 0, "objects of the core stay aligned");
-
-static void *lend(void *ctx, size_t size)
-{
-    (void)ctx;
-    struct lent *l = malloc(sizeof(*l) + size);
-    return l == NULL ? NULL : l + 1;
-}
-
-static void take_back(void *ctx, void *obj)
-{
-    (void)ctx;
-    if (obj != NULL) {
-        free((struct lent *)obj - 1);
-    }
-}
-
-static void free_lent(struct rcu_retired *self)
-{
-    free(container_of(self, struct lent, retired));
-}
-
-static void take_back_later(void *ctx, void *obj)
-{
-    (void)ctx;
-    if (obj != NULL) {
-        rcu_retire(&((struct lent *)obj - 1)->retired, free_lent);
-    }
-}
-
-static void release_hosts(void *ctx, void *hosts)
-{
-    (void)ctx;
-    dns_hosts_put(hosts);
-}
-
 /* --- creation --------------------------------------------------------------------------------- */
-
-static struct sched_config core_config(const struct settings *s, uint32_t transport)
-{
-    struct sched_config config = s->config->transports[transport].sched;
-    if (s->config->transports[transport].is_gone) {
-        config.hold = false; /* deliveries that workers gave back have to end */
-    }
-    if (config.destination_recipient_limit == 0) {
-        /* 0 means no limit. The duplicate bound may be passed by one entry, so the size of an entry
-         * must have a limit here. */
-        config.destination_recipient_limit = s->config->message_recipient_limit;
-    }
-    return config;
-}
-
-/* now: of the core's first moment; the owner's may be behind the clock */
-static int core_init(struct sched_thread *t, struct core *c, uint32_t transport,
-                     const struct settings *s, usec_t now)
-{
-    struct sched_config config = core_config(s, transport);
-    const struct sched_host host = {
-        .alloc = lend, .release = take_back, .retire = take_back_later, .ctx = t};
-    config.hash_seed = hash_random_seed();
-    config.must_resolve = config.awaits_end = true;
-    c->transport = (uint16_t)transport;
-    c->generation = s->generations[transport];
-    c->worker_count = (uint32_t)config.process_limit;
-    c->entry_limit = (uint32_t)config.destination_recipient_limit;
-    c->workers = calloc(c->worker_count, sizeof(*c->workers));
-    struct sched *sched = sched_new(&config, &host, release_hosts, now);
-    if (c->workers == NULL || sched == NULL) {
-        free(c->workers);
-        c->workers = NULL;
-        if (sched != NULL) {
-            sched_free(sched);
-        }
-        return -ENOMEM;
-    }
-    rcu_publish(&c->sched, sched);
-    return 0;
-}
 
 static void publish_entry_limit(struct sched_thread *t)
 {
@@ -172,7 +79,9 @@ static int prepare_cores(struct sched_thread *t, const struct settings *s, usec_
     int err = 0;
     for (uint32_t i = t->index; i < s->transport_count && err == 0; i += step) {
         struct core *c = &t->cores[i / step];
-        err = c->sched != NULL ? 0 : core_init(t, c, i, s, now);
+        err = c->sched != NULL
+                  ? 0
+                  : core_init(c, &(const struct core_start){t->engine, s, &t->post.box, i, now});
     }
     return err;
 }
@@ -260,10 +169,7 @@ void sched_thread_free(struct sched_thread *t)
     }
     post_fini(&t->post);
     for (uint32_t i = 0; t->cores != NULL && i < t->core_room; i++) {
-        if (t->cores[i].sched != NULL) {
-            sched_free(t->cores[i].sched);
-        }
-        free(t->cores[i].workers);
+        core_fini(&t->cores[i]);
     }
     dispatch_fini(&t->dispatch);
     free(t->cores);
@@ -386,13 +292,31 @@ static void retry_more(struct sched_thread *t)
 
 static void take_report(struct sched_thread *t, struct delivery *d)
 {
+    struct core *c = core_of(t, d->transport);
     struct sched_outcome outcome;
     if (d->is_refused) {
-        dispatch_settle_refusal(&t->dispatch, d, t->to_writer);
+        struct limit_verdict verdict;
+        lanes_refused(&c->lanes, d, t->now, &verdict);
+        dispatch_settle_refusal(&t->dispatch, d, &verdict, t->to_writer);
     }
+    lanes_reported(&c->lanes, d, t->now);
     dispatch_outcome(d, &outcome);
-    sched_report(core_of(t, d->transport)->sched, &outcome, t->now);
+    sched_report(c->sched, &outcome, t->now);
     dispatch_reported(&t->dispatch, d);
+}
+
+/* The core knows the site now that the destination's mail goes to. */
+static void hold_lanes(struct sched_thread *t, struct core *c, const struct resolution *r,
+                       struct slice site)
+{
+    const struct settings *s = settings_for(settings_of(t->engine), r->transport);
+    const struct policy *p =
+        policy_of(s->policies, r->transport, slice_of(r->nexthop), r->hosts->facts.names);
+    const struct lanes_site lanes = {
+        .key = site, .name = site, .policy = p == NULL ? NULL : p->site, .settings = s};
+    if (p != NULL) {
+        lanes_found(&c->lanes, &lanes, t->now);
+    }
 }
 
 static void take_resolution(struct sched_thread *t, struct resolution *r)
@@ -419,7 +343,11 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         result.site = slice_make(receiver.site, receiver.site_len);
         result.tls = receiver.tls;
     }
-    sched_resolved(core_of(t, r->transport)->sched, &result, t->now);
+    struct core *c = core_of(t, r->transport);
+    sched_resolved(c->sched, &result, t->now);
+    if (result.site.len > 0) {
+        hold_lanes(t, c, r, result.site);
+    }
     free(r);
 }
 
@@ -431,30 +359,9 @@ static void take_loss(struct sched_thread *t, struct letter_lost lost)
 {
     struct core *c = core_of(t, lost.transport);
     if (c->workers[lost.connection] == lost.worker) {
+        lanes_closed(&c->lanes, lost.connection, t->now);
         sched_connection_closed(c->sched, lost.connection, t->now);
     }
-}
-
-/* errors: -ENOMEM, nothing changed */
-static int reconfigure(struct sched_thread *t, struct core *c, const struct settings *s)
-{
-    const struct sched_config config = core_config(s, c->transport);
-    uint32_t count = (uint32_t)config.process_limit;
-    if (count > c->worker_count) {
-        uint16_t *grown = realloc(c->workers, count * sizeof(*grown));
-        if (grown == NULL) {
-            return -ENOMEM;
-        }
-        memset(grown + c->worker_count, 0, (count - c->worker_count) * sizeof(*grown));
-        c->workers = grown;
-        c->worker_count = count;
-    }
-    int err = sched_reconfigure(c->sched, &config, t->now);
-    if (err == 0) {
-        c->is_gone = s->config->transports[c->transport].is_gone;
-        c->entry_limit = c->is_gone ? 0 : (uint32_t)config.destination_recipient_limit;
-    }
-    return err;
 }
 
 static void take_settings(struct sched_thread *t, struct settings *s)
@@ -464,7 +371,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
     }
     for (uint32_t i = 0; i < t->core_count && t->cores[i].transport < s->transport_count; i++) {
         struct core *c = &t->cores[i];
-        if (reconfigure(t, c, s) != 0) {
+        if (core_reconfigure(c, s, t->now) != 0) {
             log_error("transport %s: out of memory: its limits stay as they were",
                       s->config->transports[c->transport].name);
         }
@@ -522,7 +429,9 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    if (dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a)) {
+    struct delivery *d = dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a);
+    if (d != NULL) {
+        lanes_deliver(&c->lanes, a, d, t->now);
         return;
     }
     uint32_t recipients;
@@ -601,6 +510,9 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         break;
     case SCHED_CLOSE:
         dispatch_close(&t->dispatch, c->transport, c->workers, a);
+        if (!a->end_is_awaited) {
+            lanes_closed(&c->lanes, a->connection, t->now);
+        }
         break;
     case SCHED_DEFER:
         if (a->is_withdrawn) {
@@ -677,6 +589,7 @@ static void pull_actions(struct sched_thread *t, struct core *c)
 static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
 {
     log_feedback(c);
+    lanes_follow(&c->lanes, t->now);
     if (c->is_gone) {
         withdrawal_give_back(c->sched, t->now);
     }

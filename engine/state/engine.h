@@ -23,6 +23,7 @@ struct dispatch_bound;
 struct event_feed;
 struct event_log;
 struct http;
+struct limits;
 struct injector;
 struct listener;
 struct message;
@@ -64,6 +65,7 @@ struct engine {
     struct event_feed *feed;   /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
+    struct limits *limits; /* what receivers allow, shared by all transports; limits.h */
     struct queue_figures_keeper *figures; /* queue_figures.h */
     struct tally *tally;                  /* counted by the spool writer; see tally.h */
     struct activator *activator;

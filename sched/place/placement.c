@@ -219,6 +219,16 @@ void placement_slot_opened(struct sched *s)
     }
 }
 
+struct sched_others sched_other_sources(const struct sched *s, const struct sched_entry *e)
+{
+    const struct party *p = entry_destination(e)->party;
+    if (p->site == NULL) {
+        return (struct sched_others){.has_any = false};
+    }
+    uint64_t open = shared_party_of(p)->set->mask & p->site->alive & ~source_bit(e->source);
+    return (struct sched_others){(open & ~source_tried(s, e)) != 0, open != 0};
+}
+
 static void exhaust(struct sched *s, struct sched_entry *e)
 {
     list_remove(&e->place.link);

@@ -30,6 +30,11 @@ void site_init_all(struct sched *s)
     heap_init(&s->avoidance_timers, s->host.alloc, s->host.release, s->host.ctx);
 }
 
+struct slice sched_destination_site(const struct sched_destination *d)
+{
+    return d->party->site == NULL ? SLICE("") : site_key(d->party->site);
+}
+
 struct slice site_key(const struct site *site)
 {
     return slice_make(site->key, site->key_len);

@@ -4,6 +4,7 @@
 #include "base/rcu.h"
 #include "dns/hosts.h"
 #include "engine/config/config.h"
+#include "engine/limit/limits.h"
 #include "engine/outbound/egress.h"
 #include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
@@ -174,7 +175,7 @@ static void what_no_server_is_left_for_ends_without_a_worker(void **state)
     submit();
     resolve(pull(SCHED_RESOLVE).destination);
     struct sched_action a = pull(SCHED_DELIVER);
-    assert_true(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
     assert_true(post_flush(&post));
     struct delivery *d = take(&worker_box, LETTER_DELIVER);
     if (d == NULL) {
@@ -246,13 +247,15 @@ static const struct outcome_verdict throttled = {
              sizeof("host mx.x[192.0.2.1] said: 421 4.7.0 slow down, retry in 60 seconds") - 1},
 };
 
+static const struct limit_verdict as_said = {.fate = LIMIT_FATE_CODE, .keeps_feedback = true};
+
 static struct delivery *deliver_refused(bool is_last)
 {
     post_assert_owner(&post);
     submit();
     resolve(pull(SCHED_RESOLVE).destination);
     struct sched_action a = pull(SCHED_DELIVER);
-    assert_true(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
     assert_true(post_flush(&post));
     struct delivery *d = take(&worker_box, LETTER_DELIVER);
     if (d == NULL) {
@@ -270,7 +273,7 @@ static struct delivery *deliver_refused(bool is_last)
 static void what_is_held_gets_its_result_from_the_scheduler(void **state)
 {
     struct delivery *d = deliver_refused(true);
-    dispatch_settle_refusal(&dispatch, d, to_writer);
+    dispatch_settle_refusal(&dispatch, d, &as_said, to_writer);
     assert_int_equal(d->feedback, SCHED_NEGATIVE); /* as a 421 to MAIL always was */
     report(d);
     assert_true(post_flush(&post));
@@ -291,10 +294,54 @@ static void what_is_held_gets_its_result_from_the_scheduler(void **state)
     assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
 }
 
+/* It waits as if it had not been tried: no result, no attempt, and it is not lost either. */
+static void what_is_throttled_waits_again(void **state)
+{
+    const struct limit_verdict v = {
+        .fate = LIMIT_FATE_AGAIN, .is_throttled = true, .is_negative = true};
+    struct delivery *d = deliver_refused(true);
+    assert_int_equal(atomic_load(&engine->undurable), 2);
+    dispatch_settle_refusal(&dispatch, d, &v, to_writer);
+    assert_int_equal(d->feedback, SCHED_SLOWER);
+    d->connection_open = true;
+    report(d);
+    assert_true(post_flush(&post));
+    assert_null(take(&writer_box, LETTER_RESULT));
+    assert_int_equal(atomic_load(&engine->undurable), 0);
+    assert_int_equal(atomic_load(&dispatch.in_flight), 0);
+    struct sched_action a = pull(SCHED_DELIVER);
+    assert_false(a.connection_is_new);
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_true(post_flush(&post));
+    d = take(&worker_box, LETTER_DELIVER);
+    if (d == NULL) {
+        fail_msg("no delivery came to the worker");
+        return;
+    }
+    assert_int_equal(atomic_load(&engine->undurable), 2);
+    refuse_mail(d, &throttled, true);
+    const struct limit_verdict bounce = {.fate = LIMIT_FATE_BOUNCE};
+    dispatch_settle_refusal(&dispatch, d, &bounce, to_writer);
+    assert_int_equal(d->feedback, SCHED_NEUTRAL);
+    report(d);
+    assert_true(post_flush(&post));
+    struct result *r = take(&writer_box, LETTER_RESULT);
+    if (r == NULL) {
+        fail_msg("no result came to the writer");
+        return;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(r->recipients[i].kind, RESULT_FAILED);
+        assert_string_equal(r->recipients[i].status, "5.7.0");
+    }
+    result_free(r);
+    assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
+}
+
 static void what_is_held_goes_to_the_next_server(void **state)
 {
     struct delivery *d = deliver_refused(false);
-    dispatch_settle_refusal(&dispatch, d, to_writer);
+    dispatch_settle_refusal(&dispatch, d, &as_said, to_writer);
     assert_true(d->again && d->server_tried && !d->is_refused);
     assert_int_equal(d->feedback, SCHED_NEUTRAL);
     report(d);
@@ -316,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_held_gets_its_result_from_the_scheduler, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(what_is_throttled_waits_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_held_goes_to_the_next_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_no_server_is_left_for_ends_without_a_worker, set_up,
                                         tear_down),
