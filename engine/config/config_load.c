@@ -360,6 +360,11 @@ static int parse_source(cfg_t *cfg, size_t source)
                             ? "this quote is never closed; write the same quote where the text ends"
                             : "this brace is never closed; write } where its section or list ends");
     }
+    unsigned nameless = config_source_nameless(s);
+    if (nameless > 0 && unclosed == 0) {
+        config_complain(loading, (struct config_place){source, nameless}, "syntax",
+                        "\"\" stands where a name should; write NAME = VALUE, or remove it");
+    }
     if (s->open_comment > 0) {
         config_complain(loading, (struct config_place){source, s->open_comment}, "syntax",
                         "this comment is never closed; write */ where it ends");

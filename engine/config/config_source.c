@@ -277,3 +277,21 @@ unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quot
     }
     return lines[(depth < MAX_DEPTH ? depth : MAX_DEPTH) - 1];
 }
+
+unsigned config_source_nameless(const struct config_source *s)
+{
+    struct config_token t = {.line = 1};
+    char last = 0, before = 0; /* kinds of the two tokens in front */
+    bool is_list = false;
+    for (config_token_next(s, &t); t.kind != 0; config_token_next(s, &t)) {
+        is_list = t.kind == '{' ? last == '=' : is_list && t.kind != '}';
+        bool is_value = last == '=' || last == '(' || is_list;
+        bool is_title = last == 'w' && before != '='; /* or what should be one */
+        if (t.kind == 'w' && t.value.len == 0 && !is_value && !is_title) {
+            return t.first_line;
+        }
+        before = last;
+        last = t.kind;
+    }
+    return 0;
+}

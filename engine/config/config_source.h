@@ -36,6 +36,10 @@ MUST_USE bool config_source_blank_title(struct config_source *s, unsigned line, 
  * parser takes the end of a file for the end of every section. */
 unsigned config_source_unclosed(const struct config_source *s, bool *ret_is_quote);
 
+/* The line of the first statement that begins with "" in place of a name, at which the parser ends
+ * without a word; 0: there is none. */
+unsigned config_source_nameless(const struct config_source *s);
+
 /* A token as the parser's lexer cuts it: a string, a word, or one of { } ( ) = , +. */
 struct config_token {
     size_t start, end;  /* bytes of the text, quotes included */

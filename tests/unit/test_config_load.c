@@ -138,6 +138,11 @@ static const struct mistake mistakes[] = {
     {"pool dedicated { sources = {s} }\nsource s {}\ntenant a { pool = dedicatd }",
      "f:3: pool: there is no pool \"dedicatd\"; name one that this file defines; did you mean "
      "\"dedicated\"?"},
+    /* a name that is empty: the library says nothing about it */
+    {"\n\"\"", "f:2: syntax: \"\" stands where a name should; write NAME = VALUE, or remove it"},
+    {"user = \"\"\ndns {\n\"\" = 5 }", "f:3: syntax: \"\" stands where a name should; write"},
+    {"defer_transports = {a, \"\"}\n\"\" \"x\" {}", "f:2: syntax: \"\" stands where a name"},
+    {"workers = 2 \"\"", "f:1: syntax: \"\" stands where a name should; write"},
     /* references */
     {ROUTED "route a.b {\n transport = smpt }",
      "f:3: transport: there is no transport \"smpt\"; name one that this file defines"},
