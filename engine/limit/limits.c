@@ -265,6 +265,9 @@ void limits_release(struct limits_hold *h, usec_t now)
         limits_count_disconnected(l, h, now);
     }
     lane->connecting -= h->connecting;
+    if (lane->learned != NULL && lane->learned->prober == h) {
+        limits_probe_ended(l, lane, now);
+    }
     list_remove(&h->changed);
     list_remove(&h->in_lane);
     if (list_is_empty(&lane->holds)) {

@@ -173,7 +173,8 @@ struct limit_ask {
     uint32_t messages;   /* > 0 */
     uint32_t recipients; /* 0: not known */
     uint32_t connects;   /* new connections that they would need; 0: none */
-    uint32_t owed;       /* recipients beyond those lent before: paid for first */
+    uint32_t owed; /* recipients beyond those lent before: paid for first, even when nothing is
+                          * lent, so they are named once */
     bool has_connection; /* one is open or being made: without a connect they can go too */
     struct limits_meter *also[LIMIT_ALSO_MAX]; /* NULL: none; of the same limits */
 };

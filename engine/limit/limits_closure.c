@@ -96,6 +96,7 @@ void limits_probe_ended(struct limits *l, struct limits_lane *lane, usec_t now)
 {
     if (lane->learned->probed_at > 0) {
         lane->learned->probed_at = 0;
+        lane->learned->prober = NULL;
         limits_lane_changed(l, lane, true, now);
     }
 }

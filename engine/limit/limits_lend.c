@@ -69,7 +69,9 @@ static bool lane_permits(struct lending *g)
         return refuse(g, learned->closed_until, LIMIT_BY_CLOSURE, LIMIT_OF_LANE);
     }
     if (learned->is_closed) {
-        if (learned->probed_at > 0 && g->now - learned->probed_at < PROBE_SPAN) {
+        /* Who asks again has heard what became of its own. */
+        if (learned->probed_at > 0 && learned->prober != g->hold &&
+            g->now - learned->probed_at < PROBE_SPAN) {
             return refuse(g, learned->probed_at + PROBE_SPAN, LIMIT_BY_CLOSURE, LIMIT_OF_LANE);
         }
         g->least[PACE_MESSAGES] = 1;
@@ -110,13 +112,18 @@ static bool lend_rates(struct lending *g, enum pace_unit unit)
     for (uint32_t i = 0; i < g->meter_count; i++) {
         struct limits_meter *m = g->meters[i];
         struct rate *r = &m->rates[unit];
+        uint32_t wanted = g->least[unit];
         if (r->rule.count == 0) {
             continue;
         }
-        uint32_t wanted = g->least[unit];
-        usec_t due = rate_lend(r, g->borrower, wanted, g->now, &g->rates[unit][i]);
+        usec_t due = limits_turn_of(m, g->hold, unit, g->now);
+        if (due == 0) {
+            due = rate_lend(r, g->borrower, wanted, g->now, &g->rates[unit][i]);
+        }
         if (due > 0) {
-            return refuse(g, due, LIMIT_BY_RATE, m->owner);
+            rate_leave(r, g->borrower); /* turns are those of holds */
+            return refuse(g, limits_turn_take(m, g->hold, unit, wanted, due), LIMIT_BY_RATE,
+                          m->owner);
         }
         struct loan *lent = &g->rates[unit][i];
         g->is_bound[unit] = true;
@@ -304,6 +311,7 @@ static void keep_loan(struct lending *g)
     g->hold->connect_lent_at = g->now;
     if (g->lane->learned != NULL && g->lane->learned->is_closed) {
         g->lane->learned->probed_at = g->now;
+        g->lane->learned->prober = g->hold;
     }
 }
 
@@ -314,6 +322,7 @@ static void grant(struct lending *g)
         trim(g, i, g->least[i]);
     }
     keep_loan(g);
+    limits_turns_end(g->hold);
     ret->messages = g->least[PACE_MESSAGES];
     ret->recipients = g->is_bound[PACE_RECIPIENTS] ? g->least[PACE_RECIPIENTS] : LIMIT_UNBOUNDED;
     ret->connects = g->is_bound[PACE_CONNECTS] ? g->least[PACE_CONNECTS] : LIMIT_UNBOUNDED;

@@ -119,6 +119,7 @@ static int set_rates(struct limits_meter *m, const struct limits_meter_rules *ru
         if (!rule_is(now_is, wanted[i]) && (is_newer || is_below(wanted[i], now_is))) {
             change_rate(&m->rates[i], &m->gone_rates[i], wanted[i], now);
             m->edition++;
+            m->next_turn = 0; /* all turns are gone */
         }
     }
     m->serial = err == 0 ? rules->serial : m->serial;

@@ -16,6 +16,9 @@ static uint32_t second_of(usec_t now)
 
 void limits_count_recent(struct limits_lane *lane, enum pace_unit unit, uint32_t n, usec_t now)
 {
+    if (n == 0) {
+        return;
+    }
     uint32_t second = second_of(now);
     _Atomic uint64_t *slot = &lane->recent[unit][second % 2];
     uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed), wanted;

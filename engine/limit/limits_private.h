@@ -48,6 +48,7 @@ struct limits_meter {
     uint32_t edition; /* counts changes of its rules */
     uint64_t serial;  /* of the settings that these are of */
     struct rate rates[LIMITS_UNITS];
+    usec_t next_turn; /* who waits for it from now on comes then; before that: nobody waits */
     struct quota quota;
     struct quota_warmup *warmup; /* own; of the quota; NULL: none */
     /* What a limit was when it went, in case that it comes back: while a reload goes round, one who
@@ -111,14 +112,15 @@ struct limits_learned {
     struct pace *paces[LIMITS_UNITS]; /* NULL: nothing was ever refused */
     struct ceiling connections, session;
     bool is_closed;
-    bool is_ordered;       /* by an operator: it opens by itself at its end */
-    usec_t closed_until;   /* from then on it is probed */
-    usec_t closed_pause;   /* the length of the latest; doubles */
-    usec_t closed_from;    /* what was sent before says nothing new */
-    usec_t paused_until;   /* 0: not */
-    usec_t probed_at;      /* one is on its way; 0: none is */
-    usec_t slowed_at;      /* by a rule: what was sent before says nothing new */
-    usec_t negative_at[8]; /* by borrower % 8: the last report to a window */
+    bool is_ordered;                  /* by an operator: it opens by itself at its end */
+    usec_t closed_until;              /* from then on it is probed */
+    usec_t closed_pause;              /* the length of the latest; doubles */
+    usec_t closed_from;               /* what was sent before says nothing new */
+    usec_t paused_until;              /* 0: not */
+    usec_t probed_at;                 /* one is on its way; 0: none is */
+    const struct limits_hold *prober; /* whose it is */
+    usec_t slowed_at;                 /* by a rule: what was sent before says nothing new */
+    usec_t negative_at[8];            /* by borrower % 8: the last report to a window */
     struct list destinations, counters;
     uint32_t destination_count, counter_count;
     struct limits_fact *facts[LIMITS_FACT_COUNT]; /* NULL: it never stood */
@@ -166,6 +168,13 @@ struct limits_loan {
     bool is_paced[LIMITS_UNITS];
 };
 
+/* When a hold that waits for a meter comes for its part, so that not all who wait ask for each. */
+struct limits_turn {
+    const struct limits_meter *meter; /* compared only */
+    uint32_t edition;
+    usec_t at;
+};
+
 struct limits_hold {
     struct limits_borrower *borrower;
     struct limits_lane *lane;
@@ -179,6 +188,7 @@ struct limits_hold {
     bool waits_to_connect; /* for a ceiling */
     bool must_tell;        /* the lane's state */
     struct limits_loan loan;
+    struct limits_turn turns[LIMIT_OWNER_COUNT]; /* kept until something was lent */
 };
 
 struct limits_borrower {
@@ -281,6 +291,16 @@ void limits_tell_first(struct limits_hold *h);
 void limits_drop_loan(struct limits *l, struct limits_hold *h) ON_ROLE(l->lock);
 void limits_unsend(struct limits *l, struct limits_lane *lane, const struct limit_units *unsent,
                    usec_t sent_at, usec_t now) ON_ROLE(l->lock);
+
+/* limits_turn.c */
+/* Of a rate: may the hold have some of it now? returns 0: yes; else when it is due */
+usec_t limits_turn_of(const struct limits_meter *m, struct limits_hold *h, enum pace_unit unit,
+                      usec_t now);
+/* The hold was refused; returns when it is to come. due: not before */
+usec_t limits_turn_take(struct limits_meter *m, struct limits_hold *h, enum pace_unit unit,
+                        uint32_t wanted, usec_t due);
+/* Something was lent. */
+void limits_turns_end(struct limits_hold *h);
 
 /* limits_connection.c */
 void limits_count_disconnected(struct limits *l, struct limits_hold *h, usec_t now)

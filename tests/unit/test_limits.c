@@ -116,6 +116,54 @@ static void a_rate_is_shared_by_borrowers(void **state)
     end_bed(&b);
 }
 
+/* 500 lanes of one source wait for its rate: each in its turn, about one question for each part, and
+ * nothing of the rate is lost. */
+static void many_lanes_share_a_rate_in_turn(void **state)
+{
+    enum { LANES = 500 };
+    static const uint32_t rates[] = {9, 50, 500, 20000};
+    (void)state;
+    for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+        struct bed b;
+        const struct limit_rules rules = {.source.messages = per(rates[r], SECOND)};
+        struct limits_hold *h[LANES];
+        usec_t next[LANES];
+        uint32_t taken[LANES] = {0}, total = 0, asks = 0, most = 0, least = UINT32_MAX;
+        char name[32];
+        make_bed(&b);
+        for (unsigned i = 0; i < LANES; i++) {
+            (void)snprintf(name, sizeof(name), "site%u", i);
+            h[i] = hold(&b, i % 3, "ip1", name, &rules);
+            next[i] = b.now;
+        }
+        usec_t begin = b.now, end = b.now + 200 * SECOND;
+        while (b.now < end) {
+            usec_t first = end;
+            for (unsigned i = 0; i < LANES; i++) {
+                if (next[i] <= b.now) {
+                    struct limit_grant g = lend(&b, h[i], 3);
+                    asks++;
+                    taken[i] += g.messages;
+                    total += g.messages;
+                    next[i] = g.messages > 0 ? b.now : g.due;
+                }
+                first = next[i] < first ? next[i] : first;
+            }
+            pass(&b, first > b.now ? first - b.now : 1);
+        }
+        for (unsigned i = 0; i < LANES; i++) {
+            most = taken[i] > most ? taken[i] : most;
+            least = taken[i] < least ? taken[i] : least;
+            limits_release(h[i], b.now);
+        }
+        uint32_t wanted = (uint32_t)((b.now - begin) / SECOND) * rates[r];
+        assert_in_range(total, wanted - wanted / 100, wanted + rates[r] / 5 + 1);
+        assert_true(most <= least + least / 10 + 4);
+        assert_true(asks <= 3 * total + 2 * LANES);
+        end_bed(&b);
+    }
+}
+
 static void recipients_beyond_a_loan_are_paid(void **state)
 {
     struct bed b;
@@ -604,6 +652,7 @@ int main(void)
         cmocka_unit_test(the_smallest_limit_holds),
         cmocka_unit_test(what_is_not_used_is_not_lost),
         cmocka_unit_test(a_rate_is_shared_by_borrowers),
+        cmocka_unit_test(many_lanes_share_a_rate_in_turn),
         cmocka_unit_test(recipients_beyond_a_loan_are_paid),
         cmocka_unit_test(a_tenants_rate_is_one_more),
         cmocka_unit_test(quotas_are_of_the_calendar),
