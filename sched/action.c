@@ -50,6 +50,8 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
         ret->connection_is_new = c->is_new;
         ret->server = c->server;
         ret->source = s->sources.at[e->source].given.id;
+        ret->lent_from = s->undelivered_from;
+        ret->lane_user = c->party->site == NULL ? NULL : lane_at_site(c->lane)->user;
         ret->server_notes = c->host == NULL ? 0 : destdb_notes(c->host, s->now);
         ret->is_last_server = placement_is_last(s, e);
         ret->hosts = s->held_hosts != NULL ? s->held_hosts : ret->destination->hosts;
@@ -103,6 +105,11 @@ bool action_take(struct sched *s, struct sched_action *ret)
         ret->end_is_awaited = c->is_ending;
         break;
     }
+    case SCHED_ASK:
+    case SCHED_RETURN:
+    case SCHED_LANE_GONE:
+        grant_fill(s, p, ret);
+        break;
     case SCHED_NONE:
     default:
         assert(false);

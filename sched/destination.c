@@ -87,7 +87,7 @@ static void set_window(struct sched *s, struct sched_destination *d, int window,
         change_record(s, sched_destination_name(d), from, window, cause, reason);
     }
     if (window > 0 && window < d->lane.busy && s->config.pipeline_depth > 1) {
-        connection_drain(s, &d->lane);
+        connection_drain(s, &d->lane, window);
     }
     destination_recount(s, d);
 }

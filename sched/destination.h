@@ -37,6 +37,7 @@ struct sched_destination {
     usec_t hosts_expire;
     uint32_t settled;           /* entries that are SETTLED */
     int counted_waiting;        /* `waiting` as it is in the count of its site */
+    int counted_wanted;         /* the same in lane_set.wanted: 0 unless it is willing */
     struct list all;            /* sched.destinations, in order of creation */
     struct list displaced;      /* entries (place) in flight without a connection, oldest first */
     struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some. Without any

@@ -108,6 +108,7 @@ static void derive(struct sched *s)
         destination_settle(s, d); /* it may have been there for a connection only */
     }
     site_settle_all(s);
+    site_touch_all(s);
 }
 
 void reconfigure(struct sched *s, const struct sched_config *config, struct entry_queue *pieces)

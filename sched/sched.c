@@ -45,6 +45,8 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     list_init(&s->displaced);
     list_init(&s->displaced_waiting);
     list_init(&s->lingering);
+    list_init(&s->touched_lanes);
+    list_init(&s->starved_lanes);
     list_init(&s->exhausted);
     list_init(&s->free_connections);
     list_init(&s->idle_connections);
@@ -106,6 +108,8 @@ void sched_free(struct sched *s)
         destination_free(s, d);
     }
     site_free_all(s);
+    while (action_take(s, &ignored)) { /* of lanes that the shell knows */
+    }
     assert(s->held_hosts == NULL);
     source_tried_fini(s);
     source_fini(s);
@@ -208,6 +212,9 @@ static bool select_one(struct sched *s)
 bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
 {
     transport_enter(s, now);
+    if (!list_is_empty(&s->touched_lanes)) {
+        grant_settle_all(s);
+    }
     if (action_take(s, ret)) {
         return true;
     }
@@ -224,6 +231,9 @@ bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
 bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
 {
     transport_enter(s, now);
+    if (!list_is_empty(&s->touched_lanes)) {
+        grant_settle_all(s);
+    }
     if (action_take(s, ret)) {
         return true;
     }
@@ -472,6 +482,7 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
 {
     transport_enter(s, now);
     shared_set(&s->hold, hold);
+    site_touch_all(s);
     list_foreach_safe(d, &s->destinations, struct sched_destination, all)
     {
         if (d->waiting > 0) {

@@ -128,6 +128,29 @@ struct sched_message {
     bool more;             /* not known to be all: SCHED_READ will ask for the rest */
 };
 
+/* Why the scheduler last passed a destination over. */
+enum sched_why {
+    SCHED_WHY_NOTHING, /* it was not passed over */
+    SCHED_WHY_WINDOW,  /* window full */
+    SCHED_WHY_DEAD,
+    SCHED_WHY_RATE_DELAY,
+    SCHED_WHY_RESOLVING,
+    SCHED_WHY_PROCESS_LIMIT,
+    SCHED_WHY_HOLD,
+    SCHED_WHY_TRANSPORT_RATE_DELAY,
+    SCHED_WHY_POOL,          /* recipients wait in the spool */
+    SCHED_WHY_MESSAGE_LIMIT, /* max_message_concurrency; jobs only */
+    SCHED_WHY_HOST_LIMIT,    /* host_concurrency_limit */
+    SCHED_WHY_HOST_RETRY,    /* none of its hosts may be tried yet */
+    SCHED_WHY_LANE_CLOSED,   /* by order; or it is probed, and the probe is under way */
+    SCHED_WHY_PACE,          /* what its lane may send, as its receiver taught */
+    SCHED_WHY_RATE,          /* as it is configured */
+    SCHED_WHY_QUOTA,
+    SCHED_WHY_SITE_LIMIT, /* site_concurrency_limit */
+    SCHED_WHY_CEILING,    /* connections that its receiver lets us have */
+    SCHED_WHY_COUNT
+};
+
 enum sched_action_kind {
     SCHED_NONE,
     SCHED_DELIVER,   /* carry `entry` on `connection`; the shell answers with sched_report */
@@ -137,6 +160,10 @@ enum sched_action_kind {
     SCHED_BOUNCE,    /* the same, permanently (destination does not exist) */
     SCHED_READ,      /* more recipients of `handle` are wanted: answer with sched_submit_more */
     SCHED_FINISHED,  /* the core has let go of `handle`: nothing of it is waiting or in flight */
+    SCHED_ASK,       /* an entry wants a lane that is limited, and nothing is lent to it: answer
+                      * with sched_lane_grant, now or later */
+    SCHED_RETURN,    /* what is left of what was lent to a lane is not used any more */
+    SCHED_LANE_GONE, /* the core has forgotten the lane of `lane_user`; what it held is left */
     SCHED_EXHAUSTED, /* `entry` was reported with `again` and no server is left for it: finish it
                       * and report it (connection_open is then ignored) */
 };
@@ -144,6 +171,28 @@ enum sched_action_kind {
 struct sched_reason {
     char status[12]; /* enhanced status code, "4.4.1" */
     char text[500];  /* sanitised, NUL-terminated */
+};
+
+/* One lane: a source at a site. */
+struct sched_lane_key {
+    struct slice site;
+    uint32_t source; /* id */
+};
+
+/* Of what was lent. */
+struct sched_units {
+    uint32_t messages, recipients, connects; /* 0 of what has no bound */
+};
+
+/* What an action says about what is lent. */
+struct sched_loan {
+    struct sched_lane_key lane; /* LANE_GONE: empty */
+    struct sched_units left;    /* RETURN, LANE_GONE */
+    /* ASK. */
+    uint32_t wanted;          /* messages that could go now */
+    uint32_t connects_wanted; /* new connections for these */
+    uint32_t recipients_owed; /* sent beyond the last grant; this one pays for them */
+    bool has_connection;      /* one is open, so that they can go without a new one */
 };
 
 /* A value; pointers in it are valid until the next call into this scheduler unless said
@@ -171,6 +220,10 @@ struct sched_action {
     uint32_t wanted;                   /* READ: at most so many */
     const struct sched_reason *reason; /* DEFER, BOUNCE */
     bool is_withdrawn;                 /* DEFER: by sched_withdraw, whose reason it is */
+    void *lane_user;                   /* DELIVER, ASK, RETURN, LANE_GONE: of sched_lane_attach */
+    usec_t lent_from;                  /* DELIVER: `from` of the grant that it used; 0: the lane is
+                                        * not limited. Verdicts name it */
+    const struct sched_loan *loan;     /* ASK, RETURN, LANE_GONE */
 };
 
 /* What an entry carries; constant from SCHED_DELIVER to sched_report, readable by the worker that
@@ -332,12 +385,6 @@ MUST_USE int sched_set_sources(struct sched *, const struct sched_source *source
                                uint32_t source_count, const uint64_t *pools, uint32_t pool_count,
                                usec_t now);
 
-/* One lane: a source at a site. */
-struct sched_lane_key {
-    struct slice site;
-    uint32_t source; /* id */
-};
-
 /* What is known of one lane. All return false, and do nothing, when the core
  * does not know the site or the source, or has no memory: then nothing is sent there either, and
  * the shell says it with the next sched_resolved. */
@@ -352,6 +399,38 @@ struct sched_lane_key {
 bool sched_lane_close(struct sched *, struct sched_lane_key lane, usec_t until,
                       const struct sched_reason *reason, usec_t now);
 bool sched_lane_open(struct sched *, struct sched_lane_key lane, usec_t now);
+/* Whatever the shell knows the lane by: actions name it. NULL: nothing. While there is one, the end of
+ * the lane is told by SCHED_LANE_GONE. */
+bool sched_lane_attach(struct sched *, struct sched_lane_key lane, void *user, usec_t now);
+/* NULL: none, or no such lane. */
+void *sched_lane_user(const struct sched *, struct sched_lane_key lane);
+/* Limited: it takes a new entry only from what was lent to it. Said again of a lane that waits until
+ * `due` of an answer: it asks at once. What is held when it is not limited any more is returned. */
+bool sched_lane_limit(struct sched *, struct sched_lane_key lane, bool is_limited, usec_t now);
+/* At most so many connections, idle ones included, and messages on one connection; 0: no ceiling. Those
+ * beyond are closed when idle, and otherwise take no more. */
+bool sched_lane_ceiling(struct sched *, struct sched_lane_key lane, uint32_t connections,
+                        uint32_t messages, usec_t now);
+
+#define SCHED_NO_BOUND             INT64_MAX
+#define SCHED_NO_BOUND_OF_CONNECTS UINT32_MAX
+/* What is lent to a lane; a unit for each entry, recipient and new connection. */
+struct sched_grant {
+    uint32_t messages;  /* 0: nothing; the lane asks again at `due` */
+    uint32_t connects;  /* SCHED_NO_BOUND_OF_CONNECTS: no bound. 0: on connections that are there */
+    int64_t recipients; /* > 0; SCHED_NO_BOUND: no bound. The entry that takes the last one may take
+                          * more than there are: they are owed */
+    usec_t from, until; /* to be used from then on, and before; what is left then is returned */
+    usec_t due;         /* messages 0: not before */
+    usec_t turn;        /* when there is likely to be something for those that wait; >= due */
+    double per_second;  /* messages that the lane may send; 0: not known */
+    enum sched_why why; /* why it is not more: PACE, RATE, QUOTA, LANE_CLOSED, CEILING */
+};
+/* The answer to SCHED_ASK. A lane holds one grant at a time: it asks again when it is used up. false:
+ * the lane is gone, or does not ask any more: the grant is the shell's. */
+bool sched_lane_grant(struct sched *, struct sched_lane_key lane, const struct sched_grant *,
+                      usec_t now);
+
 /* The same for one destination (in all pools; or those of that nexthop), which keeps away from that
  * lane until then, or until it is sent to another site. There is no probing. With `until` in the
  * past it may go there again. False also when there is no such destination at the site. */
@@ -405,23 +484,6 @@ enum sched_destination_state {
     SCHED_DESTINATION_SUSPENDED, /* rate delay, until state_until */
     SCHED_DESTINATION_RESOLVING,
     SCHED_DESTINATION_STATE_COUNT
-};
-
-/* Why the scheduler last passed a destination over. */
-enum sched_why {
-    SCHED_WHY_NOTHING, /* it was not passed over */
-    SCHED_WHY_WINDOW,  /* window full */
-    SCHED_WHY_DEAD,
-    SCHED_WHY_RATE_DELAY,
-    SCHED_WHY_RESOLVING,
-    SCHED_WHY_PROCESS_LIMIT,
-    SCHED_WHY_HOLD,
-    SCHED_WHY_TRANSPORT_RATE_DELAY,
-    SCHED_WHY_POOL,          /* recipients wait in the spool */
-    SCHED_WHY_MESSAGE_LIMIT, /* max_message_concurrency; jobs only */
-    SCHED_WHY_HOST_LIMIT,    /* host_concurrency_limit */
-    SCHED_WHY_HOST_RETRY,    /* none of its hosts may be tried yet */
-    SCHED_WHY_COUNT
 };
 
 struct sched_destination_view {

@@ -82,7 +82,8 @@ struct sched {
     struct table by_list;    /* shared_party.node, by site, lanes and servers */
     struct heap lane_timers; /* site_lane.timer */
     uint32_t lane_count;     /* of all sites */
-    struct heap avoidance_timers; /* avoidance.timer */
+    struct list touched_lanes, starved_lanes; /* site_lane.grant.touched */
+    struct heap avoidance_timers;             /* avoidance.timer */
     struct source_records tried_sources;
     struct list lingering; /* sched_destination.in_displaced: at a site, without an entry, the
                                  * longest first; their hosts are known still */
@@ -105,6 +106,8 @@ struct sched {
     struct sched_entry *spent;       /* its indexes are in the caller's hands until the next call */
     struct sched_entry *undelivered; /* placed, DELIVER not pulled yet */
     bool undelivered_is_back;        /* it was displaced, not selected */
+    usec_t undelivered_from;         /* of the grant that it used; 0: none */
+    struct sched_loan loan;          /* of the last action */
     void *held_hosts;                /* of the above; released at the next call */
     struct reason spare_reason;      /* when there is no memory for a better one */
 

@@ -250,6 +250,18 @@ const char *sched_why_text(enum sched_why why)
         return "its hosts have as many connections as they may have";
     case SCHED_WHY_HOST_RETRY:
         return "all of its hosts failed lately";
+    case SCHED_WHY_LANE_CLOSED:
+        return "the addresses that it may be sent from are closed there, or one is being tried";
+    case SCHED_WHY_PACE:
+        return "its receiver takes no more at a time";
+    case SCHED_WHY_RATE:
+        return "a configured rate";
+    case SCHED_WHY_QUOTA:
+        return "a quota is used up";
+    case SCHED_WHY_SITE_LIMIT:
+        return "its site has as many connections as it may have";
+    case SCHED_WHY_CEILING:
+        return "its receiver takes no more connections";
     case SCHED_WHY_COUNT:
     default:
         return "unknown";

@@ -217,6 +217,9 @@ static void act_client(struct client *c)
         case SCHED_FINISHED:
             c->is_finished = true;
             break;
+        case SCHED_ASK:
+        case SCHED_RETURN:
+        case SCHED_LANE_GONE:
         case SCHED_NONE:
         case SCHED_RESOLVE:
         case SCHED_BOUNCE:

@@ -256,6 +256,9 @@ static void act_script(struct script *s, const struct sched_action *a)
     case SCHED_BOUNCE:
     case SCHED_RESOLVE:
     case SCHED_EXHAUSTED:
+    case SCHED_ASK:
+    case SCHED_RETURN:
+    case SCHED_LANE_GONE: /* no lane is limited */
     case SCHED_NONE:
     default:
         assert(false);

@@ -89,6 +89,9 @@ static void take_action(struct schedule *s, const struct sched_action *a)
     case SCHED_FINISHED:
         s->finished++;
         break;
+    case SCHED_ASK:
+    case SCHED_RETURN:
+    case SCHED_LANE_GONE: /* no lane is limited */
     case SCHED_NONE:
     case SCHED_CLOSE:
     case SCHED_DEFER:

@@ -197,7 +197,15 @@ static void put_bar(const struct subject *s)
     case SCHED_WHY_HOST_RETRY:
         put_hosts(s, s->d.name);
         break;
+    case SCHED_WHY_SITE_LIMIT:
+        limit_number(s, link, "site_concurrency_limit", c->site_concurrency_limit);
+        break;
     case SCHED_WHY_NOTHING:
+    case SCHED_WHY_LANE_CLOSED:
+    case SCHED_WHY_PACE:
+    case SCHED_WHY_RATE:
+    case SCHED_WHY_QUOTA:
+    case SCHED_WHY_CEILING:
     case SCHED_WHY_WINDOW:
     case SCHED_WHY_DEAD:
     case SCHED_WHY_PROCESS_LIMIT:

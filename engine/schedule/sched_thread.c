@@ -530,6 +530,9 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     case SCHED_READ:
         ask_for_more(t, c, a);
         break;
+    case SCHED_ASK:
+    case SCHED_RETURN:
+    case SCHED_LANE_GONE: /* no lane is limited */
     case SCHED_NONE:
     default:
         assert(false && "unexpected action");

@@ -214,6 +214,21 @@ static void make_room_at(struct sched *s, struct destdb_host *h)
     give_way(s, longest);
 }
 
+/* The same among those of a lane that has as many as its ceiling lets it have. */
+static void make_room_on(struct sched *s, struct lane *lane)
+{
+    struct connection *longest = NULL;
+    list_foreach(c, &lane->open, struct connection, in_lane)
+    {
+        if (c->state == CONNECTION_IDLE &&
+            (longest == NULL || c->idle_since <= longest->idle_since)) {
+            longest = c;
+        }
+    }
+    assert(longest != NULL);
+    give_way(s, longest);
+}
+
 struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
                                    uint32_t server)
 {
@@ -221,6 +236,10 @@ struct connection *connection_open(struct sched *s, struct party *p, struct lane
     int limit = s->config.host_concurrency_limit;
     if (h != NULL && limit > 0 && h->connections >= limit) {
         make_room_at(s, h);
+    }
+    int ceiling = p->site == NULL ? 0 : lane_at_site(lane)->most_connections;
+    if (ceiling > 0 && lane->connections >= ceiling) {
+        make_room_on(s, lane);
     }
     if (s->shared.connections >= (uint64_t)s->config.process_limit) {
         make_connection_room(s);
@@ -272,6 +291,12 @@ static void become_busy(struct sched *s, struct connection *c)
     }
 }
 
+static bool is_connection_used_up(const struct sched *s, const struct connection *c)
+{
+    int limit = s->config.connection_reuse_limit, ceiling = c->lane->most_carried;
+    return (limit > 0 && c->carried >= limit) || (ceiling > 0 && c->carried >= ceiling);
+}
+
 void connection_carry(struct sched *s, struct connection *c, struct sched_entry *e)
 {
     c->is_new = c->carried == 0;
@@ -286,7 +311,7 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
     }
     e->connection = c->number;
     e->source = (uint16_t)c->source;
-    if (s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit) {
+    if (is_connection_used_up(s, c)) {
         c->is_retired = true;
     }
     file(s, c);
@@ -299,6 +324,7 @@ static void slot_opened(struct sched *s, bool had_slot)
     if (!had_slot) {
         parking_slot_opened(s);
         placement_slot_opened(s);
+        grant_slot_opened(s);
     }
 }
 
@@ -460,9 +486,9 @@ void connection_set_preference(struct sched *s, struct connection *c, uint16_t p
     file(s, c);
 }
 
-void connection_drain(struct sched *s, struct lane *lane)
+void connection_drain(struct sched *s, struct lane *lane, int most)
 {
-    int excess = lane->busy - lane->window;
+    int excess = lane->busy - most;
     list_foreach(c, &lane->open, struct connection, in_lane)
     {
         excess -= c->state == CONNECTION_BUSY && takes_no_more(c);
@@ -515,11 +541,6 @@ void connection_expire(struct sched *s)
 }
 
 /* --- another config --------------------------------------------------------------------------- */
-
-static bool is_connection_used_up(const struct sched *s, const struct connection *c)
-{
-    return s->config.connection_reuse_limit > 0 && c->carried >= s->config.connection_reuse_limit;
-}
 
 /* What may still be given an entry. */
 static bool is_in_use(const struct connection *c)

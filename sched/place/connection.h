@@ -90,8 +90,8 @@ void connection_retire(struct sched *s, struct connection *c);
 /* Its lane takes a further entry, or does not any more. */
 void connection_refile(struct sched *s, struct connection *c);
 void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference);
-/* The window shrank: the oldest busy connections beyond it take no further entry. */
-void connection_drain(struct sched *s, struct lane *lane);
+/* The window shrank: the oldest busy connections beyond so many take no further entry. */
+void connection_drain(struct sched *s, struct lane *lane, int most);
 /* End those idle for too long or too old; the time at which the next one will be, or USEC_NEVER. */
 void connection_expire(struct sched *s);
 usec_t connection_wake_at(const struct sched *s);

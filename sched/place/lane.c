@@ -26,6 +26,7 @@ static struct site_lane *new_lane(struct sched *s, struct site *site, uint32_t p
     l->lane.window = s->rule.initial;
     l->lane.is_shut = true; /* until it is reviewed */
     list_init(&l->lane.open);
+    grant_init(&l->grant);
     if (heap_insert(&s->lane_timers, &l->timer, USEC_NEVER) != 0) {
         s->host.release(s->host.ctx, l);
         return NULL;
@@ -91,12 +92,17 @@ static void free_lane(struct sched *s, struct site_lane *l)
     site->usable &= ~bit;
     site->spare &= ~bit;
     site->room &= ~bit;
+    site->openable &= ~bit;
+    site->fresh &= ~bit;
+    site->limited &= ~bit;
     s->sources.at[l->source].uses--;
     s->lane_count--;
     heap_remove(&s->lane_timers, &l->timer);
     reason_put(s, l->reason);
     reason_put(s, l->closed_by);
-    s->host.retire(s->host.ctx, l);
+    if (!grant_leave(s, l)) {
+        s->host.retire(s->host.ctx, l);
+    }
 }
 
 void lane_free_all(struct sched *s, struct site *site)
@@ -154,7 +160,8 @@ static bool is_alive(const struct sched *s, const struct site_lane *l)
 
 bool lane_keeps_idle(const struct site_lane *l)
 {
-    return (l->site->alive & source_bit(l->source)) != 0;
+    return (l->site->alive & source_bit(l->source)) != 0 &&
+           (l->most_connections == 0 || l->lane.connections <= l->most_connections);
 }
 
 static uint64_t with_bit(uint64_t mask, uint64_t bit, bool is_set)
@@ -183,14 +190,17 @@ void lane_review(struct sched *s, struct site_lane *l)
     struct site *site = l->site;
     uint64_t bit = source_bit(l->source);
     bool is_now_alive = is_alive(s, l);
-    bool is_usable = is_now_alive && (!l->is_probing || l->lane.in_flight == 0);
+    bool is_usable =
+        is_now_alive && (!l->is_probing || l->lane.in_flight == 0) && grant_allows(s, l);
     shared_set(&site->alive, with_bit(site->alive, bit, is_now_alive));
     site->usable = with_bit(site->usable, bit, is_usable);
-    site->spare = with_bit(site->spare, bit, is_usable && l->lane.busy < l->lane.window);
+    site->spare = with_bit(site->spare, bit, is_usable && l->lane.busy < lane_most(l));
+    site->openable = with_bit(site->openable, bit, grant_allows_connection(l));
     if (l->lane.is_shut == is_usable) {
         set_shut(s, l, !is_usable);
     }
     site_review(s, site);
+    grant_touch(s, l);
 }
 
 /* --- its window ------------------------------------------------------------------------------- */
@@ -204,7 +214,7 @@ static void set_lane_window(struct sched *s, struct site_lane *l, int window,
         change_record_of_lane(s, l, from, window, cause, reason);
     }
     if (window > 0 && window < l->lane.busy && s->config.pipeline_depth > 1) {
-        connection_drain(s, &l->lane);
+        connection_drain(s, &l->lane, lane_most(l));
     }
     lane_review(s, l);
 }
@@ -221,17 +231,18 @@ void lane_forget_all(struct sched *s, struct site *site)
     }
 }
 
-/* Its timer, for the first of what it waits for. */
-static void arm_lane(struct sched *s, struct site_lane *l)
+void lane_arm(struct sched *s, struct site_lane *l)
 {
     usec_t until = l->lane.window == WINDOW_DEAD ? l->dead_until : USEC_NEVER;
     if (l->is_closed && l->closed_until < until) {
         until = l->closed_until;
     }
+    shared_set(&l->state_until, until == USEC_NEVER ? 0 : until);
+    usec_t due = grant_wake_at(s, l);
+    until = due < until ? due : until;
     if (until != l->timer.key) {
         heap_move(&s->lane_timers, &l->timer, until);
     }
-    shared_set(&l->state_until, until == USEC_NEVER ? 0 : until);
 }
 
 /* It takes nothing for a time; those that wait are deferred when it was the last one, and else go by
@@ -240,7 +251,7 @@ static void go_away(struct sched *s, struct site_lane *l, struct reason *reason)
 {
     bool was_pinned = l->site->is_pinned;
     l->site->is_pinned = true;
-    arm_lane(s, l);
+    lane_arm(s, l);
     connection_close_idle_of(s, &l->lane);
     lane_set_rebar_all(s, l->site, reason);
     l->site->is_pinned = was_pinned;
@@ -264,7 +275,7 @@ static void lane_revive(struct sched *s, struct site_lane *l)
     int window = l->lane.busy > 0 ? l->lane.busy : s->rule.initial;
     window = s->rule.limit > 0 && window > s->rule.limit ? s->rule.limit : window;
     set_lane_window(s, l, window, SCHED_CHANGE_REVIVED, NULL);
-    arm_lane(s, l);
+    lane_arm(s, l);
     lane_set_rebar_all(s, l->site, NULL);
 }
 
@@ -346,11 +357,36 @@ void lane_close(struct sched *s, struct site_lane *l, usec_t until, struct reaso
     go_away(s, l, reason);
 }
 
+/* Those beyond the ceiling: idle ones are closed, the others take no more. */
+static void fit_ceiling(struct sched *s, struct site_lane *l)
+{
+    struct lane *lane = &l->lane;
+    list_foreach_safe(c, &lane->open, struct connection, in_lane)
+    {
+        bool is_beyond = c->state == CONNECTION_IDLE && l->most_connections > 0 &&
+                         lane->connections > l->most_connections;
+        if (is_beyond || (lane->most_carried > 0 && c->carried >= lane->most_carried)) {
+            connection_retire(s, c);
+        }
+    }
+    if (lane->window > 0 && lane_most(l) < lane->busy && s->config.pipeline_depth > 1) {
+        connection_drain(s, lane, lane_most(l));
+    }
+}
+
+void lane_set_ceiling(struct sched *s, struct site_lane *l, int connections, int messages)
+{
+    shared_set(&l->most_connections, connections);
+    l->lane.most_carried = messages;
+    fit_ceiling(s, l);
+    lane_review(s, l);
+}
+
 static void come_back(struct sched *s, struct site_lane *l, bool is_probing)
 {
     end_closure(s, l);
     shared_set(&l->is_probing, is_probing);
-    arm_lane(s, l);
+    lane_arm(s, l);
     lane_review(s, l);
     lane_set_rebar_all(s, l->site, NULL);
 }
@@ -378,8 +414,10 @@ void lane_tick(struct sched *s)
         struct site *site = l->site;
         if (l->is_closed && l->closed_until <= s->now) {
             lane_probe(s, l);
-        } else {
+        } else if (l->lane.window == WINDOW_DEAD && l->dead_until <= s->now) {
             lane_revive(s, l);
+        } else {
+            grant_tick(s, l);
         }
         site_settle(s, site);
     }

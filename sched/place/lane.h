@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "sched/feedback.h"
+#include "sched/place/grant.h"
 #include "sched/sched.h"
 
 #define LANES_MAX 300000 /* of all sites */
@@ -26,6 +27,7 @@ struct lane {
     int slowed;   /* so many of these went out before the window was lowered last for SLOWER: what
                     * the others say of that is not news */
     bool is_shut; /* its connections may not carry a further entry; at a site */
+    int most_carried; /* entries on one connection, by its ceiling; 0: none */
     struct feedback feedback;
     struct list open; /* connections, newest first */
 };
@@ -40,11 +42,14 @@ struct site_lane {
     usec_t closed_until;    /* closed only */
     struct reason *reason;  /* DEAD only */
     struct reason *closed_by; /* closed only: why */
-    uint32_t source;          /* its place in sched.sources; set at creation, any thread */
+    void *user;               /* the shell's */
+    struct grant grant;
+    uint32_t source; /* its place in sched.sources; set at creation, any thread */
     /* Any thread, relaxed; the owner writes. */
-    bool is_closed;     /* by order, until closed_until */
-    bool is_probing;    /* it was closed, and has not been opened again: one entry at a time */
-    usec_t state_until; /* DEAD or closed until then; 0 */
+    bool is_closed;       /* by order, until closed_until */
+    bool is_probing;      /* it was closed, and has not been opened again: one entry at a time */
+    usec_t state_until;   /* DEAD or closed until then; 0 */
+    int most_connections; /* by its ceiling; 0: none */
 };
 
 /* Published as a whole; a lane that came later is another array. */
@@ -71,6 +76,15 @@ bool lane_is_away(const struct site *site);
 void lane_forget_all(struct sched *s, struct site *site);
 /* Its window, its connections, its source or its state changed. */
 void lane_review(struct sched *s, struct site_lane *l);
+/* Connections that may carry entries, by its window and its ceiling. */
+static inline int lane_most(const struct site_lane *l)
+{
+    int window = l->lane.window, ceiling = l->most_connections;
+    return ceiling > 0 && ceiling < window ? ceiling : window;
+}
+/* Its timer, for the first of what it waits for. */
+void lane_arm(struct sched *s, struct site_lane *l);
+void lane_set_ceiling(struct sched *s, struct site_lane *l, int connections, int messages);
 /* Its connections may stay open without an entry. */
 bool lane_keeps_idle(const struct site_lane *l);
 

@@ -37,7 +37,7 @@ static bool can_take(const struct sched *s, const struct party *p, struct site_l
         return false;
     }
     return connection_idle(p, &l->lane, w->group, w->tried) != NULL ||
-           (!w->needs_connection && connection_has_slot(s) &&
+           (!w->needs_connection && connection_has_slot(s) && (p->site->fresh & bit) != 0 &&
             has_server(p, source_families(s, bit), w->group, w->tried));
 }
 

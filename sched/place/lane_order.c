@@ -5,6 +5,7 @@
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* Made when missing; NULL: the site or the source is not known, or there is no memory. */
@@ -60,6 +61,64 @@ bool sched_lane_open(struct sched *s, struct sched_lane_key lane, usec_t now)
     lane_open(s, l);
     site_settle(s, at);
     return true;
+}
+
+bool sched_lane_attach(struct sched *s, struct sched_lane_key lane, void *user, usec_t now)
+{
+    transport_enter(s, now);
+    struct site_lane *l = find_lane(s, lane);
+    if (l == NULL) {
+        return false;
+    }
+    l->user = user;
+    return true;
+}
+
+void *sched_lane_user(const struct sched *s, struct sched_lane_key lane)
+{
+    const struct site *site = site_find(s, lane.site);
+    const struct site_lane *l = site == NULL ? NULL : lane_find(site, source_find(s, lane.source));
+    return l == NULL ? NULL : l->user;
+}
+
+bool sched_lane_limit(struct sched *s, struct sched_lane_key lane, bool is_limited, usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    struct site_lane *l = find_lane(s, lane);
+    if (l == NULL) {
+        return false;
+    }
+    grant_set_limited(s, l, is_limited);
+    return true;
+}
+
+bool sched_lane_ceiling(struct sched *s, struct sched_lane_key lane, uint32_t connections,
+                        uint32_t messages, usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    struct site_lane *l = find_lane(s, lane);
+    if (l == NULL) {
+        return false;
+    }
+    struct site *site = l->site;
+    site->is_pinned = true;
+    lane_set_ceiling(s, l, connections > INT_MAX ? 0 : (int)connections,
+                     messages > INT_MAX ? 0 : (int)messages);
+    site->is_pinned = false;
+    site_settle(s, site);
+    return true;
+}
+
+bool sched_lane_grant(struct sched *s, struct sched_lane_key lane, const struct sched_grant *grant,
+                      usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    const struct site *site = site_find(s, lane.site);
+    struct site_lane *l = site == NULL ? NULL : lane_find(site, source_find(s, lane.source));
+    return l != NULL && grant_give(s, l, grant);
 }
 
 /* false: it is not there, or there is no memory. It may be gone afterwards. */

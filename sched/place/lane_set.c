@@ -158,7 +158,7 @@ static void review_host_queue(struct sched *s, struct lane_set *set)
 
 void lane_set_review(struct sched *s, struct lane_set *set)
 {
-    uint8_t room = source_families(s, set->mask & set->site->room);
+    uint8_t room = source_families(s, set->mask & set->site->fresh);
     if (room == set->room) {
         return;
     }
@@ -285,7 +285,7 @@ struct lane_set *lane_set_obtain(struct sched *s, struct site *site, uint16_t po
         tree_node_init(&set->stands[i].in_ready);
     }
     list_push_back(&site->sets, &set->in_site);
-    set->room = source_families(s, mask & site->room);
+    set->room = source_families(s, mask & site->fresh);
     lane_set_rebar_all(s, site, mask == 0 ? reason : NULL);
     return set;
 }

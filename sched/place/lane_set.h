@@ -31,6 +31,8 @@ struct lane_set {
     int work[OPEN_COUNT];  /* its parties, by party.work */
     uint64_t tag;          /* = sched.tag: some job was passed over because of it (5.8) */
     struct reason *reason; /* barred only */
+    int64_t wanted;        /* entries of willing members that wait */
+    int64_t displaced;     /* entries of members that must be placed again */
     uint32_t parties;      /* it goes with the last one */
     uint16_t pool;         /* set at creation */
     uint8_t room;          /* families of lanes that have room for a further connection */

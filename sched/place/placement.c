@@ -7,13 +7,26 @@
 
 #include <assert.h>
 
+/* On an idle connection, of a lane that may not open any. */
+static bool can_ride(const struct party *p)
+{
+    uint64_t lanes = shared_party_of(p)->set->mask & p->site->room & ~p->site->fresh;
+    LANE_FOREACH(l, p->site, lanes)
+    {
+        if (connection_idle(p, &l->lane, p->group, 0) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* At a site the windows of its lanes are left to the site: they change for all of its parties. */
 static enum openness openness_at_site(const struct sched *s, const struct party *p)
 {
     if (shared_party_of(p)->willing == 0 || p->is_unreachable) {
         return OPEN_NOT;
     }
-    if (connection_with_room(p, NULL, p->group, 0) != NULL) {
+    if (connection_with_room(p, NULL, p->group, 0) != NULL || can_ride(p)) {
         return OPEN_NOW;
     }
     return s->config.host_concurrency_limit > 0 && p->server_count > 0 ? OPEN_HOST : OPEN_SLOT;
@@ -116,52 +129,68 @@ static uint32_t choose_server(struct sched *s, const struct party *p, uint8_t fa
     return equal[next_random(s) % count];
 }
 
-/* The whole choice, of one lane. NULL: none for now.
- *
- * only   of this lane; NULL: the party has no other */
-static struct connection *find_on_lane(struct sched *s, struct sched_destination *d,
-                                       struct lane *lane, struct lane *only,
-                                       const struct lane_wish *w)
+/* A new connection from that source; NULL: none for now. */
+static struct connection *open_from(struct sched *s, struct sched_destination *d, struct lane *lane,
+                                    uint32_t source, const struct lane_wish *w)
 {
-    struct party *p = d->party;
-    struct connection *c = connection_with_room(p, only, w->group, w->tried);
-    if (c != NULL || lane->busy >= lane->window) {
-        return c;
-    }
-    c = connection_idle(p, only, w->group, w->tried);
-    if (c != NULL || !connection_has_slot(s)) {
-        return c;
-    }
-    uint32_t source = only == NULL ? source_first(s, d->pool) : lane_at_site(lane)->source;
     uint8_t families = source_families(s, source_bit(source));
-    uint32_t server = choose_server(s, p, families, w->group, w->tried);
+    uint32_t server = choose_server(s, d->party, families, w->group, w->tried);
     if (server == SERVER_NONE) {
         return NULL;
     }
     destination_refresh_hosts(s, d);
-    return connection_open(s, p, lane, server);
+    return connection_open(s, d->party, lane, server);
 }
 
-static struct connection *find_connection(struct sched *s, struct sched_destination *d,
-                                          const struct lane_wish *w)
+static struct connection *find_at_site(struct sched *s, struct sched_destination *d,
+                                       const struct lane_wish *w)
 {
-    if (d->party == &d->own) {
-        return find_on_lane(s, d, &d->lane, NULL, w);
-    }
-    struct site_lane *l = lane_choice_take(s, d->party, w);
+    struct party *p = d->party;
+    struct site_lane *l = lane_choice_take(s, p, w);
     if (l == NULL) {
         return NULL;
     }
     /* Others of the site open the connections that this one uses: it asks when its time has come, or
      * it would use them for as long as there is mail, whatever its hosts are by then. */
     destination_refresh_hosts(s, d);
-    return find_on_lane(s, d, &l->lane, &l->lane, w);
+    uint64_t bit = source_bit(l->source);
+    struct connection *c = connection_with_room(p, &l->lane, w->group, w->tried);
+    if (c != NULL || (p->site->room & bit) == 0) {
+        return c;
+    }
+    c = connection_idle(p, &l->lane, w->group, w->tried);
+    if (c != NULL || !connection_has_slot(s) || (p->site->fresh & bit) == 0) {
+        return c;
+    }
+    return open_from(s, d, &l->lane, l->source, w);
+}
+
+/* The whole choice. NULL: none for now. */
+static struct connection *find_connection(struct sched *s, struct sched_destination *d,
+                                          const struct lane_wish *w)
+{
+    if (d->party != &d->own) {
+        return find_at_site(s, d, w);
+    }
+    struct connection *c = connection_with_room(&d->own, NULL, w->group, w->tried);
+    if (c != NULL || d->lane.busy >= d->lane.window) {
+        return c;
+    }
+    c = connection_idle(&d->own, NULL, w->group, w->tried);
+    if (c != NULL || !connection_has_slot(s)) {
+        return c;
+    }
+    return open_from(s, d, &d->lane, source_first(s, d->pool), w);
 }
 
 static void place_entry(struct sched *s, struct sched_entry *e, struct connection *c)
 {
     connection_carry(s, c, e);
     s->undelivered = e;
+    s->undelivered_from = 0;
+    if (c->party->site != NULL) {
+        s->undelivered_from = grant_use(s, lane_at_site(c->lane), e->count, c->is_new);
+    }
     action_queue(s, &e->place, SCHED_DELIVER);
 }
 
@@ -189,6 +218,7 @@ void placement_displace(struct sched *s, struct sched_entry *e)
     assert(e->state == ENTRY_BUSY && e->connection == ENTRY_NO_CONNECTION);
     e->state = ENTRY_DISPLACED;
     list_push_back(&d->displaced, &e->place.link);
+    site_count_displaced(s, d, 1);
     placement_review(s, d);
 }
 
@@ -198,6 +228,7 @@ void placement_withdraw(struct sched *s, struct sched_entry *e)
     assert(e->state == ENTRY_DISPLACED);
     list_remove(&e->place.link);
     e->state = ENTRY_BUSY;
+    site_count_displaced(s, d, -1);
     list_remove(&d->in_displaced);
     placement_review(s, d);
 }
@@ -233,6 +264,7 @@ static void exhaust(struct sched *s, struct sched_entry *e)
 {
     list_remove(&e->place.link);
     e->state = ENTRY_BUSY;
+    site_count_displaced(s, entry_destination(e), -1);
     action_queue(s, &e->place, SCHED_EXHAUSTED);
 }
 
@@ -269,6 +301,7 @@ static bool take_connection(struct sched *s, struct sched_destination *d, struct
     }
     list_remove(&e->place.link);
     e->state = ENTRY_BUSY;
+    site_count_displaced(s, d, -1);
     s->undelivered_is_back = true;
     place_entry(s, e, c);
     return true;

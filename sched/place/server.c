@@ -258,6 +258,10 @@ static inline bool find_group(const struct party *p, uint8_t families, uint64_t 
 
 bool server_group(const struct sched *s, const struct party *p, uint64_t tried, uint16_t *ret)
 {
+    if (p->server_count == 0) {
+        *ret = 0;
+        return (tried & 1) == 0;
+    }
     return find_group(p, families_within_reach(s, p), tried, ret);
 }
 

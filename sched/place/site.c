@@ -40,22 +40,45 @@ struct slice site_key(const struct site *site)
     return slice_make(site->key, site->key_len);
 }
 
+/* Where no connection may be opened but idle ones may be used, these are what an entry can go to at
+ * once. Of limited lanes only. */
+static void review_riding(struct sched *s, struct site *site, uint64_t lanes)
+{
+    LANE_FOREACH(l, site, lanes)
+    {
+        list_foreach(c, &l->lane.open, struct connection, in_lane)
+        {
+            if (c->state == CONNECTION_IDLE) {
+                party_recount(s, c->party);
+            }
+        }
+    }
+}
+
 void site_review(struct sched *s, struct site *site)
 {
     int limit = s->config.site_concurrency_limit;
     uint64_t room = limit == 0 || site->busy < limit ? site->spare : 0;
-    uint64_t changed = room ^ site->room;
+    uint64_t fresh = room & site->openable;
+    uint64_t changed = (room ^ site->room) | (fresh ^ site->fresh);
     if (changed == 0) {
         return;
     }
+    uint64_t riding = (room & ~fresh) ^ (site->room & ~site->fresh);
+    bool has_gained = ((room & ~site->room) | (fresh & ~site->fresh)) != 0;
     site->room = room;
+    site->fresh = fresh;
+    review_riding(s, site, riding);
     list_foreach(set, &site->sets, struct lane_set, in_site)
     {
         if ((set->mask & changed) != 0) {
             lane_set_review(s, set);
         }
+        if ((set->mask & riding) != 0) {
+            lane_set_reconsider(s, set);
+        }
     }
-    if ((room & changed) != 0) {
+    if (has_gained) {
         placement_slot_opened(s);
     }
 }
@@ -97,6 +120,38 @@ static void count_member(struct sched_destination *d, bool is_there)
     d->counted_waiting = waiting;
 }
 
+/* What its lanes are wanted for. */
+static void count_wanted(struct sched *s, struct sched_destination *d)
+{
+    struct lane_set *set = shared_party_of(d->party)->set;
+    int wanted = d->is_willing ? d->waiting : 0;
+    bool was_wanted = set->wanted > 0;
+    set->wanted += wanted - d->counted_wanted;
+    d->counted_wanted = wanted;
+    if ((set->wanted > 0) != was_wanted) {
+        grant_touch_all(s, d->party->site, set->mask);
+    }
+}
+
+void site_count_displaced(struct sched *s, struct sched_destination *d, int change)
+{
+    if (d->party != &d->own) {
+        struct lane_set *set = shared_party_of(d->party)->set;
+        set->displaced += change;
+        grant_touch_all(s, d->party->site, set->mask);
+    }
+}
+
+static int displaced_of(const struct sched_destination *d)
+{
+    int count = 0;
+    list_foreach(e, &d->displaced, const struct sched_entry, place.link)
+    {
+        count += e->state == ENTRY_DISPLACED;
+    }
+    return count;
+}
+
 static void set_willing(struct sched *s, struct sched_destination *d, bool is_now)
 {
     if (is_now != d->is_willing) {
@@ -104,6 +159,7 @@ static void set_willing(struct sched *s, struct sched_destination *d, bool is_no
         shared_party_of(d->party)->willing += is_now ? 1 : -1;
         site_file_member(s, d);
     }
+    count_wanted(s, d);
     party_recount(s, d->party);
 }
 
@@ -134,6 +190,7 @@ static void join_party(struct sched *s, struct sched_destination *d, struct shar
         destination_leave_own(s, d);
     }
     list_push_back(&q->members, &d->in_party);
+    site_count_displaced(s, d, displaced_of(d));
     if (d->tag == s->tag) {
         destination_mark(s, d); /* and the site */
     }
@@ -149,6 +206,7 @@ void site_leave(struct sched *s, struct sched_destination *d)
     if (p == &d->own) {
         return;
     }
+    site_count_displaced(s, d, -displaced_of(d));
     set_willing(s, d, false);
     count_member(d, false);
     list_remove(&d->in_party);
@@ -404,6 +462,14 @@ void site_forget_hosts(struct sched *s)
         }
     }
     site_settle_all(s);
+}
+
+void site_touch_all(struct sched *s)
+{
+    list_foreach(site, &s->all_sites, struct site, all)
+    {
+        grant_touch_all(s, site, site->limited);
+    }
 }
 
 void site_tick(struct sched *s)

@@ -22,10 +22,13 @@ struct site {
     struct list sets;       /* lane_set.in_site */
     /* Lanes, as bits of their sources. */
     uint64_t present;
-    uint64_t alive;   /* any thread, relaxed: not dead, not closed, and the source is there */
-    uint64_t usable;  /* their connections may carry a further entry */
-    uint64_t spare;   /* the window has room for a further busy connection */
-    uint64_t room;    /* the same, and site_concurrency_limit was not reached */
+    uint64_t alive;    /* any thread, relaxed: not dead, not closed, and the source is there */
+    uint64_t usable;   /* their connections may carry a further entry */
+    uint64_t spare;    /* the window has room for a further busy connection */
+    uint64_t room;     /* the same, and site_concurrency_limit was not reached */
+    uint64_t openable; /* what was lent allows a new connection, or they are not limited */
+    uint64_t fresh;    /* room and openable: the others with room ride on idle connections only */
+    uint64_t limited;
     bool is_pinned;   /* not freed however unused */
     int busy;         /* connections of all lanes that carry entries */
     int occupied;     /* any thread, relaxed: destinations that have entries */
@@ -86,6 +89,8 @@ void site_leave(struct sched *s, struct sched_destination *d);
 /* What a member has waiting, or whether it could be sent, has changed. */
 void site_recount_member(struct sched *s, struct sched_destination *d);
 void site_recount_members(struct sched *s, struct party *p); /* all of its */
+/* So many more entries of it must be placed again; at a site or not. */
+void site_count_displaced(struct sched *s, struct sched_destination *d, int change);
 /* The first job parked at a member is another one. */
 void site_file_member(struct sched *s, struct sched_destination *d);
 /* A lane has room or has none any more, or site_concurrency_limit was reached or left. */
@@ -97,6 +102,8 @@ bool site_move_avoiding(struct sched *s, struct sched_destination *d, struct rea
 /* Forget a party, or a site, that nothing is left of. */
 void site_settle_party(struct sched *s, struct party *p);
 void site_settle(struct sched *s, struct site *site);
+/* Limited lanes may ask, or may not any more. */
+void site_touch_all(struct sched *s);
 /* What was found out about hosts does not hold any more. */
 void site_forget_hosts(struct sched *s);
 void site_settle_all(struct sched *s);

@@ -13,6 +13,27 @@
         }                                                                                          \
     } while (false)
 
+/* What it holds, and that it asks when it should. */
+static const char *check_grant(const struct sched *s, const struct site_lane *l)
+{
+    const struct grant *g = &l->grant;
+    const struct site *site = l->site;
+    int64_t wanted = 0;
+    list_foreach(set, &site->sets, const struct lane_set, in_site)
+    {
+        wanted += (set->mask & source_bit(l->source)) != 0 ? set->wanted + set->displaced : 0;
+    }
+    HOLD_SITE(g->is_limited == ((site->limited & source_bit(l->source)) != 0));
+    HOLD_SITE(g->is_limited || (g->state == GRANT_NONE && !list_is_linked(&g->touched)));
+    HOLD_SITE(g->ask.kind == SCHED_NONE || g->state == GRANT_ASKED);
+    HOLD_SITE(g->back.kind == SCHED_NONE || g->back.kind == SCHED_RETURN);
+    HOLD_SITE(g->state != GRANT_HELD || (g->ask.kind == SCHED_NONE && g->lent.until >= s->now));
+    HOLD_SITE(g->state != GRANT_HELD || wanted > 0 || list_is_linked(&g->touched));
+    HOLD_SITE(g->state != GRANT_WAITING || g->lent.due >= s->now);
+    HOLD_SITE(g->state != GRANT_NONE || !grant_is_due(s, l) || list_is_linked(&g->touched));
+    return NULL;
+}
+
 static const char *check_lane(const struct sched *s, const struct site_lane *l,
                               struct site_tally *t)
 {
@@ -35,21 +56,24 @@ static const char *check_lane(const struct sched *s, const struct site_lane *l,
     HOLD_SITE((lane->window == WINDOW_DEAD) == (l->reason != NULL));
     usec_t until = lane->window == WINDOW_DEAD ? l->dead_until : USEC_NEVER;
     until = l->is_closed && l->closed_until < until ? l->closed_until : until;
+    until = grant_wake_at(s, l) < until ? grant_wake_at(s, l) : until;
     HOLD_SITE(l->timer.position != 0 && l->timer.key == until);
     HOLD_SITE(l->is_closed == (l->closed_by != NULL) && !(l->is_closed && l->is_probing));
     const struct site *site = l->site;
     uint64_t bit = source_bit(l->source);
     bool is_alive = lane->window > 0 && !l->is_closed && (s->sources.there & bit) != 0;
-    bool is_usable = is_alive && (!l->is_probing || in_flight == 0);
+    bool is_usable = is_alive && (!l->is_probing || in_flight == 0) && grant_allows(s, l);
     HOLD_SITE(((site->alive & bit) != 0) == is_alive && is_alive >= (idle > 0));
     HOLD_SITE(((site->usable & bit) != 0) == is_usable && lane->is_shut == !is_usable);
-    HOLD_SITE(((site->spare & bit) != 0) == (is_usable && busy < lane->window));
+    HOLD_SITE(((site->spare & bit) != 0) == (is_usable && busy < lane_most(l)));
+    HOLD_SITE(((site->openable & bit) != 0) == grant_allows_connection(l));
     HOLD_SITE(is_usable || roomy == 0);
     HOLD_SITE(lane->slowed >= 0 && lane->slowed <= in_flight);
+    HOLD_SITE(l->most_connections == 0 || idle == 0 || busy + idle <= l->most_connections);
     t->connections += (uint64_t)(busy + idle);
     t->idle += (uint64_t)idle;
     t->lanes++;
-    return NULL;
+    return check_grant(s, l);
 }
 
 /* Members as they stand in the queue: in the order of the first jobs parked at them. */
@@ -72,7 +96,8 @@ static const char *check_members(const struct sched *s, const struct shared_part
         bool is_queued = is_willing && !tree_is_empty(&d->parked);
         HOLD_SITE(tree_node_is_linked(&d->own.in_ready) == is_queued);
         HOLD_SITE(!q->set->is_barred || d->waiting == 0);
-        HOLD_SITE(d->pool == q->set->pool && avoidance_mask(d) == q->set->avoided);
+        /* Without memory to move it, it avoids for longer. */
+        HOLD_SITE(d->pool == q->set->pool && (avoidance_mask(d) & ~q->set->avoided) == 0);
         willing += is_willing;
         queued += is_queued;
         *ret_occupied += d->is_occupied;
@@ -153,9 +178,23 @@ static const char *check_stands(const struct lane_set *set)
     return NULL;
 }
 
+/* What lanes are wanted for. */
+static void count_entries(const struct shared_party *q, int64_t *ret_wanted, int64_t *ret_displaced)
+{
+    list_foreach(d, &q->members, const struct sched_destination, in_party)
+    {
+        *ret_wanted += d->is_willing ? d->waiting : 0;
+        list_foreach(e, &d->displaced, const struct sched_entry, place.link)
+        {
+            *ret_displaced += e->state == ENTRY_DISPLACED;
+        }
+    }
+}
+
 static const char *check_set(const struct sched *s, const struct lane_set *set,
                              struct site_tally *t)
 {
+    int64_t wanted = 0, displaced = 0;
     uint32_t parties = 0;
     int work[OPEN_COUNT] = {0};
     const struct site *site = set->site;
@@ -164,14 +203,16 @@ static const char *check_set(const struct sched *s, const struct lane_set *set,
         if (q->set == set) {
             parties++;
             work[q->party.work]++;
+            count_entries(q, &wanted, &displaced);
         }
     }
     HOLD_SITE(set->parties == parties && parties > 0);
+    HOLD_SITE(set->wanted == wanted && set->displaced == displaced);
     HOLD_SITE(set->mask == (source_pool(s, set->pool) & ~set->avoided));
     HOLD_SITE((set->mask & ~site->present) == 0);
     HOLD_SITE(set->is_barred == ((set->mask & site->alive) == 0));
     HOLD_SITE(set->is_barred == (set->reason != NULL));
-    HOLD_SITE(set->room == source_families(s, set->mask & site->room));
+    HOLD_SITE(set->room == source_families(s, set->mask & site->fresh));
     for (int i = 0; i < OPEN_COUNT; i++) {
         HOLD_SITE(set->work[i] == work[i]);
     }
@@ -202,6 +243,7 @@ static const char *check_lanes(const struct sched *s, const struct site *site, s
     int limit = s->config.site_concurrency_limit;
     HOLD_SITE(site->busy == busy && !site->is_pinned);
     HOLD_SITE(site->room == (limit == 0 || busy < limit ? site->spare : 0));
+    HOLD_SITE(site->fresh == (site->room & site->openable));
     return NULL;
 }
 

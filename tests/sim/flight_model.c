@@ -82,6 +82,8 @@ static void open_connection(struct flight_model *m, const struct sched_action *a
                                     .name = hosts->count == 0 ? 0 : hosts->servers[a->server].name,
                                     .source = a->source};
     REQUIRE(m->is_delayed || count_busy(m, c, false) < lane_of(m, a)->window);
+    uint32_t ceiling = c->site == 0 || c->source >= SOURCES ? 0 : m->ceilings[c->site][c->source];
+    REQUIRE(m->is_delayed || ceiling == 0 || count_busy(m, c, false) < (int)ceiling);
     REQUIRE(m->is_delayed || hosts->site == 0 || m->config.site_concurrency_limit == 0 ||
             m->was_reconfigured || count_busy(m, c, true) < m->config.site_concurrency_limit);
     if (c->host == NO_HOST) {
@@ -132,6 +134,7 @@ void flight_forget_lanes(struct flight_model *m)
             if (source_find(m->sched, source) == SCHED_SOURCES_MAX ||
                 site_find(m->sched, flight_site(site)) == NULL) {
                 m->closed_until[site][source] = 0;
+                m->ceilings[site][source] = 0;
             }
         }
     }

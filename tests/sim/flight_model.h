@@ -5,13 +5,12 @@
 #define TESTS_SIM_FLIGHT_MODEL_H
 
 #include "sched/sched.h"
+#include "tests/sim/loan_model.h"
 
 #define CONNECTIONS 16
 #define HOSTS       5
 #define FLIGHTS     2048
 #define NO_HOST     HOSTS /* the server without a name */
-#define SITES       4     /* 0 is none */
-#define SOURCES     8     /* ids of sources */
 
 /* What the hosts pointer of the core points to. */
 struct flight_hosts {
@@ -49,9 +48,11 @@ struct flight_model {
     bool was_reconfigured;
     struct flight_connection connections[CONNECTIONS];
     struct flight flights[FLIGHTS];
-    usec_t out_of_step[HOSTS + 1];       /* when it was last; 0 never */
-    unsigned count;                      /* entries in flight */
-    unsigned used;                       /* flights from here on were never used */
+    usec_t out_of_step[HOSTS + 1]; /* when it was last; 0 never */
+    unsigned count;                /* entries in flight */
+    unsigned used;                 /* flights from here on were never used */
+    struct loan_model loans;
+    uint32_t ceilings[SITES][SOURCES];   /* of connections; forgotten likewise; 0: none */
     usec_t closed_until[SITES][SOURCES]; /* of lanes; 0: not closed, or forgotten with its site */
     bool is_delayed; /* the last action was not a DELIVER: the next may have been decided before
                       * what happened since */

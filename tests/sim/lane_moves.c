@@ -38,9 +38,22 @@ void lane_moves_set_sources(struct driver *d)
     flight_forget_lanes(&d->flights);
 }
 
+/* Most often one that is there. */
+static unsigned take_source(struct driver *d)
+{
+    unsigned which = take(d, 2 * SOURCES);
+    for (unsigned i = 0; which < SOURCES + 6 && i < SOURCES; i++) {
+        unsigned source = (which + i) % SOURCES;
+        if (source_find(d->sched, source) < SCHED_SOURCES_MAX) {
+            return source;
+        }
+    }
+    return which % SOURCES;
+}
+
 static void close_lane(struct driver *d)
 {
-    unsigned site = 1 + take(d, SITES - 1), source = take(d, SOURCES);
+    unsigned site = 1 + take(d, SITES - 1), source = take_source(d);
     unsigned span = take(d, 40);
     usec_t until = span == 0 ? USEC_NEVER : d->now + (span - 1) * USEC_PER_SEC;
     driver_pull_pending(d);
@@ -79,14 +92,93 @@ static void close_for(struct driver *d, unsigned which)
     REQUIRE(name.len <= sizeof(copy));
     memcpy(copy, name.data, name.len);
     unsigned site = (unsigned)site_key(found->party->site).len;
-    (void)sched_close_for(d->sched, lane_key(site, take(d, SOURCES)), slice_make(copy, name.len),
+    (void)sched_close_for(d->sched, lane_key(site, take_source(d)), slice_make(copy, name.len),
                           until, &closure, d->now); /* it may not be there, nor the memory */
     d->fail_after = -1;
 }
 
+static void limit_lane(struct driver *d, unsigned site, unsigned source, bool is_limited)
+{
+    struct loan_of_lane *l = &d->flights.loans.lanes[site][source];
+    driver_pull_pending(d);
+    if (!sched_lane_attach(d->sched, lane_key(site, source), l, d->now)) {
+        return;
+    }
+    driver_pull_pending(d); /* what is moved by the time */
+    REQUIRE(sched_lane_user(d->sched, lane_key(site, source)) == l);
+    REQUIRE(sched_lane_limit(d->sched, lane_key(site, source), is_limited, d->now));
+    l->is_limited = is_limited;
+    if (!is_limited) {
+        driver_pull_pending(d);
+        l->is_asked = false;
+        l->is_held = false;
+        l->owed = 0;
+    }
+}
+
+static void set_ceiling(struct driver *d)
+{
+    unsigned site = 1 + take(d, SITES - 1), source = take_source(d);
+    uint32_t connections = take(d, 4);
+    driver_pull_pending(d);
+    if (sched_lane_ceiling(d->sched, lane_key(site, source), connections, take(d, 4), d->now)) {
+        d->flights.ceilings[site][source] = connections;
+    }
+}
+
+static void answer_one(struct driver *d, unsigned site, unsigned source)
+{
+    struct loan_of_lane *l = &d->flights.loans.lanes[site][source];
+    struct sched_grant g = {.messages = take(d, 5), .why = SCHED_WHY_PACE};
+    g.connects = take(d, 2) == 0 ? SCHED_NO_BOUND_OF_CONNECTS : take(d, 3);
+    g.recipients = take(d, 2) == 0 ? SCHED_NO_BOUND : 1 + take(d, 6);
+    g.due = d->now + take(d, 3) * USEC_PER_SEC;
+    g.from = (d->now == 0 ? 1 : d->now) + take(d, 2) * USEC_PER_SEC;
+    g.until = g.from + (1 + take(d, 3)) * USEC_PER_SEC / 2;
+    if (sched_lane_grant(d->sched, lane_key(site, source), &g, d->now)) {
+        loan_lent(l, &g);
+    } else {
+        /* It has not asked, or the lane goes, which is told. */
+        REQUIRE(!l->is_asked || site_find(d->sched, flight_site(site)) == NULL ||
+                source_find(d->sched, source) == SCHED_SOURCES_MAX);
+    }
+}
+
+void lane_moves_asked(struct driver *d, const struct sched_action *a)
+{
+    loan_asked(&d->flights.loans, a);
+    REQUIRE(a->loan->lane.site.len < SITES && a->loan->lane.source < SOURCES);
+    REQUIRE(a->lane_user == &d->flights.loans.lanes[a->loan->lane.site.len][a->loan->lane.source]);
+    if (take(d, 3) != 0) {
+        answer_one(d, (unsigned)a->loan->lane.site.len, a->loan->lane.source);
+    }
+}
+
+void lane_moves_answer(struct driver *d)
+{
+    driver_pull_pending(d); /* which lanes are gone */
+    for (unsigned site = 1; site < SITES; site++) {
+        for (unsigned source = 0; source < SOURCES; source++) {
+            if (d->flights.loans.lanes[site][source].is_asked) {
+                answer_one(d, site, source);
+            }
+        }
+    }
+}
+
 void lane_moves_step(struct driver *d)
 {
-    switch (take(d, 4)) {
+    switch (take(d, 8)) {
+    case 4:
+    case 5:
+        limit_lane(d, 1 + take(d, SITES - 1), take_source(d), true);
+        break;
+    case 6:
+        limit_lane(d, 1 + take(d, SITES - 1), take_source(d), false);
+        break;
+    case 7:
+        set_ceiling(d);
+        break;
     case 0:
         lane_moves_set_sources(d);
         break;
@@ -94,7 +186,7 @@ void lane_moves_step(struct driver *d)
         close_lane(d);
         break;
     case 2:
-        open_lane(d, 1 + take(d, SITES - 1), take(d, SOURCES));
+        open_lane(d, 1 + take(d, SITES - 1), take_source(d));
         break;
     default:
         close_for(d, take(d, 8));
@@ -113,6 +205,7 @@ void lane_moves_end(struct driver *d)
     flight_forget_lanes(&d->flights);
     for (unsigned site = 1; site < SITES; site++) {
         open_lane(d, site, 0);
+        limit_lane(d, site, 0, false);
         for (unsigned i = 0; i < d->sched->shared.destinations; i++) {
             struct sched_destination *at =
                 list_first(&d->sched->destinations, struct sched_destination, all);

@@ -144,6 +144,7 @@ static void deliver(struct driver *d, const struct sched_action *a)
     REQUIRE(sched_destination_nexthop(a->destination).data[0] != '@');
     bool is_back;
     (void)flight_deliver(&d->flights, a, d->now, &is_back);
+    loan_used(&d->flights.loans, a, count, d->flights.is_delayed, d->now);
     int limit = d->config.destination_recipient_limit;
     REQUIRE(limit == 0 || count <= (uint32_t)limit || is_back);
     mail_move(a->handle, indexes, count, is_back ? BUSY : WAITING, BUSY);
@@ -195,6 +196,13 @@ static void act(struct driver *d, const struct sched_action *a)
         break;
     case SCHED_FINISHED:
         mail_finish(m);
+        break;
+    case SCHED_ASK:
+        lane_moves_asked(d, a);
+        break;
+    case SCHED_RETURN:
+    case SCHED_LANE_GONE:
+        loan_returned(&d->flights.loans, a);
         break;
     case SCHED_NONE:
     default:
@@ -501,7 +509,13 @@ static void answer_reads(struct driver *d)
 
 static void step(struct driver *d)
 {
-    switch (take(d, 14)) {
+    switch (take(d, 16)) {
+    case 13:
+    case 14:
+        if (d->has_sites) {
+            lane_moves_step(d);
+        }
+        break;
     case 0:
     case 1:
     case 2:
@@ -528,15 +542,10 @@ static void step(struct driver *d)
         break;
     case 12:
         answer_reads(d);
+        lane_moves_answer(d);
         break;
     default:
-        switch (take(d, 14)) {
-        case 10:
-        case 11:
-        case 12:
-        case 13:
-            lane_moves_step(d);
-            break;
+        switch (take(d, 10)) {
         case 8:
             reconfigure(d);
             break;
@@ -648,6 +657,7 @@ static void walk(const struct driver *d)
 static void abandon(struct driver *d)
 {
     struct sched_action a;
+    bool is_unlimited = false;
     while (d->flights.count > 0 || d->sched->undelivered != NULL) {
         if (report(d, 0)) {
             driver_check(d);
@@ -656,8 +666,14 @@ static void abandon(struct driver *d)
         } else if (d->questions != NULL) {
             answer(d, 0); /* entries that came back wait for hosts that were forgotten */
         } else if (!end_all(d)) {
-            d->now = sched_wake_at(d->sched);
-            REQUIRE(d->now != USEC_NEVER);
+            usec_t wake = sched_wake_at(d->sched);
+            if (wake == USEC_NEVER && !is_unlimited) {
+                is_unlimited = true;
+                lane_moves_end(d); /* entries that came back wait for a loan */
+                continue;
+            }
+            REQUIRE(wake != USEC_NEVER);
+            d->now = wake;
         }
     }
     while (d->questions != NULL) {

@@ -41,7 +41,9 @@ static bool is_tried(const struct party *p, const struct destdb_host *h, uint64_
 struct target {
     const struct party *party;
     const struct lane *lane;
-    bool is_away; /* the lane takes nothing at all */
+    bool is_away;  /* the lane takes nothing at all */
+    bool may_open; /* a connection */
+    int ceiling;   /* of its connections; 0: none */
     uint8_t families;
     uint16_t group;
     uint64_t tried;
@@ -72,7 +74,8 @@ static bool has_window(const struct sched *s, const struct target *t)
         busy += l == NULL ? 0 : busy_of_lane(&l->lane);
     }
     int limit = site == NULL ? 0 : s->config.site_concurrency_limit;
-    return t->lane->window > busy_of_lane(t->lane) && (limit == 0 || busy < limit);
+    return t->lane->window > busy_of_lane(t->lane) && (limit == 0 || busy < limit) &&
+           (t->ceiling == 0 || t->ceiling > busy_of_lane(t->lane));
 }
 
 static bool has_open_host(const struct sched *s, const struct target *t)
@@ -138,7 +141,7 @@ static enum oracle_place place_on(const struct sched *s, const struct target *t)
         return ORACLE_CONNECTION;
     }
     bool has_worker = has_window(s, t) && count_busy(s) < s->config.process_limit;
-    return has_worker && has_open_host(s, t) ? ORACLE_WORKER : ORACLE_LATER;
+    return has_worker && t->may_open && has_open_host(s, t) ? ORACLE_WORKER : ORACLE_LATER;
 }
 
 /* Sources that the destination may be sent from, by place. */
@@ -149,7 +152,7 @@ static uint64_t sources_of(const struct sched *s, const struct sched_destination
         mask = mask == 0 ? s->sources.there : mask;
         return mask & -mask;
     }
-    return mask & ~avoidance_mask(d);
+    return mask & ~shared_party_of(d->party)->set->avoided;
 }
 
 static uint8_t families_of(const struct sched *s, uint64_t sources)
@@ -162,9 +165,14 @@ static uint8_t families_of(const struct sched *s, uint64_t sources)
 }
 
 /* It takes nothing, not even what its connections have room for. */
-static bool is_away(const struct site_lane *l)
+static bool is_away(const struct site_lane *l, usec_t now)
 {
-    return l->lane.window <= 0 || l->is_closed || (l->is_probing && l->lane.in_flight > 0);
+    const struct grant *g = &l->grant;
+    bool has_none =
+        g->is_limited && (g->state != GRANT_HELD || g->lent.messages == 0 ||
+                          g->lent.recipients <= 0 || now < g->lent.from || now >= g->lent.until);
+    return l->lane.window <= 0 || l->is_closed || (l->is_probing && l->lane.in_flight > 0) ||
+           has_none;
 }
 
 static bool is_barred_at(const struct site *site, uint64_t sources)
@@ -208,6 +216,7 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
     }
     if (site == NULL) {
         t.lane = &d->lane;
+        t.may_open = true;
         return place_on(s, &t);
     }
     enum oracle_place best = ORACLE_LATER;
@@ -217,7 +226,9 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
             continue;
         }
         t.lane = &l->lane;
-        t.is_away = is_away(l);
+        t.is_away = is_away(l, s->now);
+        t.ceiling = l->most_connections;
+        t.may_open = !l->grant.is_limited || l->grant.lent.connects > 0;
         t.families = s->sources.at[i].given.families;
         enum oracle_place place = place_on(s, &t);
         best = best == ORACLE_CONNECTION || place == ORACLE_LATER ? best : place;

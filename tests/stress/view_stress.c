@@ -194,6 +194,9 @@ static void act(struct owner *o, const struct sched_action *a)
     case SCHED_DEFER:
     case SCHED_BOUNCE:
         break;
+    case SCHED_ASK:
+    case SCHED_RETURN:
+    case SCHED_LANE_GONE: /* no lane is limited */
     case SCHED_NONE:
     case SCHED_READ:
     case SCHED_EXHAUSTED:

@@ -203,6 +203,9 @@ static void act(struct bed *b, const struct sched_action *a)
         b->deliveries[++b->delivered] =
             (struct bed_delivery){.entry = a->entry, .letter = (char)a->message_id};
         break;
+    case SCHED_ASK:
+    case SCHED_RETURN:
+    case SCHED_LANE_GONE: /* no lane is limited */
     case SCHED_NONE:
     default:
         fail();

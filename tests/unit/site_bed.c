@@ -87,19 +87,36 @@ unsigned shell_run(struct shell *h)
             h->deliveries[h->delivered++] = a;
         } else if (a.kind == SCHED_CLOSE) {
             h->closed++;
+        } else if (a.kind == SCHED_ASK) {
+            h->asked++;
+            h->ask = *a.loan;
+            h->asker = a.lane_user;
+        } else if (a.kind == SCHED_RETURN || a.kind == SCHED_LANE_GONE) {
+            h->returned += a.kind == SCHED_RETURN;
+            h->gone += a.kind == SCHED_LANE_GONE;
+            h->left = a.loan->left;
         }
     }
     shell_check(h);
     return h->delivered - before;
 }
 
-void shell_send(struct shell *h, const char *name)
+void shell_send_to_many(struct shell *h, const char *name, uint32_t recipients)
 {
-    const struct sched_recipient r = {slice_of("u@example"), slice_of(name), 0, h->pool};
+    struct sched_recipient r[64];
+    assert_in_range(recipients, 1, 64);
+    for (uint32_t i = 0; i < recipients; i++) {
+        r[i] = (struct sched_recipient){slice_of("u@example"), slice_of(name), i, h->pool};
+    }
     const struct sched_message m = {
-        .id = ++h->next_id, .handle = h, .recipients = &r, .recipient_count = 1};
+        .id = ++h->next_id, .handle = h, .recipients = r, .recipient_count = recipients};
     assert_int_equal(sched_submit(h->sched, &m, h->now), 0);
     shell_check(h);
+}
+
+void shell_send(struct shell *h, const char *name)
+{
+    shell_send_to_many(h, name, 1);
 }
 
 void shell_outcome(struct shell *h, unsigned number, struct sched_outcome o)

@@ -21,7 +21,11 @@ struct shell {
     struct sched_source sources[26]; /* ids from 100 on, of weight 1 */
     unsigned delivered, deferred, reused, exhausted, closed, resolved;
     struct sched_reason reason; /* of the last deferral */
-    uint16_t pool;              /* of what is sent next */
+    unsigned asked, returned, gone;
+    struct sched_loan ask; /* the last one; its site stays valid while the site is there */
+    void *asker;
+    struct sched_units left; /* of the last RETURN or LANE_GONE */
+    uint16_t pool;           /* of what is sent next */
     uint64_t next_id;
     usec_t now;
 };
@@ -33,6 +37,7 @@ void shell_check(const struct shell *h);
 /* Everything that there is to do; returns how many went out. */
 unsigned shell_run(struct shell *h);
 void shell_send(struct shell *h, const char *name); /* a message to that destination */
+void shell_send_to_many(struct shell *h, const char *name, uint32_t recipients);
 void shell_report(struct shell *h, unsigned number, enum sched_feedback_sign feedback,
                   bool stays_open);
 /* Any report; the entry is filled in. */

@@ -1,0 +1,254 @@
+/* Loans of lanes: asked for when they are wanted, used in their time, given back. */
+#include "sched/sched.h"
+#include "tests/unit/site_bed.h"
+
+#include <string.h>
+
+#define MSEC USEC_PER_MSEC
+
+static const struct sched_lane_key lane = {{"s", 1}, 100};
+
+static void start(struct shell *h, unsigned messages)
+{
+    shell_init(h);
+    h->config.initial_destination_concurrency = 9;
+    h->config.destination_concurrency_limit = 20;
+    h->config.lane_memory = 3600 * USEC_PER_SEC;
+    h->now = USEC_PER_SEC;
+    shell_open(h);
+    shell_sources(h, 1, NULL, 0);
+    shell_send(h, "aa");
+    assert_int_equal(shell_run(h), 1);
+    shell_report(h, 0, SCHED_POSITIVE, true);
+    assert_true(sched_lane_attach(h->sched, lane, h, h->now));
+    assert_true(sched_lane_limit(h->sched, lane, true, h->now));
+    for (unsigned i = 0; i < messages; i++) {
+        shell_send(h, i % 2 == 0 ? "aa" : "bb");
+    }
+}
+
+/* So many messages from now on for ten milliseconds. */
+static struct sched_grant grant_of(const struct shell *h, uint32_t messages)
+{
+    return (struct sched_grant){.messages = messages,
+                                .connects = SCHED_NO_BOUND_OF_CONNECTS,
+                                .recipients = SCHED_NO_BOUND,
+                                .from = h->now,
+                                .until = h->now + 10 * MSEC,
+                                .why = SCHED_WHY_PACE};
+}
+
+static void give(struct shell *h, struct sched_grant g)
+{
+    assert_true(sched_lane_grant(h->sched, lane, &g, h->now));
+    shell_check(h);
+}
+
+static void a_limited_lane_asks_and_sends_what_it_is_lent(void **state)
+{
+    static struct shell h;
+    start(&h, 5);
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 1);
+    assert_int_equal(h.ask.wanted, 5);
+    assert_int_equal(h.ask.connects_wanted, 5);
+    assert_true(h.ask.has_connection && h.asker == &h);
+    assert_int_equal(h.ask.lane.source, 100);
+    assert_true(slice_eq(h.ask.lane.site, SLICE("s")));
+    struct sched_grant g = grant_of(&h, 2);
+    g.from += 4 * MSEC; /* its time comes */
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(sched_wake_at(h.sched), g.from);
+    h.now = g.from;
+    assert_int_equal(shell_run(&h), 2);
+    assert_int_equal(h.deliveries[1].lent_from, g.from);
+    assert_int_equal(h.deliveries[2].lent_from, g.from);
+    assert_int_equal(h.asked, 2); /* nothing is left of it: the next */
+    assert_int_equal(h.ask.wanted, 3);
+    assert_int_equal(h.returned, 0);
+    struct sched_destination_view v;
+    assert_true(sched_view_destination(h.sched, SLICE("bb"), &v));
+    assert_int_equal(v.state, SCHED_DESTINATION_READY);
+    shell_close(&h);
+}
+
+static void what_is_not_used_comes_back(void **state)
+{
+    static struct shell h;
+    start(&h, 2);
+    assert_int_equal(shell_run(&h), 0);
+    struct sched_grant g = grant_of(&h, 7);
+    g.connects = 4;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 2);
+    assert_int_equal(h.returned, 1); /* at once: nothing waits any more */
+    assert_int_equal(h.left.messages, 5);
+    assert_int_equal(h.left.connects, 3); /* one rides on the connection that was idle */
+    assert_int_equal(h.left.recipients, 0);
+    /* And what its time is over for. */
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 2);
+    g = grant_of(&h, 3);
+    g.from += 5 * MSEC;
+    give(&h, g);
+    h.now = g.until;
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.returned, 2);
+    assert_int_equal(h.left.messages, 3);
+    /* It was in vain: a little later it asks again, and not at once. */
+    assert_int_equal(h.asked, 2);
+    assert_true(sched_wake_at(h.sched) > h.now);
+    h.now += USEC_PER_SEC;
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 3);
+    assert_true(sched_lane_limit(h.sched, lane, false, h.now));
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(h.deliveries[3].lent_from, 0);
+    shell_close(&h);
+}
+
+static void nothing_is_asked_before_it_is_due(void **state)
+{
+    static struct shell h;
+    start(&h, 3);
+    assert_int_equal(shell_run(&h), 0);
+    give(&h, (struct sched_grant){.due = h.now + 40 * USEC_PER_SEC, .why = SCHED_WHY_QUOTA});
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(shell_run(&h), 0);
+        h.now += USEC_PER_SEC;
+    }
+    assert_int_equal(h.asked, 1);
+    assert_int_equal(sched_wake_at(h.sched), h.now + 20 * USEC_PER_SEC);
+    assert_true(sched_lane_limit(h.sched, lane, true, h.now)); /* something has changed */
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 2);
+    give(&h, (struct sched_grant){.due = h.now + USEC_PER_SEC, .why = SCHED_WHY_RATE});
+    h.now += USEC_PER_SEC;
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 3);
+    struct sched_grant g = grant_of(&h, 1);
+    give(&h, g);
+    assert_false(sched_lane_grant(h.sched, lane, &g, h.now)); /* nobody asked for another */
+    assert_int_equal(shell_run(&h), 1);
+    shell_close(&h);
+}
+
+/* The entry that takes the last recipient may have more; the next grant pays. */
+static void recipients_are_owed(void **state)
+{
+    static struct shell h;
+    start(&h, 0);
+    shell_send_to_many(&h, "aa", 40);
+    shell_send_to_many(&h, "aa", 40);
+    assert_int_equal(shell_run(&h), 0);
+    struct sched_grant g = grant_of(&h, 9);
+    g.recipients = 10;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(h.left.messages, 8);
+    assert_int_equal(h.left.recipients, 0);
+    assert_int_equal(h.ask.recipients_owed, 30);
+    g.recipients = 100;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(h.left.recipients, 60);
+    shell_close(&h);
+}
+
+/* Without a connect an entry goes on a connection that is there. */
+static void connections_are_lent_too(void **state)
+{
+    static struct shell h;
+    start(&h, 3);
+    assert_int_equal(shell_run(&h), 0);
+    struct sched_grant g = grant_of(&h, 9);
+    g.connects = 0;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    assert_false(h.deliveries[1].connection_is_new);
+    shell_report(&h, 1, SCHED_POSITIVE, true);
+    assert_int_equal(shell_run(&h), 1);
+    assert_false(h.deliveries[2].connection_is_new);
+    shell_close(&h);
+}
+
+static void a_ceiling_bounds_connections_and_what_they_carry(void **state)
+{
+    static struct shell h;
+    start(&h, 6);
+    assert_true(sched_lane_limit(h.sched, lane, false, h.now));
+    assert_true(sched_lane_ceiling(h.sched, lane, 2, 0, h.now));
+    assert_int_equal(shell_run(&h), 2);
+    assert_true(sched_lane_ceiling(h.sched, lane, 2, 3, h.now));
+    for (unsigned i = 1; i < 7; i++) {
+        shell_report(&h, i, SCHED_POSITIVE, true);
+        (void)shell_run(&h);
+    }
+    assert_int_equal(h.delivered, 7);
+    /* The first one had carried one entry when the lane was limited. */
+    unsigned opened = 0;
+    for (unsigned i = 0; i < 7; i++) {
+        opened += h.deliveries[i].connection_is_new;
+    }
+    assert_int_equal(opened, 3);
+    assert_true(sched_lane_ceiling(h.sched, lane, 0, 0, h.now));
+    for (int i = 0; i < 9; i++) {
+        shell_send(&h, "aa");
+    }
+    assert_int_equal(shell_run(&h), 9);
+    shell_close(&h);
+}
+
+static void a_lane_that_goes_is_told(void **state)
+{
+    static struct shell h;
+    start(&h, 1);
+    assert_int_equal(shell_run(&h), 0);
+    give(&h, grant_of(&h, 1));
+    assert_int_equal(shell_run(&h), 1);
+    shell_report(&h, 1, SCHED_POSITIVE, false);
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.gone, 0);
+    h.now += 2 * 3600 * USEC_PER_SEC;
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.gone, 1);
+    assert_null(sched_lane_user(h.sched, lane));
+    shell_close(&h);
+}
+
+/* What came back is placed from a loan too. */
+static void an_entry_that_comes_back_asks(void **state)
+{
+    static struct shell h;
+    start(&h, 1);
+    assert_int_equal(shell_run(&h), 0);
+    give(&h, grant_of(&h, 1));
+    assert_int_equal(shell_run(&h), 1);
+    shell_outcome(&h, 1, (struct sched_outcome){.again = true, .connection_open = true});
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 2);
+    struct sched_grant g = grant_of(&h, 1);
+    g.from = h.now + 1;
+    give(&h, g);
+    h.now++;
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(h.deliveries[2].lent_from, g.from);
+    shell_close(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_limited_lane_asks_and_sends_what_it_is_lent),
+        cmocka_unit_test(what_is_not_used_comes_back),
+        cmocka_unit_test(nothing_is_asked_before_it_is_due),
+        cmocka_unit_test(recipients_are_owed),
+        cmocka_unit_test(connections_are_lent_too),
+        cmocka_unit_test(a_ceiling_bounds_connections_and_what_they_carry),
+        cmocka_unit_test(a_lane_that_goes_is_told),
+        cmocka_unit_test(an_entry_that_comes_back_asks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
