@@ -12,7 +12,6 @@
 #include "engine/inbound/auth.h"
 #include "engine/inbound/inbound.h"
 #include "engine/outbound/dns_setup.h"
-#include "engine/outbound/egress.h"
 #include "engine/outbound/outbound.h"
 #include "engine/outbound/resolution.h"
 #include "engine/outbound/sts_fetcher.h"
@@ -363,7 +362,6 @@ void worker_thread_free(struct worker *w)
     post_fini(&w->post);
     spool_reader_free(w->reader);
     tls_session_cache_free(w->sessions);
-    egress_free(w->egress);
     flight_recorder_free(w->recorder);
     timeout_queue_fini(&w->timeouts);
     poller_fini(&w->poller);

@@ -554,3 +554,8 @@ struct slice sched_destination_nexthop(const struct sched_destination *d)
 {
     return slice_make(d->name + d->nexthop_at, d->name_len - d->nexthop_at);
 }
+
+uint16_t sched_destination_pool(const struct sched_destination *d)
+{
+    return d->pool;
+}

@@ -235,6 +235,7 @@ const uint32_t *sched_entry_indexes(const struct sched_entry *e, uint32_t *ret_c
  * the destination is. */
 struct slice sched_destination_name(const struct sched_destination *d);
 struct slice sched_destination_nexthop(const struct sched_destination *d);
+uint16_t sched_destination_pool(const struct sched_destination *d);
 
 enum sched_feedback_sign {
     SCHED_NEUTRAL,

@@ -14,6 +14,7 @@
 #include "engine/post/result.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "engine/writer/recipient_walk.h"
 
 #include <assert.h>
@@ -61,6 +62,15 @@ static struct outbox *to_sched(const struct activation *a, const struct submissi
     return &a->to_scheds[s->transport % a->engine->sched_count];
 }
 
+/* From which sources the message may go: those of its tenant, and of these the one that a receiver
+ * wants to see again. */
+static uint16_t pool_of(const struct settings *settings, const struct message *m)
+{
+    uint16_t pool = source_table_pool(settings->sources, m->envelope.tenant);
+    return m->retry.source == 0 ? pool
+                                : source_table_kept(settings->sources, pool, m->retry.source);
+}
+
 /* --- a whole message -------------------------------------------------------------------------- */
 
 static void fail_unrouted(struct activation *a, struct message *m, uint32_t count,
@@ -90,10 +100,13 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
         return;
     }
     message_get(m);
+    const uint16_t pool = pool_of(settings, m);
     for (uint32_t i = 0; i < m->envelope.recipient_count; i++) {
         if (routes[i].route != NULL && routes[i].transport == transport) {
-            s->recipients[s->count++] = (struct sched_recipient){
-                .address = message_address(m, i), .nexthop = routes[i].nexthop, .index = i};
+            s->recipients[s->count++] = (struct sched_recipient){.address = message_address(m, i),
+                                                                 .nexthop = routes[i].nexthop,
+                                                                 .index = i,
+                                                                 .pool = pool};
             keep_settings(s, settings, &routes[i]);
         }
     }
@@ -243,6 +256,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     struct order_verdict verdict;
     intercept_init(&intercept, a->engine, a->to_writer, m, false);
     recipient_walk_init(&w, a->reader, &m->envelope, part->next);
+    const uint16_t pool = pool_of(m->settings, m);
     while (s->count < capacity && recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
         if (!recipient_is_undone(state) ||
@@ -266,8 +280,8 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
             intercept_take(&intercept, index, &verdict);
             continue;
         }
-        s->recipients[s->count++] =
-            (struct sched_recipient){.address = kept, .nexthop = route.nexthop, .index = index};
+        s->recipients[s->count++] = (struct sched_recipient){
+            .address = kept, .nexthop = route.nexthop, .index = index, .pool = pool};
         keep_settings(s, m->settings, &route);
     }
     part->next = w.index;
@@ -432,10 +446,10 @@ static bool matches_recipient(const struct activation *a, const struct selector 
                                           [SELECTOR_DOMAIN] = router_domain(address)};
     if (router_route(settings_of(a->engine)->router, router_domain(address), &route)) {
         facts[SELECTOR_DESTINATION] = route.nexthop;
-        const struct config_transport *t =
-            &settings_of(a->engine)->config->transports[route.transport];
-        facts[SELECTOR_TRANSPORT] = slice_of(t->name);
-        facts[SELECTOR_SOURCE] = config_transport_sources(t);
+        const struct settings *s = settings_of(a->engine);
+        facts[SELECTOR_TRANSPORT] = slice_of(s->config->transports[route.transport].name);
+        facts[SELECTOR_SOURCE] =
+            source_table_list(s->sources, s->config, route.transport, e->tenant);
     }
     return selector_matches(wanted, facts);
 }

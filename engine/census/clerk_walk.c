@@ -84,7 +84,7 @@ void clerk_walk_between_pages(struct clerk *k, struct queue_walk *w)
 {
     clerk_quiesce(k);
     const struct settings *settings = settings_of(k->engine);
-    queue_walk_configure(w, settings->config, settings->router);
+    queue_walk_configure(w, settings->config, settings->router, settings->sources);
 }
 
 static bool between_pages(void *ctx, struct queue_walk *w)
@@ -120,6 +120,7 @@ void clerk_source(struct clerk *k, struct queue_source *ret)
         .reader = k->reader,
         .config = settings->config,
         .router = settings->router,
+        .sources = settings->sources,
         .active = k->active,
         .active_count = k->active_count,
         .is_suspended = order_book_is_empty(k->engine->orders) ? NULL : is_suspended,

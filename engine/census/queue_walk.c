@@ -6,6 +6,7 @@
 #include "base/packed.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
+#include "engine/state/source_table.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -96,10 +97,11 @@ void queue_walk_begin(struct queue_walk *w, const struct queue_source *from,
 }
 
 void queue_walk_configure(struct queue_walk *w, const struct config *config,
-                          const struct router *router)
+                          const struct router *router, const struct source_table *sources)
 {
     w->from.config = config;
     w->from.router = router;
+    w->from.sources = sources;
 }
 
 static void close_page(struct queue_walk *w)
@@ -257,8 +259,8 @@ static void find_facts(struct queue_walk *w)
     if (w->needs_route && router_route(w->from.router, domain, &route)) {
         r->facts[SELECTOR_DESTINATION] = route.nexthop;
         r->facts[SELECTOR_TRANSPORT] = slice_of(w->from.config->transports[route.transport].name);
-        r->facts[SELECTOR_SOURCE] =
-            config_transport_sources(&w->from.config->transports[route.transport]);
+        r->facts[SELECTOR_SOURCE] = source_table_list(w->from.sources, w->from.config,
+                                                      route.transport, r->facts[SELECTOR_TENANT]);
     }
 }
 

@@ -19,6 +19,7 @@
 
 struct config;
 struct router;
+struct source_table;
 
 enum queue_state {
     QUEUE_INCOMING, /* never tried; waits to become active */
@@ -51,8 +52,9 @@ struct queue_walk;
 struct queue_source {
     struct spool_reader *reader; /* no view is open */
     const struct config *config;
-    const struct router *router; /* of the same snapshot */
-    const uint64_t *active;      /* ids that schedulers hold, sorted */
+    const struct router *router;        /* of the same snapshot */
+    const struct source_table *sources; /* likewise */
+    const uint64_t *active;             /* ids that schedulers hold, sorted */
     size_t active_count;
     /* Whether an order suspends a recipient of a message received then (wall); NULL: there are
      * none. */
@@ -120,6 +122,6 @@ void queue_walk_end(struct queue_walk *w);
 
 /* From `between` only: the configuration in force now. */
 void queue_walk_configure(struct queue_walk *w, const struct config *config,
-                          const struct router *router);
+                          const struct router *router, const struct source_table *sources);
 
 #endif

@@ -65,9 +65,11 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "names it in `egress_source`."},
     [CONFIG_SECTION_POOL] =
         {"pool", "NAME", "struct config_egress_pool",
-         "Sources among which each new connection of a transport chooses, in turn and by weight. "
-         "The turn is each worker's own, and apart for IPv4 and IPv6: `sources = {\"a\", \"b\"}` "
-         "with `weights = {3, 1}` gives a a b a, a a b a."},
+         "Sources of which one is chosen for each delivery, by weight: `sources = {\"a\", \"b\"}` "
+         "with "
+         "`weights = {3, 1}` gives a a b a at each receiver, of those that can take it just then. "
+         "A "
+         "source that is closed, gone or has no room leaves its share to the others."},
     [CONFIG_SECTION_TRANSPORT] =
         {"transport", "NAME", "struct config_transport",
          "A way to deliver, with its own scheduler: destinations, windows, connections and limits. "

@@ -10,6 +10,7 @@
 #include "engine/post/message.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 
 #include <stdio.h>
 
@@ -39,14 +40,14 @@ bool intercept_judge(const struct engine *e, const struct spool_envelope *envelo
         *ret = early(envelope);
         return is_early;
     }
-    const struct config_transport *t = &settings_of(e)->config->transports[transport];
+    const struct settings *s = settings_of(e);
     const struct order_facts facts = {
         .tenant = envelope->tenant,
         .campaign = envelope->campaign,
         .domain = domain,
         .destination = nexthop,
-        .transport = slice_of(t->name),
-        .sources = config_transport_sources(t),
+        .transport = slice_of(s->config->transports[transport].name),
+        .sources = source_table_list(s->sources, s->config, transport, envelope->tenant),
         .received = envelope->created,
     };
     order_book_judge(e->orders, &facts, clock_wall(), ret);

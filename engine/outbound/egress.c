@@ -1,101 +1,37 @@
-/* Owns the turns of the sources, and what a source means for a socket. Called by the outbound
- * connections of its worker; knows nothing of what is said over them. */
+/* Owns nothing. Called by the outbound connections of its worker; knows nothing of what is said over
+ * them. */
 #include "engine/outbound/egress.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "dns/hosts.h"
-#include "dns/mx.h"
 #include "engine/config/config.h"
 #include "engine/order/order_book.h"
+#include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "net/stream.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-struct egress {
-    const struct config_egress_pool *pools; /* only to tell which one is meant */
-    size_t count;
-    const struct order_book *orders; /* or NULL */
-    /* For each pool, IPv4 then IPv6: the credit of each source (egress.h); the sum of a pool is 0
-     * after each choice. */
-    int64_t *(*gains)[2];
-};
-
-int egress_new(const struct config *config, const struct order_book *orders, struct egress **ret)
-{
-    struct egress *e = calloc(1, sizeof(*e));
-    size_t count = config->egress_pool_count;
-    if (e == NULL) {
-        return -ENOMEM;
-    }
-    e->pools = config->egress_pools;
-    e->count = count;
-    e->orders = orders;
-    e->gains = calloc(count == 0 ? 1 : count, sizeof(*e->gains));
-    bool is_complete = e->gains != NULL;
-    for (size_t i = 0; i < 2 * count && is_complete; i++) {
-        int64_t **gains = &e->gains[i / 2][i % 2];
-        *gains = calloc(config->egress_pools[i / 2].source_names.count, sizeof(**gains));
-        is_complete = *gains != NULL;
-    }
-    if (!is_complete) {
-        egress_free(e);
-        return -ENOMEM;
-    }
-    *ret = e;
-    return 0;
-}
-
-void egress_free(struct egress *e)
-{
-    if (e == NULL) {
-        return;
-    }
-    for (size_t i = 0; e->gains != NULL && i < 2 * e->count; i++) {
-        free(e->gains[i / 2][i % 2]);
-    }
-    free(e->gains);
-    free(e);
-}
 
 static bool reaches(const struct config_egress_source *s, int family)
 {
-    bool has_any = s->address.family != 0 || s->address6.family != 0;
-    return !has_any || (family == 4 ? s->address.family : s->address6.family) != 0;
+    if (s == NULL || (s->address.family == 0 && s->address6.family == 0)) {
+        return true;
+    }
+    return (family == 4 ? s->address.family : s->address6.family) != 0;
 }
 
-bool egress_can_reach(const struct config_egress_pool *pool, int family)
+bool egress_find(const struct settings *s, size_t transport, uint32_t id, int family,
+                 struct egress *ret)
 {
-    for (size_t i = 0; pool != NULL && i < pool->source_names.count; i++) {
-        if (pool->weights.items[i] > 0 && reaches(pool->sources[i], family)) {
-            return true;
-        }
+    const struct transport_sources *sources = &s->sources->transports[transport];
+    uint32_t place = source_table_place(sources, id);
+    if (place == sources->count || !reaches(sources->sections[place], family)) {
+        return false;
     }
-    return pool == NULL;
-}
-
-struct dns_hosts *egress_reachable(const struct config_egress_pool *pool, struct dns_hosts *hosts)
-{
-    bool keep[MX_TARGETS_MAX];
-    uint32_t count = 0;
-    assert(hosts->count <= MX_TARGETS_MAX);
-    for (uint32_t i = 0; i < hosts->count; i++) {
-        keep[i] = egress_can_reach(pool, hosts->list[i].ip.family);
-        count += keep[i];
-    }
-    if (count == 0 || count == hosts->count) {
-        return hosts;
-    }
-    struct dns_hosts *fewer = dns_hosts_restrict(hosts, keep, hosts->policy);
-    if (fewer == NULL) {
-        return hosts; /* out of memory: hosts that cannot be reached cost an attempt each */
-    }
-    dns_hosts_put(hosts);
-    return fewer;
+    *ret = (struct egress){sources->sections[place], place};
+    return true;
 }
 
 bool egress_is_closed(const struct order_book *orders, const struct config_egress_source *s)
@@ -105,34 +41,7 @@ bool egress_is_closed(const struct order_book *orders, const struct config_egres
            order_book_bars_source(orders, slice_of(s->name), clock_wall());
 }
 
-bool egress_choose(struct egress *e, const struct config_egress_pool *pool, int family,
-                   struct egress_choice *ret)
-{
-    *ret = (struct egress_choice){NULL, 0};
-    if (pool == NULL) {
-        return true;
-    }
-    int64_t *gains = e->gains[pool - e->pools][family == 4 ? 0 : 1];
-    int64_t sum = 0;
-    for (uint32_t i = 0; i < pool->source_names.count; i++) {
-        if (pool->weights.items[i] == 0 || !reaches(pool->sources[i], family) ||
-            egress_is_closed(e->orders, pool->sources[i])) {
-            continue;
-        }
-        gains[i] += pool->weights.items[i];
-        sum += pool->weights.items[i];
-        if (ret->source == NULL || gains[i] > gains[ret->slot]) {
-            *ret = (struct egress_choice){pool->sources[i], i};
-        }
-    }
-    if (ret->source == NULL) {
-        return false;
-    }
-    gains[ret->slot] -= sum;
-    return true;
-}
-
-const struct config_address *egress_proxy(const struct egress_choice *c)
+const struct config_address *egress_proxy(const struct egress *c)
 {
     if (c->source == NULL) {
         return NULL;
@@ -143,7 +52,7 @@ const struct config_address *egress_proxy(const struct egress_choice *c)
     return c->source->socks5.len > 0 ? &c->source->socks5 : NULL;
 }
 
-int egress_connect(const struct egress_choice *c, const struct dns_host *target, struct stream *s)
+int egress_connect(const struct egress *c, const struct dns_host *target, struct stream *s)
 {
     struct sockaddr_storage peer, local;
     socklen_t local_len = 0;
@@ -161,21 +70,18 @@ int egress_connect(const struct egress_choice *c, const struct dns_host *target,
                           local_len > 0 ? (const struct sockaddr *)&local : NULL, local_len);
 }
 
-bool egress_is_own_failure(const struct egress_choice *c, int err)
+bool egress_is_own_failure(const struct egress *c, int err)
 {
-    return egress_proxy(c) != NULL || err == ERR_MISSING || err == -EADDRNOTAVAIL ||
-           err == -EMFILE || err == -ENFILE || err == -ENOBUFS || err == -ENOMEM;
+    return egress_proxy(c) != NULL || err == -EADDRNOTAVAIL || err == -EMFILE || err == -ENFILE ||
+           err == -ENOBUFS || err == -ENOMEM;
 }
 
 const char *egress_error_text(int err)
 {
-    if (err == ERR_MISSING) {
-        return "no source of the pool that may be used reaches addresses of this family";
-    }
     return err == -ETIMEDOUT ? "Connection timed out" : err_str(err);
 }
 
-const char *egress_describe(const struct egress_choice *c, char text[static EGRESS_TEXT_MAX])
+const char *egress_describe(const struct egress *c, char text[static EGRESS_TEXT_MAX])
 {
     const struct config_address *proxy = egress_proxy(c);
     char address[IP_TEXT_MAX];
@@ -194,7 +100,7 @@ const char *egress_describe(const struct egress_choice *c, char text[static EGRE
     return text;
 }
 
-struct slice egress_source_name(const struct egress_choice *c)
+struct slice egress_source_name(const struct egress *c)
 {
     return c->source == NULL ? SLICE("") : slice_of(c->source->name);
 }

@@ -13,7 +13,6 @@
 #include "engine/post/message.h"
 #include "engine/post/result.h"
 #include "engine/state/client_settings.h"
-#include "engine/state/source_table.h"
 #include "net/outcome.h"
 
 #include <assert.h>
@@ -301,17 +300,6 @@ static void site_failed(struct outbound *c, const struct outcome_verdict *v)
 
 /* --- connecting ------------------------------------------------------------------------------- */
 
-/* Of its source among those of its transport. */
-static uint32_t source_place(const struct outbound *c)
-{
-    const struct transport_sources *s = &c->settings->sources->transports[c->transport];
-    uint32_t place = 0;
-    while (s->sections[place] != c->egress.source) {
-        place++;
-    }
-    return place;
-}
-
 void outbound_connected(struct outbound *c)
 {
     const struct dns_host *host = &c->hosts->list[c->host];
@@ -326,7 +314,7 @@ void outbound_connected(struct outbound *c)
     const struct tls_policy_peer tls = {c->options, peer.nexthop, c->hosts, c->host};
     tls_policy_choose(c->settings, &tls, c->is_tls_broken, &c->policy);
     const struct smtp_client_config *config = client_settings_by(
-        c->settings->client_configs, c->options, source_place(c), c->policy.client, c->own_client);
+        c->settings->client_configs, c->options, c->egress.place, c->policy.client, c->own_client);
     smtp_client_init(&c->smtp, config, &peer, c->worker->now);
     if (c->avoids_chunking) {
         smtp_client_avoid_chunking(&c->smtp);
@@ -627,10 +615,12 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
     send_report(w, d);
 }
 
-/* Gives back a delivery whose connection has gone, or whose hosts are out of date. */
-static void return_unbegun(struct worker *w, struct delivery *d)
+/* Gives back a delivery whose connection has gone, or whose hosts are out of date; or whose source
+ * cannot be used: then it goes by another one. */
+static void return_unbegun(struct worker *w, struct delivery *d, bool source_tried)
 {
     d->again = true;
+    d->source_tried = source_tried;
     d->server_tried = d->server_failed = d->connection_open = d->connection_ends = false;
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = false;
@@ -638,27 +628,18 @@ static void return_unbegun(struct worker *w, struct delivery *d)
     send_report(w, d);
 }
 
-/* Makes w->egress for these settings: the sources' turns are counted for one configuration, and
- * begin anew with each reload. */
-static int take_turns(struct worker *w, const struct settings *s)
-{
-    struct egress *fresh;
-    if (w->egress != NULL && w->egress_of == s->serial) {
-        return 0;
-    }
-    int err = egress_new(s->config, w->engine->orders, &fresh);
-    if (err == 0) {
-        egress_free(w->egress);
-        w->egress = fresh;
-        w->egress_of = s->serial;
-    }
-    return err;
-}
-
 /* Opens the new connection of a delivery. settings: of the generation that its hosts were found by
  */
 static void open_for(struct worker *w, struct delivery *d, struct settings *settings)
 {
+    struct egress egress;
+    if (!egress_find(settings, d->transport, d->source, d->hosts->list[d->server].ip.family,
+                     &egress) ||
+        egress_is_closed(w->engine->orders, egress.source)) {
+        /* A reload or an order of which the scheduler is about to hear. */
+        return_unbegun(w, d, true);
+        return;
+    }
     struct outbound *stale = connection_of(w, d->transport, d->connection);
     if (stale != NULL) {
         outbound_free(stale); /* the scheduler asked for this close, or knows of the loss */
@@ -668,17 +649,12 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
         refuse_delivery(w, d);
         return;
     }
+    c->egress = egress;
     c->is_tls_broken = (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
     c->avoids_chunking = (d->server_notes & DELIVERY_NOTE_DATA) != 0;
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
     list_push_back(&c->waiting, &d->request->link);
-    const struct config_transport *t = &c->settings->config->transports[d->transport];
-    int err = take_turns(w, c->settings);
-    if (err == 0) {
-        err = egress_choose(w->egress, t->pool, c->hosts->list[c->host].ip.family, &c->egress)
-                  ? outbound_open(c)
-                  : ERR_MISSING;
-    }
+    int err = outbound_open(c);
     if (err != 0) {
         outbound_connect_failed(c, err);
     }
@@ -696,7 +672,8 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     struct settings *settings = settings_of(w->engine);
     if (d->connection_is_new && d->generation < settings->generations[d->transport]) {
-        return_unbegun(w, d); /* a reload changed the sources or TLS levels that hosts depend on */
+        return_unbegun(w, d,
+                       false); /* a reload changed the sources or TLS levels that hosts depend on */
         return;
     }
     if (d->connection_is_new) {
@@ -708,7 +685,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         /* A connection that may not be reused can still be open and idle. The scheduler takes it
          * for gone from now on and will not ask for its close, so it is closed here. */
         outbound_close(w, d->transport, d->connection, false);
-        return_unbegun(w, d);
+        return_unbegun(w, d, false);
         return;
     }
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, c->is_ready);

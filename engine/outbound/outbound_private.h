@@ -59,7 +59,7 @@ struct outbound {
     struct smtp_client smtp;
     bool has_core; /* smtp is initialised */
 
-    struct egress_choice egress;  /* where it comes from; the same for a retry in clear */
+    struct egress egress;         /* where it comes from; the same for a retry in clear */
     struct proxy_dialogue *proxy; /* PROXYING only */
 
     /* the server at the other end */
@@ -108,7 +108,7 @@ void outbound_on_timeout(struct timeout *t, usec_t now);
 MUST_USE bool outbound_drain(struct outbound *c);
 /* No connection could be made; c is gone afterwards.
  *
- * err  -errno, or ERR_MISSING: no source reaches the address */
+ * err  -errno */
 void outbound_connect_failed(struct outbound *c, int err);
 /* The same when a proxy failed, with the reason in words. is_own: this says nothing about the
  * server */

@@ -30,7 +30,7 @@ static void init_header(struct proxy_dialogue *d, const struct config_egress_sou
         proxy_protocol_header(target->family, from->bytes, 0, target->bytes, port, d->header);
 }
 
-struct proxy_dialogue *proxy_dialogue_new(const struct settings *s, const struct egress_choice *c,
+struct proxy_dialogue *proxy_dialogue_new(const struct settings *s, const struct egress *c,
                                           const struct dns_host *target)
 {
     struct proxy_dialogue *d = calloc(1, sizeof(*d));

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 struct dns_host;
-struct egress_choice;
+struct egress;
 struct settings;
 struct proxy_dialogue;
 struct stream;
@@ -21,7 +21,7 @@ enum proxy_progress {
 
 /* c        has a proxy, see egress_proxy
  * returns  NULL when out of memory */
-struct proxy_dialogue *proxy_dialogue_new(const struct settings *s, const struct egress_choice *c,
+struct proxy_dialogue *proxy_dialogue_new(const struct settings *s, const struct egress *c,
                                           const struct dns_host *target);
 /* Frees it and sets it to NULL, which it may be. */
 void proxy_dialogue_end(struct proxy_dialogue **d);

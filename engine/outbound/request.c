@@ -269,8 +269,8 @@ void request_keep_refusal(struct request *r)
     r->sessions -= r->sessions > 0;
 }
 
-void request_unreachable(struct request *r, const struct dns_host *host,
-                         const struct egress_choice *from, const char *why, bool is_own)
+void request_unreachable(struct request *r, const struct dns_host *host, const struct egress *from,
+                         const char *why, bool is_own)
 {
     char text[600], address[IP_TEXT_MAX], source[EGRESS_TEXT_MAX];
     (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u%s: %s",

@@ -22,7 +22,7 @@ struct config;
 struct config_smtp;
 struct delivery;
 struct dns_host;
-struct egress_choice;
+struct egress;
 struct outbox;
 struct refusal;
 struct reply_matcher;
@@ -119,8 +119,8 @@ void request_site_failed(struct request *r, const struct outcome_verdict *v);
  *
  * why      in words
  * is_own   that says nothing about the server */
-void request_unreachable(struct request *r, const struct dns_host *host,
-                         const struct egress_choice *from, const char *why, bool is_own);
+void request_unreachable(struct request *r, const struct dns_host *host, const struct egress *from,
+                         const char *why, bool is_own);
 
 /* What replies mean, for whoever gets the result. */
 struct request_rules {

@@ -11,7 +11,6 @@
 #include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/outbound/dns_setup.h"
-#include "engine/outbound/egress.h"
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
@@ -172,9 +171,7 @@ static void take_hosts(struct worker *w, struct resolution *r, const struct dns_
     } else {
         r->outcome = result->verdict == DNS_SOFT ? SCHED_RESOLVE_SOFT : SCHED_RESOLVE_HARD;
     }
-    const struct settings *s = settings_for(settings_of(w->engine), r->transport);
-    const struct config_transport *t = &s->config->transports[r->transport];
-    r->hosts = result->verdict == DNS_OK ? egress_reachable(t->pool, result->hosts) : NULL;
+    r->hosts = result->verdict == DNS_OK ? result->hosts : NULL;
     r->expires = result->expires;
     if (result->verdict != DNS_OK) {
         memcpy(r->reason.status, result->status, sizeof(r->reason.status));

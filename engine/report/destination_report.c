@@ -15,6 +15,7 @@
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "sched/sched.h"
 
 #include <stdio.h>
@@ -43,10 +44,11 @@ static bool fits_destination(const struct filter *f, const struct sched_destinat
 /* A standing order that is about all mail for the destination. */
 static void set_order(json_t *o, const struct engine *e, const struct destination_row *row)
 {
-    const struct config_transport *t = &settings_of(e)->config->transports[row->transport];
-    struct order_facts facts = {.destination = row->view.name,
-                                .transport = slice_of(t->name),
-                                .sources = config_transport_sources(t)};
+    const struct settings *s = settings_of(e);
+    struct order_facts facts = {
+        .destination = row->view.name,
+        .transport = slice_of(s->config->transports[row->transport].name),
+        .sources = source_table_pool_list(s->sources, s->config, row->transport, row->view.pool)};
     struct order_verdict verdict;
     char id[24];
     if (order_book_is_empty(e->orders)) {

@@ -361,6 +361,7 @@ static void lift(struct clerk *k, struct api_call *c, const struct order *o, uin
         return;
     }
     /* The order is retired under RCU: `o` stays readable until this handler ends. */
+    tell_schedulers(k); /* a source that it closed may be used again */
     log_info("order %llu is lifted by %s: %s%s%s", (unsigned long long)o->id, api_who(c), text,
              reason == NULL ? "" : ": ", reason == NULL ? "" : reason);
     if (o->kind == ORDER_SUSPEND) {

@@ -108,6 +108,7 @@ int core_init(struct core *c, const struct core_start *start)
         sched_free(sched);
         return -ENOMEM;
     }
+    c->sources.is_behind = core_sources_are_told(start->settings, start->transport);
     rcu_publish(&c->sched, sched);
     return 0;
 }
@@ -119,6 +120,7 @@ void core_fini(struct core *c)
         sched_free(c->sched);
     }
     free(c->workers);
+    core_sources_fini(&c->sources);
 }
 
 int core_reconfigure(struct core *c, const struct settings *s, usec_t now)

@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "engine/schedule/core_sources.h"
 #include "engine/schedule/lanes.h"
 
 #include <stdbool.h>
@@ -19,6 +20,7 @@ struct settings;
 struct core {
     struct sched *sched; /* published by main; NULL: no transport has this number yet */
     struct lanes lanes;  /* with `sched` */
+    struct core_sources sources;
     uint16_t transport;
     bool is_gone;          /* its section: what waits is given back, to be routed anew */
     uint32_t generation;   /* of the settings that it goes by: settings.generations */

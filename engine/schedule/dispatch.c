@@ -94,6 +94,7 @@ struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32
     d->generation = generation;
     d->connection_is_new = a->connection_is_new;
     d->server = a->server;
+    d->source = a->source;
     d->server_notes = a->server_notes;
     d->is_last_server = a->is_last_server;
     d->is_refused = d->is_throttled = d->source_tried = false;
@@ -253,9 +254,9 @@ void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret)
         .reason = &d->reason,
         .again = d->again,
         .throttled = d->is_throttled,
-        .source_tried = d->source_tried,
         .server_failed = d->server_failed,
         .server_tried = d->server_tried,
+        .source_tried = d->source_tried,
         .is_out_of_step = d->is_out_of_step,
         .depth = d->depth,
         .server_notes = d->server_notes,

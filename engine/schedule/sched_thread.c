@@ -19,12 +19,14 @@
 #include "engine/post/message.h"
 #include "engine/post/result.h"
 #include "engine/schedule/core.h"
+#include "engine/schedule/core_sources.h"
 #include "engine/schedule/dispatch.h"
 #include "engine/schedule/lanes.h"
 #include "engine/schedule/receiver.h"
 #include "engine/schedule/withdrawal.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "engine/worker/worker.h"
 #include "sched/sched.h"
 
@@ -224,7 +226,7 @@ static struct core *core_of(struct sched_thread *t, uint32_t transport)
 /* --- letters in ------------------------------------------------------------------------------- */
 
 /* The core could not take the message: its recipients wait for the next queue run. */
-static void defer_submission(struct sched_thread *t, struct submission *s)
+static void defer_submission(struct sched_thread *t, struct submission *s, struct slice why)
 {
     struct result *r = result_new(s->message, s->count);
     if (r != NULL) {
@@ -232,7 +234,7 @@ static void defer_submission(struct sched_thread *t, struct submission *s)
         r->done = clock_wall();
     }
     for (uint32_t i = 0; r != NULL && i < s->count; i++) {
-        result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0", SLICE("out of memory"));
+        result_add(r, s->recipients[i].index, RESULT_DEFERRED, 0, "4.3.0", why);
     }
     result_send(t->to_writer, r, s->message, s->count, RESULT_WAS_LOADED);
     if (s->unread > 0) {
@@ -253,12 +255,21 @@ static struct sched_message core_message(const struct submission *s)
     };
 }
 
+/* All recipients of a message have the same one. */
+static bool has_pool(struct sched_thread *t, struct core *c, const struct submission *s)
+{
+    return s->count == 0 || core_sources_have(&c->sources, c->sched, t->engine, c->transport,
+                                              s->recipients[0].pool, t->now);
+}
+
 static void take_submission(struct sched_thread *t, struct submission *s)
 {
     const struct sched_message m = core_message(s);
     struct core *c = core_of(t, s->transport);
-    if (sched_submit(c->sched, &m, t->now) != 0) {
-        defer_submission(t, s);
+    if (!has_pool(t, c, s)) {
+        defer_submission(t, s, SLICE("sources of its pool cannot be used yet"));
+    } else if (sched_submit(c->sched, &m, t->now) != 0) {
+        defer_submission(t, s, SLICE("out of memory"));
     } else {
         c->unread += m.more;
     }
@@ -270,7 +281,7 @@ static void take_more(struct sched_thread *t, struct submission *s)
 {
     const struct sched_message m = core_message(s);
     struct core *c = core_of(t, s->transport);
-    if (sched_submit_more(c->sched, &m, t->now) != 0) {
+    if (!has_pool(t, c, s) || sched_submit_more(c->sched, &m, t->now) != 0) {
         s->next = t->retry;
         t->retry = s;
         return;
@@ -325,6 +336,8 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         dispatch_resolve_again(&t->dispatch, r); /* a reload changed sources or TLS levels */
         return;
     }
+    const struct settings *settings = settings_for(settings_of(t->engine), r->transport);
+    core_sources_check_reach(settings, r);
     struct sched_server servers[SCHED_SERVERS_MAX];
     struct receiver receiver = {.site_len = 0};
     struct sched_hosts_result result = {
@@ -337,8 +350,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         .reason = &r->reason,
     };
     if (r->outcome == SCHED_RESOLVED) {
-        const struct settings *by = settings_for(settings_of(t->engine), r->transport);
-        receiver_of(by, r, t->seed, &receiver, servers);
+        receiver_of(settings, r, t->seed, &receiver, servers);
         receiver_note(t->places, r, &receiver);
         result.site = slice_make(receiver.site, receiver.site_len);
         result.tls = receiver.tls;
@@ -375,6 +387,8 @@ static void take_settings(struct sched_thread *t, struct settings *s)
             log_error("transport %s: out of memory: its limits stay as they were",
                       s->config->transports[c->transport].name);
         }
+        core_sources_set(&c->sources, c->sched, t->engine, settings_of(t->engine), c->transport,
+                         t->now);
         if (c->generation != s->generations[c->transport]) {
             c->generation = s->generations[c->transport];
             sched_forget_hosts(c->sched, t->now);
@@ -417,7 +431,10 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
     }
     case LETTER_ORDERS:
         for (uint32_t i = 0; i < t->core_count; i++) {
-            withdrawal_apply(t->engine, t->cores[i].sched, t->cores[i].transport, t->now);
+            struct core *c = &t->cores[i];
+            withdrawal_apply(t->engine, c->sched, c->transport, t->now);
+            core_sources_set(&c->sources, c->sched, t->engine, settings_of(t->engine), c->transport,
+                             t->now);
         }
         break;
     default:
@@ -456,6 +473,15 @@ static void resolve(struct sched_thread *t, struct core *c, const struct sched_a
     sched_resolved(c->sched, &soft, t->now);
 }
 
+/* The message kept to a source, which takes nothing: it comes back at once, and goes by the others of
+ * its pool. */
+static bool is_of_one_source(const struct sched_thread *t, const struct sched_action *a)
+{
+    const struct source_table *s = settings_of(t->engine)->sources;
+    uint16_t pool = a->destination == NULL ? 0 : sched_destination_pool(a->destination);
+    return pool != 0 && pool < s->pool_count && s->pools[pool].source != NULL;
+}
+
 /* Sends the writer a result for recipients that the core gives up without an attempt. */
 static void give_up(struct sched_thread *t, const struct core *c, const struct sched_action *a,
                     enum result_kind kind)
@@ -469,6 +495,11 @@ static void give_up(struct sched_thread *t, const struct core *c, const struct s
     r->done = clock_wall();
     if (a->destination != NULL) {
         r->destination = result_keep(r, sched_destination_name(a->destination));
+    }
+    if (kind == RESULT_DEFERRED && is_of_one_source(t, a)) {
+        kind = RESULT_PARKED;
+        r->park_until = r->done;
+        r->is_paced = r->leaves_source = true;
     }
     for (uint32_t i = 0; i < a->index_count; i++) {
         result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));
@@ -592,6 +623,7 @@ static void pull_actions(struct sched_thread *t, struct core *c)
 static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
 {
     log_feedback(c);
+    core_sources_tick(&c->sources, c->sched, t->engine, c->transport, t->now);
     lanes_follow(&c->lanes, t->now);
     if (c->is_gone) {
         withdrawal_give_back(c->sched, t->now);
@@ -633,6 +665,8 @@ static void nap_scheduler(struct sched_thread *t, bool is_flushed) ON_ROLE(t->po
     usec_t deadline = USEC_NEVER;
     for (uint32_t i = 0; i < t->core_count; i++) {
         usec_t wake = t->cores[i].has_more ? 0 : sched_wake_at(t->cores[i].sched);
+        deadline = wake < deadline ? wake : deadline;
+        wake = core_sources_wake_at(&t->cores[i].sources);
         deadline = wake < deadline ? wake : deadline;
     }
     if (t->was_held && deadline != USEC_NEVER) {

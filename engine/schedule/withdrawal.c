@@ -8,6 +8,7 @@
 #include "engine/post/message.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "sched/sched.h"
 
 #include <stdlib.h>
@@ -22,11 +23,9 @@ struct names {
     bool has_more;
 };
 
-static struct order_facts facts_of(const struct engine *e, uint16_t transport)
+static struct order_facts facts_of(const struct settings *s, uint16_t transport)
 {
-    const struct config_transport *t = &settings_of(e)->config->transports[transport];
-    return (struct order_facts){.transport = slice_of(t->name),
-                                .sources = config_transport_sources(t)};
+    return (struct order_facts){.transport = slice_of(s->config->transports[transport].name)};
 }
 
 static void find_destinations(const struct engine *e, const struct sched *core, uint16_t transport,
@@ -36,9 +35,11 @@ static void find_destinations(const struct engine *e, const struct sched *core, 
     uint64_t cursor = 0;
     ret->count = 0;
     ret->has_more = false;
+    const struct settings *s = settings_of(e);
     while (sched_view_destinations(core, &cursor, &d)) {
-        struct order_facts facts = facts_of(e, transport);
+        struct order_facts facts = facts_of(s, transport);
         facts.destination = d.name;
+        facts.sources = source_table_pool_list(s->sources, s->config, transport, d.pool);
         if (!order_book_may_concern(e->orders, &facts, ORDER_SUSPEND, clock_wall())) {
             continue;
         }
@@ -59,10 +60,12 @@ void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, 
     if (order_book_is_empty(e->orders)) {
         return;
     }
+    const struct settings *s = settings_of(e);
     find_destinations(e, core, transport, &names);
     while (sched_view_jobs(core, &cursor, &job)) {
         const struct message *m = job.handle;
-        struct order_facts facts = facts_of(e, transport);
+        struct order_facts facts = facts_of(s, transport);
+        facts.sources = source_table_list(s->sources, s->config, transport, m->envelope.tenant);
         facts.tenant = m->envelope.tenant;
         facts.campaign = m->envelope.campaign;
         if (job.waiting == 0 ||

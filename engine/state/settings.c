@@ -223,14 +223,16 @@ static int load_replies(struct settings *s, char *ret_text)
 
 /* --- transports ------------------------------------------------------------------------------- */
 
+/* The transport has the same sources by both. */
 static bool has_same_passwords(const struct settings *a, const struct settings *b, size_t transport)
 {
-    const struct config_egress_pool *x = a->config->transports[transport].pool;
-    const struct config_egress_pool *y = b->config->transports[transport].pool;
+    const struct transport_sources *x = &a->sources->transports[transport];
+    const struct transport_sources *y = &b->sources->transports[transport];
     bool is_same = slice_eq(a->passwords.transports[transport], b->passwords.transports[transport]);
-    for (size_t i = 0; is_same && x != NULL && i < x->source_names.count; i++) {
-        is_same = slice_eq(a->passwords.sources[x->sources[i] - a->config->egress_sources],
-                           b->passwords.sources[y->sources[i] - b->config->egress_sources]);
+    for (uint32_t i = 0; is_same && i < x->count; i++) {
+        is_same = x->sections[i] == NULL ||
+                  slice_eq(a->passwords.sources[x->sections[i] - a->config->egress_sources],
+                           b->passwords.sources[y->sections[i] - b->config->egress_sources]);
     }
     return is_same;
 }
@@ -244,6 +246,7 @@ static bool is_same_way(const struct settings *before, const struct settings *s,
         return was_gone && is_gone;
     }
     return config_change_is_same_way(before->config, s->config, transport) &&
+           source_table_is_same(before->sources, s->sources, transport) &&
            has_same_passwords(before, s, transport);
 }
 

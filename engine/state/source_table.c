@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "engine/config/config.h"
+#include "engine/config/config_change.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -407,12 +408,17 @@ const struct config_egress_pool *source_table_section(const struct source_table 
     return t->pools[pool].pool == NULL ? c->transports[transport].pool : t->pools[pool].section;
 }
 
+struct slice source_table_pool_list(const struct source_table *t, const struct config *c,
+                                    size_t transport, uint16_t pool)
+{
+    const struct config_egress_pool *p = source_table_section(t, c, transport, pool);
+    return p == NULL ? SLICE("") : slice_of(p->list);
+}
+
 struct slice source_table_list(const struct source_table *t, const struct config *c,
                                size_t transport, struct slice tenant)
 {
-    const struct config_egress_pool *p =
-        source_table_section(t, c, transport, source_table_pool(t, tenant));
-    return p == NULL ? SLICE("") : slice_of(p->list);
+    return source_table_pool_list(t, c, transport, source_table_pool(t, tenant));
 }
 
 /* Bits of the transport's sources that the pool has; only: with this name, NULL: all. */
@@ -434,14 +440,48 @@ static uint64_t mask_of(const struct source_table *t, const struct config *c, si
     return mask;
 }
 
+/* Of one pool, as the next function has it. */
+static uint64_t pool_mask(const struct source_table *t, const struct config *c, size_t transport,
+                          uint64_t closed, uint16_t pool)
+{
+    const struct source_pool *p = &t->pools[pool];
+    uint64_t mask = p->source == NULL ? 0 : mask_of(t, c, transport, p->whole, p->source) & ~closed;
+    if (mask != 0) {
+        return mask;
+    }
+    return mask_of(t, c, transport, p->source == NULL ? pool : p->whole, NULL) & ~closed;
+}
+
+uint8_t source_table_families(const struct source_table *t, const struct config *c,
+                              size_t transport, uint16_t pool)
+{
+    uint64_t mask = pool < t->pool_count ? pool_mask(t, c, transport, 0, pool) : 0;
+    uint8_t families = 0;
+    for (; mask != 0; mask &= mask - 1) {
+        families |= t->transports[transport].given[__builtin_ctzll(mask)].families;
+    }
+    return families;
+}
+
+bool source_table_is_same(const struct source_table *a, const struct source_table *b,
+                          size_t transport)
+{
+    const struct transport_sources *x = &a->transports[transport], *y = &b->transports[transport];
+    bool is_same = x->count == y->count;
+    for (uint32_t i = 0; is_same && i < x->count; i++) {
+        is_same = x->given[i].id == y->given[i].id && x->given[i].families == y->given[i].families;
+        if (is_same && x->sections[i] != NULL) {
+            is_same = config_change_is_same_section(CONFIG_SECTION_SOURCE, x->sections[i],
+                                                    y->sections[i]);
+        }
+    }
+    return is_same;
+}
+
 void source_table_masks(const struct source_table *t, const struct config *c, size_t transport,
                         uint64_t closed, uint64_t *ret)
 {
     for (uint32_t i = 0; i < t->pool_count; i++) {
-        const struct source_pool *p = &t->pools[i];
-        uint16_t whole = p->source == NULL ? (uint16_t)i : p->whole;
-        uint64_t mask =
-            p->source == NULL ? 0 : mask_of(t, c, transport, whole, p->source) & ~closed;
-        ret[i] = mask != 0 ? mask : mask_of(t, c, transport, whole, NULL) & ~closed;
+        ret[i] = pool_mask(t, c, transport, closed, (uint16_t)i);
     }
 }

@@ -88,10 +88,19 @@ struct slice source_table_name(const struct source_table *t, uint32_t id);
 const struct config_egress_pool *source_table_section(const struct source_table *t,
                                                       const struct config *c, size_t transport,
                                                       uint16_t pool);
-/* The names of all sources that mail of this tenant may leave from by the transport, "a,b"; "" where
- * the system chooses. */
+/* The names of all sources that mail of this pool, or of this tenant, may leave from by the transport,
+ * "a,b"; "" where the system chooses, or the pool is gone. */
+struct slice source_table_pool_list(const struct source_table *t, const struct config *c,
+                                    size_t transport, uint16_t pool);
 struct slice source_table_list(const struct source_table *t, const struct config *c,
                                size_t transport, struct slice tenant);
+/* The families of addresses that the pool's sources reach, closed or not, as in sched_source; 0 when it
+ * is gone. */
+uint8_t source_table_families(const struct source_table *t, const struct config *c,
+                              size_t transport, uint16_t pool);
+/* The transport has the same sources in the same places, by their sections too. */
+bool source_table_is_same(const struct source_table *a, const struct source_table *b,
+                          size_t transport);
 /* The pools of a transport's core.
  *
  * closed   bits of sources that nothing may leave from

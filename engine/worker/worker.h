@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct egress;
 struct engine;
 struct flight_recorder;
 struct inbound;
@@ -63,12 +62,10 @@ struct worker {
     struct listener_watch *listeners; /* [config->listener_count] */
     struct list inbounds;
     struct list outbounds;
-    struct egress *egress;            /* turns of the sources; NULL before the first connection */
-    uint64_t egress_of;               /* serial of the settings whose pools those are */
-    struct reply_matcher *matcher;    /* for classifying replies */
-    struct flight_recorder *recorder; /* recording.h; NULL: nothing is recorded yet */
-    struct list ready;                /* links of connections that go on without an event */
-    struct list paused;               /* inbound: intake_memory is used up */
+    struct reply_matcher *matcher;          /* for classifying replies */
+    struct flight_recorder *recorder;       /* recording.h; NULL: nothing is recorded yet */
+    struct list ready;                      /* links of connections that go on without an event */
+    struct list paused;                     /* inbound: intake_memory is used up */
     struct worker_connections *connections; /* [config_transport_room] */
     char *input;                            /* WORKER_READ_BYTES, for one read at a time */
     usec_t accept_at; /* listeners rest until then for lack of descriptors; or never */

@@ -1,4 +1,4 @@
-"""Sources of outbound connections: whose turn it is, from which address and by which name, through
+"""Sources of outbound connections: which one an entry gets, from which address and by which name, through
 which proxy, and what is said when one cannot be used."""
 import os
 import socket
@@ -114,7 +114,7 @@ def test_reused_connection_keeps_its_source(place):
                    {'a': {'address': fresh_address()}, 'b': {'address': fresh_address()}},
                    transport={'smtp_connection_reuse_count_limit': 2,
                               'smtp_connection_cache_time_limit': '60s'})
-    assert [e['egress_source'] for e in deliver(daemon, 4)] == ['a', 'a', 'b', 'b']
+    assert [e['egress_source'] for e in deliver(daemon, 4)] == ['a', 'b', 'a', 'b']
     assert receiver.connections == 2
 
 
@@ -186,8 +186,7 @@ def test_no_source_of_the_family(place):
                    options=PATIENT)
     texts = failures(daemon)
     assert texts[0] == texts[1] == \
-        'connect to ::1[::1]:25: no source of the pool that may be used reaches addresses of this ' \
-        'family'
+        'delivery temporarily suspended: no source of the pool reaches an address of any of its hosts'
     assert all('egress_source' not in event for event in daemon.of('TransientFailure'))
 
 

@@ -8,6 +8,7 @@
 #include "engine/config/router.h"
 #include "engine/spool/spool_record.h"
 #include "engine/spool/spool_store.h"
+#include "engine/state/source_table.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@ static struct spool_store *store;
 static struct spool_reader *reader;
 static struct config *config;
 static struct router *router;
+static struct source_table *sources;
 static uint64_t next_id;
 
 static void complain(void *ctx, bool is_warning, const char *line)
@@ -41,7 +43,7 @@ static void complain(void *ctx, bool is_warning, const char *line)
 static int setup(void **state)
 {
     const char *base = getenv("TMPDIR");
-    char why[256] = "";
+    char why[SOURCE_TABLE_TEXT_MAX] = "";
     (void)snprintf(folder, sizeof(folder), "%s/spool.XXXXXX", base == NULL ? "/tmp" : base);
     if (mkdtemp(folder) == NULL) {
         return -1;
@@ -51,13 +53,15 @@ static int setup(void **state)
     next_id = 0;
     return spool_store_open(&options, &store, why) != 0 || spool_reader_new(store, &reader) != 0 ||
            config_load_text(text, "test", &sink, &config) != 0 ||
-           (router = router_new(config)) == NULL;
+           (router = router_new(config)) == NULL ||
+           source_table_new(config, NULL, &sources, why) != 0;
 }
 
 static int teardown(void **state)
 {
     char command[160];
     router_free(router);
+    source_table_free(sources);
     config_free(config);
     spool_reader_free(reader);
     spool_store_close(store);
@@ -126,7 +130,13 @@ static const uint64_t active[] = {1};
 static struct queue_source source(void)
 {
     return (struct queue_source){
-        .reader = reader, .config = config, .router = router, .active = active, .active_count = 1};
+        .reader = reader,
+        .config = config,
+        .router = router,
+        .sources = sources,
+        .active = active,
+        .active_count = 1,
+    };
 }
 
 static struct census_result *take(uint32_t by, struct queue_filter filter)
@@ -356,7 +366,7 @@ static void test_messages(void **state)
 
 static bool stop_at_second(void *ctx, struct queue_walk *w)
 {
-    queue_walk_configure(w, config, router);
+    queue_walk_configure(w, config, router, sources);
     return ++*(int *)ctx < 2;
 }
 

@@ -157,7 +157,7 @@ static void report(struct delivery *d)
 static void fail_to_connect(struct delivery *d)
 {
     const struct config_smtp options = {0};
-    const struct egress_choice from = {0};
+    const struct egress from = {0};
     d->request = request_new(d);
     if (d->request == NULL) {
         fail_msg("out of memory");

@@ -39,7 +39,7 @@ static void begin(struct bed *b, uint32_t source)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     stream_init(&b->stream, fds[0]);
     b->proxy = fds[1];
-    const struct egress_choice choice = {&b->s.config->egress_sources[source], 0};
+    const struct egress choice = {&b->s.config->egress_sources[source], 0};
     b->d = proxy_dialogue_new(&b->settings, &choice, &target);
     assert_non_null(b->d);
 }
