@@ -268,7 +268,8 @@ struct limit_refusal {
     usec_t first_blocked;      /* wall: of the message's first such reply; 0: this is it */
     bool has_other_source;     /* another lane of the pool is open and was not tried */
     bool has_open_source;      /* another one is open, tried or not */
-    bool must_charge;          /* maximal_queue_lifetime is 0 */
+    bool has_others_out; /* other entries of the lane are under way: one may yet be accepted */
+    bool must_charge;    /* maximal_queue_lifetime is 0 */
 };
 
 /* What becomes of the entry. */

@@ -13,6 +13,16 @@ static bool state_is(const struct limit_state *a, const struct limit_state *b)
            a->most_connections == b->most_connections && a->most_messages == b->most_messages;
 }
 
+static bool is_paced(const struct limits_learned *learned)
+{
+    bool is_any = false;
+    for (unsigned i = 0; learned != NULL && i < LIMITS_UNITS; i++) {
+        const struct pace *p = learned->paces[i];
+        is_any = is_any || (p != NULL && p->phase != PACE_FREE);
+    }
+    return is_any;
+}
+
 static bool is_bounded(const struct limits_lane *lane, usec_t now)
 {
     const struct limits_learned *learned = lane->learned;
@@ -21,15 +31,8 @@ static bool is_bounded(const struct limits_lane *lane, usec_t now)
             return true;
         }
     }
-    if (learned == NULL) {
-        return false;
-    }
-    bool is_paced = false;
-    for (unsigned i = 0; i < LIMITS_UNITS; i++) {
-        is_paced = is_paced || (learned->paces[i] != NULL && learned->paces[i]->phase != PACE_FREE);
-    }
-    return is_paced || learned->is_closed || learned->paused_until > now ||
-           learned->connections.limit > 0;
+    return learned != NULL && (is_paced(learned) || learned->is_closed ||
+                               learned->paused_until > now || learned->connections.limit > 0);
 }
 
 struct limit_state limits_lane_state(const struct limits_lane *lane, usec_t now)
@@ -48,12 +51,9 @@ struct limit_state limits_lane_state(const struct limits_lane *lane, usec_t now)
 /* Is anything learned that acceptance changes, or that it must be compared with? */
 static bool is_watched(const struct limits_learned *learned)
 {
-    bool is_paced = false;
-    for (unsigned i = 0; learned != NULL && i < LIMITS_UNITS; i++) {
-        is_paced = is_paced || (learned->paces[i] != NULL && learned->paces[i]->phase != PACE_FREE);
-    }
-    return is_paced || (learned != NULL && (learned->is_closed || learned->session.limit > 0 ||
-                                            learned->destination_count > 0));
+    return is_paced(learned) ||
+           (learned != NULL &&
+            (learned->is_closed || learned->session.limit > 0 || learned->destination_count > 0));
 }
 
 void limits_tell(struct limits_hold *h)
@@ -81,15 +81,25 @@ void limits_tell_first(struct limits_hold *h)
     }
 }
 
+void limits_lane_uncount(struct limits *l, const struct limits_lane *lane)
+{
+    l->closed_lanes -= lane->shown.is_closed;
+    l->paced_lanes -= lane->is_paced;
+}
+
 void limits_lane_changed(struct limits *l, struct limits_lane *lane, bool is_turn, usec_t now)
 {
     struct limit_state state = limits_lane_state(lane, now);
     atomic_store_explicit(&lane->is_watched, is_watched(lane->learned), memory_order_relaxed);
     bool is_other = !state_is(&state, &lane->shown);
+    limits_lane_uncount(l, lane);
+    lane->shown = state;
+    lane->is_paced = is_paced(lane->learned);
+    l->closed_lanes += state.is_closed;
+    l->paced_lanes += lane->is_paced;
     if (!is_other && !is_turn) {
         return;
     }
-    lane->shown = state;
     l->changes += is_other;
     list_foreach(h, &lane->holds, struct limits_hold, in_lane)
     {

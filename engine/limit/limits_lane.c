@@ -157,8 +157,10 @@ int limits_lane_get(struct limits *l, const struct limit_key *key, usec_t now,
         leave_place(l, place);
         return -ENOMEM;
     }
-    if (place->closed_until > now) { /* all of the site is, so this one too */
+    if (place->closed_until > now && limits_lane_learned(*ret) != NULL) {
         limits_close(l, *ret, place->closed_until - now, false, now);
+        limits_fact_note((*ret)->learned, LIMITS_FACT_CLOSED, SLICE(""),
+                         SLICE("a rule has closed all lanes of the site"), now);
     }
     return 0;
 }
@@ -198,6 +200,7 @@ static void free_learned(struct limits *l, struct limits_lane *lane) ON_ROLE(l->
 
 void limits_free_lane(struct limits *l, struct limits_lane *lane)
 {
+    limits_lane_uncount(l, lane);
     free_learned(l, lane);
     for (unsigned i = 0; i <= LIMIT_OF_SOURCE; i++) {
         if (lane->meters[i] != NULL) {

@@ -147,7 +147,8 @@ struct limits_lane {
     struct limits_meter *meters[LIMIT_OF_SOURCE + 1]; /* NULL: it has no limits */
     usec_t block_pause, block_grace;
     struct ceiling_count connections;
-    uint32_t connecting;            /* connects that were lent, without an outcome */
+    uint32_t connecting; /* connects that were lent, without an outcome */
+    bool is_paced;
     struct limit_state shown;       /* as its holds know it */
     struct limits_learned *learned; /* NULL: nothing */
     uint64_t destination_serial;
@@ -212,6 +213,7 @@ struct limits {
     uint32_t free_slot_count;
     struct list idle_lanes, idle_meters;
     uint64_t next_id;
+    uint32_t closed_lanes, paced_lanes;
     uint64_t destination_total; /* closed ones, of all lanes */
     struct history *reactions;
     usec_t saved_at; /* when the memory file was written */
@@ -282,6 +284,8 @@ void limits_meter_free(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock
 void limits_lane_changed(struct limits *l, struct limits_lane *lane, bool is_turn, usec_t now)
     ON_ROLE(l->lock);
 void limits_tell(struct limits_hold *h);
+/* Nothing of it counts as standing any more. */
+void limits_lane_uncount(struct limits *l, const struct limits_lane *lane) ON_ROLE(l->lock);
 struct limit_state limits_lane_state(const struct limits_lane *lane, usec_t now);
 
 /* The state of a lane that is held from now on. */

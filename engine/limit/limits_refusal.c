@@ -179,7 +179,8 @@ static void judge_throttled(struct limits_hold *h, const struct limit_refusal *r
                             struct limit_verdict *ret)
 {
     usec_t last = atomic_load_explicit(&h->lane->last_accepted, memory_order_relaxed);
-    bool is_known = last > 0 && now - last <= ACCEPTED_LATELY;
+    /* What was accepted is reported behind its content, and what was refused before that. */
+    bool is_known = (last > 0 && now - last <= ACCEPTED_LATELY) || r->has_others_out;
     bool is_before_content = r->stage != REPLY_AT_END;
     bool is_free = is_known && is_before_content && !r->must_charge;
     ret->fate = is_free ? LIMIT_FATE_AGAIN : LIMIT_FATE_CHARGED;

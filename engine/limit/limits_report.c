@@ -180,6 +180,8 @@ void limits_totals(struct limits *l, struct limits_totals *ret)
     *ret = (struct limits_totals){.sites = l->place_table.count,
                                   .lanes = l->lane_table.count,
                                   .meters = l->meter_table.count,
+                                  .closed_lanes = l->closed_lanes,
+                                  .paced_lanes = l->paced_lanes,
                                   .closed_destinations = l->destination_total};
     limits_leave_lock(l);
 }

@@ -101,7 +101,8 @@ MUST_USE uint32_t limits_report_destinations(struct limits *l, const struct limi
                                              usec_t now, usec_t wall);
 
 struct limits_totals {
-    uint32_t sites, lanes, idle_lanes, meters;
+    uint32_t sites, lanes, meters;
+    uint32_t closed_lanes, paced_lanes; /* probed ones are closed */
     uint64_t closed_destinations;
 };
 void limits_totals(struct limits *l, struct limits_totals *ret);

@@ -153,16 +153,19 @@ static void check_sums(struct run *r)
 static void check(struct run *r)
 {
     struct limits *l = r->limits;
-    uint32_t lanes = 0, meters = 0;
+    uint32_t lanes = 0, meters = 0, closed = 0, paced = 0;
     limits_enter(l);
     for (uint32_t i = 0; i < l->slot_end; i++) {
         if (l->lanes[i] != NULL) {
             check_lane(l, l->lanes[i], r->now);
             lanes++;
+            closed += l->lanes[i]->learned != NULL && l->lanes[i]->learned->is_closed;
+            paced += l->lanes[i]->is_paced;
         }
     }
     REQUIRE(lanes == l->lane_table.count && lanes <= LANES_MAX);
     REQUIRE(lanes + l->free_slot_count == l->slot_end);
+    REQUIRE(closed == l->closed_lanes && paced == l->paced_lanes);
     for (uint64_t i = 0; i <= l->meter_table.mask; i++) {
         const struct limits_link *link = l->meter_table.chains[i];
         for (; link != NULL; link = link->next, meters++) {

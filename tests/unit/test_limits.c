@@ -400,6 +400,9 @@ static void throttled_is_charged_where_nothing_passes(void **state)
     make_bed(&b);
     struct limits_hold *h = hold(&b, 0, "ip1", "site", NULL);
     struct limit_refusal r = throttled(&b, REPLY_MESSAGES);
+    r.has_others_out = true;
+    assert_int_equal(refuse(&b, h, &r).fate, LIMIT_FATE_AGAIN); /* it is not known yet */
+    r.has_others_out = false;
     assert_int_equal(refuse(&b, h, &r).fate, LIMIT_FATE_CHARGED); /* it never took anything */
     accept_one(&b, h, b.now);
     assert_int_equal(refuse(&b, h, &r).fate, LIMIT_FATE_AGAIN);
@@ -617,6 +620,36 @@ static void lanes_and_sites_are_bounded(void **state)
     end_bed(&b);
 }
 
+static void totals_count_what_stands(void **state)
+{
+    struct bed b;
+    struct limits_totals totals;
+    struct limit_key key = key_of("ip1", "site");
+    struct limit_order order = {.kind = LIMIT_ORDER_CLOSE, .span = HOUR};
+    (void)state;
+    make_bed(&b);
+    struct limits_hold *h = hold(&b, 0, "ip2", "site", NULL);
+    struct limit_refusal r = throttled(&b, REPLY_MESSAGES);
+    (void)refuse(&b, h, &r);
+    (void)refuse(&b, h, &r);
+    assert_int_equal(limits_order(b.limits, &key, &order, b.now), 0);
+    limits_totals(b.limits, &totals);
+    assert_int_equal(totals.lanes, 2);
+    assert_int_equal(totals.sites, 1);
+    assert_int_equal(totals.closed_lanes, 1);
+    assert_int_equal(totals.paced_lanes, 1);
+    order.kind = LIMIT_ORDER_OPEN;
+    assert_int_equal(limits_order(b.limits, &key, &order, b.now), 0);
+    limits_release(h, b.now);
+    pass(&b, 2 * HOUR);
+    limits_release(hold(&b, 0, "ip3", "site", NULL), b.now);
+    limits_totals(b.limits, &totals);
+    assert_int_equal(totals.lanes, 1);
+    assert_int_equal(totals.closed_lanes, 0);
+    assert_int_equal(totals.paced_lanes, 0);
+    end_bed(&b);
+}
+
 static void a_walk_shows_every_lane_once(void **state)
 {
     struct bed b;
@@ -669,6 +702,7 @@ int main(void)
         cmocka_unit_test(a_lane_is_remembered_for_an_hour),
         cmocka_unit_test(a_closed_lane_is_not_forgotten),
         cmocka_unit_test(lanes_and_sites_are_bounded),
+        cmocka_unit_test(totals_count_what_stands),
         cmocka_unit_test(a_walk_shows_every_lane_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
