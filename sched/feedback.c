@@ -169,3 +169,18 @@ int sched_feedback_parse(const char *text, enum sched_feedback_rule rule,
     *ret = f;
     return 0;
 }
+
+void feedback_rule_of(const struct sched_config *c, struct feedback_rule *ret)
+{
+    *ret = (struct feedback_rule){
+        .rule = c->concurrency_feedback_rule,
+        .positive = c->destination_concurrency_positive_feedback,
+        .negative = c->destination_concurrency_negative_feedback,
+        .initial = c->initial_destination_concurrency,
+        .limit = c->destination_rate_delay > 0 ? 1 : c->destination_concurrency_limit,
+        .cohort_limit = c->destination_concurrency_failed_cohort_limit,
+    };
+    if (ret->limit != 0 && ret->limit < ret->initial) {
+        ret->initial = ret->limit;
+    }
+}

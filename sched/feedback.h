@@ -20,6 +20,8 @@ struct feedback_rule {
     int cohort_limit; /* 0 = never dead */
 };
 
+void feedback_rule_of(const struct sched_config *c, struct feedback_rule *ret);
+
 /* A delivery ended without site failure.
  *
  * window   >= 1

@@ -20,21 +20,9 @@ void reconfigure_set(struct sched *s, const struct sched_config *config)
     assert(c->initial_destination_concurrency >= 1 && c->destination_concurrency_limit >= 0);
     assert(c->process_limit >= 1 && c->process_limit <= UINT16_MAX);
     assert(c->message_recipient_minimum >= 1 && c->recipient_refill_limit >= 1);
-    if (c->destination_rate_delay > 0) {
-        c->destination_concurrency_limit = 1;
-    }
-    if (c->destination_concurrency_limit != 0 &&
-        c->destination_concurrency_limit < c->initial_destination_concurrency) {
-        c->initial_destination_concurrency = c->destination_concurrency_limit;
-    }
-    s->rule = (struct feedback_rule){
-        .rule = c->concurrency_feedback_rule,
-        .positive = c->destination_concurrency_positive_feedback,
-        .negative = c->destination_concurrency_negative_feedback,
-        .initial = c->initial_destination_concurrency,
-        .limit = c->destination_concurrency_limit,
-        .cohort_limit = c->destination_concurrency_failed_cohort_limit,
-    };
+    feedback_rule_of(c, &s->rule);
+    c->destination_concurrency_limit = s->rule.limit;
+    c->initial_destination_concurrency = s->rule.initial;
     s->loan_factor = 100 - c->delivery_slot_discount;
     shared_set(&s->hold, c->hold);
     shared_set(&s->process_limit, c->process_limit);

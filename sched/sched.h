@@ -386,6 +386,12 @@ MUST_USE int sched_set_sources(struct sched *, const struct sched_source *source
                                uint32_t source_count, const uint64_t *pools, uint32_t pool_count,
                                usec_t now);
 
+/* What counts at a site in place of the config, until the core forgets it: of `options` the rule, the
+ * initial window, its limit and feedbacks, failed cohorts, and site_concurrency_limit. NULL: the config.
+ * false, and nothing is done, when the core does not know the site or has no memory. */
+bool sched_site_configure(struct sched *, struct slice site, const struct sched_config *options,
+                          usec_t now);
+
 /* What is known of one lane. All return false, and do nothing, when the core
  * does not know the site or the source, or has no memory: then nothing is sent there either, and
  * the shell says it with the next sched_resolved. */

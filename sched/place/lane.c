@@ -23,7 +23,7 @@ static struct site_lane *new_lane(struct sched *s, struct site *site, uint32_t p
     memset(l, 0, sizeof(*l));
     l->site = site;
     l->source = place;
-    l->lane.window = s->rule.initial;
+    l->lane.window = site_rule(s, site)->initial;
     l->lane.is_shut = true; /* until it is reviewed */
     list_init(&l->lane.open);
     grant_init(&l->grant);
@@ -226,7 +226,7 @@ void lane_forget_all(struct sched *s, struct site *site)
         if (l->lane.window > 0) {
             l->lane.feedback = (struct feedback){0};
             l->lane.slowed = 0;
-            set_lane_window(s, l, s->rule.initial, SCHED_CHANGE_FORGOTTEN, NULL);
+            set_lane_window(s, l, site_rule(s, site)->initial, SCHED_CHANGE_FORGOTTEN, NULL);
         }
     }
 }
@@ -272,8 +272,9 @@ static void lane_revive(struct sched *s, struct site_lane *l)
     l->reason = NULL;
     l->lane.feedback = (struct feedback){0};
     l->lane.slowed = 0;
-    int window = l->lane.busy > 0 ? l->lane.busy : s->rule.initial;
-    window = s->rule.limit > 0 && window > s->rule.limit ? s->rule.limit : window;
+    const struct feedback_rule *rule = site_rule(s, l->site);
+    int window = l->lane.busy > 0 ? l->lane.busy : rule->initial;
+    window = rule->limit > 0 && window > rule->limit ? rule->limit : window;
     set_lane_window(s, l, window, SCHED_CHANGE_REVIVED, NULL);
     lane_arm(s, l);
     lane_set_rebar_all(s, l->site, NULL);
@@ -298,7 +299,8 @@ void lane_succeed(struct sched *s, struct site_lane *l)
     if (lane->window == WINDOW_DEAD) {
         lane_revive(s, l);
     } else {
-        int window = feedback_positive(&lane->feedback, &s->rule, lane->window, lane->busy);
+        int window =
+            feedback_positive(&lane->feedback, site_rule(s, l->site), lane->window, lane->busy);
         set_lane_window(s, l, window, SCHED_CHANGE_POSITIVE, NULL);
     }
     debug_record(s, site_key(l->site), lane, true);
@@ -310,7 +312,7 @@ void lane_fail(struct sched *s, struct site_lane *l, const struct sched_reason *
     if (lane->window <= 0) {
         return;
     }
-    int window = feedback_negative(&lane->feedback, &s->rule, lane->window);
+    int window = feedback_negative(&lane->feedback, site_rule(s, l->site), lane->window);
     if (window == WINDOW_DEAD) {
         kill_lane(s, l, reason);
     } else {
@@ -332,7 +334,7 @@ bool lane_is_slowed_anew(struct lane *lane)
 void lane_slow(struct sched *s, struct site_lane *l, const struct sched_reason *reason)
 {
     if (lane_is_slowed_anew(&l->lane)) {
-        int window = feedback_slower(&l->lane.feedback, &s->rule, l->lane.window);
+        int window = feedback_slower(&l->lane.feedback, site_rule(s, l->site), l->lane.window);
         set_lane_window(s, l, window, SCHED_CHANGE_SLOWER, reason);
     }
 }
@@ -429,24 +431,42 @@ usec_t lane_wake_at(const struct sched *s)
     return node == NULL ? USEC_NEVER : node->key;
 }
 
+void lane_refit(struct sched *s, struct site *site)
+{
+    int limit = site_rule(s, site)->limit;
+    LANE_FOREACH(l, site, site->present)
+    {
+        int window = l->lane.window;
+        bool is_wide = window > 0 && limit > 0 && window > limit;
+        set_lane_window(s, l, is_wide ? limit : window, SCHED_CHANGE_LIMIT, NULL);
+    }
+    list_foreach(q, &site->parties, struct shared_party, in_site)
+    {
+        party_recount(s, &q->party);
+        host_queue_update(s, &q->party);
+    }
+    list_foreach(set, &site->sets, struct lane_set, in_site)
+    {
+        lane_set_reconsider(s, set);
+    }
+}
+
 void lane_refit_all(struct sched *s)
 {
     list_foreach(site, &s->all_sites, struct site, all)
     {
-        LANE_FOREACH(l, site, site->present)
-        {
-            int window = l->lane.window;
-            bool is_wide = window > 0 && s->rule.limit > 0 && window > s->rule.limit;
-            set_lane_window(s, l, is_wide ? s->rule.limit : window, SCHED_CHANGE_LIMIT, NULL);
-        }
-        list_foreach(q, &site->parties, struct shared_party, in_site)
-        {
-            party_recount(s, &q->party);
-            host_queue_update(s, &q->party);
-        }
-        list_foreach(set, &site->sets, struct lane_set, in_site)
-        {
-            lane_set_reconsider(s, set);
+        lane_refit(s, site);
+    }
+}
+
+void lane_begin_anew(struct sched *s, struct site *site, const struct feedback_rule *before)
+{
+    LANE_FOREACH(l, site, site->present)
+    {
+        bool is_new = l->lane.window == before->initial && l->lane.feedback.success == 0 &&
+                      l->lane.feedback.failure == 0 && l->lane.feedback.fail_cohorts == 0;
+        if (is_new) {
+            set_lane_window(s, l, site_rule(s, site)->initial, SCHED_CHANGE_LIMIT, NULL);
         }
     }
 }

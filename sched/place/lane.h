@@ -100,6 +100,9 @@ void lane_tick(struct sched *s);
 usec_t lane_wake_at(const struct sched *s);
 /* The config changed. */
 void lane_refit_all(struct sched *s);
+void lane_refit(struct sched *s, struct site *site); /* or the options of the site */
+/* Lanes that have learned nothing by the rule that was before begin by the one that is now. */
+void lane_begin_anew(struct sched *s, struct site *site, const struct feedback_rule *before);
 /* Nothing more goes by it until then, and then one entry at a time; reason: taken, not copied. */
 void lane_close(struct sched *s, struct site_lane *l, usec_t until, struct reason *reason);
 void lane_probe(struct sched *s, struct site_lane *l); /* closed -> probing */

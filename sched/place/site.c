@@ -57,7 +57,7 @@ static void review_riding(struct sched *s, struct site *site, uint64_t lanes)
 
 void site_review(struct sched *s, struct site *site)
 {
-    int limit = s->config.site_concurrency_limit;
+    int limit = site_limit(s, site);
     uint64_t room = limit == 0 || site->busy < limit ? site->spare : 0;
     uint64_t fresh = room & site->openable;
     uint64_t changed = (room ^ site->room) | (fresh ^ site->fresh);
@@ -377,6 +377,7 @@ static void free_site(struct sched *s, struct site *site)
     list_remove(&site->all);
     list_remove(&site->remembered);
     lane_free_all(s, site);
+    site_free_options(s, site);
     s->host.retire(s->host.ctx, site);
 }
 

@@ -14,6 +14,12 @@
 #include "sched/table.h"
 #include "sched/tree.h"
 
+/* What counts at a site in place of the config. */
+struct site_options {
+    struct feedback_rule rule;
+    int concurrency_limit; /* 0 = none */
+};
+
 struct site {
     struct table_node node; /* sched.sites; set at creation */
     struct list all;        /* sched.all_sites */
@@ -36,6 +42,8 @@ struct site {
     usec_t last_used; /* since when it is remembered */
     /* Any thread. */
     struct lane_array *lanes; /* published; NULL: none yet */
+    /* Owner thread only. */
+    struct site_options *options; /* NULL: those of the config */
     /* Set at creation, any thread. */
     uint32_t key_len;
     char key[];
@@ -109,5 +117,10 @@ void site_forget_hosts(struct sched *s);
 void site_settle_all(struct sched *s);
 /* Sites that were remembered long enough. */
 void site_tick(struct sched *s);
+
+const struct feedback_rule *site_rule(const struct sched *s, const struct site *site);
+int site_limit(const struct sched *s,
+               const struct site *site); /* of its busy connections; 0: none */
+void site_free_options(struct sched *s, struct site *site);
 
 #endif

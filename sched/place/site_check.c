@@ -51,7 +51,8 @@ static const char *check_lane(const struct sched *s, const struct site_lane *l,
     }
     HOLD_SITE(lane->busy == busy && lane->idle_connections == idle);
     HOLD_SITE(lane->connections == busy + idle && lane->in_flight == in_flight);
-    HOLD_SITE(lane->window >= 0 && (s->rule.limit == 0 || lane->window <= s->rule.limit));
+    int window_limit = site_rule(s, l->site)->limit;
+    HOLD_SITE(lane->window >= 0 && (window_limit == 0 || lane->window <= window_limit));
     HOLD_SITE(lane->window <= 0 || roomy <= lane->window);
     HOLD_SITE((lane->window == WINDOW_DEAD) == (l->reason != NULL));
     usec_t until = lane->window == WINDOW_DEAD ? l->dead_until : USEC_NEVER;
@@ -240,7 +241,7 @@ static const char *check_lanes(const struct sched *s, const struct site *site, s
         }
         busy += l->lane.busy;
     }
-    int limit = s->config.site_concurrency_limit;
+    int limit = site_limit(s, site);
     HOLD_SITE(site->busy == busy && !site->is_pinned);
     HOLD_SITE(site->room == (limit == 0 || busy < limit ? site->spare : 0));
     HOLD_SITE(site->fresh == (site->room & site->openable));

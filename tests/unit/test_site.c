@@ -218,6 +218,45 @@ static void the_limit_of_a_site_bounds_its_connections(void **state)
     shell_close(&h);
 }
 
+/* A site may have a window of its own, from its first delivery on and when it changes. */
+static void a_site_has_options_of_its_own(void **state)
+{
+    static struct shell h;
+    struct sched_config own;
+    struct sched_site_view v;
+    shell_init(&h);
+    h.places['b' - 'a'].site = "t";
+    shell_open(&h);
+    own = h.config;
+    own.destination_concurrency_limit = 1;
+    assert_false(sched_site_configure(h.sched, SLICE("t"), &own, h.now));
+    for (int i = 0; i < 5; i++) {
+        shell_send(&h, "bb");
+        shell_send(&h, "aa");
+    }
+    assert_int_equal(shell_run(&h), 4);
+    assert_true(sched_site_configure(h.sched, SLICE("t"), &own, h.now));
+    shell_check(&h);
+    assert_true(sched_view_site(h.sched, SLICE("t"), &v));
+    assert_int_equal(v.window, 1);
+    assert_true(sched_view_site(h.sched, SLICE("s"), &v));
+    assert_int_equal(v.window, 2);
+    own.destination_concurrency_limit = 9;
+    own.initial_destination_concurrency = 9;
+    own.site_concurrency_limit = 3;
+    assert_true(sched_site_configure(h.sched, SLICE("t"), &own, h.now));
+    assert_int_equal(shell_run(&h), 1); /* the limit of the site is below its window */
+    assert_true(sched_reconfigure(h.sched, &h.config, h.now) == 0);
+    shell_check(&h);
+    assert_true(sched_view_site(h.sched, SLICE("t"), &v));
+    assert_int_equal(v.window, 9);
+    assert_true(sched_site_configure(h.sched, SLICE("t"), NULL, h.now));
+    shell_check(&h);
+    assert_true(sched_view_site(h.sched, SLICE("t"), &v));
+    assert_int_equal(v.window, 2);
+    shell_close(&h);
+}
+
 /* What was learned is kept for lane_memory, and without it no longer than the mail. */
 static void a_window_is_remembered(void **state)
 {
@@ -253,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_host_keeps_its_connections_under_each_of_its_names),
         cmocka_unit_test(a_site_is_seen),
         cmocka_unit_test(the_limit_of_a_site_bounds_its_connections),
+        cmocka_unit_test(a_site_has_options_of_its_own),
         cmocka_unit_test(a_window_is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
