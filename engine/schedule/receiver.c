@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "base/history.h"
+#include "base/log.h"
 #include "dns/hosts.h"
 #include "dns/nexthop.h"
 #include "dns/rrset.h"
@@ -179,5 +180,65 @@ void receiver_note(struct history *places, const struct resolution *r,
         memcpy(place.destination, name.data, len);
         memcpy(place.site, receiver->site, receiver->site_len);
         history_put(places, &place);
+    }
+}
+
+/* --- windows of sites ------------------------------------------------------------------------- */
+
+static void configure(struct sched *s, struct slice site, const struct policy *p, usec_t now)
+{
+    bool has_own = p != NULL && (p->provider_section != NULL || p->has_own_site);
+    if (!sched_site_configure(s, site, has_own ? &p->site->options.sched : NULL, now)) {
+        log_error("out of memory: the site " SLICE_FMT " has the windows of its transport",
+                  SLICE_ARG(site));
+    }
+}
+
+void receiver_configure(struct sched *s, const struct receiver *r, usec_t now)
+{
+    const struct policy *p = r->options;
+    if (p != NULL && (p->provider_section != NULL || p->has_own_site)) {
+        configure(s, slice_make(r->site, r->site_len), p, now);
+    }
+}
+
+/* The text behind the mark. */
+static bool has_mark(struct slice site, struct slice mark, struct slice *ret)
+{
+    if (site.len <= mark.len || memcmp(site.data, mark.data, mark.len) != 0) {
+        return false;
+    }
+    *ret = slice_from(site, mark.len);
+    return true;
+}
+
+/* NULL: none but the transport's. */
+static const struct policy *policy_of_site(const struct settings *by, uint32_t transport,
+                                           struct slice site)
+{
+    const struct config *c = by->config;
+    struct slice name;
+    if (has_mark(site, SLICE("domain:"), &name)) {
+        return policy_find(by->policies, transport, policy_no_provider(by->policies), name);
+    }
+    if (!has_mark(site, SLICE("provider:"), &name)) {
+        return NULL;
+    }
+    name = slice_to(name, slice_find(name, '/'));
+    for (size_t i = 0; i < c->provider_count; i++) {
+        if (slice_eq(slice_of(c->providers[i].options.name), name)) {
+            return policy_find(by->policies, transport, i, SLICE(""));
+        }
+    }
+    return NULL;
+}
+
+void receiver_configure_all(struct sched *s, const struct settings *by, uint32_t transport,
+                            usec_t now)
+{
+    struct sched_site_view v;
+    uint64_t cursor = 0;
+    while (sched_view_sites(s, &cursor, &v)) {
+        configure(s, v.key, policy_of_site(by, transport, v.key), now);
     }
 }

@@ -56,6 +56,12 @@ void receiver_find(const struct receiver_question *q, uint64_t seed, struct rece
 void receiver_of(const struct settings *by, const struct resolution *r, uint64_t seed,
                  struct receiver *ret, struct sched_server *ret_servers);
 
+/* Tell the core what the provider or the domain says of the site, behind sched_resolved. */
+void receiver_configure(struct sched *s, const struct receiver *r, usec_t now);
+/* The same for all sites that it knows, by other settings. */
+void receiver_configure_all(struct sched *s, const struct settings *by, uint32_t transport,
+                            usec_t now);
+
 /* The site that a destination was found to belong to, as a record of a history: what was learned of it
  * is its site's, also when its mail is gone. */
 struct receiver_place {

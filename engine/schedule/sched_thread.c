@@ -358,6 +358,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     struct core *c = core_of(t, r->transport);
     sched_resolved(c->sched, &result, t->now);
     if (result.site.len > 0) {
+        receiver_configure(c->sched, &receiver, t->now);
         hold_lanes(t, c, r, result.site);
     }
     free(r);
@@ -389,6 +390,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         }
         core_sources_set(&c->sources, c->sched, t->engine, settings_of(t->engine), c->transport,
                          t->now);
+        receiver_configure_all(c->sched, settings_for(s, c->transport), c->transport, t->now);
         if (c->generation != s->generations[c->transport]) {
             c->generation = s->generations[c->transport];
             sched_forget_hosts(c->sched, t->now);

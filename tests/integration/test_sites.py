@@ -6,6 +6,7 @@ import pytest
 from support.certificates import Authority
 from support.client import message, submit
 from support.net import Net
+from support.reloading import reload
 from support.wait import until
 
 HELD = 'plain\nexpect MAIL\ngate\nsend 250 2.1.0 ok\nserve'
@@ -93,6 +94,32 @@ def test_a_limit_of_the_site(place):
     for domain in DOMAINS:
         net.result(domain)
     assert peer.connections == 3
+
+
+def test_a_provider_has_a_window_of_its_own(place):
+    """Wider than the transport's, and another one by a reload."""
+    net = Net(place)
+    big, small = net.peer('mx.big.test', HELD), net.peer('mx.test', HELD)
+    for domain in DOMAINS:
+        net.mx(domain, 'mx.big.test')
+    net.mx('other.test', 'mx.test')
+    one = {'initial_destination_concurrency': 1, 'destination_concurrency_limit': 1}
+    three = {'initial_destination_concurrency': 3, 'destination_concurrency_limit': 3}
+    net.start({'smtp': one}, providers={'big': {'mx': ['*.big.test'], **three}})
+    for domain in (*DOMAINS, *['other.test'] * 3):
+        net.send(domain)
+    until(lambda: (big.connections, small.connections) == (3, 1),
+          lambda: f'both windows: {big.connections}, {small.connections}')
+    assert sites(net)['provider:big']['provider'] == 'big'
+    net.daemon.providers['big'].update(initial_destination_concurrency=5,
+                                       destination_concurrency_limit=5)
+    reload(net.daemon)
+    until(lambda: big.connections == 5, lambda: f'the wider window: {big.connections}')
+    big.gate.set()
+    small.gate.set()
+    for domain in DOMAINS:
+        assert net.result(domain)['type'] == 'Delivery'
+    assert (big.connections, small.connections) == (5, 1)
 
 
 def test_a_connection_carries_mail_of_others(place):
