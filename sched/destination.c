@@ -287,14 +287,15 @@ static enum sched_why bar_of_site(const struct sched *s, const struct sched_dest
     if (lane_set_is_open(s, p)) {
         return SCHED_WHY_NOTHING;
     }
+    enum sched_why why = lane_set_why(set);
     if (set->is_barred) {
-        return SCHED_WHY_DEAD;
+        return why;
     }
     if (p->is_unreachable) {
         return SCHED_WHY_HOST_RETRY;
     }
     if ((set->room & p->families) == 0) {
-        return SCHED_WHY_WINDOW;
+        return why == SCHED_WHY_NOTHING ? SCHED_WHY_WINDOW : why;
     }
     return connection_has_slot(s) ? SCHED_WHY_HOST_LIMIT : SCHED_WHY_PROCESS_LIMIT;
 }

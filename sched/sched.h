@@ -433,6 +433,12 @@ struct sched_grant {
     double per_second;  /* messages that the lane may send; 0: not known */
     enum sched_why why; /* why it is not more: PACE, RATE, QUOTA, LANE_CLOSED, CEILING */
 };
+/* Of an entry in flight, before its report: whether other lanes of its pool at its site take anything,
+ * and one among these that it has not tried. */
+struct sched_other_lanes {
+    bool is_open, is_untried;
+};
+struct sched_other_lanes sched_other_lanes(const struct sched *, const struct sched_entry *);
 /* The answer to SCHED_ASK. A lane holds one grant at a time: it asks again when it is used up. false:
  * the lane is gone, or does not ask any more: the grant is the shell's. */
 bool sched_lane_grant(struct sched *, struct sched_lane_key lane, const struct sched_grant *,
@@ -521,6 +527,10 @@ struct sched_lane_view {
     enum sched_lane_state state;
     int window, busy, connections, idle, in_flight; /* as of a destination */
     usec_t state_until;                             /* monotonic */
+    int most_connections, most_messages;            /* its ceilings; 0: none */
+    bool is_limited;                                /* it sends what it is lent */
+    enum sched_why why; /* of a limited one: why the last loan was not more */
+    usec_t due;         /* when it may have something again; 0: not known, or it has */
 };
 struct sched_site_view {
     struct slice key;            /* valid while the reader stays online */

@@ -28,6 +28,11 @@ static void fill_lane(const struct sched *s, const struct site *site, const stru
         .idle = shared_get(&l->lane.idle_connections),
         .in_flight = shared_get(&l->lane.in_flight),
         .state_until = shared_get(&l->state_until),
+        .most_connections = shared_get(&l->most_connections),
+        .most_messages = shared_get(&l->lane.most_carried),
+        .is_limited = shared_get(&l->grant.is_limited),
+        .why = shared_get(&l->grant.why),
+        .due = shared_get(&l->grant.due),
     };
 }
 

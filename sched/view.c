@@ -19,7 +19,7 @@ static enum sched_destination_state destination_state(const struct sched_destina
 
 static enum sched_why why_dead(enum sched_why bar)
 {
-    return bar == SCHED_WHY_HOST_RETRY ? bar : SCHED_WHY_DEAD;
+    return bar == SCHED_WHY_HOST_RETRY || bar == SCHED_WHY_LANE_CLOSED ? bar : SCHED_WHY_DEAD;
 }
 
 /* Why its first waiting entry is not on its way: the first bar in the order in which selection
@@ -44,6 +44,9 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
     if (shared_get(&s->hold)) {
         return SCHED_WHY_HOLD;
     }
+    if (bar >= SCHED_WHY_LANE_CLOSED && bar < SCHED_WHY_COUNT) {
+        return bar; /* of its lanes */
+    }
     if (v->window <= v->busy) {
         return SCHED_WHY_WINDOW;
     }
@@ -62,7 +65,10 @@ static enum sched_why bar_of(const struct party *p)
     if (shared_get(&p->is_unreachable)) {
         return SCHED_WHY_HOST_RETRY;
     }
-    return server_has_room(p, SITE_FAMILIES) ? SCHED_WHY_NOTHING : SCHED_WHY_HOST_LIMIT;
+    if (!server_has_room(p, SITE_FAMILIES)) {
+        return SCHED_WHY_HOST_LIMIT;
+    }
+    return p->site == NULL ? SCHED_WHY_NOTHING : lane_set_why(shared_party_of(p)->set);
 }
 
 /* The lanes of its site, together: those that are alive may send, and all have connections. */

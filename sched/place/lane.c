@@ -89,9 +89,9 @@ static void free_lane(struct sched *s, struct site_lane *l)
     __atomic_store_n(&site->lanes->at[l->source], NULL, __ATOMIC_RELEASE);
     site->present &= ~bit;
     shared_set(&site->alive, site->alive & ~bit);
-    site->usable &= ~bit;
-    site->spare &= ~bit;
-    site->room &= ~bit;
+    shared_set(&site->usable, site->usable & ~bit);
+    shared_set(&site->spare, site->spare & ~bit);
+    shared_set(&site->room, site->room & ~bit);
     site->openable &= ~bit;
     site->fresh &= ~bit;
     site->limited &= ~bit;
@@ -193,8 +193,8 @@ void lane_review(struct sched *s, struct site_lane *l)
     bool is_usable =
         is_now_alive && (!l->is_probing || l->lane.in_flight == 0) && grant_allows(s, l);
     shared_set(&site->alive, with_bit(site->alive, bit, is_now_alive));
-    site->usable = with_bit(site->usable, bit, is_usable);
-    site->spare = with_bit(site->spare, bit, is_usable && l->lane.busy < lane_most(l));
+    shared_set(&site->usable, with_bit(site->usable, bit, is_usable));
+    shared_set(&site->spare, with_bit(site->spare, bit, is_usable && l->lane.busy < lane_most(l)));
     site->openable = with_bit(site->openable, bit, grant_allows_connection(l));
     if (l->lane.is_shut == is_usable) {
         set_shut(s, l, !is_usable);
@@ -379,7 +379,7 @@ static void fit_ceiling(struct sched *s, struct site_lane *l)
 void lane_set_ceiling(struct sched *s, struct site_lane *l, int connections, int messages)
 {
     shared_set(&l->most_connections, connections);
-    l->lane.most_carried = messages;
+    shared_set(&l->lane.most_carried, messages);
     fit_ceiling(s, l);
     lane_review(s, l);
 }

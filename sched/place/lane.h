@@ -27,7 +27,7 @@ struct lane {
     int slowed;   /* so many of these went out before the window was lowered last for SLOWER: what
                     * the others say of that is not news */
     bool is_shut; /* its connections may not carry a further entry; at a site */
-    int most_carried; /* entries on one connection, by its ceiling; 0: none */
+    int most_carried; /* any thread, relaxed: entries on one connection, by its ceiling; 0: none */
     struct feedback feedback;
     struct list open; /* connections, newest first */
 };

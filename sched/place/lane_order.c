@@ -111,6 +111,18 @@ bool sched_lane_ceiling(struct sched *s, struct sched_lane_key lane, uint32_t co
     return true;
 }
 
+struct sched_other_lanes sched_other_lanes(const struct sched *s, const struct sched_entry *e)
+{
+    struct sched_other_lanes ret = {false, false};
+    const struct party *p = entry_destination(e)->party;
+    if (p->site != NULL) {
+        uint64_t others = shared_party_of(p)->set->mask & p->site->alive & ~source_bit(e->source);
+        ret.is_open = others != 0;
+        ret.is_untried = (others & ~source_tried(s, e)) != 0;
+    }
+    return ret;
+}
+
 bool sched_lane_grant(struct sched *s, struct sched_lane_key lane, const struct sched_grant *grant,
                       usec_t now)
 {

@@ -174,6 +174,60 @@ void lane_set_review(struct sched *s, struct lane_set *set)
     }
 }
 
+/* --- why it waits ------------------------------------------------------------------------------- */
+
+/* From what ends soonest by itself. */
+static int distance(enum sched_why why)
+{
+    static const enum sched_why order[] = {
+        SCHED_WHY_NOTHING, SCHED_WHY_WINDOW,      SCHED_WHY_SITE_LIMIT,
+        SCHED_WHY_CEILING, SCHED_WHY_PACE,        SCHED_WHY_RATE,
+        SCHED_WHY_QUOTA,   SCHED_WHY_LANE_CLOSED, SCHED_WHY_DEAD};
+    int count = (int)(sizeof(order) / sizeof(order[0]));
+    for (int i = 0; i < count; i++) {
+        if (order[i] == why) {
+            return i;
+        }
+    }
+    return count;
+}
+
+static enum sched_why why_of_lane(const struct site *site, const struct site_lane *l)
+{
+    uint64_t bit = source_bit(l->source);
+    if ((shared_get(&site->alive) & bit) == 0) {
+        return shared_get(&l->is_closed) ? SCHED_WHY_LANE_CLOSED : SCHED_WHY_DEAD;
+    }
+    if ((shared_get(&site->usable) & bit) == 0) {
+        bool is_limited = shared_get(&l->grant.is_limited);
+        enum sched_why why = shared_get(&l->grant.why);
+        bool is_probing = shared_get(&l->is_probing) && shared_get(&l->lane.in_flight) > 0;
+        if (is_probing || !is_limited) {
+            return SCHED_WHY_LANE_CLOSED;
+        }
+        return why == SCHED_WHY_NOTHING ? SCHED_WHY_RATE : why;
+    }
+    if ((shared_get(&site->spare) & bit) == 0) {
+        int ceiling = shared_get(&l->most_connections);
+        return ceiling > 0 && shared_get(&l->lane.busy) >= ceiling ? SCHED_WHY_CEILING
+                                                                   : SCHED_WHY_WINDOW;
+    }
+    return (shared_get(&site->room) & bit) == 0 ? SCHED_WHY_SITE_LIMIT : SCHED_WHY_NOTHING;
+}
+
+enum sched_why lane_set_why(const struct lane_set *set)
+{
+    enum sched_why why = SCHED_WHY_DEAD;
+    uint64_t mask = shared_get(&set->mask);
+    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+        const struct site_lane *l = (mask & source_bit(i)) == 0 ? NULL : lane_find(set->site, i);
+        if (l != NULL && distance(why_of_lane(set->site, l)) < distance(why)) {
+            why = why_of_lane(set->site, l);
+        }
+    }
+    return why;
+}
+
 /* --- lanes that are away -------------------------------------------------------------------------- */
 
 static void drop_members(struct sched *s, struct shared_party *q, struct reason *reason)
@@ -323,7 +377,7 @@ void lane_set_refit_all(struct sched *s, struct site *site)
     site->is_pinned = true;
     list_foreach(set, &site->sets, struct lane_set, in_site)
     {
-        set->mask = source_pool(s, set->pool) & ~set->avoided;
+        shared_set(&set->mask, source_pool(s, set->pool) & ~set->avoided);
     }
     retire_foreign(s, site);
     LANE_FOREACH(l, site, site->present)

@@ -26,7 +26,7 @@ struct lane_set {
     struct list in_site; /* site.sets */
     struct site *site;
     uint64_t avoided; /* sources, set at creation */
-    uint64_t mask;    /* sources that it may use: of the pool, and not avoided */
+    uint64_t mask; /* any thread, relaxed: sources that it may use: of the pool, and not avoided */
     struct site_stand stands[SITE_FAMILIES];
     int work[OPEN_COUNT];  /* its parties, by party.work */
     uint64_t tag;          /* = sched.tag: some job was passed over because of it (5.8) */
@@ -60,6 +60,9 @@ void lane_set_review(struct sched *s, struct lane_set *set);
 void lane_set_reconsider(struct sched *s, struct lane_set *set);
 /* An entry of some willing member of the party could be placed now. */
 bool lane_set_is_open(const struct sched *s, const struct party *p);
+/* Why none of its lanes takes a further entry, of that which is nearest to it; NOTHING: one does. Any
+ * thread. */
+enum sched_why lane_set_why(const struct lane_set *set);
 /* Lanes of the site went or came back. Where none is left what waits is deferred, and what comes.
  *
  * reason  why the last one went; NULL: none went */

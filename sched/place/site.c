@@ -66,7 +66,7 @@ void site_review(struct sched *s, struct site *site)
     }
     uint64_t riding = (room & ~fresh) ^ (site->room & ~site->fresh);
     bool has_gained = ((room & ~site->room) | (fresh & ~site->fresh)) != 0;
-    site->room = room;
+    shared_set(&site->room, room);
     site->fresh = fresh;
     review_riding(s, site, riding);
     list_foreach(set, &site->sets, struct lane_set, in_site)

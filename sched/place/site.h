@@ -29,9 +29,9 @@ struct site {
     /* Lanes, as bits of their sources. */
     uint64_t present;
     uint64_t alive;    /* any thread, relaxed: not dead, not closed, and the source is there */
-    uint64_t usable;   /* their connections may carry a further entry */
-    uint64_t spare;    /* the window has room for a further busy connection */
-    uint64_t room;     /* the same, and site_concurrency_limit was not reached */
+    uint64_t usable;   /* likewise: their connections may carry a further entry */
+    uint64_t spare;    /* likewise: the window has room for a further busy connection */
+    uint64_t room;     /* likewise; and site_concurrency_limit was not reached */
     uint64_t openable; /* what was lent allows a new connection, or they are not limited */
     uint64_t fresh;    /* room and openable: the others with room ride on idle connections only */
     uint64_t limited;

@@ -70,6 +70,10 @@ static void a_limited_lane_asks_and_sends_what_it_is_lent(void **state)
     struct sched_destination_view v;
     assert_true(sched_view_destination(h.sched, SLICE("bb"), &v));
     assert_int_equal(v.state, SCHED_DESTINATION_READY);
+    assert_int_equal(v.why, SCHED_WHY_PACE);
+    struct sched_lane_view seen;
+    assert_true(sched_view_lane(h.sched, SLICE("s"), 0, &seen));
+    assert_true(seen.is_limited && seen.why == SCHED_WHY_PACE);
     shell_close(&h);
 }
 
@@ -121,6 +125,10 @@ static void nothing_is_asked_before_it_is_due(void **state)
     }
     assert_int_equal(h.asked, 1);
     assert_int_equal(sched_wake_at(h.sched), h.now + 20 * USEC_PER_SEC);
+    struct sched_lane_view seen;
+    assert_true(sched_view_lane(h.sched, SLICE("s"), 0, &seen));
+    assert_int_equal(seen.why, SCHED_WHY_QUOTA);
+    assert_int_equal(seen.due, h.now + 20 * USEC_PER_SEC);
     assert_true(sched_lane_limit(h.sched, lane, true, h.now)); /* something has changed */
     assert_int_equal(shell_run(&h), 0);
     assert_int_equal(h.asked, 2);
@@ -181,7 +189,13 @@ static void a_ceiling_bounds_connections_and_what_they_carry(void **state)
     assert_true(sched_lane_limit(h.sched, lane, false, h.now));
     assert_true(sched_lane_ceiling(h.sched, lane, 2, 0, h.now));
     assert_int_equal(shell_run(&h), 2);
+    struct sched_destination_view v;
+    assert_true(sched_view_destination(h.sched, SLICE("aa"), &v));
+    assert_int_equal(v.why, SCHED_WHY_CEILING);
     assert_true(sched_lane_ceiling(h.sched, lane, 2, 3, h.now));
+    struct sched_lane_view seen;
+    assert_true(sched_view_lane(h.sched, SLICE("s"), 0, &seen));
+    assert_true(seen.most_connections == 2 && seen.most_messages == 3);
     for (unsigned i = 1; i < 7; i++) {
         shell_report(&h, i, SCHED_POSITIVE, true);
         (void)shell_run(&h);

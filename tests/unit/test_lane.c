@@ -136,6 +136,15 @@ static void what_waits_for_a_closed_lane_goes_by_the_others(void **state)
     assert_int_equal(h.deferred, 2);
     assert_string_equal(h.reason.status, "4.7.1");
     assert_string_equal(h.reason.text, "delivery temporarily suspended: 198.51.100.1 is listed");
+    struct sched_destination_view v;
+    assert_true(sched_view_destination(h.sched, SLICE("aa"), &v));
+    assert_int_equal(v.state, SCHED_DESTINATION_DEAD);
+    assert_int_equal(v.why, SCHED_WHY_LANE_CLOSED);
+    assert_int_equal(v.state_until, h.now + 60 * USEC_PER_SEC);
+    struct sched_lane_view lane;
+    assert_true(sched_view_lane(h.sched, SLICE("s"), 1, &lane));
+    assert_int_equal(lane.state, SCHED_LANE_CLOSED);
+    assert_int_equal(lane.state_until, h.now + 90 * USEC_PER_SEC);
     shell_send(&h, "aa"); /* and what comes */
     assert_int_equal(shell_run(&h), 0);
     assert_int_equal(h.deferred, 3);
@@ -275,6 +284,8 @@ static void an_entry_tries_another_source(void **state)
     assert_int_equal(shell_run(&h), 1);
     const struct sched_outcome next = {
         .again = true, .source_tried = true, .connection_open = true};
+    struct sched_other_lanes others = sched_other_lanes(h.sched, h.deliveries[0].entry);
+    assert_true(others.is_open && others.is_untried);
     uint32_t seen[3] = {shell_source(&h, 0)};
     for (unsigned i = 0; i < 2; i++) {
         shell_outcome(&h, i, next);
@@ -284,6 +295,8 @@ static void an_entry_tries_another_source(void **state)
         assert_int_not_equal(seen[i + 1], seen[i]);
     }
     assert_int_not_equal(seen[0], seen[2]);
+    others = sched_other_lanes(h.sched, h.deliveries[2].entry);
+    assert_true(others.is_open && !others.is_untried);
     shell_outcome(&h, 2, next);
     assert_int_equal(shell_run(&h), 1);
     assert_int_equal(h.exhausted, 1);
