@@ -94,7 +94,8 @@ static void print_receivers(FILE *out, enum config_section section)
     if (section == CONFIG_SECTION_DOMAIN) {
         (void)fputs("With one of the first kind the domain is a site of its own, whatever other "
                     "domains have its hosts; where a provider has it, they are bounds for this "
-                    "domain beside those of the provider's site.\n\n",
+                    "domain beside those of the provider's site (which this version checks, and "
+                    "does not keep yet).\n\n",
                     out);
     }
 }
