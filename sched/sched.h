@@ -247,12 +247,13 @@ enum sched_feedback_sign {
 
 /* The site that its mail goes to now; "": it is on its own. Owner thread; valid until the next call. */
 struct slice sched_destination_site(const struct sched_destination *d);
-/* Whether another source of its pool than that of its connection takes mail for its site: one that
- * the entry has not tried, or any. Of an entry that is with the shell. */
+/* Whether another source than that of its connection takes mail for its site: one of its pool that the
+ * entry has not tried, or any of this pool. Of an entry that is with the shell. */
 struct sched_others {
     bool has_untried, has_any;
 };
-struct sched_others sched_other_sources(const struct sched *, const struct sched_entry *e);
+struct sched_others sched_other_sources(const struct sched *, const struct sched_entry *e,
+                                        uint16_t pool);
 
 /* The report of an entry, the last one of it unless `again`: then it comes back by a second
  * SCHED_DELIVER or by SCHED_EXHAUSTED, and stays one entry in flight all the time. A shell that

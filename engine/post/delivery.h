@@ -27,6 +27,7 @@ struct delivery {
     uint32_t connection;     /* the scheduler's connection slot */
     uint32_t server;         /* index in hosts; with connection_is_new */
     uint32_t source;         /* id, of the connection: source_table.h */
+    uint16_t pool;           /* of its recipients: source_table.h */
     uint32_t server_notes;   /* DELIVERY_NOTE_ bits of that server */
     uint32_t generation;     /* settings.generations of the transport: hosts were found by those */
     bool connection_is_new;

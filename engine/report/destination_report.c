@@ -79,6 +79,18 @@ static void set_last_error(json_t *o, const struct change_index *changes,
     }
 }
 
+/* Of its mail, when it is not its transport's own; and the one source that mail keeps to. */
+static void set_pool(json_t *o, const struct engine *e, uint16_t pool)
+{
+    const struct source_table *t = settings_of(e)->sources;
+    if (pool < t->pool_count && t->pools[pool].pool != NULL) {
+        api_set_text(o, "pool", slice_of(t->pools[pool].pool));
+    }
+    if (pool < t->pool_count && t->pools[pool].source != NULL) {
+        api_set_text(o, "source", slice_of(t->pools[pool].source));
+    }
+}
+
 static json_t *destination_object(const struct engine *e, const struct change_index *changes,
                                   const struct destination_row *row)
 {
@@ -100,6 +112,7 @@ static json_t *destination_object(const struct engine *e, const struct change_in
     if (site.key.len > 0) {
         api_set_text(o, "site", site.key);
     }
+    set_pool(o, e, d->pool);
     set_order(o, e, row);
     set_last_error(o, changes, row, site.key);
     return o;

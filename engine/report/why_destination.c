@@ -240,7 +240,13 @@ static void put_site(const struct subject *s, const struct destination_site *sit
     }
 }
 
-bool why_destination(struct why *w, int level, uint32_t transport, struct slice name)
+static bool view_destination(struct subject *s, struct slice name, int pool)
+{
+    return pool == WHY_ANY_POOL ? sched_view_destination(s->core, name, &s->d)
+                                : sched_view_destination_in(s->core, name, (uint16_t)pool, &s->d);
+}
+
+bool why_destination(struct why *w, int level, uint32_t transport, struct slice name, int pool)
 {
     const struct engine *e = w->clerk->engine;
     struct subject s = {
@@ -260,7 +266,7 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
         put_dead(&s);
         return true;
     }
-    if (!sched_view_destination(s.core, name, &s.d)) {
+    if (!view_destination(&s, name, pool)) {
         if (name.len > 0 && name.data[0] == '[') {
             s.level = level - 1;
             /* the hosts of an address literal are known even when no mail waits for them */

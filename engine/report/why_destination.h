@@ -11,8 +11,11 @@
 #include <stdint.h>
 
 /* Why mail for one destination of one transport waits, as its scheduler sees it now. returns false,
- * with no link added, when the scheduler knows neither the destination nor that its site is dead */
-bool why_destination(struct why *w, int level, uint32_t transport, struct slice name);
+ * with no link added, when the scheduler knows neither the destination nor that its site is dead
+ *
+ * pool  of the mail, as a scheduler has it; WHY_ANY_POOL: any that is there */
+#define WHY_ANY_POOL (-1)
+bool why_destination(struct why *w, int level, uint32_t transport, struct slice name, int pool);
 /* What an open window and a reply of 250 still need: the level of TLS. */
 void why_tls(struct why *w, int level, uint32_t transport, struct slice name);
 /* Standing orders that agree with all the facts that are not empty. returns how many */

@@ -15,6 +15,8 @@
 #include "engine/report/why_reply.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "engine/writer/retry.h"
 #include "sched/sched.h"
 
@@ -108,6 +110,24 @@ static usec_t next_scan(const struct why *w)
     return w->now + (at - clock_mono());
 }
 
+/* That its mail has in the schedulers. */
+static uint16_t pool_of(const struct view *v)
+{
+    const struct source_table *t = settings_of(v->why->clerk->engine)->sources;
+    return source_table_kept(t, source_table_pool(t, v->envelope->tenant),
+                             v->walk.message.retry.source);
+}
+
+/* A receiver greylisted it, and wants to see the same source again. */
+static void put_kept_source(const struct view *v)
+{
+    const struct source_table *t = settings_of(v->why->clerk->engine)->sources;
+    const char *source = t->pools[pool_of(v)].source;
+    if (source != NULL) {
+        (void)why_link(v->why, 0, "it was greylisted, and goes from source \"%s\" again", source);
+    }
+}
+
 /* Tell when the next attempt is due and which options made that time, which settle.c has
  * computed. */
 static void put_due(struct view *v)
@@ -151,6 +171,7 @@ static void put_due(struct view *v)
     link = why_link(v->why, 1, "what is due is found by a scan of deferred mail, at most %s later",
                     why_span_text(c->queue_run_delay, span));
     why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "queue_run_delay", c->queue_run_delay);
+    put_kept_source(v);
 }
 
 /* Messages in front of it in the queue of new ones. */
@@ -262,7 +283,7 @@ static void put_group(struct view *v, const struct group *g)
         };
         (void)why_orders(v->why, 1, facts);
     } else if (g->is_routed && g->state != QUEUE_SCHEDULED) {
-        (void)why_destination(v->why, 1, g->transport, slice_of(g->destination));
+        (void)why_destination(v->why, 1, g->transport, slice_of(g->destination), pool_of(v));
     }
 }
 

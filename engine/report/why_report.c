@@ -71,7 +71,7 @@ static int put_counts(struct why *w, const struct queue_filter *filter, bool has
             w->config, census_row_value(n, row, (enum census_word)SELECTOR_TRANSPORT));
         put_row(w, n, row);
         if (has_destinations && transport < w->transport_count) {
-            (void)why_destination(w, 1, (uint32_t)transport, name);
+            (void)why_destination(w, 1, (uint32_t)transport, name, WHY_ANY_POOL);
         }
     }
     if (n->row_count > ROWS_SHOWN || n->other.recipients > 0) {
@@ -202,7 +202,7 @@ static int show_destination(struct why *w, struct slice name, const struct queue
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_DESTINATION] = name};
     bool is_known = false;
     for (uint32_t t = 0; t < w->transport_count; t++) {
-        if (why_destination(w, 0, t, name)) {
+        if (why_destination(w, 0, t, name, WHY_ANY_POOL)) {
             is_known = true;
             why_tls(w, 0, t, name);
         }

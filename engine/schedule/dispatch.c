@@ -11,6 +11,7 @@
 #include "engine/reply/reply_set.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/source_table.h"
 #include "engine/worker/worker.h"
 
 #include <assert.h>
@@ -61,6 +62,7 @@ static struct delivery *new_delivery(struct dispatch *p, uint16_t transport,
     d->transport = transport;
     d->destination = sched_destination_name(a->destination);
     d->nexthop = sched_destination_nexthop(a->destination);
+    d->pool = sched_destination_pool(a->destination);
     d->dispatched = clock_wall();
     engine_dispatched(p->engine, recipients);
     atomic_fetch_add_explicit(&p->in_flight, 1, memory_order_relaxed);
@@ -208,6 +210,12 @@ static void set_feedback(struct delivery *d, const struct limit_verdict *v)
     }
 }
 
+/* It is for one source of its pool alone. */
+static bool keeps_source(const struct dispatch *p, const struct delivery *d)
+{
+    return source_table_whole(settings_of(p->engine)->sources, d->pool) != d->pool;
+}
+
 void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, const struct limit_verdict *v,
                              struct outbox *to_writer)
 {
@@ -227,6 +235,11 @@ void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, const struc
         request_keep_refusal(r);
         bring_again(d);
         d->server_tried = true;
+    } else if (v->fate == LIMIT_FATE_DEFER && f->class == REPLY_BLOCKED && keeps_source(p, d)) {
+        /* Its other sources are in another pool: it comes back at once, and goes by that. */
+        f = request_park_held(r, clock_wall());
+        go_on(p, d, f, to_writer);
+        free(f);
     } else {
         f = request_take_refusal(r);
         go_on(p, d, f, to_writer);

@@ -427,7 +427,8 @@ void lanes_reported(struct lanes *l, const struct delivery *d, usec_t now)
 void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct limit_verdict *ret)
 {
     const struct refusal *f = d->request->refusal;
-    const struct sched_others others = sched_other_sources(l->sched, d->entry);
+    const struct sched_others others = sched_other_sources(
+        l->sched, d->entry, source_table_whole(settings_of(l->engine)->sources, d->pool));
     struct lane_slot *slot = &l->slots[d->connection];
     const struct config *config = settings_of(l->engine)->config;
     *ret = (struct limit_verdict){.fate = LIMIT_FATE_CODE, .keeps_feedback = true};

@@ -384,6 +384,11 @@ uint16_t source_table_kept(const struct source_table *t, uint16_t pool, uint16_t
     return found;
 }
 
+uint16_t source_table_whole(const struct source_table *t, uint16_t pool)
+{
+    return pool < t->pool_count && t->pools[pool].source != NULL ? t->pools[pool].whole : pool;
+}
+
 uint32_t source_table_place(const struct transport_sources *s, uint32_t id)
 {
     uint32_t i = 0;

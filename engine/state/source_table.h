@@ -75,6 +75,8 @@ uint16_t source_table_pool(const struct source_table *t, struct slice tenant);
 /* The pool of the one source of `pool` that has this mark; `pool` itself when there is none, or more
  * than one. */
 uint16_t source_table_kept(const struct source_table *t, uint16_t pool, uint16_t mark);
+/* The pool that this one is a single source of; else itself. */
+uint16_t source_table_whole(const struct source_table *t, uint16_t pool);
 /* 16 bits of a source's name, for the spool: never another number for the same name. 0: no name. */
 uint16_t source_table_mark(struct slice name);
 

@@ -250,14 +250,20 @@ void placement_slot_opened(struct sched *s)
     }
 }
 
-struct sched_others sched_other_sources(const struct sched *s, const struct sched_entry *e)
+struct sched_others sched_other_sources(const struct sched *s, const struct sched_entry *e,
+                                        uint16_t pool)
 {
     const struct party *p = entry_destination(e)->party;
     if (p->site == NULL) {
         return (struct sched_others){.has_any = false};
     }
-    uint64_t open = shared_party_of(p)->set->mask & p->site->alive & ~source_bit(e->source);
-    return (struct sched_others){(open & ~source_tried(s, e)) != 0, open != 0};
+    uint64_t others = ~source_bit(e->source);
+    uint64_t own = shared_party_of(p)->set->mask & p->site->alive & others;
+    uint64_t any = own;
+    if (pool != entry_destination(e)->pool) { /* of a lane that is not there yet nothing is known */
+        any = source_pool(s, pool) & (p->site->alive | ~p->site->present) & others;
+    }
+    return (struct sched_others){(own & ~source_tried(s, e)) != 0, any != 0};
 }
 
 static void exhaust(struct sched *s, struct sched_entry *e)

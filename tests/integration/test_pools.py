@@ -240,6 +240,40 @@ def test_greylisted_mail_keeps_its_source(place):
     assert daemon.stop() == 0
 
 
+def test_why_names_the_source(place):
+    receiver = place.receiver(answers=Greylister())
+    daemon = relay(place, receiver.nexthop, sources('a', 'b'), {'out': {'sources': ['a', 'b']}},
+                   options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '300s'})
+    [source] = first_try(daemon, 1).values()
+    until(lambda: [m['state'] for m in daemon.query('messages')] == ['deferred'], 'it is deferred')
+    [one] = daemon.query('messages')
+    said = daemon.command('why', one['id']).stdout.decode()
+    assert f'it was greylisted, and goes from source "{source}" again' in said, said
+    assert daemon.stop() == 0
+
+
+def test_unless_its_receiver_refuses_that_source(place):
+    """Then it is for the others, which are greylisted in their turn."""
+    greylister = Greylister()
+    refused = []
+
+    def answers(verb, argument, session):
+        if verb == 'RCPT' and session.peer[0] in refused:
+            return '554 5.7.1 Service unavailable; Client host blocked using zen.spamhaus.org'
+        return greylister(verb, argument, session)
+
+    receiver = place.receiver(answers=answers)
+    addresses = sources('a', 'b')
+    daemon = relay(place, receiver.nexthop, addresses, {'out': {'sources': ['a', 'b']}})
+    chosen = first_try(daemon, 4)
+    assert set(chosen.values()) == {'a', 'b'}
+    refused.append(addresses['a']['address'])
+    for n in chosen:
+        assert daemon.wait_event('Delivery', f'r{n}@x.test')['egress_source'] == 'b'
+    assert not daemon.of('Bounce')
+    assert daemon.stop() == 0
+
+
 def test_it_is_kept_over_a_restart(place):
     receiver = place.receiver(answers=Greylister())
     names = list('abcde')
