@@ -22,6 +22,7 @@ struct loan {
 /* Who waits for a limit; all zero: nobody. */
 struct loan_turns {
     uint64_t waiting; /* bit n: borrower n came before its time */
+    uint64_t hungry;  /* bit n: borrower n wanted more than it got (pace_lend) */
     uint8_t last;     /* who was served last */
 };
 

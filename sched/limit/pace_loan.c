@@ -1,6 +1,24 @@
 /* A pace that several schedulers share, lent in parts. Called under the lock that guards the pace. */
 #include "sched/limit/pace.h"
 
+/* A thread that has mail left and comes late was kept from coming: the pace binds all the same. */
+#define LATE_MOST (100 * USEC_PER_MSEC)
+
+static void excuse_lateness(struct pace *p, unsigned borrower, usec_t due, usec_t now)
+{
+    bool is_hungry = (p->turns.hungry >> borrower & 1) != 0;
+    bool is_even = p->phase != PACE_PAUSED && p->phase != PACE_PROBING;
+    if (is_hungry && is_even && p->used_until < now && now - due <= LATE_MOST) {
+        p->used_until = now; /* as a take would have it; what was not used is gone */
+    }
+}
+
+static void note_hunger(struct pace *p, unsigned borrower, bool is_hungry)
+{
+    uint64_t bit = UINT64_C(1) << borrower;
+    p->turns.hungry = is_hungry ? p->turns.hungry | bit : p->turns.hungry & ~bit;
+}
+
 usec_t pace_lend(struct pace *p, unsigned borrower, uint32_t want, usec_t now, struct loan *ret)
 {
     usec_t due = pace_due(p, now);
@@ -9,6 +27,8 @@ usec_t pace_lend(struct pace *p, unsigned borrower, uint32_t want, usec_t now, s
         return 0;
     }
     usec_t again = loan_turn(&p->turns, borrower, due, now);
+    excuse_lateness(p, borrower, due, now);
+    note_hunger(p, borrower, true);
     if (again > 0) {
         return again;
     }
@@ -19,6 +39,7 @@ usec_t pace_lend(struct pace *p, unsigned borrower, uint32_t want, usec_t now, s
         pace_take(p, 1, now);
         lent++;
     } while (lent < want && lent < most && pace_due(p, now) <= now);
+    note_hunger(p, borrower, lent < want);
     *ret = (struct loan){lent, now, now + LOAN_SPAN};
     return 0;
 }
@@ -33,5 +54,6 @@ void pace_repay(struct pace *p, struct loan *loan)
 
 void pace_leave(struct pace *p, unsigned borrower)
 {
+    note_hunger(p, borrower, false);
     loan_leave(&p->turns, borrower);
 }
