@@ -7,6 +7,11 @@ DOMAINS = [f'd{n}.test' for n in range(8)]
 LISTS = {'types': ['Reception', 'Delivery', 'TransientFailure', 'Bounce', 'Expiration'],
          'columns': ['type', 'rcpt', 'dlvSourceIp', 'vmta', 'vmtaPool', 'delay', 'dsnDiag'],
          'headers': ['X-A: b', 'Authorization: Bearer t']}
+# Of transports, what providers and domains may set as well; rates that hinder nobody here.
+RECEIVERS = {'destination_concurrency_limit', 'initial_destination_concurrency', 'site_concurrency_limit', 'lane_memory',
+             'pipeline_depth', 'smtp_connect_timeout', 'smtp_rcpt_timeout', 'smtp_connection_cache_time_limit', 'block_pause'}
+RATES = ['none', '1000000/s', '50000/s, burst 5000', '600,000/min', '900000000/h']
+PATTERNS = ['*.d0.test', '*.*.d1.test', 'mx.d2.test', '*.d3.test', '*.*.*.test', 'd4.test']
 # A configuration sets so many of its options; one in the middle leaves most defaults.
 DENSITIES = (0.03, 0.15, 0.5)
 # In the way of others' machines, of the commands that find the socket, or of an account.
@@ -67,6 +72,7 @@ class Drawn:
         self.draw_pools()
         for name in self.transports:
             self.draw_transport(name)
+        self.draw_receivers()
         self.draw_routes()
         self.chance.shuffle(self.sections)
         self.sections.sort(key=lambda item: item[0] != '')
@@ -131,6 +137,8 @@ class Drawn:
                 source['address6'] = '::1'
             if self.hit(0.4):
                 source['helo_name'] = f's{n}.test'
+            if self.hit(0.2):
+                source['max_message_rate'] = self.chance.choice(RATES)
             if self.hit(0.05):
                 source[self.chance.choice(['haproxy', 'socks5'])] = '127.0.0.1:9'
                 source.setdefault('address', '127.0.0.2')
@@ -163,6 +171,23 @@ class Drawn:
             options.pop('hold', None)
             options.pop('transport_rate_delay', None)
         self.add('transport', name, options)
+
+    def draw_receivers(self):
+        def drawn():
+            found = {option.name: option.draw(self.chance) for option in self.drawing.options['transport']
+                     if option.name in RECEIVERS and self.hit(self.density)}
+            if self.hit(0.3):
+                found['max_message_rate'] = self.chance.choice(RATES)
+            return found
+        patterns = self.some(PATTERNS)
+        for n in range(self.chance.randint(0, 3)):
+            self.add('provider', f'provider{n}', {**drawn(), **({'mx': patterns[n:n + 1]} if patterns[n:n + 1] else {}),
+                                                  **({'domains': [f'x{n}.test']} if self.hit(0.3) else {})})
+        for domain in self.some([*DOMAINS, 'elsewhere.test']) if self.hit(0.5) else ():
+            self.add('domain', domain, drawn())
+        for name in ('acme', '*'):
+            if self.hit(0.3):
+                self.add('tenant', name, {'max_message_rate': self.chance.choice(RATES), 'max_message_quota': '900000000/d'})
 
     def draw_routes(self):
         drawing, chance = self.drawing, self.chance
