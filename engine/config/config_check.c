@@ -584,6 +584,7 @@ int config_check(struct config_loader *l, struct config *c)
         err = check_transport(l, c, i);
     }
     check_defer_transports(l, c);
+    err = err < 0 ? err : config_check_source_counts(l, c);
     err = err < 0 ? err : config_check_receivers(l, c);
     for (size_t i = 0; i < c->route_count && err == 0; i++) {
         err = check_route(l, c, i);

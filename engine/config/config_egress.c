@@ -206,6 +206,49 @@ static int check_pool(struct config_loader *l, struct config *c, size_t index)
     return complete_weights(l, p, index);
 }
 
+/* --- sources of a transport ------------------------------------------------------------------- */
+
+/* Marks the sources of a pool that may be used; returns how many were not marked. */
+static size_t mark_sources(const struct config *c, const struct config_egress_pool *p, bool *marks)
+{
+    size_t fresh = 0;
+    for (size_t i = 0; p != NULL && i < p->source_names.count && i < p->weights.count; i++) {
+        if (p->sources[i] != NULL && p->weights.items[i] > 0) {
+            bool *mark = &marks[p->sources[i] - c->egress_sources];
+            fresh += !*mark;
+            *mark = true;
+        }
+    }
+    return fresh;
+}
+
+int config_check_source_counts(struct config_loader *l, const struct config *c)
+{
+    size_t common = 0;
+    bool *marks = calloc(2 * (c->egress_source_count + 1), sizeof(*marks));
+    if (marks == NULL) {
+        return -ENOMEM;
+    }
+    bool *own = marks + c->egress_source_count + 1;
+    for (size_t i = 0; i < c->tenant_count; i++) {
+        common += mark_sources(c, c->tenants[i].pool, marks);
+    }
+    for (size_t i = 0; i < c->transport_count; i++) {
+        const struct config_transport *t = &c->transports[i];
+        memcpy(own, marks, c->egress_source_count * sizeof(*own));
+        size_t count = common + (t->pool == NULL ? 1 : mark_sources(c, t->pool, own));
+        if (count > SCHED_SOURCES_MAX) {
+            config_complain(l, config_place_of(l, CONFIG_SECTION_TRANSPORT, i, "source_pool"),
+                            "source_pool",
+                            "transport \"%.64s\" has %zu sources with those of tenants' pools; %d "
+                            "are the most; give some of them to another daemon",
+                            t->name, count, SCHED_SOURCES_MAX);
+        }
+    }
+    free(marks);
+    return 0;
+}
+
 int config_check_egress(struct config_loader *l, struct config *c)
 {
     int err = 0;

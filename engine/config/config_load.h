@@ -32,6 +32,8 @@ const char *config_check_meant(const struct config *c, enum config_section secti
                                const char *name, char ret[static CONFIG_NEAR_TEXT]);
 /* The part of config_check about sources and pools; before transports. errors: -ENOMEM */
 MUST_USE int config_check_egress(struct config_loader *l, struct config *c);
+/* ... about how many sources a transport has with those of tenants; after both. errors: -ENOMEM */
+MUST_USE int config_check_source_counts(struct config_loader *l, const struct config *c);
 /* ... about tenants; after pools. */
 void config_check_tenants(struct config_loader *l, struct config *c);
 /* ... about providers and domains; after transports. errors: -ENOMEM */
