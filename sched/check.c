@@ -572,6 +572,7 @@ int sched_check(const struct sched *s, struct sched_fault *ret)
     if (wrong != NULL) {
         return fault(ret, wrong);
     }
+    HOLD_TRUE(s->shared.sites == sites.sites && s->shared.dead_sites == sites.dead);
     t.connections += sites.connections;
     t.idle += sites.idle;
     t.with_work[OPEN_NOT] += sites.none;

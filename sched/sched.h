@@ -569,6 +569,8 @@ struct sched_host_view {
 };
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;
+    uint64_t sites,
+        dead_sites; /* also those that are remembered without mail; no lane takes entries */
     uint64_t recipients_in_core, selections, reports;
     int64_t pool_unused; /* free recipient slots (section 6) */
 };

@@ -217,6 +217,8 @@ void sched_view_counters(const struct sched *s, struct sched_counters *ret)
     *ret = (struct sched_counters){
         .destinations = shared_get(&c->destinations),
         .dead = shared_get(&c->dead),
+        .sites = shared_get(&c->sites),
+        .dead_sites = shared_get(&c->dead_sites),
         .jobs = shared_get(&c->jobs),
         .entries_waiting = shared_get(&c->entries_waiting),
         .entries_in_flight = shared_get(&c->entries_in_flight),

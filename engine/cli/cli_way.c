@@ -2,6 +2,7 @@
  * was set. From the configuration file alone: nobody is asked for the domain's hosts, which decide
  * between providers; --mx says them. */
 #include "base/slice.h"
+#include "dns/nexthop.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_explain.h"
 #include "engine/cli/cli_table.h"
@@ -158,6 +159,24 @@ static const char *site_text(const struct policy *p)
                          : "the site stays as it is";
 }
 
+/* As engine/schedule/receiver.h names it. Which hosts MX records name, the daemon finds out. */
+static void put_site(const struct way *w, struct buf *out)
+{
+    const struct policy *p = w->policy;
+    struct nexthop hop;
+    if (!w->config->transports[w->route.transport].site_rollup || p->has_own_site) {
+        buf_printf(out, "domain:" SLICE_FMT, SLICE_ARG(w->route.nexthop));
+    } else if (nexthop_parse(w->route.nexthop, 0, &hop) != 0 || !hop.wants_mx) {
+        buf_append_slice(out, w->route.nexthop);
+    } else if (p->provider_section != NULL) {
+        bool is_by_hosts = policy_is_by_domains(w->policies, p->provider);
+        buf_printf(out, "provider:%s%s", p->provider_section->options.name,
+                   is_by_hosts ? "/ and its MX hosts of the best preference" : "");
+    } else {
+        buf_append_str(out, "its MX hosts of the best preference");
+    }
+}
+
 static bool wants_hosts(const struct way *w)
 {
     bool is_mx = false;
@@ -190,6 +209,14 @@ static void print_receiver(const struct way *w)
     } else if (wants_hosts(w)) {
         (void)fputs("provider: its MX hosts decide; say them with --mx HOST,HOST\n", out);
     }
+    struct buf site;
+    buf_init(&site, 0);
+    put_site(w, &site);
+    buf_append_char(&site, '\0');
+    (void)fputs("site ", out);
+    cli_print_safe(out, site.failed ? "" : site.data);
+    (void)fputc('\n', out);
+    buf_fini(&site);
     if (p->domain_section != NULL) {
         size_t index = (size_t)(p->domain_section - w->config->domains);
         (void)config_origin(w->config, CONFIG_SECTION_DOMAIN, index, NULL, at);
@@ -285,6 +312,12 @@ static json_t *describe_way(const struct way *w)
                                                   p->domain_section == NULL
                                                       ? 0
                                                       : (size_t)(p->domain_section - c->domains)));
+        struct buf site;
+        buf_init(&site, 0);
+        put_site(w, &site);
+        struct slice text = buf_slice(&site);
+        (void)json_object_set_new(o, "site", json_stringn(text.data, text.len));
+        buf_fini(&site);
         (void)json_object_set_new(o, "has_own_site", json_boolean(p->has_own_site));
         (void)json_object_set_new(o, "is_bounded", json_boolean(p->is_bounded));
         (void)json_object_set_new(o, "needs_mx", json_boolean(wants_hosts(w)));

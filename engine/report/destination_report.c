@@ -280,7 +280,7 @@ static json_t *transport_object(const struct engine *e, uint32_t transport)
         api_set_text(o, "source_pool", slice_of(t->source_pool));
     }
     api_set_number(o, "destinations", n.destinations);
-    api_set_number(o, "dead", n.dead);
+    api_set_number(o, "dead", n.dead + n.dead_sites);
     api_set_number(o, "connections", n.connections);
     api_set_number(o, "idle", n.idle);
     api_set_number(o, "entries_waiting", n.entries_waiting);

@@ -14,6 +14,7 @@
 #include "engine/order/order_book.h"
 #include "engine/post/in_core.h"
 #include "engine/reply/reply_set.h"
+#include "engine/report/site_report.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -357,12 +358,13 @@ static void walk_destinations(struct page *p, uint32_t transport, struct walk *r
     *ret = (struct walk){0};
     sched_view_counters(s, &ret->counters);
     while (sched_view_destinations(s, &cursor, &d)) {
-        ret->windows += (uint64_t)d.window;
+        ret->windows += d.site.len == 0 ? (uint64_t)d.window : 0; /* else its site's, below */
         ret->states[d.state]++;
         if (++seen % WALK_PAGE == 0) {
             clerk_quiesce(p->clerk); /* the cursor outlives it */
         }
     }
+    ret->windows += site_report_windows(s);
 }
 
 static double walk_value(const struct walk *w, size_t at)
@@ -585,6 +587,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     put_flow(&p);
     put_orders(&p);
     put_schedulers(&p);
+    site_report_metrics(&p.out, p.engine);
     put_mailboxes(&p);
     put_listeners(&p);
     put_consumers(&p);

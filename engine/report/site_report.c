@@ -7,10 +7,12 @@
 #include "engine/http/clerk.h"
 #include "engine/report/change_index.h"
 #include "engine/report/destination_rank.h"
+#include "engine/schedule/receiver.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/source_table.h"
+#include "engine/tally/exposition.h"
 #include "sched/sched.h"
 
 #include <stdlib.h>
@@ -225,4 +227,121 @@ void site_report_list(struct clerk *k, struct api_call *c)
 void site_report_lanes(struct clerk *k, struct api_call *c)
 {
     list_sites(k, c, true, put_lanes);
+}
+
+/* --- metrics ---------------------------------------------------------------------------------- */
+
+uint64_t site_report_windows(const struct sched *s)
+{
+    struct sched_site_view v;
+    uint64_t cursor = 0, sum = 0;
+    while (sched_view_sites(s, &cursor, &v)) {
+        sum += v.destinations > 0 ? (uint64_t)v.window : 0;
+    }
+    return sum;
+}
+
+static const struct sched *site_core(const struct engine *e, uint32_t transport)
+{
+    return sched_thread_core(e->scheds[transport % e->sched_count], transport);
+}
+
+static void put_site_sample(struct buf *out, const char *name, const char *transport,
+                            struct exposition_label label, double value)
+{
+    const struct exposition_labels labels = {{{"transport", slice_of(transport)}, label}};
+    exposition_sample(out, name, &labels, value);
+}
+
+static void put_counts(struct buf *out, const struct engine *e)
+{
+    const struct settings *s = settings_of(e);
+    exposition_family(out, "sluice_sites", EXPOSITION_GAUGE,
+                      "Receivers that schedulers know, also without mail, by state.");
+    for (uint32_t t = 0; t < s->transport_count; t++) {
+        const struct config_transport *c = &s->config->transports[t];
+        struct sched_counters n;
+        if (c->is_gone) {
+            continue;
+        }
+        sched_view_counters(site_core(e, t), &n);
+        put_site_sample(out, "sluice_sites", c->name,
+                        (struct exposition_label){"state", SLICE("ready")},
+                        (double)(n.sites > n.dead_sites ? n.sites - n.dead_sites : 0));
+        put_site_sample(out, "sluice_sites", c->name,
+                        (struct exposition_label){"state", SLICE("dead")}, (double)n.dead_sites);
+    }
+}
+
+/* What the sites of one provider have together. */
+struct provider_sum {
+    uint64_t windows, connections, in_flight, waiting;
+};
+
+static void add_sites(const struct sched *s, const struct config *c, struct provider_sum *sums)
+{
+    struct sched_site_view v;
+    uint64_t cursor = 0;
+    while (sched_view_sites(s, &cursor, &v)) {
+        size_t p = receiver_provider(c, v.key);
+        if (p < c->provider_count) {
+            sums[p].windows += v.destinations > 0 ? (uint64_t)v.window : 0;
+            sums[p].connections += (uint64_t)v.connections;
+            sums[p].in_flight += (uint64_t)v.in_flight;
+            sums[p].waiting += (uint64_t)v.todo;
+        }
+    }
+}
+
+static double sum_value(const struct provider_sum *sum, size_t at)
+{
+    return (double)*(const uint64_t *)((const char *)sum + at);
+}
+
+static void put_providers(struct buf *out, const struct settings *s,
+                          const struct provider_sum *sums)
+{
+    static const struct {
+        const char *name, *help;
+        size_t at;
+    } rows[] = {
+        {"sluice_provider_windows", "Windows of a provider's sites.",
+         offsetof(struct provider_sum, windows)},
+        {"sluice_provider_connections", "Connections to a provider.",
+         offsetof(struct provider_sum, connections)},
+        {"sluice_provider_in_flight", "Deliveries to a provider under way.",
+         offsetof(struct provider_sum, in_flight)},
+        {"sluice_provider_waiting", "Deliveries to a provider that wait in a scheduler.",
+         offsetof(struct provider_sum, waiting)},
+    };
+    size_t count = s->config->provider_count;
+    for (size_t i = 0; count > 0 && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        exposition_family(out, rows[i].name, EXPOSITION_GAUGE, rows[i].help);
+        for (size_t k = 0; k < s->transport_count * count; k++) {
+            const struct config_transport *t = &s->config->transports[k / count];
+            const char *provider = s->config->providers[k % count].options.name;
+            if (!t->is_gone) {
+                put_site_sample(out, rows[i].name, t->name,
+                                (struct exposition_label){"provider", slice_of(provider)},
+                                sum_value(&sums[k], rows[i].at));
+            }
+        }
+    }
+}
+
+void site_report_metrics(struct buf *out, const struct engine *e)
+{
+    const struct settings *s = settings_of(e);
+    size_t count = s->config->provider_count;
+    struct provider_sum *sums = calloc(s->transport_count * count + 1, sizeof(*sums));
+    put_counts(out, e);
+    for (uint32_t t = 0; sums != NULL && count > 0 && t < s->transport_count; t++) {
+        add_sites(site_core(e, t), s->config, &sums[t * count]);
+    }
+    if (sums == NULL) {
+        out->failed = true;
+    } else {
+        put_providers(out, s, sums);
+    }
+    free(sums);
 }

@@ -2,7 +2,13 @@
 #ifndef ENGINE_SITE_REPORT_H
 #define ENGINE_SITE_REPORT_H
 
+#include "base/buf.h"
 #include "engine/http/api.h"
+
+#include <stdint.h>
+
+struct engine;
+struct sched;
 
 /* One object for each transport and site that its scheduler knows, also without mail:
  *   transport, site     as sluice explains names it (engine/schedule/receiver.h)
@@ -21,5 +27,11 @@ api_handler site_report_list;
  * connections, idle, in_flight. Query: match, transport, sort and limit choose sites, and the lanes are
  * in their order; of these, source and state. */
 api_handler site_report_lanes;
+
+/* The sum of the windows of all sites that have mail. Thread: online under RCU. */
+uint64_t site_report_windows(const struct sched *s);
+/* Gauges for /metrics: how many sites there are, and those of the configuration's providers one by
+ * one. Other sites have none of their own: nobody knows beforehand how many there will be. */
+void site_report_metrics(struct buf *out, const struct engine *e);
 
 #endif

@@ -44,7 +44,7 @@ static void set_scheduler_totals(const struct engine *e, json_t *o)
         struct sched_counters n;
         sched_view_counters(sched_thread_core(e->scheds[t % e->sched_count], t), &n);
         total.destinations += n.destinations;
-        total.dead += n.dead;
+        total.dead += n.dead + n.dead_sites;
         total.entries_waiting += n.entries_waiting;
         total.entries_in_flight += n.entries_in_flight;
         total.connections += n.connections;

@@ -212,25 +212,32 @@ static bool has_mark(struct slice site, struct slice mark, struct slice *ret)
     return true;
 }
 
+size_t receiver_provider(const struct config *c, struct slice site)
+{
+    struct slice name;
+    size_t i = 0;
+    if (!has_mark(site, SLICE("provider:"), &name)) {
+        return c->provider_count;
+    }
+    name = slice_to(name, slice_find(name, '/'));
+    while (i < c->provider_count && !slice_eq(slice_of(c->providers[i].options.name), name)) {
+        i++;
+    }
+    return i;
+}
+
 /* NULL: none but the transport's. */
 static const struct policy *policy_of_site(const struct settings *by, uint32_t transport,
                                            struct slice site)
 {
-    const struct config *c = by->config;
     struct slice name;
     if (has_mark(site, SLICE("domain:"), &name)) {
         return policy_find(by->policies, transport, policy_no_provider(by->policies), name);
     }
-    if (!has_mark(site, SLICE("provider:"), &name)) {
-        return NULL;
-    }
-    name = slice_to(name, slice_find(name, '/'));
-    for (size_t i = 0; i < c->provider_count; i++) {
-        if (slice_eq(slice_of(c->providers[i].options.name), name)) {
-            return policy_find(by->policies, transport, i, SLICE(""));
-        }
-    }
-    return NULL;
+    size_t provider = receiver_provider(by->config, site);
+    return provider == by->config->provider_count
+               ? NULL
+               : policy_find(by->policies, transport, provider, SLICE(""));
 }
 
 void receiver_configure_all(struct sched *s, const struct settings *by, uint32_t transport,

@@ -24,6 +24,7 @@
 
 #include <stdint.h>
 
+struct config;
 struct dns_hosts;
 struct history;
 struct policy;
@@ -61,6 +62,9 @@ void receiver_configure(struct sched *s, const struct receiver *r, usec_t now);
 /* The same for all sites that it knows, by other settings. */
 void receiver_configure_all(struct sched *s, const struct settings *by, uint32_t transport,
                             usec_t now);
+
+/* The provider whose site it is, or the count of providers. */
+size_t receiver_provider(const struct config *c, struct slice site);
 
 /* The site that a destination was found to belong to, as a record of a history: what was learned of it
  * is its site's, also when its mail is gone. */

@@ -82,6 +82,15 @@ bool lane_obtain_all(struct sched *s, struct site *site, uint64_t sources)
     return missing == 0;
 }
 
+static void count_dead(struct sched *s, struct site *site)
+{
+    bool is_dead = site->present != 0 && site->alive == 0;
+    if (is_dead != site->is_dead) {
+        site->is_dead = is_dead;
+        shared_add(&s->shared.dead_sites, is_dead ? 1 : -1);
+    }
+}
+
 static void free_lane(struct sched *s, struct site_lane *l)
 {
     struct site *site = l->site;
@@ -89,6 +98,7 @@ static void free_lane(struct sched *s, struct site_lane *l)
     __atomic_store_n(&site->lanes->at[l->source], NULL, __ATOMIC_RELEASE);
     site->present &= ~bit;
     shared_set(&site->alive, site->alive & ~bit);
+    count_dead(s, site);
     shared_set(&site->usable, site->usable & ~bit);
     shared_set(&site->spare, site->spare & ~bit);
     shared_set(&site->room, site->room & ~bit);
@@ -193,6 +203,7 @@ void lane_review(struct sched *s, struct site_lane *l)
     bool is_usable =
         is_now_alive && (!l->is_probing || l->lane.in_flight == 0) && grant_allows(s, l);
     shared_set(&site->alive, with_bit(site->alive, bit, is_now_alive));
+    count_dead(s, site);
     shared_set(&site->usable, with_bit(site->usable, bit, is_usable));
     shared_set(&site->spare, with_bit(site->spare, bit, is_usable && l->lane.busy < lane_most(l)));
     site->openable = with_bit(site->openable, bit, grant_allows_connection(l));

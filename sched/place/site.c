@@ -374,6 +374,7 @@ static void free_site(struct sched *s, struct site *site)
 {
     assert(list_is_empty(&site->sets) && site->occupied == 0 && site->busy == 0);
     table_remove(&s->sites, &site->node);
+    shared_sub(&s->shared.sites, 1);
     list_remove(&site->all);
     list_remove(&site->remembered);
     lane_free_all(s, site);
@@ -408,6 +409,7 @@ static struct site *new_site(struct sched *s, struct slice key)
     list_init(&site->remembered);
     list_push_back(&s->all_sites, &site->all);
     table_insert(&s->sites, &site->node);
+    shared_add(&s->shared.sites, 1);
     return site;
 }
 

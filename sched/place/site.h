@@ -36,6 +36,7 @@ struct site {
     uint64_t fresh;    /* room and openable: the others with room ride on idle connections only */
     uint64_t limited;
     bool is_pinned;   /* not freed however unused */
+    bool is_dead;     /* counted in sched.shared.dead_sites: it has lanes, and none is alive */
     int busy;         /* connections of all lanes that carry entries */
     int occupied;     /* any thread, relaxed: destinations that have entries */
     int waiting;      /* any thread, relaxed: their entries that wait */

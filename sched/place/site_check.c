@@ -281,6 +281,8 @@ static const char *check_one(const struct sched *s, const struct site *site, str
     bool is_empty = list_is_empty(&site->parties) && occupied == 0;
     HOLD_SITE(!list_is_linked(&site->remembered) || is_empty);
     HOLD_SITE(!is_empty || list_is_linked(&site->remembered) || lane_is_away(site));
+    HOLD_SITE(site->is_dead == (site->present != 0 && site->alive == 0));
+    t->dead += site->is_dead;
     t->sites++;
     return NULL;
 }

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from support.api import Connection
 from support.certificates import Authority
 from support.client import message, submit
 from support.net import Net
@@ -34,6 +35,14 @@ def test_the_window_is_the_receivers(place, rollup, windows):
 
 def sites(net, *arguments):
     return {one['site']: one for one in net.daemon.query('sites', *arguments)}
+
+
+def metrics(daemon):
+    control = Connection(daemon)
+    control.request('GET', '/metrics')
+    text = control.getresponse().read().decode()
+    control.close()
+    return text.splitlines()
 
 
 def test_sites_are_seen(place):
@@ -71,6 +80,8 @@ def test_sites_are_seen(place):
     assert {name: one['site'] for name, one in seen.items()} == \
         {'one.test': 'mx.test', 'two.test': 'mx.test', 'away.test': 'absent.test'}
     assert seen['away.test']['state'] == 'dead'
+    assert 'sluice_sites{transport="smtp",state="dead"} 1' in metrics(net.daemon)
+    assert net.daemon.query('transports')[0]['dead'] == 1
     assert 'Connection refused' in seen['away.test']['last_error']['text']
     why = net.daemon.command('why', '-d', 'two.test').stdout.decode() + \
         net.daemon.command('why', '-d', 'one.test').stdout.decode()
@@ -111,6 +122,13 @@ def test_a_provider_has_a_window_of_its_own(place):
     until(lambda: (big.connections, small.connections) == (3, 1),
           lambda: f'both windows: {big.connections}, {small.connections}')
     assert sites(net)['provider:big']['provider'] == 'big'
+    said = net.daemon.command('explain', '--mx', 'mx.big.test', 'd1.test').stdout
+    assert b'\nsite provider:big\n' in said
+    gauges = dict(line.rsplit(' ', 1) for line in metrics(net.daemon) if line[:1] not in '#')
+    assert gauges['sluice_provider_connections{transport="smtp",provider="big"}'] == '3'
+    assert gauges['sluice_provider_waiting{transport="smtp",provider="big"}'] == '5'
+    assert gauges['sluice_sites{transport="smtp",state="ready"}'] == '2'
+    assert gauges['sluice_windows{transport="smtp"}'] == '4'  # not one for each domain
     net.daemon.providers['big'].update(initial_destination_concurrency=5,
                                        destination_concurrency_limit=5)
     reload(net.daemon)
