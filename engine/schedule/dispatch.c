@@ -99,7 +99,7 @@ struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32
     d->source = a->source;
     d->server_notes = a->server_notes;
     d->is_last_server = a->is_last_server;
-    d->is_refused = d->is_throttled = d->source_tried = false;
+    d->again = d->is_refused = d->is_throttled = d->source_tried = false;
     d->taken_messages = d->taken_recipients = 0;
     if (a->connection_is_new) {
         workers[a->connection] = next_worker(p);

@@ -338,6 +338,47 @@ static void what_is_throttled_waits_again(void **state)
     assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
 }
 
+/* The same when its connection was gone at first: nothing of that is left in the report. */
+static void what_came_back_and_is_throttled_waits_again(void **state)
+{
+    const struct limit_verdict v = {.fate = LIMIT_FATE_AGAIN, .is_throttled = true};
+    struct delivery *d = NULL;
+    post_assert_owner(&post);
+    submit();
+    resolve(pull(SCHED_RESOLVE).destination);
+    for (int i = 0; i < 2; i++) {
+        struct sched_action a = pull(SCHED_DELIVER);
+        assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+        assert_true(post_flush(&post));
+        d = take(&worker_box, LETTER_DELIVER);
+        if (d == NULL) {
+            fail_msg("no delivery came to the worker");
+            return;
+        }
+        if (i == 0) {
+            d->again = true;
+            report(d);
+        }
+    }
+    refuse_mail(d, &throttled, true);
+    dispatch_settle_refusal(&dispatch, d, &v, to_writer);
+    report(d);
+    assert_int_equal(atomic_load(&engine->undurable), 0);
+    assert_int_equal(atomic_load(&dispatch.in_flight), 0);
+    struct sched_action a = pull(SCHED_DELIVER);
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_int_equal(atomic_load(&engine->undurable), 2);
+    assert_true(post_flush(&post));
+    d = take(&worker_box, LETTER_DELIVER);
+    if (d == NULL) {
+        fail_msg("no delivery came to the worker");
+        return;
+    }
+    d->has_deferred = true;
+    report(d);
+    assert_ptr_equal(pull(SCHED_FINISHED).handle, message);
+}
+
 static void what_is_held_goes_to_the_next_server(void **state)
 {
     struct delivery *d = deliver_refused(false);
@@ -364,6 +405,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_held_gets_its_result_from_the_scheduler, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_throttled_waits_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_came_back_and_is_throttled_waits_again, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_is_held_goes_to_the_next_server, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_no_server_is_left_for_ends_without_a_worker, set_up,
                                         tear_down),
