@@ -422,11 +422,19 @@ static void transaction_done(struct outbound *c, const struct smtp_client_event 
     }
 }
 
-/* The connection is lost, and the server has taken nothing of this message. */
+/* The connection is lost, and the server has taken nothing of this message. If it said why to the MAIL
+ * of this one, it may have told us to slow down. */
 static void transaction_returned(struct outbound *c, const struct smtp_client_event *e)
 {
     struct request *r = request_of(c, e->transaction, false);
     c->is_leaving = true;
+    r->is_later = c->has_accepted;
+    if (is_wider(c, r, e->verdict)) {
+        request_hold_all(r);
+        r->refusal->is_returned = true;
+        send_refused(c, r, false, false);
+        return;
+    }
     request_returned(r);
     send_again(c, r, false, false);
 }

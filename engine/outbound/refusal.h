@@ -29,6 +29,8 @@ struct refusal {
     usec_t hint;                    /* the time that the reply asks for; 0: none */
     struct outcome_verdict verdict; /* of the client's core; its text is in `bytes` */
     bool is_complete;               /* the mail dialogue ran to its end */
+    bool is_returned;               /* it ended the session, and is nothing that the recipients got:
+                                     * as the code says they go to another connection */
     enum outcome_class falls_to;    /* what it is for the recipients if nobody else can take them:
                                   * OUTCOME_SOFT or _HARD, whatever the code */
     struct request_session session; /* of the connection that it was said on */

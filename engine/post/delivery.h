@@ -35,6 +35,7 @@ struct delivery {
     struct slice destination; /* name; valid until reported */
     struct slice nexthop;     /* of it, the same or its end: what routes and TLS levels are about */
     usec_t dispatched;        /* wall */
+    bool is_lent;             /* its lane is limited, and it used a unit of what was lent */
     usec_t sent_at;           /* monotonic: as limit_accepted wants it */
     struct list in_flight;    /* scheduler thread only */
 

@@ -69,7 +69,8 @@ static enum reply_class by_stage(const struct reply *r, struct detail d, enum re
         return REPLY_AUTH;
     }
     if (r->stage == REPLY_AT_MAIL && is_soft &&
-        (r->code == 421 || d.subject == 7 || (d.subject == 3 && d.detail == 2))) {
+        ((r->code == 421 && d.subject != 4) || d.subject == 7 ||
+         (d.subject == 3 && d.detail == 2))) {
         *scope = r->is_later_mail ? REPLY_SESSION : REPLY_MESSAGES;
         *why = r->is_later_mail ? "421, 4.7.x or 4.3.2 to a later MAIL of a session"
                                 : "421, 4.7.x or 4.3.2 to MAIL";

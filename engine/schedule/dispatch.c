@@ -225,7 +225,11 @@ void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, const struc
     r->blocked = v->first_blocked;
     r->defer_until = v->defer_span > 0 ? clock_wall() + v->defer_span : 0;
     f->falls_to = class_of(v, f);
-    if (v->fate == LIMIT_FATE_AGAIN) {
+    if (f->is_returned && v->fate == LIMIT_FATE_CODE) {
+        request_returned(r);
+        bring_again(d);
+        d->server_tried = r->was_in_vain;
+    } else if (v->fate == LIMIT_FATE_AGAIN) {
         settle_throttled(p, d, to_writer);
     } else if (v->fate == LIMIT_FATE_OTHER_SOURCE) {
         request_keep_refusal(r);

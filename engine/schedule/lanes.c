@@ -1,6 +1,7 @@
 /* See the header for who owns this; nothing here is shared but what limits.h guards. */
 #include "engine/schedule/lanes.h"
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mailbox.h"
@@ -15,33 +16,23 @@
 #include "engine/state/source_table.h"
 #include "sched/sched.h"
 
-#include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAINS_MIN = 64, SWEPT_AT_ONCE = 8 };
-
 struct lane {
-    struct limits_hold *hold; /* NULL: there was no memory, or no room, for it */
-    struct lane_group *group;
-    uint32_t source;           /* id */
+    struct list all; /* lanes.all */
+    struct limits_hold *hold;
+    uint64_t serial;           /* of the settings whose rules it has */
     uint32_t slots;            /* connections that have it */
+    bool is_gone;              /* the core has forgotten it: it goes with the last of them */
     bool is_closed;            /* the core was told so */
-    bool is_limited;           /* likewise */
     char address[IP_TEXT_MAX]; /* ours, as receivers see it; "": the system chooses */
-};
-
-/* The lanes of a site. */
-struct lane_group {
-    struct lane_group *next; /* in its chain */
-    uint64_t hash;
-    uint64_t serial; /* of the settings whose rules the lanes have */
-    uint32_t lane_count;
-    struct lane **lanes; /* [lane_count] */
-    size_t key_len;
-    char key[];
+    uint32_t source;           /* id */
+    size_t site_len;
+    char site[]; /* as the core knows it */
 };
 
 static void wake_owner(void *ctx)
@@ -53,15 +44,11 @@ int lanes_init(struct lanes *l, const struct lanes_config *config)
 {
     const struct limits_borrower_config borrower = {
         .number = config->transport % LOAN_BORROWERS_MAX, .wake = wake_owner, .ctx = config->box};
-    *l = (struct lanes){.engine = config->engine,
-                        .sched = config->sched,
-                        .transport = config->transport,
-                        .seed = hash_random_seed()};
-    l->chain_count = CHAINS_MIN;
-    l->chains = calloc(l->chain_count, sizeof(struct lane_group *));
+    *l = (struct lanes){
+        .engine = config->engine, .sched = config->sched, .transport = config->transport};
+    list_init(&l->all);
     l->borrower = limits_borrower_new(config->engine->limits, &borrower);
-    int err =
-        l->chains == NULL || l->borrower == NULL ? -ENOMEM : lanes_grow(l, config->slot_count);
+    int err = l->borrower == NULL ? -ENOMEM : lanes_grow(l, config->slot_count);
     if (err != 0) {
         lanes_fini(l);
     }
@@ -85,111 +72,19 @@ int lanes_grow(struct lanes *l, uint32_t slot_count)
 
 static void free_lane(struct lane *lane, usec_t now)
 {
+    list_remove(&lane->all);
     limits_release(lane->hold, now);
     free(lane);
 }
 
-static void free_group(struct lane_group *g, usec_t now)
-{
-    for (uint32_t i = 0; i < g->lane_count; i++) {
-        free_lane(g->lanes[i], now);
-    }
-    free(g->lanes);
-    free(g);
-}
-
 void lanes_fini(struct lanes *l)
 {
-    for (uint32_t i = 0; l->chains != NULL && i < l->chain_count; i++) {
-        while (l->chains[i] != NULL) {
-            struct lane_group *next = l->chains[i]->next;
-            free_group(l->chains[i], 0);
-            l->chains[i] = next;
-        }
+    while (l->borrower != NULL && !list_is_empty(&l->all)) {
+        free_lane(list_first(&l->all, struct lane, all), 0);
     }
     limits_borrower_free(l->borrower);
-    free(l->chains);
     free(l->slots);
     *l = (struct lanes){0};
-}
-
-/* --- sites ------------------------------------------------------------------------------------ */
-
-static struct lane_group *find_group(const struct lanes *l, struct slice key, uint64_t hash)
-{
-    struct lane_group *g = l->chains[hash % l->chain_count];
-    while (g != NULL && (g->hash != hash || !slice_eq(slice_make(g->key, g->key_len), key))) {
-        g = g->next;
-    }
-    return g;
-}
-
-/* More chains when there are as many sites; without memory they become longer. */
-static void widen(struct lanes *l)
-{
-    uint32_t count = l->chain_count * 2;
-    struct lane_group **chains =
-        l->group_count < l->chain_count ? NULL : calloc(count, sizeof(struct lane_group *));
-    if (chains == NULL) {
-        return;
-    }
-    for (uint32_t i = 0; i < l->chain_count; i++) {
-        while (l->chains[i] != NULL) {
-            struct lane_group *g = l->chains[i];
-            l->chains[i] = g->next;
-            g->next = chains[g->hash % count];
-            chains[g->hash % count] = g;
-        }
-    }
-    free(l->chains);
-    l->chains = chains;
-    l->chain_count = count;
-}
-
-static struct lane_group *add_group(struct lanes *l, struct slice key, uint64_t hash)
-{
-    struct lane_group *g = calloc(1, sizeof(*g) + key.len);
-    if (g == NULL) {
-        return NULL;
-    }
-    g->hash = hash;
-    g->key_len = key.len;
-    memcpy(g->key, key.data, key.len);
-    widen(l);
-    g->next = l->chains[hash % l->chain_count];
-    l->chains[hash % l->chain_count] = g;
-    l->group_count++;
-    return g;
-}
-
-static bool is_used(const struct lane_group *g)
-{
-    for (uint32_t i = 0; i < g->lane_count; i++) {
-        if (g->lanes[i]->slots > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A group is kept while the core knows its site, or a connection of it is not over. */
-static void sweep(struct lanes *l, usec_t now)
-{
-    struct sched_site_view view;
-    for (int i = 0; i < SWEPT_AT_ONCE && l->group_count > 0; i++) {
-        l->swept = (l->swept + 1) % l->chain_count;
-        struct lane_group **at = &l->chains[l->swept];
-        while (*at != NULL) {
-            struct lane_group *g = *at;
-            if (is_used(g) || sched_view_site(l->sched, slice_make(g->key, g->key_len), &view)) {
-                at = &g->next;
-                continue;
-            }
-            *at = g->next;
-            l->group_count--;
-            free_group(g, now);
-        }
-    }
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
@@ -234,90 +129,98 @@ static struct slice short_name(struct slice name, char *room)
     return slice_make(room, LIMITS_NAME_MAX);
 }
 
-static void hold_lane(struct lanes *l, struct lane *lane, const struct lanes_site *site,
-                      const struct config_egress_source *source, usec_t now)
+static struct sched_lane_key key_of(const struct lane *lane)
 {
-    char name_room[LIMITS_NAME_MAX], hosts_room[LIMITS_NAME_MAX];
-    struct limit_rules rules;
-    const struct limit_key key = {
+    return (struct sched_lane_key){slice_make(lane->site, lane->site_len), lane->source};
+}
+
+static struct limit_key limit_key_of(const struct lanes_site *site,
+                                     const struct config_egress_source *source, char *room)
+{
+    return (struct limit_key){
         .source = source == NULL ? SLICE("") : slice_of(source->name),
-        .site = short_name(site->name, name_room),
-        .hosts = short_name(site->hosts, hosts_room),
+        .site = short_name(site->name, room),
+        .hosts = short_name(site->hosts, room + LIMITS_NAME_MAX),
     };
-    fill_rules(site, source, &rules);
-    if (lane->hold != NULL && limits_set_rules(lane->hold, &rules, now) != 0) {
-        log_error("out of memory: the limits of a lane stay as they were");
-    } else if (lane->hold == NULL &&
-               limits_hold(l->borrower, &key, &rules, lane, now, &lane->hold) != 0) {
-        lane->hold = NULL;
+}
+
+/* errors: of limits_hold; -ENOMEM */
+static int new_lane(struct lanes *l, const struct lanes_site *site, uint32_t place, usec_t now)
+{
+    const struct transport_sources *sources = &site->settings->sources->transports[l->transport];
+    const struct config_egress_source *source = sources->sections[place];
+    struct lane *lane = calloc(1, sizeof(*lane) + site->key.len);
+    struct limit_rules rules;
+    char room[2 * LIMITS_NAME_MAX];
+    if (lane == NULL) {
+        return -ENOMEM;
     }
+    lane->source = sources->given[place].id;
+    lane->serial = site->settings->serial;
+    lane->site_len = site->key.len;
+    memcpy(lane->site, site->key.data, site->key.len);
     if (source != NULL && source->address.family != 0) {
         (void)ip_text(&source->address, lane->address);
     }
-}
-
-static struct lane *find_lane(const struct lane_group *g, uint32_t source)
-{
-    for (uint32_t i = 0; i < g->lane_count; i++) {
-        if (g->lanes[i]->source == source) {
-            return g->lanes[i];
-        }
-    }
-    return NULL;
-}
-
-/* The lane of a source, made when it is missing. NULL: out of memory */
-static struct lane *obtain_lane(struct lane_group *g, uint32_t source)
-{
-    struct lane *lane = find_lane(g, source);
-    if (lane != NULL) {
-        return lane;
-    }
-    lane = calloc(1, sizeof(*lane));
-    struct lane **grown = realloc(g->lanes, (g->lane_count + 1) * sizeof(struct lane *));
-    if (grown != NULL) {
-        g->lanes = grown;
-    }
-    if (lane == NULL || grown == NULL) {
+    const struct limit_key key = limit_key_of(site, source, room);
+    fill_rules(site, source, &rules);
+    int err = limits_hold(l->borrower, &key, &rules, lane, now, &lane->hold);
+    if (err != 0) {
         free(lane);
-        return NULL;
+        return err;
     }
-    lane->group = g;
-    lane->source = source;
-    g->lanes[g->lane_count++] = lane;
-    return lane;
+    list_push_back(&l->all, &lane->all);
+    if (!sched_lane_attach(l->sched, key_of(lane), lane, now)) {
+        free_lane(lane, now); /* the core does not know the lane, or is short of memory */
+    }
+    return 0;
+}
+
+static void follow_rules(struct lane *lane, const struct lanes_site *site,
+                         const struct config_egress_source *source, usec_t now)
+{
+    struct limit_rules rules;
+    if (lane->serial == site->settings->serial) {
+        limits_tell_again(lane->hold); /* a destination that is new there has heard nothing */
+        return;
+    }
+    fill_rules(site, source, &rules);
+    if (limits_set_rules(lane->hold, &rules, now) != 0) {
+        log_error("out of memory: the limits of a lane stay as they were");
+        return;
+    }
+    lane->serial = site->settings->serial;
 }
 
 void lanes_found(struct lanes *l, const struct lanes_site *site, usec_t now)
 {
     const struct transport_sources *sources = &site->settings->sources->transports[l->transport];
-    uint64_t hash = hash_bytes(site->key.data, site->key.len, l->seed);
-    struct lane_group *g = find_group(l, site->key, hash);
-    bool is_new = g == NULL;
-    if (is_new) {
-        g = add_group(l, site->key, hash);
-    }
-    if (g == NULL) {
-        return;
-    }
     for (uint32_t i = 0; i < sources->count; i++) {
-        struct lane *lane = obtain_lane(g, sources->given[i].id);
-        if (lane != NULL && (lane->hold == NULL || g->serial != site->settings->serial)) {
-            hold_lane(l, lane, site, sources->sections[i], now);
-        } else if (lane != NULL) {
-            limits_tell_again(lane->hold); /* a destination that is new there has heard nothing */
+        const struct sched_lane_key key = {site->key, sources->given[i].id};
+        struct lane *lane = sched_lane_user(l->sched, key);
+        if (lane != NULL) {
+            follow_rules(lane, site, sources->sections[i], now);
+        } else {
+            int err = new_lane(l, site, i, now);
+            if (err != 0) {
+                log_error("lanes: %s: a lane of " SLICE_FMT " has no limits but its window",
+                          err_str(err), SLICE_ARG(site->key));
+            }
         }
     }
-    g->serial = site->settings->serial;
+}
+
+void lanes_gone(struct lanes *l, const struct sched_action *a, usec_t now)
+{
+    struct lane *lane = a->lane_user;
+    lanes_return(l, a, now);
+    lane->is_gone = true;
+    if (lane->slots == 0) {
+        free_lane(lane, now);
+    }
 }
 
 /* --- what the core is told -------------------------------------------------------------------- */
-
-static struct sched_lane_key key_of(const struct lane *lane)
-{
-    return (struct sched_lane_key){slice_make(lane->group->key, lane->group->key_len),
-                                   lane->source};
-}
 
 static struct sched_reason closed_reason(const struct limit_change *c)
 {
@@ -326,14 +229,19 @@ static struct sched_reason closed_reason(const struct limit_change *c)
     return reason;
 }
 
+/* What the core refuses to hear is of a lane that it has forgotten: SCHED_LANE_GONE follows. */
 static void tell_lane(struct lanes *l, struct lane *lane, const struct limit_change *c, usec_t now)
 {
-    if (c->state.is_closed) {
+    const struct limit_state *state = &c->state;
+    if (state->is_closed) {
         const struct sched_reason reason = closed_reason(c);
-        lane->is_closed = sched_lane_close(l->sched, key_of(lane), c->state.until, &reason, now);
+        lane->is_closed = sched_lane_close(l->sched, key_of(lane), state->until, &reason, now);
     } else if (lane->is_closed) {
         lane->is_closed = !sched_lane_open(l->sched, key_of(lane), now);
     }
+    (void)sched_lane_limit(l->sched, key_of(lane), state->is_limited, now);
+    (void)sched_lane_ceiling(l->sched, key_of(lane), state->most_connections, state->most_messages,
+                             now);
 }
 
 void lanes_follow(struct lanes *l, usec_t now)
@@ -350,20 +258,74 @@ void lanes_follow(struct lanes *l, usec_t now)
         (void)sched_close_for(l->sched, key_of(lane), slice_of(c.destination), until, &reason,
                               now); /* false: it is not there now, and asks when it is */
     }
-    sweep(l, now);
+}
+
+/* --- loans ------------------------------------------------------------------------------------ */
+
+static enum sched_why why_of(enum limit_cause cause)
+{
+    static const enum sched_why whys[LIMIT_CAUSE_COUNT] = {
+        [LIMIT_NO_CAUSE] = SCHED_WHY_NOTHING,   [LIMIT_BY_CLOSURE] = SCHED_WHY_LANE_CLOSED,
+        [LIMIT_BY_PAUSE] = SCHED_WHY_PACE,      [LIMIT_BY_PACE] = SCHED_WHY_PACE,
+        [LIMIT_BY_CEILING] = SCHED_WHY_CEILING, [LIMIT_BY_RATE] = SCHED_WHY_RATE,
+        [LIMIT_BY_QUOTA] = SCHED_WHY_QUOTA,
+    };
+    return whys[cause];
+}
+
+void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
+{
+    const struct lane *lane = a->lane_user;
+    const struct limit_ask ask = {
+        .messages = a->loan->wanted > 0 ? a->loan->wanted : 1,
+        .connects = a->loan->connects_wanted,
+        .owed = a->loan->recipients_owed,
+        .has_connection = a->loan->has_connection,
+    };
+    struct limit_grant lent;
+    limits_lend(lane->hold, &ask, now, clock_wall(), &lent);
+    const struct sched_grant grant = {
+        .messages = lent.messages,
+        .connects = lent.connects == LIMIT_UNBOUNDED ? SCHED_NO_BOUND_OF_CONNECTS : lent.connects,
+        .recipients = lent.recipients == LIMIT_UNBOUNDED ? SCHED_NO_BOUND : lent.recipients,
+        .from = lent.from,
+        .until = lent.until,
+        .due = lent.due,
+        .turn = lent.turn,
+        .per_second = isfinite(lent.per_second) ? lent.per_second : 0,
+        .why = why_of(lent.why),
+    };
+    if (!sched_lane_grant(l->sched, a->loan->lane, &grant, now) && lent.messages > 0) {
+        const struct limit_units all = {
+            .messages = lent.messages,
+            .recipients = lent.recipients == LIMIT_UNBOUNDED ? 0 : lent.recipients,
+            .connects = lent.connects == LIMIT_UNBOUNDED ? 0 : lent.connects,
+        };
+        limits_repay(lane->hold, &all, now);
+    }
+}
+
+void lanes_return(struct lanes *l, const struct sched_action *a, usec_t now)
+{
+    const struct lane *lane = a->lane_user;
+    const struct limit_units left = {a->loan->left.messages, a->loan->left.recipients,
+                                     a->loan->left.connects};
+    (void)l;
+    limits_repay(lane->hold, &left, now);
 }
 
 /* --- deliveries and connections --------------------------------------------------------------- */
 
-static void drop_slot(struct lanes *l, struct lane_slot *slot, usec_t now)
+static void drop_slot(struct lane_slot *slot, usec_t now)
 {
-    if (slot->lane != NULL) {
-        slot->lane->slots--;
-        if (slot->is_connected) {
-            limits_disconnected(slot->lane->hold, now);
-        } else {
-            limits_not_connected(slot->lane->hold, now);
-        }
+    struct lane *lane = slot->lane;
+    if (lane != NULL && slot->is_connected) {
+        limits_disconnected(lane->hold, now);
+    } else if (lane != NULL && !slot->is_told) {
+        limits_not_connected(lane->hold, now);
+    }
+    if (lane != NULL && --lane->slots == 0 && lane->is_gone) {
+        free_lane(lane, now);
     }
     *slot = (struct lane_slot){.lane = NULL};
 }
@@ -371,15 +333,14 @@ static void drop_slot(struct lanes *l, struct lane_slot *slot, usec_t now)
 void lanes_deliver(struct lanes *l, const struct sched_action *a, struct delivery *d, usec_t now)
 {
     struct lane_slot *slot = &l->slots[a->connection];
-    d->sent_at = now;
+    d->is_lent = a->lent_from != 0;
+    d->sent_at = d->is_lent ? a->lent_from : now;
     if (!a->connection_is_new) {
         return;
     }
-    drop_slot(l, slot, now); /* its end was heard of by the core alone */
-    struct slice key = sched_destination_site(a->destination);
-    struct lane_group *g = find_group(l, key, hash_bytes(key.data, key.len, l->seed));
-    struct lane *lane = g == NULL ? NULL : find_lane(g, a->source);
-    if (lane != NULL && lane->hold != NULL) {
+    drop_slot(slot, now); /* its end was heard of by the core alone */
+    if (a->lane_user != NULL) {
+        struct lane *lane = a->lane_user;
         lane->slots++;
         *slot = (struct lane_slot){.lane = lane, .sent_at = d->sent_at};
     }
@@ -387,7 +348,7 @@ void lanes_deliver(struct lanes *l, const struct sched_action *a, struct deliver
 
 void lanes_closed(struct lanes *l, uint32_t connection, usec_t now)
 {
-    drop_slot(l, &l->slots[connection], now);
+    drop_slot(&l->slots[connection], now);
 }
 
 /* The same for all transports. */
@@ -397,7 +358,15 @@ static uint64_t tenant_number(const struct delivery *d)
     return tenant.len == 0 ? 0 : hash_checksum(tenant.data, tenant.len);
 }
 
-void lanes_reported(struct lanes *l, const struct delivery *d, usec_t now)
+/* What was lent for it, as no receiver had it. */
+static void give_back(const struct lane *lane, const struct delivery *d, usec_t now)
+{
+    struct limit_units unsent = {.messages = 1};
+    (void)sched_entry_indexes(d->entry, &unsent.recipients);
+    limits_give_back(lane->hold, &unsent, d->sent_at, now, clock_wall());
+}
+
+void lanes_heard(struct lanes *l, const struct delivery *d, usec_t now)
 {
     struct lane_slot *slot = &l->slots[d->connection];
     if (slot->lane == NULL) {
@@ -418,10 +387,29 @@ void lanes_reported(struct lanes *l, const struct delivery *d, usec_t now)
             .sent_at = d->sent_at,
         };
         limits_accepted(slot->lane->hold, &a, now);
+    } else if (d->is_lent && !d->is_refused) {
+        give_back(slot->lane, d, now);
     }
+}
+
+void lanes_parted(struct lanes *l, const struct delivery *d, usec_t now)
+{
     if (!d->connection_open && !d->connection_ends) {
-        drop_slot(l, slot, now); /* no connection was made */
+        drop_slot(&l->slots[d->connection], now);
     }
+}
+
+/* Whether more than one entry is under way on the lane. */
+static bool has_others_out(const struct lanes *l, const struct lane *lane)
+{
+    const struct sched_lane_key key = key_of(lane);
+    struct sched_lane_view view;
+    for (uint32_t i = 0; sched_view_lane(l->sched, key.site, i, &view); i++) {
+        if (view.source == key.source) {
+            return view.in_flight > 1;
+        }
+    }
+    return false;
 }
 
 void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct limit_verdict *ret)
@@ -454,9 +442,11 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
         .session_messages = slot->messages,
         .sent_at = d->sent_at,
         .first_blocked = d->message->retry.blocked,
+        .has_others_out = has_others_out(l, slot->lane),
         .has_other_source = others.has_untried,
         .has_open_source = others.has_any,
         .must_charge = config->maximal_queue_lifetime == 0,
     };
     limits_refused(slot->lane->hold, &r, now, clock_wall(), ret);
+    slot->is_told = true;
 }

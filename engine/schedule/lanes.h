@@ -2,8 +2,8 @@
  * what the core hears of a lane (closed, limited, a ceiling), what it borrows for one, and what is
  * reported of the deliveries and connections on it.
  *
- * A lane is a source at a site. Those of a site are held from the answer that names the site first
- * until the core has forgotten it, which a sweep over a few sites in each pass finds out.
+ * A lane is a source at a site. It is held from the answer that names the site first until the core
+ * has forgotten the lane and its last connection has ended.
  *
  * Owner: the scheduler thread that owns the core. */
 #ifndef ENGINE_LANES_H
@@ -11,6 +11,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/slice.h"
 #include "engine/limit/limits.h"
 
@@ -21,7 +22,6 @@ struct delivery;
 struct engine;
 struct mailbox;
 struct lane;
-struct lane_group;
 struct policy;
 struct refusal;
 struct sched;
@@ -34,6 +34,7 @@ struct lane_slot {
     usec_t sent_at;    /* when it was begun, as limits_connected wants it */
     uint32_t messages; /* accepted on it */
     bool is_connected; /* limits_connected was said */
+    bool is_told;      /* the receiver refused something on it: limits_refused was said */
 };
 
 struct lanes {
@@ -41,10 +42,7 @@ struct lanes {
     struct sched *sched;
     uint16_t transport;
     struct limits_borrower *borrower;
-    struct lane_group **chains; /* [chain_count], by the sites' keys */
-    uint32_t chain_count, group_count;
-    uint32_t swept; /* chain that the sweep looks at next */
-    uint64_t seed;
+    struct list all;         /* lanes */
     struct lane_slot *slots; /* [slot_count] */
     uint32_t slot_count;
 };
@@ -73,19 +71,26 @@ struct lanes_site {
 /* After sched_resolved: the lanes are held from now on, by these rules, and the core is told what
  * stands of them. Without memory for it nothing bounds them but their windows. */
 void lanes_found(struct lanes *l, const struct lanes_site *site, usec_t now);
-/* Tell the core what has changed since, and forget a few sites that it does not know any more. Once
- * in each pass, before anything is pulled. */
+/* Tell the core what has changed. Once in each pass, before anything is pulled. */
 void lanes_follow(struct lanes *l, usec_t now);
+/* SCHED_ASK: what may go now is lent to the core, or when to ask again. */
+void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now);
+/* SCHED_RETURN */
+void lanes_return(struct lanes *l, const struct sched_action *a, usec_t now);
+/* SCHED_LANE_GONE */
+void lanes_gone(struct lanes *l, const struct sched_action *a, usec_t now);
 
 /* SCHED_DELIVER: notes in the delivery when it was sent, and of a new connection which lane it has.
  */
 void lanes_deliver(struct lanes *l, const struct sched_action *a, struct delivery *d, usec_t now);
-/* The report of a delivery, before the core has it: what was accepted, and whether its connection was
- * made. Not of a refusal that lanes_refused is asked about; then behind that. */
-void lanes_reported(struct lanes *l, const struct delivery *d, usec_t now);
+/* The report of a delivery: whether its connection was made, and what was accepted. Then lanes_refused,
+ * where it is refused; then lanes_parted. */
+void lanes_heard(struct lanes *l, const struct delivery *d, usec_t now);
 /* A receiver's refusal, which the delivery's request has: what becomes of the held recipients. */
 void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now,
                    struct limit_verdict *ret);
+/* The connection of the delivery may be over. */
+void lanes_parted(struct lanes *l, const struct delivery *d, usec_t now);
 /* The connection is over, or the worker is told to end it without the core awaiting that. */
 void lanes_closed(struct lanes *l, uint32_t connection, usec_t now);
 

@@ -305,12 +305,13 @@ static void take_report(struct sched_thread *t, struct delivery *d)
 {
     struct core *c = core_of(t, d->transport);
     struct sched_outcome outcome;
+    lanes_heard(&c->lanes, d, t->now);
     if (d->is_refused) {
         struct limit_verdict verdict;
         lanes_refused(&c->lanes, d, t->now, &verdict);
         dispatch_settle_refusal(&t->dispatch, d, &verdict, t->to_writer);
     }
-    lanes_reported(&c->lanes, d, t->now);
+    lanes_parted(&c->lanes, d, t->now);
     dispatch_outcome(d, &outcome);
     sched_report(c->sched, &outcome, t->now);
     dispatch_reported(&t->dispatch, d);
@@ -547,6 +548,15 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
             lanes_closed(&c->lanes, a->connection, t->now);
         }
         break;
+    case SCHED_ASK:
+        lanes_ask(&c->lanes, a, t->now);
+        break;
+    case SCHED_RETURN:
+        lanes_return(&c->lanes, a, t->now);
+        break;
+    case SCHED_LANE_GONE:
+        lanes_gone(&c->lanes, a, t->now);
+        break;
     case SCHED_DEFER:
         if (a->is_withdrawn) {
             withdrawal_result(t->engine, t->to_writer, c->transport, a);
@@ -563,9 +573,6 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     case SCHED_READ:
         ask_for_more(t, c, a);
         break;
-    case SCHED_ASK:
-    case SCHED_RETURN:
-    case SCHED_LANE_GONE: /* no lane is limited */
     case SCHED_NONE:
     default:
         assert(false && "unexpected action");

@@ -42,7 +42,6 @@ static void each_rule(void **state)
         {"transport u {}\n", "f:7: transport: warning: no route leads to transport \"u\"; add"},
         {"pool \"q\" { sources = {s} }\n", "f:7: pool: warning: no transport has source_pool = "},
         {"source \"z\" {}\n", "f:7: source: warning: no pool has source \"z\"; add it"},
-        {"max_message_rate = \"5/s\"\n", "max_message_rate: warning: it is read and checked, but"},
         {"tenant a { max_message_quota = \"5/d\" }\n",
          "f:7: max_message_quota: warning: it is read"},
         {"provider p {}\n", "f:7: provider: warning: provider \"p\" has neither mx nor domains"},
