@@ -63,6 +63,10 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
     ret->index_count = e->count;
     ret->reason = &e->reason->text;
     ret->is_withdrawn = e->is_withdrawn;
+    if (e->is_paced) {
+        ret->is_paced = true;
+        ret->due = e->connection * USEC_PER_SEC;
+    }
     s->spent = e;
 }
 

@@ -88,6 +88,7 @@ struct sched_entry *entry_new(struct sched *s, struct peer *p, uint32_t capacity
     e->connection = ENTRY_NO_CONNECTION;
     e->state = ENTRY_NEW;
     e->is_withdrawn = false;
+    e->is_paced = false;
     if (entry_reserve(s, e, capacity) != 0) {
         release_entry(s, e);
         return NULL;
@@ -297,7 +298,7 @@ void entry_return(struct sched *s, struct sched_entry *e)
     if (is_too_large(s, e)) {
         const struct sched_reason text = {"4.7.0", "not taken, and to be divided anew"};
         struct reason *reason = reason_new(s, &text, false);
-        entry_drop(s, e, SCHED_DEFER, reason);
+        entry_shed(s, e, s->now, reason);
         reason_put(s, reason);
         return;
     }
@@ -335,6 +336,13 @@ void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind k
 void entry_withdraw(struct sched *s, struct sched_entry *e, struct reason *reason)
 {
     e->is_withdrawn = true;
+    entry_drop(s, e, SCHED_DEFER, reason);
+}
+
+void entry_shed(struct sched *s, struct sched_entry *e, usec_t turn, struct reason *reason)
+{
+    e->is_paced = true;
+    e->connection = (uint32_t)((turn + USEC_PER_SEC - 1) / USEC_PER_SEC);
     entry_drop(s, e, SCHED_DEFER, reason);
 }
 

@@ -39,10 +39,13 @@ struct sched_entry {
     };
     uint32_t count;
     uint32_t capacity;
-    uint32_t connection; /* ENTRY_NO_CONNECTION unless BUSY, and then when it is exhausted */
-    uint8_t state;       /* enum entry_state */
-    bool is_withdrawn;   /* SETTLED: by order, not because of its destination */
-    uint16_t source;     /* in flight: that of its last connection */
+    uint32_t
+        connection; /* ENTRY_NO_CONNECTION unless BUSY, and then when it is exhausted. Of one that
+                          * is_paced: the second of its turn */
+    uint8_t state;  /* enum entry_state */
+    bool is_withdrawn; /* SETTLED: by order, not because of its destination */
+    bool is_paced;     /* SETTLED: until its turn */
+    uint8_t source;    /* in flight: that of its last connection */
 };
 
 /* Entries of one peer, first in first out. Zero is empty. */
@@ -92,6 +95,8 @@ void entry_complete(struct sched *s, struct sched_entry *e);
 /* WAITING -> SETTLED: deferred or bounced without an attempt. */
 void entry_drop(struct sched *s, struct sched_entry *e, enum sched_action_kind kind,
                 struct reason *reason);
+/* The same, deferred until its turn: it would fill memory. */
+void entry_shed(struct sched *s, struct sched_entry *e, usec_t turn, struct reason *reason);
 /* The same, deferred because the message is to be left alone. */
 void entry_withdraw(struct sched *s, struct sched_entry *e, struct reason *reason);
 /* NEW -> SETTLED: its destination was dead when the recipients came. */

@@ -9,6 +9,7 @@
 #include "sched/parking.h"
 #include "sched/place/host_queue.h"
 #include "sched/place/placement.h"
+#include "sched/place/shed.h"
 #include "sched/preempt.h"
 #include "sched/reconfigure.h"
 #include "sched/selection.h"
@@ -46,6 +47,8 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     list_init(&s->displaced_waiting);
     list_init(&s->lingering);
     list_init(&s->touched_lanes);
+    list_init(&s->touched_sets);
+    list_init(&s->sets_in_excess);
     list_init(&s->starved_lanes);
     list_init(&s->exhausted);
     list_init(&s->free_connections);
@@ -212,6 +215,9 @@ static bool select_one(struct sched *s)
 bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
 {
     transport_enter(s, now);
+    if (!list_is_empty(&s->touched_sets)) {
+        shed_run(s);
+    }
     if (!list_is_empty(&s->touched_lanes)) {
         grant_settle_all(s);
     }
@@ -231,6 +237,9 @@ bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
 bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
 {
     transport_enter(s, now);
+    if (!list_is_empty(&s->touched_sets)) {
+        shed_run(s);
+    }
     if (!list_is_empty(&s->touched_lanes)) {
         grant_settle_all(s);
     }

@@ -220,10 +220,13 @@ struct sched_action {
     uint32_t wanted;                   /* READ: at most so many */
     const struct sched_reason *reason; /* DEFER, BOUNCE */
     bool is_withdrawn;                 /* DEFER: by sched_withdraw, whose reason it is */
-    void *lane_user;                   /* DELIVER, ASK, RETURN, LANE_GONE: of sched_lane_attach */
-    usec_t lent_from;                  /* DELIVER: `from` of the grant that it used; 0: the lane is
+    bool is_paced;                 /* DEFER: not an attempt, and nobody's fault: its lanes take it
+                                        * much later, and it would fill memory until then */
+    usec_t due;                    /* is_paced: its turn is about then, monotonic */
+    void *lane_user;               /* DELIVER, ASK, RETURN, LANE_GONE: of sched_lane_attach */
+    usec_t lent_from;              /* DELIVER: `from` of the grant that it used; 0: the lane is
                                         * not limited. Verdicts name it */
-    const struct sched_loan *loan;     /* ASK, RETURN, LANE_GONE */
+    const struct sched_loan *loan; /* ASK, RETURN, LANE_GONE */
 };
 
 /* What an entry carries; constant from SCHED_DELIVER to sched_report, readable by the worker that

@@ -76,7 +76,8 @@ static usec_t earlier_wake(usec_t a, usec_t b)
 usec_t transport_wake_at(const struct sched *s)
 {
     if (!list_is_empty(&s->pending) || !list_is_empty(&s->displaced) ||
-        !list_is_empty(&s->unreachable) || !list_is_empty(&s->touched_lanes)) {
+        !list_is_empty(&s->unreachable) || !list_is_empty(&s->touched_lanes) ||
+        !list_is_empty(&s->touched_sets)) {
         return s->now;
     }
     struct heap_node *node = heap_min(&s->timers);

@@ -310,7 +310,7 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
         shared_add(&c->host->in_flight, 1);
     }
     e->connection = c->number;
-    e->source = (uint16_t)c->source;
+    e->source = (uint8_t)c->source;
     if (is_connection_used_up(s, c)) {
         c->is_retired = true;
     }

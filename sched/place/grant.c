@@ -5,6 +5,7 @@
  * queue and is not placed yet: it is touched, and asks or gives back before the next action. */
 #include "sched/place/grant.h"
 
+#include "sched/place/shed.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
@@ -203,6 +204,7 @@ static void end_all(struct sched *s, struct site_lane *l)
     }
     g->state = GRANT_NONE;
     g->lent = (struct sched_grant){0};
+    g->per_second = 0;
     set_why(g, SCHED_WHY_NOTHING, 0);
     list_remove(&g->touched);
 }
@@ -233,6 +235,7 @@ bool grant_give(struct sched *s, struct site_lane *l, const struct sched_grant *
     }
     g->lent = *lent;
     g->owed = 0; /* it was asked for with the rest */
+    g->per_second = lent->per_second > 0 ? lent->per_second : g->per_second;
     g->is_used = false;
     if (lent->messages > 0) {
         g->state = GRANT_HELD;
@@ -242,6 +245,7 @@ bool grant_give(struct sched *s, struct site_lane *l, const struct sched_grant *
         wait_until(s, l, lent->due);
         set_why(g, lent->why, g->lent.due);
     }
+    shed_touch_all(s, l->site, source_bit(l->source));
     lane_review(s, l);
     grant_touch(s, l);
     return true;

@@ -26,6 +26,7 @@ struct grant {
     struct list touched;     /* sched.touched_lanes: to be looked at before the next action; or
                               * sched.starved_lanes: wanted, and no slot is to be had */
     uint32_t owed;           /* recipients beyond those lent, paid for by the next grant */
+    double per_second;       /* as it was told last; 0: not known */
     enum grant_state state;
     bool is_used;       /* HELD: some of it was */
     bool is_limited;    /* any thread, relaxed */

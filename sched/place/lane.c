@@ -4,6 +4,7 @@
 
 #include "sched/place/host_queue.h"
 #include "sched/place/lane_set.h"
+#include "sched/place/shed.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
@@ -202,8 +203,12 @@ void lane_review(struct sched *s, struct site_lane *l)
     bool is_now_alive = is_alive(s, l);
     bool is_usable =
         is_now_alive && (!l->is_probing || l->lane.in_flight == 0) && grant_allows(s, l);
+    bool was_alive = (site->alive & bit) != 0;
     shared_set(&site->alive, with_bit(site->alive, bit, is_now_alive));
     count_dead(s, site);
+    if (was_alive != is_now_alive && site->limited != 0) {
+        shed_touch_all(s, site, bit); /* the others must take what it took */
+    }
     shared_set(&site->usable, with_bit(site->usable, bit, is_usable));
     shared_set(&site->spare, with_bit(site->spare, bit, is_usable && l->lane.busy < lane_most(l)));
     site->openable = with_bit(site->openable, bit, grant_allows_connection(l));
@@ -379,7 +384,9 @@ static void fit_ceiling(struct sched *s, struct site_lane *l)
         bool is_beyond = c->state == CONNECTION_IDLE && l->most_connections > 0 &&
                          lane->connections > l->most_connections;
         if (is_beyond || (lane->most_carried > 0 && c->carried >= lane->most_carried)) {
+            struct party *p = c->party;
             connection_retire(s, c);
+            party_settle(s, p); /* it may have been there for that only */
         }
     }
     if (lane->window > 0 && lane_most(l) < lane->busy && s->config.pipeline_depth > 1) {

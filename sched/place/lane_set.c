@@ -8,6 +8,7 @@
 
 #include "sched/parking.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/shed.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
@@ -338,6 +339,8 @@ struct lane_set *lane_set_obtain(struct sched *s, struct site *site, uint16_t po
         tree_init(&set->stands[i].parties, standing_key);
         tree_node_init(&set->stands[i].in_ready);
     }
+    list_init(&set->touched);
+    list_init(&set->in_excess);
     list_push_back(&site->sets, &set->in_site);
     set->room = source_families(s, mask & site->fresh);
     lane_set_rebar_all(s, site, mask == 0 ? reason : NULL);
@@ -351,6 +354,7 @@ void lane_set_put(struct sched *s, struct lane_set *set)
     if (set->parties > 0) {
         return;
     }
+    shed_leave(s, set);
     list_remove(&set->in_site);
     reason_put(s, set->reason);
     s->host.retire(s->host.ctx, set);

@@ -33,6 +33,9 @@ struct lane_set {
     struct reason *reason; /* barred only */
     int64_t wanted;        /* entries of willing members that wait */
     int64_t displaced;     /* entries of members that must be placed again */
+    int64_t excess;        /* of `wanted`: what its lanes cannot take soon; sched/place/shed.c */
+    struct list touched;   /* sched.touched_sets */
+    struct list in_excess; /* sched.sets_in_excess: excess > 0 */
     uint32_t parties;      /* it goes with the last one */
     uint16_t pool;         /* set at creation */
     uint8_t room;          /* families of lanes that have room for a further connection */

@@ -7,6 +7,7 @@
 #include "sched/parking.h"
 #include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/shed.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -124,8 +125,12 @@ static void count_member(struct sched_destination *d, bool is_there)
 static void count_wanted(struct sched *s, struct sched_destination *d)
 {
     struct lane_set *set = shared_party_of(d->party)->set;
+    const struct site *site = d->party->site;
     int wanted = d->is_willing ? d->waiting : 0;
     bool was_wanted = set->wanted > 0;
+    if (wanted > d->counted_wanted && (site->limited & set->mask) != 0) {
+        shed_touch(s, set);
+    }
     set->wanted += wanted - d->counted_wanted;
     d->counted_wanted = wanted;
     if ((set->wanted > 0) != was_wanted) {

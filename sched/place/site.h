@@ -41,6 +41,7 @@ struct site {
     int occupied;     /* any thread, relaxed: destinations that have entries */
     int waiting;      /* any thread, relaxed: their entries that wait */
     usec_t last_used; /* since when it is remembered */
+    usec_t shed_turn; /* of what was shed last; sched/place/shed.c */
     /* Any thread. */
     struct lane_array *lanes; /* published; NULL: none yet */
     /* Owner thread only. */

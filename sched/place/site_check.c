@@ -209,6 +209,8 @@ static const char *check_set(const struct sched *s, const struct lane_set *set,
     }
     HOLD_SITE(set->parties == parties && parties > 0);
     HOLD_SITE(set->wanted == wanted && set->displaced == displaced);
+    HOLD_SITE(set->excess >= 0 && (set->excess > 0) == list_is_linked(&set->in_excess));
+    t->excess += set->excess;
     HOLD_SITE(set->mask == (source_pool(s, set->pool) & ~set->avoided));
     HOLD_SITE((set->mask & ~site->present) == 0);
     HOLD_SITE(set->is_barred == ((set->mask & site->alive) == 0));
@@ -312,5 +314,6 @@ const char *site_check(const struct sched *s, struct site_tally *t)
         avoidances += (uint64_t)__builtin_popcountll(avoidance_mask(d));
     }
     HOLD_SITE(s->avoidance_timers.count == avoidances);
+    HOLD_SITE(s->excess == t->excess);
     return NULL;
 }

@@ -134,6 +134,8 @@ static void answer_one(struct driver *d, unsigned site, unsigned source)
     g.recipients = take(d, 2) == 0 ? SCHED_NO_BOUND : 1 + take(d, 6);
     g.due = d->now + take(d, 3) * USEC_PER_SEC;
     g.from = (d->now == 0 ? 1 : d->now) + take(d, 2) * USEC_PER_SEC;
+    g.per_second = take(d, 4) * 0.05;
+    g.turn = g.due + take(d, 3) * 20 * USEC_PER_SEC;
     g.until = g.from + (1 + take(d, 3)) * USEC_PER_SEC / 2;
     if (sched_lane_grant(d->sched, lane_key(site, source), &g, d->now)) {
         loan_lent(l, &g);

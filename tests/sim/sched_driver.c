@@ -184,6 +184,7 @@ static void act(struct driver *d, const struct sched_action *a)
     case SCHED_BOUNCE:
         REQUIRE(!d->is_kind && a->reason->text[0] != '\0' && a->destination != NULL);
         REQUIRE(sched_destination_name(a->destination).len > 0);
+        REQUIRE(!a->is_paced || (a->kind == SCHED_DEFER && !a->is_withdrawn));
         REQUIRE(a->is_withdrawn == (strcmp(a->reason->text, withdrawal.text) == 0));
         mail_move(m, a->indexes, a->index_count, WAITING, SETTLED);
         break;

@@ -82,6 +82,9 @@ unsigned shell_run(struct shell *h)
         } else if (a.kind == SCHED_DEFER) {
             h->deferred += a.index_count;
             h->reason = *a.reason;
+            if (a.is_paced) {
+                h->due[h->paced++] = a.due;
+            }
         } else if (a.kind == SCHED_EXHAUSTED) {
             h->exhausted++;
             h->deliveries[h->delivered++] = a;

@@ -21,8 +21,9 @@ struct shell {
     struct sched_source sources[26]; /* ids from 100 on, of weight 1 */
     unsigned delivered, deferred, reused, exhausted, closed, resolved;
     struct sched_reason reason; /* of the last deferral */
-    unsigned asked, returned, gone;
-    struct sched_loan ask; /* the last one; its site stays valid while the site is there */
+    unsigned asked, returned, gone, paced;
+    usec_t due[DELIVERIES]; /* of those that were paced */
+    struct sched_loan ask;  /* the last one; its site stays valid while the site is there */
     void *asker;
     struct sched_units left; /* of the last RETURN or LANE_GONE */
     uint16_t pool;           /* of what is sent next */

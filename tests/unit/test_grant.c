@@ -252,6 +252,52 @@ static void an_entry_that_comes_back_asks(void **state)
     shell_close(&h);
 }
 
+/* What the lane cannot take within half a minute holds a quarter of the places. */
+static void what_waits_for_a_pace_does_not_fill_memory(void **state)
+{
+    static struct shell h;
+    struct sched_grant g;
+    start(&h, 1);
+    h.config.message_recipient_limit = 400;
+    assert_int_equal(sched_reconfigure(h.sched, &h.config, h.now), 0);
+    assert_int_equal(shell_run(&h), 0);
+    g = grant_of(&h, 1);
+    g.per_second = 2;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    for (int i = 0; i < 160; i++) {
+        shell_send(&h, i % 2 == 0 ? "aa" : "bb");
+    }
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.paced, 0); /* sixty within half a minute, and a hundred */
+    for (int i = 0; i < 240; i++) {
+        shell_send(&h, i % 2 == 0 ? "aa" : "bb");
+    }
+    assert_int_equal(shell_run(&h), 0);
+    struct sched_counters c;
+    sched_view_counters(h.sched, &c);
+    assert_in_range(c.entries_waiting, 140, 160);
+    assert_int_equal(h.paced, 400 - c.entries_waiting);
+    /* Behind those that stay, each at its turn. */
+    usec_t first = h.now + (usec_t)c.entries_waiting / 2 * USEC_PER_SEC;
+    for (unsigned i = 0; i < h.paced; i++) {
+        usec_t turn = first + (usec_t)i / 2 * USEC_PER_SEC;
+        assert_in_range(h.due[i], turn - USEC_PER_SEC, turn + 3 * USEC_PER_SEC);
+    }
+    /* Mail that may go at once is not touched: another site. */
+    h.places['z' - 'a'].site = "t";
+    unsigned paced = h.paced;
+    for (int i = 0; i < 9; i++) {
+        shell_send(&h, "zz");
+    }
+    assert_int_equal(shell_run(&h), 9);
+    assert_int_equal(h.paced, paced);
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.paced, paced); /* not one rewrite for each */
+    shell_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +309,7 @@ int main(void)
         cmocka_unit_test(a_ceiling_bounds_connections_and_what_they_carry),
         cmocka_unit_test(a_lane_that_goes_is_told),
         cmocka_unit_test(an_entry_that_comes_back_asks),
+        cmocka_unit_test(what_waits_for_a_pace_does_not_fill_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,224 @@
+/* Shedding, see sched/place/shed.h. Called where entries come to wait for limited lanes, where loans
+ * come in, and by the pull loop.
+ *
+ * The excess of a set is what its lanes cannot take within half a minute, by what they were told that
+ * they may send. When the excess of all sets is more than a quarter of the places, the sets that have
+ * most of it give up the youngest mail, down to seven eighths of that: so a step for each destination
+ * of a set is made once for many entries. */
+#include "sched/place/shed.h"
+
+#include "sched/place/site.h"
+#include "sched/transport.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define NEAR     (30 * USEC_PER_SEC)   /* what goes within that is kept */
+#define TURN_MAX (3600 * USEC_PER_SEC) /* beyond that nobody knows what the lane will do */
+
+/* Messages a second that a lane may send; HUGE_VAL: no bound, or not known yet. */
+static double rate_of(const struct sched *s, const struct site_lane *l)
+{
+    const struct grant *g = &l->grant;
+    usec_t turn = g->lent.turn > g->lent.due ? g->lent.turn : g->lent.due;
+    if (g->is_limited && g->state == GRANT_WAITING && turn > s->now + NEAR) {
+        return 0;
+    }
+    return g->is_limited && g->per_second > 0 ? g->per_second : HUGE_VAL;
+}
+
+/* Of all lanes of the set that are open. */
+static double rate_of_set(const struct sched *s, const struct lane_set *set)
+{
+    double rate = 0;
+    LANE_FOREACH(l, set->site, set->mask & set->site->alive)
+    {
+        rate += rate_of(s, l);
+    }
+    return rate;
+}
+
+int64_t shed_excess(const struct sched *s, const struct lane_set *set)
+{
+    uint64_t alive = set->mask & set->site->alive;
+    if (set->wanted == 0 || (alive & ~set->site->limited) != 0) {
+        return 0;
+    }
+    double near = rate_of_set(s, set) * (double)(NEAR / USEC_PER_SEC);
+    return near >= (double)set->wanted ? 0 : set->wanted - (int64_t)near;
+}
+
+void shed_touch(struct sched *s, struct lane_set *set)
+{
+    if (!list_is_linked(&set->touched)) {
+        list_push_back(&s->touched_sets, &set->touched);
+    }
+}
+
+void shed_touch_all(struct sched *s, struct site *site, uint64_t lanes)
+{
+    list_foreach(set, &site->sets, struct lane_set, in_site)
+    {
+        if ((set->mask & lanes) != 0) {
+            shed_touch(s, set);
+        }
+    }
+}
+
+static void set_excess(struct sched *s, struct lane_set *set, int64_t excess)
+{
+    s->excess += excess - set->excess;
+    set->excess = excess;
+    if (excess == 0) {
+        list_remove(&set->in_excess);
+    } else if (!list_is_linked(&set->in_excess)) {
+        list_push_back(&s->sets_in_excess, &set->in_excess);
+    }
+}
+
+void shed_leave(struct sched *s, struct lane_set *set)
+{
+    set_excess(s, set, 0);
+    list_remove(&set->touched);
+}
+
+/* Entries that a quarter of the places holds, with as many recipients as they have now. */
+static int64_t entries_of_quarter(const struct sched *s)
+{
+    uint64_t entries = s->shared.entries_waiting + s->shared.entries_in_flight;
+    int64_t places = s->config.message_recipient_limit / 4;
+    int64_t quarter = places;
+    if (s->shared.recipients_in_core > entries) {
+        quarter =
+            (int64_t)((double)places * (double)entries / (double)s->shared.recipients_in_core);
+    }
+    return quarter > 0 ? quarter : 1;
+}
+
+static double usec_each(double rate)
+{
+    return rate > 0 ? (double)USEC_PER_SEC / rate : (double)TURN_MAX;
+}
+
+/* Those that leave come back behind those that stay and those that left before. */
+static void begin_turns(struct sched *s, struct site *site, int64_t kept, double rate)
+{
+    double span = (double)kept * usec_each(rate);
+    usec_t first = s->now + (span < (double)TURN_MAX ? (usec_t)span : TURN_MAX);
+    site->shed_turn = site->shed_turn < first ? first : site->shed_turn;
+}
+
+static usec_t next_turn(struct sched *s, struct site *site, double rate)
+{
+    usec_t latest = s->now + TURN_MAX;
+    double next = (double)site->shed_turn + usec_each(rate);
+    site->shed_turn = next < (double)latest ? (usec_t)next : latest;
+    return site->shed_turn;
+}
+
+static const struct sched_reason *reason_text(void)
+{
+    static const struct sched_reason text = {
+        "4.3.2", "its receiver takes less mail at a time than there is, its turn comes later"};
+    return &text;
+}
+
+/* The youngest entry of the destination, and what else its message has waiting there: entries of one
+ * message leave in their order. Returns how many left. */
+static int64_t shed_youngest(struct sched *s, struct lane_set *set, struct sched_destination *d,
+                             double rate, struct reason *reason)
+{
+    struct peer *p = list_last(&d->todo, struct sched_entry, place.link)->peer;
+    int64_t count = 0;
+    /* The peer may be gone with its last one. */
+    for (bool is_last = false; !is_last; count++) {
+        struct sched_entry *e = entry_queue_first(&p->waiting);
+        is_last = e == p->waiting.last;
+        entry_shed(s, e, next_turn(s, set->site, rate), reason);
+    }
+    return count;
+}
+
+/* The last destinations first, each its youngest, in turn. */
+static void shed_from_party(struct sched *s, struct shared_party *q, int64_t *left, double rate,
+                            struct reason *reason)
+{
+    bool did_shed = true;
+    while (*left > 0 && did_shed) {
+        did_shed = false;
+        list_foreach_safe(d, &q->members, struct sched_destination, in_party)
+        {
+            if (*left > 0 && d->is_willing && d->waiting > 0) {
+                bool was_pinned = d->is_pinned;
+                d->is_pinned = true;
+                *left -= shed_youngest(s, q->set, d, rate, reason);
+                d->is_pinned = was_pinned;
+                destination_settle(s, d);
+                did_shed = true;
+            }
+        }
+    }
+}
+
+static void shed_from(struct sched *s, struct lane_set *set, int64_t count)
+{
+    struct site *site = set->site;
+    bool was_pinned = site->is_pinned;
+    double rate = rate_of_set(s, set);
+    struct reason *reason = reason_new(s, reason_text(), true);
+    begin_turns(s, site, set->wanted - count, rate);
+    site->is_pinned = true;
+    set->parties++; /* it stays while it is looked at */
+    list_foreach_safe(q, &site->parties, struct shared_party, in_site)
+    {
+        if (q->set == set && count > 0) {
+            bool was_party_pinned = q->is_pinned;
+            q->is_pinned = true;
+            shed_from_party(s, q, &count, rate, reason);
+            q->is_pinned = was_party_pinned;
+            site_settle_party(s, &q->party);
+        }
+    }
+    set_excess(s, set, shed_excess(s, set));
+    lane_set_put(s, set);
+    site->is_pinned = was_pinned;
+    site_settle(s, site);
+    reason_put(s, reason);
+}
+
+/* The set with most of it, of some. A step for each set that has some. */
+static struct lane_set *greatest(const struct sched *s)
+{
+    struct lane_set *best = list_first(&s->sets_in_excess, struct lane_set, in_excess);
+    list_foreach(set, &s->sets_in_excess, struct lane_set, in_excess)
+    {
+        best = set->excess > best->excess ? set : best;
+    }
+    return best;
+}
+
+void shed_run(struct sched *s)
+{
+    while (!list_is_empty(&s->touched_sets)) {
+        struct lane_set *set = list_first(&s->touched_sets, struct lane_set, touched);
+        list_remove(&set->touched);
+        set_excess(s, set, shed_excess(s, set));
+    }
+    int64_t quarter = entries_of_quarter(s);
+    if (s->excess <= quarter || s->hold) {
+        return;
+    }
+    list_foreach_safe(set, &s->sets_in_excess, struct lane_set, in_excess)
+    {
+        set_excess(s, set, shed_excess(s, set)); /* what was sent meanwhile touches nothing */
+    }
+    int64_t target = quarter - quarter / 8;
+    while (s->excess > target) {
+        struct lane_set *set = greatest(s);
+        int64_t before = s->excess, over = s->excess - target;
+        shed_from(s, set, over < set->excess ? over : set->excess);
+        if (s->excess >= before) {
+            break; /* what is left of it is not in any destination that could be sent now */
+        }
+    }
+}

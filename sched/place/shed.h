@@ -1,0 +1,20 @@
+/* What waits for the pace of its lanes does not fill memory: beyond a part of the places it is deferred
+ * until its turn is near. Owner thread only. */
+#ifndef SCHED_SHED_H
+#define SCHED_SHED_H
+
+#include "sched/sched.h"
+
+struct lane_set;
+struct site;
+
+/* What waits for a set, or what its lanes may send, has changed; only where some lane is limited. */
+void shed_touch(struct sched *s, struct lane_set *set);
+void shed_touch_all(struct sched *s, struct site *site, uint64_t lanes);
+void shed_leave(struct sched *s, struct lane_set *set); /* it goes */
+/* Defer what is beyond; before each action. */
+void shed_run(struct sched *s);
+/* Entries of a set that its lanes cannot take within half a minute (for sched_check). */
+int64_t shed_excess(const struct sched *s, const struct lane_set *set);
+
+#endif
