@@ -27,6 +27,7 @@
 #include "engine/report/reload.h"
 #include "engine/report/series.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/slow_clerk.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -300,7 +301,7 @@ static int build_report_threads(struct engine *e)
         err = clerk_new(e, "slow clerk", &e->clerks[1]);
     }
     if (err == 0) {
-        e->clerks[1]->between_calls = queue_figures_refresh;
+        e->clerks[1]->between_calls = slow_clerk_work;
         err = http_open_control(e->http);
     }
     if (err == 0) {
@@ -313,6 +314,7 @@ static int build_threads(struct engine *e)
 {
     int err = build_shared(e);
     if (err == 0) {
+        slow_clerk_recall_lanes(e);
         err = build_mail_threads(e);
     }
     if (err == 0) {
@@ -436,6 +438,9 @@ static void free_all(struct engine *e)
     rcu_leave();
     rcu_drain();
     tally_free(e->tally);
+    if (e->limits != NULL) {
+        slow_clerk_keep_lanes(e);
+    }
     limits_free(e->limits);
     settings_put(e->settings);
     reloader_free(e->reloader);

@@ -499,7 +499,11 @@ static void give_up(struct sched_thread *t, const struct core *c, const struct s
     if (a->destination != NULL) {
         r->destination = result_keep(r, sched_destination_name(a->destination));
     }
-    if (kind == RESULT_DEFERRED && is_of_one_source(t, a)) {
+    if (a->is_paced) {
+        kind = RESULT_PARKED;
+        r->park_until = r->done + (a->due > t->now ? a->due - t->now : 0);
+        r->is_paced = true;
+    } else if (kind == RESULT_DEFERRED && is_of_one_source(t, a)) {
         kind = RESULT_PARKED;
         r->park_until = r->done;
         r->is_paced = r->leaves_source = true;

@@ -47,7 +47,7 @@ ACCOUNTING = '/var/log/sluice/accounting.csv'
 RULES = '/etc/sluice/replies.conf'
 
 DOMAINS = ('mail.example', 'post.example', 'busy.example', 'strict.example', 'gone.example')
-SLOW_DOWN = '421 4.7.28 too much mail from your address, slow down'
+BUSY = '450 4.2.0 this domain has no room now, come again'
 
 NEW_REPLY = '450 4.3.0 Letters are taken from 22:00 on'
 RULE = '''rule "night-shift" {
@@ -67,7 +67,7 @@ CAMPAIGN = '''{"defaults": {"from": "news@acme.example", "headers": {"Subject": 
 
 def answers_busy(verb, argument, session):
     """Takes a few messages, and then no more for now."""
-    return SLOW_DOWN if verb == 'MAIL' and len(session.receiver.messages) >= 12 else None
+    return BUSY if verb == 'RCPT' and len(session.receiver.messages) >= 12 else None
 
 
 def answers_strict(verb, argument, session):
@@ -211,10 +211,10 @@ TASKS = [
          ['GET /v1/counts?by=tenant,state', 'GET /v1/counts?by=domain,age&state=deferred'],
          'Group by any of tenant, campaign, domain, destination, transport, source, state and age.'),
     Task('Why does mail for a destination wait?',
-         [('sluice why busy.example', ['busy.example', 'slow down'])],
+         [('sluice why busy.example', ['busy.example', 'come again'])],
          ['GET /v1/why?destination=busy.example']),
     Task('What do receivers say?',
-         [('sluice responses', ['slow down', 'no such user', 'Connection refused'])],
+         [('sluice responses', ['come again', 'no such user', 'Connection refused'])],
          ['GET /v1/responses?limit=50'],
          'What varies in a reply is `*`, so that equal ones count together.'),
     Task('A receiver says something new: teach it',
@@ -233,7 +233,7 @@ TASKS = [
          ['GET /v1/messages?recipient=*@busy.example&limit=2', 'GET /v1/messages/MESSAGE',
           'GET /v1/why?message=MESSAGE']),
     Task('What was said in the last sessions?',
-         [('sluice trace busy.example --last 1 --failed', ['> MAIL FROM', '421 4.7.28']),
+         [('sluice trace busy.example --last 1 --failed', ['> RCPT TO', '450 4.2.0']),
           ('sluice trace gone.example --last 1', ['Connection refused'])],
          ['GET /v1/trace?destination=busy.example&limit=1&failed=1'],
          '`-f` goes on with what is said from now on.'),

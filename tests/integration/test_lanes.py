@@ -1,0 +1,122 @@
+"""What receivers allow of our addresses: asked to slow down nobody is refused and nothing is charged,
+configured rates hold, a listing closes one address and no other, and all of it outlives a restart."""
+import collections
+import time
+
+import pytest
+
+from support.client import message, submit
+from support.reloading import reload
+from support.wait import until
+
+LISTED = '554 5.7.1 Service unavailable; Client host [{address}] blocked using zen.spamhaus.org'
+CONTENT = '554 5.7.1 Blacklisted URL in message. (x.example) in black. See http://lookup.uribl.com.'
+SLOWER = '421 4.7.28 Too many messages, slow down'
+
+
+def send(daemon, count, domain='x.test', first=0):
+    for n in range(first, first + count):
+        submit(daemon, 'a@a.test', [f'{n}@{domain}'], message())
+
+
+def delivered(daemon):
+    return [e for e in daemon.of('Delivery')]
+
+
+class Bucket:
+    """So many MAILs a second, with a burst of `burst`; refused beyond."""
+
+    def __init__(self, rate, burst):
+        self.rate, self.burst, self.left, self.at = rate, burst, burst, time.monotonic()
+        self.refused = 0
+
+    def __call__(self, verb, argument, session):
+        if verb != 'MAIL':
+            return None
+        now = time.monotonic()
+        self.left = min(self.burst, self.left + (now - self.at) * self.rate)
+        self.at = now
+        if self.left >= 1:
+            self.left -= 1
+            return None
+        self.refused += 1
+        return SLOWER
+
+
+def test_slow_down_is_nobodys_attempt(place):
+    """Everything arrives as fast as the receiver lets it, in the first attempt of each message."""
+    bucket = Bucket(20, 5)
+    receiver = place.receiver(answers=bucket)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '400s'})
+    send(daemon, 1)
+    daemon.wait_event('Delivery', '0@x.test')
+    begun = time.monotonic()
+    send(daemon, 100, first=1)
+    until(lambda: len(delivered(daemon)) == 101, 'all', 60)
+    took = time.monotonic() - begun
+    assert {e['num_attempts'] for e in delivered(daemon)} == {1}
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+    # The receiver's own limit makes 5 s of it; the bounds of the design are 5 % and 20 s beyond.
+    assert took < 5 * 1.05 + 20
+    assert 0 < bucket.refused < 40
+
+
+def test_rate_of_a_transport(place):
+    """Spread evenly, by due times: a tenth of a second's worth at once."""
+    times = []
+
+    def note(verb, argument, session):
+        if verb == 'MAIL':
+            times.append(time.monotonic())
+    receiver = place.receiver(answers=note)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'max_message_rate': '20/s'}})
+    send(daemon, 60)
+    until(lambda: len(delivered(daemon)) == 60, 'all', 30)
+    times.sort()
+    assert times[-1] - times[0] > 57 / 20 - 0.2
+    busiest = max(sum(1 for t in times if begin <= t < begin + 1) for begin in times)
+    assert busiest <= 20 + 2 + 2  # rate, burst, and what the clock and the machine blur
+
+
+def listing(listed, counts, reply=LISTED):
+    """Refuses recipients that come from one address."""
+    def answer(verb, argument, session):
+        client = session.peer[0]
+        if verb == 'RCPT':
+            counts[client] += 1
+            if client == listed['address']:
+                return reply.format(address=client)
+        return None
+    return answer
+
+
+@pytest.mark.parametrize('scope', ['listing', 'content'])
+def test_one_of_three_addresses_is_listed(place, scope):
+    """The other two carry its mail, in the same attempt: nobody bounces, nobody waits. A text about a
+    URL says nothing of the address."""
+    addresses = [f'127.0.0.{n}' for n in (11, 12, 13)]
+    listed, counts = {'address': addresses[0]}, collections.Counter()
+    receiver = place.receiver(answers=listing(listed, counts, LISTED if scope == 'listing' else CONTENT))
+    daemon = place.sluice(
+        routes={'*': ('smtp', receiver.nexthop)},
+        sources={f's{n}': {'address': address} for n, address in enumerate(addresses)},
+        pools={'all': {'sources': ['s0', 's1', 's2'], 'weights': [1, 1, 1]}},
+        transports={'smtp': {'source_pool': 'all'}})
+    send(daemon, 60)
+    until(lambda: len(delivered(daemon)) + len(daemon.of('Bounce')) >= 60, 'all', 30)
+    if scope == 'content':
+        assert daemon.of('Bounce')
+        return
+    assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
+    assert {e['num_attempts'] for e in delivered(daemon)} == {1}
+    assert 1 <= counts[addresses[0]] <= 10  # the few that were under way when it was said
+    assert min(counts[addresses[1]], counts[addresses[2]]) >= 15
+    before = counts[addresses[0]]
+    daemon.stop()
+    daemon.start()
+    send(daemon, 20, first=60)
+    until(lambda: len(delivered(daemon)) == 80, 'all', 30)
+    assert counts[addresses[0]] == before  # it is known over the restart
+    assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
