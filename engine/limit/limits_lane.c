@@ -81,7 +81,9 @@ static int take_place(struct limits *l, const struct limit_key *key, uint64_t ha
     p->site_len = key->site.len;
     p->hosts_len = key->hosts.len;
     memcpy(p->text, key->site.data, key->site.len);
-    memcpy(p->text + p->site_len, key->hosts.data, key->hosts.len);
+    if (key->hosts.len > 0) { /* a site of one destination alone has none, and no address of them */
+        memcpy(p->text + p->site_len, key->hosts.data, key->hosts.len);
+    }
     limits_table_add(&l->place_table, &p->link, hash);
     *ret = p;
     return 0;
