@@ -310,7 +310,7 @@ int spool_parts_first(struct spool_txn *t, enum spool_table table, uint64_t id,
 int spool_parts_del(struct spool_txn *t, enum spool_table table, uint64_t id, unsigned limit,
                     unsigned *ret_deleted)
 {
-    uint64_t count;
+    uint64_t count = 0;
     int r = spool_table_count(t, table, &count);
     if (r != 0 || count == 0) {
         return r;
@@ -342,7 +342,7 @@ int spool_get_number(struct spool_txn *t, enum spool_table table, const char *na
 int spool_put_number(struct spool_txn *t, enum spool_table table, const char *name, uint64_t number)
 {
     const struct spool_key key = spool_key_name(name);
-    void *at;
+    void *at = NULL;
     int r = spool_table_put(t, table, &key, SPOOL_NUMBER_BYTES, &at);
     if (r == 0) {
         spool_number_encode(number, &key, at);
