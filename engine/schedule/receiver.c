@@ -240,6 +240,16 @@ static const struct policy *policy_of_site(const struct settings *by, uint32_t t
                : policy_find(by->policies, transport, provider, SLICE(""));
 }
 
+const struct policy *receiver_policy(const struct settings *by, uint32_t transport,
+                                     struct slice site)
+{
+    const struct policy *p = policy_of_site(by, transport, site);
+    if (p == NULL) {
+        p = policy_find(by->policies, transport, policy_no_provider(by->policies), SLICE(""));
+    }
+    return p == NULL ? NULL : p->site;
+}
+
 void receiver_configure_all(struct sched *s, const struct settings *by, uint32_t transport,
                             usec_t now)
 {

@@ -63,6 +63,11 @@ void receiver_configure(struct sched *s, const struct receiver *r, usec_t now);
 void receiver_configure_all(struct sched *s, const struct settings *by, uint32_t transport,
                             usec_t now);
 
+/* What the lanes of a site that the core knows have, by these settings; NULL: nothing is known of the
+ * transport. */
+const struct policy *receiver_policy(const struct settings *by, uint32_t transport,
+                                     struct slice site);
+
 /* The provider whose site it is, or the count of providers. */
 size_t receiver_provider(const struct config *c, struct slice site);
 

@@ -378,6 +378,23 @@ static void take_loss(struct sched_thread *t, struct letter_lost lost)
     }
 }
 
+/* Mail that waits for a rate goes by the new one at once: its site may not be looked up again for
+ * hours. */
+static void follow_rules(struct sched_thread *t, struct core *c, const struct settings *s)
+{
+    struct sched_site_view v;
+    uint64_t cursor = 0;
+    while (sched_view_sites(c->sched, &cursor, &v)) {
+        const struct lanes_site lanes = {.key = v.key,
+                                         .name = v.key,
+                                         .policy = receiver_policy(s, c->transport, v.key),
+                                         .settings = s};
+        if (lanes.policy != NULL) {
+            lanes_found(&c->lanes, &lanes, t->now);
+        }
+    }
+}
+
 static void take_settings(struct sched_thread *t, struct settings *s)
 {
     for (uint32_t i = t->index; i < s->transport_count; i += t->engine->sched_count) {
@@ -392,6 +409,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         core_sources_set(&c->sources, c->sched, t->engine, settings_of(t->engine), c->transport,
                          t->now);
         receiver_configure_all(c->sched, settings_for(s, c->transport), c->transport, t->now);
+        follow_rules(t, c, settings_for(s, c->transport));
         if (c->generation != s->generations[c->transport]) {
             c->generation = s->generations[c->transport];
             sched_forget_hosts(c->sched, t->now);

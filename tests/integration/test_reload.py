@@ -614,3 +614,22 @@ def test_tokens_are_read_again(place):
     write('anna\n')
     assert 'tokens:1' in reload(daemon, 422)['complaints'][0]
     assert ask('a-new-token-of-hers') == 200
+
+
+@pytest.mark.parametrize('option, value', [('max_message_rate', '1/h'), ('max_recipient_rate', '1/h'),
+                                           ('site_message_rate', '1/h'), ('max_message_quota', '1/d')])
+def test_mail_that_waits_for_a_rate_goes_by_the_new_one(place, option, value):
+    """Nothing of it is looked up again meanwhile."""
+    receiver = place.receiver()
+    daemon = place.sluice(transports={'smtp': {option: value}},
+                          routes={'*': ('smtp', receiver.nexthop)})
+    for n in range(5):
+        submit(daemon, 'a@a.test', [f'r{n}@x.test'], message())
+    receiver.wait(1)
+    until(lambda: daemon.totals()['messages'] == 4, 'the others wait')
+    assert len(receiver.messages) == 1
+    del daemon.transports['smtp'][option]
+    reload(daemon)
+    receiver.wait(5)
+    daemon.wait_empty()
+    assert daemon.stop() == 0
