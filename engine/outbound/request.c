@@ -356,6 +356,7 @@ static void classify_one(const struct request *r, const struct outcome_recipient
     reply_read(slice_of(to->text), &reply);
     reply.stage = request_stage_of(to->stage);
     reply.is_later_mail = r->is_later;
+    reply.has_others = r->delivery->has_others;
     reply_set_classify(rules->set, rules->matcher, &reply, ret);
 }
 
@@ -370,6 +371,7 @@ bool request_weigh(struct request *r, const struct outcome_verdict *v,
     reply_read(v->text, &reply);
     reply.stage = request_stage_of(v->stage);
     reply.is_later_mail = r->is_later;
+    reply.has_others = r->delivery->has_others;
     reply_set_classify(rules->set, rules->matcher, &reply, &meaning);
     const struct reply_rule *rule =
         meaning.rule == REPLY_NO_RULE ? NULL : reply_set_rule(rules->set, meaning.rule);

@@ -32,6 +32,7 @@ struct delivery {
     uint32_t generation;     /* settings.generations of the transport: hosts were found by those */
     bool connection_is_new;
     bool is_last_server;      /* no other one is left */
+    bool has_others;          /* with connection_is_new: other connections of its lane live */
     struct slice destination; /* name; valid until reported */
     struct slice nexthop;     /* of it, the same or its end: what routes and TLS levels are about */
     usec_t dispatched;        /* wall */

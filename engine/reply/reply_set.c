@@ -141,6 +141,18 @@ static uint16_t find(const struct reply_set *s, struct reply_matcher *m, const s
     return REPLY_NO_RULE;
 }
 
+/* At the greeting no message was offered: who is told to slow down there has too many connections, or
+ * makes them too fast. A rule that is about greetings says which. */
+static enum reply_scope scope_at(const struct reply *reply, const struct reply_rule *rule)
+{
+    bool is_of_mail = rule->scope == REPLY_MESSAGES || rule->scope == REPLY_RECIPIENTS ||
+                      rule->scope == REPLY_SESSION;
+    if (reply->stage != REPLY_AT_GREETING || rule->stages != 0 || !is_of_mail) {
+        return rule->scope;
+    }
+    return reply->has_others ? REPLY_CONNECTIONS : REPLY_CONNECTION_RATE;
+}
+
 void reply_set_classify(const struct reply_set *s, struct reply_matcher *m,
                         const struct reply *reply, struct reply_verdict *ret)
 {
@@ -151,7 +163,7 @@ void reply_set_classify(const struct reply_set *s, struct reply_matcher *m,
     ret->rule = find(s, m, reply, 0);
     if (ret->rule != REPLY_NO_RULE) {
         ret->class = s->rules.items[ret->rule].class;
-        ret->scope = s->rules.items[ret->rule].scope;
+        ret->scope = scope_at(reply, &s->rules.items[ret->rule]);
     } else {
         ret->class = reply_default(reply, &ret->scope, &ret->why);
     }

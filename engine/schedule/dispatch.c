@@ -81,7 +81,7 @@ static void hand_out(struct dispatch *p, struct delivery *d, uint16_t worker)
 }
 
 struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
-                                  uint16_t *workers, const struct sched_action *a)
+                                  uint16_t *workers, const struct sched_action *a, bool has_others)
 {
     struct delivery *d = take_displaced(p, a->entry);
     if (d == NULL) {
@@ -95,6 +95,7 @@ struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32
     d->connection = a->connection;
     d->generation = generation;
     d->connection_is_new = a->connection_is_new;
+    d->has_others = has_others;
     d->server = a->server;
     d->source = a->source;
     d->server_notes = a->server_notes;

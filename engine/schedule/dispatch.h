@@ -37,10 +37,11 @@ void dispatch_fini(struct dispatch *p); /* accepts a zeroed one */
  *
  * generation  of the transport's settings by which the core found its hosts
  * workers  [process_limit] of the core; the slot of a new connection is written
+ * has_others  as in struct delivery
  * returns  the delivery, which the worker has from now on, but for what is the scheduler's alone;
  *          NULL: out of memory, report the entry as deferred */
 struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
-                                  uint16_t *workers, const struct sched_action *a);
+                                  uint16_t *workers, const struct sched_action *a, bool has_others);
 /* Ask for the hosts once more, as a reload made the answer in r invalid. */
 void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
 /* SCHED_EXHAUSTED: the entry has no server left. What the servers said of its recipients goes to the

@@ -27,6 +27,7 @@ struct lane {
     struct limits_hold *hold;
     uint64_t serial;           /* of the settings whose rules it has */
     uint32_t slots;            /* connections that have it */
+    uint32_t connected;        /* of them, those that were made */
     bool is_gone;              /* the core has forgotten it: it goes with the last of them */
     bool is_closed;            /* the core was told so */
     char address[IP_TEXT_MAX]; /* ours, as receivers see it; "": the system chooses */
@@ -320,6 +321,7 @@ static void drop_slot(struct lane_slot *slot, usec_t now)
 {
     struct lane *lane = slot->lane;
     if (lane != NULL && slot->is_connected) {
+        lane->connected--;
         limits_disconnected(lane->hold, now);
     } else if (lane != NULL && !slot->is_told) {
         limits_not_connected(lane->hold, now);
@@ -328,6 +330,12 @@ static void drop_slot(struct lane_slot *slot, usec_t now)
         free_lane(lane, now);
     }
     *slot = (struct lane_slot){.lane = NULL};
+}
+
+bool lanes_have_others(const struct sched_action *a)
+{
+    const struct lane *lane = a->lane_user;
+    return a->connection_is_new && lane != NULL && lane->connected > 0;
 }
 
 void lanes_deliver(struct lanes *l, const struct sched_action *a, struct delivery *d, usec_t now)
@@ -374,6 +382,7 @@ void lanes_heard(struct lanes *l, const struct delivery *d, usec_t now)
     }
     if (d->depth > 0 && !slot->is_connected) {
         slot->is_connected = true;
+        slot->lane->connected++;
         limits_connected(slot->lane->hold, slot->sent_at, now);
     }
     if (d->taken_messages > 0) {

@@ -80,6 +80,8 @@ void lanes_return(struct lanes *l, const struct sched_action *a, usec_t now);
 /* SCHED_LANE_GONE */
 void lanes_gone(struct lanes *l, const struct sched_action *a, usec_t now);
 
+/* SCHED_DELIVER: whether other connections of the lane live, while this one is to be made. */
+bool lanes_have_others(const struct sched_action *a);
 /* SCHED_DELIVER: notes in the delivery when it was sent, and of a new connection which lane it has.
  */
 void lanes_deliver(struct lanes *l, const struct sched_action *a, struct delivery *d, usec_t now);

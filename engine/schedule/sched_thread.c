@@ -467,7 +467,8 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    struct delivery *d = dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a);
+    struct delivery *d = dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a,
+                                          lanes_have_others(a));
     if (d != NULL) {
         lanes_deliver(&c->lanes, a, d, t->now);
         return;

@@ -175,7 +175,7 @@ static void what_no_server_is_left_for_ends_without_a_worker(void **state)
     submit();
     resolve(pull(SCHED_RESOLVE).destination);
     struct sched_action a = pull(SCHED_DELIVER);
-    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a, false));
     assert_true(post_flush(&post));
     struct delivery *d = take(&worker_box, LETTER_DELIVER);
     if (d == NULL) {
@@ -255,7 +255,7 @@ static struct delivery *deliver_refused(bool is_last)
     submit();
     resolve(pull(SCHED_RESOLVE).destination);
     struct sched_action a = pull(SCHED_DELIVER);
-    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a, false));
     assert_true(post_flush(&post));
     struct delivery *d = take(&worker_box, LETTER_DELIVER);
     if (d == NULL) {
@@ -311,7 +311,7 @@ static void what_is_throttled_waits_again(void **state)
     assert_int_equal(atomic_load(&dispatch.in_flight), 0);
     struct sched_action a = pull(SCHED_DELIVER);
     assert_false(a.connection_is_new);
-    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a, false));
     assert_true(post_flush(&post));
     d = take(&worker_box, LETTER_DELIVER);
     if (d == NULL) {
@@ -348,7 +348,7 @@ static void what_came_back_and_is_throttled_waits_again(void **state)
     resolve(pull(SCHED_RESOLVE).destination);
     for (int i = 0; i < 2; i++) {
         struct sched_action a = pull(SCHED_DELIVER);
-        assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+        assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a, false));
         assert_true(post_flush(&post));
         d = take(&worker_box, LETTER_DELIVER);
         if (d == NULL) {
@@ -366,7 +366,7 @@ static void what_came_back_and_is_throttled_waits_again(void **state)
     assert_int_equal(atomic_load(&engine->undurable), 0);
     assert_int_equal(atomic_load(&dispatch.in_flight), 0);
     struct sched_action a = pull(SCHED_DELIVER);
-    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a));
+    assert_non_null(dispatch_deliver(&dispatch, 0, 0, worker_of, &a, false));
     assert_int_equal(atomic_load(&engine->undurable), 2);
     assert_true(post_flush(&post));
     d = take(&worker_box, LETTER_DELIVER);
