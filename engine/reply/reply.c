@@ -160,16 +160,29 @@ static enum reply_stage cut_stage(struct slice *text)
     return REPLY_AT_NOTHING;
 }
 
-/* Who said it goes from the start of the text: "host NAME[ADDRESS] said: ". */
+static bool begins(struct slice text, struct slice with)
+{
+    return text.len >= with.len && memcmp(text.data, with.data, with.len) == 0;
+}
+
+/* Who said it goes from the start of the text: "host NAME[ADDRESS] said: ", and how it is put of a
+ * session that did not begin. */
 static void cut_host(struct slice *text)
 {
-    const struct slice said = SLICE("] said: ");
-    if (text->len < 5 || memcmp(text->data, "host ", 5) != 0) {
+    static const struct slice words[] = {
+        {"] said: ", sizeof("] said: ") - 1},
+        {"] refused to talk to me: ", sizeof("] refused to talk to me: ") - 1},
+    };
+    if (!begins(*text, SLICE("host ")) &&
+        !begins(*text, SLICE("SASL authentication failed; server "))) {
         return;
     }
-    const char *at = memmem(text->data, text->len, said.data, said.len);
-    if (at != NULL) {
-        *text = slice_from(*text, (size_t)(at - text->data) + said.len);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *at = memmem(text->data, text->len, words[i].data, words[i].len);
+        if (at != NULL) {
+            *text = slice_from(*text, (size_t)(at - text->data) + words[i].len);
+            return;
+        }
     }
 }
 

@@ -131,9 +131,24 @@ static void wrong_actions_say_what_would_be_right(void **state)
     }
 }
 
+/* As the client's core puts it of a session that did not begin. */
+static void who_refused_to_talk_is_cut(void **state)
+{
+    struct reply r;
+    reply_read(SLICE("host mx.x[192.0.2.1] refused to talk to me: 421 4.7.0 too many connections"),
+               &r);
+    assert_int_equal(r.code, 421);
+    assert_string_equal(r.status, "4.7.0");
+    assert_true(slice_eq(slice_trim(r.text), SLICE("4.7.0 too many connections")) ||
+                slice_eq(slice_trim(r.text), SLICE("too many connections")));
+    reply_read(SLICE("SASL authentication failed; server mx.x[192.0.2.1] said: 535 5.7.8 no"), &r);
+    assert_int_equal(r.code, 535);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_refused_to_talk_is_cut),
         cmocka_unit_test(lines_are_taken_apart),
         cmocka_unit_test(words_find_themselves),
         cmocka_unit_test(actions_are_read_and_printed),
