@@ -260,6 +260,15 @@ static int waiting_of(const struct shared_party *q)
     return waiting;
 }
 
+static uint64_t count_bits(uint64_t mask)
+{
+    uint64_t count = 0;
+    for (; mask != 0; mask &= mask - 1) {
+        count++;
+    }
+    return count;
+}
+
 static const char *check_one(const struct sched *s, const struct site *site, struct site_tally *t)
 {
     int occupied = 0, waiting = 0;
@@ -311,7 +320,7 @@ const char *site_check(const struct sched *s, struct site_tally *t)
     list_foreach(d, &s->destinations, const struct sched_destination, all)
     {
         HOLD_SITE(d->avoidances == NULL || d->party->site != NULL);
-        avoidances += (uint64_t)__builtin_popcountll(avoidance_mask(d));
+        avoidances += count_bits(avoidance_mask(d));
     }
     HOLD_SITE(s->avoidance_timers.count == avoidances);
     HOLD_SITE(s->excess == t->excess);

@@ -67,6 +67,15 @@ static const struct lane *lane_of(const struct flight_model *m, const struct sch
     return &l->lane;
 }
 
+/* The site went away and came back since its lane was given a ceiling: the core forgets that with the
+ * site. */
+static bool is_forgotten(const struct flight_model *m, const struct sched_action *a)
+{
+    const struct site_lane *l =
+        lane_find(a->destination->party->site, source_find(m->sched, a->source));
+    return l != NULL && l->most_connections == 0;
+}
+
 static void open_connection(struct flight_model *m, const struct sched_action *a, usec_t now)
 {
     struct flight_connection *c = &m->connections[a->connection];
@@ -83,6 +92,9 @@ static void open_connection(struct flight_model *m, const struct sched_action *a
                                     .source = a->source};
     REQUIRE(m->is_delayed || count_busy(m, c, false) < lane_of(m, a)->window);
     uint32_t ceiling = c->site == 0 || c->source >= SOURCES ? 0 : m->ceilings[c->site][c->source];
+    if (ceiling > 0 && is_forgotten(m, a)) {
+        ceiling = m->ceilings[c->site][c->source] = 0;
+    }
     REQUIRE(m->is_delayed || ceiling == 0 || count_busy(m, c, false) < (int)ceiling);
     REQUIRE(m->is_delayed || hosts->site == 0 || m->config.site_concurrency_limit == 0 ||
             m->was_reconfigured || count_busy(m, c, true) < m->config.site_concurrency_limit);

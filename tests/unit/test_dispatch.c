@@ -272,6 +272,7 @@ static struct delivery *deliver_refused(bool is_last)
 
 static void what_is_held_gets_its_result_from_the_scheduler(void **state)
 {
+    post_assert_owner(&post);
     struct delivery *d = deliver_refused(true);
     dispatch_settle_refusal(&dispatch, d, &as_said, to_writer);
     assert_int_equal(d->feedback, SCHED_NEGATIVE); /* as a 421 to MAIL always was */
@@ -297,6 +298,7 @@ static void what_is_held_gets_its_result_from_the_scheduler(void **state)
 /* It waits as if it had not been tried: no result, no attempt, and it is not lost either. */
 static void what_is_throttled_waits_again(void **state)
 {
+    post_assert_owner(&post);
     const struct limit_verdict v = {
         .fate = LIMIT_FATE_AGAIN, .is_throttled = true, .is_negative = true};
     struct delivery *d = deliver_refused(true);
@@ -381,6 +383,7 @@ static void what_came_back_and_is_throttled_waits_again(void **state)
 
 static void what_is_held_goes_to_the_next_server(void **state)
 {
+    post_assert_owner(&post);
     struct delivery *d = deliver_refused(false);
     dispatch_settle_refusal(&dispatch, d, &as_said, to_writer);
     assert_true(d->again && d->server_tried && !d->is_refused);
