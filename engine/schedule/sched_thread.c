@@ -317,20 +317,6 @@ static void take_report(struct sched_thread *t, struct delivery *d)
     dispatch_reported(&t->dispatch, d);
 }
 
-/* The core knows the site now that the destination's mail goes to. */
-static void hold_lanes(struct sched_thread *t, struct core *c, const struct resolution *r,
-                       struct slice site)
-{
-    const struct settings *s = settings_for(settings_of(t->engine), r->transport);
-    const struct policy *p =
-        policy_of(s->policies, r->transport, slice_of(r->nexthop), r->hosts->facts.names);
-    const struct lanes_site lanes = {
-        .key = site, .name = site, .policy = p == NULL ? NULL : p->site, .settings = s};
-    if (p != NULL) {
-        lanes_found(&c->lanes, &lanes, t->now);
-    }
-}
-
 static void take_resolution(struct sched_thread *t, struct resolution *r)
 {
     if (r->generation < core_of(t, r->transport)->generation) {
@@ -341,6 +327,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     core_sources_check_reach(settings, r);
     struct sched_server servers[SCHED_SERVERS_MAX];
     struct receiver receiver = {.site_len = 0};
+    const struct policy *policy = NULL;
     struct sched_hosts_result result = {
         .destination = r->destination,
         .resolution = r->outcome,
@@ -355,12 +342,18 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         receiver_note(t->places, r, &receiver);
         result.site = slice_make(receiver.site, receiver.site_len);
         result.tls = receiver.tls;
+        policy = policy_of(settings->policies, r->transport, slice_of(r->nexthop),
+                           r->hosts->facts.names);
     }
     struct core *c = core_of(t, r->transport);
-    sched_resolved(c->sched, &result, t->now);
+    sched_resolved(c->sched, &result, t->now); /* the hosts are the core's now, and may be gone */
     if (result.site.len > 0) {
         receiver_configure(c->sched, &receiver, t->now);
-        hold_lanes(t, c, r, result.site);
+    }
+    if (result.site.len > 0 && policy != NULL) {
+        const struct lanes_site lanes = {
+            .key = result.site, .name = result.site, .policy = policy->site, .settings = settings};
+        lanes_found(&c->lanes, &lanes, t->now);
     }
     free(r);
 }
