@@ -29,8 +29,8 @@ def test_the_window_is_what_the_receiver_counts(place):
 
 
 def test_workload(place):
-    """Only what must be so whatever the machine does besides: each delivery teaches once, and each
-    that was refused deferred its recipients."""
+    """Only what must be so whatever the machine does besides: each delivery teaches once, and none
+    is deferred that was not refused."""
     parser = argparse.ArgumentParser()
     limited.add_arguments(parser)
     args = parser.parse_args(['--receivers', 'sink', '--rules', 'readme', '--feedbacks', '1/N',
@@ -43,6 +43,7 @@ def test_workload(place):
     for run in result['runs']:
         figures = run['figures']
         assert run['feedbacks'] == 30 and run['codes'].keys() <= {421}
-        assert figures['deferred'] == 100 * 2 * figures['refused'] / 60 < 100
+        # What was refused before anything was accepted is deferred; later refusals are nobody's attempt.
+        assert figures['deferred'] <= 100 * 2 * figures['refused'] / 60 < 100
         assert 1 <= figures['average'] <= limited.LIMIT
     assert [run['relay'] for run in result['summary']] == ['sluice', 'sluice']

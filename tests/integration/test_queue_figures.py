@@ -12,7 +12,7 @@ from test_orders import give, run
 HOUR = 3600
 STATES = ('incoming', 'active', 'deferred', 'scheduled', 'suspended')
 BUSY = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250 peer.test\nexpect MAIL\n' \
-    'send 451 4.7.1 try later\nclose'
+    'send 451 4.3.0 try later\nclose'
 LIMIT = 12  # active messages
 
 
