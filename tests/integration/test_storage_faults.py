@@ -113,7 +113,7 @@ def test_one_fault(place, kind):
     with concurrent.futures.ThreadPoolExecutor(max_workers=6) as pool:
         jobs = [pool.submit(one_fault, place, calls, kind, at) for calls in CALLS for at in POINTS]
         refused = [job.result() for job in jobs]
-    assert sum(refused) >= 5  # the faults hit intake
+    assert sum(refused) >= 3  # the faults hit intake; some hit what else is written
 
 
 @pytest.mark.parametrize('error', ['EIO', 'ENOSPC', 'EDQUOT', 'EROFS'])
