@@ -437,12 +437,6 @@ struct sched_grant {
     double per_second;  /* messages that the lane may send; 0: not known */
     enum sched_why why; /* why it is not more: PACE, RATE, QUOTA, LANE_CLOSED, CEILING */
 };
-/* Of an entry in flight, before its report: whether other lanes of its pool at its site take anything,
- * and one among these that it has not tried. */
-struct sched_other_lanes {
-    bool is_open, is_untried;
-};
-struct sched_other_lanes sched_other_lanes(const struct sched *, const struct sched_entry *);
 /* The answer to SCHED_ASK. A lane holds one grant at a time: it asks again when it is used up. false:
  * the lane is gone, or does not ask any more: the grant is the shell's. */
 bool sched_lane_grant(struct sched *, struct sched_lane_key lane, const struct sched_grant *,

@@ -461,8 +461,8 @@ const struct config_option config_options[] = {
          "How long a lane is closed whose receiver said that it does not want our address; twice "
          "as long each time that it says so again, up to 4 hours."),
     TIME("block_grace", LANE(limits.block_grace), "2h", 0, DAYS(5),
-         "How long a message that was refused for the address, and for no reason of its own, is "
-         "kept for other sources or the end of the pause before it bounces."),
+         "How long a message that was refused for good because of our address is deferred instead, "
+         "from the first such reply on and while another source is open, before it bounces."),
     /* --- provider --------------------------------------------------------------------------------- */
     LIST("mx", PROVIDER(mx), CONFIG_TYPE_PATTERNS, "any",
          "Patterns of host names: `{\"*.google.com\", \"*.*.google.com\"}`, each `*.` for exactly "

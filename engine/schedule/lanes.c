@@ -211,10 +211,10 @@ void lanes_found(struct lanes *l, const struct lanes_site *site, usec_t now)
     }
 }
 
-void lanes_gone(struct lanes *l, const struct sched_action *a, usec_t now)
+void lanes_gone(const struct sched_action *a, usec_t now)
 {
     struct lane *lane = a->lane_user;
-    lanes_return(l, a, now);
+    lanes_return(a, now);
     lane->is_gone = true;
     if (lane->slots == 0) {
         free_lane(lane, now);
@@ -296,7 +296,7 @@ void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
         .per_second = isfinite(lent.per_second) ? lent.per_second : 0,
         .why = why_of(lent.why),
     };
-    if (!sched_lane_grant(l->sched, a->loan->lane, &grant, now) && lent.messages > 0) {
+    if (!sched_lane_grant(l->sched, a->loan->lane, &grant, now)) { /* what is not lent is 0 */
         const struct limit_units all = {
             .messages = lent.messages,
             .recipients = lent.recipients == LIMIT_UNBOUNDED ? 0 : lent.recipients,
@@ -306,12 +306,11 @@ void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
     }
 }
 
-void lanes_return(struct lanes *l, const struct sched_action *a, usec_t now)
+void lanes_return(const struct sched_action *a, usec_t now)
 {
     const struct lane *lane = a->lane_user;
     const struct limit_units left = {a->loan->left.messages, a->loan->left.recipients,
                                      a->loan->left.connects};
-    (void)l;
     limits_repay(lane->hold, &left, now);
 }
 

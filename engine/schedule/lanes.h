@@ -76,9 +76,9 @@ void lanes_follow(struct lanes *l, usec_t now);
 /* SCHED_ASK: what may go now is lent to the core, or when to ask again. */
 void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now);
 /* SCHED_RETURN */
-void lanes_return(struct lanes *l, const struct sched_action *a, usec_t now);
+void lanes_return(const struct sched_action *a, usec_t now);
 /* SCHED_LANE_GONE */
-void lanes_gone(struct lanes *l, const struct sched_action *a, usec_t now);
+void lanes_gone(const struct sched_action *a, usec_t now);
 
 /* SCHED_DELIVER: whether other connections of the lane live, while this one is to be made. */
 bool lanes_have_others(const struct sched_action *a);

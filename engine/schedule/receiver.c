@@ -212,6 +212,18 @@ static bool has_mark(struct slice site, struct slice mark, struct slice *ret)
     return true;
 }
 
+void receiver_limits(struct slice site, struct slice *ret_name, struct slice *ret_hosts)
+{
+    struct slice provider;
+    *ret_name = site;
+    *ret_hosts = SLICE("");
+    if (has_mark(site, SLICE("provider:"), &provider)) {
+        size_t at = site.len - provider.len + slice_find(provider, '/');
+        *ret_name = slice_to(site, at);
+        *ret_hosts = at < site.len ? slice_from(site, at + 1) : SLICE("");
+    }
+}
+
 size_t receiver_provider(const struct config *c, struct slice site)
 {
     struct slice name;

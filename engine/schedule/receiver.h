@@ -81,4 +81,10 @@ struct receiver_place {
 void receiver_note(struct history *places, const struct resolution *r,
                    const struct receiver *receiver);
 
+/* The names under which struct limits has the lanes of a site: what is configured for a provider counts
+ * for all of it, what one set of hosts said for that set alone.
+ *
+ * ret_hosts  "" but of a provider that its domains alone name */
+void receiver_limits(struct slice site, struct slice *ret_name, struct slice *ret_hosts);
+
 #endif

@@ -301,10 +301,24 @@ static void retry_more(struct sched_thread *t)
     }
 }
 
+static void tell_core(struct sched_thread *t, struct core *c, struct delivery *d)
+{
+    struct sched_outcome outcome;
+    dispatch_outcome(d, &outcome);
+    sched_report(c->sched, &outcome, t->now);
+    dispatch_reported(&t->dispatch, d);
+}
+
+/* A delivery ends that is with no worker: its lane has heard all of it, and its connection may be
+ * another one's by now. */
+static void end_delivery(struct sched_thread *t, struct delivery *d)
+{
+    tell_core(t, core_of(t, d->transport), d);
+}
+
 static void take_report(struct sched_thread *t, struct delivery *d)
 {
     struct core *c = core_of(t, d->transport);
-    struct sched_outcome outcome;
     lanes_heard(&c->lanes, d, t->now);
     if (d->is_refused) {
         struct limit_verdict verdict;
@@ -312,9 +326,18 @@ static void take_report(struct sched_thread *t, struct delivery *d)
         dispatch_settle_refusal(&t->dispatch, d, &verdict, t->to_writer);
     }
     lanes_parted(&c->lanes, d, t->now);
-    dispatch_outcome(d, &outcome);
-    sched_report(c->sched, &outcome, t->now);
-    dispatch_reported(&t->dispatch, d);
+    tell_core(t, c, d);
+}
+
+/* From now on the lanes of the site are held by these rules. */
+static void hold_lanes(struct sched_thread *t, struct core *c, struct slice site,
+                       const struct policy *policy, const struct settings *s)
+{
+    struct lanes_site lanes = {.key = site, .policy = policy, .settings = s};
+    receiver_limits(site, &lanes.name, &lanes.hosts);
+    if (policy != NULL) {
+        lanes_found(&c->lanes, &lanes, t->now);
+    }
 }
 
 static void take_resolution(struct sched_thread *t, struct resolution *r)
@@ -327,7 +350,6 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     core_sources_check_reach(settings, r);
     struct sched_server servers[SCHED_SERVERS_MAX];
     struct receiver receiver = {.site_len = 0};
-    const struct policy *policy = NULL;
     struct sched_hosts_result result = {
         .destination = r->destination,
         .resolution = r->outcome,
@@ -342,18 +364,13 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         receiver_note(t->places, r, &receiver);
         result.site = slice_make(receiver.site, receiver.site_len);
         result.tls = receiver.tls;
-        policy = policy_of(settings->policies, r->transport, slice_of(r->nexthop),
-                           r->hosts->facts.names);
     }
     struct core *c = core_of(t, r->transport);
     sched_resolved(c->sched, &result, t->now); /* the hosts are the core's now, and may be gone */
     if (result.site.len > 0) {
         receiver_configure(c->sched, &receiver, t->now);
-    }
-    if (result.site.len > 0 && policy != NULL) {
-        const struct lanes_site lanes = {
-            .key = result.site, .name = result.site, .policy = policy->site, .settings = settings};
-        lanes_found(&c->lanes, &lanes, t->now);
+        hold_lanes(t, c, result.site, receiver.options == NULL ? NULL : receiver.options->site,
+                   settings);
     }
     free(r);
 }
@@ -378,13 +395,7 @@ static void follow_rules(struct sched_thread *t, struct core *c, const struct se
     struct sched_site_view v;
     uint64_t cursor = 0;
     while (sched_view_sites(c->sched, &cursor, &v)) {
-        const struct lanes_site lanes = {.key = v.key,
-                                         .name = v.key,
-                                         .policy = receiver_policy(s, c->transport, v.key),
-                                         .settings = s};
-        if (lanes.policy != NULL) {
-            lanes_found(&c->lanes, &lanes, t->now);
-        }
+        hold_lanes(t, c, v.key, receiver_policy(s, c->transport, v.key), s);
     }
 }
 
@@ -553,7 +564,7 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         deliver(t, c, a);
         break;
     case SCHED_EXHAUSTED:
-        take_report(t, dispatch_exhausted(&t->dispatch, a, t->to_writer));
+        end_delivery(t, dispatch_exhausted(&t->dispatch, a, t->to_writer));
         break;
     case SCHED_RESOLVE:
         resolve(t, c, a);
@@ -568,10 +579,10 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         lanes_ask(&c->lanes, a, t->now);
         break;
     case SCHED_RETURN:
-        lanes_return(&c->lanes, a, t->now);
+        lanes_return(a, t->now);
         break;
     case SCHED_LANE_GONE:
-        lanes_gone(&c->lanes, a, t->now);
+        lanes_gone(a, t->now);
         break;
     case SCHED_DEFER:
         if (a->is_withdrawn) {
@@ -750,7 +761,7 @@ static void run_scheduler(void *arg)
      * was stuck behind a full ring. No other thread uses them any more. */
     struct delivery *d;
     while ((d = dispatch_take_left(&t->dispatch)) != NULL) {
-        take_report(t, d);
+        end_delivery(t, d);
     }
 }
 

@@ -20,6 +20,14 @@ static struct site_lane *find_lane(struct sched *s, struct sched_lane_key lane)
     return lane_find(site, place);
 }
 
+/* A call of the shell begins. NULL: the core does not know the lane. */
+static struct site_lane *begin_order(struct sched *s, struct sched_lane_key lane, usec_t now)
+{
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    return find_lane(s, lane);
+}
+
 /* Whatever was said to us, what waits is deferred. */
 static struct reason *temporary_reason(struct sched *s, const struct sched_reason *reason)
 {
@@ -33,9 +41,7 @@ static struct reason *temporary_reason(struct sched *s, const struct sched_reaso
 bool sched_lane_close(struct sched *s, struct sched_lane_key lane, usec_t until,
                       const struct sched_reason *reason, usec_t now)
 {
-    transport_enter(s, now);
-    s->resume_job = NULL;
-    struct site_lane *l = find_lane(s, lane);
+    struct site_lane *l = begin_order(s, lane, now);
     if (l == NULL) {
         return false;
     }
@@ -51,9 +57,7 @@ bool sched_lane_close(struct sched *s, struct sched_lane_key lane, usec_t until,
 
 bool sched_lane_open(struct sched *s, struct sched_lane_key lane, usec_t now)
 {
-    transport_enter(s, now);
-    s->resume_job = NULL;
-    struct site_lane *l = find_lane(s, lane);
+    struct site_lane *l = begin_order(s, lane, now);
     if (l == NULL) {
         return false;
     }
@@ -83,9 +87,7 @@ void *sched_lane_user(const struct sched *s, struct sched_lane_key lane)
 
 bool sched_lane_limit(struct sched *s, struct sched_lane_key lane, bool is_limited, usec_t now)
 {
-    transport_enter(s, now);
-    s->resume_job = NULL;
-    struct site_lane *l = find_lane(s, lane);
+    struct site_lane *l = begin_order(s, lane, now);
     if (l == NULL) {
         return false;
     }
@@ -96,9 +98,7 @@ bool sched_lane_limit(struct sched *s, struct sched_lane_key lane, bool is_limit
 bool sched_lane_ceiling(struct sched *s, struct sched_lane_key lane, uint32_t connections,
                         uint32_t messages, usec_t now)
 {
-    transport_enter(s, now);
-    s->resume_job = NULL;
-    struct site_lane *l = find_lane(s, lane);
+    struct site_lane *l = begin_order(s, lane, now);
     if (l == NULL) {
         return false;
     }
@@ -109,18 +109,6 @@ bool sched_lane_ceiling(struct sched *s, struct sched_lane_key lane, uint32_t co
     site->is_pinned = false;
     site_settle(s, site);
     return true;
-}
-
-struct sched_other_lanes sched_other_lanes(const struct sched *s, const struct sched_entry *e)
-{
-    struct sched_other_lanes ret = {false, false};
-    const struct party *p = entry_destination(e)->party;
-    if (p->site != NULL) {
-        uint64_t others = shared_party_of(p)->set->mask & p->site->alive & ~source_bit(e->source);
-        ret.is_open = others != 0;
-        ret.is_untried = (others & ~source_tried(s, e)) != 0;
-    }
-    return ret;
 }
 
 bool sched_lane_grant(struct sched *s, struct sched_lane_key lane, const struct sched_grant *grant,

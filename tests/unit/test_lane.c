@@ -284,8 +284,8 @@ static void an_entry_tries_another_source(void **state)
     assert_int_equal(shell_run(&h), 1);
     const struct sched_outcome next = {
         .again = true, .source_tried = true, .connection_open = true};
-    struct sched_other_lanes others = sched_other_lanes(h.sched, h.deliveries[0].entry);
-    assert_true(others.is_open && others.is_untried);
+    struct sched_others others = sched_other_sources(h.sched, h.deliveries[0].entry, 0);
+    assert_true(others.has_any && others.has_untried);
     uint32_t seen[3] = {shell_source(&h, 0)};
     for (unsigned i = 0; i < 2; i++) {
         shell_outcome(&h, i, next);
@@ -295,8 +295,8 @@ static void an_entry_tries_another_source(void **state)
         assert_int_not_equal(seen[i + 1], seen[i]);
     }
     assert_int_not_equal(seen[0], seen[2]);
-    others = sched_other_lanes(h.sched, h.deliveries[2].entry);
-    assert_true(others.is_open && !others.is_untried);
+    others = sched_other_sources(h.sched, h.deliveries[2].entry, 0);
+    assert_true(others.has_any && !others.has_untried);
     shell_outcome(&h, 2, next);
     assert_int_equal(shell_run(&h), 1);
     assert_int_equal(h.exhausted, 1);

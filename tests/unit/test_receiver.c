@@ -201,9 +201,28 @@ static void demands_and_names(void **state)
     dns_rrset_put(anchor);
 }
 
+/* What is configured is the provider's, what was said is of one set of hosts. */
+static void limits_are_the_providers(void **state)
+{
+    static const char *const rows[][3] = {
+        {"provider:gmx/mx1.gmx.test,mx2.gmx.test", "provider:gmx", "mx1.gmx.test,mx2.gmx.test"},
+        {"provider:google", "provider:google", ""},
+        {"mx1.x.test,mx2.x.test:26", "mx1.x.test,mx2.x.test:26", ""},
+        {"domain:x.test", "domain:x.test", ""},
+        {"[192.0.2.1]:25", "[192.0.2.1]:25", ""},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct slice name, hosts;
+        receiver_limits(slice_of(rows[i][0]), &name, &hosts);
+        assert_true(slice_eq(name, slice_of(rows[i][1])));
+        assert_true(slice_eq(hosts, slice_of(rows[i][2])));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_are_the_providers),
         cmocka_unit_test(sites),
         cmocka_unit_test(demands_and_names),
     };
