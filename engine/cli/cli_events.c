@@ -75,10 +75,42 @@ static void print_response(FILE *out, long long code, const char *content)
     print_word(out, " ", content);
 }
 
+/* "2026-11-22 10:16:27 Reaction paced to 12.5 messages/s, throttled: ip2 at provider:x: 421 slow" */
+static void print_reaction(FILE *out, const json_t *o)
+{
+    char number[32];
+    print_time(out, o);
+    print_word(out, "Reaction ", text_of(o, "reaction"));
+    if (number_of(o, "count") > 0) {
+        (void)fprintf(out, ": %lld more that found no room\n", number_of(o, "count"));
+        return;
+    }
+    if (json_is_number(json_object_get(o, "value"))) {
+        (void)snprintf(number, sizeof(number), "%.4g",
+                       json_number_value(json_object_get(o, "value")));
+        print_word(out, " to ", number);
+        print_word(out, " ", text_of(o, "unit"));
+        print_word(out, "", text_of(o, "unit")[0] == '\0' ? "" : "/s");
+    }
+    print_word(out, " until ", text_of(o, "until"));
+    print_word(out, ", ", text_of(o, "cause"));
+    print_word(out, ": ", text_of(o, "source")[0] == '\0' ? "-" : text_of(o, "source"));
+    print_word(out, " at ", text_of(o, "site"));
+    print_word(out, " ", text_of(o, "hosts"));
+    print_word(out, " for ", text_of(o, "destination"));
+    print_word(out, ", rule ", text_of(o, "rule"));
+    print_word(out, ": ", text_of(o, "text"));
+    (void)fputc('\n', out);
+}
+
 /* "2026-11-22 10:16:27 Bounce 00aa: me@a.test to you@b.test at mx[192.0.2.1]:25: 550 no" */
 static void print_event(FILE *out, const json_t *o)
 {
     const json_t *response = json_object_get(o, "response");
+    if (strcmp(text_of(o, "type"), "Reaction") == 0) {
+        print_reaction(out, o);
+        return;
+    }
     print_time(out, o);
     cli_print_safe(out, text_of(o, "type"));
     print_word(out, " ", text_of(o, "id"));

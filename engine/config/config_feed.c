@@ -18,8 +18,7 @@ static void check_types(struct config_loader *l, enum config_section section, si
     for (size_t i = 0; i < types->count; i++) {
         if (event_line_type_bit(slice_of(types->items[i])) == 0) {
             config_complain(l, place(l, section, index, "types"), "types",
-                            "\"%.40s\" is no type of event; write Reception, Delivery, "
-                            "TransientFailure, Bounce, Expiration, AdminBounce or AdminDrop",
+                            "\"%.40s\" is no type of event; write " EVENT_LINE_TYPES,
                             types->items[i]);
         }
     }
@@ -32,6 +31,17 @@ static void check_log(struct config_loader *l, const struct config *c, enum conf
         config_complain(l, place(l, section, index, NULL), config_sections[section].name,
                         "there is no event log to read from; remove event_log { path = none }, or "
                         "this section");
+    }
+}
+
+/* What is about no mail has no row. */
+static void check_row_types(struct config_loader *l, size_t index, const struct config_texts *types)
+{
+    for (size_t i = 0; i < types->count; i++) {
+        if (strcmp(types->items[i], "Reaction") == 0) {
+            config_complain(l, place(l, CONFIG_SECTION_CSV, index, "types"), "types",
+                            "\"Reaction\" has no row; a webhook can have it, or sluice events");
+        }
     }
 }
 
@@ -178,6 +188,7 @@ void config_check_feed(struct config_loader *l, struct config *c)
         check_log(l, c, CONFIG_SECTION_CSV, i);
         check_path(l, c, i);
         check_types(l, CONFIG_SECTION_CSV, i, &c->csvs[i].types);
+        check_row_types(l, i, &c->csvs[i].types);
         check_columns(l, &c->csvs[i], i);
         if (c->csvs[i].rotate_size > 0 && c->csvs[i].rotate_size < 65536) {
             config_complain(l, place(l, CONFIG_SECTION_CSV, i, "rotate_size"), "rotate_size",

@@ -206,9 +206,9 @@ const struct config_option config_options[] = {
          "A client that is silent for so long, or takes longer for the head of a request, is "
          "disconnected. Ten times as long may a whole body take, or the reading of an answer."),
     /* --- webhook ---------------------------------------------------------------------------------- */
-    LIST("types", WEBHOOK(types), CONFIG_TYPE_TEXTS, "all",
+    LIST("types", WEBHOOK(types), CONFIG_TYPE_TEXTS, "all but Reaction",
          "Types of events to post: `Reception`, `Delivery`, `TransientFailure`, `Bounce`, "
-         "`Expiration`, `AdminBounce`, `AdminDrop`."),
+         "`Expiration`, `AdminBounce`, `AdminDrop`, and `Reaction`, which is about no mail."),
     CHOICE("format", WEBHOOK(format), "ndjson", webhook_choices,
            "`ndjson`: the lines of the event log as they are, `application/x-ndjson`. `array`: the "
            "same objects in a JSON array, `application/json`."),

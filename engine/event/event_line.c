@@ -47,7 +47,7 @@ unsigned event_line_type_bit(struct slice type)
 {
     static const struct slice types[] = {
         {"Reception", 9},   {"Delivery", 8},     {"TransientFailure", 16}, {"Bounce", 6},
-        {"Expiration", 10}, {"AdminBounce", 11}, {"AdminDrop", 9},
+        {"Expiration", 10}, {"AdminBounce", 11}, {"AdminDrop", 9},         {"Reaction", 8},
     };
     for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (slice_eq(type, types[i])) {
@@ -55,6 +55,11 @@ unsigned event_line_type_bit(struct slice type)
         }
     }
     return 0;
+}
+
+bool event_line_is_of_mail(struct slice line)
+{
+    return !slice_eq(event_line_type(line), SLICE("Reaction"));
 }
 
 /* Digits at the start, at most 18 of them. returns: how many */

@@ -145,6 +145,12 @@ static void tell_gap(struct event_consumer *c)
                 c->title, at);
 }
 
+static bool is_wanted(const struct event_consumer *c, struct slice line)
+{
+    return c->types == 0 ? event_line_is_of_mail(line)
+                         : (c->types & event_line_type_bit(event_line_type(line))) != 0;
+}
+
 int event_consumer_next(struct event_consumer *c, unsigned *budget, struct slice *ret)
 {
     /* Acquire pairs with the release of the writer, which has written what it counts. */
@@ -165,7 +171,7 @@ int event_consumer_next(struct event_consumer *c, unsigned *budget, struct slice
             return err;
         }
         --*budget;
-        if (c->types != 0 && (c->types & event_line_type_bit(event_line_type(*ret))) == 0) {
+        if (!is_wanted(c, *ret)) {
             continue;
         }
         if (atomic_load_explicit(&c->oldest, memory_order_relaxed) == 0) {

@@ -43,7 +43,7 @@ struct event_consumer {
     char *title;         /* for people */
     char *place;         /* path of its file */
     struct event_log *log;
-    unsigned types; /* bits of event_line_type_bit; 0: all */
+    unsigned types; /* bits of event_line_type_bit; 0: all that are about mail */
     /* Read and hand on events. is_last: the log does not grow any more, so do not wait for more.
      * returns true when there is more to do at once */
     bool (*step)(struct event_consumer *c, usec_t now, bool is_last);
@@ -77,7 +77,7 @@ struct event_consumer {
 /* Read its place. One that has none begins at at->begin.
  *
  * c        zeroed; kind, section and calls set by the caller
- * types    NULL or empty: all
+ * types    NULL or empty: all that are about mail
  * errors   -ENOMEM, -errno of the log's folder; event_consumer_fini is due all the same */
 MUST_USE int event_consumer_init(struct event_consumer *c, const struct event_consumer_place *at,
                                  const char *name, const char *title,

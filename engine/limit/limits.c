@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REACTIONS_KEPT 1024
-
 ROLE_UNCHECKED void limits_enter(struct limits *l)
 {
     int err = pthread_mutex_lock(&l->lock.mutex);
@@ -42,7 +40,7 @@ static int init_tables(struct limits *l)
     }
     l->lanes = calloc(l->config.lanes_max, sizeof(struct limits_lane *));
     l->free_slots = calloc(l->config.lanes_max, sizeof(*l->free_slots));
-    l->reactions = history_new(REACTIONS_KEPT, sizeof(struct limit_reaction));
+    l->reactions = history_new(LIMITS_REACTIONS_KEPT, sizeof(struct limit_reaction));
     bool has_all = l->lanes != NULL && l->free_slots != NULL && l->reactions != NULL;
     return has_all ? err : -ENOMEM;
 }

@@ -75,6 +75,7 @@ static void tell_reaction(struct limits *l, struct limits_lane *lane, const stru
 {
     what.rule = r->rule;
     what.text = r->text;
+    what.class = r->class;
     limits_reacted(l, lane, &what, now);
 }
 
@@ -96,8 +97,9 @@ static void slow(struct limits *l, struct limits_lane *lane, const struct limit_
     learned->slowed_at = now;
     pace_set(p, p->rate * factor / 1000, now);
     p->last_refusal = now;
-    tell_reaction(l, lane, r, (struct limits_reacted){.kind = LIMIT_REACTED_PACE, .value = p->rate},
-                  now);
+    tell_reaction(
+        l, lane, r,
+        (struct limits_reacted){.kind = LIMIT_REACTED_PACE, .unit = unit, .value = p->rate}, now);
 }
 
 static void pause_lane(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
@@ -113,15 +115,17 @@ static void pause_lane(struct limits *l, struct limits_lane *lane, const struct 
                   now);
 }
 
-static void close_by_rule(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
+/* false: it is closed, and this was sent before */
+static bool close_by_rule(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
                           usec_t span, usec_t now) ON_ROLE(l->lock)
 {
     struct limits_learned *learned = limits_lane_learned(lane);
     if (learned == NULL || (learned->is_closed && r->sent_at < learned->closed_until)) {
-        return;
+        return false;
     }
     limits_close(l, lane, span, false, now);
     limits_fact_note(learned, LIMITS_FACT_CLOSED, r->rule, r->text, now);
+    return true;
 }
 
 static void close_site(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
@@ -134,7 +138,7 @@ static void close_site(struct limits *l, struct limits_lane *lane, const struct 
     place->closed_until = now + span;
     list_foreach(other, &place->lanes, struct limits_lane, in_place)
     {
-        close_by_rule(l, other, r, span, now);
+        (void)close_by_rule(l, other, r, span, now); /* it may be closed already */
         limits_lane_changed(l, other, false, now);
     }
     tell_reaction(l, lane, r,
@@ -162,9 +166,11 @@ static bool carry_out(struct limits *l, struct limits_lane *lane, const struct l
         pause_lane(l, lane, r, a->span, now);
         return true;
     case REPLY_CLOSE:
-        close_by_rule(l, lane, r, a->span, now);
-        tell_reaction(l, lane, r,
-                      (struct limits_reacted){.kind = LIMIT_REACTED_CLOSED, .span = a->span}, now);
+        if (close_by_rule(l, lane, r, a->span, now)) {
+            tell_reaction(l, lane, r,
+                          (struct limits_reacted){.kind = LIMIT_REACTED_CLOSED, .span = a->span},
+                          now);
+        }
         return true;
     case REPLY_CLOSE_SITE:
         close_site(l, lane, r, a->span, now);

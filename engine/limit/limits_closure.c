@@ -79,7 +79,8 @@ void limits_close(struct limits *l, struct limits_lane *lane, usec_t span, bool 
     limits_lane_changed(l, lane, false, now);
 }
 
-void limits_open(struct limits *l, struct limits_lane *lane, usec_t now)
+void limits_open(struct limits *l, struct limits_lane *lane, enum limit_reaction_cause cause,
+                 usec_t now)
 {
     struct limits_learned *learned = lane->learned;
     if (learned == NULL || !learned->is_closed) {
@@ -88,7 +89,10 @@ void limits_open(struct limits *l, struct limits_lane *lane, usec_t now)
     learned->is_closed = learned->is_ordered = false;
     learned->closed_until = learned->closed_pause = learned->probed_at = 0;
     limits_fact_end(learned, LIMITS_FACT_CLOSED);
-    limits_reacted(l, lane, &(struct limits_reacted){.kind = LIMIT_REACTED_OPENED}, now);
+    if (cause != LIMIT_DONE_BY_ORDER) { /* who tells of its own */
+        limits_reacted(l, lane,
+                       &(struct limits_reacted){.kind = LIMIT_REACTED_OPENED, .cause = cause}, now);
+    }
     limits_lane_changed(l, lane, true, now);
 }
 
@@ -117,11 +121,13 @@ static void close_lane(struct limits *l, struct limits_lane *lane, const struct 
     usec_t span = next_pause(lane, learned->is_closed ? learned->closed_pause : 0);
     limits_close(l, lane, span, false, now);
     limits_fact_note(learned, LIMITS_FACT_CLOSED, r->rule, r->text, now);
-    limits_reacted(
-        l, lane,
-        &(struct limits_reacted){
-            .kind = LIMIT_REACTED_CLOSED, .rule = r->rule, .text = r->text, .span = span},
-        now);
+    limits_reacted(l, lane,
+                   &(struct limits_reacted){.kind = LIMIT_REACTED_CLOSED,
+                                            .rule = r->rule,
+                                            .text = r->text,
+                                            .class = r->class,
+                                            .span = span},
+                   now);
 }
 
 /* --- destinations ----------------------------------------------------------------------------- */
@@ -251,6 +257,7 @@ static void close_destination(struct limits *l, struct limits_lane *lane, struct
                    &(struct limits_reacted){.kind = LIMIT_REACTED_CLOSED_DESTINATION,
                                             .rule = r->rule,
                                             .text = r->text,
+                                            .class = r->class,
                                             .destination = r->destination,
                                             .span = c->pause},
                    now);

@@ -350,7 +350,7 @@ static void end_order(struct limits *l, struct limits_lane *lane, usec_t now) ON
     const struct limits_learned *learned = lane->learned;
     if (learned != NULL && learned->is_closed && learned->is_ordered &&
         now >= learned->closed_until) {
-        limits_open(l, lane, now);
+        limits_open(l, lane, LIMIT_DONE_BY_TIME, now);
     }
 }
 

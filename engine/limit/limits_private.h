@@ -216,7 +216,10 @@ struct limits {
     uint32_t closed_lanes, paced_lanes;
     uint64_t destination_total; /* closed ones, of all lanes */
     struct history *reactions;
-    usec_t saved_at; /* when the memory file was written */
+    void (*reaction_wake)(void *ctx); /* set at creation; NULL: nobody waits */
+    void *reaction_ctx;
+    _Atomic bool is_reaction_awaited; /* any thread, atomic: see limits_reacted */
+    usec_t saved_at;                  /* when the memory file was written */
     uint64_t saved_changes;
     uint64_t changes; /* counts what would change the memory file */
     usec_t wall;      /* the latest that anybody brought; quotas count by it */
@@ -321,7 +324,8 @@ void limits_count_recent(struct limits_lane *lane, enum pace_unit unit, uint32_t
 /* limits_closure.c */
 void limits_close(struct limits *l, struct limits_lane *lane, usec_t span, bool is_ordered,
                   usec_t now) ON_ROLE(l->lock);
-void limits_open(struct limits *l, struct limits_lane *lane, usec_t now) ON_ROLE(l->lock);
+void limits_open(struct limits *l, struct limits_lane *lane, enum limit_reaction_cause cause,
+                 usec_t now) ON_ROLE(l->lock);
 /* The receiver does not want the lane, or what it is closed to. */
 void limits_blocked(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
                     usec_t now) ON_ROLE(l->lock);
@@ -357,6 +361,9 @@ struct pace *limits_learn_pace(struct limits *l, struct limits_lane *lane, enum 
 struct limits_reacted {
     enum limit_reaction_kind kind;
     struct slice rule, text;
+    enum limit_reaction_cause cause;
+    enum reply_class class;
+    enum pace_unit unit;
     struct slice destination; /* "": the lane */
     usec_t span;              /* from now on; 0: without an end */
     double value;             /* of a pace or a ceiling */

@@ -1,5 +1,10 @@
 /* The record of what was done to lanes. Written with the lock held by whatever did it, one at a time;
- * read by any thread without it (base/history.h). Must not decide anything. */
+ * read by any thread without it (base/history.h). Must not decide anything.
+ *
+ * Concurrency: whoever reacts puts the record and then exchanges false into is_reaction_awaited; who
+ * writes records down exchanges true into it and then looks at their number. Both are
+ * read-modify-writes, so one comes first: the record is seen, or `wake` is called. While it is not
+ * awaited, thousands of reactions cost no wake-up. */
 #include "base/history.h"
 #include "engine/limit/limits_private.h"
 
@@ -19,6 +24,7 @@ const char *limit_reaction_text(enum limit_reaction_kind kind)
         [LIMIT_REACTED_CLOSED_DESTINATION] = "destination-closed",
         [LIMIT_REACTED_CLOSED_SITE] = "site-closed",
         [LIMIT_REACTED_OPENED] = "opened",
+        [LIMIT_REACTED_UNPACED] = "unpaced",
         [LIMIT_REACTED_SUSPENDED_TENANT] = "tenant-suspended",
         [LIMIT_REACTED_SUSPENDED_CAMPAIGN] = "campaign-suspended",
     };
@@ -29,7 +35,14 @@ void limits_reacted(struct limits *l, const struct limits_lane *lane,
                     const struct limits_reacted *what, usec_t now)
 {
     struct limit_reaction r = {
-        .time = clock_wall(), .value = what->value, .lane = lane->id, .kind = what->kind};
+        .time = clock_wall(),
+        .value = what->value,
+        .lane = lane->id,
+        .kind = what->kind,
+        .cause = what->cause,
+        .class = what->class,
+        .unit = what->unit,
+    };
     (void)now;
     r.until = what->span > 0 ? r.time + what->span : 0;
     limits_copy_text(r.source, sizeof(r.source), limits_lane_source(lane));
@@ -40,6 +53,23 @@ void limits_reacted(struct limits *l, const struct limits_lane *lane,
     limits_copy_text(r.text, sizeof(r.text), what->text);
     history_put(l->reactions, &r);
     l->changes++;
+    if (l->reaction_wake != NULL &&
+        atomic_exchange_explicit(&l->is_reaction_awaited, false, memory_order_acq_rel)) {
+        l->reaction_wake(l->reaction_ctx);
+    }
+}
+
+void limits_reaction_watch(struct limits *l, void (*wake)(void *ctx), void *ctx)
+{
+    l->reaction_wake = wake;
+    l->reaction_ctx = ctx;
+}
+
+uint64_t limits_reaction_await(struct limits *l)
+{
+    /* Acquire pairs with the release of limits_reacted, which has put its record. */
+    (void)atomic_exchange_explicit(&l->is_reaction_awaited, true, memory_order_acq_rel);
+    return history_end(l->reactions);
 }
 
 uint64_t limits_reaction_begin(const struct limits *l)

@@ -65,7 +65,7 @@ static void accepted_watched(struct limits *l, struct limits_lane *lane,
     count_in_session(learned, a->session_messages, now);
     limits_open_destination(l, lane, a, now);
     if (learned->is_closed && a->sent_at >= learned->closed_until) {
-        limits_open(l, lane, now);
+        limits_open(l, lane, LIMIT_DONE_BY_ACCEPTANCE, now);
     }
     limits_lane_changed(l, lane, is_turn, now);
 }
@@ -106,11 +106,14 @@ struct pace *limits_learn_pace(struct limits *l, struct limits_lane *lane, enum 
     pace_refused(p, unit == PACE_CONNECTS ? 1 : n, r->hint, r->sent_at, now);
     if (is_new) {
         limits_fact_end(lane->learned, LIMITS_FACT_PACE + unit);
-        limits_reacted(
-            l, lane,
-            &(struct limits_reacted){
-                .kind = LIMIT_REACTED_PACE, .rule = r->rule, .text = r->text, .value = p->rate},
-            now);
+        limits_reacted(l, lane,
+                       &(struct limits_reacted){.kind = LIMIT_REACTED_PACE,
+                                                .rule = r->rule,
+                                                .text = r->text,
+                                                .class = r->class,
+                                                .unit = unit,
+                                                .value = p->rate},
+                       now);
     }
     limits_fact_note(lane->learned, LIMITS_FACT_PACE + unit, r->rule, r->text, now);
     return p;
@@ -139,6 +142,7 @@ static void learn_ceiling(struct limits *l, struct limits_lane *lane, const stru
                                                                    : LIMIT_REACTED_CONNECTIONS,
                                                 .rule = r->rule,
                                                 .text = r->text,
+                                                .class = r->class,
                                                 .value = c->limit},
                        now);
     }

@@ -204,7 +204,7 @@ static void open_by_order(struct limits *l, struct limits_lane *lane, usec_t now
     if (learned == NULL) {
         return;
     }
-    limits_open(l, lane, now);
+    limits_open(l, lane, LIMIT_DONE_BY_ORDER, now);
     limits_open_destinations(l, lane, now);
     forget_paces(learned);
     learned->connections = learned->session = (struct ceiling){0};
@@ -225,6 +225,27 @@ static void set_pace(struct limits *l, struct limits_lane *lane, const struct li
     }
 }
 
+static void tell_order(struct limits *l, const struct limits_lane *lane,
+                       const struct limit_order *order, usec_t now) ON_ROLE(l->lock)
+{
+    static const enum limit_reaction_kind kinds[] = {
+        [LIMIT_ORDER_OPEN] = LIMIT_REACTED_OPENED,
+        [LIMIT_ORDER_CLOSE] = LIMIT_REACTED_CLOSED,
+        [LIMIT_ORDER_PACE] = LIMIT_REACTED_PACE,
+        [LIMIT_ORDER_UNPACE] = LIMIT_REACTED_UNPACED,
+    };
+    limits_reacted(l, lane,
+                   &(struct limits_reacted){
+                       .kind = kinds[order->kind],
+                       .cause = LIMIT_DONE_BY_ORDER,
+                       .text = order->reason,
+                       .span = order->kind == LIMIT_ORDER_CLOSE ? order->span : 0,
+                       .value = order->kind == LIMIT_ORDER_PACE ? order->rate : 0,
+                       .unit = PACE_MESSAGES,
+                   },
+                   now);
+}
+
 static void carry_out_order(struct limits *l, struct limits_lane *lane,
                             const struct limit_order *order, usec_t now) ON_ROLE(l->lock)
 {
@@ -243,7 +264,7 @@ static void carry_out_order(struct limits *l, struct limits_lane *lane,
     } else {
         forget_paces(lane->learned);
     }
-    l->changes++;
+    tell_order(l, lane, order, now);
     limits_lane_changed(l, lane, true, now);
 }
 

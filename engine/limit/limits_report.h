@@ -22,6 +22,7 @@ enum limit_reaction_kind {
     LIMIT_REACTED_CLOSED_DESTINATION,
     LIMIT_REACTED_CLOSED_SITE,
     LIMIT_REACTED_OPENED,
+    LIMIT_REACTED_UNPACED,          /* an order ended its paces */
     LIMIT_REACTED_SUSPENDED_TENANT, /* is to be: the verdict said so */
     LIMIT_REACTED_SUSPENDED_CAMPAIGN,
     LIMIT_REACTED_COUNT
@@ -29,22 +30,41 @@ enum limit_reaction_kind {
 /* "paced", "closed", ...; static */
 const char *limit_reaction_text(enum limit_reaction_kind kind) NONNULL_RET;
 
+enum limit_reaction_cause {
+    LIMIT_DONE_BY_REPLY,
+    LIMIT_DONE_BY_ORDER,
+    LIMIT_DONE_BY_ACCEPTANCE, /* the receiver took something again */
+    LIMIT_DONE_BY_TIME,       /* what an order closed is open at its end */
+};
+
 struct limit_reaction {
     usec_t time;  /* wall */
     usec_t until; /* wall; 0: without an end */
     double value; /* messages, recipients or connects a second; connections; messages */
     uint64_t lane;
-    uint64_t kind; /* enum limit_reaction_kind */
+    uint64_t kind;  /* enum limit_reaction_kind */
+    uint64_t cause; /* enum limit_reaction_cause */
+    uint64_t class; /* enum reply_class of the reply */
+    uint64_t unit;  /* enum pace_unit, of a pace */
     char source[LIMITS_NAME_MAX + 1], site[LIMITS_NAME_MAX + 1], hosts[LIMITS_NAME_MAX + 1];
     char destination[LIMITS_NAME_MAX + 1];
     char rule[LIMITS_RULE_MAX + 8], text[LIMITS_TEXT_MAX + 8];
 };
 
-/* The newest 1,024, by number. Any thread, without the lock. */
+/* The newest LIMITS_REACTIONS_KEPT, by number. Any thread, without the lock. */
+#define LIMITS_REACTIONS_KEPT 1024U
 uint64_t limits_reaction_begin(const struct limits *l);
 uint64_t limits_reaction_end(const struct limits *l);
 MUST_USE bool limits_reaction_get(const struct limits *l, uint64_t number,
                                   struct limit_reaction *ret);
+
+/* Who writes them down, one thread: it is woken when there is one more, once after each
+ * limits_reaction_await. wake is called under the lock, by any thread: it must not call limits. Set
+ * while no other thread knows the limits. */
+void limits_reaction_watch(struct limits *l, void (*wake)(void *ctx), void *ctx);
+/* returns the number of the next one: those before it can be read now, and wake may not tell of them
+ * any more */
+uint64_t limits_reaction_await(struct limits *l);
 
 /* --- lanes ------------------------------------------------------------------------------------ */
 

@@ -37,9 +37,8 @@ static bool read_types(struct api_call *c, unsigned *ret)
         unsigned bit = event_line_type_bit(slice_to(text, comma));
         if (bit == 0) {
             api_error(c, 400, "usage",
-                      "type: \"%.*s\" is no type of event; write Reception, Delivery, "
-                      "TransientFailure, Bounce, Expiration, AdminBounce or AdminDrop, with commas "
-                      "between",
+                      "type: \"%.*s\" is no type of event; write " EVENT_LINE_TYPES
+                      ", with commas between",
                       (int)(comma < 40 ? comma : 40), text.data);
             return false;
         }

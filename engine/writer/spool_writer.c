@@ -28,6 +28,7 @@
 #include "engine/writer/housekeeping.h"
 #include "engine/writer/journaled.h"
 #include "engine/writer/notice.h"
+#include "engine/writer/reaction_log.h"
 #include "engine/writer/settle.h"
 
 #include <assert.h>
@@ -65,6 +66,7 @@ struct spool_writer {
     struct intake **parts; /* STAGE and STORE letters of the batch, in order */
     uint32_t part_count;
     struct housekeeping housekeeping;
+    struct reaction_log reactions;
     size_t batch_bytes;
     bool has_more; /* the batch limit was hit */
     bool rotate;
@@ -96,6 +98,12 @@ static void write_gathered(void *ctx)
     (void)write_log(ctx); /* on an error the lines stay, and the write before the commit decides */
 }
 
+static void wake_writer(void *ctx)
+{
+    struct spool_writer *w = ctx;
+    mailbox_wake(&w->post.box);
+}
+
 int spool_writer_new(struct engine *engine, struct spool_writer **ret)
 {
     struct spool_writer *w = calloc(1, sizeof(*w));
@@ -114,6 +122,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     const struct notice_log log = {
         .lines = &w->log, .write = write_gathered, .ctx = w, .matcher = reply_matcher_new()};
     settle_init(&w->settle, engine, w->reader, &log);
+    reaction_log_init(&w->reactions, engine->limits, engine->events, wake_writer, w);
     if (err == 0) {
         err = housekeeping_init(&w->housekeeping, engine);
     }
@@ -162,6 +171,7 @@ void spool_writer_free(struct spool_writer *w)
     journaled_fini(&w->journaled);
     spool_reader_free(w->reader);
     housekeeping_fini(&w->housekeeping);
+    reaction_log_fini(&w->reactions);
     free(w->parts);
     buf_fini(&w->log);
     free(w);
@@ -647,6 +657,7 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
         }
     }
     watch_space(w);
+    reaction_log_write(&w->reactions, clock_mono(), false);
     sync_log(w);
 }
 
@@ -680,10 +691,11 @@ static void nap_writer(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
         deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
         deadline = earlier(deadline, journaled_due(&w->journaled));
     }
+    deadline = earlier(deadline, reaction_log_due(&w->reactions));
     if (!is_flushed) {
         deadline = clock_mono() + USEC_PER_MSEC;
     }
-    bool may_sleep = post_nap_prepare(&w->post);
+    bool may_sleep = post_nap_prepare(&w->post) && reaction_log_may_sleep(&w->reactions);
     if (may_sleep && (w->delivered_due != 0 || w->touched_due != 0)) {
         post_nap_doze(&w->post, deadline); /* further results need not wake this thread */
     } else if (may_sleep) {
@@ -710,10 +722,8 @@ static void store_orderly_end(struct spool_writer *w)
     }
 }
 
-static void run_writer(void *arg)
+static void write_until_the_end(struct spool_writer *w) ON_ROLE(w->post)
 {
-    struct spool_writer *w = arg;
-    post_assert_owner(&w->post);
     for (;;) {
         bool is_stopping = post_must_end(&w->post);
         bool took = take_batch(w);
@@ -738,10 +748,12 @@ static void run_writer(void *arg)
     }
 }
 
-static void wake_writer(void *ctx)
+static void run_writer(void *arg)
 {
-    struct spool_writer *w = ctx;
-    mailbox_wake(&w->post.box);
+    struct spool_writer *w = arg;
+    post_assert_owner(&w->post);
+    write_until_the_end(w);
+    reaction_log_write(&w->reactions, clock_mono(), true);
 }
 
 int spool_writer_start(struct spool_writer *w)
