@@ -1,0 +1,45 @@
+/* The header of a message as DKIM sees it: fields in their order, found by name from the last to the
+ * first (RFC 6376 section 5.4.2), in one of the two canonical forms (sections 3.4.1 and 3.4.2).
+ *
+ * Pure: bytes in, views and bytes out; one owner, any thread. */
+#ifndef NET_DKIM_HEADER_H
+#define NET_DKIM_HEADER_H
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/slice.h"
+#include "net/dkim/dkim_body.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dkim_field {
+    struct slice text; /* the whole field with its folds, without the CRLF at its end */
+    size_t name_len;   /* without the white space that may stand before the colon */
+};
+
+struct dkim_header {
+    struct dkim_field *fields; /* in the order of the message */
+    size_t count;
+};
+
+/* The fields of a header. Lines that belong to no field, as no colon is in them, are left out: they
+ * cannot be signed.
+ *
+ * text     up to the empty line or with it; fields are views of it
+ * errors   -ENOMEM; ERR_LIMIT: more than DKIM_FIELDS_MAX fields */
+#define DKIM_FIELDS_MAX 10000U
+MUST_USE int dkim_header_parse(struct slice text, struct dkim_header *ret);
+void dkim_header_fini(struct dkim_header *h); /* accepts a zeroed one */
+
+/* How many fields have that name, in any case. */
+size_t dkim_header_count(const struct dkim_header *h, struct slice name);
+/* The place of the next field of that name above place `below`, which is the header's count for the
+ * first from the bottom; DKIM_NO_FIELD: there is none. */
+#define DKIM_NO_FIELD SIZE_MAX
+size_t dkim_header_find_above(const struct dkim_header *h, struct slice name, size_t below);
+
+/* Append the canonical form of a field, without an end of line. */
+void dkim_field_put(const struct dkim_field *field, enum dkim_canon canon, struct buf *out);
+
+#endif
