@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "engine/census/census_class.h"
 #include "engine/config/config.h"
 
 #include <errno.h>
@@ -21,12 +22,16 @@ struct tally {
     size_t key_bytes;
     uint64_t seed;
     uint32_t *slots; /* [SLOTS] row + 1, 0: free */
+    struct census_class class;
 };
 
 const char *census_word_text(enum census_word word)
 {
     if (word == CENSUS_STATE) {
         return "state";
+    }
+    if (word == CENSUS_CLASS) {
+        return "class";
     }
     return word == CENSUS_AGE ? "age" : selector_word_text((enum selector_word)word);
 }
@@ -72,8 +77,9 @@ static size_t add_value(char *key, size_t at, struct slice value)
     return at + sizeof(len) + len;
 }
 
-static size_t make_key(uint32_t by, const struct queue_walk *w, char key[KEY_BYTES])
+static size_t make_key(struct tally *t, const struct queue_walk *w, char key[KEY_BYTES])
 {
+    uint32_t by = t->result->by;
     size_t len = 0;
     for (unsigned word = 0; word < SELECTOR_COUNT; word++) {
         if ((by & 1u << word) != 0) {
@@ -86,6 +92,9 @@ static size_t make_key(uint32_t by, const struct queue_walk *w, char key[KEY_BYT
     if ((by & 1u << CENSUS_AGE) != 0) {
         usec_t age = w->now - w->message.envelope.created;
         len = add_value(key, len, slice_of(census_age_text(age)));
+    }
+    if ((by & 1u << CENSUS_CLASS) != 0) {
+        len = add_value(key, len, census_class_text(&t->class, w));
     }
     return len;
 }
@@ -177,7 +186,7 @@ static int count_message(struct tally *t, struct queue_walk *w)
     uint64_t before = t->result->recipients;
     while (queue_walk_recipient(w)) {
         struct census_row *row;
-        size_t len = make_key(t->result->by, w, key);
+        size_t len = make_key(t, w, key);
         int err = find_row(t, key, len, &row);
         if (err != 0) {
             return err;
@@ -229,12 +238,14 @@ int census_take(const struct queue_source *from, const struct census_query *quer
                       .slots = calloc(SLOTS, sizeof(*t.slots)),
                       .result = calloc(1, sizeof(*t.result))};
     int err = -ENOMEM;
+    census_class_init(&t.class);
     if (t.result != NULL && t.slots != NULL) {
         t.result->by = query->by;
         t.result->other.oldest = USEC_NEVER;
         err = count_all(&t, from, query);
     }
     free(t.slots);
+    census_class_fini(&t.class);
     if (err != 0) {
         census_result_free(t.result);
         return err;

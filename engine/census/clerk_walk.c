@@ -84,7 +84,8 @@ void clerk_walk_between_pages(struct clerk *k, struct queue_walk *w)
 {
     clerk_quiesce(k);
     const struct settings *settings = settings_of(k->engine);
-    queue_walk_configure(w, settings->config, settings->router, settings->sources);
+    queue_walk_configure(w, settings->config, settings->router, settings->sources,
+                         settings->replies);
 }
 
 static bool between_pages(void *ctx, struct queue_walk *w)
@@ -121,6 +122,7 @@ void clerk_source(struct clerk *k, struct queue_source *ret)
         .config = settings->config,
         .router = settings->router,
         .sources = settings->sources,
+        .replies = settings->replies,
         .active = k->active,
         .active_count = k->active_count,
         .is_suspended = order_book_is_empty(k->engine->orders) ? NULL : is_suspended,

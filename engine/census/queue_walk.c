@@ -97,11 +97,13 @@ void queue_walk_begin(struct queue_walk *w, const struct queue_source *from,
 }
 
 void queue_walk_configure(struct queue_walk *w, const struct config *config,
-                          const struct router *router, const struct source_table *sources)
+                          const struct router *router, const struct source_table *sources,
+                          const struct reply_set *replies)
 {
     w->from.config = config;
     w->from.router = router;
     w->from.sources = sources;
+    w->from.replies = replies;
 }
 
 static void close_page(struct queue_walk *w)

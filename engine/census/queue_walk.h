@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct config;
+struct reply_set;
 struct router;
 struct source_table;
 
@@ -54,6 +55,7 @@ struct queue_source {
     const struct config *config;
     const struct router *router;        /* of the same snapshot */
     const struct source_table *sources; /* likewise */
+    const struct reply_set *replies;    /* likewise; NULL: replies have no class */
     const uint64_t *active;             /* ids that schedulers hold, sorted */
     size_t active_count;
     /* Whether an order suspends a recipient of a message received then (wall); NULL: there are
@@ -122,6 +124,7 @@ void queue_walk_end(struct queue_walk *w);
 
 /* From `between` only: the configuration in force now. */
 void queue_walk_configure(struct queue_walk *w, const struct config *config,
-                          const struct router *router, const struct source_table *sources);
+                          const struct router *router, const struct source_table *sources,
+                          const struct reply_set *replies);
 
 #endif

@@ -196,12 +196,17 @@ const struct cli_row cli_rows[] = {
      .operands = "",
      .options = OPTIONS({"by", 0, CLI_TEXT, "WORD,...",
                          "groups: tenant, campaign, domain, destination, transport, source, state, "
-                         "age"},
+                         "age, class"},
                         OPTION_LIMIT, OPTIONS_FILTER),
      .summary = "how much is queued, by tenant, destination, state and others",
-     .help = "Counts recipients that are not done, and the messages they belong to, by walking "
-             "through the\n"
-             "queue. In a GLOB * stands for any text. Without --by it is grouped by state.\n"},
+     .help =
+         "Counts recipients that are not done, and the messages they belong to, by walking "
+         "through the\n"
+         "queue. In a GLOB * stands for any text. Without --by it is grouped by state. The class "
+         "is that of\n"
+         "the reply that deferred it last: throttled, blocked, greylisted, unavailable, mailbox, "
+         "full,\n"
+         "content, policy, auth, protocol, other.\n"},
     {.name = "messages",
      .run = cli_messages,
      .operands = "",

@@ -168,6 +168,26 @@ static void put_results(struct page *p, const struct tally_table *table, const c
     }
 }
 
+/* What a tenant's mail is, as receivers see it. */
+static void put_tenant_classes(struct page *p)
+{
+    static const char name[] = "sluice_tenant_refusals_total";
+    const struct tally_table *tenants = p->engine->tally->tenants;
+    exposition_family(&p->out, name, EXPOSITION_COUNTER,
+                      "Attempts for a recipient that were refused for the message's content or by "
+                      "the receiver's policy, by tenant.");
+    for (uint32_t i = 0; i < tally_table_rows(tenants); i++) {
+        const struct tally_row *row = tally_table_row(tenants, i);
+        struct exposition_labels labels = {
+            {{"tenant", tally_row_name(row)}, {"class", SLICE("content")}}};
+        if (is_shown(row, i)) {
+            exposition_sample(&p->out, name, &labels, (double)tally_row_value(row, TALLY_CONTENT));
+            labels.items[1].value = SLICE("policy");
+            exposition_sample(&p->out, name, &labels, (double)tally_row_value(row, TALLY_POLICY));
+        }
+    }
+}
+
 static void put_tables(struct page *p)
 {
     const struct tally *t = p->engine->tally;
@@ -187,6 +207,7 @@ static void put_tables(struct page *p)
                      "Recipients given up after their lifetime, by tenant.", TALLY_EXPIRED);
     put_tally_values(p, t->tenants, "tenant", "sluice_tenant_recipients_dropped_total",
                      "Recipients that an order dropped, by tenant.", TALLY_DROPPED);
+    put_tenant_classes(p);
 }
 
 static void put_span_family(struct page *p, enum tally_span which, const char *name,

@@ -36,9 +36,11 @@ static json_t *tenant_object(const struct tally_row *r)
         const char *name;
         enum tally_value value;
     } members[] = {
-        {"received", TALLY_RECEIVED},   {"recipients", TALLY_RECIPIENTS}, {"bytes", TALLY_BYTES},
-        {"delivered", TALLY_DELIVERED}, {"deferred", TALLY_DEFERRED},     {"failed", TALLY_FAILED},
-        {"expired", TALLY_EXPIRED},     {"dropped", TALLY_DROPPED},
+        {"received", TALLY_RECEIVED}, {"recipients", TALLY_RECIPIENTS},
+        {"bytes", TALLY_BYTES},       {"delivered", TALLY_DELIVERED},
+        {"deferred", TALLY_DEFERRED}, {"failed", TALLY_FAILED},
+        {"expired", TALLY_EXPIRED},   {"dropped", TALLY_DROPPED},
+        {"content", TALLY_CONTENT},   {"policy", TALLY_POLICY},
     };
     json_t *o = json_object();
     if (o != NULL) {

@@ -72,9 +72,10 @@ static struct tally_row *tenant_of(struct tally *t, struct message *m)
 }
 
 /* Not inlined, so that the usual case, a delivery, does not pay for its large stack frame. */
-static __attribute__((noinline)) void count_responses(struct tally *t, const struct message *m,
+static __attribute__((noinline)) void count_responses(struct tally *t, struct message *m,
                                                       const struct result *r)
 {
+    struct tally_row *tenant = tenant_of(t, m);
     uint32_t transport = r->transport < tally_transports(t) ? r->transport : t->room;
     _Atomic uint64_t *classes = t->classes[transport];
     for (uint32_t i = 0; i < r->count; i++) {
@@ -94,6 +95,8 @@ static __attribute__((noinline)) void count_responses(struct tally *t, const str
         };
         responses_count(t->responses, &sight);
         tally_add(&classes[to->class], 1);
+        tally_add(&tenant->values[TALLY_CONTENT], to->class == REPLY_CONTENT);
+        tally_add(&tenant->values[TALLY_POLICY], to->class == REPLY_POLICY);
     }
 }
 

@@ -27,6 +27,8 @@ enum tally_value {
     TALLY_FAILED,
     TALLY_DROPPED, /* by an order */
     TALLY_EXPIRED, /* recipients given up after the lifetime of their message */
+    TALLY_CONTENT, /* of what was deferred or failed, by the reply's class: for what it says */
+    TALLY_POLICY,  /* likewise: against the receiver's rules */
     TALLY_VALUE_COUNT
 };
 

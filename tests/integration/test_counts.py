@@ -77,6 +77,7 @@ def test_groups(stage):
         ('held', 'held.test'): (3, 2), ('held', '[127.0.0.1]:9'): (1, 1),
         ('smtp', nexthops['refuses']): (2, 2), ('narrow', nexthops['absent']): (1, 1),
         ('narrow', nexthops['stuck']): (2, 2)}
+    assert table(counts(daemon, 'class'), 'class') == {('throttled',): (2, 2), ('',): (7, 5)}
     assert table(counts(daemon, 'source'), 'source') == {('s1,s2',): (4, 2), ('',): (5, 5)}
     assert table(counts(daemon, 'campaign,age'), 'campaign', 'age') == {
         ('spring', '<1m'): (3, 1), ('summer', '<1m'): (2, 2), ('', '<1m'): (4, 4)}

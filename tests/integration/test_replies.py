@@ -101,6 +101,13 @@ def test_class_is_counted(stage):
     counts = {dict(labels)['class']: value for (_, labels), value in family.samples.items()}
     assert counts['throttled'] == counts['blocked'] == counts['content'] == 1
     assert len(counts) == 11 and sum(counts.values()) == len(SAID)
+    family = exposition.parse(page)['sluice_tenant_refusals_total']
+    assert {dict(labels)['class']: value for (_, labels), value in family.samples.items()} == {
+        'content': 1, 'policy': counts['policy']}
+    _, [tenant, _] = ask(daemon, '/v1/tenants')
+    assert (tenant['content'], tenant['policy']) == (1, counts['policy'])
+    _, rows = ask(daemon, '/v1/counts', by='class', state='deferred')
+    assert {row['class'] for row in rows[:-1]} >= {'throttled', 'greylisted'}
 
 
 def ask_text(daemon, path):

@@ -6,6 +6,7 @@
 #include "engine/census/queue_figures.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
+#include "engine/reply/reply_set.h"
 #include "engine/spool/spool_record.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/source_table.h"
@@ -33,6 +34,7 @@ static struct spool_reader *reader;
 static struct config *config;
 static struct router *router;
 static struct source_table *sources;
+static const struct reply_set *replies; /* NULL: no rules */
 static uint64_t next_id;
 
 static void complain(void *ctx, bool is_warning, const char *line)
@@ -134,6 +136,7 @@ static struct queue_source source(void)
         .config = config,
         .router = router,
         .sources = sources,
+        .replies = replies,
         .active = active,
         .active_count = 1,
     };
@@ -177,6 +180,7 @@ static void test_words(void **state)
     assert_int_equal(census_word_find(SLICE("state")), CENSUS_STATE);
     assert_int_equal(census_word_find(SLICE("age")), CENSUS_AGE);
     assert_int_equal(census_word_find(SLICE("Age")), CENSUS_WORD_COUNT);
+    assert_int_equal(census_word_find(SLICE("class")), CENSUS_CLASS);
     assert_int_equal(queue_state_find(SLICE("suspended")), QUEUE_SUSPENDED);
     assert_int_equal(queue_state_find(SLICE("")), QUEUE_STATE_COUNT);
     assert_string_equal(census_age_text(-5), "<1m");
@@ -218,6 +222,48 @@ static struct queue_filter with(const char *word, const char *value)
     struct queue_filter f = {0};
     assert_int_equal(selector_set(&f.selector, slice_of(word), slice_of(value)), 0);
     return f;
+}
+
+/* Of what the spool keeps of a reply, by the rules in force; without rules there is none. */
+static void test_classes(void **state)
+{
+    static const struct {
+        uint16_t code;
+        const char *status, *text;
+    } said[] = {
+        {421, "4.7.28", "host mx[192.0.2.1] said: 421 4.7.28 slow (in reply to MAIL FROM command)"},
+        {421, "4.7.28", "host mx[192.0.2.1] said: 421 4.7.28 slow (in reply to MAIL FROM command)"},
+        {452, "4.2.2", "host mx[192.0.2.1] said: 452 4.2.2 full (in reply to RCPT TO command)"},
+        {451, "4.3.0", "host mx[192.0.2.1] said: 451 4.3.0 my own words"},
+        {0, "4.4.1", "connect to mx[192.0.2.1]:25: timed out"},
+    };
+    const struct config_sink sink = {.complain = complain};
+    const char *rules =
+        "rule \"mine\" { text = 'my own words' class = content example = \"451 my own words\" }\n";
+    struct reply_set *set = NULL;
+    assert_int_equal(reply_set_load_text(slice_of(rules), "mine", &sink, &set), 0);
+    fill();
+    struct spool_txn *t = begin();
+    struct spool_position at = put(t, "umbrella", "",
+                                   "a@one.example b@one.example c@one.example "
+                                   "d@one.example e@one.example f@one.example",
+                                   0, 0);
+    for (uint32_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        const struct spool_reason reason = {.state = SPOOL_RECIPIENT_DEFERRED,
+                                            .code = said[i].code,
+                                            .status = slice_of(said[i].status),
+                                            .text = slice_of(said[i].text)};
+        assert_int_equal(spool_set_recipient(t, at.id, 6, i, SPOOL_RECIPIENT_DEFERRED, &reason), 0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    expect(BY(CENSUS_CLASS), (struct queue_filter){0}, "/ 13 6, ");
+    replies = set;
+    struct queue_filter mine = with("tenant", "umbrella");
+    expect(BY(SELECTOR_TENANT) | BY(CENSUS_CLASS), mine,
+           "umbrella// 2 1, umbrella/throttled/ 2 1, umbrella/full/ 1 1, umbrella/content/ 1 1, ");
+    selector_fini(&mine.selector);
+    replies = NULL;
+    reply_set_free(set);
 }
 
 static void test_filters(void **state)
@@ -366,7 +412,7 @@ static void test_messages(void **state)
 
 static bool stop_at_second(void *ctx, struct queue_walk *w)
 {
-    queue_walk_configure(w, config, router, sources);
+    queue_walk_configure(w, config, router, sources, NULL);
     return ++*(int *)ctx < 2;
 }
 
@@ -426,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_filter_copy),
         cmocka_unit_test_setup_teardown(test_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_classes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filters, setup, teardown),
         cmocka_unit_test_setup_teardown(test_suspended, setup, teardown),
         cmocka_unit_test_setup_teardown(test_figures_by_walk, setup, teardown),

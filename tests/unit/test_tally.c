@@ -125,8 +125,11 @@ static void what_nobody_tried_has_no_source(void **state)
     result.source = SLICE("");
     result.count = 1;
     recipients[0].kind = RESULT_FAILED;
+    recipients[0].class = REPLY_CONTENT;
     tally_result(tally, &message, &result);
     assert_int_equal(value(tally->transports, "", TALLY_FAILED), 1);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_CONTENT), 1);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_POLICY), 0);
     assert_int_equal(value(tally->sources, "", TALLY_FAILED), 0);
     assert_int_equal(value(tally->tenants, "acme", TALLY_FAILED), 1);
     tally_expired(tally, &message, 2);
