@@ -26,6 +26,7 @@ struct cli_row {
     const char *operands; /* as in the synopsis: "[TEXT]", "ID", "" */
     int operands_min, operands_max;
     enum cli_kind operand_kind;       /* CLI_TEXT, CLI_ID ... */
+    const char *verbs;                /* words that may stand first, "a|b"; NULL: none */
     const struct cli_option *options; /* ends with a NULL name; NULL: none */
     const char *summary;
     const char *help; /* "" or lines that say more, each with its \n */
@@ -43,7 +44,8 @@ cli_command cli_reload;   /* cli_reload.c */
 cli_command cli_run, cli_check, cli_send, cli_version;
 cli_command cli_messages, cli_message;                                /* cli_messages.c */
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
-cli_command cli_sites, cli_lanes;                                     /* cli_sites.c */
+cli_command cli_sites;                                                /* cli_sites.c */
+cli_command cli_lanes;                                                /* cli_lanes.c */
 cli_command cli_counts;                                               /* cli_counts.c */
 cli_command cli_tenants, cli_responses;                               /* cli_tally.c */
 cli_command cli_why;                                                  /* cli_why.c */

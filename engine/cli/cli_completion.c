@@ -82,8 +82,8 @@ static void print_bash_row(const struct cli_row *row, FILE *out)
             (void)fprintf(out, "-%c ", o->letter);
         }
     }
-    if (row->operand_kind == CLI_WORD) {
-        print_words(row->operands, out);
+    if (row->operand_kind == CLI_WORD || row->verbs != NULL) {
+        print_words(row->verbs != NULL ? row->verbs : row->operands, out);
         (void)fputc(' ', out);
     }
     (void)fprintf(out, "-c --json --help\"%s ;;\n",
@@ -158,6 +158,11 @@ static void print_zsh_row(const struct cli_row *row, FILE *out)
         if (o->letter != 0) {
             print_zsh_option(o, "-", letter, out);
         }
+    }
+    if (row->verbs != NULL) {
+        (void)fprintf(out, " \\\n            '1:word:(");
+        print_words(row->verbs, out);
+        (void)fputs(")'", out);
     }
     if (row->operands[0] != '\0') {
         (void)fprintf(out, " \\\n            '*");

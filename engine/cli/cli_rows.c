@@ -283,18 +283,34 @@ const struct cli_row cli_rows[] = {
          "TEXT in\ntheir name. Those without mail are remembered for lane_memory.\n"},
     {.name = "lanes",
      .run = cli_lanes,
-     .operands = "[TEXT]",
-     .operands_max = 1,
+     .operands = "[TEXT | open SITE | close SITE | pace SITE RATE]",
+     .operands_max = 3,
      .operand_kind = CLI_TEXT,
-     .options = OPTIONS({"source", 0, CLI_TEXT, "NAME", "only those of this source"},
-                        {"state", 0, CLI_WORD, "ready|dead|closed|probing", "only these"},
-                        {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"},
-                        {"sort", 0, CLI_WORD, "name|load", "their sites, as `sites` has them"},
-                        OPTION_LIMIT),
-     .summary = "what each receiver sees of each source",
+     .verbs = "open|close|pace",
+     .options = OPTIONS(
+         {"source", 0, CLI_TEXT, "NAME", "only those of this source; -: the system chooses it"},
+         {"destination", 0, CLI_TEXT, "NAME", "only those of the site of this destination"},
+         {"state", 0, CLI_WORD, "open|paced|paused|closed|probing|dead", "only these"},
+         {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"},
+         {"sort", 0, CLI_WORD, "name|load", "their sites, as `sites` has them"},
+         {"for", 0, CLI_SPAN, "SPAN", "close: how long; default 1h"},
+         {"reason", 0, CLI_TEXT, "TEXT", "of an order: why; everybody who looks sees it"},
+         OPTION_LIMIT),
+     .summary = "what each receiver sees of each source and allows it; close, open and pace",
      .help =
          "A lane is one source at one site, with a window of its own; those of sites with TEXT in "
-         "their name.\n"},
+         "their name.\n"
+         "With --source all that is known of a lane. What a receiver taught stands below its "
+         "lane, with the\n"
+         "reply that said it. `close` ends new deliveries by a lane for a time: its mail goes by "
+         "the other\n"
+         "lanes of its pool, else it is deferred. `open` ends what holds a lane back: closure, "
+         "pause, pace,\n"
+         "ceilings. `pace` sets what was learned, a RATE of messages such as 20/s, learned on "
+         "from there;\n"
+         "none: no pace. SITE: as `sites` names it, a provider, or a destination. Without "
+         "--source all lanes\n"
+         "of the site.\n"},
     {.name = "hosts",
      .run = cli_hosts,
      .operands = "[TEXT]",

@@ -1,4 +1,4 @@
-/* `sluice sites` and `lanes`: receivers, and what each of our sources has there (site_report.h). */
+/* `sluice sites`: receivers (site_report.h). */
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_table.h"
@@ -36,6 +36,8 @@ static void add_site(void *ctx, const json_t *o)
     cli_table_number(t, number_of(o, "idle"));
     cli_table_number(t, number_of(o, "destinations"));
     cli_table_number(t, number_of(o, "lanes"));
+    cli_table_number(t, number_of(o, "closed_lanes"));
+    cli_table_number(t, number_of(o, "paced_lanes"));
     if (strcmp(text_of(o, "state"), "dead") == 0 && error != NULL) {
         cli_table_note(t, text_of(error, "text"));
     }
@@ -57,37 +59,11 @@ int cli_sites(const struct cli *cli, const struct cli_args *args)
     static const struct cli_column columns[] = {
         {"TRANSPORT", false}, {"SITE", false},        {"STATE", false},  {"WINDOW", true},
         {"BUSY", true},       {"FLIGHT", true},       {"WAITING", true}, {"CONNS", true},
-        {"IDLE", true},       {"DESTINATIONS", true}, {"LANES", true},   {NULL, false},
+        {"IDLE", true},       {"DESTINATIONS", true}, {"LANES", true},   {"CLOSED", true},
+        {"PACED", true},      {NULL, false},
     };
     struct buf url;
     ask(&url, args, "/v1/sites");
     return api_client_table(cli, "sites", &url, columns, add_site,
                             args->argc > 0 ? "no such site is known" : "no site is known");
-}
-
-static void add_lane(void *ctx, const json_t *o)
-{
-    struct cli_table *t = ctx;
-    const char *source = text_of(o, "source");
-    cli_table_text(t, text_of(o, "transport"));
-    cli_table_text(t, text_of(o, "site"));
-    cli_table_text(t, source[0] == '\0' ? "-" : source);
-    put_state(t, o);
-    put_connections(t, o);
-    cli_table_number(t, number_of(o, "connections"));
-    cli_table_number(t, number_of(o, "idle"));
-}
-
-int cli_lanes(const struct cli *cli, const struct cli_args *args)
-{
-    static const struct cli_column columns[] = {
-        {"TRANSPORT", false}, {"SITE", false}, {"SOURCE", false}, {"STATE", false},
-        {"WINDOW", true},     {"BUSY", true},  {"FLIGHT", true},  {"CONNS", true},
-        {"IDLE", true},       {NULL, false},
-    };
-    struct buf url;
-    ask(&url, args, "/v1/lanes");
-    api_client_query(&url, "source", cli_value(args, "source"));
-    return api_client_table(cli, "lanes", &url, columns, add_lane,
-                            args->argc > 0 ? "no such lane is known" : "no lane is known");
 }

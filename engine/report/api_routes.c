@@ -5,6 +5,8 @@
 #include "engine/census/clerk_walk.h"
 #include "engine/http/inject.h"
 #include "engine/http/page.h"
+#include "engine/lane/lane_order.h"
+#include "engine/lane/lane_report.h"
 #include "engine/report/config_report.h"
 #include "engine/report/counts_report.h"
 #include "engine/report/destination_report.h"
@@ -77,9 +79,15 @@ const struct api_route api_routes[] = {
     {.method = "GET",
      .path = "/v1/lanes",
      .place = API_FAST,
-     .run = site_report_lanes,
-     .params = PARAMS("match", "source", "state", "transport", "sort", "limit"),
-     .summary = "what receivers see of each source: windows and connections"},
+     .run = lane_report_list,
+     .params = PARAMS("match", "destination", "source", "state", "transport", "destinations",
+                      "sort", "limit"),
+     .summary = "what receivers see of each source, what they allow, and why"},
+    {.method = "POST",
+     .path = "/v1/lanes",
+     .place = API_FAST,
+     .run = lane_order_give,
+     .summary = "open, close or pace the lanes of a site"},
     {.method = "GET",
      .path = "/v1/hosts",
      .place = API_FAST,

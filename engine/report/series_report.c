@@ -5,7 +5,7 @@
 #include "base/history.h"
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
-#include "engine/report/destination_site.h"
+#include "engine/lane/destination_site.h"
 #include "engine/report/series.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"

@@ -5,25 +5,25 @@
 
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
+#include "engine/lane/destination_rank.h"
+#include "engine/lane/lane_view.h"
 #include "engine/report/change_index.h"
-#include "engine/report/destination_rank.h"
 #include "engine/schedule/receiver.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
-#include "engine/state/source_table.h"
 #include "engine/tally/exposition.h"
 #include "sched/sched.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const states[SCHED_LANE_STATE_COUNT] = {"ready", "dead", "closed", "probing"};
+enum { STATES = SCHED_LANE_DEAD + 1 }; /* that a site has */
+static const char *const states[STATES] = {"ready", "dead"};
 
 struct filter {
-    struct slice match, transport, source;  /* "": all */
-    bool has_state[SCHED_LANE_STATE_COUNT]; /* of the site, or of the lane */
-    bool is_of_lanes;
+    struct slice match, transport; /* "": all */
+    bool has_state[STATES];
 };
 
 /* What one answer needs. */
@@ -58,7 +58,7 @@ static void rank_sites(struct listing *l, uint32_t transport)
         return;
     }
     while (!destination_rank_is_full(&l->rank) && sched_view_sites(s, &cursor, &v)) {
-        if ((f->is_of_lanes || f->has_state[v.state]) && has_part(v.key, f->match)) {
+        if (f->has_state[v.state] && has_part(v.key, f->match)) {
             const struct sched_destination_view row = {
                 .name = v.key, .in_flight = v.in_flight, .todo = v.todo};
             destination_rank_add(&l->rank, transport, &row);
@@ -104,35 +104,15 @@ static void put_site(const struct listing *l, uint32_t transport, const struct s
                   "todo", v->todo, "in_flight", v->in_flight, "window", v->window, "busy", v->busy,
                   "connections", v->connections, "idle", v->idle, "lanes", (int)v->lanes);
     if (o != NULL) {
+        struct lane_counts counts;
+        lane_view_count(l->engine, transport, v->key, &counts);
+        api_set_number(o, "closed_lanes", counts.closed);
+        api_set_number(o, "paced_lanes", counts.paced);
         set_until(o, v->state_until);
         set_provider(o, v->key);
         set_last_error(o, l, transport, v->key);
     }
     api_put(l->call, o);
-}
-
-static void put_lanes(const struct listing *l, uint32_t transport, const struct sched_site_view *v)
-{
-    const struct settings *settings = settings_of(l->engine);
-    const struct sched *s = core_of(l, transport);
-    struct sched_lane_view lane;
-    for (uint32_t i = 0; sched_view_lane(s, v->key, i, &lane); i++) {
-        struct slice source = source_table_name(settings->sources, lane.source);
-        if ((l->filter.source.len > 0 && !slice_eq(l->filter.source, source)) ||
-            !l->filter.has_state[lane.state]) {
-            continue;
-        }
-        json_t *o = json_pack(
-            "{s:s, s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:i}", "transport",
-            settings->config->transports[transport].name, "site", api_text(v->key), "source",
-            api_text(source), "state", states[lane.state], "window", lane.window, "busy", lane.busy,
-            "connections", lane.connections, "idle", lane.idle, "in_flight", lane.in_flight);
-        if (o != NULL) {
-            set_until(o, lane.state_until);
-            set_provider(o, v->key);
-        }
-        api_put(l->call, o);
-    }
 }
 
 /* --- questions -------------------------------------------------------------------------------- */
@@ -142,12 +122,12 @@ static bool take_state(struct api_call *c, struct filter *f)
     struct slice word;
     bool is_any = !api_param(c, "state", &word);
     bool is_found = is_any;
-    for (int i = 0; i < SCHED_LANE_STATE_COUNT; i++) {
+    for (int i = 0; i < STATES; i++) {
         f->has_state[i] = is_any || slice_eq(word, slice_of(states[i]));
         is_found = is_found || f->has_state[i];
     }
     if (!is_found) {
-        api_error(c, 400, "usage", "state: ready or dead; of a lane also closed or probing");
+        api_error(c, 400, "usage", "state: ready or dead");
     }
     return is_found;
 }
@@ -166,8 +146,7 @@ static bool take_sort(struct api_call *c, enum destination_order *ret)
     return true;
 }
 
-static void put_ranked(struct listing *l, void (*put)(const struct listing *l, uint32_t transport,
-                                                      const struct sched_site_view *v))
+static void put_ranked(struct listing *l)
 {
     const struct engine *e = l->engine;
     size_t i = 0;
@@ -178,7 +157,7 @@ static void put_ranked(struct listing *l, void (*put)(const struct listing *l, u
         const struct destination_row *row = &l->rank.rows[i];
         struct sched_site_view v;
         if (sched_view_site(core_of(l, row->transport), row->view.name, &v)) {
-            put(l, row->transport, &v);
+            put_site(l, row->transport, &v);
         }
     }
     for (uint32_t t = 0; t < e->sched_count; t++) {
@@ -187,19 +166,14 @@ static void put_ranked(struct listing *l, void (*put)(const struct listing *l, u
     api_end(l->call, l->rank.has_more || i < l->rank.count);
 }
 
-static void list_sites(struct clerk *k, struct api_call *c, bool is_of_lanes,
-                       void (*put)(const struct listing *l, uint32_t transport,
-                                   const struct sched_site_view *v))
+void site_report_list(struct clerk *k, struct api_call *c)
 {
-    struct listing l = {.clerk = k,
-                        .call = c,
-                        .engine = k->engine,
-                        .filter = {SLICE(""), SLICE(""), SLICE(""), {false}, is_of_lanes}};
+    struct listing l = {
+        .clerk = k, .call = c, .engine = k->engine, .filter = {SLICE(""), SLICE(""), {false}}};
     enum destination_order order;
     uint64_t limit;
     (void)api_param(c, "match", &l.filter.match); /* a parameter that is missing leaves it "" */
     (void)api_param(c, "transport", &l.filter.transport);
-    (void)api_param(c, "source", &l.filter.source);
     if (!take_state(c, &l.filter) || !take_sort(c, &order) || !api_param_limit(c, &limit)) {
         return;
     }
@@ -213,20 +187,10 @@ static void list_sites(struct clerk *k, struct api_call *c, bool is_of_lanes,
     if (l.changes == NULL || l.rank.has_failed) {
         api_error(c, 503, "unavailable", "out of memory");
     } else {
-        put_ranked(&l, put);
+        put_ranked(&l);
     }
     free(l.changes);
     destination_rank_fini(&l.rank);
-}
-
-void site_report_list(struct clerk *k, struct api_call *c)
-{
-    list_sites(k, c, false, put_site);
-}
-
-void site_report_lanes(struct clerk *k, struct api_call *c)
-{
-    list_sites(k, c, true, put_lanes);
 }
 
 /* --- metrics ---------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* What schedulers know of sites, and of their lanes: one for each source. */
+/* What schedulers know of sites. */
 #ifndef ENGINE_SITE_REPORT_H
 #define ENGINE_SITE_REPORT_H
 
@@ -19,14 +19,10 @@ struct sched;
  *   todo, in_flight     deliveries
  *   window, busy, connections, idle   of all lanes together
  *   lanes               how many sources it is sent from
+ *   closed_lanes, paced_lanes   how many of them are closed or probed; paced or paused
  *   last_error?         as of a destination
  * Query: match, a part of the site; transport; state; sort, name or load; limit. */
 api_handler site_report_list;
-/* One object for each lane: transport, site, provider?, source ("": the system chooses), state (as above,
- * or "closed" | "probing": it was closed, and one delivery at a time tries it), until?, window, busy,
- * connections, idle, in_flight. Query: match, transport, sort and limit choose sites, and the lanes are
- * in their order; of these, source and state. */
-api_handler site_report_lanes;
 
 /* The sum of the windows of all sites that have mail. Thread: online under RCU. */
 uint64_t site_report_windows(const struct sched *s);

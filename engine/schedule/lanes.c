@@ -11,6 +11,7 @@
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
 #include "engine/post/message.h"
+#include "engine/schedule/receiver.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/source_table.h"
@@ -145,6 +146,16 @@ static struct limit_key limit_key_of(const struct lanes_site *site,
     };
 }
 
+void lanes_limit_key(struct slice site, struct slice source, char room[static LANES_KEY_ROOM],
+                     struct limit_key *ret)
+{
+    struct slice name, hosts;
+    receiver_limits(site, &name, &hosts);
+    *ret = (struct limit_key){.source = source,
+                              .site = short_name(name, room),
+                              .hosts = short_name(hosts, room + LIMITS_NAME_MAX)};
+}
+
 /* errors: of limits_hold; -ENOMEM */
 static int new_lane(struct lanes *l, const struct lanes_site *site, uint32_t place, usec_t now)
 {
@@ -152,7 +163,7 @@ static int new_lane(struct lanes *l, const struct lanes_site *site, uint32_t pla
     const struct config_egress_source *source = sources->sections[place];
     struct lane *lane = calloc(1, sizeof(*lane) + site->key.len);
     struct limit_rules rules;
-    char room[2 * LIMITS_NAME_MAX];
+    char room[LANES_KEY_ROOM];
     if (lane == NULL) {
         return -ENOMEM;
     }

@@ -68,6 +68,15 @@ struct lanes_site {
     const struct policy *policy; /* of the site, by these settings */
     const struct settings *settings;
 };
+
+/* The name under which struct limits has the lane of a site as the core knows it. Pure; any thread.
+ *
+ * source  name, "": the system chooses the address; valid as long as ret, like the site
+ * room    what ret may point to */
+#define LANES_KEY_ROOM (2 * LIMITS_NAME_MAX)
+void lanes_limit_key(struct slice site, struct slice source, char room[static LANES_KEY_ROOM],
+                     struct limit_key *ret);
+
 /* After sched_resolved: the lanes are held from now on, by these rules, and the core is told what
  * stands of them. Without memory for it nothing bounds them but their windows. */
 void lanes_found(struct lanes *l, const struct lanes_site *site, usec_t now);

@@ -25,7 +25,7 @@ ROOMS = [
     'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/compose', 'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/activator', 'engine/schedule', 'engine/feed',
-    'engine/http', 'engine/census', 'engine/report', 'engine', 'engine/cli',
+    'engine/http', 'engine/census', 'engine/lane', 'engine/report', 'engine', 'engine/cli',
     'bench/tool', 'bench/sink', 'bench/source', 'bench/zone', 'bench/sim', 'bench/stage', 'bench',
 ]
 # Rooms that need less than their folder may.

@@ -246,7 +246,7 @@ def test_token_that_may_only_look(guarded):
     for path in ('/v1/status', '/metrics', '/v1/messages', '/'):
         assert asked('GET', path) == 200 and asked('HEAD', path) == 200
     changing = [('POST', '/v1/inject'), ('POST', '/v1/orders'), ('POST', '/v1/flush'), ('POST', '/v1/reload'),
-                ('DELETE', '/v1/orders/1')]
+                ('POST', '/v1/lanes'), ('DELETE', '/v1/orders/1')]
     for method, path in changing:
         assert asked(method, path) == 403
         assert asked(method, path, SECRET) not in (401, 403)

@@ -1,5 +1,5 @@
 /* The best so many of all destinations. */
-#include "engine/report/destination_rank.h"
+#include "engine/lane/destination_rank.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Owns copies of the best destinations seen so far: a heap whose root is the worst of them. Called
  * by destination_report.c; asks nobody anything. */
-#include "engine/report/destination_rank.h"
+#include "engine/lane/destination_rank.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,0 +1,45 @@
+/* A lane as JSON, the same wherever one is told of (docs/openapi.yaml, Lane):
+ *   transport?          without: no transport uses it now, and what it has learned is remembered
+ *   site, provider?     as of a site
+ *   hosts?              of a provider that its domains alone name: the set of hosts that it is about
+ *   source              "": the system chooses the address
+ *   state               "open" | "paced" | "paused" | "closed" | "probing" | "dead"
+ *   until?              when that ends by itself, or is looked at again
+ *   window, busy, connections, idle, in_flight    with a transport
+ *   waits?              {for: "pace" | "rate" | "quota" | "ceiling" | "closed", until}: for what its
+ *                       next message waits
+ *   paces?              [{of: "messages" | "recipients" | "connects", per_second, until?, CAUSE}]
+ *   ceilings?           [{of: "connections" | "messages", most, CAUSE}]
+ *   closed?, paused?    {by: "receiver" | "order", until, CAUSE}
+ *   rates?              [{of: "lane" | "site" | "source", unit: as of a pace, rate}]
+ *   quotas?             [{of, quota?, left}]; without quota: it warms up
+ *   open_connections    of all transports together
+ *   last_accepted?
+ *   closed_destinations how many avoid it
+ *   destinations?       [{destination, reason, since, until}], the first of them
+ * CAUSE: since, times, rule?, text?; of an order text says who gave it, and why. */
+#ifndef ENGINE_LANE_OBJECT_H
+#define ENGINE_LANE_OBJECT_H
+
+#include "base/attr.h"
+#include "engine/lane/lane_view.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct engine;
+
+#define LANE_DESTINATIONS_DEFAULT 10U
+#define LANE_DESTINATIONS_MAX     256U
+
+/* destinations  how many of those that avoid it, at most LANE_DESTINATIONS_MAX
+ * returns       NULL: out of memory */
+MUST_USE json_t *lane_object(const struct engine *e, const struct lane_view *v,
+                             uint32_t destinations);
+
+/* Units of a pace and a rate, by enum pace_unit: "messages", "recipients", "connects". */
+extern const char *const lane_units[LIMIT_PACES];
+/* What a lane waits for in one word; "": nothing that is the lane's. */
+const char *lane_waits_text(enum sched_why why) NONNULL_RET;
+
+#endif

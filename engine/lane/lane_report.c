@@ -1,0 +1,266 @@
+/* Lists lanes. Sites are ranked by what their keys and loads are (destination_rank), and looked up
+ * again when their lanes are written; those that only struct limits remembers are read page by page.
+ * Reads under RCU and by limits_report; changes nothing. */
+#include "engine/lane/lane_report.h"
+
+#include "engine/config/config.h"
+#include "engine/http/clerk.h"
+#include "engine/lane/destination_rank.h"
+#include "engine/lane/destination_site.h"
+#include "engine/lane/lane_object.h"
+#include "engine/lane/lane_view.h"
+#include "engine/schedule/receiver.h"
+#include "engine/schedule/sched_thread.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct site_name {
+    size_t len; /* 0: none */
+    char text[RECEIVER_SITE_MAX];
+};
+
+struct question {
+    struct slice match, transport; /* "": all */
+    bool has_source;
+    struct slice source;
+    bool is_any_state;
+    bool has_state[LANE_STATE_COUNT];
+    struct site_name *sites; /* own; [transport_count] of a destination; NULL: any */
+    uint32_t site_count;
+    uint64_t limit, destinations;
+};
+
+struct listing {
+    struct clerk *clerk;
+    struct api_call *call;
+    const struct engine *engine;
+    struct question question;
+    struct destination_rank rank;
+};
+
+/* --- what is asked for ------------------------------------------------------------------------ */
+
+static bool has_part(struct slice text, struct slice part)
+{
+    return part.len == 0 || memmem(text.data, text.len, part.data, part.len) != NULL;
+}
+
+/* transport: LANE_NO_TRANSPORT: of any */
+static bool fits_site(const struct question *q, uint32_t transport, struct slice site)
+{
+    bool is_of_destination = q->sites == NULL;
+    for (uint32_t t = 0; t < q->site_count && !is_of_destination; t++) {
+        is_of_destination = (transport == t || transport == LANE_NO_TRANSPORT) &&
+                            q->sites[t].len > 0 &&
+                            slice_eq(slice_make(q->sites[t].text, q->sites[t].len), site);
+    }
+    return is_of_destination && has_part(site, q->match);
+}
+
+static bool fits_lane(const struct question *q, const struct lane_view *v)
+{
+    return q->has_state[v->state] && (!q->has_source || slice_eq(q->source, v->source));
+}
+
+static bool take_state(struct api_call *c, struct question *q)
+{
+    struct slice word;
+    q->is_any_state = !api_param(c, "state", &word);
+    bool is_found = q->is_any_state;
+    for (enum lane_state i = 0; i < LANE_STATE_COUNT; i++) {
+        q->has_state[i] = q->is_any_state || slice_eq(word, slice_of(lane_state_text(i)));
+        is_found = is_found || q->has_state[i];
+    }
+    if (!is_found) {
+        api_error(c, 400, "usage", "state: open, paced, paused, closed, probing or dead");
+    }
+    return is_found;
+}
+
+static bool take_sort(struct api_call *c, enum destination_order *ret)
+{
+    struct slice word;
+    *ret = DESTINATION_ORDER_NONE;
+    if (api_param(c, "sort", &word)) {
+        *ret = destination_order_find(word);
+        if (*ret != DESTINATION_ORDER_NAME && *ret != DESTINATION_ORDER_LOAD) {
+            api_error(c, 400, "usage", "sort: name or load");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The site of the destination in each transport, now or when its hosts were found last. false: the
+ * call was answered */
+static bool take_destination(struct api_call *c, const struct engine *e, struct question *q)
+{
+    struct slice name;
+    char lower[LIMITS_NAME_MAX];
+    if (!api_param(c, "destination", &name)) {
+        return true;
+    }
+    if (name.len > sizeof(lower)) {
+        api_error(c, 400, "usage", "destination: at most %zu bytes", sizeof(lower));
+        return false;
+    }
+    slice_lower(name, lower);
+    name.data = lower;
+    uint32_t count = (uint32_t)settings_of(e)->transport_count;
+    q->sites = calloc(count, sizeof(*q->sites));
+    if (q->sites == NULL) {
+        api_error(c, 503, "unavailable", "out of memory");
+        return false;
+    }
+    q->site_count = count;
+    for (uint32_t t = 0; t < count; t++) {
+        struct destination_site site;
+        destination_site_find(e, t, name, &site);
+        if (site.key.len > 0 && site.key.len <= sizeof(q->sites[t].text)) {
+            memcpy(q->sites[t].text, site.key.data, site.key.len);
+            q->sites[t].len = site.key.len;
+        }
+    }
+    return true;
+}
+
+static bool take_question(struct listing *l, enum destination_order *ret_order)
+{
+    struct question *q = &l->question;
+    struct api_call *c = l->call;
+    (void)api_param(c, "match", &q->match); /* a parameter that is missing leaves it "" */
+    (void)api_param(c, "transport", &q->transport);
+    q->has_source = api_param(c, "source", &q->source);
+    if (slice_eq(q->source, SLICE("-"))) {
+        q->source = SLICE("");
+    }
+    return take_state(c, q) && take_sort(c, ret_order) && api_param_limit(c, &q->limit) &&
+           api_param_number(c, "destinations", 0, LANE_DESTINATIONS_MAX, LANE_DESTINATIONS_DEFAULT,
+                            &q->destinations) &&
+           take_destination(c, l->engine, q);
+}
+
+/* --- lanes of cores --------------------------------------------------------------------------- */
+
+static const struct sched *core_of(const struct listing *l, uint32_t transport)
+{
+    const struct engine *e = l->engine;
+    return sched_thread_core(e->scheds[transport % e->sched_count], transport);
+}
+
+static bool has_fitting_lane(const struct listing *l, uint32_t transport, struct slice site)
+{
+    struct lane_view v;
+    if (l->question.is_any_state && !l->question.has_source) {
+        return true;
+    }
+    for (uint32_t i = 0; lane_view_in_core(l->engine, transport, site, i, &v); i++) {
+        if (fits_lane(&l->question, &v)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void rank_sites(struct listing *l, uint32_t transport)
+{
+    const struct question *q = &l->question;
+    const char *name = settings_of(l->engine)->config->transports[transport].name;
+    struct sched_site_view v;
+    uint64_t cursor = 0;
+    if (q->transport.len > 0 && !slice_eq(q->transport, slice_of(name))) {
+        return;
+    }
+    while (!destination_rank_is_full(&l->rank) &&
+           sched_view_sites(core_of(l, transport), &cursor, &v)) {
+        if (fits_site(q, transport, v.key) && has_fitting_lane(l, transport, v.key)) {
+            const struct sched_destination_view row = {
+                .name = v.key, .in_flight = v.in_flight, .todo = v.todo};
+            destination_rank_add(&l->rank, transport, &row);
+        }
+    }
+}
+
+static void put_site(const struct listing *l, const struct destination_row *row)
+{
+    struct lane_view v;
+    for (uint32_t i = 0; lane_view_in_core(l->engine, row->transport, row->view.name, i, &v); i++) {
+        if (fits_lane(&l->question, &v)) {
+            api_put(l->call, lane_object(l->engine, &v, (uint32_t)l->question.destinations));
+        }
+    }
+}
+
+/* --- remembered ones -------------------------------------------------------------------------- */
+
+/* returns whether there are more than may be listed */
+static bool put_remembered(struct listing *l)
+{
+    const struct question *q = &l->question;
+    struct limit_lane_report *page = calloc(LIMITS_PAGE_MAX, sizeof(*page));
+    struct lane_view v;
+    uint64_t left = q->limit - l->rank.count;
+    uint32_t at = 0, count;
+    bool has_more = false;
+    while (page != NULL && !has_more &&
+           (count = limits_report(l->engine->limits, &at, page, LIMITS_PAGE_MAX, clock_mono(),
+                                  clock_wall())) > 0) {
+        for (uint32_t i = 0; i < count && !has_more; i++) {
+            if (page[i].holds > 0) {
+                continue;
+            }
+            lane_view_remembered(&page[i], &v);
+            if (fits_site(q, LANE_NO_TRANSPORT, v.site) && fits_lane(q, &v)) {
+                has_more = left == 0 || api_is_long(l->call);
+                if (!has_more) {
+                    left--;
+                    api_put(l->call, lane_object(l->engine, &v, (uint32_t)q->destinations));
+                }
+            }
+        }
+        clerk_quiesce(l->clerk);
+    }
+    free(page);
+    return has_more;
+}
+
+static void put_lanes(struct listing *l)
+{
+    size_t i = 0;
+    for (; i < l->rank.count && !api_is_long(l->call); i++) {
+        put_site(l, &l->rank.rows[i]);
+    }
+    bool has_more = l->rank.has_more || i < l->rank.count;
+    if (!has_more && l->question.transport.len == 0) {
+        has_more = put_remembered(l);
+    }
+    api_end(l->call, has_more);
+}
+
+void lane_report_list(struct clerk *k, struct api_call *c)
+{
+    struct listing l = {
+        .clerk = k,
+        .call = c,
+        .engine = k->engine,
+        .question = {.match = SLICE(""), .transport = SLICE(""), .source = SLICE("")}};
+    enum destination_order order;
+    if (take_question(&l, &order)) {
+        destination_rank_init(&l.rank, order, l.question.limit);
+        for (uint32_t t = 0; t < settings_of(l.engine)->transport_count; t++) {
+            rank_sites(&l, t);
+            clerk_quiesce(k);
+        }
+        destination_rank_finish(&l.rank);
+        if (l.rank.has_failed) {
+            api_error(c, 503, "unavailable", "out of memory");
+        } else {
+            put_lanes(&l);
+        }
+        destination_rank_fini(&l.rank);
+    }
+    free(l.question.sites);
+}
