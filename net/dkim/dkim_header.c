@@ -24,6 +24,7 @@ static struct slice take_line(struct slice *text)
     return line;
 }
 
+/* RFC 5322 section 2.2: a name is of printable ASCII. 0: the line begins no field. */
 static size_t name_len(struct slice line)
 {
     size_t colon = slice_find(line, ':');
@@ -32,6 +33,11 @@ static size_t name_len(struct slice line)
     }
     while (colon > 0 && dkim_is_blank(line.data[colon - 1])) {
         colon--;
+    }
+    for (size_t i = 0; i < colon; i++) {
+        if (line.data[i] <= ' ' || line.data[i] > '~') {
+            return 0;
+        }
     }
     return colon;
 }

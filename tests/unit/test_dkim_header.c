@@ -68,6 +68,9 @@ static void odd_headers_do_no_harm(void **state)
         {"A: b\nC: d\r\n", 1},
         {"A: b\r\n c", 1},
         {"A: b\r", 1},
+        {"A b: c\r\n", 0},
+        {"A\nB: c\r\n", 0},
+        {"\xc3\xa4: b\r\n", 0},
         {"\t:x\r\nA:b\r\n\tc\r\n\td\r\n", 1},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
