@@ -187,6 +187,42 @@ static void messages(struct table *t)
     }
 }
 
+/* Nothing is let through for a while, from the first message on: from 40 s after the first one that is
+ * taken. What was not accepted meanwhile is not the receiver's rate. */
+static void storm(struct table *t, double rate, enum pace_unit unit, const char *what)
+{
+    static const usec_t spans[] = {2, 10, 60};
+    struct figure f = nothing_yet;
+    char name[80];
+    for (size_t run = 0; run < (t->options->is_short ? 1 : 3) * DELAYS; run++) {
+        struct sim_lane_config config = lane_with(delays[run % DELAYS], false);
+        struct sim_limit limit;
+        struct sim_lane lane;
+        struct sim_world w;
+        config.unit = unit;
+        sim_world_init(&w, t->options->seed);
+        sim_limit_init(&limit, 1e-9, 0, 0);
+        limit.tokens = 0;
+        sim_lane_init(&lane, &w, &config, &limit, t->options->seed + run);
+        run_until(&w, spans[run / DELAYS] * USEC_PER_SEC);
+        sim_limit_change(&limit, rate, w.now);
+        while (lane.accepted == 0 && sim_step(&w)) {
+        }
+        run_until(&w, w.now + 40 * USEC_PER_SEC);
+        struct mark before = mark(&lane);
+        run_until(&w, w.now + MINUTE);
+        judge(&f, before, mark(&lane), rate, MINUTE);
+        if (t->options->is_verbose) {
+            (void)printf("  storm of %lld s, %lld ms: pace %.2f\n", (long long)spans[run / DELAYS],
+                         (long long)delays[run % DELAYS], lane.pace.rate);
+        }
+        sim_lane_fini(&lane);
+        sim_world_fini(&w);
+    }
+    (void)snprintf(name, sizeof(name), "nothing for 2-60 s, then %g %s/s, 40 s later", rate, what);
+    print_row(t, name, &f, 95, 0);
+}
+
 /* A refused MAIL ends its connection, and with it what stood behind it there. */
 static void pipelined(struct table *t)
 {
@@ -372,6 +408,9 @@ int sim_pace(int argc, char **argv)
     }
     print_columns(&t);
     messages(&t);
+    storm(&t, 20, PACE_MESSAGES, "messages");
+    storm(&t, 200, PACE_MESSAGES, "messages");
+    storm(&t, 20, PACE_RECIPIENTS, "recipients");
     pipelined(&t);
     many_lanes(&t, 2, "two sources, 20 and 300 a second");
     many_lanes(&t, LANES, "50 lanes at a site, each with a limit of its own");

@@ -15,6 +15,7 @@
 #define GAIN_LEAST    0.04 /* a pace that no trial can raise is at least R / (1 + GAIN_LEAST) */
 #define GAIN_MOST     1.0
 #define GAIN_STEP     3.0
+#define TRIAL_LEAST   4   /* units from one trial to the next, or no refusal would lower the pace */
 #define MEASURE_GAIN  0.3 /* trials of that gain are long enough to measure */
 #define MEASURE_LEAST 8   /* units accepted between the first refusal and the end of a train */
 #define MEASURE_SPAN  (50 * USEC_PER_MSEC)
@@ -32,9 +33,11 @@
 #define EARLY_PART   64
 #define PAUSE_FIRST  USEC_PER_SEC
 #define PAUSE_MOST   (300 * USEC_PER_SEC)
-#define PAUSE_PARTS  10 /* shorter than that part of a stretch, it is no window's end */
-#define CALM_PASSES  4  /* so many trials pass before it rises quickly after such an end */
-#define PAUSE_DROP   16 /* a pause lowers the pace to no less than this part */
+#define PAUSE_PARTS  10  /* shorter than that part of a stretch, it is no window's end */
+#define CALM_PASSES  4   /* so many trials pass before it rises quickly after such an end */
+#define PAUSE_DROP   16  /* a pause lowers the pace to no less than this part */
+#define STRETCH_LIKE 0.3 /* two stretches whose means differ by less say the same */
+#define SOUGHT_LEAST 1.0 /* units a second, where nothing is known about the rate */
 #define HINT_MOST    (4 * 3600 * USEC_PER_SEC)
 #define SILENT_LEAST (USEC_PER_SEC / 2)
 #define FORGET_AFTER (600 * USEC_PER_SEC)
@@ -105,7 +108,7 @@ static double group(const struct pace *p)
 /* From one refused trial to the next: a refusal in a hundred, and five a minute at most. */
 static usec_t between_trials(struct pace *p)
 {
-    double s = bounded(8 + 10 / p->rate, 8, 13);
+    double s = fmax(bounded(8 + 10 / p->rate, 8, 13), TRIAL_LEAST / p->rate);
     if (p->unit != PACE_MESSAGES) {
         s = bounded(150 * group(p) / p->rate, s, 3600);
     }
@@ -456,19 +459,41 @@ static void turn_slots(struct pace *p, usec_t now)
     }
 }
 
+/* The pace after a stretch that ended with a pause, and of which `mean` a second was accepted. */
+static void take_mean(struct pace *p, double mean)
+{
+    if (mean * BELOW < p->rate) {
+        set_rate(p, bounded(mean * BELOW, p->rate / PAUSE_DROP, p->rate));
+        p->gain = MEASURE_GAIN;
+    }
+}
+
+/* Next to nothing was accepted for a while. That may be the rate; it may as well be that nothing was
+ * let through then and everything is now, and the next unit tells. */
+static void doubt_mean(struct pace *p, double mean)
+{
+    double least = fmax(p->rate / PAUSE_DROP, SOUGHT_LEAST);
+    set_rate(p, bounded(mean * BELOW, least, fmax(p->rate, least)));
+    p->gain = GAIN_MOST;
+    p->bound = 0;
+    p->bound_until = 0;
+}
+
 /* The receiver lets something through again. A limit by windows of time shows in what went in all
  * from the end of the last pause to the end of this one. */
 static void end_pause(struct pace *p, usec_t now)
 {
     double span = (double)(now - p->stretch_begin) / USEC_PER_SEC;
     double mean = (double)p->stretch_accepted / (span > 1 ? span : 1);
+    bool is_alike = fabs(mean - p->stretch_rate) < p->stretch_rate * STRETCH_LIKE;
     p->phase = PACE_HELD;
-    if (mean * BELOW < p->rate) {
-        set_rate(p, bounded(mean * BELOW, p->rate / PAUSE_DROP, p->rate));
-        p->gain = MEASURE_GAIN;
+    if (p->stretch_accepted < MEASURE_LEAST && !is_alike) {
+        doubt_mean(p, mean);
+    } else {
+        take_mean(p, mean);
     }
     bool is_of_stretch = (now - p->paused_at) * PAUSE_PARTS >= now - p->stretch_begin;
-    if (is_of_stretch && mean < p->stretch_rate * 1.3 && mean > p->stretch_rate * 0.7) {
+    if (is_of_stretch && is_alike) {
         p->calm_until = now + (now - p->stretch_begin) * 3 / 2;
         p->gain = GAIN_LEAST;
     }
@@ -568,7 +593,13 @@ static void lower(struct pace *p, usec_t now)
     set_rate(p, p->rate * (1 - bounded(p->refused_part / 2, CUT_LEAST, CUT_MOST)));
     /* The first ones at the new pace may stand close behind the last ones at the old one. */
     p->lowered_at = now + 2 * interval(p);
-    if (p->phase != PACE_VERDICT || !p->trial.is_flood) {
+    if (p->phase == PACE_VERDICT && p->trial.is_flood) {
+        return;
+    }
+    if (p->stretch_accepted < MEASURE_LEAST) { /* that is no rate that was known about */
+        p->gain = GAIN_MOST;
+        drop_trial(p, now + 2 * interval(p));
+    } else {
         p->gain = GAIN_LEAST;
         drop_trial(p, now + after_lowering(p, refused, now));
     }

@@ -160,6 +160,40 @@ static void pauses_and_probes(void **state)
     assert_in_range(b.accepted, 560, 600);
 }
 
+/* Nothing is taken at first, and then everything: what went while nothing did says nothing of a rate.
+ * Of recipients too, which are sought slowly where a rate is known about. */
+static void a_storm_is_no_rate(void **state)
+{
+    (void)state;
+    for (unsigned storm = 1; storm <= 64; storm *= 4) {
+        for (unsigned unit = PACE_MESSAGES; unit <= PACE_CONNECTS; unit++) {
+            struct bed b = make(0);
+            pace_init(&b.pace, (enum pace_unit)unit, 1, START);
+            run_until(&b, START + storm * USEC_PER_SEC);
+            assert_in_range(b.refused, 1, 20);
+            b.rate = 1000000;
+            b.next = (double)b.now;
+            while (b.accepted == 0) {
+                run_until(&b, b.now + USEC_PER_SEC / 10);
+            }
+            run_until(&b, b.now + 12 * USEC_PER_SEC);
+            assert_true(b.accepted >= 60);
+        }
+    }
+}
+
+/* One in 20 s is all that is taken, which pauses and probes find: a second time they are believed. */
+static void what_pauses_say_twice_is_a_rate(void **state)
+{
+    struct bed b = make(0.05);
+    (void)state;
+    run_until(&b, START + 200 * USEC_PER_SEC);
+    b.accepted = b.refused = 0;
+    run_until(&b, START + 3800 * USEC_PER_SEC);
+    assert_in_range(b.accepted, 170, 181);
+    assert_in_range(b.refused, 0, 70);
+}
+
 static void pauses_as_long_as_asked(void **state)
 {
     struct pace p;
@@ -326,6 +360,8 @@ int main(void)
         cmocka_unit_test(does_not_rise_without_mail),
         cmocka_unit_test(rises_while_it_binds),
         cmocka_unit_test(pauses_and_probes),
+        cmocka_unit_test(a_storm_is_no_rate),
+        cmocka_unit_test(what_pauses_say_twice_is_a_rate),
         cmocka_unit_test(pauses_as_long_as_asked),
         cmocka_unit_test(is_forgotten),
         cmocka_unit_test(gives_back),
