@@ -17,8 +17,14 @@ static const struct {
     const char *name;
     bool (*run)(const struct stage_message *m, uint64_t messages);
 } stages[] = {
-    {"receive", stage_receive}, {"record", stage_record},     {"log", stage_log},
-    {"tally", stage_tally},     {"schedule", stage_schedule}, {"schedule-50", stage_schedule_many},
+    {"receive", stage_receive},
+    {"record", stage_record},
+    {"log", stage_log},
+    {"tally", stage_tally},
+    {"schedule", stage_schedule},
+    {"schedule-50", stage_schedule_many},
+    {"schedule-site", stage_schedule_site},
+    {"schedule-lanes", stage_schedule_lanes},
     {"deliver", stage_deliver},
 };
 enum { STAGE_COUNT = sizeof(stages) / sizeof(stages[0]) };
@@ -29,8 +35,8 @@ static const char usage[] =
     "file or network, and checks what comes out. Count its instructions with valgrind:\n"
     "tests/instructions/check_instructions.py does.\n"
     "\n"
-    "  --stage NAME    receive, record, log, tally, schedule, schedule-50 or deliver; without\n"
-    "                  it: all\n"
+    "  --stage NAME    receive, record, log, tally, schedule, schedule-50, schedule-site,\n"
+    "                  schedule-lanes or deliver; without it: all\n"
     "  --messages N    through each stage (1000)\n"
     "  --build         print how this program was built, and nothing else\n"
     "\n"

@@ -9,11 +9,24 @@
 
 #define AHEAD         200 /* messages in the core */
 #define MANY          50
+#define SITES         5
+#define SOURCES       3
 #define IN_FLIGHT_MAX 1024
 #define NAME_BYTES    40
+#define LENT_MAX      20 /* messages, by one answer to SCHED_ASK */
+
+/* Who gets the messages, and from where. */
+struct schedule_plan {
+    const char *stage;
+    uint32_t destinations;
+    uint32_t sites;   /* 0: each destination is on its own */
+    uint32_t sources; /* 0: the one that a core begins with */
+    bool is_limited;  /* the lanes of the sites send what is lent to them, as under a rate */
+};
 
 struct schedule {
     const char *stage;
+    const struct schedule_plan *plan;
     struct sched *core;
     uint32_t destinations;
     char names[MANY][NAME_BYTES];
@@ -55,10 +68,25 @@ static void submit_message(struct schedule *s)
     }
 }
 
+static void limit_lanes(struct schedule *s, struct slice site)
+{
+    for (uint32_t i = 0; i < s->plan->sources; i++) {
+        const struct sched_lane_key lane = {site, i + 1};
+        if (!sched_lane_limit(s->core, lane, true, s->now)) {
+            fail_schedule(s, "a lane is not known");
+        }
+    }
+}
+
 static void resolved(struct schedule *s, struct sched_destination *d)
 {
     struct slice name = sched_destination_name(d);
     struct sched_server server = {.key_len = 6};
+    char site[] = "site0";
+    if (s->plan->sites > 0) {
+        site[4] = (char)('a' + (uint8_t)name.data[1] % s->plan->sites);
+        name = slice_make(site, 5);
+    }
     for (size_t i = 0; i < name.len; i++) {
         server.key[i % 6] = (uint8_t)(server.key[i % 6] * 31 + name.data[i]);
     }
@@ -69,8 +97,28 @@ static void resolved(struct schedule *s, struct sched_destination *d)
         .expires = USEC_NEVER,
         .servers = &server,
         .server_count = 1,
+        .site = s->plan->sites > 0 ? name : SLICE(""),
     };
     sched_resolved(s->core, &r, s->now);
+    if (s->plan->is_limited) {
+        limit_lanes(s, name);
+    }
+}
+
+static void lend(struct schedule *s, const struct sched_loan *ask)
+{
+    const struct sched_grant lent = {
+        .messages = ask->wanted < LENT_MAX ? ask->wanted : LENT_MAX,
+        .connects = SCHED_NO_BOUND_OF_CONNECTS,
+        .recipients = SCHED_NO_BOUND,
+        .from = s->now,
+        .until = s->now + 10 * USEC_PER_MSEC,
+        .per_second = 2000,
+        .why = SCHED_WHY_RATE,
+    };
+    if (!sched_lane_grant(s->core, ask->lane, &lent, s->now)) {
+        fail_schedule(s, "a lane asked and does not take");
+    }
 }
 
 static void take_action(struct schedule *s, const struct sched_action *a)
@@ -90,8 +138,11 @@ static void take_action(struct schedule *s, const struct sched_action *a)
         s->finished++;
         break;
     case SCHED_ASK:
-    case SCHED_RETURN:
-    case SCHED_LANE_GONE: /* no lane is limited */
+        lend(s, a->loan);
+        break;
+    case SCHED_RETURN: /* what is left is nobody else's */
+        break;
+    case SCHED_LANE_GONE: /* no lane has a user */
     case SCHED_NONE:
     case SCHED_CLOSE:
     case SCHED_DEFER:
@@ -131,23 +182,45 @@ static void report_schedule(struct schedule *s)
     sched_report(s->core, &o, s->now);
 }
 
-static bool run_schedule(const char *stage, uint32_t destinations, uint64_t messages)
+static bool prepare_schedule(struct schedule *s, const struct schedule_plan *plan)
 {
-    static struct schedule zero;
-    struct schedule s = zero;
+    static const struct schedule zero;
+    struct sched_source sources[SOURCES];
     struct sched_config c;
     const struct sched_host host = {allocate_stage_memory, release_stage_memory,
                                     release_stage_memory, NULL};
-    s.stage = stage;
-    s.destinations = destinations;
-    for (uint32_t i = 0; i < destinations; i++) {
-        (void)snprintf(s.names[i], NAME_BYTES, "u@d%u.example.test", i);
+    *s = zero;
+    s->plan = plan;
+    s->stage = plan->stage;
+    s->destinations = plan->destinations;
+    for (uint32_t i = 0; i < plan->destinations; i++) {
+        (void)snprintf(s->names[i], NAME_BYTES, "u@d%u.example.test", i);
     }
     sched_config_defaults(&c);
     c.must_resolve = true;
-    s.core = sched_new(&c, &host, release_stage_hosts, 0);
-    if (s.core == NULL) {
-        return stage_fail(stage, "out of memory");
+    if (plan->sites > 0) {
+        c.process_limit = IN_FLIGHT_MAX; /* room for the windows of all lanes: none is closed */
+    }
+    s->core = sched_new(&c, &host, release_stage_hosts, 0);
+    if (s->core == NULL) {
+        return stage_fail(plan->stage, "out of memory");
+    }
+    for (uint32_t i = 0; i < plan->sources; i++) {
+        sources[i] = (struct sched_source){i + 1, (uint16_t)(i + 1), 1};
+    }
+    if (plan->sources > 0 &&
+        sched_set_sources(s->core, sources, plan->sources, NULL, 0, s->now) != 0) {
+        sched_free(s->core);
+        return stage_fail(plan->stage, "the sources were not taken");
+    }
+    return true;
+}
+
+static bool run_schedule(const struct schedule_plan *plan, uint64_t messages)
+{
+    struct schedule s;
+    if (!prepare_schedule(&s, plan)) {
+        return false;
     }
     while (!s.has_failed && s.finished < messages) {
         while (s.submitted < messages && s.submitted - s.finished < AHEAD) {
@@ -160,17 +233,38 @@ static bool run_schedule(const char *stage, uint32_t destinations, uint64_t mess
     }
     sched_free(s.core);
     return !s.has_failed &&
-           (s.delivered == messages || stage_fail(stage, "not all messages came out"));
+           (s.delivered == messages || stage_fail(plan->stage, "not all messages came out"));
 }
 
 bool stage_schedule(const struct stage_message *m, uint64_t messages)
 {
+    static const struct schedule_plan plan = {.stage = "schedule", .destinations = 1};
     (void)m; /* the core sees names only */
-    return run_schedule("schedule", 1, messages);
+    return run_schedule(&plan, messages);
 }
 
 bool stage_schedule_many(const struct stage_message *m, uint64_t messages)
 {
+    static const struct schedule_plan plan = {.stage = "schedule-50", .destinations = MANY};
     (void)m;
-    return run_schedule("schedule-50", MANY, messages);
+    return run_schedule(&plan, messages);
+}
+
+bool stage_schedule_site(const struct stage_message *m, uint64_t messages)
+{
+    static const struct schedule_plan plan = {
+        .stage = "schedule-site", .destinations = MANY, .sites = SITES};
+    (void)m;
+    return run_schedule(&plan, messages);
+}
+
+bool stage_schedule_lanes(const struct stage_message *m, uint64_t messages)
+{
+    static const struct schedule_plan plan = {.stage = "schedule-lanes",
+                                              .destinations = MANY,
+                                              .sites = SITES,
+                                              .sources = SOURCES,
+                                              .is_limited = true};
+    (void)m;
+    return run_schedule(&plan, messages);
 }

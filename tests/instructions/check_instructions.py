@@ -22,7 +22,8 @@ import sys
 
 FEW, MANY = 500, 1500  # the scheduler's queue is full from 200 on
 GROWTH_MAX = 0.05
-STAGES = ('receive', 'record', 'log', 'tally', 'schedule', 'schedule-50', 'deliver')
+STAGES = ('receive', 'record', 'log', 'tally', 'schedule', 'schedule-50', 'schedule-site',
+          'schedule-lanes', 'deliver')
 BASELINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'baseline.json')
 
 # All of the environment: its size moves the stack.
@@ -79,16 +80,16 @@ def report(build, counts, baseline):
     """Print the TAP lines. returns: whether no stage grew too much"""
     is_good = True
     print(f'# instructions a message, {build}')
-    print(f'# {"":16} {"counted":>8} {"baseline":>8} {"change":>8}')
+    print(f'# {"":19} {"counted":>8} {"baseline":>8} {"change":>8}')
     for number, (stage, counted) in enumerate(counts.items(), 1):
         before = baseline.get(stage)
         if before is None:
-            print(f'ok {number} - {stage:11} {counted:8,} {"none":>8}')
+            print(f'ok {number} - {stage:14} {counted:8,} {"none":>8}')
             continue
         growth = counted / before - 1
         is_good &= growth <= GROWTH_MAX
         verdict = 'ok' if growth <= GROWTH_MAX else 'not ok'
-        print(f'{verdict} {number} - {stage:11} {counted:8,} {before:8,} {growth:+8.1%}')
+        print(f'{verdict} {number} - {stage:14} {counted:8,} {before:8,} {growth:+8.1%}')
         if abs(growth) > GROWTH_MAX:
             print(f'# {stage} takes {growth:+.1%} instructions; where it is meant to: '
                   'check_instructions.py PROGRAM --update')
