@@ -72,7 +72,9 @@ void destination_recount(struct sched *s, struct sched_destination *d)
     } else {
         recount_own(s, d);
     }
-    placement_review(s, d);
+    if (!list_is_empty(&d->displaced)) {
+        placement_review(s, d);
+    }
     if (d->party->is_unreachable && d->lane.window != WINDOW_DEAD && !is_empty(d) &&
         !list_is_linked(&d->in_unreachable)) {
         list_push_back(&s->unreachable, &d->in_unreachable);
@@ -646,6 +648,8 @@ void destination_leave_own(struct sched *s, struct sched_destination *d)
     s->with_work[OPEN_NOT]++;
     d->own.work = OPEN_NOT;
     parking_update(s, &d->own);
-    server_set(s, &d->own, NULL, 0);
+    if (d->own.server_count > 0) {
+        server_set(s, &d->own, NULL, 0);
+    }
     d->was_at_site = true;
 }

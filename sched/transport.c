@@ -33,10 +33,32 @@ void sched_config_defaults(struct sched_config *ret)
     };
 }
 
-/* Hosts first: destinations that are dead until one of them may be tried come back then. */
+static bool is_due(const struct heap *timers, usec_t now)
+{
+    const struct heap_node *node = heap_min(timers);
+    return node != NULL && node->key <= now;
+}
+
+static void run_site_timers(struct sched *s)
+{
+    if (is_due(&s->lane_timers, s->now)) {
+        lane_tick(s);
+    }
+    if (is_due(&s->avoidance_timers, s->now)) {
+        avoidance_tick(s);
+    }
+    if (!list_is_empty(&s->remembered)) {
+        site_tick(s);
+    }
+}
+
+/* Hosts first: destinations that are dead until one of them may be tried come back then. Each call
+ * from outside comes here, so what has nothing to do is not called. */
 static void run_timers(struct sched *s)
 {
-    destdb_tick(s);
+    if (!list_is_empty(&s->destdb.retry) || !list_is_empty(&s->destdb.stale)) {
+        destdb_tick(s);
+    }
     for (;;) {
         struct heap_node *node = heap_min(&s->timers);
         if (node == NULL || node->key > s->now) {
@@ -44,13 +66,15 @@ static void run_timers(struct sched *s)
         }
         destination_wake(s, container_of(node, struct sched_destination, timer));
     }
-    connection_expire(s);
-    if (s->sites.count > 0) {
-        lane_tick(s);
-        avoidance_tick(s);
-        site_tick(s);
+    if (!list_is_empty(&s->open_connections) || !list_is_empty(&s->idle_connections)) {
+        connection_expire(s);
     }
-    destination_give_up_unreachable(s);
+    if (s->sites.count > 0) {
+        run_site_timers(s);
+    }
+    if (!list_is_empty(&s->unreachable)) {
+        destination_give_up_unreachable(s);
+    }
 }
 
 void transport_enter(struct sched *s, usec_t now)

@@ -38,7 +38,8 @@ MUST_USE bool stage_schedule(const struct stage_message *m, uint64_t messages);
 MUST_USE bool stage_schedule_many(const struct stage_message *m, uint64_t messages);
 /* The 50 destinations at five sites, from one source. */
 MUST_USE bool stage_schedule_site(const struct stage_message *m, uint64_t messages);
-/* The same from three sources whose lanes send what is lent to them, as under a rate. */
+/* The same from three sources whose lanes send what is lent to them, as under a rate, and whose windows
+ * are small, so that messages wait. */
 MUST_USE bool stage_schedule_lanes(const struct stage_message *m, uint64_t messages);
 /* Delivery: net/smtp_client with PIPELINING, without CHUNKING, to a scripted receiver. */
 MUST_USE bool stage_deliver(const struct stage_message *m, uint64_t messages);

@@ -21,6 +21,7 @@ struct schedule_plan {
     uint32_t destinations;
     uint32_t sites;   /* 0: each destination is on its own */
     uint32_t sources; /* 0: the one that a core begins with */
+    int window_limit; /* of each lane; 0: none, so that nothing waits for long */
     bool is_limited;  /* the lanes of the sites send what is lent to them, as under a rate */
 };
 
@@ -200,6 +201,7 @@ static bool prepare_schedule(struct schedule *s, const struct schedule_plan *pla
     c.must_resolve = true;
     if (plan->sites > 0) {
         c.process_limit = IN_FLIGHT_MAX; /* room for the windows of all lanes: none is closed */
+        c.destination_concurrency_limit = plan->window_limit;
     }
     s->core = sched_new(&c, &host, release_stage_hosts, 0);
     if (s->core == NULL) {
@@ -264,6 +266,7 @@ bool stage_schedule_lanes(const struct stage_message *m, uint64_t messages)
                                               .destinations = MANY,
                                               .sites = SITES,
                                               .sources = SOURCES,
+                                              .window_limit = 5,
                                               .is_limited = true};
     (void)m;
     return run_schedule(&plan, messages);

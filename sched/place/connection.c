@@ -89,8 +89,8 @@ static void unfile(struct connection *c)
     }
 }
 
-/* Where placement finds it, if at all. */
-static void file(struct sched *s, struct connection *c)
+/* Where placement finds it, if at all; its party is to be counted anew. */
+static void refile(struct sched *s, struct connection *c)
 {
     unfile(c);
     uint64_t serial = c->state == CONNECTION_IDLE ? ++s->serial : c->serial;
@@ -103,6 +103,11 @@ static void file(struct sched *s, struct connection *c)
         }
         tree_insert(t, &c->in_placement);
     }
+}
+
+static void file(struct sched *s, struct connection *c)
+{
+    refile(s, c);
     party_recount(s, c->party);
 }
 
@@ -136,10 +141,26 @@ struct connection *connection_first(const struct party *p, const struct tree *t,
     return NULL;
 }
 
-void connection_refile(struct sched *s, struct connection *c)
+/* A loan begins and ends for all connections of a lane: their parties are counted anew once for those
+ * that follow each other, and those that have no room either way are only looked at. */
+void connection_refile_all(struct sched *s, const struct lane *lane)
 {
-    if (c->state == CONNECTION_BUSY) {
-        file(s, c);
+    struct party *changed = NULL;
+    list_foreach(c, &lane->open, struct connection, in_lane)
+    {
+        if (c->state != CONNECTION_BUSY) {
+            continue;
+        }
+        if (changed != NULL && changed != c->party) {
+            party_recount(s, changed);
+        }
+        changed = c->party;
+        if (tree_node_is_linked(&c->in_placement) || connection_has_room(s, c)) {
+            refile(s, c);
+        }
+    }
+    if (changed != NULL) {
+        party_recount(s, changed);
     }
 }
 
@@ -528,6 +549,9 @@ static bool is_idle_too_long(const struct sched *s)
 
 void connection_expire(struct sched *s)
 {
+    if (connection_wake_at(s) > s->now) {
+        return;
+    }
     while (is_idle_too_long(s)) {
         make_connection_room(s);
     }

@@ -87,8 +87,8 @@ void connection_close_idle(struct sched *s, struct party *p);
 void connection_close_idle_of(struct sched *s, struct lane *lane); /* and settles their parties */
 /* No further entry; an idle one is closed. */
 void connection_retire(struct sched *s, struct connection *c);
-/* Its lane takes a further entry, or does not any more. */
-void connection_refile(struct sched *s, struct connection *c);
+/* The lane takes a further entry on connections that carry some, or does not any more. */
+void connection_refile_all(struct sched *s, const struct lane *lane);
 void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference);
 /* The window shrank: the oldest busy connections beyond so many take no further entry. */
 void connection_drain(struct sched *s, struct lane *lane, int most);

@@ -184,10 +184,7 @@ static uint64_t with_bit(uint64_t mask, uint64_t bit, bool is_set)
 static void set_shut(struct sched *s, struct site_lane *l, bool is_shut)
 {
     l->lane.is_shut = is_shut;
-    list_foreach(c, &l->lane.open, struct connection, in_lane)
-    {
-        connection_refile(s, c);
-    }
+    connection_refile_all(s, &l->lane);
     list_foreach(set, &l->site->sets, struct lane_set, in_site)
     {
         if (!is_shut && (set->mask & source_bit(l->source)) != 0) {
@@ -196,27 +193,45 @@ static void set_shut(struct sched *s, struct site_lane *l, bool is_shut)
     }
 }
 
+static void set_alive(struct sched *s, struct site_lane *l, bool is_alive)
+{
+    struct site *site = l->site;
+    uint64_t bit = source_bit(l->source);
+    shared_set(&site->alive, with_bit(site->alive, bit, is_alive));
+    if (site->limited != 0) {
+        shed_touch_all(s, site, bit); /* the others must take what it took */
+    }
+}
+
+/* Each entry that goes out or comes back leads here, and mostly nothing has changed. */
 void lane_review(struct sched *s, struct site_lane *l)
 {
     struct site *site = l->site;
     uint64_t bit = source_bit(l->source);
     bool is_now_alive = is_alive(s, l);
-    bool is_usable =
-        is_now_alive && (!l->is_probing || l->lane.in_flight == 0) && grant_allows(s, l);
-    bool was_alive = (site->alive & bit) != 0;
-    shared_set(&site->alive, with_bit(site->alive, bit, is_now_alive));
-    count_dead(s, site);
-    if (was_alive != is_now_alive && site->limited != 0) {
-        shed_touch_all(s, site, bit); /* the others must take what it took */
+    bool is_limited = l->grant.is_limited;
+    bool is_usable = is_now_alive && (!l->is_probing || l->lane.in_flight == 0) &&
+                     (!is_limited || grant_allows(s, l));
+    uint64_t usable = with_bit(site->usable, bit, is_usable);
+    uint64_t spare = with_bit(site->spare, bit, is_usable && l->lane.busy < lane_most(l));
+    site->openable = with_bit(site->openable, bit, !is_limited || grant_allows_connection(l));
+    if (is_now_alive != ((site->alive & bit) != 0)) {
+        set_alive(s, l, is_now_alive);
     }
-    shared_set(&site->usable, with_bit(site->usable, bit, is_usable));
-    shared_set(&site->spare, with_bit(site->spare, bit, is_usable && l->lane.busy < lane_most(l)));
-    site->openable = with_bit(site->openable, bit, grant_allows_connection(l));
+    count_dead(s, site);
+    if (usable != site->usable) {
+        shared_set(&site->usable, usable);
+    }
+    if (spare != site->spare) {
+        shared_set(&site->spare, spare);
+    }
     if (l->lane.is_shut == is_usable) {
         set_shut(s, l, !is_usable);
     }
     site_review(s, site);
-    grant_touch(s, l);
+    if (is_limited) {
+        grant_touch(s, l);
+    }
 }
 
 /* --- its window ------------------------------------------------------------------------------- */

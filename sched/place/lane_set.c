@@ -180,17 +180,11 @@ void lane_set_review(struct sched *s, struct lane_set *set)
 /* From what ends soonest by itself. */
 static int distance(enum sched_why why)
 {
-    static const enum sched_why order[] = {
-        SCHED_WHY_NOTHING, SCHED_WHY_WINDOW,      SCHED_WHY_SITE_LIMIT,
-        SCHED_WHY_CEILING, SCHED_WHY_PACE,        SCHED_WHY_RATE,
-        SCHED_WHY_QUOTA,   SCHED_WHY_LANE_CLOSED, SCHED_WHY_DEAD};
-    int count = (int)(sizeof(order) / sizeof(order[0]));
-    for (int i = 0; i < count; i++) {
-        if (order[i] == why) {
-            return i;
-        }
-    }
-    return count;
+    static const uint8_t order[SCHED_WHY_COUNT] = {
+        [SCHED_WHY_NOTHING] = 1, [SCHED_WHY_WINDOW] = 2,      [SCHED_WHY_SITE_LIMIT] = 3,
+        [SCHED_WHY_CEILING] = 4, [SCHED_WHY_PACE] = 5,        [SCHED_WHY_RATE] = 6,
+        [SCHED_WHY_QUOTA] = 7,   [SCHED_WHY_LANE_CLOSED] = 8, [SCHED_WHY_DEAD] = 9};
+    return order[why] == 0 ? SCHED_WHY_COUNT : order[why];
 }
 
 static enum sched_why why_of_lane(const struct site *site, const struct site_lane *l)
@@ -219,9 +213,8 @@ static enum sched_why why_of_lane(const struct site *site, const struct site_lan
 enum sched_why lane_set_why(const struct lane_set *set)
 {
     enum sched_why why = SCHED_WHY_DEAD;
-    uint64_t mask = shared_get(&set->mask);
-    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
-        const struct site_lane *l = (mask & source_bit(i)) == 0 ? NULL : lane_find(set->site, i);
+    for (uint64_t left = shared_get(&set->mask); left != 0; left &= left - 1) {
+        const struct site_lane *l = lane_find(set->site, (uint32_t)__builtin_ctzll(left));
         if (l != NULL && distance(why_of_lane(set->site, l)) < distance(why)) {
             why = why_of_lane(set->site, l);
         }

@@ -68,7 +68,9 @@ void party_recount_at_site(struct sched *s, struct party *p)
         lane_set_work(s, p, work);
         parking_update(s, p);
     }
-    placement_slot_opened(s); /* any member's displaced entries may go on */
+    if (!list_is_empty(&s->displaced_waiting)) {
+        placement_slot_opened(s); /* any member's displaced entries may go on */
+    }
 }
 
 void party_count_connection_at_site(struct party *p, int change)

@@ -98,20 +98,19 @@ static void move_carried(const struct sched_destination *d, struct connection *c
     }
 }
 
+/* Nothing has tried any unless it is in flight. */
 static void move_all_tried(const struct sched *s, struct sched_destination *d,
                            const struct mapping *m)
 {
     if (s->undelivered != NULL && entry_destination(s->undelivered) == d) {
         move_tried(s->undelivered, m);
     }
-    if (d->in_flight > 0) {
-        list_foreach(c, &d->lane.open, struct connection, in_lane)
-        {
-            move_carried(d, c, m);
-        }
+    list_foreach(c, &d->lane.open, struct connection, in_lane)
+    {
+        move_carried(d, c, m);
     }
     /* At a site, or where it has been at one, they may be on any connection. */
-    for (uint32_t i = 0; d->was_at_site && d->in_flight > 0 && i < s->connection_count; i++) {
+    for (uint32_t i = 0; d->was_at_site && i < s->connection_count; i++) {
         struct connection *c = connection_at(s, i);
         if (c->state == CONNECTION_BUSY && c->lane != &d->lane) {
             move_carried(d, c, m);
@@ -191,8 +190,10 @@ static struct sched_destination *only_member(const struct party *p)
 void server_move_tried(struct sched *s, struct sched_destination *d, const struct party *from,
                        const struct party *to)
 {
-    struct mapping m = map_servers(to, from->servers, from->server_count);
-    move_all_tried(s, d, &m);
+    if (d->in_flight > 0) {
+        struct mapping m = map_servers(to, from->servers, from->server_count);
+        move_all_tried(s, d, &m);
+    }
 }
 
 void server_set(struct sched *s, struct party *p, const struct sched_server *servers,
@@ -207,9 +208,9 @@ void server_set(struct sched *s, struct party *p, const struct sched_server *ser
         party_recount(s, p);
         return;
     }
-    struct mapping m = map_servers(p, old, old_count);
     struct sched_destination *d = only_member(p);
-    if (d != NULL) {
+    if (d != NULL && d->in_flight > 0) {
+        struct mapping m = map_servers(p, old, old_count);
         move_all_tried(s, d, &m);
     }
     move_connections(s, p);

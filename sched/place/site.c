@@ -115,10 +115,14 @@ static void count_member(struct sched_destination *d, bool is_there)
     struct site *site = d->party->site;
     bool is_occupied = is_there && d->waiting + d->in_flight > 0;
     int waiting = is_there ? d->waiting : 0;
-    shared_add(&site->occupied, is_occupied - d->is_occupied);
-    shared_add(&site->waiting, waiting - d->counted_waiting);
-    d->is_occupied = is_occupied;
-    d->counted_waiting = waiting;
+    if (is_occupied != d->is_occupied) {
+        shared_add(&site->occupied, is_occupied - d->is_occupied);
+        d->is_occupied = is_occupied;
+    }
+    if (waiting != d->counted_waiting) {
+        shared_add(&site->waiting, waiting - d->counted_waiting);
+        d->counted_waiting = waiting;
+    }
 }
 
 /* What its lanes are wanted for. */
@@ -127,6 +131,9 @@ static void count_wanted(struct sched *s, struct sched_destination *d)
     struct lane_set *set = shared_party_of(d->party)->set;
     const struct site *site = d->party->site;
     int wanted = d->is_willing ? d->waiting : 0;
+    if (wanted == d->counted_wanted) {
+        return;
+    }
     bool was_wanted = set->wanted > 0;
     if (wanted > d->counted_wanted && (site->limited & set->mask) != 0) {
         shed_touch(s, set);
@@ -159,13 +166,19 @@ static int displaced_of(const struct sched_destination *d)
 
 static void set_willing(struct sched *s, struct sched_destination *d, bool is_now)
 {
+    struct shared_party *q = shared_party_of(d->party);
+    bool was_any = q->willing > 0;
     if (is_now != d->is_willing) {
         d->is_willing = is_now;
-        shared_party_of(d->party)->willing += is_now ? 1 : -1;
+        q->willing += is_now ? 1 : -1;
         site_file_member(s, d);
     }
     count_wanted(s, d);
-    party_recount(s, d->party);
+    if (was_any != (q->willing > 0)) {
+        party_recount(s, d->party);
+    } else if (!list_is_empty(&s->displaced_waiting)) {
+        placement_slot_opened(s); /* any member's displaced entries may go on */
+    }
 }
 
 void site_recount_member(struct sched *s, struct sched_destination *d)
