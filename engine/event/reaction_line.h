@@ -18,7 +18,7 @@ struct reaction_line {
     struct slice rule, text;
     struct slice source, site, hosts, destination;
     double value;      /* of a pace, a second; of a ceiling */
-    struct slice unit; /* of a pace: "messages", "recipients", "connections" */
+    struct slice unit; /* of a pace: "messages", "recipients", "connects" */
     usec_t until;      /* wall */
     uint64_t count;    /* of reactions that were lost */
 };

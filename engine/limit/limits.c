@@ -59,7 +59,8 @@ struct limits *limits_new(const struct limits_config *config)
     list_init(&l->idle_meters);
     int err = pthread_mutex_init(&l->lock.mutex, NULL);
     assert(err == 0); /* there is nothing that a plain one could lack */
-    err = init_tables(l);
+    err = limits_figures_init(l);
+    err = err != 0 ? err : init_tables(l);
     if (err != 0) {
         limits_free(l);
         return NULL;
@@ -89,6 +90,7 @@ void limits_free(struct limits *l)
     limits_table_fini(&l->lane_table);
     limits_table_fini(&l->place_table);
     limits_table_fini(&l->meter_table);
+    limits_figures_fini(l);
     history_free(l->reactions);
     free(l->lanes);
     free(l->free_slots);

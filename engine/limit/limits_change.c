@@ -92,11 +92,13 @@ void limits_lane_changed(struct limits *l, struct limits_lane *lane, bool is_tur
     struct limit_state state = limits_lane_state(lane, now);
     atomic_store_explicit(&lane->is_watched, is_watched(lane->learned), memory_order_relaxed);
     bool is_other = !state_is(&state, &lane->shown);
+    enum limits_figure_lanes before = limits_figure_lanes_of(lane);
     limits_lane_uncount(l, lane);
     lane->shown = state;
     lane->is_paced = is_paced(lane->learned);
     l->closed_lanes += state.is_closed;
     l->paced_lanes += lane->is_paced;
+    limits_figure_move_lane(lane, before);
     if (!is_other && !is_turn) {
         return;
     }

@@ -24,6 +24,8 @@ void limits_connected(struct limits_hold *h, usec_t sent_at, usec_t now)
     struct limits_learned *learned = lane->learned;
     limits_count_connect_ended(h);
     h->open++;
+    atomic_fetch_add_explicit(&lane->figure->connects, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&lane->figure->connections, 1, memory_order_relaxed);
     ceiling_count_opened(&lane->connections, learned == NULL ? &none : &learned->connections, now);
     limits_count_recent(lane, PACE_CONNECTS, 1, now);
     if (learned != NULL && learned->paces[PACE_CONNECTS] != NULL) {
@@ -66,6 +68,7 @@ void limits_count_disconnected(struct limits *l, struct limits_hold *h, usec_t n
     (void)l;
     assert(h->open > 0);
     h->open--;
+    atomic_fetch_sub_explicit(&h->lane->figure->connections, 1, memory_order_relaxed);
     ceiling_count_closed(&h->lane->connections, now);
 }
 

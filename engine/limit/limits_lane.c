@@ -120,6 +120,8 @@ static struct limits_lane *make_lane(struct limits *l, const struct limit_key *k
     list_push_back(&place->lanes, &lane->in_place);
     list_push_back(&l->idle_lanes, &lane->idle);
     lane->idle_since = now;
+    lane->figure = limits_figure_of_lane(l, key);
+    limits_figure_move_lane(lane, LIMIT_LANES);
     take_slot(l, lane);
     limits_table_add(&l->lane_table, &lane->link, hash_lane(key, place->link.hash));
     return lane;
@@ -203,6 +205,7 @@ static void free_learned(struct limits *l, struct limits_lane *lane) ON_ROLE(l->
 void limits_free_lane(struct limits *l, struct limits_lane *lane)
 {
     limits_lane_uncount(l, lane);
+    limits_figure_leave_lane(lane);
     free_learned(l, lane);
     for (unsigned i = 0; i <= LIMIT_OF_SOURCE; i++) {
         if (lane->meters[i] != NULL) {

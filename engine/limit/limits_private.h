@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "engine/limit/limits.h"
+#include "engine/limit/limits_figures.h"
 #include "engine/limit/limits_report.h"
 #include "sched/limit/ceiling.h"
 #include "sched/limit/pace.h"
@@ -147,7 +148,8 @@ struct limits_lane {
     struct limits_meter *meters[LIMIT_OF_SOURCE + 1]; /* NULL: it has no limits */
     usec_t block_pause, block_grace;
     struct ceiling_count connections;
-    uint32_t connecting; /* connects that were lent, without an outcome */
+    uint32_t connecting;          /* connects that were lent, without an outcome */
+    struct limits_figure *figure; /* of its provider and source */
     bool is_paced;
     struct limit_state shown;       /* as its holds know it */
     struct limits_learned *learned; /* NULL: nothing */
@@ -202,6 +204,16 @@ struct limits_borrower {
 
 struct history;
 
+enum { LIMITS_FIGURE_CHAINS = 1024 };
+struct limits_figures {
+    pthread_mutex_t mutex; /* of who adds a row */
+    uint32_t count;
+    struct limits_figure *other; /* of those without a row */
+    /* any thread, atomic: limits_figures.c */
+    _Atomic(struct limits_figure *) first;
+    _Atomic(struct limits_figure *) chains[LIMITS_FIGURE_CHAINS];
+};
+
 struct limits {
     struct limits_lock lock;
     uint64_t seed;
@@ -215,6 +227,7 @@ struct limits {
     uint64_t next_id;
     uint32_t closed_lanes, paced_lanes;
     uint64_t destination_total; /* closed ones, of all lanes */
+    struct limits_figures figures;
     struct history *reactions;
     void (*reaction_wake)(void *ctx); /* set at creation; NULL: nobody waits */
     void *reaction_ctx;
@@ -370,6 +383,16 @@ struct limits_reacted {
 };
 void limits_reacted(struct limits *l, const struct limits_lane *lane,
                     const struct limits_reacted *what, usec_t now) ON_ROLE(l->lock);
+
+/* limits_figures.c */
+MUST_USE int limits_figures_init(struct limits *l);
+void limits_figures_fini(struct limits *l);
+struct limits_figure *limits_figure_of_lane(struct limits *l,
+                                            const struct limit_key *key) NONNULL_RET;
+enum limits_figure_lanes limits_figure_lanes_of(const struct limits_lane *lane);
+/* The lane counts among others now, or among those of before: LIMIT_LANES: it is new. */
+void limits_figure_move_lane(const struct limits_lane *lane, enum limits_figure_lanes before);
+void limits_figure_leave_lane(const struct limits_lane *lane);
 
 /* limits_fact.c */
 /* With a NUL, cut to size, control bytes as spaces. */

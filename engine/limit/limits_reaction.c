@@ -52,6 +52,7 @@ void limits_reacted(struct limits *l, const struct limits_lane *lane,
     limits_copy_text(r.rule, sizeof(r.rule), what->rule);
     limits_copy_text(r.text, sizeof(r.text), what->text);
     history_put(l->reactions, &r);
+    atomic_fetch_add_explicit(&lane->figure->reactions[what->kind], 1, memory_order_relaxed);
     l->changes++;
     if (l->reaction_wake != NULL &&
         atomic_exchange_explicit(&l->is_reaction_awaited, false, memory_order_acq_rel)) {

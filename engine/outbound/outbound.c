@@ -4,6 +4,7 @@
 #include "engine/outbound/outbound.h"
 
 #include "base/error.h"
+#include "engine/limit/limits_figures.h"
 #include "engine/outbound/outbound_private.h"
 #include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
@@ -252,7 +253,11 @@ static bool is_wider(struct outbound *c, struct request *r, const struct outcome
     if (v->class == OUTCOME_SUCCESS || v->code == 0) {
         return false;
     }
-    const struct request_session session = session_of(c);
+    struct request_session session = session_of(c);
+    const struct config_receiver *provider = c->options->provider_section;
+    session.figure = limits_figure_of(
+        c->worker->engine->limits, provider == NULL ? SLICE("") : slice_of(provider->options.name),
+        session.source);
     const struct request_rules rules = rules_of(c->worker);
     return request_weigh(r, v, &session, &rules);
 }

@@ -2,6 +2,7 @@
 
 #include "dns/hosts.h"
 #include "engine/config/config.h"
+#include "engine/limit/limits_figures.h"
 #include "engine/outbound/egress.h"
 #include "engine/outbound/refusal.h"
 #include "engine/post/delivery.h"
@@ -373,6 +374,9 @@ bool request_weigh(struct request *r, const struct outcome_verdict *v,
     reply.is_later_mail = r->is_later;
     reply.has_others = r->delivery->has_others;
     reply_set_classify(rules->set, rules->matcher, &reply, &meaning);
+    if (session->figure != NULL) {
+        limits_figure_refused(session->figure, meaning.class);
+    }
     const struct reply_rule *rule =
         meaning.rule == REPLY_NO_RULE ? NULL : reply_set_rule(rules->set, meaning.rule);
     if (!refusal_is_wider(&meaning, rule == NULL ? 0 : rule->action_count)) {

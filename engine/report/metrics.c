@@ -14,6 +14,7 @@
 #include "engine/order/order_book.h"
 #include "engine/post/in_core.h"
 #include "engine/reply/reply_set.h"
+#include "engine/report/limit_metrics.h"
 #include "engine/report/site_report.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
@@ -609,6 +610,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     put_orders(&p);
     put_schedulers(&p);
     site_report_metrics(&p.out, p.engine);
+    limit_metrics_put(&p.out, p.engine);
     put_mailboxes(&p);
     put_listeners(&p);
     put_consumers(&p);

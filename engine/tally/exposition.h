@@ -12,7 +12,7 @@
 
 enum exposition_kind { EXPOSITION_COUNTER, EXPOSITION_GAUGE, EXPOSITION_HISTOGRAM };
 
-#define EXPOSITION_LABELS 2
+#define EXPOSITION_LABELS 3
 
 /* name NULL: none. The value may hold any bytes: it is escaped, and what is no UTF-8 becomes '?'.
  */

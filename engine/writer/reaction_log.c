@@ -61,7 +61,7 @@ static struct slice unit_of(const struct limit_reaction *r)
     if (r->unit == PACE_RECIPIENTS) {
         return SLICE("recipients");
     }
-    return r->unit == PACE_CONNECTS ? SLICE("connections") : SLICE("messages");
+    return r->unit == PACE_CONNECTS ? SLICE("connects") : SLICE("messages");
 }
 
 static void put_reaction(struct buf *out, const struct limit_reaction *r)

@@ -240,6 +240,8 @@ def test_alerts_name_what_is_shown(stage):
     with open(ALERTS, encoding='utf-8') as file:
         text = '\n'.join(line for line in file if not line.startswith('#'))
     names = set(re.findall(r'\b(?:sluice|process)_[a-z_]+', text))
+    send(daemon, ['user@good.test'])  # a lane is shown once it is there
+    daemon.wait_event('Delivery')
     assert len(names) >= 8
     shown = metrics(daemon)
     assert not {n for n in names if not any(n in f.names() for f in shown.values())}

@@ -4,7 +4,7 @@ import os
 import resource
 import time
 
-from support import api
+from support import api, exposition
 from support.address import free_port, fresh_address
 from support.client import message, submit
 from support.tools import Sink, Zone
@@ -59,6 +59,21 @@ def test_reactions_are_events(place):
     paced = daemon.wait_event('Reaction', reaction='paced')
     assert (paced['cause'], paced['source'], paced['unit']) == ('throttled', 's2', 'messages')
     assert paced['value'] > 0 and 'slow down' in paced['text']
+    # Counted by provider and source, each refused reply by what it means.
+    shown = exposition.parse(api.get(daemon, '/metrics').body)
+
+    def figure(name, **labels):
+        return exposition.value(shown, f'sluice_{name}', provider='', **labels)
+    assert figure('lanes', source='s1', state='closed') == 1 == figure('lanes', source='s2', state='paced')
+    assert figure('lanes', source='s1', state='open') == 0 == figure('lanes', source='s2', state='closed')
+    assert figure('lane_reactions_total', source='s1', reaction='closed') == 1
+    assert figure('lane_reactions_total', source='s2', reaction='paced') == 1
+    assert figure('lane_refusals_total', source='s1') == figure(
+        'lane_refusals_total', source='s1', **{'class': 'blocked'}) >= 1
+    assert figure('lane_refusals_total', source='s2', **{'class': 'throttled'}) >= 1
+    assert figure('lane_connections_total', source='s2') >= 1
+    assert exposition.value(shown, 'sluice_limits_lanes') == 2 == exposition.value(
+        shown, 'sluice_limits_sites') + 1
     # Who asked for it gets it, and nothing else; who did not gets what is about mail.
     until(lambda: len([e for r in asked.accepted for e in r.events]) >= 2, 'two of them')
     assert {e['type'] for r in asked.accepted for e in r.events} == {'Reaction'}
