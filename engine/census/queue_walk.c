@@ -275,7 +275,9 @@ static enum queue_state message_state(const struct queue_walk *w)
     if (w->is_scheduled) {
         return QUEUE_SCHEDULED;
     }
-    return w->message.retry.attempts > 0 ? QUEUE_DEFERRED : QUEUE_INCOMING;
+    /* What its receiver let through no sooner has had no attempt, and waits for its time all the same. */
+    const struct spool_retry *retry = &w->message.retry;
+    return retry->attempts > 0 || retry->is_paced ? QUEUE_DEFERRED : QUEUE_INCOMING;
 }
 
 static enum queue_state recipient_state(const struct queue_walk *w)

@@ -127,7 +127,10 @@ static void print_head(FILE *out, const json_t *o, double now)
         (void)fprintf(out, ", next scan %s",
                       cli_when_text(json_object_get(o, "next_scan"), now, scan));
     }
-    (void)fprintf(out, "\nattempts    %lld\nexpires     %s\n", number_of(o, "attempts"),
+    (void)fprintf(out, "\nattempts    %lld%s\nexpires     %s\n", number_of(o, "attempts"),
+                  json_is_true(json_object_get(o, "paced"))
+                      ? ", then waits for what its receiver lets through"
+                      : "",
                   cli_when_text(json_object_get(o, "expires"), now, expires));
     (void)fprintf(out, "recipients  %lld, of which %lld pending\n", number_of(o, "recipients"),
                   number_of(o, "pending"));

@@ -85,11 +85,14 @@ static json_t *message_object(struct clerk *k, const struct spool_envelope *e,
     api_set_text(o, "state", slice_of(queue_state_text(state)));
     if (state == QUEUE_SCHEDULED && e->not_before > retry.due) {
         api_set_time(o, "due", e->not_before);
-    } else if (retry.attempts > 0) {
+    } else if (retry.attempts > 0 || retry.is_paced) {
         api_set_time(o, "due", retry.due);
         set_next_scan(k, o, state, retry.due);
     }
     api_set_number(o, "attempts", retry.attempts);
+    if (retry.is_paced) {
+        (void)json_object_set_new(o, "paced", json_true()); /* out of memory leaves it out */
+    }
     struct spool_reason reason;
     if (count.has_reason && spool_read_reason(k->reader, e->id, count.newest, &reason) == 0) {
         char text[REPLY_LINE_MAX];

@@ -417,12 +417,16 @@ static void unpack_due(uint64_t packed, struct spool_retry *ret)
     ret->blocked = steps == 0 ? 0 : ret->due - (steps - 1) * blocked_step;
 }
 
+/* The number of attempts, with a bit in front of it, below the mark of a source. */
+enum { ATTEMPTS_MAX = 0x7fff, ATTEMPTS_PACED = 0x8000 };
+
 void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out_start)
 {
     const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
     struct record_out out = {out_start, SPOOL_RETRY_BYTES};
     out_u8(&out, SPOOL_RECORD_VERSION);
-    uint32_t attempts = retry->attempts < UINT16_MAX ? retry->attempts : UINT16_MAX;
+    uint32_t attempts = retry->attempts < ATTEMPTS_MAX ? retry->attempts : ATTEMPTS_MAX;
+    attempts |= retry->is_paced ? ATTEMPTS_PACED : 0;
     out_u32(&out, (uint32_t)retry->source << 16 | attempts);
     out_u8(&out, retry->warned ? 1 : 0);
     out_u64(&out, pack_due(retry));
@@ -439,7 +443,8 @@ int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret
         return r;
     }
     uint32_t attempts = in_u32(&in);
-    struct spool_retry retry = {.attempts = attempts & UINT16_MAX,
+    struct spool_retry retry = {.attempts = attempts & ATTEMPTS_MAX,
+                                .is_paced = (attempts & ATTEMPTS_PACED) != 0,
                                 .source = (uint16_t)(attempts >> 16)};
     retry.warned = in_u8(&in) != 0;
     unpack_due(in_u64(&in), &retry);

@@ -100,6 +100,7 @@ enum spool_recipient_state {
 struct spool_retry {
     uint32_t attempts;
     bool warned;     /* the delay notice was sent */
+    bool is_paced;   /* it was not tried: `due` is when its receiver is likely to let it through */
     usec_t due;      /* wall: when the next attempt is due; for people, the queue table decides */
     usec_t deferred; /* wall: when the last one ended; 0: not known (formats before 4) */
     uint16_t source; /* mark of the egress source that its receiver wants to see again; 0: none */

@@ -423,6 +423,7 @@ static struct spool_retry next_retry(const struct settle *s, const struct messag
         defer_until = first_of(defer_until, r->defer_until);
         retry.blocked = first_of(retry.blocked, r->blocked);
     }
+    retry.is_paced = !e->has_deferred;
     if (e->has_deferred) {
         retry.deferred = now;
         retry.attempts++;

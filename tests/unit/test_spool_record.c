@@ -269,7 +269,15 @@ static void numbers_and_retries(void **state)
     retry.attempts = 70000;
     spool_retry_encode(&retry, 9, retry_record);
     assert_int_equal(spool_retry_decode(whole, 9, &got), 0);
-    assert_int_equal(got.attempts, UINT16_MAX);
+    assert_int_equal(got.attempts, 0x7fff);
+    assert_int_equal(got.source, 0xfffe);
+    assert_false(got.is_paced);
+    retry.attempts = 3;
+    retry.is_paced = true;
+    spool_retry_encode(&retry, 9, retry_record);
+    assert_int_equal(spool_retry_decode(whole, 9, &got), 0);
+    assert_true(got.is_paced);
+    assert_int_equal(got.attempts, 3);
     assert_int_equal(got.source, 0xfffe);
 }
 
