@@ -272,7 +272,7 @@ const struct cli_row cli_rows[] = {
      .operands = "[TEXT]",
      .operands_max = 1,
      .operand_kind = CLI_TEXT,
-     .options = OPTIONS({"state", 0, CLI_WORD, "ready|dead", "only these"},
+     .options = OPTIONS({"state", 0, CLI_WORD, "ready|dead|closed", "only these"},
                         {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"},
                         {"sort", 0, CLI_WORD, "name|load",
                          "the first by name, or the largest; load: in flight and waiting"},

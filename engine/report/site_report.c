@@ -18,12 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES = SCHED_LANE_DEAD + 1 }; /* that a site has */
-static const char *const states[STATES] = {"ready", "dead"};
+/* CLOSED: none of its lanes takes anything, and all of them are closed. */
+enum site_state { SITE_READY, SITE_DEAD, SITE_CLOSED, SITE_STATES };
+static const char *const states[SITE_STATES] = {"ready", "dead", "closed"};
 
 struct filter {
     struct slice match, transport; /* "": all */
-    bool has_state[STATES];
+    bool has_state[SITE_STATES];
 };
 
 /* What one answer needs. */
@@ -47,6 +48,26 @@ static bool has_part(struct slice text, struct slice part)
     return part.len == 0 || memmem(text.data, text.len, part.data, part.len) != NULL;
 }
 
+static enum site_state state_of(const struct listing *l, uint32_t transport,
+                                const struct sched_site_view *v, struct lane_counts *ret_counts)
+{
+    lane_view_count(l->engine, transport, v->key, ret_counts);
+    if (v->state == SCHED_LANE_READY) {
+        return SITE_READY;
+    }
+    return ret_counts->closed == v->lanes ? SITE_CLOSED : SITE_DEAD;
+}
+
+static bool fits_state(const struct listing *l, uint32_t transport, const struct sched_site_view *v)
+{
+    const bool *has = l->filter.has_state;
+    struct lane_counts counts;
+    if (v->state == SCHED_LANE_READY || has[SITE_DEAD] == has[SITE_CLOSED]) {
+        return has[v->state == SCHED_LANE_READY ? SITE_READY : SITE_DEAD];
+    }
+    return has[state_of(l, transport, v, &counts)];
+}
+
 static void rank_sites(struct listing *l, uint32_t transport)
 {
     const struct sched *s = core_of(l, transport);
@@ -58,7 +79,7 @@ static void rank_sites(struct listing *l, uint32_t transport)
         return;
     }
     while (!destination_rank_is_full(&l->rank) && sched_view_sites(s, &cursor, &v)) {
-        if (f->has_state[v.state] && has_part(v.key, f->match)) {
+        if (fits_state(l, transport, &v) && has_part(v.key, f->match)) {
             const struct sched_destination_view row = {
                 .name = v.key, .in_flight = v.in_flight, .todo = v.todo};
             destination_rank_add(&l->rank, transport, &row);
@@ -97,15 +118,15 @@ static void set_last_error(json_t *o, const struct listing *l, uint32_t transpor
 
 static void put_site(const struct listing *l, uint32_t transport, const struct sched_site_view *v)
 {
+    struct lane_counts counts;
+    enum site_state state = state_of(l, transport, v, &counts);
     json_t *o =
         json_pack("{s:s, s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "transport",
                   settings_of(l->engine)->config->transports[transport].name, "site",
-                  api_text(v->key), "state", states[v->state], "destinations", v->destinations,
-                  "todo", v->todo, "in_flight", v->in_flight, "window", v->window, "busy", v->busy,
+                  api_text(v->key), "state", states[state], "destinations", v->destinations, "todo",
+                  v->todo, "in_flight", v->in_flight, "window", v->window, "busy", v->busy,
                   "connections", v->connections, "idle", v->idle, "lanes", (int)v->lanes);
     if (o != NULL) {
-        struct lane_counts counts;
-        lane_view_count(l->engine, transport, v->key, &counts);
         api_set_number(o, "closed_lanes", counts.closed);
         api_set_number(o, "paced_lanes", counts.paced);
         set_until(o, v->state_until);
@@ -122,12 +143,12 @@ static bool take_state(struct api_call *c, struct filter *f)
     struct slice word;
     bool is_any = !api_param(c, "state", &word);
     bool is_found = is_any;
-    for (int i = 0; i < STATES; i++) {
+    for (int i = 0; i < SITE_STATES; i++) {
         f->has_state[i] = is_any || slice_eq(word, slice_of(states[i]));
         is_found = is_found || f->has_state[i];
     }
     if (!is_found) {
-        api_error(c, 400, "usage", "state: ready or dead");
+        api_error(c, 400, "usage", "state: ready, dead or closed");
     }
     return is_found;
 }

@@ -13,7 +13,7 @@ struct sched;
 /* One object for each transport and site that its scheduler knows, also without mail:
  *   transport, site     as sluice explains names it (engine/schedule/receiver.h)
  *   provider?           its name
- *   state               "ready" | "dead" (all of its lanes are)
+ *   state               "ready" | "dead" | "closed" (all of its lanes are)
  *   until?              when the first dead lane is tried again
  *   destinations        that have mail
  *   todo, in_flight     deliveries

@@ -9,6 +9,7 @@
 #include "engine/http/clerk.h"
 #include "engine/lane/destination_site.h"
 #include "engine/order/order_book.h"
+#include "engine/report/why_lane.h"
 #include "engine/schedule/dispatch.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
@@ -240,6 +241,16 @@ static void put_site(const struct subject *s, const struct destination_site *sit
     }
 }
 
+/* What its receiver, a rate or an operator makes of the lanes that it may take. */
+static bool put_lanes_of(const struct subject *s, int level, int pool)
+{
+    const struct why_lanes q = {.transport = s->transport,
+                                .site = s->site.len > 0 ? s->site : s->d.name,
+                                .destination = s->d.name,
+                                .pool = pool};
+    return why_lanes(s->w, level, &q);
+}
+
 static bool view_destination(struct subject *s, struct slice name, int pool)
 {
     return pool == WHY_ANY_POOL ? sched_view_destination(s->core, name, &s->d)
@@ -263,10 +274,16 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
         s.d = (struct sched_destination_view){
             .name = name, .why = SCHED_WHY_DEAD, .state_until = site.view.state_until};
         put_site(&s, &site);
-        put_dead(&s);
+        if (!put_lanes_of(&s, level, pool)) { /* closed lanes take nothing either */
+            put_dead(&s);
+        }
         return true;
     }
     if (!view_destination(&s, name, pool)) {
+        s.d = (struct sched_destination_view){.name = name};
+        if (put_lanes_of(&s, level, pool)) {
+            return true;
+        }
         if (name.len > 0 && name.data[0] == '[') {
             s.level = level - 1;
             /* the hosts of an address literal are known even when no mail waits for them */
@@ -296,6 +313,7 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
     } else {
         put_bar(&s);
     }
+    (void)put_lanes_of(&s, s.level + 1, pool); /* it is known either way */
     return true;
 }
 

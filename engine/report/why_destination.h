@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 /* Why mail for one destination of one transport waits, as its scheduler sees it now. returns false,
- * with no link added, when the scheduler knows neither the destination nor that its site is dead
+ * with no link added, when the scheduler knows neither the destination nor that its site is dead, and
+ * nothing stands of its lanes
  *
  * pool  of the mail, as a scheduler has it; WHY_ANY_POOL: any that is there */
 #define WHY_ANY_POOL (-1)

@@ -128,6 +128,35 @@ static void put_kept_source(const struct view *v)
     }
 }
 
+static void put_scan(struct view *v)
+{
+    const struct config *c = v->why->config;
+    char span[WHY_SPAN_TEXT];
+    json_t *link =
+        why_link(v->why, 1, "what is due is found by a scan of deferred mail, at most %s later",
+                 why_span_text(c->queue_run_delay, span));
+    why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "queue_run_delay", c->queue_run_delay);
+}
+
+/* Its receiver, a rate or a quota lets through too little to keep it in memory: nobody tried it. */
+static void put_turn(struct view *v)
+{
+    const struct spool_retry *retry = &v->walk.message.retry;
+    json_t *link;
+    if (retry->due > v->why->now) {
+        link = why_link(v->why, 0, "it was not tried, and comes back when its turn is near");
+        why_until(v->why, link, retry->due);
+    } else {
+        link = why_link(v->why, 0,
+                        "it was not tried; its turn is near, and it waits for a place among "
+                        "the active messages");
+    }
+    why_because(link,
+                SLICE("what its lanes may send lets it through no sooner, and others wait for the "
+                      "same"));
+    why_next(link, "this is no attempt and counts as none");
+}
+
 /* Tell when the next attempt is due and which options made that time, which settle.c has
  * computed. */
 static void put_due(struct view *v)
@@ -139,6 +168,12 @@ static void put_due(struct view *v)
     char span[WHY_SPAN_TEXT];
     usec_t scan = next_scan(v->why);
     json_t *link;
+    if (retry->is_paced) {
+        put_turn(v);
+        put_scan(v);
+        put_kept_source(v);
+        return;
+    }
     if (retry->due > v->why->now) {
         link = why_link(v->why, 0, "attempt %u failed; the next one is due", retry->attempts);
         why_until(v->why, link, retry->due);
@@ -168,9 +203,7 @@ static void put_due(struct view *v)
                                 "minimal_backoff_time and maximal_backoff_time"));
         why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "maximal_backoff_time", high);
     }
-    link = why_link(v->why, 1, "what is due is found by a scan of deferred mail, at most %s later",
-                    why_span_text(c->queue_run_delay, span));
-    why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "queue_run_delay", c->queue_run_delay);
+    put_scan(v);
     put_kept_source(v);
 }
 

@@ -83,6 +83,8 @@ def test_close_open_and_pace(place):
     assert set(from_address(receiver)[before:]) == {'127.0.0.11', '127.0.0.12'}
     assert 'from s2: open' in say(daemon, 'pace', receiver.nexthop, 'none', '--source', 's2')
     say(daemon, 'close', receiver.nexthop, '--for', '1h')
+    until(lambda: [one['state'] for one in daemon.query('sites', '--state', 'closed')] == ['closed'],
+          lambda: f'the site is closed: {daemon.query("sites")}')
     send(daemon, 1, first=50)
     daemon.wait_event('TransientFailure', '50@x.test')
     assert {e['num_attempts'] for e in delivered(daemon)} == {1}
