@@ -155,6 +155,13 @@ int api_client_send(const struct cli *cli, const char *method, const char *path_
     return code;
 }
 
+int api_client_get(const struct config *config, const char *path_and_query, struct api_answer *ret)
+{
+    api_client_init_answer(ret);
+    return transfer(config->control_path, "GET", path_and_query, "application/json", SLICE(""),
+                    ret);
+}
+
 int api_client_call(const struct cli *cli, const char *method, const char *path_and_query,
                     const char *json_body, struct api_answer *ret)
 {

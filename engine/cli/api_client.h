@@ -33,6 +33,9 @@ struct api_answer {
  *                 77 forbidden */
 MUST_USE int api_client_call(const struct cli *cli, const char *method, const char *path_and_query,
                              const char *json_body, struct api_answer *ret);
+/* GET from the daemon of this configuration, whoever has loaded it. */
+MUST_USE int api_client_get(const struct config *config, const char *path_and_query,
+                            struct api_answer *ret);
 /* The same with a body of another type. */
 MUST_USE int api_client_send(const struct cli *cli, const char *method, const char *path_and_query,
                              const char *content_type, struct slice body, struct api_answer *ret);

@@ -100,12 +100,14 @@ const struct cli_row cli_rows[] = {
          {"source", 0, CLI_TEXT, "NAME", "what counts for mail from this source"},
          {"tenant", 0, CLI_TEXT, "NAME", "what counts for this tenant's mail"}),
      .summary = "say which route mail for a domain takes, by which options, and where they are set",
-     .help = "Reads the configuration only. DOMAIN may also be an address, or a nexthop that a "
-             "route names.\n"
-             "Of an option that several sections set the value that counts is shown: domain, "
-             "provider,\n"
-             "transport; of rates the smallest. Exit code 68: no route leads there, or no mail "
-             "from the source.\n"},
+     .help =
+         "Reads the configuration; a running daemon says what stands of its lanes now. DOMAIN may "
+         "also be\n"
+         "an address, or a nexthop that a route names. Of an option that several sections set the "
+         "value that\n"
+         "counts is shown: domain, provider, transport; of rates the smallest. Exit code 68: no "
+         "route leads\n"
+         "there, or no mail from the source.\n"},
     {.name = "classify",
      .run = cli_classify,
      .operands = "[REPLY...]",

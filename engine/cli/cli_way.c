@@ -1,10 +1,12 @@
 /* `sluice explain`: which route a domain takes, whose options count for it, and where each of them
  * was set. From the configuration file alone: nobody is asked for the domain's hosts, which decide
- * between providers; --mx says them. */
+ * between providers; --mx says them. What stands of its lanes now is the running daemon's. */
 #include "base/slice.h"
 #include "dns/nexthop.h"
+#include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_explain.h"
+#include "engine/cli/cli_lane.h"
 #include "engine/cli/cli_table.h"
 #include "engine/config/config_origin.h"
 #include "engine/config/config_section.h"
@@ -28,6 +30,8 @@ struct way {
     const struct config_tenant *tenant_section;    /* NULL: none */
     const struct config_egress_pool *pool;         /* NULL: the system chooses the address */
     const struct config_egress_source *one_source; /* --source */
+    bool has_lanes;                                /* a daemon runs, and said what it has learned */
+    struct api_answer lanes;
 };
 
 /* --- finding it ------------------------------------------------------------------------------- */
@@ -196,6 +200,94 @@ static bool is_asked(const struct way *w, size_t i)
     return w->one_source == NULL || w->pool->sources[i] == w->one_source;
 }
 
+static size_t pool_index(const struct way *w)
+{
+    return (size_t)(w->pool - w->config->egress_pools);
+}
+
+/* --- what stands now -------------------------------------------------------------------------- */
+
+/* Of the daemon, by the configuration that it has; without one, or with one that does not say, nothing
+ * is told. */
+static void ask_lanes(struct way *w)
+{
+    char *destination = slice_dup(w->route.nexthop);
+    struct buf url;
+    buf_init(&url, 0);
+    api_client_url(&url, "/v1/lanes", "");
+    api_client_query(&url, "destination", destination == NULL ? "" : destination);
+    api_client_query(&url, "transport", w->config->transports[w->route.transport].name);
+    api_client_query(&url, "source", w->source);
+    int code = url.failed ? EX_OSERR : api_client_get(w->config, url.data, &w->lanes);
+    if (url.failed) {
+        buf_init(&w->lanes.body, 0);
+    }
+    w->has_lanes = code == 0;
+    buf_fini(&url);
+    free(destination);
+}
+
+/* The next lane of a source that the mail may have, the caller's reference; NULL at the end. */
+static json_t *next_lane(struct way *w)
+{
+    json_t *o;
+    while ((o = api_answer_next(&w->lanes)) != NULL) {
+        const char *source = cli_member_text(o, "source");
+        bool is_one = w->pool == NULL && source[0] == '\0';
+        for (size_t i = 0; w->pool != NULL && i < w->pool->source_names.count; i++) {
+            is_one = is_one || strcmp(w->pool->sources[i]->name, source) == 0;
+        }
+        if (is_one) {
+            return o;
+        }
+        json_decref(o);
+    }
+    return NULL;
+}
+
+static void print_fact(void *ctx, const char *name, const char *text)
+{
+    (void)fprintf(ctx, "    %s: ", name);
+    cli_print_safe(ctx, text);
+    (void)fputc('\n', ctx);
+}
+
+static void print_lanes(struct way *w)
+{
+    FILE *out = w->cli->out;
+    bool has_any = false;
+    json_t *o;
+    while (w->has_lanes && (o = next_lane(w)) != NULL) {
+        const char *source = cli_member_text(o, "source");
+        const json_t *until = json_object_get(o, "until");
+        char when[CLI_WHEN_TEXT];
+        (void)fputs(has_any ? "" : "\nnow\n", out);
+        has_any = true;
+        (void)fputs("  lane ", out);
+        cli_print_safe(out, cli_member_text(o, "site"));
+        (void)fputs(source[0] == '\0' ? "" : " from ", out);
+        cli_print_safe(out, source);
+        (void)fprintf(out, ": %s%s%s, window %lld, in flight %lld\n", cli_member_text(o, "state"),
+                      until == NULL ? "" : ", again ", cli_when_text(until, cli_now(), when),
+                      cli_member_number(o, "window"), cli_member_number(o, "in_flight"));
+        cli_lane_facts(o, cli_now(), print_fact, out);
+        cli_lane_rates(o, print_fact, out);
+        json_decref(o);
+    }
+    if (w->has_lanes && !has_any) {
+        (void)fputs("\nnow\n  no mail for it has gone to a scheduler lately\n", out);
+    }
+}
+
+static json_t *lane_list(struct way *w)
+{
+    json_t *list = json_array(), *o;
+    while ((o = next_lane(w)) != NULL) {
+        (void)json_array_append_new(list, o); /* out of memory leaves it out */
+    }
+    return list;
+}
+
 /* --- for people ------------------------------------------------------------------------------- */
 
 static void print_receiver(const struct way *w)
@@ -225,7 +317,7 @@ static void print_receiver(const struct way *w)
     }
 }
 
-static void print_way(const struct way *w)
+static void print_way(struct way *w)
 {
     FILE *out = w->cli->out;
     const struct config *c = w->config;
@@ -256,6 +348,9 @@ static void print_way(const struct way *w)
         cli_explain_section(out, c, CONFIG_SECTION_DOMAIN,
                             (size_t)(w->policy->domain_section - c->domains));
     }
+    if (w->pool != NULL) {
+        cli_explain_section(out, c, CONFIG_SECTION_POOL, pool_index(w));
+    }
     for (size_t i = 0; w->pool != NULL && i < w->pool->source_names.count; i++) {
         if (is_asked(w, i)) {
             cli_explain_section(out, c, CONFIG_SECTION_SOURCE, source_index(w, i));
@@ -265,6 +360,7 @@ static void print_way(const struct way *w)
         cli_explain_section(out, c, CONFIG_SECTION_TENANT,
                             (size_t)(w->tenant_section - c->tenants));
     }
+    print_lanes(w);
 }
 
 /* --- for programs ----------------------------------------------------------------------------- */
@@ -276,7 +372,7 @@ static json_t *receiver_object(const struct way *w, const struct config_receiver
     return r == NULL ? json_null() : cli_explain_section_object(w->config, section, index);
 }
 
-static json_t *describe_way(const struct way *w)
+static json_t *describe_way(struct way *w)
 {
     const struct config *c = w->config;
     const struct policy *p = w->policy;
@@ -321,6 +417,13 @@ static json_t *describe_way(const struct way *w)
         (void)json_object_set_new(o, "has_own_site", json_boolean(p->has_own_site));
         (void)json_object_set_new(o, "is_bounded", json_boolean(p->is_bounded));
         (void)json_object_set_new(o, "needs_mx", json_boolean(wants_hosts(w)));
+        if (w->pool != NULL) {
+            (void)json_object_set_new(
+                o, "pool", cli_explain_section_object(c, CONFIG_SECTION_POOL, pool_index(w)));
+        }
+        if (w->has_lanes) {
+            (void)json_object_set_new(o, "lanes", lane_list(w));
+        }
         if (w->tenant_section != NULL) {
             (void)json_object_set_new(
                 o, "tenant",
@@ -341,6 +444,9 @@ static int explain(struct way *w, char *what)
     }
     slice_lower(slice_of(what), what); /* as destinations are named */
     int code = find_way(w, what);
+    if (code == EX_OK) {
+        ask_lanes(w);
+    }
     if (code == EX_OK && w->cli->is_json) {
         json_t *o = describe_way(w);
         code = o == NULL || json_dumpf(o, w->cli->out, JSON_INDENT(2)) < 0 ? EX_OSERR : EX_OK;
@@ -363,6 +469,7 @@ int cli_explain(const struct cli *cli, const struct cli_args *args)
                         .source = cli_value(args, "source"),
                         .tenant = cli_value(args, "tenant")};
         code = explain(&w, args->argv[0]);
+        api_answer_fini(&w.lanes);
         policy_table_free(w.policies);
         router_free(w.router);
     }

@@ -1,9 +1,11 @@
 """What operators see of lanes and may do about them: causes with the reply that said them, lanes that
 nobody uses now, orders to close, open and pace, and what is said where a name is unknown."""
+import json
 import time
 
 from support.api import Connection, ask
 from support.client import message, submit
+from support.reloading import reload
 from support.wait import until
 
 SLOWER = '421 4.7.28 Too many messages, slow down'
@@ -132,6 +134,32 @@ def test_what_a_receiver_did(place):
     assert set(lanes(daemon, '--state', 'closed')) == {'s1'}
     say(daemon, 'open', receiver.nexthop, '--source', 's1')
     assert lanes(daemon)['s1']['state'] == 'open' and 'closed' not in lanes(daemon)['s1']
+
+
+def test_explain(place):
+    """Where each value is from, and what stands of the lanes that the tenant's mail may take."""
+    receiver, daemon = start(place)
+    daemon.tenants['acme'] = {'pool': 'one'}
+    daemon.pools['one'] = {'sources': ['s2']}
+    daemon.sources['s2']['max_message_quota'] = '5000/d'
+    daemon.write_config()
+    text = daemon.command('explain', receiver.nexthop).stdout.decode()
+    reload(daemon)
+    assert 'no mail for it has gone to a scheduler lately' in text
+    send(daemon, 4)
+    receiver.wait(4)
+    say(daemon, 'close', receiver.nexthop, '--source', 's1', '--reason', 'D-9')
+    text = daemon.command('explain', 'x.test').stdout.decode()
+    assert f'lane {receiver.nexthop} from s1: closed, again in 59m' in text
+    assert '    closed: by order, over in 59m' in text and 'by local: D-9' in text
+    assert 'from s2: open, window' in text and '5000/d of the source, 499' in text
+    assert 'pool "all" at' in text and 'source "s1" at' in text and '5000/d' in text
+    answer = json.loads(daemon.command('explain', 'x.test', '--tenant', 'acme', '--json').stdout)
+    assert answer['pool']['name'] == 'one' and [one['name'] for one in answer['sources']] == ['s2']
+    assert [(one['source'], one['state']) for one in answer['lanes']] == [('s2', 'open')]
+    daemon.stop()
+    text = daemon.command('explain', 'x.test')
+    assert text.returncode == 0 and not text.stderr and b'now' not in text.stdout.split(b'\n')
 
 
 def test_names(place):

@@ -19,8 +19,8 @@ COMMANDS = [name for name in re.search(r'^    :\*\) words="(.*?)"', say('complet
 VALUES = {'--limit': '5', '--last': '5', '--older': '1s', '--for': '1h', '--interval': '1s', '--after': '1',
           '--by': 'state', '--type': 'Bounce', '--at': '2030-01-31T12:00:00Z', '--expires': '2h',
           '--state': 'deferred', '-i': '1s'}
-OPERANDS = {'explain': ['x.test'], 'message': ['00000000000000ff'], 'why': ['x'], 'trace': ['x.test'],
-            'completion': ['bash'], 'send': ['a@x.test'], 'inject': ['/dev/null']}
+OPERANDS = {('lanes', '--for'): ['close', 'x'], ('lanes', '--reason'): ['close', 'x'],
+            'explain': ['x.test'], 'message': ['00000000000000ff'], 'why': ['x'], 'trace': ['x.test'], 'completion': ['bash'], 'send': ['a@x.test'], 'inject': ['/dev/null']}
 ALSO = {'top': ['--once'], 'suspend': ['--dry-run'], 'bounce': ['--dry-run'], 'drop': ['--dry-run'],
         'resume': ['--dry-run'], 'flush': ['--dry-run']}
 SELECTS = ('--tenant', '--campaign', '--domain', '--destination', '--transport', '--source', '--all')
@@ -54,7 +54,7 @@ def takes(daemon, command, option, value):
     also = [word for word in ALSO.get(command, []) if option not in (word, '-n')]
     if command in ('suspend', 'bounce', 'drop', 'resume') and option not in SELECTS:
         also += ['--all']
-    operands = [] if (command, option) in (('top', '-i'),) else OPERANDS.get(command, [])
+    operands = [] if (command, option) in (('top', '-i'),) else OPERANDS.get((command, option), OPERANDS.get(command, []))
     args = [PROGRAM, command, '-c', daemon.config_path, *also, option, *([value] if value else []), *operands]
     follows = option in ('-f', '--follow')
     try:
