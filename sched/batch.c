@@ -6,6 +6,7 @@
 #include "sched/parking.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -257,7 +258,6 @@ static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
 
 static int stage_run(struct sched *s, struct job *j, struct run *run)
 {
-    uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
     struct sched_destination *d = destination_obtain(s, run->items->name, run->items->pool,
                                                      run->hash, run->items->nexthop_at);
     if (d == NULL) {
@@ -276,6 +276,7 @@ static int stage_run(struct sched *s, struct job *j, struct run *run)
     if (destination_refuses(d)) {
         return stage_entries(s, run, 0, 0);
     }
+    uint32_t limit = terms_recipient_limit(d, (uint32_t)s->config.destination_recipient_limit);
     int err = stage_partial(s, run, limit);
     return err != 0 ? err : stage_entries(s, run, run->partial_count, limit);
 }

@@ -5,6 +5,7 @@
 #include "sched/gate.h"
 #include "sched/place/site_check.h"
 #include "sched/recipient_pool.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <string.h>
@@ -253,7 +254,7 @@ static int check_destination(const struct sched *s, const struct sched_destinati
                              struct tally *t, struct sched_fault *ret)
 {
     int waiting = 0;
-    uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
+    uint32_t limit = terms_recipient_limit(d, (uint32_t)s->config.destination_recipient_limit);
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
         HOLD_TRUE(e->state == ENTRY_WAITING && e->place.kind == SCHED_NONE);
@@ -462,7 +463,8 @@ static int check_connection(const struct sched *s, const struct connection *c, s
     HOLD_TRUE(in_flight <= s->depth_max);
     HOLD_TRUE(tree_node_is_linked(&c->in_placement) ==
               (c->state == CONNECTION_IDLE || connection_has_room(s, c)));
-    int limit = s->config.connection_reuse_limit;
+    int limit = connection_reuse_limit(s, c);
+    HOLD_TRUE(c->is_apart == (c->timer.position != 0) && (is_open || !c->is_apart));
     HOLD_TRUE(!is_open || limit == 0 || c->carried <= limit || c->is_retired || c->is_closing);
     HOLD_TRUE(c->state != CONNECTION_IDLE || (!c->is_closing && !c->is_retired && c->is_live));
     return 0;
@@ -494,7 +496,14 @@ static int check_connections(const struct sched *s, struct tally *t, struct sche
     usec_t last = INT64_MIN;
     list_foreach(c, &s->idle_connections, const struct connection, in_transport)
     {
-        HOLD_TRUE(c->state == CONNECTION_IDLE && c->idle_since >= last);
+        HOLD_TRUE(c->state == CONNECTION_IDLE && !c->is_apart && c->idle_since >= last);
+        last = c->idle_since;
+        listed++;
+    }
+    last = INT64_MIN;
+    list_foreach(c, &s->idle_apart, const struct connection, in_transport)
+    {
+        HOLD_TRUE(c->state == CONNECTION_IDLE && c->is_apart && c->idle_since >= last);
         last = c->idle_since;
         listed++;
     }

@@ -7,6 +7,7 @@
 #include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
 #include "sched/place/site.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -214,6 +215,7 @@ void destination_free(struct sched *s, struct sched_destination *d)
     list_remove(&d->in_unreachable);
     s->with_work[d->own.work]--;
     reason_put(s, d->reason);
+    terms_free(s, d);
     heap_remove(&s->timers, &d->timer);
     list_remove(&d->all);
     table_remove(&s->by_name, &d->node);
@@ -305,6 +307,9 @@ static enum sched_why bar_of_site(const struct sched *s, const struct sched_dest
 enum sched_why destination_bar(const struct sched *s, const struct sched_destination *d)
 {
     if (d->party != &d->own && d->lane.window > 0 && !d->lacks_hosts) {
+        if (!terms_allow_entry(s, d)) {
+            return terms_rate_delay(s, d) > 0 ? SCHED_WHY_RATE_DELAY : SCHED_WHY_WINDOW;
+        }
         return bar_of_site(s, d);
     }
     if (d->own.work == OPEN_NOW) {
@@ -451,7 +456,7 @@ void destination_suspend(struct sched *s, struct sched_destination *d)
         destination_revive(s, d);
     }
     set_window(s, d, WINDOW_SUSPENDED, SCHED_CHANGE_LIMIT, NULL);
-    arm(s, d, s->now + s->config.destination_rate_delay);
+    arm(s, d, s->now + terms_rate_delay(s, d));
 }
 
 void destination_wake(struct sched *s, struct sched_destination *d)
@@ -516,6 +521,7 @@ static void set_hosts(struct sched *s, struct sched_destination *d,
     shared_set(&d->lacks_hosts, d->hosts == NULL);
     if (is_found) {
         site_place(s, d, r);
+        terms_set(s, d, r->terms);
         destination_recount(s, d);
     } else if (d->party == &d->own) {
         server_set(s, &d->own, NULL, 0);
@@ -581,11 +587,11 @@ void destination_resolved(struct sched *s, struct sched_destination *d,
 /* A pause under way is as long as the config now says, counted from now, when that is sooner. */
 static void refit_pause(struct sched *s, struct sched_destination *d)
 {
-    usec_t until = s->now + s->config.destination_rate_delay;
+    usec_t delay = terms_rate_delay(s, d), until = s->now + delay;
     if (d->lane.window != WINDOW_SUSPENDED || until >= d->timer.key) {
         return;
     }
-    if (s->config.destination_rate_delay > 0) {
+    if (delay > 0) {
         arm(s, d, until);
     } else {
         set_window(s, d, 1, SCHED_CHANGE_LIMIT, NULL);

@@ -17,6 +17,7 @@ struct sched_destination {
     struct lane lane; /* any thread and owner, as it says */
     /* Any thread, relaxed; the owner writes. */
     int in_flight, waiting; /* entries */
+    int most_in_flight;     /* of terms; 0: no bound */
     bool lacks_hosts;       /* must_resolve and none are known */
     /* Owner thread only. */
     bool is_resolving;            /* from queueing RESOLVE to sched_resolved */
@@ -48,6 +49,7 @@ struct sched_destination {
     struct pending resolve;
     struct reason *reason;        /* DEAD only */
     struct peer *scratch;         /* of the job that a batch is being added to */
+    struct sched_terms *terms;    /* NULL: the config's; sched/terms.h */
     struct avoidance *avoidances; /* at a site: lanes that it keeps away from, the latest first */
     usec_t state_until;           /* any thread, relaxed; the owner writes */
     /* Set at creation, any thread. */

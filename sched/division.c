@@ -3,6 +3,7 @@
  * Staging and committing walk the same lists in the same order. */
 #include "sched/division.h"
 
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -28,18 +29,41 @@ static int stage_entry(struct sched *s, struct sched_entry *e, uint32_t limit,
     return 0;
 }
 
+static int stage_all(struct sched *s, const struct sched_destination *d, uint32_t limit,
+                     struct entry_queue *pieces)
+{
+    int err = 0;
+    for (struct list *at = d->todo.next; limit > 0 && err == 0 && at != &d->todo; at = at->next) {
+        err = stage_entry(s, container_of(at, struct sched_entry, place.link), limit, pieces);
+    }
+    return err;
+}
+
+int division_stage_one(struct sched *s, const struct sched_destination *d, uint32_t limit,
+                       struct entry_queue *ret_pieces)
+{
+    struct entry_queue pieces = {0};
+    int err = stage_all(s, d, limit, &pieces);
+    if (err != 0) {
+        division_abandon(s, &pieces);
+    } else {
+        *ret_pieces = pieces;
+    }
+    return err;
+}
+
 int division_stage(struct sched *s, uint32_t limit, struct entry_queue *ret_pieces)
 {
     struct entry_queue pieces = {0};
-    list_foreach(d, &s->destinations, struct sched_destination,
-                 all){list_foreach(e, &d->todo, struct sched_entry, place.link){
-        if (limit > 0 && stage_entry(s, e, limit, &pieces) != 0){division_abandon(s, &pieces);
-    return -ENOMEM;
-}
-}
-}
-*ret_pieces = pieces;
-return 0;
+    list_foreach(d, &s->destinations, struct sched_destination, all)
+    {
+        if (stage_all(s, d, terms_recipient_limit(d, limit), &pieces) != 0) {
+            division_abandon(s, &pieces);
+            return -ENOMEM;
+        }
+    }
+    *ret_pieces = pieces;
+    return 0;
 }
 
 void division_abandon(struct sched *s, struct entry_queue *pieces)
@@ -66,17 +90,27 @@ static void commit_entry(struct sched *s, struct sched_entry *e, uint32_t limit,
     e->count = e->count < limit ? e->count : limit;
 }
 
+/* The pieces of an entry are in the list behind it when it is done, and small enough. */
+static void commit_all(struct sched *s, const struct sched_destination *d, uint32_t limit,
+                       struct entry_queue *pieces)
+{
+    for (struct list *at = d->todo.next; limit > 0 && at != &d->todo; at = at->next) {
+        commit_entry(s, container_of(at, struct sched_entry, place.link), limit, pieces);
+    }
+}
+
+void division_commit_one(struct sched *s, const struct sched_destination *d, uint32_t limit,
+                         struct entry_queue *pieces)
+{
+    commit_all(s, d, limit, pieces);
+    assert(pieces->last == NULL);
+}
+
 void division_commit(struct sched *s, uint32_t limit, struct entry_queue *pieces)
 {
     list_foreach(d, &s->destinations, struct sched_destination, all)
     {
-        /* The pieces of one are in the list behind it when it is done, and small enough. */
-        list_foreach(e, &d->todo, struct sched_entry, place.link)
-        {
-            if (limit > 0) {
-                commit_entry(s, e, limit, pieces);
-            }
-        }
+        commit_all(s, d, terms_recipient_limit(d, limit), pieces);
     }
     assert(pieces->last == NULL);
 }

@@ -5,6 +5,7 @@
 #include "sched/candidate.h"
 #include "sched/parking.h"
 #include "sched/recipient_pool.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -182,10 +183,11 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     destination_recount(s, p->destination);
 }
 
-/* Without a site, what it has in flight matters to its connections alone, which recount it. */
-static void recount_at_site(struct sched *s, struct sched_destination *d)
+/* Without a site and a bound, what it has in flight matters to its connections alone, which recount
+ * it. */
+static void recount_in_flight(struct sched *s, struct sched_destination *d)
 {
-    if (d->party != &d->own) {
+    if (d->party != &d->own || d->most_in_flight > 0) {
         destination_recount(s, d);
     }
 }
@@ -199,7 +201,7 @@ void entry_select(struct sched *s, struct sched_entry *e)
     shared_add(&entry_job(e)->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
-    recount_at_site(s, entry_destination(e));
+    recount_in_flight(s, entry_destination(e));
 }
 
 static void uncount_recipients(struct sched *s, struct job *j, uint32_t count)
@@ -239,9 +241,9 @@ void entry_complete(struct sched *s, struct sched_entry *e)
     shared_sub(&d->in_flight, 1);
     shared_sub(&j->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);
-    recount_at_site(s, d);
+    recount_in_flight(s, d);
     uncount_recipients(s, j, e->count);
-    if (s->config.destination_rate_delay > 0) {
+    if (terms_rate_delay(s, d) > 0) {
         destination_suspend(s, d);
     }
     destination_reconsider(s, d);
@@ -254,7 +256,8 @@ void entry_complete(struct sched *s, struct sched_entry *e)
 /* An entry that is larger than another config allows could not be sent again. */
 static bool is_too_large(const struct sched *s, const struct sched_entry *e)
 {
-    uint32_t limit = (uint32_t)s->config.destination_recipient_limit;
+    uint32_t limit = terms_recipient_limit(entry_destination(e),
+                                           (uint32_t)s->config.destination_recipient_limit);
     return limit > 0 && e->count > limit;
 }
 
@@ -288,7 +291,7 @@ void entry_return(struct sched *s, struct sched_entry *e)
     shared_sub(&s->shared.entries_in_flight, 1);
     link_again(s, e);
     destination_recount(s, d);
-    if (s->config.destination_rate_delay > 0) {
+    if (terms_rate_delay(s, d) > 0) {
         destination_suspend(s, d);
     }
     if (destination_refuses(d)) {

@@ -54,6 +54,9 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     list_init(&s->free_connections);
     list_init(&s->idle_connections);
     list_init(&s->open_connections);
+    list_init(&s->idle_apart);
+    list_init(&s->open_apart);
+    heap_init(&s->apart_timers, host->alloc, host->release, host->ctx);
     s->random = s->hash_seed = config->hash_seed;
     s->spare_reason = (struct reason){
         .references = 1,
@@ -121,6 +124,7 @@ void sched_free(struct sched *s)
     debug_fini(s);
     change_fini(s);
     heap_fini(&s->timers);
+    heap_fini(&s->apart_timers);
     table_fini(&s->by_name);
     table_fini(&s->by_id);
     table_fini(&s->sites);

@@ -292,6 +292,18 @@ struct sched_outcome {
      * follows. */
 };
 
+/* What counts for one destination in place of the config, and for the connections that are opened for
+ * it. */
+struct sched_terms {
+    int recipient_limit;          /* recipients an entry, where that is less than the config's; 0 =
+                                   * the config's. 1 divides entries and names no destination */
+    int most_in_flight;           /* entries of the destination at a time; 0 = none */
+    usec_t rate_delay;            /* after each entry; with one it has one in flight at a time */
+    usec_t connection_idle_limit; /* as in the config, and the next two */
+    usec_t connection_age_limit;
+    int connection_reuse_limit;
+};
+
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
 
 struct sched_hosts_result {
@@ -310,7 +322,9 @@ struct sched_hosts_result {
      * nothing is known of its lane then. What stands for the lanes of a site (sched_lane_close ..)
      * is to be said after each answer that names it: the core forgets a site with its mail. */
     struct slice site;
-    uint32_t tls; /* a number of what it demands of TLS */
+    uint32_t tls;                    /* a number of what it demands of TLS */
+    const struct sched_terms *terms; /* RESOLVED: copied; NULL: the config's. Without memory for
+                                      * them it keeps those that it has */
 };
 
 /* One scheduler. release_hosts(ctx, hosts) is called when the core drops its last use of hosts:
@@ -391,7 +405,8 @@ MUST_USE int sched_set_sources(struct sched *, const struct sched_source *source
                                usec_t now);
 
 /* What counts at a site in place of the config, until the core forgets it: of `options` the rule, the
- * initial window, its limit and feedbacks, failed cohorts, and site_concurrency_limit. NULL: the config.
+ * initial window, its limit and feedbacks, failed cohorts, site_concurrency_limit and lane_memory. NULL:
+ * the config.
  * false, and nothing is done, when the core does not know the site or has no memory. */
 bool sched_site_configure(struct sched *, struct slice site, const struct sched_config *options,
                           usec_t now);

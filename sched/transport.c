@@ -66,7 +66,7 @@ static void run_timers(struct sched *s)
         }
         destination_wake(s, container_of(node, struct sched_destination, timer));
     }
-    if (!list_is_empty(&s->open_connections) || !list_is_empty(&s->idle_connections)) {
+    if (s->shared.connections > 0) {
         connection_expire(s);
     }
     if (s->sites.count > 0) {

@@ -116,8 +116,11 @@ struct sched {
     struct connection *connections[CONNECTION_BLOCKS]; /* see connection_at; NULL: not needed yet */
     uint32_t connection_count;                         /* the greatest process_limit so far */
     struct list free_connections;
-    struct list idle_connections; /* longest idle first */
-    struct list open_connections; /* all but those found too old, oldest first */
+    struct list idle_connections; /* longest idle first; by the limits of the config */
+    struct list open_connections; /* likewise; all but those found too old, oldest first */
+    /* Those that have limits of their own, in the same orders. */
+    struct list idle_apart, open_apart;
+    struct heap apart_timers; /* connection.timer: when the next of them is idle or open too long */
 
     struct debug debug;
     struct change change;

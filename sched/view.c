@@ -120,7 +120,9 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
         ret->site = site_key(p->site);
         fill_from_site(p, ret);
     }
-    ret->why = why_of(s, ret, bar_of(p));
+    int most = shared_get(&d->most_in_flight);
+    bool is_at_most = most > 0 && ret->in_flight >= most;
+    ret->why = why_of(s, ret, is_at_most ? SCHED_WHY_WINDOW : bar_of(p));
 }
 
 bool sched_view_destinations(const struct sched *s, uint64_t *cursor,

@@ -299,7 +299,10 @@ bool config_change_is_same_way(const struct config *a, const struct config *b, s
     const struct config_transport *x = &a->transports[transport];
     const struct config_transport *y = &b->transports[transport];
     size_t smtp = offsetof(struct config_transport, smtp);
-    return is_same_text(x->source_pool, y->source_pool) && is_same_pool(x->pool, y->pool) &&
+    /* What destinations with options of their own were told has the transport's where these have none. */
+    bool has_told = b->provider_count + b->domain_count > 0;
+    return (!has_told || x->sched.destination_rate_delay == y->sched.destination_rate_delay) &&
+           is_same_text(x->source_pool, y->source_pool) && is_same_pool(x->pool, y->pool) &&
            is_same_section(CONFIG_SECTION_TRANSPORT, smtp, smtp + sizeof(x->smtp), x, y) &&
            has_same_levels(a, b, transport) && x->site_rollup == y->site_rollup;
 }

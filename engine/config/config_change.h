@@ -44,7 +44,8 @@ MUST_USE int config_change_arrange(const struct config *before, struct config *f
 /* What providers and domains say otherwise in the second than in the first. */
 struct config_receiver_change {
     bool has_members; /* which destinations are one site, or a provider's */
-    bool has_ways;    /* how connections are made: options of the SMTP client */
+    bool has_ways;    /* what a destination is told with its hosts: options of the SMTP client, and
+                       * of its own deliveries */
     bool has_limits;  /* any other option: windows, rates, pauses */
 };
 /* errors: -ENOMEM */

@@ -323,7 +323,7 @@ static void check_providers(struct lint *l)
     }
 }
 
-/* An option of a provider: a rate may never count. */
+/* An option of a provider: a rate, or a limit of which the smallest holds, may never count. */
 static void check_rate(struct lint *l, const struct policy_table *t, size_t provider,
                        const struct config_option *o)
 {
@@ -336,8 +336,7 @@ static void check_rate(struct lint *l, const struct policy_table *t, size_t prov
     }
     if (c->transport_count > 0) {
         warn(l, CONFIG_SECTION_PROVIDER, provider, o->name,
-             "each transport has one that is no larger, and of rates the smallest holds; remove "
-             "one");
+             "each transport has one that is no larger, and the smallest holds; remove one");
     }
 }
 
@@ -368,20 +367,22 @@ static void check_domain(struct lint *l, const struct policy_table *t, const str
             if (o->is_receivers && config_section_sets(l->config, section, index, o) &&
                 policy_origin(t, p, o).section != section) {
                 warn(l, section, index, o->name,
-                     "transport \"%s\" has one that is no larger, and of rates the smallest holds; "
-                     "remove one",
+                     "transport \"%s\" has one that is no larger, and the smallest holds; remove "
+                     "one",
                      l->config->transports[way.transport].name);
             }
         }
     }
 }
 
-/* What a domain says of lanes is a bound beside its provider's, and nothing keeps that one yet. */
+/* A rate of a domain is a bound beside its provider's, and nothing keeps that one yet. */
 static void check_bound(struct lint *l, size_t index)
 {
     for (size_t i = 0; l->config->provider_count > 0 && i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        if (o->is_lanes && config_section_sets(l->config, CONFIG_SECTION_DOMAIN, index, o)) {
+        bool is_rate = o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA;
+        if (is_rate && o->is_lanes &&
+            config_section_sets(l->config, CONFIG_SECTION_DOMAIN, index, o)) {
             warn(l, CONFIG_SECTION_DOMAIN, index, o->name,
                  "where a provider has the domain, this version does not act on it yet");
         }
@@ -415,7 +416,7 @@ static void check_receivers(struct lint *l)
 /* --- what nothing acts on ---------------------------------------------------------------------- */
 
 /* Options that are read and checked, and that this version does not act on: the only list of
- * them, with the one below. A row without a name is all of the section. */
+ * them. A row without a name is all of the section. */
 static const struct {
     enum config_section section;
     const char *option;
@@ -425,31 +426,12 @@ static const struct {
     {CONFIG_SECTION_TENANT, "max_message_quota"},
 };
 
-/* Options of transports that this version does not act on where a provider or domain sets them. */
-static const char *const inert_for_receivers[] = {
-    "destination_recipient_limit",
-    "destination_rate_delay",
-    "lane_memory",
-    "smtp_connection_cache_time_limit",
-    "smtp_connection_reuse_time_limit",
-    "smtp_connection_reuse_count_limit",
-    "inet_protocols",
-};
-
 bool config_lint_is_inert(enum config_section section, const char *option)
 {
     for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
         const char *name = inert[r].option;
         if (inert[r].section == section &&
             (name == NULL || option == NULL ? name == option : strcmp(name, option) == 0)) {
-            return true;
-        }
-    }
-    bool is_receiver = section == CONFIG_SECTION_PROVIDER || section == CONFIG_SECTION_DOMAIN;
-    for (size_t i = 0; is_receiver && option != NULL &&
-                       i < sizeof(inert_for_receivers) / sizeof(inert_for_receivers[0]);
-         i++) {
-        if (strcmp(inert_for_receivers[i], option) == 0) {
             return true;
         }
     }
@@ -472,16 +454,8 @@ static void warn_inert(struct lint *l, enum config_section section, const char *
 /* Once for each row, at the first place. */
 static void check_inert(struct lint *l)
 {
-    static const enum config_section receivers[] = {CONFIG_SECTION_PROVIDER, CONFIG_SECTION_DOMAIN};
     for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
         warn_inert(l, inert[r].section, inert[r].option);
-    }
-    for (size_t r = 0; r < sizeof(receivers) / sizeof(receivers[0]); r++) {
-        for (size_t i = 0; i < sizeof(inert_for_receivers) / sizeof(inert_for_receivers[0]); i++) {
-            if (!config_lint_is_inert(receivers[r], NULL)) { /* else all of it was said */
-                warn_inert(l, receivers[r], inert_for_receivers[i]);
-            }
-        }
     }
 }
 

@@ -390,7 +390,11 @@ const struct config_option config_options[] = {
         "0: never."),
     INT("destination_recipient_limit", RECEIVER(sched.destination_recipient_limit), "50", 0,
         INT_MAX,
-        "Recipients of one delivery. 1: each recipient is a destination of its own. 0: no limit."),
+        "Recipients of one delivery. 1: each recipient is a destination of its own. 0: no limit. "
+        "Of "
+        "those of `transport`, `provider` and `domain` the smallest holds; in the latter two 1 is "
+        "a "
+        "recipient a delivery and no more."),
     TIME("destination_rate_delay", LANE(sched.destination_rate_delay), "0s", 0, TIME_MAX,
          "Pause between two deliveries to a destination; makes its window 1. 0: off."),
     TIME("transport_rate_delay", SCHED(transport_rate_delay), "0s", 0, TIME_MAX,

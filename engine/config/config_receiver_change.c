@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Options of the scheduler that count for a destination, whatever its site is. */
+static bool is_of_destination(const struct config_option *o)
+{
+    return o->offset == offsetof(struct config_transport, sched.destination_recipient_limit) ||
+           o->offset == offsetof(struct config_transport, sched.destination_rate_delay);
+}
+
 /* One option of two sections; of one that does not set it the value means nothing. */
 static void compare_option(const struct config_option *o, const struct config_receiver *a,
                            const struct config_receiver *b, struct config_receiver_change *ret)
@@ -20,7 +27,8 @@ static void compare_option(const struct config_option *o, const struct config_re
         return;
     }
     size_t smtp = offsetof(struct config_transport, smtp);
-    bool is_way = o->offset >= smtp && o->offset < smtp + sizeof(struct config_smtp);
+    bool is_way = (o->offset >= smtp && o->offset < smtp + sizeof(struct config_smtp)) ||
+                  is_of_destination(o);
     *(is_way ? &ret->has_ways : &ret->has_limits) = true;
 }
 
@@ -84,14 +92,18 @@ static const struct config_receiver **sort_domains(const struct config *c)
 
 /* Both lists end with NULL. */
 static void compare_domains(const struct config_receiver **a, const struct config_receiver **b,
-                            struct config_receiver_change *ret)
+                            bool has_providers, struct config_receiver_change *ret)
 {
     while (*a != NULL || *b != NULL) {
         int order = *a == NULL || *b == NULL ? (*a == NULL) - (*b == NULL) : compare_names(a, b);
         const struct config_receiver *x = order <= 0 ? *a++ : NULL;
         const struct config_receiver *y = order >= 0 ? *b++ : NULL;
         ret->has_members = ret->has_members || has_lane_options(x) != has_lane_options(y);
-        compare_sections(x, y, ret);
+        struct config_receiver_change change = {0};
+        compare_sections(x, y, &change);
+        /* Inside a provider its limits are bounds of the destination alone. */
+        ret->has_ways = ret->has_ways || change.has_ways || (change.has_limits && has_providers);
+        ret->has_limits = ret->has_limits || change.has_limits;
     }
 }
 
@@ -104,7 +116,7 @@ int config_change_receivers(const struct config *a, const struct config *b,
     if (err == 0) {
         *ret = (struct config_receiver_change){0};
         compare_providers(a, b, ret);
-        compare_domains(x, y, ret);
+        compare_domains(x, y, a->provider_count + b->provider_count > 0, ret);
     }
     free(x);
     free(y);

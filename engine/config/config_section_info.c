@@ -94,7 +94,12 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
         {"domain", "DOMAIN", "struct config_receiver",
          "What mail to one recipient's domain gets in place of its provider's and its transport's "
          "options; of rates and quotas the smallest holds. It is about mail that goes by the "
-         "domain's MX records, not about what a route sends to a nexthop."},
+         "domain's MX records, not about what a route sends to a nexthop. Options of windows and "
+         "rates make the domain a site of its own. Where a provider has the domain, the window "
+         "is the provider's: of these its rates, its `destination_rate_delay`, its limits of "
+         "connections and, as deliveries on their way at a time, its "
+         "`destination_concurrency_limit` or `site_concurrency_limit` bound it further, and the "
+         "others say nothing there."},
     [CONFIG_SECTION_ROUTE] =
         {"route", "PATTERN", "struct config_route",
          "Which transport and nexthop serve a recipient's domain. The pattern is a domain "

@@ -26,7 +26,8 @@ struct node {
 struct overlay {
     const struct config_option *option;
     size_t bytes;
-    bool is_rate; /* the smallest of all holds */
+    bool is_rate;  /* the smallest of all holds */
+    bool is_least; /* the same of a number; 0: none */
 };
 
 struct policy_table {
@@ -83,7 +84,8 @@ static void find_overlays(struct policy_table *t)
         t->client_bits |= is_client ? 1ULL << t->overlay_count : 0;
         t->lane_bits |= o->is_lanes ? 1ULL << t->overlay_count : 0;
         t->overlays[t->overlay_count++] = (struct overlay){
-            o, value_bytes(o->type), o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA};
+            o, value_bytes(o->type), o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA,
+            o->offset == offsetof(struct config_transport, sched.destination_recipient_limit)};
     }
 }
 
@@ -102,6 +104,11 @@ static bool is_smaller(const struct rate_rule *a, const struct rate_rule *b)
     return a->burst != b->burst && a->burst > 0 && (b->burst == 0 || a->burst < b->burst);
 }
 
+static bool is_less(const int *a, const int *b)
+{
+    return *a > 0 && (*b == 0 || *a < *b);
+}
+
 static void *field(struct config_transport *options, const struct overlay *o)
 {
     return (char *)options + o->option->offset;
@@ -117,7 +124,8 @@ static bool is_counted(const struct config_receiver *r, const struct policy_tabl
 {
     const struct overlay *o = &t->overlays[k];
     return (r->set >> k & 1) != 0 &&
-           (!o->is_rate || is_smaller(const_field(&r->options, o), const_field(so_far, o)));
+           (!o->is_rate || is_smaller(const_field(&r->options, o), const_field(so_far, o))) &&
+           (!o->is_least || is_less(const_field(&r->options, o), const_field(so_far, o)));
 }
 
 static void lay_over(const struct policy_table *t, const struct config_receiver *r,
@@ -159,6 +167,23 @@ static struct policy *base_policy(const struct policy_table *t, uint32_t transpo
     return &t->policies[transport * (t->config->provider_count + 1) + provider];
 }
 
+/* What a domain says of concurrency, where its lanes have the windows of a provider. */
+static int bound_of(const struct config_receiver *domain)
+{
+    static const char *const limits[] = {"destination_concurrency_limit", "site_concurrency_limit"};
+    const int values[] = {domain->options.sched.destination_concurrency_limit,
+                          domain->options.sched.site_concurrency_limit};
+    int least = 0;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, limits[i]);
+        bool is_set = (domain->set >> config_option_receiver_bit(o) & 1) != 0;
+        if (is_set && values[i] > 0 && (least == 0 || values[i] < least)) {
+            least = values[i];
+        }
+    }
+    return least;
+}
+
 static void make_policy(const struct policy_table *t, uint32_t transport, size_t provider,
                         const struct config_receiver *domain, struct policy *ret)
 {
@@ -179,6 +204,7 @@ static void make_policy(const struct policy_table *t, uint32_t transport, size_t
         bool is_of_lane = (domain->set & t->lane_bits) != 0;
         ret->has_own_site = is_of_lane && !has_provider;
         ret->is_bounded = is_of_lane && has_provider;
+        ret->most_in_flight = ret->is_bounded ? bound_of(domain) : 0;
         ret->site = ret->has_own_site ? ret : base_policy(t, transport, provider);
     }
 }

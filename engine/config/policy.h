@@ -50,6 +50,8 @@ struct policy {
     /* The domain's options shape a lane, and a provider has the domain: `options` are bounds of this
      * destination beside those of its site. */
     bool is_bounded;
+    /* is_bounded: deliveries to the destination that are on their way at a time; 0: no bound. */
+    int most_in_flight;
 };
 
 /* errors   -ENOMEM

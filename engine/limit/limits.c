@@ -169,6 +169,7 @@ static int set_rules(struct limits *l, struct limits_lane *lane, const struct li
     int err = 0;
     lane->block_pause = rules->block_pause;
     lane->block_grace = rules->block_grace;
+    lane->memory = rules->memory;
     for (unsigned i = 0; i <= LIMIT_OF_SOURCE && err == 0; i++) {
         const struct limits_meter_rules of = {.rates = rates[i], .serial = rules->serial};
         err = set_meter(l, lane, i, of, now);

@@ -68,6 +68,8 @@ struct limit_rules {
     struct limit_rates site;         /* of all lanes of the site together */
     struct limit_rates source;       /* of all lanes of the source together */
     usec_t block_pause, block_grace; /* 0: 15 min, 2 h */
+    usec_t memory; /* how long the lane is kept that nobody holds; 0: limits_config.lane_memory,
+                    * below 0: not at all */
 };
 
 /* A lane. What was learned is of (source, site, hosts), what is configured of (source, site): where

@@ -1,8 +1,9 @@
 /* Lanes and the places that they lead to: found by name, made, forgotten. Called with the lock held;
  * must not know what a receiver said.
  *
- * A lane without holds stays for lane_memory, longer while it is closed, in a list with the longest
- * idle first: whoever adds a lane looks at a few of the front, so there is never a walk over all. */
+ * A lane without holds stays for its lane_memory, longer while it is closed, in a list with the longest
+ * idle first: whoever adds a lane looks at a few of the front, so there is never a walk over all. One
+ * that stands there too long, behind another that is kept for longer, is as new when it is wanted. */
 #include "base/error.h"
 #include "base/hash.h"
 #include "engine/limit/limits_private.h"
@@ -137,11 +138,35 @@ static bool make_room(struct limits *l) ON_ROLE(l->lock)
     return true;
 }
 
+static usec_t memory_of(const struct limits *l, const struct limits_lane *lane) ON_ROLE(l->lock)
+{
+    usec_t own = lane->memory < 0 ? 0 : lane->memory;
+    return lane->memory == 0 ? l->config.lane_memory : own;
+}
+
+/* What ends by itself, and is not over before that. */
+static bool is_kept(const struct limits_lane *lane, usec_t now)
+{
+    const struct limits_learned *learned = lane->learned;
+    return learned != NULL &&
+           ((learned->is_closed && learned->closed_until > now) || learned->paused_until > now);
+}
+
+static bool is_over(const struct limits *l, const struct limits_lane *lane, usec_t now)
+    ON_ROLE(l->lock)
+{
+    return now - lane->idle_since >= memory_of(l, lane) && !is_kept(lane, now);
+}
+
 int limits_lane_get(struct limits *l, const struct limit_key *key, usec_t now,
                     struct limits_lane **ret)
 {
     uint64_t hash = hash_place(l, key);
     *ret = find_lane(l, key, hash_lane(key, hash));
+    if (*ret != NULL && list_is_linked(&(*ret)->idle) && is_over(l, *ret, now)) {
+        limits_free_lane(l, *ret);
+        *ret = NULL;
+    }
     if (*ret != NULL) {
         return 0;
     }
@@ -221,19 +246,11 @@ void limits_free_lane(struct limits *l, struct limits_lane *lane)
     free(lane);
 }
 
-/* What ends by itself, and is not over before that. */
-static bool is_kept(const struct limits_lane *lane, usec_t now)
-{
-    const struct limits_learned *learned = lane->learned;
-    return learned != NULL &&
-           ((learned->is_closed && learned->closed_until > now) || learned->paused_until > now);
-}
-
 void limits_forget_idle(struct limits *l, usec_t now)
 {
     for (unsigned i = 0; i < SWEEP_STEPS && !list_is_empty(&l->idle_lanes); i++) {
         struct limits_lane *lane = list_first(&l->idle_lanes, struct limits_lane, idle);
-        if (now - lane->idle_since < l->config.lane_memory) {
+        if (now - lane->idle_since < memory_of(l, lane)) {
             break;
         }
         if (is_kept(lane, now)) {

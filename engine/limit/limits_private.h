@@ -146,7 +146,7 @@ struct limits_lane {
     struct list idle;  /* without holds, the longest first */
     usec_t idle_since;
     struct limits_meter *meters[LIMIT_OF_SOURCE + 1]; /* NULL: it has no limits */
-    usec_t block_pause, block_grace;
+    usec_t block_pause, block_grace, memory;          /* as in limit_rules */
     struct ceiling_count connections;
     uint32_t connecting;          /* connects that were lent, without an outcome */
     struct limits_figure *figure; /* of its provider and source */

@@ -164,6 +164,41 @@ void resolution_take_policy(struct worker *w, struct sts_question *q)
 
 /* --- hosts ------------------------------------------------------------------------------------ */
 
+/* The resolver asks for the addresses that any transport may use: what its own transport, or the
+ * provider or domain, does not use goes here. */
+static void keep_protocols(struct worker *w, struct resolution *r)
+{
+    const struct settings *s = settings_for(settings_of(w->engine), r->transport);
+    const struct policy *p =
+        policy_of(s->policies, r->transport, slice_of(r->nexthop), r->hosts->facts.names);
+    const struct config_transport *of =
+        p != NULL ? &p->options : &s->config->transports[r->transport];
+    enum config_protocols wanted = of->smtp.inet_protocols;
+    bool keep[MX_TARGETS_MAX] = {false};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < r->hosts->count; i++) {
+        enum config_protocols other =
+            r->hosts->list[i].ip.family == 6 ? CONFIG_PROTOCOLS_IPV4 : CONFIG_PROTOCOLS_IPV6;
+        keep[i] = wanted != other;
+        kept += keep[i];
+    }
+    if (kept == r->hosts->count) {
+        return;
+    }
+    if (kept == 0) {
+        fail_soft(r, w->now, "4.4.1",
+                  "none of its hosts has an address that inet_protocols allows");
+        return;
+    }
+    struct dns_hosts *left = dns_hosts_restrict(r->hosts, keep, SLICE(""));
+    if (left == NULL) {
+        fail_soft(r, w->now, "4.3.0", "out of memory");
+        return;
+    }
+    dns_hosts_put(r->hosts);
+    r->hosts = left;
+}
+
 static void take_hosts(struct worker *w, struct resolution *r, const struct dns_result *result)
 {
     if (result->verdict == DNS_OK) {
@@ -176,6 +211,9 @@ static void take_hosts(struct worker *w, struct resolution *r, const struct dns_
     if (result->verdict != DNS_OK) {
         memcpy(r->reason.status, result->status, sizeof(r->reason.status));
         memcpy(r->reason.text, result->text, sizeof(r->reason.text));
+    }
+    if (r->hosts != NULL) {
+        keep_protocols(w, r);
     }
     if (!begin_policy(w, r, result->txt)) {
         finish_resolution(w, r);

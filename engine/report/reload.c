@@ -13,6 +13,7 @@
 #include "engine/feed/feed_plan.h"
 #include "engine/http/clerk.h"
 #include "engine/http/http.h"
+#include "engine/limit/limits.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/post/letter.h"
 #include "engine/schedule/sched_thread.h"
@@ -129,6 +130,7 @@ static void put_in_force(struct reloader *r, const struct candidate *c)
     rcu_publish(&e->settings, fresh);
     event_feed_follow(e->feed, c->plan);
     http_change_apply(e->http, c->doors);
+    limits_set_memory_span(e->limits, config_lane_memory(c->config));
     for (uint32_t i = 0; i < e->sched_count; i++) {
         letter_put_settings(&r->to_scheds[i], settings_get(fresh));
     }

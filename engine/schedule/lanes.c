@@ -95,6 +95,7 @@ static void fill_rules(const struct lanes_site *site, const struct config_egress
                        struct limit_rules *ret)
 {
     const struct config_limits *c = &site->policy->options.limits;
+    usec_t memory = site->policy->options.sched.lane_memory;
     *ret = (struct limit_rules){
         .serial = site->settings->serial,
         .lane = {.messages = c->max_message_rate,
@@ -104,6 +105,7 @@ static void fill_rules(const struct lanes_site *site, const struct config_egress
         .site = {.messages = c->site_message_rate},
         .block_pause = c->block_pause,
         .block_grace = c->block_grace,
+        .memory = memory > 0 ? memory : -1,
     };
     if (source != NULL) {
         ret->source = (struct limit_rates){.messages = source->max_message_rate,

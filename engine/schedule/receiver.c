@@ -146,12 +146,31 @@ static void number_all(const struct receiver_question *q, uint64_t seed, struct 
     ret->tls = (uint32_t)hash;
 }
 
+/* What its provider and domain say of its deliveries and connections. */
+static void find_terms(struct receiver *r)
+{
+    const struct policy *p = r->options;
+    r->has_terms = p != NULL && (p->provider_section != NULL || p->domain_section != NULL);
+    if (r->has_terms) {
+        const struct sched_config *c = &p->options.sched;
+        r->terms = (struct sched_terms){
+            .recipient_limit = c->destination_recipient_limit,
+            .most_in_flight = p->most_in_flight,
+            .rate_delay = c->destination_rate_delay,
+            .connection_idle_limit = c->connection_idle_limit,
+            .connection_age_limit = c->connection_age_limit,
+            .connection_reuse_limit = c->connection_reuse_limit,
+        };
+    }
+}
+
 void receiver_find(const struct receiver_question *q, uint64_t seed, struct receiver *ret,
                    struct sched_server *ret_servers)
 {
     ret->options =
         policy_of(q->settings->policies, q->transport, q->nexthop, q->hosts->facts.names);
     find_site(q, ret);
+    find_terms(ret);
     number_all(q, seed, ret, ret_servers);
 }
 

@@ -45,6 +45,8 @@ struct receiver {
     char site[RECEIVER_SITE_MAX];
     size_t site_len; /* 0: it has none */
     uint32_t tls;    /* what the destination demands of TLS; sched_hosts_result.tls */
+    bool has_terms;  /* a provider or domain says what counts for the destination */
+    struct sched_terms terms;
 };
 
 /* seed         the same for all questions about one core

@@ -364,6 +364,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         receiver_note(t->places, r, &receiver);
         result.site = slice_make(receiver.site, receiver.site_len);
         result.tls = receiver.tls;
+        result.terms = receiver.has_terms ? &receiver.terms : NULL;
     }
     struct core *c = core_of(t, r->transport);
     sched_resolved(c->sched, &result, t->now); /* the hosts are the core's now, and may be gone */

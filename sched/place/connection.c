@@ -60,11 +60,82 @@ bool connection_has_slot(const struct sched *s)
 int connection_depth(const struct sched *s, const struct connection *c)
 {
     /* A rate delay follows each single entry. */
-    bool is_single = s->config.destination_rate_delay > 0 || s->config.transport_rate_delay > 0 ||
-                     c->is_out_of_step || (c->host != NULL && c->host->is_out_of_step);
+    bool is_single = (!c->is_apart && s->config.destination_rate_delay > 0) || c->is_single ||
+                     s->config.transport_rate_delay > 0 || c->is_out_of_step ||
+                     (c->host != NULL && c->host->is_out_of_step);
     int most = is_single ? 1 : s->config.pipeline_depth;
     return c->depth < most ? c->depth : most;
 }
+
+/* --- limits of its own ------------------------------------------------------------------------ */
+
+static usec_t idle_limit(const struct sched *s, const struct connection *c)
+{
+    return c->is_apart ? c->idle_limit : s->config.connection_idle_limit;
+}
+
+int connection_reuse_limit(const struct sched *s, const struct connection *c)
+{
+    return c->is_apart ? c->reuse_limit : s->config.connection_reuse_limit;
+}
+
+/* The next time at which one with limits of its own may be over. */
+static usec_t apart_until(const struct connection *c)
+{
+    usec_t until = USEC_NEVER;
+    if (c->age_limit > 0 && list_is_linked(&c->in_age)) {
+        until = c->opened + c->age_limit;
+    }
+    if (c->state == CONNECTION_IDLE && c->idle_since + c->idle_limit < until) {
+        until = c->idle_since + c->idle_limit;
+    }
+    return until;
+}
+
+static void arm_apart(struct sched *s, struct connection *c)
+{
+    if (c->is_apart) {
+        heap_move(&s->apart_timers, &c->timer, apart_until(c));
+    }
+}
+
+/* Without memory for its timer, the config's limits are its. */
+static void take_terms(struct sched *s, struct connection *c, const struct sched_terms *t)
+{
+    c->is_single = t != NULL && t->rate_delay > 0;
+    c->is_apart = t != NULL && heap_insert(&s->apart_timers, &c->timer, USEC_NEVER) == 0;
+    if (c->is_apart) {
+        c->idle_limit = t->connection_idle_limit;
+        c->age_limit = t->connection_age_limit;
+        c->reuse_limit = t->connection_reuse_limit;
+    }
+}
+
+static void enter_idle(struct sched *s, struct connection *c)
+{
+    c->idle_since = s->now;
+    list_push_back(c->is_apart ? &s->idle_apart : &s->idle_connections, &c->in_transport);
+    shared_add(&c->lane->idle_connections, 1);
+    shared_add(&s->shared.idle, 1);
+    arm_apart(s, c);
+}
+
+/* NULL: none is idle. */
+static struct connection *longest_idle(const struct sched *s)
+{
+    const struct list *lists[] = {&s->idle_connections, &s->idle_apart};
+    struct connection *longest = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        struct connection *c =
+            list_is_empty(lists[i]) ? NULL : list_first(lists[i], struct connection, in_transport);
+        if (c != NULL && (longest == NULL || c->idle_since < longest->idle_since)) {
+            longest = c;
+        }
+    }
+    return longest;
+}
+
+/* --- where placement finds it ----------------------------------------------------------------- */
 
 static bool takes_no_more(const struct connection *c)
 {
@@ -180,6 +251,8 @@ static void set_free(struct sched *s, struct connection *c)
     struct lane *lane = c->lane;
     unfile(c);
     list_remove(&c->in_age);
+    heap_remove(&s->apart_timers, &c->timer);
+    c->is_apart = false;
     list_remove(&c->in_lane);
     shared_sub(&lane->connections, 1);
     party_count_connection(p, -1);
@@ -216,8 +289,9 @@ static void give_way(struct sched *s, struct connection *c)
  * particular. */
 static void make_connection_room(struct sched *s)
 {
-    assert(!list_is_empty(&s->idle_connections));
-    give_way(s, list_first(&s->idle_connections, struct connection, in_transport));
+    struct connection *c = longest_idle(s);
+    assert(c != NULL);
+    give_way(s, c);
 }
 
 /* The same among those of a host that has as many connections as it may. */
@@ -250,9 +324,10 @@ static void make_room_on(struct sched *s, struct lane *lane)
     give_way(s, longest);
 }
 
-struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
-                                   uint32_t server)
+struct connection *connection_open(struct sched *s, const struct sched_destination *d,
+                                   struct lane *lane, uint32_t server)
 {
+    struct party *p = d->party;
     struct destdb_host *h = p->server_count == 0 ? NULL : p->servers[server].host;
     int limit = s->config.host_concurrency_limit;
     if (h != NULL && limit > 0 && h->connections >= limit) {
@@ -282,8 +357,9 @@ struct connection *connection_open(struct sched *s, struct party *p, struct lane
     c->is_new = true;
     c->is_live = c->is_out_of_step = false;
     c->is_closing = c->is_retired = c->is_draining = c->is_ending = false;
+    take_terms(s, c, d->terms);
     c->state = CONNECTION_IDLE;
-    list_push_back(&s->open_connections, &c->in_age);
+    list_push_back(c->is_apart ? &s->open_apart : &s->open_connections, &c->in_age);
     list_push_front(&lane->open, &c->in_lane);
     shared_add(&lane->connections, 1);
     party_count_connection(p, 1);
@@ -294,10 +370,7 @@ struct connection *connection_open(struct sched *s, struct party *p, struct lane
     if (h != NULL) {
         destdb_opened(s, h, c);
     }
-    c->idle_since = s->now;
-    list_push_back(&s->idle_connections, &c->in_transport);
-    shared_add(&lane->idle_connections, 1);
-    shared_add(&s->shared.idle, 1);
+    enter_idle(s, c);
     return c;
 }
 
@@ -306,6 +379,7 @@ static void become_busy(struct sched *s, struct connection *c)
     leave_idle(s, c);
     assert(c->lane->busy < c->lane->window);
     c->state = CONNECTION_BUSY;
+    arm_apart(s, c);
     party_count_busy(c->party, c->lane, 1);
     if (c->host != NULL) {
         destdb_busy(s, c->host);
@@ -314,7 +388,7 @@ static void become_busy(struct sched *s, struct connection *c)
 
 static bool is_connection_used_up(const struct sched *s, const struct connection *c)
 {
-    int limit = s->config.connection_reuse_limit, ceiling = c->lane->most_carried;
+    int limit = connection_reuse_limit(s, c), ceiling = c->lane->most_carried;
     return (limit > 0 && c->carried >= limit) || (ceiling > 0 && c->carried >= ceiling);
 }
 
@@ -352,7 +426,7 @@ static void slot_opened(struct sched *s, bool had_slot)
 /* A dead destination keeps no connection, nor does one whose hosts are gone. */
 static bool may_idle(const struct sched *s, const struct connection *c)
 {
-    return !c->is_closing && !c->is_retired && s->config.connection_idle_limit > 0 &&
+    return !c->is_closing && !c->is_retired && idle_limit(s, c) > 0 &&
            party_keeps_idle(c->party, c->lane);
 }
 
@@ -378,10 +452,7 @@ static void end_busy(struct sched *s, struct connection *c)
     if (may_idle(s, c)) {
         c->state = CONNECTION_IDLE;
         c->is_draining = false;
-        c->idle_since = s->now;
-        list_push_back(&s->idle_connections, &c->in_transport);
-        shared_add(&lane->idle_connections, 1);
-        shared_add(&s->shared.idle, 1);
+        enter_idle(s, c);
         if (c->host != NULL) {
             destdb_idle(s, c->host);
         }
@@ -524,7 +595,8 @@ void connection_drain(struct sched *s, struct lane *lane, int most)
     }
 }
 
-usec_t connection_wake_at(const struct sched *s)
+/* Of those with the config's limits. */
+static usec_t wake_common_at(const struct sched *s)
 {
     usec_t at = USEC_NEVER;
     if (!list_is_empty(&s->idle_connections)) {
@@ -539,6 +611,13 @@ usec_t connection_wake_at(const struct sched *s)
     return at;
 }
 
+usec_t connection_wake_at(const struct sched *s)
+{
+    const struct heap_node *first = heap_min(&s->apart_timers);
+    usec_t at = wake_common_at(s);
+    return first != NULL && first->key < at ? first->key : at;
+}
+
 static bool is_idle_too_long(const struct sched *s)
 {
     return !list_is_empty(&s->idle_connections) &&
@@ -547,21 +626,41 @@ static bool is_idle_too_long(const struct sched *s)
                s->now;
 }
 
+/* It takes no further entry, and ends when it is idle. */
+static void grow_old(struct sched *s, struct connection *c)
+{
+    struct party *p = c->party;
+    list_remove(&c->in_age);
+    arm_apart(s, c);
+    connection_retire(s, c);
+    party_settle(s, p);
+}
+
+static void expire_apart(struct sched *s)
+{
+    const struct heap_node *first;
+    while ((first = heap_min(&s->apart_timers)) != NULL && first->key <= s->now) {
+        struct connection *c = container_of(first, struct connection, timer);
+        if (c->state == CONNECTION_IDLE && c->idle_since + c->idle_limit <= s->now) {
+            give_way(s, c);
+        } else {
+            grow_old(s, c);
+        }
+    }
+}
+
 void connection_expire(struct sched *s)
 {
     if (connection_wake_at(s) > s->now) {
         return;
     }
     while (is_idle_too_long(s)) {
-        make_connection_room(s);
+        give_way(s, list_first(&s->idle_connections, struct connection, in_transport));
     }
-    while (connection_wake_at(s) <= s->now) {
-        struct connection *c = list_first(&s->open_connections, struct connection, in_age);
-        struct party *p = c->party;
-        list_remove(&c->in_age);
-        connection_retire(s, c);
-        party_settle(s, p);
+    while (wake_common_at(s) <= s->now) {
+        grow_old(s, list_first(&s->open_connections, struct connection, in_age));
     }
+    expire_apart(s);
 }
 
 /* --- another config --------------------------------------------------------------------------- */
@@ -572,25 +671,37 @@ static bool is_in_use(const struct connection *c)
     return c->state != CONNECTION_FREE && !c->is_closing && !c->is_retired;
 }
 
+static uint64_t count_in_use(const struct list *open)
+{
+    uint64_t count = 0;
+    list_foreach(c, open, const struct connection, in_age)
+    {
+        count += is_in_use(c);
+    }
+    return count;
+}
+
 /* The excess of the transport: idle ones first, then the oldest. */
 static void fit_process_limit(struct sched *s)
 {
     uint64_t limit = (uint64_t)s->config.process_limit, in_use = 0;
-    while (s->shared.connections > limit && !list_is_empty(&s->idle_connections)) {
+    while (s->shared.connections > limit && longest_idle(s) != NULL) {
         make_connection_room(s);
     }
-    list_foreach(c, &s->open_connections, struct connection, in_age)
-    {
-        in_use += is_in_use(c);
+    struct list *lists[] = {&s->open_connections, &s->open_apart};
+    for (size_t i = 0; i < 2; i++) {
+        in_use += count_in_use(lists[i]);
     }
-    list_foreach(c, &s->open_connections, struct connection, in_age)
-    {
-        if (in_use <= limit) {
-            break;
-        }
-        if (is_in_use(c)) {
-            connection_retire(s, c);
-            in_use--;
+    for (size_t i = 0; i < 2; i++) {
+        list_foreach(c, lists[i], struct connection, in_age)
+        {
+            if (in_use <= limit) {
+                break;
+            }
+            if (is_in_use(c)) {
+                connection_retire(s, c);
+                in_use--;
+            }
         }
     }
 }

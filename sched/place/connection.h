@@ -3,6 +3,7 @@
 #ifndef SCHED_CONNECTION_H
 #define SCHED_CONNECTION_H
 
+#include "base/heap.h"
 #include "base/list.h"
 #include "sched/action.h"
 #include "sched/place/party.h"
@@ -16,8 +17,9 @@ struct party;
 enum connection_state { CONNECTION_FREE, CONNECTION_IDLE, CONNECTION_BUSY };
 
 struct connection {
-    struct list in_transport;      /* FREE: sched.free_connections; IDLE: sched.idle_connections */
-    struct list in_age;            /* open: sched.open_connections, oldest first */
+    struct list in_transport;      /* FREE: sched.free_connections; IDLE: sched.idle_connections, or
+                                    * .idle_apart */
+    struct list in_age;            /* open: sched.open_connections or .open_apart, oldest first */
     struct list in_lane;           /* open: lane.open, newest first */
     struct list in_host;           /* open, with a host: destdb_host.open, newest first */
     struct tree_node in_placement; /* IDLE: party.idle; BUSY with room: party.roomy */
@@ -33,8 +35,14 @@ struct connection {
     uint32_t name;   /* of its host, when it was opened */
     uint32_t server; /* index of its host in the hosts it was opened with */
     uint32_t source; /* its place in sched.sources */
-    int in_flight;   /* entries */
-    int carried;     /* entries, ever */
+    /* Its own, of the destination that it was opened for, if is_apart. */
+    struct heap_node timer; /* in sched.apart_timers */
+    usec_t idle_limit, age_limit;
+    int reuse_limit;
+    bool is_apart;
+    bool is_single; /* one entry at a time: a delay follows each */
+    int in_flight;  /* entries */
+    int carried;    /* entries, ever */
     uint16_t preference;
     uint16_t depth; /* as reported */
     enum connection_state state;
@@ -56,9 +64,11 @@ bool connection_has_slot(const struct sched *s);
 /* Carry one more entry: it has room, or is idle. */
 void connection_carry(struct sched *s, struct connection *c, struct sched_entry *e);
 /* A new one of a lane for the party, to the server of that index; may queue CLOSE for an idle one
- * that has to give way. IDLE as far as counts go: the caller lets it carry an entry at once. */
-struct connection *connection_open(struct sched *s, struct party *p, struct lane *lane,
-                                   uint32_t server);
+ * that has to give way. IDLE as far as counts go: the caller lets it carry an entry at once.
+ *
+ * d   the destination that it is opened for, one of the party's: its terms are the connection's */
+struct connection *connection_open(struct sched *s, const struct sched_destination *d,
+                                   struct lane *lane, uint32_t server);
 /* The first of a set that is not empty, as the next two say. */
 struct connection *connection_first(const struct party *p, const struct tree *t, struct lane *lane,
                                     uint16_t group, uint64_t tried);
@@ -98,6 +108,8 @@ usec_t connection_wake_at(const struct sched *s);
 /* The config changed: those beyond its limits are closed when idle, else take nothing more. */
 void connection_refit_all(struct sched *s);
 void connection_fit_host(struct sched *s, struct destdb_host *h);
+/* Entries that it may carry in all; 0: no limit. */
+int connection_reuse_limit(const struct sched *s, const struct connection *c);
 /* Entries that it may carry at once; can take one more now (for sched_check). */
 int connection_depth(const struct sched *s, const struct connection *c);
 bool connection_has_room(const struct sched *s, const struct connection *c);

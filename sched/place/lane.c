@@ -198,6 +198,9 @@ static void set_alive(struct sched *s, struct site_lane *l, bool is_alive)
     struct site *site = l->site;
     uint64_t bit = source_bit(l->source);
     shared_set(&site->alive, with_bit(site->alive, bit, is_alive));
+    if (!is_alive) {
+        placement_slot_opened(s); /* what was displaced may have no other source left */
+    }
     if (site->limited != 0) {
         shed_touch_all(s, site, bit); /* the others must take what it took */
     }

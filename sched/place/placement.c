@@ -3,6 +3,7 @@
 
 #include "sched/place/lane_choice.h"
 #include "sched/place/site.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -40,7 +41,7 @@ enum openness placement_openness_own(const struct sched *s, const struct sched_d
         return OPEN_NOT;
     }
     /* The delay follows an entry, wherever that is. */
-    if (s->config.destination_rate_delay > 0 && d->in_flight > 0) {
+    if (!terms_allow_entry(s, d)) {
         return OPEN_NOT;
     }
     if (connection_with_room(p, NULL, p->group, 0) != NULL) {
@@ -139,7 +140,7 @@ static struct connection *open_from(struct sched *s, struct sched_destination *d
         return NULL;
     }
     destination_refresh_hosts(s, d);
-    return connection_open(s, d->party, lane, server);
+    return connection_open(s, d, lane, server);
 }
 
 static struct connection *find_at_site(struct sched *s, struct sched_destination *d,

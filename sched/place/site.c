@@ -8,6 +8,7 @@
 #include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
 #include "sched/place/shed.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -89,8 +90,7 @@ void site_review(struct sched *s, struct site *site)
 /* Nothing of its own bars it; its lanes may. */
 static bool is_willing(const struct sched *s, const struct sched_destination *d)
 {
-    return d->waiting > 0 && destination_is_ready(d) && !d->lacks_hosts &&
-           (s->config.destination_rate_delay == 0 || d->in_flight == 0);
+    return d->waiting > 0 && destination_is_ready(d) && !d->lacks_hosts && terms_allow_entry(s, d);
 }
 
 void site_file_member(struct sched *s, struct sched_destination *d)
@@ -439,14 +439,14 @@ void site_settle(struct sched *s, struct site *site)
         list_remove(&site->remembered);
         return;
     }
-    if (s->config.lane_memory == 0) {
+    if (site_memory(s, site) == 0) {
         lane_forget_all(s, site);
     }
     bool is_gone = list_is_empty(&site->parties) && !lane_is_away(site);
     if (!is_gone) {
         list_remove(&site->remembered);
     }
-    if (is_gone && s->config.lane_memory == 0) {
+    if (is_gone && site_memory(s, site) == 0) {
         free_site(s, site);
     } else if (is_gone && !list_is_linked(&site->remembered)) {
         site->last_used = s->now;
@@ -497,7 +497,7 @@ void site_tick(struct sched *s)
 {
     for (int i = 0; i < FORGOTTEN_MOST && !list_is_empty(&s->remembered); i++) {
         struct site *site = list_first(&s->remembered, struct site, remembered);
-        if (s->now - site->last_used < s->config.lane_memory) {
+        if (s->now - site->last_used < site_memory(s, site)) {
             break;
         }
         free_site(s, site);
@@ -564,6 +564,10 @@ static bool place_at_site(struct sched *s, struct sched_destination *d,
 {
     if (site != d->party->site) {
         avoidance_forget_all(s, d);
+    }
+    /* One that was remembered for longer stands behind another one in the list. */
+    if (list_is_linked(&site->remembered) && s->now - site->last_used >= site_memory(s, site)) {
+        lane_forget_all(s, site);
     }
     const struct list_key k = {.site = site,
                                .servers = r->servers,

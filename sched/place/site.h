@@ -18,6 +18,7 @@
 struct site_options {
     struct feedback_rule rule;
     int concurrency_limit; /* 0 = none */
+    usec_t memory;         /* lane_memory */
 };
 
 struct site {
@@ -123,6 +124,7 @@ void site_tick(struct sched *s);
 const struct feedback_rule *site_rule(const struct sched *s, const struct site *site);
 int site_limit(const struct sched *s,
                const struct site *site); /* of its busy connections; 0: none */
+usec_t site_memory(const struct sched *s, const struct site *site); /* lane_memory */
 void site_free_options(struct sched *s, struct site *site);
 
 #endif

@@ -4,6 +4,7 @@
 #include "sched/parking.h"
 #include "sched/place/avoidance.h"
 #include "sched/place/site.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #define HOLD_SITE(condition)                                                                       \
@@ -85,8 +86,8 @@ static const char *check_members(const struct sched *s, const struct shared_part
     bool was_lingering = true;
     list_foreach(d, &q->members, const struct sched_destination, in_party)
     {
-        bool is_willing = d->waiting > 0 && d->lane.window > 0 && !d->lacks_hosts &&
-                          (s->config.destination_rate_delay == 0 || d->in_flight == 0);
+        bool is_willing =
+            d->waiting > 0 && d->lane.window > 0 && !d->lacks_hosts && terms_allow_entry(s, d);
         HOLD_SITE(d->party == &q->party && d->own.work == OPEN_NOT && d->was_at_site);
         HOLD_SITE(d->is_willing == is_willing);
         HOLD_SITE(d->is_occupied == (d->waiting + d->in_flight > 0));

@@ -16,6 +16,11 @@ int site_limit(const struct sched *s, const struct site *site)
                                  : s->config.site_concurrency_limit;
 }
 
+usec_t site_memory(const struct sched *s, const struct site *site)
+{
+    return site->options != NULL ? site->options->memory : s->config.lane_memory;
+}
+
 static bool is_same_feedback(const struct sched_feedback *a, const struct sched_feedback *b)
 {
     return a->kind == b->kind && a->base == b->base;
@@ -35,6 +40,7 @@ static struct site_options *new_options(struct sched *s, const struct sched_conf
     if (o != NULL) {
         feedback_rule_of(from, &o->rule);
         o->concurrency_limit = from->site_concurrency_limit;
+        o->memory = from->lane_memory;
     }
     return o;
 }

@@ -189,7 +189,7 @@ static void check_reuse(const struct flight_model *m, const struct sched_action 
     const struct sched_config *config = &m->config;
     REQUIRE(c->is_open && !c->is_closing);
     check_sharing(m, c, a);
-    REQUIRE(m->is_delayed || config->connection_age_limit == 0 ||
+    REQUIRE(m->is_delayed || m->has_terms || config->connection_age_limit == 0 ||
             now - c->opened < config->connection_age_limit);
 }
 
@@ -239,7 +239,7 @@ struct flight *flight_deliver(struct flight_model *m, const struct sched_action 
         depth = 1;
     }
     REQUIRE(c->in_flight <= depth || (m->is_delayed && c->in_flight == 1));
-    REQUIRE(m->is_delayed || m->config.connection_reuse_limit == 0 ||
+    REQUIRE(m->is_delayed || m->has_terms || m->config.connection_reuse_limit == 0 ||
             c->carried <= m->config.connection_reuse_limit);
     return f;
 }

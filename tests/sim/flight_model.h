@@ -54,6 +54,7 @@ struct flight_model {
     struct loan_model loans;
     uint32_t ceilings[SITES][SOURCES];   /* of connections; forgotten likewise; 0: none */
     usec_t closed_until[SITES][SOURCES]; /* of lanes; 0: not closed, or forgotten with its site */
+    bool has_terms;  /* destinations have terms of their own: the core's check knows these */
     bool is_delayed; /* the last action was not a DELIVER: the next may have been decided before
                       * what happened since */
 };

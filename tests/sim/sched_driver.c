@@ -306,6 +306,23 @@ static void take_servers(struct driver *d, struct flight_hosts *hosts)
     }
 }
 
+/* Half of the destinations that have terms have them of one kind or another. */
+static const struct sched_terms *take_terms(struct driver *d, struct sched_terms *room)
+{
+    if (!d->flights.has_terms || take(d, 2) == 0) {
+        return NULL;
+    }
+    *room = (struct sched_terms){
+        .recipient_limit = (int)take(d, 4),
+        .most_in_flight = (int)take(d, 3),
+        .rate_delay = take(d, 4) == 0 ? 2 * USEC_PER_SEC : 0,
+        .connection_idle_limit = USEC_PER_SEC * take(d, 8),
+        .connection_age_limit = take(d, 2) == 0 ? USEC_PER_SEC * take(d, 20) : 0,
+        .connection_reuse_limit = (int)take(d, 4),
+    };
+    return room;
+}
+
 /* It had no memory for them, and the destination is there to remember. */
 static bool has_dropped_servers(const struct driver *d, const struct sched_hosts_result *r)
 {
@@ -354,7 +371,9 @@ static void answer(struct driver *d, unsigned which)
         .reason = &reason,
     };
     free(asked);
+    struct sched_terms terms;
     if (r.resolution == SCHED_RESOLVED) {
+        r.terms = take_terms(d, &terms);
         struct flight_hosts *hosts = malloc(sizeof(*hosts));
         REQUIRE(hosts != NULL);
         take_servers(d, hosts);
@@ -706,6 +725,7 @@ void sched_driver_run(const uint8_t *data, size_t size)
     d->choices = (struct choices){data, size, 0};
     configure(d);
     d->has_sites = take(d, 4) != 0;
+    d->flights.has_terms = size % 3 == 0;
     start(d);
     if (d->has_sites && take(d, 2) == 0) {
         lane_moves_set_sources(d);

@@ -21,8 +21,9 @@ static int count_busy(const struct sched *s)
 static int depth_of(const struct sched *s, const struct connection *c)
 {
     const struct sched_config *config = &s->config;
-    if (config->destination_rate_delay > 0 || config->transport_rate_delay > 0 ||
-        c->is_out_of_step || (c->host != NULL && c->host->is_out_of_step)) {
+    bool has_delay = c->is_apart ? c->is_single : config->destination_rate_delay > 0;
+    if (has_delay || c->is_single || config->transport_rate_delay > 0 || c->is_out_of_step ||
+        (c->host != NULL && c->host->is_out_of_step)) {
         return 1;
     }
     return c->depth < config->pipeline_depth ? c->depth : config->pipeline_depth;
@@ -255,7 +256,10 @@ static bool is_barred(const struct sched *s)
 
 static bool has_work(const struct sched *s, const struct sched_destination *d)
 {
-    if (s->config.destination_rate_delay > 0 && d->in_flight > 0) {
+    const struct sched_terms *t = d->terms;
+    usec_t delay = t == NULL ? s->config.destination_rate_delay : t->rate_delay;
+    bool is_at_most = t != NULL && t->most_in_flight > 0 && d->in_flight >= t->most_in_flight;
+    if ((delay > 0 && d->in_flight > 0) || is_at_most) {
         return false;
     }
     enum oracle_place place = sched_oracle_place(s, d, 0, 0);

@@ -62,7 +62,8 @@ static void shell_resolve(struct shell *h, struct sched_destination *d)
                                                 .servers = servers,
                                                 .server_count = count,
                                                 .site = slice_of(p->site),
-                                                .tls = p->tls},
+                                                .tls = p->tls,
+                                                .terms = p->terms},
                    h->now);
 }
 

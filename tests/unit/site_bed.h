@@ -11,6 +11,7 @@
 struct place {
     const char *site, *servers; /* of each destination, by its first letter: "xy" are two hosts */
     uint32_t tls, name;
+    const struct sched_terms *terms;
 };
 
 struct shell {

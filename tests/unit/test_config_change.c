@@ -166,7 +166,7 @@ static void receivers_that_change(void **state)
         {FIRST THIRD, "m"},
         {FIRST SECOND "domain \"d.test\" { smtp_mail_timeout = 6s }\n", "w"},
         {FIRST SECOND "domain \"e.test\" { smtp_mail_timeout = 5s }\n", "w"},
-        {FIRST SECOND "domain \"d.test\" { smtp_mail_timeout = 5s pipeline_depth = 1 }\n", "ml"},
+        {FIRST SECOND "domain \"d.test\" { smtp_mail_timeout = 5s pipeline_depth = 1 }\n", "mwl"},
         {FIRST THIRD "provider \"p\" { mx = {\"*.a.test\"} max_message_rate = \"6/s\" }\n", "l"},
         {FIRST THIRD "provider \"p\" { mx = {\"*.b.test\"} max_message_rate = \"5/s\" }\n", "m"},
         {FIRST THIRD SECOND "provider \"q\" {}\n", "m"},

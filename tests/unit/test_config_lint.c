@@ -47,14 +47,13 @@ static void each_rule(void **state)
         {"provider p {}\n", "f:7: provider: warning: provider \"p\" has neither mx nor domains"},
         {"max_message_rate = \"5/s\"\nprovider p { mx = {\"*.x\"} max_message_rate = \"300/min\" "
          "}\n",
-         "f:8: max_message_rate: warning: each transport has one that is no larger, and of rates"},
+         "f:8: max_message_rate: warning: each transport has one that is no larger, and the"},
         {"max_message_rate = \"5/s\"\ndomain d.test { max_message_rate = \"6/s\" }\n",
-         "f:8: max_message_rate: warning: transport \"t\" has one that is no larger, and of rates"},
-        {"provider p { mx = {\"*.x\"} lane_memory = 5h }\n",
-         "f:7: lane_memory: warning: it is read"},
-        {"provider p { mx = {\"*.x\"} }\ndomain d.test { pipeline_depth = 1 }\n",
-         "f:8: pipeline_depth: warning: where a provider has the domain, this version does not "
-         "act"},
+         "f:8: max_message_rate: warning: transport \"t\" has one that is no larger, and the"},
+        {"provider p { mx = {\"*.x\"} destination_recipient_limit = 60 }\n",
+         "f:7: destination_recipient_limit: warning: each transport has one that is no larger"},
+        {"provider p { mx = {\"*.x\"} }\ndomain d.test { max_message_rate = \"1/s\" }\n",
+         "f:8: max_message_rate: warning: where a provider has the domain, this version does not"},
         {"domain d.test {}\n", "f:7: domain: warning: domain \"d.test\" says nothing; remove it"},
         {"domain d.test { pipeline_depth = 1 }\nroute \".test\" { transport = t nexthop = \"[mx]\" "
          "}\n",

@@ -26,10 +26,10 @@ static void destinations_share_a_window_and_its_connections(void **state)
 /* Each of these differs from the first destination in one thing that forbids its connection. */
 static void a_connection_is_shared_only_where_all_agrees(void **state)
 {
-    static const struct place others[] = {{"s", "yz", 0, 0}, /* it does not name that host */
-                                          {"s", "xy", 1, 0}, /* it demands another TLS */
-                                          {"s", "xy", 0, 1}, /* it knows the host by a name */
-                                          {"t", "xy", 0, 0}};
+    static const struct place others[] = {{"s", "yz", 0, 0, NULL}, /* it does not name that host */
+                                          {"s", "xy", 1, 0, NULL}, /* it demands another TLS */
+                                          {"s", "xy", 0, 1, NULL}, /* it knows the host by a name */
+                                          {"t", "xy", 0, 0, NULL}};
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         static struct shell h;
         shell_init(&h);

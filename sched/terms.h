@@ -1,0 +1,44 @@
+/* What counts for one destination: its own terms, where the shell has named some with its hosts, else
+ * those of the config. Owner thread only. */
+#ifndef SCHED_TERMS_H
+#define SCHED_TERMS_H
+
+#include "sched/destination.h"
+#include "sched/sched.h"
+#include "sched/transport.h"
+
+static inline usec_t terms_rate_delay(const struct sched *s, const struct sched_destination *d)
+{
+    return d->terms != NULL ? d->terms->rate_delay : s->config.destination_rate_delay;
+}
+
+/* The smaller of both.
+ *
+ * limit, returns   0: none */
+static inline uint32_t terms_least(const struct sched_terms *t, uint32_t limit)
+{
+    uint32_t own = t == NULL ? 0 : (uint32_t)t->recipient_limit;
+    return own > 0 && (limit == 0 || own < limit) ? own : limit;
+}
+
+/* limit: of the config; 0: none. returns the destination's */
+static inline uint32_t terms_recipient_limit(const struct sched_destination *d, uint32_t limit)
+{
+    return terms_least(d->terms, limit);
+}
+
+/* It may have one more entry in flight. */
+static inline bool terms_allow_entry(const struct sched *s, const struct sched_destination *d)
+{
+    if (d->in_flight == 0) {
+        return true;
+    }
+    bool is_at_most = d->most_in_flight > 0 && d->in_flight >= d->most_in_flight;
+    return terms_rate_delay(s, d) == 0 && !is_at_most;
+}
+
+/* They count from now on: entries that wait are divided to them. t: copied; NULL: the config's */
+void terms_set(struct sched *s, struct sched_destination *d, const struct sched_terms *t);
+void terms_free(struct sched *s, struct sched_destination *d);
+
+#endif
