@@ -12,6 +12,7 @@
 #include "base/rcu.h"
 #include "engine/activator/activation.h"
 #include "engine/activator/deferred_scan.h"
+#include "engine/activator/recall.h"
 #include "engine/activator/review.h"
 #include "engine/activator/sweep.h"
 #include "engine/config/config.h"
@@ -60,10 +61,12 @@ struct activator {
     struct deferred_scan scan;
     struct ahead ahead[SPOOL_CLASS_COUNT];
     usec_t next_scan;              /* monotonic */
+    usec_t last_turn;              /* wall: of the messages that wait for their turn, the latest */
     usec_t pause_until;            /* monotonic: the spool could not be read */
     struct spool_position held_at; /* last held message looked at: those before it are active */
     uint64_t next_held; /* wall: when the first one behind held_at is due; UINT64_MAX: none */
     struct sweeper sweeper;
+    struct recaller recaller;
     struct review review;
 };
 
@@ -122,6 +125,8 @@ static void drop_activator_letter(const struct letter *letter)
         free(letter_take_read(letter));
     } else if (letter->kind == LETTER_SWEEP) {
         sweep_free(letter_take_sweep(letter, &number));
+    } else if (letter->kind == LETTER_RECALL) {
+        recall_free(letter_take_recall(letter));
     }
 }
 
@@ -143,6 +148,7 @@ void activator_free(struct activator *a)
     }
     free(a->reads);
     sweeper_fini(&a->sweeper);
+    recaller_fini(&a->recaller);
     id_set_fini(&a->held);
     free(a);
 }
@@ -416,6 +422,32 @@ static bool take_swept(struct activator *a, int *looks)
     return false;
 }
 
+/* Activates the next message that a scheduler calls back. returns true when there is one */
+static bool take_recalled(struct activator *a, int *looks)
+{
+    struct spool_position next;
+    while (has_room(a) && recaller_next(&a->recaller, a->reader, looks, &next) == 0) {
+        bool is_held = id_set_has(&a->held, next.id);
+        int err = is_held ? 0 : load_and_activate(a, &next);
+        if (err != 0) {
+            pause_import(a, err);
+            return false;
+        }
+        recaller_pass(&a->recaller);
+        if (!is_held) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Mail that waits for its turn is there to the second: its receiver would have nothing to do. */
+static usec_t scan_span(const struct activator *a, const struct config *c)
+{
+    bool has_turns = a->last_turn > clock_wall() && c->queue_run_delay > USEC_PER_SEC;
+    return has_turns ? USEC_PER_SEC : c->queue_run_delay;
+}
+
 static void start_scan(struct activator *a)
 {
     const struct config *c = settings_of(a->engine)->config;
@@ -423,7 +455,7 @@ static void start_scan(struct activator *a)
     deferred_scan_start(&a->scan, clock_wall(), now,
                         retry_longest(c->minimal_backoff_time, c->maximal_backoff_time));
     a->ahead[SPOOL_DEFERRED] = (struct ahead){0};
-    a->next_scan = now + c->queue_run_delay;
+    a->next_scan = now + scan_span(a, c);
     atomic_store_explicit(&a->engine->next_scan, a->next_scan, memory_order_relaxed);
 }
 
@@ -442,19 +474,28 @@ static bool take_queued(struct activator *a, int *looks)
     return took_deferred || took_incoming;
 }
 
-/* Activates a message. Held and swept mail takes turns with the two queues, as there may be
+static bool take_woken(struct activator *a, int *looks)
+{
+    return take_recalled(a, looks) || take_held(a, looks) || take_swept(a, looks);
+}
+
+/* Activates a message. Held, swept and recalled mail takes turns with the two queues, as there may be
  * millions of messages on either side: neither waits until the other side is empty. */
 static bool take_next(struct activator *a, int *looks)
 {
     a->prefers_woken = !a->prefers_woken;
-    if (a->prefers_woken && (take_held(a, looks) || take_swept(a, looks))) {
+    if (a->prefers_woken && take_woken(a, looks)) {
         return true;
     }
     if (!has_room(a)) {
         return false; /* an error began a pause */
     }
-    return take_queued(a, looks) ||
-           (!a->prefers_woken && (take_held(a, looks) || take_swept(a, looks)));
+    return take_queued(a, looks) || (!a->prefers_woken && take_woken(a, looks));
+}
+
+static bool has_woken(const struct activator *a)
+{
+    return has_held(a) || sweeper_is_busy(&a->sweeper) || recaller_is_busy(&a->recaller);
 }
 
 static void import(struct activator *a) ON_ROLE(a->post)
@@ -464,8 +505,8 @@ static void import(struct activator *a) ON_ROLE(a->post)
     if (clock_mono() >= a->next_scan && !a->scan.is_running) {
         start_scan(a);
     }
-    bool wants_more = has_room(a) && (backlog_is_readable(&a->backlog) || a->scan.is_running ||
-                                      has_held(a) || sweeper_is_busy(&a->sweeper));
+    bool wants_more =
+        has_room(a) && (backlog_is_readable(&a->backlog) || a->scan.is_running || has_woken(a));
     if (!wants_more && a->read_count == 0) {
         return;
     }
@@ -513,6 +554,14 @@ static void take_arrival(struct activator *a, struct message *m, uint64_t sequen
     backlog_pass(&a->backlog, &position);
 }
 
+/* A message waits for its turn: the scans come each second until the last of these has come. */
+static void wake_for_turn(struct activator *a, usec_t turn)
+{
+    usec_t soon = clock_mono() + USEC_PER_SEC;
+    a->last_turn = turn > a->last_turn ? turn : a->last_turn;
+    a->next_scan = soon < a->next_scan ? soon : a->next_scan;
+}
+
 static void forget(struct activator *a, struct message *m)
 {
     list_remove(&m->active);
@@ -520,6 +569,9 @@ static void forget(struct activator *a, struct message *m)
     if (m->held_until != 0) {
         review_note_held(&a->review, m);
         wake_held(a, (uint64_t)m->held_until);
+    }
+    if (m->turn != 0) {
+        wake_for_turn(a, m->turn);
     }
     message_put(m);
 }
@@ -604,6 +656,9 @@ static void take_activator_letter(struct activator *a, const struct letter *lett
         sweeper_add(&a->sweeper, s);
         break;
     }
+    case LETTER_RECALL:
+        recaller_add(&a->recaller, letter_take_recall(letter));
+        break;
     case LETTER_ORDERS_CHANGED:
         pass_on_orders(a);
         break;
@@ -634,8 +689,8 @@ static void nap(struct activator *a, bool is_flushed) ON_ROLE(a->post)
         deadline = clock_mono() + USEC_PER_MSEC;
     }
     bool may_sleep = post_nap_prepare(&a->post);
-    bool has_work = has_room(a) && (backlog_is_readable(&a->backlog) || a->scan.is_running ||
-                                    has_held(a) || sweeper_is_busy(&a->sweeper));
+    bool has_work =
+        has_room(a) && (backlog_is_readable(&a->backlog) || a->scan.is_running || has_woken(a));
     if (may_sleep && !has_work) {
         post_nap_sleep(&a->post, deadline);
     }

@@ -23,6 +23,7 @@ struct delivery;
 struct intake;
 struct message;
 struct read_request;
+struct recall;
 struct resolution;
 struct result;
 struct settings;
@@ -49,6 +50,7 @@ enum letter_kind {
     LETTER_READ,           /* a scheduler's pool wants more recipients */
     LETTER_HELD,           /* a message is held until some time */
     LETTER_SWEEP,          /* find mail that is not active and try it now */
+    LETTER_RECALL,         /* these deferred messages may go now */
     LETTER_ORDERS_CHANGED, /* standing orders have changed: tell the schedulers */
     /* to a scheduler */
     LETTER_SUBMIT,   /* a message's first recipients */
@@ -100,6 +102,7 @@ LETTER_OF(result, LETTER_RESULT, struct result, outbox_put_patient)
 LETTER_OF(damaged, LETTER_DAMAGED, struct spool_position, outbox_put)
 LETTER_OF(returned, LETTER_RETURNED, struct message, outbox_put)
 LETTER_OF(read, LETTER_READ, struct read_request, outbox_put)
+LETTER_OF(recall, LETTER_RECALL, struct recall, outbox_put)
 LETTER_OF(submit, LETTER_SUBMIT, struct submission, outbox_put)
 LETTER_OF(more, LETTER_MORE, struct submission, outbox_put)
 LETTER_OF(resolved, LETTER_RESOLVED, struct resolution, outbox_put)

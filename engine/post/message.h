@@ -70,6 +70,7 @@ struct message {
 
     /* set by the spool writer before its LETTER_SETTLED, read by the activator behind it */
     usec_t held_until; /* wall: it settled into the held class until then; 0: it did not */
+    usec_t turn; /* wall: it was deferred until then, its turn at its receiver; 0: it was not */
 
     /* set by the spool writer before anybody else knows the message, taken away by the reclaim
      * thread; read by any thread that is online: see message_body */

@@ -108,6 +108,7 @@ int core_init(struct core *c, const struct core_start *start)
         sched_free(sched);
         return -ENOMEM;
     }
+    absent_init(&c->absent);
     c->sources.is_behind = core_sources_are_told(start->settings, start->transport);
     rcu_publish(&c->sched, sched);
     return 0;
@@ -116,6 +117,7 @@ int core_init(struct core *c, const struct core_start *start)
 void core_fini(struct core *c)
 {
     if (c->sched != NULL) {
+        absent_fini(&c->absent);
         lanes_fini(&c->lanes);
         sched_free(c->sched);
     }

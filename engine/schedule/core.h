@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "engine/schedule/absent.h"
 #include "engine/schedule/core_sources.h"
 #include "engine/schedule/lanes.h"
 
@@ -21,6 +22,7 @@ struct core {
     struct sched *sched; /* published by main; NULL: no transport has this number yet */
     struct lanes lanes;  /* with `sched` */
     struct core_sources sources;
+    struct absent absent; /* likewise */
     uint16_t transport;
     bool is_gone;          /* its section: what waits is given back, to be routed anew */
     uint32_t generation;   /* of the settings that it goes by: settings.generations */

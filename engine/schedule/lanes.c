@@ -31,6 +31,7 @@ struct lane {
     uint32_t connected;        /* of them, those that were made */
     bool is_gone;              /* the core has forgotten it: it goes with the last of them */
     bool is_closed;            /* the core was told so */
+    double per_second;         /* messages, as it was lent last; HUGE_VAL: no bound */
     char address[IP_TEXT_MAX]; /* ours, as receivers see it; "": the system chooses */
     uint32_t source;           /* id */
     size_t site_len;
@@ -170,6 +171,7 @@ static int new_lane(struct lanes *l, const struct lanes_site *site, uint32_t pla
         return -ENOMEM;
     }
     lane->source = sources->given[place].id;
+    lane->per_second = HUGE_VAL;
     lane->serial = site->settings->serial;
     lane->site_len = site->key.len;
     memcpy(lane->site, site->key.data, site->key.len);
@@ -253,6 +255,7 @@ static void tell_lane(struct lanes *l, struct lane *lane, const struct limit_cha
     } else if (lane->is_closed) {
         lane->is_closed = !sched_lane_open(l->sched, key_of(lane), now);
     }
+    lane->per_second = state->is_limited ? lane->per_second : HUGE_VAL;
     (void)sched_lane_limit(l->sched, key_of(lane), state->is_limited, now);
     (void)sched_lane_ceiling(l->sched, key_of(lane), state->most_connections, state->most_messages,
                              now);
@@ -289,7 +292,7 @@ static enum sched_why why_of(enum limit_cause cause)
 
 void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
 {
-    const struct lane *lane = a->lane_user;
+    struct lane *lane = a->lane_user;
     const struct limit_ask ask = {
         .messages = a->loan->wanted > 0 ? a->loan->wanted : 1,
         .connects = a->loan->connects_wanted,
@@ -298,6 +301,7 @@ void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
     };
     struct limit_grant lent;
     limits_lend(lane->hold, &ask, now, clock_wall(), &lent);
+    lane->per_second = lent.per_second;
     const struct sched_grant grant = {
         .messages = lent.messages,
         .connects = lent.connects == LIMIT_UNBOUNDED ? SCHED_NO_BOUND_OF_CONNECTS : lent.connects,
@@ -317,6 +321,21 @@ void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
         };
         limits_repay(lane->hold, &all, now);
     }
+}
+
+double lanes_rate(const struct lanes *l, struct slice site)
+{
+    const struct settings *s = settings_of(l->engine);
+    const struct transport_sources *sources = &s->sources->transports[l->transport];
+    double rate = 0;
+    bool is_known = false;
+    for (uint32_t i = 0; i < sources->count; i++) {
+        const struct sched_lane_key key = {site, sources->given[i].id};
+        const struct lane *lane = sched_lane_user(l->sched, key);
+        is_known = is_known || lane != NULL;
+        rate += lane != NULL && !lane->is_closed ? lane->per_second : 0;
+    }
+    return is_known ? rate : HUGE_VAL;
 }
 
 void lanes_return(const struct sched_action *a, usec_t now)

@@ -84,6 +84,9 @@ void lanes_found(struct lanes *l, const struct lanes_site *site, usec_t now);
 void lanes_follow(struct lanes *l, usec_t now);
 /* SCHED_ASK: what may go now is lent to the core, or when to ask again. */
 void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now);
+/* Messages a second that the lanes of a site may send, as they were told last; HUGE_VAL: there is no
+ * bound, or none is known. */
+MUST_USE double lanes_rate(const struct lanes *l, struct slice site);
 /* SCHED_RETURN */
 void lanes_return(const struct sched_action *a, usec_t now);
 /* SCHED_LANE_GONE */

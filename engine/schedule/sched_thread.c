@@ -18,6 +18,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/schedule/absent.h"
 #include "engine/schedule/core.h"
 #include "engine/schedule/core_sources.h"
 #include "engine/schedule/dispatch.h"
@@ -510,7 +511,7 @@ static bool is_of_one_source(const struct sched_thread *t, const struct sched_ac
 }
 
 /* Sends the writer a result for recipients that the core gives up without an attempt. */
-static void give_up(struct sched_thread *t, const struct core *c, const struct sched_action *a,
+static void give_up(struct sched_thread *t, struct core *c, const struct sched_action *a,
                     enum result_kind kind)
 {
     struct result *r = result_new(a->handle, a->index_count);
@@ -527,6 +528,7 @@ static void give_up(struct sched_thread *t, const struct core *c, const struct s
         kind = RESULT_PARKED;
         r->park_until = r->done + (a->due > t->now ? a->due - t->now : 0);
         r->is_paced = true;
+        absent_note(&c->absent, &c->lanes, a, t->now, r->park_until);
     } else if (kind == RESULT_DEFERRED && is_of_one_source(t, a)) {
         kind = RESULT_PARKED;
         r->park_until = r->done;
@@ -665,6 +667,8 @@ static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
     if (c->is_gone) {
         withdrawal_give_back(c->sched, t->now);
     }
+    absent_recall(&c->absent, &(const struct absent_recall){c->sched, &c->lanes, t->to_activator,
+                                                            &t->engine->recalls, t->now});
     pull_actions(t, c);
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }
@@ -704,6 +708,8 @@ static void nap_scheduler(struct sched_thread *t, bool is_flushed) ON_ROLE(t->po
         usec_t wake = t->cores[i].has_more ? 0 : sched_wake_at(t->cores[i].sched);
         deadline = wake < deadline ? wake : deadline;
         wake = core_sources_wake_at(&t->cores[i].sources);
+        deadline = wake < deadline ? wake : deadline;
+        wake = absent_wake_at(&t->cores[i].absent);
         deadline = wake < deadline ? wake : deadline;
     }
     if (t->was_held && deadline != USEC_NEVER) {

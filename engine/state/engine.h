@@ -111,6 +111,7 @@ struct engine {
     _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections; /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;     /* asked for by operators, and not over */
+    _Atomic uint32_t recalls;    /* that the activator has */
     _Atomic uint64_t active_messages;
     _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* active messages by the class they came from,
                                                     * without those that were never loaded */

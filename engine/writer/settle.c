@@ -431,7 +431,11 @@ static struct spool_retry next_retry(const struct settle *s, const struct messag
                                       c->maximal_backoff_time);
         retry.due = defer_until > now ? defer_until : retry.due;
     } else {
+        /* A scan takes what is due later than any delay may be for a mistake of the clock. */
+        usec_t most =
+            now + retry_longest(c->minimal_backoff_time, c->maximal_backoff_time) - USEC_PER_SEC;
         usec_t turn = first_park_end(s, m);
+        turn = turn < most ? turn : most;
         retry.due = turn < now ? now : turn;
     }
     return retry;
@@ -452,6 +456,7 @@ static int defer(struct settle *s, struct spool_txn *txn, struct message *m, con
             return err;
         }
     }
+    m->turn = !e->has_deferred ? retry.due : 0;
     const struct spool_position next = {
         .class = SPOOL_DEFERRED, .time = (uint64_t)retry.due, .id = m->envelope.id};
     return spool_requeue(txn, &m->position, &next, &retry);
@@ -462,7 +467,7 @@ static int defer(struct settle *s, struct spool_txn *txn, struct message *m, con
 static int settle_message(struct settle *s, struct spool_txn *txn, struct message *m, usec_t now)
 {
     const struct ending e = find_ending(m, settings_of(s->engine)->config, now);
-    m->held_until = 0;
+    m->held_until = m->turn = 0;
     int err = e.is_expired ? expire(s, m, now) : 0;
     m->account.is_settled = err != SETTLE_LATER;
     if (err == 0) {

@@ -62,6 +62,24 @@ def test_slow_down_is_nobodys_attempt(place):
     assert 0 < bucket.refused < 40
 
 
+def test_what_left_memory_comes_back_when_the_receiver_takes_more(place):
+    """A backlog leaves memory while its receiver takes 4 a second. Turns that were reckoned with that are
+    minutes away, the next scan for deferred mail too: nobody waits for either when it takes all."""
+    bucket = Bucket(4, 1)
+    receiver = place.receiver(answers=bucket)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          options={'message_recipient_limit': 400, 'message_active_limit': 400,
+                                   'queue_run_delay': '300s'})
+    send(daemon, 1)
+    daemon.wait_event('Delivery', '0@x.test')
+    send(daemon, 500, first=1)
+    until(lambda: daemon.totals()['deferred'] > 50, 'mail to leave memory', 30)
+    bucket.rate = bucket.burst = 1e6
+    until(lambda: len(delivered(daemon)) == 501, 'all', 45)
+    assert {e['num_attempts'] for e in delivered(daemon)} == {1}
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+
+
 def test_rate_of_a_transport(place):
     """Spread evenly, by due times: a tenth of a second's worth at once."""
     times = []

@@ -526,7 +526,7 @@ static void what_waits_for_a_pace_is_deferred_without_an_attempt(void **state)
     m->account.pending = 3;
     collect_long(m, 0, RESULT_PARKED);
     m->account.fresh->is_paced = true;
-    m->account.fresh->park_until = created + 40 * USEC_PER_SEC;
+    m->account.fresh->park_until = created + 15 * USEC_PER_SEC;
     assert_int_equal(commit(created), 0);
     collect_long(m, 1, RESULT_PARKED); /* an order, until later */
     assert_int_equal(commit(created), 0);
@@ -534,13 +534,14 @@ static void what_waits_for_a_pace_is_deferred_without_an_attempt(void **state)
     assert_int_equal(commit(created + USEC_PER_SEC), 0);
     assert_ptr_equal(settled, m);
     assert_int_equal(m->held_until, 0);
+    assert_int_equal(m->turn, created + 15 * USEC_PER_SEC); /* for the activator */
     assert_int_equal(counts().held, 0);
     assert_int_equal(counts().deferred, 1);
     assert_int_equal(spool_reader_begin(reader), 0);
     assert_int_equal(spool_read_retry(reader, m->envelope.id, &retry), 0);
     spool_reader_end(reader);
     assert_int_equal(retry.attempts, 3);
-    assert_int_equal(retry.due, created + 40 * USEC_PER_SEC);
+    assert_int_equal(retry.due, created + 15 * USEC_PER_SEC);
     assert_int_equal(count_lines("TransientFailure"), 0);
     message_put(m);
 }

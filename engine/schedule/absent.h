@@ -1,0 +1,56 @@
+/* What the lanes of a site took too little of, and so left memory until its turn: by site and in the
+ * order of the turns, so that it can be called back when the lanes take more. A turn was reckoned
+ * with the pace of that moment, and a pace that is sought is soon many times that.
+ *
+ * Owner: the scheduler thread that owns the core. */
+#ifndef ENGINE_ABSENT_H
+#define ENGINE_ABSENT_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lanes;
+struct outbox;
+struct sched;
+struct sched_action;
+
+#define ABSENT_MOST (1U << 20) /* messages of a core, 16 bytes each; others wait for their turn */
+
+struct absent_site;
+
+struct absent {
+    struct absent_site *sites[256]; /* chains by hash; what a zeroed one has is none */
+    struct list all;                /* absent_site, the one looked at longest ago first */
+    uint64_t count;                 /* messages */
+    usec_t next;                    /* monotonic: when to look again; with `count` > 0 */
+};
+
+void absent_init(struct absent *a);
+void absent_fini(struct absent *a); /* accepts a zeroed one */
+
+/* SCHED_DEFER with is_paced: the message waits in the spool until its turn (wall). Turns of a site come
+ * in order. What its lanes would have taken is not noted: another limit sends it away, its tenant's. */
+void absent_note(struct absent *a, const struct lanes *lanes, const struct sched_action *sent,
+                 usec_t now, usec_t turn);
+
+struct absent_recall {
+    struct sched *sched;
+    const struct lanes *lanes;
+    struct outbox *to_activator;
+    _Atomic uint32_t *counter; /* recalls that the activator has: no other one before it is done */
+    usec_t now;
+};
+/* Call back what some sites may take soon. Does nothing before absent_wake_at. */
+void absent_recall(struct absent *a, const struct absent_recall *r);
+
+static inline usec_t absent_wake_at(const struct absent *a)
+{
+    return a->count > 0 ? a->next : USEC_NEVER;
+}
+
+#endif
