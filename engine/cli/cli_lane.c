@@ -108,9 +108,9 @@ static void tell_stop(const struct telling *t, const json_t *lane, const char *n
     if (is_probed) {
         (void)snprintf(what, sizeof(what), "one delivery at a time tries whether it is over");
     } else {
+        const char *then = strcmp(name, "paused") == 0 ? "over" : "tried";
         (void)snprintf(what, sizeof(what), "%s, %s %s", is_ordered ? "by order" : "by the receiver",
-                       is_ordered || strcmp(name, "paused") == 0 ? "over" : "tried",
-                       cli_when_text(until, t->now, when));
+                       is_ordered ? "opens" : then, cli_when_text(until, t->now, when));
     }
     tell(t, name, what, stop);
 }

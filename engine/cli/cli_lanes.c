@@ -48,7 +48,7 @@ static void add_lane(void *ctx, const json_t *o)
     cli_table_text(t, cli_lane_site(text_of(o, "site"), site));
     cli_table_text(t, source[0] == '\0' ? "-" : source);
     put_state(t, o);
-    cli_table_text(t, cli_lane_pace(o, pace));
+    cli_table_text(t, json_object_get(o, "paces") == NULL ? "-" : cli_lane_pace(o, pace));
     put_number(t, o, "window");
     put_number(t, o, "busy");
     put_number(t, o, "in_flight");

@@ -83,8 +83,9 @@ static void put_closed(const struct subject *s)
                                       : "is closed: its receiver does not want it");
     because_fact(s, link, &r->closed_fact);
     why_until(s->w, link, s->v->until);
-    why_next(link, "%s; sluice lanes open opens it now",
-             r->is_ordered ? "then it is open again" : "then one delivery at a time tries it");
+    why_next(link, "%s; sluice lanes open " SLICE_FMT " --source %s opens it now",
+             r->is_ordered ? "then it is open again" : "then one delivery at a time tries it",
+             SLICE_ARG(s->v->site), s->v->source.len == 0 ? "-" : s->source);
 }
 
 static void put_pause(const struct subject *s)

@@ -28,8 +28,9 @@ from support.wait import until  # noqa: E402
 HEAD = '''# The daily tasks
 
 Each task has one command, and the same words over HTTP. What is shown below the table was printed by a relay that sends
-for two tenants to five providers: two are well, `busy.example` wants less, `strict.example` knows nobody, `gone.example`
-does not answer. `--json` gives every answer as JSON, one object a line.
+for two tenants from two addresses to five providers: two are well, `busy.example` wants less, `strict.example` knows
+nobody, `gone.example` does not answer; and to two more, of which `slow.example` has asked `mta1` to slow down and
+`picky.example` does not want `mta2`. `--json` gives every answer as JSON, one object a line.
 
 HTTP goes to the control socket (`curl --unix-socket /run/sluice/control http://localhost/v1/status`) or to an `http`
 section of the configuration (`curl -H "Authorization: Bearer TOKEN" https://relay.example:8025/v1/status`); every path is
@@ -47,7 +48,11 @@ ACCOUNTING = '/var/log/sluice/accounting.csv'
 RULES = '/etc/sluice/replies.conf'
 
 DOMAINS = ('mail.example', 'post.example', 'busy.example', 'strict.example', 'gone.example')
+LANES = ('slow.example', 'picky.example')
 BUSY = '450 4.2.0 this domain has no room now, come again'
+
+SLOWER = '421 4.7.28 Too many messages from your address, slow down'
+LISTED = '554 5.7.1 Service unavailable; Client host [127.0.0.2] blocked using zen.spamhaus.org'
 
 NEW_REPLY = '450 4.3.0 Letters are taken from 22:00 on'
 RULE = '''rule "night-shift" {
@@ -74,6 +79,20 @@ def answers_strict(verb, argument, session):
     return '550 5.1.1 no such user' if verb == 'RCPT' else None
 
 
+def answers_slow(verb, argument, session):
+    """Asks mta1 once to slow down."""
+    if verb != 'MAIL' or session.peer[0] != '127.0.0.1':
+        return None
+    receiver = session.receiver
+    with receiver.lock:
+        receiver.count = getattr(receiver, 'count', 0) + 1
+        return SLOWER if receiver.count == 4 else None
+
+
+def answers_picky(verb, argument, session):
+    return LISTED if verb == 'RCPT' and session.peer[0] == '127.0.0.2' else None
+
+
 def can_bind(port):
     with socket.socket() as probe:
         try:
@@ -94,6 +113,9 @@ class Scene:
             place.receiver(address=f'127.0.0.{11 + number}', port=port, answers=answers)
             self.zone(domain, number)
         self.zone('gone.example', 4)
+        for number, (domain, answers) in enumerate(zip(LANES, (answers_slow, answers_picky)), len(DOMAINS)):
+            place.receiver(address=f'127.0.0.{11 + number}', port=port, answers=answers)
+            self.zone(domain, number)
         self.dns.zone['acme.example'] = [('MX', (10, 'mx.mail.example'))]
         self.csv = os.path.join(place.folder, 'accounting.csv')
         self.rules = os.path.join(place.folder, 'replies.conf')
@@ -128,6 +150,19 @@ class Scene:
         until(lambda: self.rows('counts', '--by', 'state')[0]['state'] == 'deferred',
               lambda: 'the counts show it')
 
+        self.fill_lanes()
+
+    def fill_lanes(self):
+        """A few messages at a time, so that both addresses have some of them."""
+        for number in range(6):
+            messages = [{'from': 'news@acme.example', 'recipients': [f'user{number}.{n}@{domain}'], 'tenant': 'acme',
+                         'headers': {'Subject': 'Spring'}, 'text': 'Everything is half off.\n'}
+                        for n in range(4) for domain in LANES]
+            injection.post(self.daemon, {'messages': messages}).expect(202)
+        until(lambda: {row['state'] for row in self.rows('lanes') if row['site'] in ('mx.slow.example', 'mx.picky.example')}
+              == {'open', 'paced', 'closed'} and self.daemon.totals()['incoming'] + self.daemon.totals()['active'] == 0,
+              lambda: f'one is closed and one is slow: {self.rows("lanes")}')
+
     def rows(self, *args):
         return [row for row in self.daemon.query(*args) if not row.get('end')]
 
@@ -136,6 +171,7 @@ class Scene:
         waiting = self.rows('messages', '--domain', 'busy.example', '--tenant', 'acme', '--limit', '1')
         tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
         return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv, 'RULES': self.rules,
+                'CONFIG': self.daemon.config_path,
                 'TOMORROW': tomorrow.strftime('%Y-%m-%dT08:00:00Z')}
 
     def order(self):
@@ -161,8 +197,13 @@ class Scene:
         self.daemon.transports['smtp']['destination_concurrency_limit'] = 5
         self.daemon.write_config()
 
+    def add_provider(self):
+        self.daemon.providers['busy'] = {'mx': ['*.busy.example'], 'max_message_rate': '10/s',
+                                         'destination_concurrency_limit': 5}
+        self.daemon.write_config()
+
     def fill_in(self, text):
-        return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|TOMORROW)\b', lambda word: self.values[word[0]], text)
+        return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|CONFIG|TOMORROW)\b', lambda word: self.values[word[0]], text)
 
     def run(self, command):
         """A line of the page: sluice, or another program. returns (exit code, what it printed)"""
@@ -264,6 +305,37 @@ TASKS = [
          'For now: an order. For good: a lower limit in the configuration (here `destination_concurrency_limit = 5` '
          'of the transport), checked and put in force without a restart. Windows shrink by themselves when a '
          'provider refuses connections; `/v1/windows` and the page say when and why.', Scene.lower_limit),
+    Task('Who throttles us, and since when?',
+         [('sluice lanes --state paced', ['mx.slow.example', 'mta1', 'since', '421 4.7.28']),
+          ('sluice why slow.example', ['lane mta1 of mx.slow.example', 'a second', '421 4.7.28'])],
+         ['GET /v1/lanes?state=paced', 'GET /v1/why?destination=slow.example'],
+         'A lane is one of our addresses at one receiver. What a receiver asked for holds for that lane alone, is found by '
+         'itself and forgotten by itself; nothing of it counts as an attempt.'),
+    Task('Why is an address closed at a receiver?',
+         [('sluice lanes --state closed', ['mx.picky.example', 'mta2', 'by the receiver', 'blocked using']),
+          ('sluice lanes mx.picky.example --source mta2', ['closed', 'tried in', 'blocked using']),
+          ('sluice why picky.example', ['lane mta2 of mx.picky.example is closed', 'blocked using'])],
+         ['GET /v1/lanes?state=closed', 'GET /v1/why?destination=picky.example', 'GET /v1/lanes?match=picky&source=mta2'],
+         'Its mail goes by the other addresses of the pool. After `block_pause` one message at a time tries whether it is '
+         'wanted again.'),
+    Task('Close a lane, and open it again',
+         [('sluice lanes close mail.example --source mta1 --for 2h --reason "their postmaster asked, P-3"',
+           ['closed, again in']),
+          ('sluice lanes --destination mail.example', ['closed: by order', 'by local: their postmaster asked', 'mta2']),
+          ('sluice lanes open mail.example --source mta1 --reason "they called back"', ['mta1: open'])],
+         ['POST /v1/lanes {"order": "close", "site": "mail.example", "source": "mta1", "for": "2h", "reason": "P-3"}',
+          'GET /v1/lanes?destination=mail.example',
+          'POST /v1/lanes {"order": "open", "site": "mail.example", "source": "mta1"}'],
+         'A destination stands for its whole receiver; a provider (`sluice lanes close google`) can be closed before it '
+         'has mail. `sluice lanes pace SITE --source mta1 20/s` tells a receiver\'s limit before it has to.'),
+    Task('Give one provider its own limit now',
+         [('grep -A 4 ^provider CONFIG', ['busy.example', '10/s']),
+          ('sluice check', []),
+          ('sluice reload', ['force']),
+          ('sluice explain busy.example --mx mx.busy.example', ['provider busy at', 'site provider:busy'])],
+         ['POST /v1/reload', 'GET /v1/config'],
+         'A `provider` section by its MX hosts or its domains: window, rates, timeouts of all that goes there; a `domain` '
+         'section says the same of one domain. What waits moves to its new window.', Scene.add_provider),
     Task('What applies to a domain, and from which line?',
          [('sluice explain busy.example', ['destination_concurrency_limit', 'sluice.conf:'])],
          ['GET /v1/config']),
@@ -320,7 +392,8 @@ def perform(scene, task):
         assert code == 0, (command, code, said)
         missing = [word for word in promised if word not in said]
         assert not missing, (command, missing, said)
-        line = f'$ {scene.fill_in(command).replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES)}'
+        shown = scene.fill_in(command).replace(scene.daemon.config_path, CONFIG)
+        line = f'$ {shown.replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES)}'
         text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said, 60 if ' top' in command else LINES_MAX)])) + '\n```\n\n'
         for step in after:
             step(scene)

@@ -65,3 +65,15 @@ def test_orders_are_understood_over_http(scene, task):
             ask = urllib.request.Request(url, data, {'Content-Type': 'application/json'})
             with urllib.request.urlopen(ask, timeout=20) as answer:
                 assert answer.status == 200 and 'would_match' in json.load(answer), request
+
+
+@pytest.mark.parametrize('task', daily_tasks.TASKS, ids=lambda task: task.anchor)
+def test_orders_on_lanes_are_understood_over_http(scene, task):
+    """One behind the other, as they stand there."""
+    for request in task.http:
+        method, path, body = (request.split(' ', 2) + [''])[:3]
+        if (method, path) == ('POST', '/v1/lanes'):
+            url = f'http://127.0.0.1:{scene.daemon.http_port}{path}'
+            ask = urllib.request.Request(url, body.encode(), {'Content-Type': 'application/json'})
+            with urllib.request.urlopen(ask, timeout=20) as answer:
+                assert answer.status == 200 and json.load(answer)['lanes'], request

@@ -66,7 +66,7 @@ def test_close_open_and_pace(place):
     assert set(from_address(receiver)[before:]) == {'127.0.0.12'}
     [site] = daemon.query('sites')
     assert (site['lanes'], site['closed_lanes'], site['paced_lanes']) == (2, 1, 0)
-    assert 'closed: by order, over in' in say(daemon) and 'by local: D-9' in say(daemon)
+    assert 'closed: by order, opens in' in say(daemon) and 'by local: D-9' in say(daemon)
     daemon.stop()
     daemon.start()
     # No transport uses the lane now; what stands of it is remembered.
@@ -151,7 +151,7 @@ def test_explain(place):
     say(daemon, 'close', receiver.nexthop, '--source', 's1', '--reason', 'D-9')
     text = daemon.command('explain', 'x.test').stdout.decode()
     assert f'lane {receiver.nexthop} from s1: closed, again in 59m' in text
-    assert '    closed: by order, over in 59m' in text and 'by local: D-9' in text
+    assert '    closed: by order, opens in 59m' in text and 'by local: D-9' in text
     assert 'from s2: open, window' in text and '5000/d of the source, 499' in text
     assert 'pool "all" at' in text and 'source "s1" at' in text and '5000/d' in text
     answer = json.loads(daemon.command('explain', 'x.test', '--tenant', 'acme', '--json').stdout)
