@@ -183,16 +183,17 @@ const struct cli_row cli_rows[] = {
                         {"interval", 'i', CLI_SPAN, "SPAN",
                          "ask so often (default 2s); never faster than the daemon answers"}),
      .summary = "what is going on, live",
-     .help = "Rates, destinations with their windows, the queue by destination, tenant and age, "
-             "tenants,\n"
-             "responses and standing orders; red is what is dead or suspended. Keys: 1 to 6 or Tab "
-             "switch the\n"
-             "view, arrows select, Enter tells why mail is held back, t shows the last session, s "
-             "sorts, r\n"
-             "reverses, / filters, d shows only what is held back, p pauses, + and - set how often "
-             "it asks,\n"
-             "h explains all, q quits. Without a terminal, or with --json, it prints everything "
-             "once.\n"},
+     .help =
+         "Rates, destinations with their windows, the queue by destination, tenant and age, "
+         "tenants,\n"
+         "responses, standing orders, lanes; red is what is dead, closed or suspended. Keys: 1 "
+         "to 7 or Tab\n"
+         "switch the view, arrows select, Enter tells why mail is held back, t shows the last "
+         "session, s sorts,\n"
+         "r reverses, / filters, d shows only what is held back, p pauses, + and - set how often "
+         "it asks, h\n"
+         "explains all, q quits. Without a terminal, or with --json, it prints everything "
+         "once.\n"},
     {.name = "counts",
      .run = cli_counts,
      .operands = "",
@@ -294,7 +295,8 @@ const struct cli_row cli_rows[] = {
          {"destination", 0, CLI_TEXT, "NAME", "only those of the site of this destination"},
          {"state", 0, CLI_WORD, "open|paced|paused|closed|probing|dead", "only these"},
          {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"},
-         {"sort", 0, CLI_WORD, "name|load", "their sites, as `sites` has them"},
+         {"sort", 0, CLI_WORD, "name|load|worst",
+          "their sites, as `sites` has them; worst: closed, paused and paced lanes first"},
          {"for", 0, CLI_SPAN, "SPAN", "close: how long; default 1h"},
          {"reason", 0, CLI_TEXT, "TEXT", "of an order: why; everybody who looks sees it"},
          OPTION_LIMIT),

@@ -270,6 +270,7 @@ static const struct snapshot_part {
     {"tenants", "tenants", TOP_TENANTS, false},
     {"responses", "responses", TOP_RESPONSES, false},
     {"orders", "standing orders", TOP_ORDERS, false},
+    {"lanes", "lanes, the worst first", TOP_LANES, false},
 };
 
 /* GET a list as an array, with what stands behind it as complaint when that fails. */

@@ -1,6 +1,7 @@
 /* Owns the text about one row. Called by cli_top.c and top_feed.c; must not know the terminal. */
 #include "engine/cli/top_detail.h"
 
+#include "engine/cli/cli_lane.h"
 #include "engine/cli/cli_table.h"
 
 #include <stdio.h>
@@ -9,18 +10,20 @@
 
 static const char help_text[] = "1 destinations   2 queue, again: by tenant   3 ages\n"
                                 "4 tenants        5 responses                 6 orders\n"
+                                "7 lanes          (what receivers see of each source)\n"
                                 "Tab, Shift-Tab   the next view, the one before\n"
                                 "\n"
                                 "arrows, PgUp, PgDn, Home, End   select a row\n"
                                 "Enter   look into it: what holds the destination or tenant\n"
-                                "        back, the whole response or order\n"
+                                "        back, the whole response or order, all that\n"
+                                "        stands of the lane\n"
                                 "t       what the last session with it said and heard\n"
                                 "Esc     back; also clears the filter\n"
                                 "\n"
                                 "s       sort by the next column, at last as the daemon does\n"
                                 "r       the other way round\n"
                                 "/       show only what has the text that is typed; of\n"
-                                "        destinations in the name\n"
+                                "        destinations and lanes in the name\n"
                                 "d       destinations: only those that are dead, suspended\n"
                                 "        or held back\n"
                                 "p       pause, and go on\n"
@@ -28,7 +31,8 @@ static const char help_text[] = "1 destinations   2 queue, again: by tenant   3 
                                 "h ?     this help\n"
                                 "q       quit\n"
                                 "\n"
-                                "Red: dead or suspended, or closed by an order.\n"
+                                "Red: dead or suspended, or closed; lanes that are asked\n"
+                                "to slow down are yellow.\n"
                                 "WINDOW: connections that carry mail / that may.\n"
                                 "What is done is counted from the daemon's start; rates are\n"
                                 "those of 10 seconds.\n";
@@ -125,6 +129,33 @@ static void describe_row(struct top_detail *d, const json_t *row, double now)
     (void)fclose(out); /* out of memory: the text is shorter */
 }
 
+/* --- a lane ----------------------------------------------------------------------------------- */
+
+static void print_lane_line(void *ctx, const char *name, const char *text)
+{
+    (void)fprintf(ctx, "%-9s", name);
+    cli_print_safe(ctx, text);
+    (void)fputc('\n', ctx);
+}
+
+static void describe_lane(struct top_detail *d, const json_t *row, double now)
+{
+    size_t len;
+    FILE *out = open_memstream(&d->text, &len);
+    if (out == NULL) {
+        return;
+    }
+    char when[CLI_WHEN_TEXT];
+    const json_t *accepted = json_object_get(row, "last_accepted");
+    print_lane_line(out, "state", cli_member_text(row, "state"));
+    cli_lane_facts(row, now, print_lane_line, out);
+    cli_lane_rates(row, print_lane_line, out);
+    print_lane_line(out, "accepted",
+                    accepted == NULL ? "nothing yet" : cli_when_text(accepted, now, when));
+    (void)fputs("\nsluice lanes open, close and pace change it.\n", out);
+    (void)fclose(out); /* out of memory: the text is shorter */
+}
+
 /* --- looking into ----------------------------------------------------------------------------- */
 
 static const char *subject_of(const struct top_model *m)
@@ -149,6 +180,15 @@ const char *top_detail_why(struct top_detail *d, const struct top_model *m)
         open_with(d, m->view == TOP_ORDERS ? "order" : "response",
                   m->view == TOP_ORDERS ? cli_member_text(row, "id") : "");
         describe_row(d, row, m->now);
+        return NULL;
+    }
+    if (m->view == TOP_LANES) {
+        const char *source = cli_member_text(row, "source");
+        char title[200];
+        (void)snprintf(title, sizeof(title), "%.100s from %.80s", cli_member_text(row, "site"),
+                       source[0] == '\0' ? "the system's address" : source);
+        open_with(d, "lane", title);
+        describe_lane(d, row, m->now);
         return NULL;
     }
     const char *name = cli_member_text(row, m->view == TOP_QUEUE ? "name" : about);

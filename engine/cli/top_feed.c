@@ -52,7 +52,9 @@ char *top_feed_path(const struct top_model *m, enum top_view view, bool is_held)
                                                       [TOP_AGES] = "/v1/counts?by=age",
                                                       [TOP_TENANTS] = "/v1/tenants",
                                                       [TOP_RESPONSES] = "/v1/responses?limit=100",
-                                                      [TOP_ORDERS] = "/v1/orders"};
+                                                      [TOP_ORDERS] = "/v1/orders",
+                                                      [TOP_LANES] = "/v1/lanes?sort=worst&limit="
+                                                                    "100&destinations=0"};
     struct buf url;
     size_t len;
     buf_init(&url, 0);
@@ -61,6 +63,8 @@ char *top_feed_path(const struct top_model *m, enum top_view view, bool is_held)
         api_client_query(&url, "sort", top_model_daemon_sort(m));
         api_client_query(&url, "match", m->filter[0] == '\0' ? NULL : m->filter);
         api_client_query(&url, "state", is_held ? "dead,suspended" : NULL);
+    } else if (view == TOP_LANES) {
+        api_client_query(&url, "match", m->filter[0] == '\0' ? NULL : m->filter);
     } else if (view == TOP_QUEUE) {
         api_client_query(&url, "by", m->is_by_tenant ? "tenant" : "destination");
     }

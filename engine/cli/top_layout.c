@@ -12,6 +12,7 @@ enum {
     GAP = 2,
     NAME_MIN = 16,   /* columns that a name keeps while other columns are shown */
     REASON_MIN = 14, /* columns that an explaining text keeps meanwhile */
+    CAUSE_MIN = 26,  /* columns that a reply keeps */
 };
 
 /* --- text ------------------------------------------------------------------------------------- */
@@ -98,8 +99,11 @@ static int total(const int *widths, size_t count)
 /* How narrow a column may become before others have to go; 0: it keeps its width. */
 static int least_width(const struct top_column *c)
 {
-    if (c->kind == TOP_NAME || c->kind == TOP_SELECTORS) {
+    if (c->kind == TOP_NAME || c->kind == TOP_SELECTORS || c->kind == TOP_SITE) {
         return NAME_MIN;
+    }
+    if (c->kind == TOP_CAUSE) {
+        return CAUSE_MIN;
     }
     return c->kind == TOP_REASON || c->kind == TOP_BAR ? REASON_MIN : 0;
 }

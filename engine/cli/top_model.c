@@ -52,6 +52,9 @@ static bool fits_filter(const struct top_model *m, enum top_view view, const jso
         return (!m->is_held_only || top_row_is_held(row)) &&
                strcasestr(cli_member_text(row, "destination"), m->filter) != NULL;
     }
+    if (view == TOP_LANES) {
+        return strcasestr(cli_member_text(row, "site"), m->filter) != NULL;
+    }
     for (size_t i = 0; i < top_view_columns(view) && !is_found; i++) {
         const struct top_column *c = &top_view_row(view)->columns[i];
         is_found = (c->kind == TOP_TEXT || c->kind == TOP_NAME || c->kind == TOP_SELECTORS) &&

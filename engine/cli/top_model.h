@@ -29,7 +29,7 @@ struct top_model {
     enum top_view view;
     struct top_table tables[TOP_VIEW_COUNT];
     char filter[TOP_FILTER_MAX +
-                1];    /* part of a cell, in either case; of destinations of the name */
+                1];    /* part of a cell, in either case; of destinations and lanes of the name */
     bool is_held_only; /* destinations: top_row_is_held */
     bool is_by_tenant; /* the queue, else by destination */
     json_t *status;    /* the last; NULL before */

@@ -2,6 +2,7 @@
  * cli_top.c; asks nobody and prints nothing. */
 #include "engine/cli/top_view.h"
 
+#include "engine/cli/cli_lane.h"
 #include "engine/cli/cli_table.h"
 
 #include <assert.h>
@@ -91,6 +92,20 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                         {NULL, NULL, TOP_TEXT, 0},
                     },
                     ""},
+    [TOP_LANES] = {"lanes", "worst", "no lane is known",
+                   (const struct top_column[]){
+                       {"SITE", "site", TOP_SITE, 0},
+                       {"SOURCE", "source", TOP_TEXT, 2},
+                       {"STATE", "state", TOP_STATE, 1},
+                       {"PACE", "paces", TOP_PACE, 4},
+                       {"WINDOW", "window", TOP_WINDOW, 6},
+                       {"FLIGHT", "in_flight", TOP_NUMBER, 5},
+                       {"CONNS", "open_connections", TOP_NUMBER, 7},
+                       {"TRANSPORT", "transport", TOP_TEXT, 8},
+                       {"CAUSE", "", TOP_CAUSE, 3},
+                       {NULL, NULL, TOP_TEXT, 0},
+                   },
+                   ""},
 };
 
 const struct top_view_row *top_view_row(enum top_view view)
@@ -178,6 +193,56 @@ static void set_selectors(const json_t *row, char ret[TOP_CELL_TEXT])
     }
 }
 
+/* Of what stands of a lane that which makes its state; NULL: nothing does. */
+static const json_t *cause_of(const json_t *row)
+{
+    const json_t *closed = json_object_get(row, "closed"), *paused = json_object_get(row, "paused");
+    const json_t *pace = json_array_get(json_object_get(row, "paces"), 0);
+    const json_t *ceiling = json_array_get(json_object_get(row, "ceilings"), 0);
+    if (closed != NULL) {
+        return closed;
+    }
+    if (paused != NULL) {
+        return paused;
+    }
+    return pace != NULL ? pace : ceiling;
+}
+
+/* "host mx[192.0.2.1] said: 554 no": who said it stands in the row already. */
+static const char *said_text(const char *text)
+{
+    static const char said[] = " said: ";
+    const char *at = strncmp(text, "host ", 5) == 0 ? strstr(text, said) : NULL;
+    return at == NULL ? text : at + sizeof(said) - 1;
+}
+
+/* What was said, or who ordered it, and when that began. */
+static void set_cause_cell(const json_t *row, double now, char ret[TOP_CELL_TEXT])
+{
+    char when[CLI_WHEN_TEXT];
+    const json_t *cause = cause_of(row), *since = json_object_get(cause, "since");
+    const char *text = text_of(cause, "text");
+    size_t len =
+        add_cell_text(ret, 0, "%s", text[0] != '\0' ? said_text(text) : text_of(cause, "rule"));
+    if (since != NULL) {
+        (void)add_cell_text(ret, len, "%s%s", len > 0 ? ", " : "", cli_when_text(since, now, when));
+    }
+}
+
+static void set_lane_cell(enum top_kind kind, const json_t *row, double now,
+                          char ret[TOP_CELL_TEXT])
+{
+    char site[CLI_LANE_SITE], pace[CLI_LANE_PACE];
+    if (kind == TOP_SITE) {
+        (void)add_cell_text(ret, 0, "%s", cli_lane_site(text_of(row, "site"), site));
+    } else if (kind == TOP_PACE) {
+        bool is_paced = json_array_size(json_object_get(row, "paces")) > 0;
+        (void)add_cell_text(ret, 0, "%s", is_paced ? cli_lane_pace(row, pace) : "");
+    } else {
+        set_cause_cell(row, now, ret);
+    }
+}
+
 static void set_bar(double value, double most, char ret[TOP_CELL_TEXT])
 {
     double share = most > 0 && value > 0 ? value / most : 0;
@@ -214,6 +279,9 @@ const char *top_cell_text(const struct top_column *c, const json_t *row,
         (void)add_cell_text(ret, 0, "%s", cli_when_text(value, scale->now, text));
         break;
     case TOP_WINDOW:
+        if (value == NULL) {
+            break; /* no transport has the lane */
+        }
         (void)add_cell_text(ret, 0, "%lld/%lld", number_of(row, "busy"), number_of(row, "window"));
         break;
     case TOP_STATE:
@@ -224,6 +292,11 @@ const char *top_cell_text(const struct top_column *c, const json_t *row,
         break;
     case TOP_SELECTORS:
         set_selectors(row, ret);
+        break;
+    case TOP_SITE:
+    case TOP_PACE:
+    case TOP_CAUSE:
+        set_lane_cell(c->kind, row, scale->now, ret);
         break;
     case TOP_BAR:
         set_bar(json_number_value(value), scale->most, ret);
@@ -279,6 +352,11 @@ enum top_tone top_row_tone(enum top_view view, const json_t *row)
         return strcmp(text_of(row, "age"), ">3d") == 0 && number_of(row, "recipients") > 0
                    ? TOP_WARNING
                    : TOP_PLAIN;
+    case TOP_LANES:
+        if (strcmp(state, "closed") == 0 || strcmp(state, "dead") == 0) {
+            return TOP_ALARM;
+        }
+        return strcmp(state, "open") == 0 ? TOP_PLAIN : TOP_WARNING;
     case TOP_QUEUE:
     case TOP_TENANTS:
     case TOP_VIEW_COUNT:
@@ -296,10 +374,12 @@ const char *top_row_key(enum top_view view, const json_t *row, char ret[TOP_KEY_
         [TOP_TENANTS] = {"tenant", "tenant"},
         [TOP_RESPONSES] = {"kind", "text"},
         [TOP_ORDERS] = {"id", "id"},
+        [TOP_LANES] = {"site", "source"},
     };
+    const char *more = json_is_true(json_object_get(row, "other")) ? "\n" : "";
     (void)snprintf(ret, TOP_KEY_TEXT, "%s\n%s%s", text_of(row, members[view][0]),
                    text_of(row, members[view][1]),
-                   json_is_true(json_object_get(row, "other")) ? "\n" : "");
+                   view == TOP_LANES ? text_of(row, "transport") : more);
     return ret;
 }
 

@@ -16,6 +16,7 @@ enum top_view {
     TOP_TENANTS,
     TOP_RESPONSES,
     TOP_ORDERS,
+    TOP_LANES,
     TOP_VIEW_COUNT
 };
 
@@ -29,7 +30,10 @@ enum top_kind {
     TOP_STATE,  /* with the time until it ends */
     TOP_REASON, /* order, why and last error of a destination */
     TOP_SELECTORS,
-    TOP_BAR /* a bar, as long as the row's share of the largest row */
+    TOP_SITE,  /* its name, cut in the middle when it is long */
+    TOP_PACE,  /* of a lane, the slowest */
+    TOP_CAUSE, /* what makes a lane's state, and since when */
+    TOP_BAR    /* a bar, as long as the row's share of the largest row */
 };
 
 enum top_tone { TOP_PLAIN, TOP_WARNING, TOP_ALARM };

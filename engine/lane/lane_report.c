@@ -31,6 +31,7 @@ struct question {
     struct site_name *sites; /* own; [transport_count] of a destination; NULL: any */
     uint32_t site_count;
     uint64_t limit, destinations;
+    bool is_worst_first;
 };
 
 struct listing {
@@ -80,14 +81,19 @@ static bool take_state(struct api_call *c, struct question *q)
     return is_found;
 }
 
-static bool take_sort(struct api_call *c, enum destination_order *ret)
+static bool take_sort(struct api_call *c, struct question *q, enum destination_order *ret)
 {
     struct slice word;
     *ret = DESTINATION_ORDER_NONE;
     if (api_param(c, "sort", &word)) {
+        q->is_worst_first = slice_eq(word, SLICE("worst"));
+        if (q->is_worst_first) {
+            *ret = DESTINATION_ORDER_LOAD; /* of those with which nothing is wrong */
+            return true;
+        }
         *ret = destination_order_find(word);
         if (*ret != DESTINATION_ORDER_NAME && *ret != DESTINATION_ORDER_LOAD) {
-            api_error(c, 400, "usage", "sort: name or load");
+            api_error(c, 400, "usage", "sort: name, load or worst");
             return false;
         }
     }
@@ -137,7 +143,7 @@ static bool take_question(struct listing *l, enum destination_order *ret_order)
     if (slice_eq(q->source, SLICE("-"))) {
         q->source = SLICE("");
     }
-    return take_state(c, q) && take_sort(c, ret_order) && api_param_limit(c, &q->limit) &&
+    return take_state(c, q) && take_sort(c, q, ret_order) && api_param_limit(c, &q->limit) &&
            api_param_number(c, "destinations", 0, LANE_DESTINATIONS_MAX, LANE_DESTINATIONS_DEFAULT,
                             &q->destinations) &&
            take_destination(c, l->engine, q);
@@ -177,8 +183,11 @@ static void rank_sites(struct listing *l, uint32_t transport)
     while (!destination_rank_is_full(&l->rank) &&
            sched_view_sites(core_of(l, transport), &cursor, &v)) {
         if (fits_site(q, transport, v.key) && has_fitting_lane(l, transport, v.key)) {
-            const struct sched_destination_view row = {
+            struct sched_destination_view row = {
                 .name = v.key, .in_flight = v.in_flight, .todo = v.todo};
+            if (q->is_worst_first && v.state == SCHED_LANE_DEAD) {
+                row.todo = INT32_MAX; /* before all others */
+            }
             destination_rank_add(&l->rank, transport, &row);
         }
     }
@@ -188,7 +197,9 @@ static void put_site(const struct listing *l, const struct destination_row *row)
 {
     struct lane_view v;
     for (uint32_t i = 0; lane_view_in_core(l->engine, row->transport, row->view.name, i, &v); i++) {
-        if (fits_lane(&l->question, &v)) {
+        bool was_put =
+            l->question.is_worst_first && v.has_limits && limits_report_is_troubled(&v.limits);
+        if (fits_lane(&l->question, &v) && !was_put) {
             api_put(l->call, lane_object(l->engine, &v, (uint32_t)l->question.destinations));
         }
     }
@@ -227,6 +238,100 @@ static bool put_remembered(struct listing *l)
     return has_more;
 }
 
+/* --- the worst first -------------------------------------------------------------------------- */
+
+/* What is wrong counts first, then whether anybody uses the lane now. */
+static int32_t badness(const struct limit_lane_report *r)
+{
+    static const int32_t weights[LANE_STATE_COUNT] = {[LANE_CLOSED] = 5,
+                                                      [LANE_PROBING] = 4,
+                                                      [LANE_PAUSED] = 3,
+                                                      [LANE_PACED] = 2,
+                                                      [LANE_OPEN] = 1};
+    usec_t until;
+    enum lane_state state = lane_view_state(NULL, r, clock_mono(), clock_wall(), &until);
+    uint32_t open = r->open_connections < 1U << 20 ? r->open_connections : 1U << 20;
+    return (weights[state] << 24) + (r->holds > 0 ? 1 << 22 : 0) + (int32_t)open;
+}
+
+/* A row of the rank is named by its key, with a NUL behind each part. */
+static void rank_lane(struct destination_rank *rank, const struct limit_lane_report *r)
+{
+    char name[3 * (LIMITS_NAME_MAX + 1)];
+    const char *parts[] = {r->site, r->hosts, r->source};
+    size_t len = 0;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        size_t part = strlen(parts[i]) + 1;
+        memcpy(name + len, parts[i], part);
+        len += part;
+    }
+    const struct sched_destination_view row = {.name = slice_make(name, len), .todo = badness(r)};
+    destination_rank_add(rank, LANE_NO_TRANSPORT, &row);
+}
+
+static void rank_troubled(struct listing *l, struct destination_rank *rank)
+{
+    struct limit_lane_page page = {calloc(LIMITS_PAGE_MAX, sizeof(*page.lanes)), LIMITS_PAGE_MAX,
+                                   0};
+    const struct question *q = &l->question;
+    struct lane_view v;
+    uint32_t at = 0;
+    rank->has_failed = page.lanes == NULL;
+    while (page.lanes != NULL &&
+           limits_report_troubled(l->engine->limits, &at, &page, clock_mono(), clock_wall())) {
+        for (uint32_t i = 0; i < page.count; i++) {
+            lane_view_remembered(&page.lanes[i], &v);
+            bool has_source = !q->has_source || slice_eq(q->source, v.source);
+            if (has_source && fits_site(q, LANE_NO_TRANSPORT, v.site)) {
+                rank_lane(rank, &page.lanes[i]);
+            }
+        }
+        clerk_quiesce(l->clerk);
+    }
+    free(page.lanes);
+}
+
+/* Of each transport that has the lane; else as it is remembered. */
+static void put_troubled(struct listing *l, const struct limit_lane_report *r)
+{
+    const struct settings *settings = settings_of(l->engine);
+    const struct question *q = &l->question;
+    struct lane_view all, v;
+    bool has_any = false;
+    lane_view_remembered(r, &all);
+    for (uint32_t t = 0; t < settings->transport_count; t++) {
+        bool is_wanted = q->transport.len == 0 ||
+                         slice_eq(q->transport, slice_of(settings->config->transports[t].name));
+        for (uint32_t i = 0; lane_view_in_core(l->engine, t, all.site, i, &v); i++) {
+            bool is_it = slice_eq(v.source, all.source);
+            has_any = has_any || is_it;
+            if (is_it && is_wanted && fits_site(q, t, v.site) && fits_lane(q, &v)) {
+                api_put(l->call, lane_object(l->engine, &v, (uint32_t)q->destinations));
+            }
+        }
+    }
+    if (!has_any && q->transport.len == 0 && fits_lane(q, &all)) {
+        api_put(l->call, lane_object(l->engine, &all, (uint32_t)q->destinations));
+    }
+}
+
+/* As many as are wanted of those of which something stands. returns whether there are more */
+static bool put_worst(struct listing *l, const struct destination_rank *rank)
+{
+    size_t i = 0;
+    for (; i < rank->count && !api_is_long(l->call); i++) {
+        const char *site = rank->rows[i].view.name.data, *hosts = site + strlen(site) + 1;
+        const struct limit_key key = {.site = slice_of(site),
+                                      .hosts = slice_of(hosts),
+                                      .source = slice_of(hosts + strlen(hosts) + 1)};
+        struct limit_lane_report r;
+        if (limits_report_lane(l->engine->limits, &key, clock_mono(), clock_wall(), &r)) {
+            put_troubled(l, &r);
+        }
+    }
+    return rank->has_more || i < rank->count;
+}
+
 static void put_lanes(struct listing *l)
 {
     size_t i = 0;
@@ -240,6 +345,44 @@ static void put_lanes(struct listing *l)
     api_end(l->call, has_more);
 }
 
+/* The sites by their order, at most so many. false: the call was answered */
+static bool rank_all_sites(struct listing *l, enum destination_order order, uint64_t limit)
+{
+    destination_rank_init(&l->rank, order, limit);
+    for (uint32_t t = 0; t < settings_of(l->engine)->transport_count; t++) {
+        rank_sites(l, t);
+        clerk_quiesce(l->clerk);
+    }
+    destination_rank_finish(&l->rank);
+    if (l->rank.has_failed) {
+        api_error(l->call, 503, "unavailable", "out of memory");
+    }
+    return !l->rank.has_failed;
+}
+
+static void list_worst(struct listing *l)
+{
+    struct destination_rank worst;
+    destination_rank_init(&worst, DESTINATION_ORDER_LOAD, l->question.limit);
+    rank_troubled(l, &worst);
+    destination_rank_finish(&worst);
+    uint64_t left = l->question.limit - worst.count;
+    if (worst.has_failed) {
+        api_error(l->call, 503, "unavailable", "out of memory");
+    } else if (left == 0) {
+        (void)put_worst(l, &worst);
+        api_end(l->call, true); /* those of which nothing stands */
+    } else if (rank_all_sites(l, DESTINATION_ORDER_LOAD, left)) {
+        bool has_more = put_worst(l, &worst);
+        size_t i = 0;
+        for (; i < l->rank.count && !api_is_long(l->call); i++) {
+            put_site(l, &l->rank.rows[i]);
+        }
+        api_end(l->call, has_more || l->rank.has_more || i < l->rank.count);
+    }
+    destination_rank_fini(&worst);
+}
+
 void lane_report_list(struct clerk *k, struct api_call *c)
 {
     struct listing l = {
@@ -249,15 +392,9 @@ void lane_report_list(struct clerk *k, struct api_call *c)
         .question = {.match = SLICE(""), .transport = SLICE(""), .source = SLICE("")}};
     enum destination_order order;
     if (take_question(&l, &order)) {
-        destination_rank_init(&l.rank, order, l.question.limit);
-        for (uint32_t t = 0; t < settings_of(l.engine)->transport_count; t++) {
-            rank_sites(&l, t);
-            clerk_quiesce(k);
-        }
-        destination_rank_finish(&l.rank);
-        if (l.rank.has_failed) {
-            api_error(c, 503, "unavailable", "out of memory");
-        } else {
+        if (l.question.is_worst_first) {
+            list_worst(&l);
+        } else if (rank_all_sites(&l, order, l.question.limit)) {
             put_lanes(&l);
         }
         destination_rank_fini(&l.rank);

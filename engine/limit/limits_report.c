@@ -136,6 +136,46 @@ uint32_t limits_report(struct limits *l, uint32_t *at, struct limit_lane_report 
     return count;
 }
 
+/* At most that of limits_report_is_troubled, and cheaper to find out. */
+static bool may_be_troubled(const struct limits_lane *lane, usec_t now)
+{
+    const struct limits_learned *learned = lane->learned;
+    return learned != NULL && (learned->is_closed || lane->is_paced ||
+                               learned->paused_until > now || learned->connections.limit > 0 ||
+                               learned->session.limit > 0 || learned->destination_count > 0);
+}
+
+bool limits_report_is_troubled(const struct limit_lane_report *r)
+{
+    bool is_paced = false;
+    for (unsigned i = 0; i < LIMIT_PACES; i++) {
+        is_paced = is_paced || r->paces[i] > 0;
+    }
+    return is_paced || r->state.is_closed || r->paused_until > 0 || r->state.most_connections > 0 ||
+           r->state.most_messages > 0 || r->closed_destinations > 0;
+}
+
+bool limits_report_troubled(struct limits *l, uint32_t *at, struct limit_lane_page *page,
+                            usec_t now, usec_t wall)
+{
+    enum { LOOKED_AT = 4096 }; /* lanes while the lock is held */
+    const struct moment m = {now, wall};
+    uint32_t looked = 0;
+    page->count = 0;
+    assert(page->room > 0 && page->room <= LIMITS_PAGE_MAX);
+    limits_enter(l);
+    bool is_there = *at < l->slot_end;
+    for (; page->count < page->room && *at < l->slot_end && looked < LOOKED_AT; looked++) {
+        const struct limits_lane *lane = l->lanes[(*at)++];
+        if (lane != NULL && may_be_troubled(lane, now)) {
+            show_lane(&m, lane, &page->lanes[page->count]);
+            page->count += limits_report_is_troubled(&page->lanes[page->count]);
+        }
+    }
+    limits_leave_lock(l);
+    return is_there;
+}
+
 bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t now, usec_t wall,
                         struct limit_lane_report *ret)
 {

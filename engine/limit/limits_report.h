@@ -106,6 +106,17 @@ struct limit_lane_report {
 #define LIMITS_PAGE_MAX 64U
 MUST_USE uint32_t limits_report(struct limits *l, uint32_t *at, struct limit_lane_report *ret,
                                 uint32_t room, usec_t now, usec_t wall);
+struct limit_lane_page {
+    struct limit_lane_report *lanes; /* [room] the caller's */
+    uint32_t room;                   /* 1..LIMITS_PAGE_MAX */
+    uint32_t count;
+};
+/* The same of those of which anything stands (limits_report_is_troubled), a part of the walk at a time:
+ * a page may be empty before the end. false: the walk is at its end, and the page is empty */
+MUST_USE bool limits_report_troubled(struct limits *l, uint32_t *at, struct limit_lane_page *page,
+                                     usec_t now, usec_t wall);
+/* Closed, paced, paused, with a ceiling, or avoided by destinations. Pure. */
+bool limits_report_is_troubled(const struct limit_lane_report *r);
 /* One lane. false: there is none */
 MUST_USE bool limits_report_lane(struct limits *l, const struct limit_key *key, usec_t now,
                                  usec_t wall, struct limit_lane_report *ret);

@@ -88,6 +88,8 @@ def test_views(scene, terminal):
     top.shows('COUNT', '4.7.1', 'too many from *')
     top.press('6')
     top.shows('ORDER', 'tenant initech', 'complaints, T-123', 'strict ones')
+    top.press('7')
+    top.shows('7 lanes', 'SITE', 'CAUSE', 'by worst', scene.names['isp.example'])
     top.press('tab')
     top.shows('WINDOW', 'HELD BACK BY')
 
@@ -329,6 +331,7 @@ def test_once(scene):
     text = done.stdout.decode()
     for title in ('destinations, the busiest first', 'queue by destination', 'queue by tenant',
                   'queue by age', 'tenants', 'responses', 'standing orders', 'complaints, T-123',
+                  'lanes, the worst first',
                   'a second, over the last 10'):
         assert title in text
     for args in (('--once', '--json'), ('--json',)):
@@ -336,7 +339,7 @@ def test_once(scene):
         assert done.returncode == 0
         one = json.loads(done.stdout)
         assert set(one) == {'status', 'destinations', 'queue', 'queue_by_tenant', 'ages', 'tenants',
-                            'responses', 'orders'}
+                            'responses', 'orders', 'lanes'}
         assert one['status']['orders'] == 2 and len(one['orders']) == 2 and len(one['ages']) == 8
         assert {'acme', 'globex', 'initech'} <= {t['tenant'] for t in one['tenants']}
 
@@ -344,7 +347,7 @@ def test_once(scene):
 def test_once_on_a_terminal(scene, terminal):
     top = terminal(scene.daemon, '--once', columns=200, lines=100)
     assert top.wait_exit() == 0
-    top.shows('standing orders', 'complaints, T-123')
+    top.shows('standing orders', 'complaints, T-123', 'lanes, the worst first')
 
 
 def test_once_without_a_daemon(place):

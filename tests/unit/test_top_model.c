@@ -217,11 +217,43 @@ static void cells(void **state)
     cell(TOP_ORDERS, "OF", "{\"tenant\": \"t\", \"source\": \"s\"}", "tenant t, source s");
     cell(TOP_ORDERS, "OF", "{}", "all mail");
     cell(TOP_RESPONSES, "CODE", "{}", "");
+    static const char lane[] =
+        "{\"site\": \"provider:x\", \"source\": \"ip1\", \"state\": \"closed\", \"until\": 165,"
+        " \"closed\": {\"by\": \"receiver\", \"until\": 165, \"since\": 70, \"times\": 2,"
+        " \"rule\": \"r\", \"text\": \"host mx[192.0.2.1] said: 554 no\"},"
+        " \"paces\": [{\"of\": \"messages\", \"per_second\": 12.5}]}";
+    cell(TOP_LANES, "SITE", lane, "provider:x");
+    cell(TOP_LANES, "STATE", lane, "closed 1m05s");
+    cell(TOP_LANES, "PACE", lane, "12.5/s");
+    cell(TOP_LANES, "PACE", "{}", "");
+    cell(TOP_LANES, "WINDOW", lane, ""); /* no transport has it now */
+    cell(TOP_LANES, "CAUSE", lane, "554 no, 30s ago");
+    cell(TOP_LANES, "CAUSE", "{\"paces\": [{\"rule\": \"mine\"}]}", "mine");
+    cell(TOP_LANES, "CAUSE", "{\"state\": \"open\"}", "");
+    json_t *closed = parse(lane), *paced = parse("{\"state\": \"paced\"}");
+    assert_int_equal(top_row_tone(TOP_LANES, closed), TOP_ALARM);
+    assert_int_equal(top_row_tone(TOP_LANES, paced), TOP_WARNING);
+    json_decref(closed);
+    json_decref(paced);
     json_t *held = parse("{\"state\": \"dead\"}"), *plain = parse("{\"state\": \"ready\"}");
     assert_int_equal(top_row_tone(TOP_DESTINATIONS, held), TOP_ALARM);
     assert_int_equal(top_row_tone(TOP_DESTINATIONS, plain), TOP_PLAIN);
     json_decref(held);
     json_decref(plain);
+}
+
+/* With 80 columns site, source, state and cause have room whatever they are. */
+static void lanes_fit_eighty_columns(void **state)
+{
+    const int natural[] = {46, 12, 14, 9, 7, 6, 5, 9, 300};
+    int got[TOP_COLUMNS_MAX];
+    assert_int_equal(top_view_columns(TOP_LANES), sizeof(natural) / sizeof(natural[0]));
+    top_layout_columns(TOP_LANES, natural, 80, got);
+    int sum = -2;
+    for (size_t i = 0; i < top_view_columns(TOP_LANES); i++) {
+        sum += got[i] > 0 ? got[i] + 2 : 0;
+    }
+    assert_true(sum <= 80 && got[0] >= 16 && got[1] == 12 && got[2] == 14 && got[8] >= 26);
 }
 
 static void take(const char *text, int width, int used, const wchar_t *expected, const char *rest)
@@ -276,9 +308,15 @@ static void widths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sorting),   cmocka_unit_test(filters), cmocka_unit_test(selection),
-        cmocka_unit_test(scrolling), cmocka_unit_test(views),   cmocka_unit_test(cells),
-        cmocka_unit_test(text),      cmocka_unit_test(widths),
+        cmocka_unit_test(sorting),
+        cmocka_unit_test(filters),
+        cmocka_unit_test(selection),
+        cmocka_unit_test(scrolling),
+        cmocka_unit_test(views),
+        cmocka_unit_test(cells),
+        cmocka_unit_test(text),
+        cmocka_unit_test(widths),
+        cmocka_unit_test(lanes_fit_eighty_columns),
     };
     if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) {
         return 77; /* skipped: no such locale */
