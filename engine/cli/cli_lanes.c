@@ -206,8 +206,12 @@ static const char *order_fault(const struct cli_args *args)
     if (!is_close && cli_has(args, "for")) {
         return "--for is how long `close` lasts";
     }
-    if (cli_has(args, "state") || cli_has(args, "sort") || cli_has(args, "limit")) {
-        return "--state, --sort and --limit are for lists";
+    if (cli_has(args, "state") || cli_has(args, "sort") || cli_has(args, "limit") ||
+        cli_has(args, "destination")) {
+        return "--state, --destination, --sort and --limit are for lists";
+    }
+    if (cli_has(args, "transport")) {
+        return "an order is for all transports";
     }
     return NULL;
 }

@@ -5,6 +5,7 @@ import time
 
 from support.api import Connection, ask
 from support.client import message, submit
+from support.net import Net
 from support.reloading import reload
 from support.wait import until
 
@@ -198,3 +199,34 @@ def test_names(place):
     connection.close()
     status, found = ask(daemon, '/v1/lanes', state='shut')
     assert status == 400
+
+
+def test_sets_of_hosts(place):
+    """A provider that its domains alone name has lanes for each set of hosts; an order by its name is for
+    all of them, and one for a destination for its set alone. One by hosts is closed before its mail."""
+    net = Net(place)
+    for number in (1, 2):
+        net.host(f'mx{number}.test')
+        net.mx(f'd{number}.test', f'mx{number}.test')
+    net.host('mx.big.test')
+    net.mx('big.test', 'mx.big.test')
+    net.start(providers={'few': {'domains': ['d1.test', 'd2.test']}, 'big': {'mx': ['*.big.test']}},
+              options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '300s'})
+    daemon = net.daemon
+    for number in (1, 2):
+        net.deliver(f'd{number}.test')
+    found = {one['site']: one for one in daemon.query('lanes', 'few')}
+    assert {site: one['hosts'] for site, one in found.items()} == \
+        {'provider:few/mx1.test': 'mx1.test', 'provider:few/mx2.test': 'mx2.test'}
+    assert say(daemon, 'close', 'few', '--for', '1h').count(': closed') == 2
+    assert say(daemon, 'open', 'd1.test').splitlines() == ['lane provider:few/mx1.test from -: open']
+    assert [one['state'] for one in daemon.query('lanes', '--destination', 'd2.test')] == ['closed']
+    assert say(daemon, 'open', 'provider:few/mx2.test', '--source', '-').count(': open') == 1
+    say(daemon, 'close', 'big', '--for', '1h', '--reason', 'not yet')
+    net.send('big.test')
+    assert net.result('big.test')['type'] == 'TransientFailure'
+    assert 'by local: not yet' in str(net.result('big.test')['response'])
+    assert [one['state'] for one in daemon.query('lanes', 'big')] == ['closed']
+    say(daemon, 'open', 'big')
+    daemon.command('flush', '--domain', 'big.test')
+    daemon.wait_event('Delivery', 'user@big.test')
