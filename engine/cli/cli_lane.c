@@ -161,10 +161,23 @@ static void tell_waits(const struct telling *t, const json_t *lane)
     }
 }
 
+static void tell_suspended(const struct telling *t, const json_t *lane)
+{
+    const json_t *order = json_object_get(lane, "suspended");
+    char when[CLI_WHEN_TEXT], what[160];
+    if (order != NULL) {
+        (void)snprintf(
+            what, sizeof(what), "its source, by order %s, over %s: %.80s", text_of(order, "order"),
+            cli_when_text(json_object_get(order, "until"), t->now, when), text_of(order, "reason"));
+        tell(t, "suspended", what, NULL);
+    }
+}
+
 void cli_lane_facts(const json_t *lane, double now, cli_lane_take *take, void *ctx)
 {
     const struct telling t = {now, take, ctx};
     long long away = number_of(lane, "closed_destinations");
+    tell_suspended(&t, lane);
     tell_stop(&t, lane, "closed");
     tell_stop(&t, lane, "paused");
     tell_paces(&t, lane);

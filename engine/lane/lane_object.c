@@ -3,6 +3,7 @@
 
 #include "engine/config/config.h"
 #include "engine/http/api.h"
+#include "engine/order/order_book.h"
 #include "engine/schedule/lanes.h"
 #include "engine/schedule/receiver.h"
 #include "engine/state/engine.h"
@@ -11,6 +12,7 @@
 #include "sched/limit/rate_text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 const char *const lane_units[LIMIT_PACES] = {
@@ -177,6 +179,22 @@ static void set_destinations(json_t *o, const struct engine *e, const struct lan
     set_list(o, "destinations", list);
 }
 
+/* A standing order keeps everything from leaving by the source, whatever the lane allows. */
+static void set_suspended(json_t *o, const struct engine *e, struct slice source)
+{
+    char id[24];
+    const struct order *bar =
+        source.len == 0 ? NULL : order_book_bar_of(e->orders, source, clock_wall());
+    json_t *one = bar == NULL ? NULL : json_object();
+    if (one != NULL) {
+        (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)bar->id);
+        api_set_text(one, "order", slice_of(id));
+        api_set_time(one, "until", bar->until);
+        api_set_text(one, "reason", slice_of(bar->reason));
+        (void)json_object_set_new(o, "suspended", one);
+    }
+}
+
 /* --- the object ------------------------------------------------------------------------------- */
 
 static void set_limits(json_t *o, const struct engine *e, const struct lane_view *v,
@@ -246,6 +264,7 @@ json_t *lane_object(const struct engine *e, const struct lane_view *v, uint32_t 
     if (v->until > 0) {
         api_set_time(o, "until", v->until);
     }
+    set_suspended(o, e, v->source);
     if (v->transport != LANE_NO_TRANSPORT) {
         set_core(o, e, v);
     }

@@ -5,6 +5,7 @@
  *   source              "": the system chooses the address
  *   state               "open" | "paced" | "paused" | "closed" | "probing" | "dead"
  *   until?              when that ends by itself, or is looked at again
+ *   suspended?          {order, until, reason}: a standing order of that number keeps mail from the source
  *   window, busy, connections, idle, in_flight    with a transport
  *   waits?              {for: "pace" | "rate" | "quota" | "ceiling" | "closed", until}: for what its
  *                       next message waits

@@ -135,6 +135,9 @@ def test_what_a_receiver_did(place):
     assert set(lanes(daemon, '--state', 'closed')) == {'s1'}
     say(daemon, 'open', receiver.nexthop, '--source', 's1')
     assert lanes(daemon)['s1']['state'] == 'open' and 'closed' not in lanes(daemon)['s1']
+    assert daemon.command('suspend', '--source', 's1', '--for', '1d', '--reason', 'D-9').returncode == 0
+    assert lanes(daemon)['s1']['suspended']['reason'] == 'D-9' and 'suspended' not in lanes(daemon)['s2']
+    assert 'suspended: its source, by order 1, over in 23h59m: D-9' in say(daemon)
 
 
 def test_explain(place):
