@@ -153,9 +153,14 @@ static void tell_waits(const struct telling *t, const json_t *lane)
             tell(t, "quota", what, NULL);
         }
     }
-    if (waits != NULL) {
-        (void)snprintf(what, sizeof(what), "for its %s, its next message goes %s",
-                       text_of(waits, "for"),
+    const char *cause = text_of(waits, "for");
+    if (strcmp(cause, "rate") == 0 || strcmp(cause, "quota") == 0) {
+        (void)snprintf(what, sizeof(what), "for the %s of the %s, its next message goes %s", cause,
+                       text_of(waits, "of"),
+                       cli_when_text(json_object_get(waits, "until"), t->now, when));
+        tell(t, "waits", what, NULL);
+    } else if (strcmp(cause, "pace") == 0) { /* others are told with what made them */
+        (void)snprintf(what, sizeof(what), "for its pace, its next message goes %s",
                        cli_when_text(json_object_get(waits, "until"), t->now, when));
         tell(t, "waits", what, NULL);
     }

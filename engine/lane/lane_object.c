@@ -18,38 +18,6 @@
 const char *const lane_units[LIMIT_PACES] = {
     [PACE_MESSAGES] = "messages", [PACE_RECIPIENTS] = "recipients", [PACE_CONNECTS] = "connects"};
 
-const char *lane_waits_text(enum sched_why why)
-{
-    switch (why) {
-    case SCHED_WHY_PACE:
-        return "pace";
-    case SCHED_WHY_RATE:
-        return "rate";
-    case SCHED_WHY_QUOTA:
-        return "quota";
-    case SCHED_WHY_CEILING:
-        return "ceiling";
-    case SCHED_WHY_LANE_CLOSED:
-        return "closed";
-    case SCHED_WHY_NOTHING:
-    case SCHED_WHY_WINDOW:
-    case SCHED_WHY_DEAD:
-    case SCHED_WHY_RATE_DELAY:
-    case SCHED_WHY_RESOLVING:
-    case SCHED_WHY_PROCESS_LIMIT:
-    case SCHED_WHY_HOLD:
-    case SCHED_WHY_TRANSPORT_RATE_DELAY:
-    case SCHED_WHY_POOL:
-    case SCHED_WHY_MESSAGE_LIMIT:
-    case SCHED_WHY_HOST_LIMIT:
-    case SCHED_WHY_HOST_RETRY:
-    case SCHED_WHY_SITE_LIMIT:
-    case SCHED_WHY_COUNT:
-        break;
-    }
-    return "";
-}
-
 /* --- members ---------------------------------------------------------------------------------- */
 
 static void set_list(json_t *o, const char *name, json_t *list)
@@ -197,10 +165,25 @@ static void set_suspended(json_t *o, const struct engine *e, struct slice source
 
 /* --- the object ------------------------------------------------------------------------------- */
 
+static void set_waits(json_t *o, const struct limit_lane_report *r)
+{
+    enum limit_cause cause = lane_view_waits(r, clock_wall());
+    json_t *wait = cause == LIMIT_NO_CAUSE ? NULL
+                                           : json_pack("{s:s, s:s}", "for", limit_cause_text(cause),
+                                                       "of", limit_owner_text(r->waits_whose));
+    if (wait != NULL) {
+        if (r->waits_until > 0) {
+            api_set_time(wait, "until", r->waits_until);
+        }
+        (void)json_object_set_new(o, "waits", wait);
+    }
+}
+
 static void set_limits(json_t *o, const struct engine *e, const struct lane_view *v,
                        uint32_t destinations)
 {
     const struct limit_lane_report *r = &v->limits;
+    set_waits(o, r);
     set_paces(o, r);
     set_ceilings(o, r);
     if (v->state == LANE_CLOSED || v->state == LANE_PROBING) {
@@ -221,8 +204,6 @@ static void set_limits(json_t *o, const struct engine *e, const struct lane_view
 static void set_core(json_t *o, const struct engine *e, const struct lane_view *v)
 {
     const struct sched_lane_view *core = &v->core;
-    const char *waits = lane_waits_text(core->why);
-    usec_t now = clock_mono();
     api_set_text(o, "transport", slice_of(settings_of(e)->config->transports[v->transport].name));
     const struct {
         const char *name;
@@ -234,11 +215,6 @@ static void set_core(json_t *o, const struct engine *e, const struct lane_view *
                    {"in_flight", core->in_flight}};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         (void)json_object_set_new(o, numbers[i].name, json_integer(numbers[i].value));
-    }
-    if (core->is_limited && waits[0] != '\0' && core->due > now) {
-        json_t *wait = json_pack("{s:s}", "for", waits);
-        api_set_time(wait, "until", clock_wall() + (core->due - now));
-        (void)json_object_set_new(o, "waits", wait);
     }
 }
 

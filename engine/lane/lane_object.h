@@ -7,8 +7,8 @@
  *   until?              when that ends by itself, or is looked at again
  *   suspended?          {order, until, reason}: a standing order of that number keeps mail from the source
  *   window, busy, connections, idle, in_flight    with a transport
- *   waits?              {for: "pace" | "rate" | "quota" | "ceiling" | "closed", until}: for what its
- *                       next message waits
+ *   waits?              {for: "pace" | "rate" | "quota" | "ceiling" | "closed" | "paused", of: "lane" | "site" |
+ *                       "source" | "tenant" | "domain", until?}: what its next message waits for
  *   paces?              [{of: "messages" | "recipients" | "connects", per_second, until?, CAUSE}]
  *   ceilings?           [{of: "connections" | "messages", most, CAUSE}]
  *   closed?, paused?    {by: "receiver" | "order", until, CAUSE}
@@ -40,7 +40,5 @@ MUST_USE json_t *lane_object(const struct engine *e, const struct lane_view *v,
 
 /* Units of a pace and a rate, by enum pace_unit: "messages", "recipients", "connects". */
 extern const char *const lane_units[LIMIT_PACES];
-/* What a lane waits for in one word; "": nothing that is the lane's. */
-const char *lane_waits_text(enum sched_why why) NONNULL_RET;
 
 #endif

@@ -85,6 +85,12 @@ enum lane_state lane_view_state(const struct sched_lane_view *core,
     return state;
 }
 
+enum limit_cause lane_view_waits(const struct limit_lane_report *limits, usec_t wall)
+{
+    bool is_over = limits->waits_until > 0 && limits->waits_until <= wall;
+    return is_over ? LIMIT_NO_CAUSE : limits->waits_for;
+}
+
 /* --- lanes ------------------------------------------------------------------------------------ */
 
 bool lane_view_in_core(const struct engine *e, uint32_t transport, struct slice site,

@@ -55,6 +55,10 @@ enum lane_state lane_view_state(const struct sched_lane_view *core,
                                 const struct limit_lane_report *limits, usec_t now, usec_t wall,
                                 usec_t *ret_until);
 
+/* What its next message waits for, as far as that is not over; of a lane that nobody has asked since, what
+ * it was then. Pure. */
+enum limit_cause lane_view_waits(const struct limit_lane_report *limits, usec_t wall);
+
 /* How many lanes of a transport's site are closed (or probed), and paced or paused. */
 struct lane_counts {
     uint32_t closed, paced;

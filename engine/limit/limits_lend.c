@@ -390,6 +390,8 @@ void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now,
             trim(&g, i, 0);
         }
     }
+    h->lane->wait = is_lent ? (struct limits_wait){LIMIT_NO_CAUSE, LIMIT_OF_LANE, 0}
+                            : (struct limits_wait){ret->why, ret->whose, ret->turn};
     ret->per_second = per_second(&g);
     limits_lane_changed(l, h->lane, false, now);
     limits_leave_lock(l);

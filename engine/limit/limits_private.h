@@ -127,6 +127,13 @@ struct limits_learned {
     struct limits_fact *facts[LIMITS_FACT_COUNT]; /* NULL: it never stood */
 };
 
+/* What kept a lane from lending when it was asked last. */
+struct limits_wait {
+    enum limit_cause why; /* LIMIT_NO_CAUSE: it lent */
+    enum limit_owner whose;
+    usec_t turn;
+};
+
 struct limits_lane {
     /* Any thread, atomic. What was accepted while nothing is learned, in seconds by parity: the
      * second, 32 bits, and the count. Relaxed: they are figures, and the lock orders what is decided
@@ -151,6 +158,7 @@ struct limits_lane {
     uint32_t connecting;          /* connects that were lent, without an outcome */
     struct limits_figure *figure; /* of its provider and source */
     bool is_paced;
+    struct limits_wait wait;
     struct limit_state shown;       /* as its holds know it */
     struct limits_learned *learned; /* NULL: nothing */
     uint64_t destination_serial;

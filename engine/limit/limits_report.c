@@ -104,6 +104,9 @@ static void show_lane(const struct moment *m, const struct limits_lane *lane,
     limits_copy_text(ret->hosts, sizeof(ret->hosts), limits_place_hosts(lane->place));
     ret->state = limits_lane_state(lane, m->now);
     ret->state.until = wall_of(m, ret->state.until);
+    ret->waits_for = lane->wait.why;
+    ret->waits_whose = lane->wait.whose;
+    ret->waits_until = wall_of(m, lane->wait.turn);
     ret->open_connections = lane->connections.open;
     ret->last_accepted =
         wall_of(m, atomic_load_explicit(&lane->last_accepted, memory_order_relaxed));

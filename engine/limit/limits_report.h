@@ -93,6 +93,9 @@ struct limit_lane_report {
     struct limit_fact connections_fact, session_fact, closed_fact, paused_fact;
     struct limit_rates rates[LIMIT_OF_SOURCE + 1]; /* in force; warmup: NULL */
     uint64_t quota_left[LIMIT_OF_SOURCE + 1];      /* UINT64_MAX: no quota */
+    enum limit_cause waits_for;                    /* why it lent nothing when it was asked last */
+    enum limit_owner waits_whose;
+    usec_t waits_until; /* wall: when it is likely to have something; 0: nobody knows */
     uint32_t open_connections;
     uint32_t holds;
     uint32_t closed_destinations;

@@ -58,13 +58,12 @@ static json_t *lane_link(const struct subject *s, const char *what)
                     what);
 }
 
-/* When its next message goes, where the core knows that. */
+/* When its next message goes, where that is known. */
 static void put_turn(const struct subject *s, json_t *link)
 {
-    const struct sched_lane_view *core = &s->v->core;
-    usec_t now = clock_mono();
-    if (s->v->transport != LANE_NO_TRANSPORT && core->is_limited && core->due > now) {
-        why_until(s->w, link, s->w->now + (core->due - now));
+    const struct limit_lane_report *r = &s->v->limits;
+    if (lane_view_waits(r, s->w->now) != LIMIT_NO_CAUSE && r->waits_until > 0) {
+        why_until(s->w, link, r->waits_until);
         why_next(link, "its next message goes then");
     }
 }
@@ -128,34 +127,40 @@ static void add_rate(char text[static RATES_TEXT], enum limit_owner owner, const
     }
 }
 
-static void put_rates(const struct subject *s)
+/* Of the rates of a tenant or a domain struct limits does not tell here. */
+static void because_rates(const struct subject *s, json_t *link)
 {
+    enum limit_owner whose = s->v->limits.waits_whose;
     char text[RATES_TEXT] = "";
-    json_t *link = lane_link(s, "has sent what its rate permits");
-    for (enum limit_owner owner = LIMIT_OF_LANE; owner <= LIMIT_OF_SOURCE; owner++) {
-        const struct limit_rates *r = &s->v->limits.rates[owner];
-        add_rate(text, owner, lane_units[PACE_MESSAGES], &r->messages);
-        add_rate(text, owner, lane_units[PACE_RECIPIENTS], &r->recipients);
-        add_rate(text, owner, lane_units[PACE_CONNECTS], &r->connects);
+    if (whose <= LIMIT_OF_SOURCE) {
+        const struct limit_rates *r = &s->v->limits.rates[whose];
+        add_rate(text, whose, lane_units[PACE_MESSAGES], &r->messages);
+        add_rate(text, whose, lane_units[PACE_RECIPIENTS], &r->recipients);
+        add_rate(text, whose, lane_units[PACE_CONNECTS], &r->connects);
+    }
+    if (text[0] == '\0') {
+        (void)snprintf(text, sizeof(text), "that of the %s", limit_owner_text(whose));
     }
     why_because(link, slice_of(text));
+}
+
+static void put_rates(const struct subject *s)
+{
+    json_t *link = lane_link(s, "has sent what its rate permits");
+    because_rates(s, link);
     put_turn(s, link);
 }
 
 static void put_quota(const struct subject *s)
 {
+    enum limit_owner whose = s->v->limits.waits_whose;
+    char rate[RATE_TEXT_BYTES] = "that", text[RATES_TEXT];
     json_t *link = lane_link(s, "has used up its quota");
-    for (enum limit_owner owner = LIMIT_OF_LANE; owner <= LIMIT_OF_SOURCE; owner++) {
-        if (s->v->limits.quota_left[owner] == 0) {
-            const struct rate_rule *quota = &s->v->limits.rates[owner].quota;
-            char rate[RATE_TEXT_BYTES], text[RATES_TEXT];
-            rate_print(quota, rate);
-            (void)snprintf(text, sizeof(text), "%s of the %s",
-                           quota->count > 0 ? rate : "that of the warm-up",
-                           limit_owner_text(owner));
-            why_because(link, slice_of(text));
-        }
+    if (whose <= LIMIT_OF_SOURCE && s->v->limits.rates[whose].quota.count > 0) {
+        rate_print(&s->v->limits.rates[whose].quota, rate);
     }
+    (void)snprintf(text, sizeof(text), "%s of the %s", rate, limit_owner_text(whose));
+    why_because(link, slice_of(text));
     put_turn(s, link);
 }
 
@@ -196,18 +201,10 @@ static bool put_avoided(const struct subject *s)
 
 /* --- lanes ------------------------------------------------------------------------------------ */
 
-/* What the core was told with its last loan, as long as it holds. */
-static enum sched_why waits_for(const struct lane_view *v)
-{
-    bool waits = v->transport != LANE_NO_TRANSPORT && v->core.is_limited &&
-                 (v->core.due > clock_mono() || v->core.why == SCHED_WHY_CEILING);
-    return waits ? v->core.why : SCHED_WHY_NOTHING;
-}
-
 /* returns whether the lane takes nothing at this moment, or less than it could */
 static bool put_lane(const struct subject *s)
 {
-    enum sched_why why = waits_for(s->v);
+    enum limit_cause why = lane_view_waits(&s->v->limits, s->w->now);
     bool is_avoided = put_avoided(s);
     if (s->v->state == LANE_CLOSED || s->v->state == LANE_PROBING) {
         put_closed(s);
@@ -219,16 +216,16 @@ static bool put_lane(const struct subject *s)
     } else if (has_pace) {
         put_paces(s);
     }
-    if (why == SCHED_WHY_RATE) {
+    if (why == LIMIT_BY_RATE) {
         put_rates(s);
-    } else if (why == SCHED_WHY_QUOTA) {
+    } else if (why == LIMIT_BY_QUOTA) {
         put_quota(s);
-    } else if (why == SCHED_WHY_CEILING && s->v->limits.state.most_connections > 0) {
+    } else if (why == LIMIT_BY_CEILING && s->v->limits.state.most_connections > 0) {
         put_ceiling(s);
     } else {
-        why = SCHED_WHY_NOTHING;
+        why = LIMIT_NO_CAUSE;
     }
-    return is_avoided || has_pace || why != SCHED_WHY_NOTHING;
+    return is_avoided || has_pace || why != LIMIT_NO_CAUSE;
 }
 
 struct lanes_seen {

@@ -107,8 +107,10 @@ def test_quota(place):
     answer = why(daemon, destination=receiver.nexthop)
     quota = link(answer, 'lane s1 of ')
     assert 'has used up its quota' in quota['what'] and quota['because'] == '2/d of the lane'
-    # To be tried at midnight UTC, or a moment behind it.
-    assert time.time() < quota['until'] <= (time.time() // 86400 + 1) * 86400 + 60
+    midnight = (time.time() // 86400 + 1) * 86400
+    assert abs(quota['until'] - midnight) < 60 and quota['next'] == 'its next message goes then'
+    lane = daemon.query('lanes')[0]
+    assert (lane['waits']['for'], lane['waits']['of']) == ('quota', 'lane') and lane['quotas'][0]['left'] == 0
 
 
 def test_throttled_and_avoided(place):

@@ -74,6 +74,16 @@ static void states_of_cores(void **state)
     assert_int_equal(state_of(NULL, NULL, &until), LANE_OPEN);
 }
 
+static void waiting(void **state)
+{
+    struct limit_lane_report r = {.waits_for = LIMIT_BY_QUOTA, .waits_until = LATER(5)};
+    (void)state;
+    assert_int_equal(lane_view_waits(&r, WALL), LIMIT_BY_QUOTA);
+    assert_int_equal(lane_view_waits(&r, LATER(5)), LIMIT_NO_CAUSE);
+    r.waits_until = 0; /* nobody knows */
+    assert_int_equal(lane_view_waits(&r, WALL), LIMIT_BY_QUOTA);
+}
+
 /* A lane that nobody holds is named as its site would be. */
 static void remembered_names(void **state)
 {
@@ -98,6 +108,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(states_of_limits),
         cmocka_unit_test(states_of_cores),
+        cmocka_unit_test(waiting),
         cmocka_unit_test(remembered_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

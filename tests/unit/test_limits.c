@@ -650,6 +650,40 @@ static void totals_count_what_stands(void **state)
     end_bed(&b);
 }
 
+/* Whose limit it was, and until when, as it was told to whoever asked last. */
+static void what_a_lane_waits_for(void **state)
+{
+    struct bed b;
+    const struct limit_rules rules = {.lane.messages = per(100, SECOND),
+                                      .site.messages = per(60, MINUTE),
+                                      .source.quota = per(3, DAY)};
+    const struct limit_key key = key_of("ip1", "site");
+    struct limit_lane_report r;
+    (void)state;
+    make_bed(&b);
+    struct limits_hold *h = hold(&b, 0, "ip1", "site", &rules);
+    assert_int_equal(lend(&b, h, 1).messages, 1);
+    assert_true(limits_report_lane(b.limits, &key, b.now, b.wall, &r));
+    assert_int_equal(r.waits_for, LIMIT_NO_CAUSE);
+    assert_int_equal(lend(&b, h, 1).messages, 0);
+    assert_true(limits_report_lane(b.limits, &key, b.now, b.wall, &r));
+    assert_int_equal(r.waits_for, LIMIT_BY_RATE);
+    assert_int_equal(r.waits_whose, LIMIT_OF_SITE);
+    assert_in_range(r.waits_until, b.wall + 1, b.wall + SECOND);
+    for (unsigned i = 0; i < 2; i++) {
+        pass(&b, 2 * SECOND);
+        assert_int_equal(lend(&b, h, 1).messages, 1);
+    }
+    pass(&b, 2 * SECOND);
+    assert_int_equal(lend(&b, h, 1).messages, 0);
+    assert_true(limits_report_lane(b.limits, &key, b.now, b.wall, &r));
+    assert_int_equal(r.waits_for, LIMIT_BY_QUOTA);
+    assert_int_equal(r.waits_whose, LIMIT_OF_SOURCE);
+    assert_int_equal(r.waits_until % DAY, 0); /* not when it looks again, but when there is some */
+    limits_release(h, b.now);
+    end_bed(&b);
+}
+
 static void a_walk_shows_every_lane_once(void **state)
 {
     struct bed b;
@@ -703,6 +737,7 @@ int main(void)
         cmocka_unit_test(a_closed_lane_is_not_forgotten),
         cmocka_unit_test(lanes_and_sites_are_bounded),
         cmocka_unit_test(totals_count_what_stands),
+        cmocka_unit_test(what_a_lane_waits_for),
         cmocka_unit_test(a_walk_shows_every_lane_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
