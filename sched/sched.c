@@ -568,6 +568,11 @@ struct slice sched_destination_nexthop(const struct sched_destination *d)
     return slice_make(d->name + d->nexthop_at, d->name_len - d->nexthop_at);
 }
 
+bool sched_destination_is_known(const struct sched_destination *d)
+{
+    return d->delivered > 0;
+}
+
 uint16_t sched_destination_pool(const struct sched_destination *d)
 {
     return d->pool;

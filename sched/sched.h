@@ -239,6 +239,9 @@ const uint32_t *sched_entry_indexes(const struct sched_entry *e, uint32_t *ret_c
 struct slice sched_destination_name(const struct sched_destination *d);
 struct slice sched_destination_nexthop(const struct sched_destination *d);
 uint16_t sched_destination_pool(const struct sched_destination *d);
+/* It has taken an entry since the core knows it: its mail, or its connections, have not ended since.
+ * Owner thread. */
+bool sched_destination_is_known(const struct sched_destination *d);
 
 enum sched_feedback_sign {
     SCHED_NEUTRAL,

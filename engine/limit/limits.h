@@ -298,6 +298,12 @@ struct limit_verdict {
     usec_t suspend_campaign;
 };
 
+/* The source could not connect for a reason of its own: an address that is not there, a proxy that is
+ * down. The lane is closed for a minute, and probed then: others of its pool take its part.
+ *
+ * why   what failed */
+void limits_source_failed(struct limits_hold *h, struct slice why, usec_t now);
+
 void limits_refused(struct limits_hold *h, const struct limit_refusal *r, usec_t now, usec_t wall,
                     struct limit_verdict *ret);
 

@@ -12,11 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_PAUSE      (900 * USEC_PER_SEC)
-#define BLOCK_PAUSE_MOST (4 * 3600 * USEC_PER_SEC)
-#define DESTINATIONS_MAX 256U /* of a lane */
-#define CLOSED_MAX       100000U
-#define EVIDENCE_SPAN    (4 * 3600 * USEC_PER_SEC) /* what was said before is no evidence now */
+#define BLOCK_PAUSE       (900 * USEC_PER_SEC)
+#define BLOCK_PAUSE_MOST  (4 * 3600 * USEC_PER_SEC)
+#define DESTINATIONS_MAX  256U /* of a lane */
+#define CLOSED_MAX        100000U
+#define OWN_FAILURE_PAUSE (60 * USEC_PER_SEC)
+#define EVIDENCE_SPAN     (4 * 3600 * USEC_PER_SEC) /* what was said before is no evidence now */
 
 /* --- addresses in texts ----------------------------------------------------------------------- */
 
@@ -49,6 +50,11 @@ bool limits_names_address(struct slice text, struct slice address)
         while (end < text.len && is_of_address(text.data[end])) {
             end++;
         }
+        if (end < text.len && (text.data[end] == 'v' || text.data[end] == 'V') &&
+            end + 2 < text.len && text.data[end + 1] == '6' && text.data[end + 2] == ':') {
+            at = end + 3; /* of "IPv6:2001:db8::1" */
+            continue;
+        }
         struct slice word = slice_make(text.data + at, end - at);
         while (word.len > 0 && (word.data[word.len - 1] == '.' || word.data[word.len - 1] == ':')) {
             word.len--; /* of the sentence */
@@ -77,6 +83,26 @@ void limits_close(struct limits *l, struct limits_lane *lane, usec_t span, bool 
     learned->closed_until = now + span;
     learned->probed_at = 0;
     limits_lane_changed(l, lane, false, now);
+}
+
+void limits_source_failed(struct limits_hold *h, struct slice why, usec_t now)
+{
+    struct limits *l = h->borrower->limits;
+    struct limits_lane *lane = h->lane;
+    limits_enter(l);
+    struct limits_learned *learned = limits_lane_learned(lane);
+    bool is_closed = learned != NULL && learned->is_closed && learned->closed_until > now;
+    if (learned != NULL && !is_closed) {
+        limits_close(l, lane, OWN_FAILURE_PAUSE, false, now);
+        limits_fact_note(learned, LIMITS_FACT_CLOSED, SLICE(""), why, now);
+        limits_reacted(l, lane,
+                       &(struct limits_reacted){.kind = LIMIT_REACTED_CLOSED,
+                                                .text = why,
+                                                .class = REPLY_UNAVAILABLE,
+                                                .span = OWN_FAILURE_PAUSE},
+                       now);
+    }
+    limits_leave_lock(l);
 }
 
 void limits_open(struct limits *l, struct limits_lane *lane, enum limit_reaction_cause cause,

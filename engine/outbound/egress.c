@@ -70,6 +70,24 @@ int egress_connect(const struct egress *c, const struct dns_host *target, struct
                           local_len > 0 ? (const struct sockaddr *)&local : NULL, local_len);
 }
 
+struct ip egress_address(const struct egress *c, const struct dns_host *target,
+                         const struct stream *s)
+{
+    struct sockaddr_storage local;
+    socklen_t len = sizeof(local);
+    struct ip ip = {.family = 0};
+    uint16_t port;
+    if (c->source != NULL) {
+        ip = target->ip.family == 6 ? c->source->address6 : c->source->address;
+    }
+    if (ip.family == 0 && egress_proxy(c) == NULL && stream_is_open(s) &&
+        getsockname(s->fd, (struct sockaddr *)&local, &len) == 0 &&
+        ip_from_sockaddr(&local, &ip, &port) != 0) {
+        ip = (struct ip){.family = 0};
+    }
+    return ip;
+}
+
 bool egress_is_own_failure(const struct egress *c, int err)
 {
     return egress_proxy(c) != NULL || err == -EADDRNOTAVAIL || err == -EMFILE || err == -ENFILE ||

@@ -5,6 +5,7 @@
 
 #include "base/attr.h"
 #include "base/slice.h"
+#include "dns/ip.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +43,11 @@ const struct config_address *egress_proxy(const struct egress *c);
  * stream_connect. */
 MUST_USE int egress_connect(const struct egress *c, const struct dns_host *target,
                             struct stream *s);
+
+/* The address of ours that the target sees: the source's, or the socket's own; family 0: not known, as
+ * a proxy has one of its own. */
+struct ip egress_address(const struct egress *c, const struct dns_host *target,
+                         const struct stream *s);
 
 /* Whether a connection that could not be made says nothing about the target: the proxy failed, or this
  * machine lacks the address, a port or memory.

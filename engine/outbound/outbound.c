@@ -247,6 +247,12 @@ static void send_refused(struct outbound *c, struct request *r, bool is_complete
     send_report(c->worker, d);
 }
 
+static struct slice provider_of(const struct outbound *c)
+{
+    const struct config_receiver *provider = c->options->provider_section;
+    return provider == NULL ? SLICE("") : slice_of(provider->options.name);
+}
+
 /* Whether the refusal is about more than the recipients that it was said of. */
 static bool is_wider(struct outbound *c, struct request *r, const struct outcome_verdict *v)
 {
@@ -254,12 +260,14 @@ static bool is_wider(struct outbound *c, struct request *r, const struct outcome
         return false;
     }
     struct request_session session = session_of(c);
-    const struct config_receiver *provider = c->options->provider_section;
-    session.figure = limits_figure_of(
-        c->worker->engine->limits, provider == NULL ? SLICE("") : slice_of(provider->options.name),
-        session.source);
+    session.figure = limits_figure_of(c->worker->engine->limits, provider_of(c), session.source);
     const struct request_rules rules = rules_of(c->worker);
-    return request_weigh(r, v, &session, &rules);
+    bool was_refused = r->refusal != NULL;
+    bool is_held = request_weigh(r, v, &session, &rules);
+    if (is_held && !was_refused) {
+        r->refusal->ours = egress_address(&c->egress, &c->hosts->list[c->host], &c->stream);
+    }
+    return is_held;
 }
 
 /* This server will decide no further recipient of the delivery: it ends, or goes to the next
@@ -334,8 +342,13 @@ void outbound_unreachable(struct outbound *c, const char *why, bool is_own)
     struct request *first = list_first(&c->waiting, struct request, link);
     c->is_leaving = true;
     outbound_trace_unreachable(c, why);
-    request_unreachable(first, &c->hosts->list[c->host], &c->egress, why, is_own);
-    leave_server(c, first, !is_own);
+    const struct request_session session = session_of(c);
+    const struct request_unreached unreached = {&session, &c->egress, why, is_own};
+    if (request_unreachable(first, &unreached)) {
+        send_refused(c, first, false, false);
+    } else {
+        leave_server(c, first, !is_own);
+    }
     send_all_again(c);
     outbound_free(c);
 }
@@ -666,6 +679,7 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
     c->is_tls_broken = (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
     c->avoids_chunking = (d->server_notes & DELIVERY_NOTE_DATA) != 0;
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
+    request_set_provider(d->request, provider_of(c));
     list_push_back(&c->waiting, &d->request->link);
     int err = outbound_open(c);
     if (err != 0) {
@@ -702,6 +716,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         return;
     }
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, c->is_ready);
+    request_set_provider(d->request, provider_of(c));
     list_push_back(&c->waiting, &d->request->link);
     if (c->state == OUTBOUND_IDLE) {
         c->state = OUTBOUND_TALKING;

@@ -28,6 +28,7 @@ struct refusal {
     uint32_t action_count;
     usec_t hint;                    /* the time that the reply asks for; 0: none */
     struct outcome_verdict verdict; /* of the client's core; its text is in `bytes` */
+    bool is_own;                    /* no receiver said anything: the source could not connect */
     bool is_complete;               /* the mail dialogue ran to its end */
     bool is_returned;               /* it ended the session, and is nothing that the recipients got:
                                      * as the code says they go to another connection */
@@ -35,6 +36,7 @@ struct refusal {
                                   * OUTCOME_SOFT or _HARD, whatever the code */
     struct request_session session; /* of the connection that it was said on */
     struct dns_host host;           /* session.host */
+    struct ip ours;                 /* the address that the receiver saw; family 0: not known */
     char bytes[];                   /* what the slices above are of */
 };
 

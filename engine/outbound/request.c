@@ -81,6 +81,13 @@ void request_begin_server(struct request *r, const struct config_smtp *s, bool i
     }
 }
 
+void request_set_provider(struct request *r, struct slice provider)
+{
+    size_t len = provider.len < sizeof(r->provider) ? provider.len : sizeof(r->provider) - 1;
+    memcpy(r->provider, provider.data, len);
+    r->provider[len] = '\0';
+}
+
 void request_greeted(struct request *r, const struct config_smtp *s)
 {
     r->sessions++;
@@ -270,21 +277,31 @@ void request_keep_refusal(struct request *r)
     r->sessions -= r->sessions > 0;
 }
 
-void request_unreachable(struct request *r, const struct dns_host *host, const struct egress *from,
-                         const char *why, bool is_own)
+bool request_unreachable(struct request *r, const struct request_unreached *u)
 {
     char text[600], address[IP_TEXT_MAX], source[EGRESS_TEXT_MAX];
+    const struct dns_host *host = u->session->host;
     (void)snprintf(text, sizeof(text), "connect to " SLICE_FMT "[%s]:%u%s: %s",
                    SLICE_ARG(host->name), ip_text(&host->ip, address), (unsigned)host->port,
-                   egress_describe(from, source), why);
+                   egress_describe(u->from, source), u->why);
     const struct outcome_verdict verdict = {
         .class = OUTCOME_SOFT,
-        .scope = is_own ? OUTCOME_SCOPE_OWN : OUTCOME_SCOPE_SITE,
+        .scope = u->is_own ? OUTCOME_SCOPE_OWN : OUTCOME_SCOPE_SITE,
         .stage = OUTCOME_STAGE_CONNECT,
         .status = outcome_status_of("4.4.1"),
         .text = slice_of(text),
     };
+    const struct reply_verdict meaning = {.class = REPLY_UNAVAILABLE, .rule = REPLY_NO_RULE};
+    if (u->is_own && u->from->source != NULL) {
+        r->refusal = refusal_new(&meaning, NULL, &verdict, u->session);
+    }
+    if (r->refusal != NULL) {
+        r->refusal->is_own = true;
+        request_hold_all(r);
+        return true;
+    }
     request_site_failed(r, &verdict);
+    return false;
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -346,6 +363,15 @@ enum reply_stage request_stage_of(enum outcome_stage stage)
     return stages[stage];
 }
 
+/* What is known around a reply. */
+static void set_context(const struct request *r, struct reply *ret)
+{
+    ret->provider = slice_of(r->provider);
+    ret->is_later_mail = r->is_later;
+    ret->has_others = r->delivery->has_others;
+    ret->is_known_here = r->delivery->is_known_here || r->outcome.delivered > 0;
+}
+
 static void classify_one(const struct request *r, const struct outcome_recipient *to,
                          const struct request_rules *rules, struct reply_verdict *ret)
 {
@@ -356,8 +382,7 @@ static void classify_one(const struct request *r, const struct outcome_recipient
     }
     reply_read(slice_of(to->text), &reply);
     reply.stage = request_stage_of(to->stage);
-    reply.is_later_mail = r->is_later;
-    reply.has_others = r->delivery->has_others;
+    set_context(r, &reply);
     reply_set_classify(rules->set, rules->matcher, &reply, ret);
 }
 
@@ -371,8 +396,7 @@ bool request_weigh(struct request *r, const struct outcome_verdict *v,
     struct reply_verdict meaning;
     reply_read(v->text, &reply);
     reply.stage = request_stage_of(v->stage);
-    reply.is_later_mail = r->is_later;
-    reply.has_others = r->delivery->has_others;
+    set_context(r, &reply);
     reply_set_classify(rules->set, rules->matcher, &reply, &meaning);
     if (session->figure != NULL) {
         limits_figure_refused(session->figure, meaning.class);

@@ -47,6 +47,7 @@ struct request {
     bool is_doubtful;              /* refused, but the order of replies broke: perhaps taken */
     bool is_later;                 /* at its last verdict the session had accepted another one */
     bool was_in_vain;              /* the last transaction with this server decided nobody */
+    char provider[65];             /* whose server it is at, or was at last; "": nobody's */
     struct refusal *refusal;       /* what the recipients are held for; NULL: none is */
     usec_t park_until, defer_until, blocked; /* as in struct result */
     /* [recipients of the entry], behind the struct in one allocation */
@@ -74,6 +75,8 @@ static inline bool request_is_undecided(const struct request *r)
  * is_ready   the connection is ready for MAIL already, and counts as a session that was used */
 void request_begin_server(struct request *r, const struct config_smtp *s, bool is_last,
                           bool is_ready);
+/* The provider that the destination belongs to: rules for replies may name it. Behind the above. */
+void request_set_provider(struct request *r, struct slice provider);
 /* The server is ready for MAIL on a fresh connection. */
 void request_greeted(struct request *r, const struct config_smtp *s);
 /* The next transaction: recipients that are undecided and not tried at this server, as many as one
@@ -115,12 +118,17 @@ void request_returned(struct request *r);
 /* The session did not come as far as MAIL, or this side failed: a verdict on every undecided
  * recipient. */
 void request_site_failed(struct request *r, const struct outcome_verdict *v);
+struct request_unreached {
+    const struct request_session *session; /* of the connection that was tried */
+    const struct egress *from;
+    const char *why; /* in words */
+    bool is_own;     /* that says nothing about the server */
+};
 /* No connection to the server could be made.
  *
- * why      in words
- * is_own   that says nothing about the server */
-void request_unreachable(struct request *r, const struct dns_host *host, const struct egress *from,
-                         const char *why, bool is_own);
+ * returns  true where the source is to blame: its recipients are held, and the scheduler thread says
+ *          whether another source can take them */
+MUST_USE bool request_unreachable(struct request *r, const struct request_unreached *u);
 
 /* What replies mean, for whoever gets the result. */
 struct request_rules {

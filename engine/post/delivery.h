@@ -33,6 +33,7 @@ struct delivery {
     bool connection_is_new;
     bool is_last_server;      /* no other one is left */
     bool has_others;          /* with connection_is_new: other connections of its lane live */
+    bool is_known_here;       /* the destination has taken mail: sched_destination_is_known */
     struct slice destination; /* name; valid until reported */
     struct slice nexthop;     /* of it, the same or its end: what routes and TLS levels are about */
     usec_t dispatched;        /* wall */

@@ -96,6 +96,7 @@ struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32
     d->generation = generation;
     d->connection_is_new = a->connection_is_new;
     d->has_others = has_others;
+    d->is_known_here = sched_destination_is_known(a->destination);
     d->server = a->server;
     d->source = a->source;
     d->server_notes = a->server_notes;

@@ -26,14 +26,13 @@
 struct lane {
     struct list all; /* lanes.all */
     struct limits_hold *hold;
-    uint64_t serial;           /* of the settings whose rules it has */
-    uint32_t slots;            /* connections that have it */
-    uint32_t connected;        /* of them, those that were made */
-    bool is_gone;              /* the core has forgotten it: it goes with the last of them */
-    bool is_closed;            /* the core was told so */
-    double per_second;         /* messages, as it was lent last; HUGE_VAL: no bound */
-    char address[IP_TEXT_MAX]; /* ours, as receivers see it; "": the system chooses */
-    uint32_t source;           /* id */
+    uint64_t serial;    /* of the settings whose rules it has */
+    uint32_t slots;     /* connections that have it */
+    uint32_t connected; /* of them, those that were made */
+    bool is_gone;       /* the core has forgotten it: it goes with the last of them */
+    bool is_closed;     /* the core was told so */
+    double per_second;  /* messages, as it was lent last; HUGE_VAL: no bound */
+    uint32_t source;    /* id */
     size_t site_len;
     char site[]; /* as the core knows it */
 };
@@ -175,9 +174,6 @@ static int new_lane(struct lanes *l, const struct lanes_site *site, uint32_t pla
     lane->serial = site->settings->serial;
     lane->site_len = site->key.len;
     memcpy(lane->site, site->key.data, site->key.len);
-    if (source != NULL && source->address.family != 0) {
-        (void)ip_text(&source->address, lane->address);
-    }
     const struct limit_key key = limit_key_of(site, source, room);
     fill_rules(site, source, &rules);
     int err = limits_hold(l->borrower, &key, &rules, lane, now, &lane->hold);
@@ -452,6 +448,22 @@ static bool has_others_out(const struct lanes *l, const struct lane *lane)
     return false;
 }
 
+/* No receiver had anything to do with it. Where another source is left its lane is closed, and they
+ * take its part; the last one goes on trying, and its mail waits for the retry schedule. */
+static void own_failure(const struct lane *lane, const struct delivery *d,
+                        const struct sched_others *others, usec_t now, struct limit_verdict *ret)
+{
+    if (d->is_lent) {
+        give_back(lane, d, now);
+    }
+    if (others->has_any) {
+        limits_source_failed(lane->hold, d->request->refusal->verdict.text, now);
+    }
+    if (others->has_untried) {
+        ret->fate = LIMIT_FATE_OTHER_SOURCE;
+    }
+}
+
 void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct limit_verdict *ret)
 {
     const struct refusal *f = d->request->refusal;
@@ -463,6 +475,14 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
     if (slot->lane == NULL) {
         return;
     }
+    if (f->is_own) {
+        own_failure(slot->lane, d, &others, now, ret);
+        return;
+    }
+    char address[IP_TEXT_MAX] = "";
+    if (f->ours.family != 0) {
+        (void)ip_text(&f->ours, address);
+    }
     const struct limit_refusal r = {
         .class = f->class,
         .scope = f->scope,
@@ -473,7 +493,7 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
         .rule = slice_of(f->rule),
         .actions = f->actions,
         .action_count = f->action_count,
-        .address = slice_of(slot->lane->address),
+        .address = slice_of(address),
         .destination = d->destination,
         .tenant = tenant_number(d),
         .message = d->message->envelope.id,

@@ -164,7 +164,9 @@ static void fail_to_connect(struct delivery *d)
         return;
     }
     request_begin_server(d->request, &options, false, false);
-    request_unreachable(d->request, &d->hosts->list[d->server], &from, "Connection refused", false);
+    const struct request_session session = {.host = &d->hosts->list[d->server], .address = ""};
+    const struct request_unreached unreached = {&session, &from, "Connection refused", false};
+    assert_false(request_unreachable(d->request, &unreached));
     d->again = d->server_tried = d->server_failed = true;
     d->feedback = SCHED_NEUTRAL;
 }

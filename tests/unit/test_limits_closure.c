@@ -22,6 +22,8 @@ static void addresses_in_texts(void **state)
         {"[2001:db8:0:0:0:0:0:1] is listed", "2001:db8::1", true},
         {"2001:DB8::1 is listed", "2001:db8::1", true},
         {"2001:db8::10 is listed", "2001:db8::1", false},
+        {"[IPv6:2001:db8::1] is listed", "2001:db8::1", true},
+        {"IPv6:2001:db8::1", "2001:db8::1", true},
         {"listed", "", false},
         {"", "192.0.2.2", false},
     };
