@@ -17,13 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SITES_MAX = 200 }; /* of sort=worst-sites, which has all lanes of each */
+
 struct site_name {
     size_t len; /* 0: none */
     char text[RECEIVER_SITE_MAX];
 };
 
 struct question {
-    struct slice match, transport; /* "": all */
+    struct slice match, site, transport; /* "": all */
     bool has_source;
     struct slice source;
     bool is_any_state;
@@ -31,7 +33,7 @@ struct question {
     struct site_name *sites; /* own; [transport_count] of a destination; NULL: any */
     uint32_t site_count;
     uint64_t limit, destinations;
-    bool is_worst_first;
+    bool is_worst_first, is_by_site;
 };
 
 struct listing {
@@ -58,7 +60,8 @@ static bool fits_site(const struct question *q, uint32_t transport, struct slice
                             q->sites[t].len > 0 &&
                             slice_eq(slice_make(q->sites[t].text, q->sites[t].len), site);
     }
-    return is_of_destination && has_part(site, q->match);
+    bool is_site = q->site.len == 0 || slice_eq(q->site, site);
+    return is_of_destination && is_site && has_part(site, q->match);
 }
 
 static bool fits_lane(const struct question *q, const struct lane_view *v)
@@ -86,14 +89,15 @@ static bool take_sort(struct api_call *c, struct question *q, enum destination_o
     struct slice word;
     *ret = DESTINATION_ORDER_NONE;
     if (api_param(c, "sort", &word)) {
-        q->is_worst_first = slice_eq(word, SLICE("worst"));
+        q->is_by_site = slice_eq(word, SLICE("worst-sites"));
+        q->is_worst_first = q->is_by_site || slice_eq(word, SLICE("worst"));
         if (q->is_worst_first) {
             *ret = DESTINATION_ORDER_LOAD; /* of those with which nothing is wrong */
             return true;
         }
         *ret = destination_order_find(word);
         if (*ret != DESTINATION_ORDER_NAME && *ret != DESTINATION_ORDER_LOAD) {
-            api_error(c, 400, "usage", "sort: name, load or worst");
+            api_error(c, 400, "usage", "sort: name, load, worst or worst-sites");
             return false;
         }
     }
@@ -138,6 +142,7 @@ static bool take_question(struct listing *l, enum destination_order *ret_order)
     struct question *q = &l->question;
     struct api_call *c = l->call;
     (void)api_param(c, "match", &q->match); /* a parameter that is missing leaves it "" */
+    (void)api_param(c, "site", &q->site);
     (void)api_param(c, "transport", &q->transport);
     q->has_source = api_param(c, "source", &q->source);
     if (slice_eq(q->source, SLICE("-"))) {
@@ -197,8 +202,8 @@ static void put_site(const struct listing *l, const struct destination_row *row)
 {
     struct lane_view v;
     for (uint32_t i = 0; lane_view_in_core(l->engine, row->transport, row->view.name, i, &v); i++) {
-        bool was_put =
-            l->question.is_worst_first && v.has_limits && limits_report_is_troubled(&v.limits);
+        bool was_put = l->question.is_worst_first && !l->question.is_by_site && v.has_limits &&
+                       limits_report_is_troubled(&v.limits);
         if (fits_lane(&l->question, &v) && !was_put) {
             api_put(l->call, lane_object(l->engine, &v, (uint32_t)l->question.destinations));
         }
@@ -315,21 +320,104 @@ static void put_troubled(struct listing *l, const struct limit_lane_report *r)
     }
 }
 
+/* The lane that a row of the rank is named by. */
+static struct limit_key key_of_row(const struct destination_row *row)
+{
+    const char *site = row->view.name.data, *hosts = site + strlen(site) + 1;
+    return (struct limit_key){.site = slice_of(site),
+                              .hosts = slice_of(hosts),
+                              .source = slice_of(hosts + strlen(hosts) + 1)};
+}
+
+static bool is_same_place(const struct limit_key *a, const struct limit_key *b)
+{
+    return slice_eq(a->site, b->site) && slice_eq(a->hosts, b->hosts);
+}
+
+/* Whether it is the site of one of the first rows, as receiver.h names sites. */
+static bool is_site_among(const struct destination_rank *rank, size_t count, struct slice site)
+{
+    struct slice name, hosts;
+    receiver_limits(site, &name, &hosts);
+    const struct limit_key wanted = {.site = name, .hosts = hosts};
+    for (size_t i = 0; i < count; i++) {
+        const struct limit_key key = key_of_row(&rank->rows[i]);
+        if (is_same_place(&key, &wanted)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_row(struct listing *l, const struct destination_row *row)
+{
+    const struct limit_key key = key_of_row(row);
+    struct limit_lane_report r;
+    if (limits_report_lane(l->engine->limits, &key, clock_mono(), clock_wall(), &r)) {
+        put_troubled(l, &r);
+    }
+}
+
 /* As many as are wanted of those of which something stands. returns whether there are more */
 static bool put_worst(struct listing *l, const struct destination_rank *rank)
 {
     size_t i = 0;
     for (; i < rank->count && !api_is_long(l->call); i++) {
-        const char *site = rank->rows[i].view.name.data, *hosts = site + strlen(site) + 1;
-        const struct limit_key key = {.site = slice_of(site),
-                                      .hosts = slice_of(hosts),
-                                      .source = slice_of(hosts + strlen(hosts) + 1)};
-        struct limit_lane_report r;
-        if (limits_report_lane(l->engine->limits, &key, clock_mono(), clock_wall(), &r)) {
-            put_troubled(l, &r);
-        }
+        put_row(l, &rank->rows[i]);
     }
     return rank->has_more || i < rank->count;
+}
+
+/* The other lanes of a site: those of which nothing stands. */
+static void put_untroubled(struct listing *l, const struct limit_key *key)
+{
+    struct limit_lane_report r = {.id = 0};
+    struct lane_view place, v;
+    memcpy(r.site, key->site.data, key->site.len);
+    memcpy(r.hosts, key->hosts.data, key->hosts.len);
+    lane_view_remembered(&r, &place);
+    for (uint32_t t = 0; t < settings_of(l->engine)->transport_count; t++) {
+        const char *name = settings_of(l->engine)->config->transports[t].name;
+        const struct question *q = &l->question;
+        bool is_wanted = q->transport.len == 0 || slice_eq(q->transport, slice_of(name));
+        for (uint32_t i = 0; is_wanted && lane_view_in_core(l->engine, t, place.site, i, &v); i++) {
+            bool is_put = v.has_limits && limits_report_is_troubled(&v.limits);
+            if (!is_put && fits_site(q, t, v.site) && fits_lane(q, &v)) {
+                api_put(l->call, lane_object(l->engine, &v, (uint32_t)q->destinations));
+            }
+        }
+    }
+}
+
+/* Of so many sites at most, in the order of the worst lane of each, all lanes together.
+ *
+ * ret_count  how many rows were gone through
+ * returns    how many sites were put */
+static uint64_t put_worst_sites(struct listing *l, const struct destination_rank *rank,
+                                size_t *ret_count)
+{
+    uint64_t sites = 0;
+    size_t i = 0;
+    for (; i < rank->count && sites < l->question.limit && !api_is_long(l->call); i++) {
+        const struct limit_key key = key_of_row(&rank->rows[i]);
+        bool is_first = true;
+        for (size_t k = 0; k < i && is_first; k++) {
+            const struct limit_key other = key_of_row(&rank->rows[k]);
+            is_first = !is_same_place(&key, &other);
+        }
+        for (size_t k = i; k < rank->count && is_first; k++) {
+            const struct limit_key other = key_of_row(&rank->rows[k]);
+            if (is_same_place(&key, &other)) {
+                put_row(l, &rank->rows[k]);
+            }
+        }
+        if (is_first) {
+            put_untroubled(l, &key);
+            sites++;
+        }
+    }
+    *ret_count = i;
+    return sites;
 }
 
 static void put_lanes(struct listing *l)
@@ -360,25 +448,53 @@ static bool rank_all_sites(struct listing *l, enum destination_order order, uint
     return !l->rank.has_failed;
 }
 
+/* So many of the busiest sites that are not among the first rows of the rank. returns whether there are
+ * more */
+static bool put_other_sites(struct listing *l, const struct destination_rank *worst, size_t count,
+                            uint64_t left)
+{
+    size_t i = 0;
+    for (; i < l->rank.count && left > 0 && !api_is_long(l->call); i++) {
+        if (!is_site_among(worst, count, l->rank.rows[i].view.name)) {
+            put_site(l, &l->rank.rows[i]);
+            left--;
+        }
+    }
+    return l->rank.has_more || i < l->rank.count;
+}
+
+static void put_worst_first(struct listing *l, const struct destination_rank *worst)
+{
+    const struct question *q = &l->question;
+    size_t gone_through = 0;
+    bool has_more = worst->has_more;
+    if (q->is_by_site) {
+        uint64_t put = put_worst_sites(l, worst, &gone_through);
+        has_more = has_more || gone_through < worst->count;
+        has_more = put_other_sites(l, worst, gone_through, q->limit - put) || has_more;
+    } else {
+        has_more = put_worst(l, worst);
+        has_more = put_other_sites(l, worst, 0, q->limit - worst->count) || has_more;
+    }
+    api_end(l->call, has_more);
+}
+
 static void list_worst(struct listing *l)
 {
+    enum { LANES_OF_A_SITE = 16 }; /* that may be as bad as that of the last site */
     struct destination_rank worst;
-    destination_rank_init(&worst, DESTINATION_ORDER_LOAD, l->question.limit);
+    uint64_t lanes = l->question.limit;
+    if (l->question.is_by_site) {
+        l->question.limit = lanes = lanes < SITES_MAX ? lanes : SITES_MAX;
+        lanes *= LANES_OF_A_SITE;
+    }
+    destination_rank_init(&worst, DESTINATION_ORDER_LOAD, lanes);
     rank_troubled(l, &worst);
     destination_rank_finish(&worst);
-    uint64_t left = l->question.limit - worst.count;
     if (worst.has_failed) {
         api_error(l->call, 503, "unavailable", "out of memory");
-    } else if (left == 0) {
-        (void)put_worst(l, &worst);
-        api_end(l->call, true); /* those of which nothing stands */
-    } else if (rank_all_sites(l, DESTINATION_ORDER_LOAD, left)) {
-        bool has_more = put_worst(l, &worst);
-        size_t i = 0;
-        for (; i < l->rank.count && !api_is_long(l->call); i++) {
-            put_site(l, &l->rank.rows[i]);
-        }
-        api_end(l->call, has_more || l->rank.has_more || i < l->rank.count);
+    } else if (rank_all_sites(l, DESTINATION_ORDER_LOAD, l->question.limit)) {
+        put_worst_first(l, &worst);
     }
     destination_rank_fini(&worst);
 }
@@ -389,7 +505,8 @@ void lane_report_list(struct clerk *k, struct api_call *c)
         .clerk = k,
         .call = c,
         .engine = k->engine,
-        .question = {.match = SLICE(""), .transport = SLICE(""), .source = SLICE("")}};
+        .question = {
+            .match = SLICE(""), .site = SLICE(""), .transport = SLICE(""), .source = SLICE("")}};
     enum destination_order order;
     if (take_question(&l, &order)) {
         if (l.question.is_worst_first) {
