@@ -30,6 +30,7 @@ enum {
 
 /* A lane by its names in struct limits. */
 struct target {
+    size_t source_len, site_len, hosts_len;
     char source[LIMITS_NAME_MAX + 1], site[LIMITS_NAME_MAX + 1], hosts[LIMITS_NAME_MAX + 1];
 };
 
@@ -44,21 +45,22 @@ struct order {
     bool is_too_many, is_short; /* of memory */
 };
 
-static void copy_name(char *ret, struct slice name)
+static size_t copy_name(char *ret, struct slice name)
 {
     size_t len = name.len < LIMITS_NAME_MAX ? name.len : LIMITS_NAME_MAX;
     if (len > 0) {
         memcpy(ret, name.data, len);
     }
     ret[len] = '\0';
+    return len;
 }
 
 static void add_lane(struct order *o, const struct limit_key *key)
 {
     struct target t;
-    copy_name(t.source, key->source);
-    copy_name(t.site, key->site);
-    copy_name(t.hosts, key->hosts);
+    t.source_len = copy_name(t.source, key->source);
+    t.site_len = copy_name(t.site, key->site);
+    t.hosts_len = copy_name(t.hosts, key->hosts);
     for (uint32_t i = 0; i < o->count; i++) {
         const struct target *seen = &o->lanes[i];
         if (strcmp(seen->source, t.source) == 0 && strcmp(seen->site, t.site) == 0 &&
@@ -344,7 +346,8 @@ static bool is_one_source(struct order *o)
 
 static struct limit_key key_of(const struct target *t)
 {
-    return (struct limit_key){slice_of(t->source), slice_of(t->site), slice_of(t->hosts)};
+    return (struct limit_key){slice_make(t->source, t->source_len),
+                              slice_make(t->site, t->site_len), slice_make(t->hosts, t->hosts_len)};
 }
 
 static void log_order(const struct order *o, const char *by)
