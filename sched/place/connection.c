@@ -507,6 +507,9 @@ void connection_report(struct sched *s, struct sched_entry *e, const struct sche
     c->in_flight--;
     shared_sub(&c->lane->in_flight, 1);
     c->lane->slowed -= c->lane->slowed > 0;
+    if (c->party->site != NULL) {
+        grant_room(s, lane_at_site(c->lane));
+    }
     if (c->host != NULL) {
         shared_sub(&c->host->in_flight, 1);
     }

@@ -12,7 +12,8 @@
 #include <assert.h>
 
 /* What was lent in vain is not asked for again before: the lane has room, and yet nothing was placed
- * there, which nobody says when it changes (a host at its limit, a message at its cap). */
+ * there, which nobody says when it changes (a host at its limit, a message at its cap), unless an entry
+ * of its own ends. */
 #define PAUSE_IN_VAIN (100 * USEC_PER_MSEC)
 /* An answer that has no time in the future. */
 #define PAUSE_LEAST USEC_PER_MSEC
@@ -121,6 +122,7 @@ static void give_back(struct sched *s, struct site_lane *l)
 static void wait_until(struct sched *s, struct site_lane *l, usec_t due)
 {
     l->grant.state = GRANT_WAITING;
+    l->grant.is_vain = false;
     l->grant.lent.due = due > s->now ? due : s->now + PAUSE_LEAST;
     lane_arm(s, l);
 }
@@ -155,6 +157,7 @@ static void settle(struct sched *s, struct site_lane *l)
         give_back(s, l);
         if (was_in_vain) {
             wait_until(s, l, s->now + PAUSE_IN_VAIN);
+            g->is_vain = true;
         }
     }
     if (g->state == GRANT_WAITING && s->now >= g->lent.due) {
@@ -181,6 +184,16 @@ void grant_settle_all(struct sched *s)
         if (g->state == GRANT_NONE && wanted(l) > 0 && !connection_has_slot(s)) {
             list_push_back(&s->starved_lanes, &g->touched);
         }
+    }
+}
+
+void grant_room(struct sched *s, struct site_lane *l)
+{
+    struct grant *g = &l->grant;
+    if (g->is_limited && g->state == GRANT_WAITING && g->is_vain) {
+        g->state = GRANT_NONE;
+        lane_arm(s, l);
+        grant_touch(s, l);
     }
 }
 

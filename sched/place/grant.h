@@ -29,6 +29,7 @@ struct grant {
     double per_second;       /* as it was told last; 0: not known */
     enum grant_state state;
     bool is_used;       /* HELD: some of it was */
+    bool is_vain;       /* WAITING: because what was lent was not used */
     bool is_limited;    /* any thread, relaxed */
     enum sched_why why; /* any thread, relaxed: why it has nothing; NOTHING */
     usec_t due;         /* any thread, relaxed: when it may have something; 0 */
@@ -47,6 +48,8 @@ usec_t grant_use(struct sched *s, struct site_lane *l, uint32_t recipients, bool
 /* What is wanted of the lanes, or what they could take, has changed. */
 void grant_touch(struct sched *s, struct site_lane *l);
 void grant_touch_all(struct sched *s, struct site *site, uint64_t lanes);
+/* An entry of the lane has ended: what would have been lent in vain may be used now. */
+void grant_room(struct sched *s, struct site_lane *l);
 /* A slot is to be had again: lanes that were wanted without one may ask. */
 void grant_slot_opened(struct sched *s);
 /* Ask and give back, as it is now; before each action. */

@@ -113,6 +113,31 @@ static void what_is_not_used_comes_back(void **state)
     shell_close(&h);
 }
 
+/* No connection could be made, and the one there is was busy: when that ends, nobody waits for the
+ * pause behind a loan that was in vain. */
+static void a_connection_that_is_free_again_asks(void **state)
+{
+    static struct shell h;
+    start(&h, 2);
+    struct sched_grant g = grant_of(&h, 1);
+    g.connects = 0;
+    assert_int_equal(shell_run(&h), 0);
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(h.asked, 2);
+    give(&h, g);
+    h.now = g.until;
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.returned, 1);
+    h.now += MSEC;
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 2);
+    shell_report(&h, 1, SCHED_POSITIVE, true);
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 3);
+    shell_close(&h);
+}
+
 static void nothing_is_asked_before_it_is_due(void **state)
 {
     static struct shell h;
@@ -303,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limited_lane_asks_and_sends_what_it_is_lent),
         cmocka_unit_test(what_is_not_used_comes_back),
+        cmocka_unit_test(a_connection_that_is_free_again_asks),
         cmocka_unit_test(nothing_is_asked_before_it_is_due),
         cmocka_unit_test(recipients_are_owed),
         cmocka_unit_test(connections_are_lent_too),
