@@ -7,7 +7,7 @@ rate            R messages a second, a token bucket that holds max(1, R/10); 421
 halved, doubled R is another from the middle of the run on
 connections     five at a time; connection-rate: 30 a minute, ten messages on each
 messages        ten of a connection; 421 to the MAIL behind them
-recipients      36,000 an hour; 452 to RCPT beyond
+recipients      36,000 an hour; 452 to RCPT beyond, with a text that says what is counted
 addresses       two source addresses with different R (sluice has a pool of them; Postfix has none)
 one-of-four     R of one domain of four at the same hosts; the others get new mail all the time
 
@@ -37,6 +37,8 @@ CASES = ['rate', 'halved', 'doubled', 'connections', 'connection-rate', 'message
 RELAYS = ['sluice', 'postfix-static', 'postfix']
 ADDRESSES = ('127.0.0.2', '127.0.0.3')
 REPLY = '421 4.7.28 Our system has detected an unusual rate of mail originating from {client}'
+CONNECT_REPLY = '421 4.7.0 connection rate limit exceeded'
+RECIPIENT_REPLY = '452 4.5.3 Too many recipients received this hour'
 FIGURES = [
     {'key': 'accepted', 'title': 'accepted %', 'better': 'higher', 'digits': 1},
     {'key': 'rate', 'title': 'accepted/s', 'better': None, 'digits': 1},
@@ -145,7 +147,8 @@ def messages_case():
 
 
 def connection_rate_case():
-    return limit_case('connection-rate', 'connection_rate_per_client = "30/m, burst 5"', 0.5, 5,
+    return limit_case('connection-rate', 'connection_rate_per_client = "30/m, burst 5" '
+                      f'connection_reply = {json.dumps(CONNECT_REPLY)}', 0.5, 5,
                       sluice={'smtp_connection_reuse_count_limit': 10},
                       postfix={'smtp_connection_reuse_count_limit': 9}, static=window_of(2)[1])
 
@@ -182,7 +185,8 @@ def cases(args):
         'connections': lambda: [limit_case('connections', 'connections_per_client = 5', 0.5, 10,
                                            static=window_of(5)[1])],
         'connection-rate': lambda: [connection_rate_case()], 'messages': lambda: [messages_case()],
-        'recipients': lambda: [limit_case('recipients', 'recipient_rate_per_client = "36000/h"', 0.1,
+        'recipients': lambda: [limit_case('recipients', 'recipient_rate_per_client = "36000/h" '
+                                          f'recipient_reply = {json.dumps(RECIPIENT_REPLY)}', 0.1,
                                           10, static=static_of(10, 0.1))],
         'addresses': lambda: [addresses_case(args)], 'one-of-four': lambda: [one_of_four_case()]}
     return [case for name in args.cases for case in makers[name]()]

@@ -223,13 +223,25 @@ static void trim(struct lending *g, enum pace_unit unit, uint32_t keep)
     }
 }
 
+static bool bounds_connects(const struct lending *g)
+{
+    const struct limits_learned *learned = g->lane->learned;
+    bool is_bound =
+        pace_of(g, PACE_CONNECTS) != NULL || (learned != NULL && learned->connections.limit > 0);
+    for (uint32_t i = 0; i < g->meter_count; i++) {
+        is_bound = is_bound || g->meters[i]->rates[PACE_CONNECTS].rule.count > 0;
+    }
+    return is_bound;
+}
+
 /* Connects are lent beside the rest: entries may go by the connections that are there. */
 static bool lend_connects(struct lending *g)
 {
     struct limit_grant before = *g->ret;
     usec_t when = g->when;
     g->least[PACE_CONNECTS] = at_most(g->ask->connects);
-    if (g->ask->connects == 0) {
+    if (g->ask->connects == 0) { /* a connection may end before the loan does: no other one then */
+        g->is_bound[PACE_CONNECTS] = bounds_connects(g);
         return true;
     }
     if (lend_rates(g, PACE_CONNECTS) && lend_ceiling(g) && lend_pace(g, PACE_CONNECTS)) {

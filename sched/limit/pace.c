@@ -12,6 +12,7 @@
 #define BURST_GROWTH  2.0
 #define BURST_DECAY   0.97
 #define DOUBT_SPAN    (20 * USEC_PER_SEC) /* refused so soon after a trial passed: it was wrong */
+#define DOUBT_UNITS   20                  /* likewise, of recipients and connects */
 #define GAIN_LEAST    0.04 /* a pace that no trial can raise is at least R / (1 + GAIN_LEAST) */
 #define GAIN_MOST     1.0
 #define GAIN_STEP     3.0
@@ -22,6 +23,9 @@
 #define BOUND_FRESH   (10 * USEC_PER_SEC)
 #define BOUND_SLOW    (1800 * USEC_PER_SEC) /* of recipients and connects */
 #define BELOW         0.96                  /* a little below what was measured */
+#define SLOW_SECONDS  10 /* of recipients and connects: less is no measure of a rate */
+#define BETWEEN_MOST  4  /* times that such a measure lowers the pace at most */
+#define BETWEEN_LEAST 3  /* accepted from one refusal to the next, to be a measure */
 
 #define FALL_PART 0.2 /* so much of a train refused is more than chance */
 
@@ -186,6 +190,7 @@ static void trial_passed(struct pace *p, usec_t now)
     proved = proved < raised * 0.99 ? proved : raised * 0.99;
     p->phase = PACE_HELD;
     if (proved > p->rate) {
+        p->passed_from = p->rate;
         set_rate(p, proved);
         p->passed_at = now;
     }
@@ -516,6 +521,7 @@ void pace_accepted(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
 {
     p->last_accepted = now;
     p->stretch_accepted += n;
+    p->since_refusal += n;
     if (p->phase == PACE_FREE) {
         turn_slots(p, now);
         p->slot[0] += n;
@@ -559,6 +565,9 @@ static void begin_pace(struct pace *p, usec_t sent_at, usec_t now)
     turn_slots(p, now);
     double span = (double)(now - p->slot_begin + SLOT) / USEC_PER_SEC;
     double accepted = (double)p->slot[0] + p->slot[1];
+    if (p->unit != PACE_MESSAGES && accepted > 0) {
+        span = fmax(span, SLOW_SECONDS);
+    }
     p->rate = p->lowest = PACE_MOST;
     set_rate(p, bounded(accepted, 1, PACE_MOST) / span * BELOW);
     p->gain = GAIN_MOST;
@@ -582,15 +591,35 @@ static void begin_pace(struct pace *p, usec_t sent_at, usec_t now)
     p->used_until = now + interval(p);
 }
 
+/* What a bucket lets through from one refusal to the next, when it is empty both times, is its rate:
+ * however much it held at first. Where one in a hundred may be refused, that is soon enough known. */
+static double between_refusals(const struct pace *p, usec_t now)
+{
+    if (p->unit == PACE_MESSAGES || p->since_refusal < BETWEEN_LEAST) {
+        return HUGE_VAL;
+    }
+    double span = (double)(now - p->last_refusal) / USEC_PER_SEC;
+    return fmax(p->since_refusal / span * BELOW, p->rate / BETWEEN_MOST);
+}
+
+/* A trial that passed so short a while ago may have used up what a bucket held. */
+static usec_t doubt_span(const struct pace *p)
+{
+    usec_t units = p->unit == PACE_MESSAGES ? 0 : DOUBT_UNITS * interval(p);
+    return later(DOUBT_SPAN, units) + 2 * p->round_trip;
+}
+
 /* Refused at the pace itself. */
 static void lower(struct pace *p, usec_t now)
 {
-    if (p->passed_at != USEC_NEVER && now - p->passed_at < DOUBT_SPAN + 2 * p->round_trip) {
+    double refused = p->rate;
+    double lower_rate = p->rate * (1 - bounded(p->refused_part / 2, CUT_LEAST, CUT_MOST));
+    if (p->passed_at != USEC_NEVER && now - p->passed_at < doubt_span(p)) {
         p->burst = bounded(p->burst * BURST_GROWTH, BURST_SECONDS, BURST_MOST);
+        lower_rate = p->unit == PACE_MESSAGES ? lower_rate : fmin(lower_rate, p->passed_from);
     }
     p->passed_at = USEC_NEVER;
-    double refused = p->rate;
-    set_rate(p, p->rate * (1 - bounded(p->refused_part / 2, CUT_LEAST, CUT_MOST)));
+    set_rate(p, fmin(lower_rate, between_refusals(p, now)));
     /* The first ones at the new pace may stand close behind the last ones at the old one. */
     p->lowered_at = now + 2 * interval(p);
     if (p->phase == PACE_VERDICT && p->trial.is_flood) {
@@ -624,14 +653,8 @@ static void refused_in_trial(struct pace *p, uint32_t n, usec_t sent_at, usec_t 
     settle(p, now);
 }
 
-void pace_refused(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now)
+static void refused_at_pace(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now)
 {
-    p->last_refusal = now;
-    p->bound_time = 0;
-    if (p->phase == PACE_FREE) {
-        begin_pace(p, sent_at, now);
-        return;
-    }
     if (p->phase == PACE_PAUSED) {
         return;
     }
@@ -656,4 +679,16 @@ void pace_refused(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_
     if (is_silent(p, now)) {
         pause_from(p, hint, now);
     }
+}
+
+void pace_refused(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now)
+{
+    p->bound_time = 0;
+    if (p->phase == PACE_FREE) {
+        begin_pace(p, sent_at, now);
+    } else {
+        refused_at_pace(p, n, hint, sent_at, now);
+    }
+    p->last_refusal = now;
+    p->since_refusal = 0;
 }

@@ -67,11 +67,13 @@ struct pace {
     usec_t used_until;       /* the schedule, as in rate.h */
     usec_t since;            /* when the pace began */
     usec_t last_take, last_accepted, last_refusal;
-    usec_t bound_since; /* since then each was sent as soon as it was due */
-    usec_t bound_time;  /* without a refusal while it bound */
+    uint32_t since_refusal; /* accepted */
+    usec_t bound_since;     /* since then each was sent as soon as it was due */
+    usec_t bound_time;      /* without a refusal while it bound */
     usec_t next_trial;
     double burst;       /* seconds' worth that the receiver is taken to let pass at once */
     usec_t passed_at;   /* the last trial that raised the pace; USEC_NEVER: it is not in doubt */
+    double passed_from; /* the pace before it; valid while it is in doubt */
     double bound;       /* a trial at that rate was refused */
     usec_t bound_until; /* while `bound` is fresh */
     usec_t excess_begin, excess_end; /* sent then: behind a single trial, perhaps too early */

@@ -470,6 +470,11 @@ static void connections_have_a_ceiling(void **state)
     limits_lend(h[1], &reuse, b.now, b.wall, &g);
     assert_int_equal(g.messages, 10);
     assert_int_equal(g.connects, 0);
+    /* Who needs none now is lent none: the one that is open may end at once. */
+    reuse.connects = 0;
+    limits_lend(h[1], &reuse, b.now, b.wall, &g);
+    assert_int_equal(g.messages, 10);
+    assert_int_equal(g.connects, 0);
     /* One ends: who waits hears of it, and after a moment may connect. */
     limits_lend(h[1], &ask, b.now, b.wall, &g);
     (void)last_change(&b, 1, &change);
