@@ -5,11 +5,13 @@ the end everything goes out.
 LANES_RANDOM_SECONDS (5) of trouble, by LANES_RANDOM_SEED (of the clock; it is printed). With LANES_RANDOM_KILL the daemon
 is also killed now and then; a message may then come twice.
 """
+import json
 import os
 import random
 import threading
 import time
 
+from support.api import Connection, ask
 from support.client import message, submit
 from support.net import Net
 from support.reloading import reload
@@ -103,45 +105,61 @@ def check_lane(lane):
     assert lane['closed_destinations'] >= len(lane.get('destinations', [])), lane
 
 
+def rows(daemon, path, **params):
+    """Over the control socket: a process for each question would be most of the test under a sanitizer."""
+    status, found = ask(daemon, path, **params)
+    assert status == 200 and found[-1]['end'], (path, found[-1:])
+    return found[:-1]
+
+
+def post(daemon, path, body):
+    connection = Connection(daemon)
+    connection.request('POST', path, json.dumps(body), {'Content-Type': 'application/json'})
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    return response.status, answer
+
+
 def look(daemon, chance):
     what = chance.randrange(5)
     if what == 0:
-        for lane in daemon.query('lanes'):
+        for lane in rows(daemon, '/v1/lanes', **chance.choice([{}, {'state': 'closed'}, {'sort': 'load'}])):
             check_lane(lane)
     elif what == 1:
-        for site in daemon.query('sites'):
+        for site in rows(daemon, '/v1/sites'):
             assert site['closed_lanes'] + site['paced_lanes'] <= site['lanes'], site
     elif what == 2:
-        done = daemon.command('why', '-d', chance.choice(list(DOMAINS)))
-        assert done.returncode == 0, done.stderr
-    elif what == 3:
-        done = daemon.command('lanes', '--state', chance.choice(sorted(STATES)))
-        assert done.returncode == 0, done.stderr
+        status, [answer] = ask(daemon, '/v1/why', destination=chance.choice(list(DOMAINS)))
+        assert status == 200 and answer['chain'], answer
     else:
-        done = daemon.command('explain', chance.choice(list(DOMAINS)))
-        assert done.returncode == 0, done.stderr
+        words = chance.choice([['lanes'], ['lanes', '--state', 'closed'], ['explain', 'one.test'], ['sites']])
+        done = daemon.command(*words)
+        assert done.returncode == 0, (words, done.stderr)
 
 
 def order(daemon, chance):
     """Of whatever name: known, not known any more, or not yet."""
-    site = chance.choice([*DOMAINS, *HOSTS, 'big', 'few', 'provider:few/mx.one.test', 'nobody'])
-    source = ['--source', chance.choice([*SOURCES, '-', 's9'])] if chance.random() < 0.6 else []
-    words = chance.choice([['open', site], ['close', site, '--for', chance.choice(['1s', '2s', '1h'])],
-                           ['pace', site, chance.choice(['none', '1/s', '20/s', '2/h'])]])
-    done = daemon.command('lanes', *words, *source, '--reason', 'random')
-    assert done.returncode in (0, 64, 66), (done.returncode, done.stderr)
-    return done.returncode == 0
+    body = {'site': chance.choice([*DOMAINS, *HOSTS, 'big', 'few', 'provider:few/mx.one.test', 'nobody']),
+            'reason': 'random',
+            **chance.choice([{'order': 'open'}, {'order': 'close', 'for': chance.choice(['1s', '2s', '1h'])},
+                             {'order': 'pace', 'rate': chance.choice(['none', '1/s', '20/s', '2/h'])}])}
+    if chance.random() < 0.6:
+        body['source'] = chance.choice([*SOURCES, '', 's9'])
+    status, answer = post(daemon, '/v1/lanes', body)
+    assert status in (200, 404, 422), (body, answer)
+    for lane in answer.get('lanes', []):
+        check_lane(lane)
 
 
 def withdraw(daemon, chance):
     """Mail that a scheduler has is taken back from it; or all is tried."""
     domain, source = chance.choice(list(DOMAINS)), chance.choice(SOURCES)
-    words = chance.choice([['suspend', '--domain', domain, '--for', '2s'], ['suspend', '--source', source, '--for', '2s'],
-                           ['drop', '--domain', domain, '--for', '0', '--yes'], ['flush'], ['resume', '--all']])
-    if words[0] in ('suspend', 'drop'):
-        words += ['--reason', 'random']
-    done = daemon.command(*words)
-    assert done.returncode in (0, 66), (words, done.returncode, done.stderr)
+    body = chance.choice([{'order': 'suspend', 'domain': domain, 'for': '2s'},
+                          {'order': 'suspend', 'source': source, 'for': '2s'},
+                          {'order': 'drop', 'domain': domain, 'for': '0'}, {}])
+    status, answer = post(daemon, '/v1/orders', {**body, 'reason': 'random'}) if body else post(daemon, '/v1/flush', {})
+    assert status in (201, 202), (body, answer)
 
 
 def settle(daemon, net):
@@ -154,13 +172,11 @@ def settle(daemon, net):
 
     def is_empty():
         daemon.command('resume', '--all')
-        for lane in daemon.query('lanes', '--limit', '10000'):
-            check_lane(lane)
-            if lane['state'] != 'open':
-                daemon.command('lanes', 'open', lane['site'])
-        daemon.command('flush')
-        totals = daemon.totals()
-        return totals['messages'] == 0
+        for site in {lane['site'] for lane in rows(daemon, '/v1/lanes', limit=10000) if lane['state'] != 'open'}:
+            status, answer = post(daemon, '/v1/lanes', {'order': 'open', 'site': site})
+            assert status == 200, answer
+        post(daemon, '/v1/flush', {})
+        return daemon.totals()['messages'] == 0
     until(is_empty, lambda: f'all is sent: {daemon.totals()} {daemon.query("lanes")}', PATIENCE)
 
 
@@ -172,8 +188,7 @@ def test_orders_on_lanes_among_everything(place):
     receivers = [net.host(name, answers=trouble) for name in HOSTS]
     for domain, hosts in DOMAINS.items():
         net.mx(domain, *hosts)
-    options = {'minimal_backoff_time': '1s', 'maximal_backoff_time': '2s', 'queue_run_delay': '1s', 'notices': False}
-    daemon = net.start(options={k: v for k, v in options.items() if k != 'notices'}).daemon
+    daemon = net.start(options={'minimal_backoff_time': '1s', 'maximal_backoff_time': '2s', 'queue_run_delay': '1s'}).daemon
     configure(daemon, chance)
     reload(daemon)
     mail = Mail(daemon, random.Random(SEED + 2))
