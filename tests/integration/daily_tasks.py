@@ -161,7 +161,7 @@ class Scene:
             injection.post(self.daemon, {'messages': messages}).expect(202)
         until(lambda: {row['state'] for row in self.rows('lanes') if row['site'] in ('mx.slow.example', 'mx.picky.example')}
               == {'open', 'paced', 'closed'} and self.daemon.totals()['incoming'] + self.daemon.totals()['active'] == 0,
-              lambda: f'one is closed and one is slow: {self.rows("lanes")}')
+              lambda: f'one is closed and one is slow: {self.rows("lanes")}', 60)
 
     def rows(self, *args):
         return [row for row in self.daemon.query(*args) if not row.get('end')]

@@ -74,14 +74,14 @@ def test_closed_by_order(place):
 def test_paced_and_rated(place):
     """What waits for a slow lane goes back to the spool, untried; a message in memory has its turn."""
     receiver, daemon = start(place, options={'message_recipient_limit': 40, 'message_active_limit': 60},
-                             max_message_rate='600/h')
+                             max_message_rate='60/h')
     send(daemon, 6)
     until(lambda: len(receiver.messages) >= 2, 'those of the burst')
     answer = why(daemon, destination=receiver.nexthop)
     rated = [one for one in answer['chain'] if 'what its rate permits' in one['what']]
-    assert len(rated) == 2 and rated[0]['because'] == '600/h messages of the lane'
+    assert len(rated) == 2 and rated[0]['because'] == '60/h messages of the lane'
     assert {'s1', 's2'} == {one['what'].split()[1] for one in rated}
-    assert all(0 < one['until'] - time.time() <= 6.5 for one in rated)
+    assert all(0 < one['until'] - time.time() <= 61 for one in rated)
     assert rated[0]['next'] == 'its next message goes then'
     lanes_command(daemon, 'pace', receiver.nexthop, '2/h', '--source', 's1', '--reason', 'asked')
     lanes_command(daemon, 'close', receiver.nexthop, '--source', 's2', '--for', '1h')
@@ -102,13 +102,12 @@ def test_quota(place):
     receiver, daemon = start(place, max_message_quota='2/d')
     send(daemon, 8)
     receiver.wait(4)
-    until(lambda: any('quota' in one['what'] for one in
+    until(lambda: any(one['what'].startswith('lane s1 ') and 'quota' in one['what'] for one in
                       why(daemon, destination=receiver.nexthop)['chain']), 'a quota')
     answer = why(daemon, destination=receiver.nexthop)
     quota = link(answer, 'lane s1 of ')
     assert 'has used up its quota' in quota['what'] and quota['because'] == '2/d of the lane'
-    midnight = (time.time() // 86400 + 1) * 86400
-    assert abs(quota['until'] - midnight) < 60 and quota['next'] == 'its next message goes then'
+    assert (quota['until'] + 60) % 86400 < 120 and quota['next'] == 'its next message goes then'
     lane = daemon.query('lanes')[0]
     assert (lane['waits']['for'], lane['waits']['of']) == ('quota', 'lane') and lane['quotas'][0]['left'] == 0
 
@@ -127,10 +126,12 @@ def test_throttled_and_avoided(place):
     send(daemon, 12)
     until(lambda: {one['source']: one for one in daemon.query('lanes')}
           .get('s2', {}).get('paces'), lambda: f'a pace: {daemon.query("lanes")}')
+    # Between two trials nothing waits for a time.
+    until(lambda: 'until' in link(why(daemon, destination=receiver.nexthop), 'lane s2 of '), 'when it goes on')
     answer = why(daemon, destination=receiver.nexthop)
     pace = link(answer, 'lane s2 of ')
     assert 'messages a second' in pace['what'] and 'slow down (' in pace['because']
-    assert 'since ' in pace['because'] and pace['until'] > time.time() - 1
+    assert 'since ' in pace['because']
     avoided = link(answer, 'lane s1 of ')
     assert 'is avoided by this destination' in avoided['what']
     assert 'blocked' in avoided['because'] and avoided['until'] > time.time() + 600
