@@ -389,8 +389,9 @@ static int include_file(cfg_t *cfg, const char *path)
     size_t source = 0;
     int err = add_config_source(l, path, &source);
     if (err < 0) {
-        config_complain(l, place_here(cfg), "include", "%s: %s; name a text file that can be read",
-                        path, err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err));
+        config_complain(l, place_here(cfg), "include", "%s: %s; %s", path,
+                        err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err),
+                        config_source_advice(err));
         return 0;
     }
     l->include_depth++;
@@ -614,8 +615,9 @@ int config_load(const char *path, const struct config_sink *sink, struct config 
             err = load_config(&l, sink, ret);
         } else {
             char line[4400];
-            (void)snprintf(line, sizeof(line), "%s: %s; name a text file that can be read: -c FILE",
-                           path, err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err));
+            (void)snprintf(line, sizeof(line), "%s: %s; %s: -c FILE", path,
+                           err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err),
+                           config_source_advice(err));
             sink->complain(sink->ctx, false, line);
         }
     }

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -122,6 +123,13 @@ int config_source_read(struct config_source *s, const char *path)
     }
     buf_fini(&b);
     return err;
+}
+
+const char *config_source_advice(int err)
+{
+    static_assert(CONFIG_SOURCE_MAX_BYTES == 64u << 20, "the text says so");
+    return err == ERR_LIMIT ? "name a text file that is no larger than 64 MB"
+                            : "name a text file that can be read";
 }
 
 void config_source_fini(struct config_source *s)

@@ -25,6 +25,8 @@ MUST_USE int config_source_read(struct config_source *s, const char *path);
 /* errors   ERR_LIMIT, -ENOMEM */
 MUST_USE int config_source_set(struct config_source *s, const char *name, struct slice text);
 void config_source_fini(struct config_source *s);
+/* What would be right where a file could not be read; static. */
+const char *config_source_advice(int err);
 
 /* Blank the statement that starts with `word` on this line. false when there is none. */
 MUST_USE bool config_source_blank_word(struct config_source *s, unsigned line, const char *word);

@@ -330,9 +330,9 @@ static int add_source(struct loading *l, const char *path, const struct slice *t
         return err;
     }
     if (err != 0) {
-        reply_file_complain(&s->rules, l->sink, path, 1, "files",
-                            "%s; name a text file that can be read",
-                            err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err));
+        reply_file_complain(&s->rules, l->sink, path, 1, "files", "%s; %s",
+                            err == ERR_SYNTAX ? "it has a NUL byte" : err_str(err),
+                            config_source_advice(err));
         return 0;
     }
     s->source_count++;

@@ -1,0 +1,136 @@
+"""What a provider and a domain say of deliveries and connections, each by a reload of one daemon; and
+rules for replies that are wrong, which change nothing."""
+import os
+import time
+
+import pytest
+
+from support.client import message, submit
+from support.providers import Providers
+from support.reloading import reload
+from support.wait import until
+
+REAL = {'big': (['a.test', 'b.test'], ['mx1.big.test'])}
+
+
+class Mails:
+    """Of one scene: messages of so many recipients to a domain, and what its host saw of them."""
+
+    def __init__(self, place, **settings):
+        self.world = Providers(place, real=REAL, lookalike={})
+        own = self.world.settings()
+        own['options'].update(settings.pop('options', {}), workers=1)
+        self.daemon = place.sluice(**own, providers={'big': {'mx': ['*.big.test']}}, **settings)
+        self.count = 0
+
+    def __call__(self, messages, recipients=1, domain='a.test', **options):
+        """(lines of the ledger, connections) of those that are sent under these options of the provider"""
+        self.daemon.providers['big'] = {'mx': ['*.big.test'], **options}
+        reload(self.daemon)
+        before, opened = len(self.world.sink.lines()), self.connections()
+        sent = []
+        for _ in range(messages):
+            self.count += 1
+            sent.append([f'm{self.count}.{n}@{domain}' for n in range(recipients)])
+            submit(self.daemon, 'a@sender.test', sent[-1], message())
+
+        def new():
+            return self.world.sink.lines()[before:]
+        until(lambda: sum(len(line['recipients']) for line in new()) == messages * recipients,
+              lambda: f'{options}: {new()}\n{self.daemon.log()}', 30)
+        until(lambda: sum(one['messages'] for one in self.world.clients().values()) == before + len(new()),
+              'its figures')
+        return new(), self.connections() - opened
+
+    def connections(self):
+        if not os.path.exists(self.world.live()):
+            return 0
+        return sum(one['connections'] for one in self.world.clients().values())
+
+
+def test_options_of_a_provider(place):
+    """The transport has none of them, and they go as they came."""
+    send = Mails(place)
+    _, opened = send(12, destination_concurrency_limit=1, pipeline_depth=1, smtp_connection_reuse_count_limit=3)
+    assert opened >= 4
+    _, opened = send(4, destination_concurrency_limit=1, smtp_connection_cache_time_limit='0s', pipeline_depth=1,
+                     destination_rate_delay='50ms')
+    assert opened == 4
+    lines, _ = send(1, 10, destination_recipient_limit=3)
+    assert sorted(len(line['recipients']) for line in lines) == [1, 3, 3, 3]
+    lines, opened = send(1, 10)
+    assert [len(line['recipients']) for line in lines] == [10]
+    begun = time.monotonic()
+    send(5, destination_rate_delay='300ms')
+    assert time.monotonic() - begun > 4 * 0.3
+    begun = time.monotonic()
+    _, opened = send(5)
+    assert opened <= 5
+    # Its hosts have IPv4 addresses only.
+    daemon = send.daemon
+    daemon.providers['big'] = {'mx': ['*.big.test'], 'inet_protocols': 'ipv6'}
+    reload(daemon)
+    submit(daemon, 'a@sender.test', ['last@b.test'], message())
+    event = daemon.wait_event('TransientFailure', 'last@b.test')
+    assert 'inet_protocols' in event['response']['content']
+    daemon.providers['big'] = {'mx': ['*.big.test']}
+    reload(daemon)
+    daemon.command('flush')
+    daemon.wait_event('Delivery', 'last@b.test')
+    assert daemon.stop() == 0
+
+
+RULE = "rule {name} {{\n text = '{text}'\n class = {rest} }}\n"
+WRONG = {
+    'no expression': (RULE.format(name='r', text='(a', rest='full'), 'text', 'missing closing parenthesis'),
+    'a catastrophe': (RULE.format(name='r', text='(a+)+[bc]', rest='full'), 'text', 'needs more than'),
+    'no class': (RULE.format(name='r', text='a', rest='nonsense'), 'class', 'write throttled, blocked'),
+    'no action': (RULE.format(name='r', text='a', rest="full action = 'explode'"), 'action', 'write slow, pause'),
+    'two units': (RULE.format(name='r', text='a', rest="full action = 'pause 5m3s'"), 'action', 'two units'),
+    'no time': (RULE.format(name='r', text='a', rest="full action = 'close 0s'"), 'action', 'write at least'),
+    'negative': (RULE.format(name='r', text='a', rest="full action = 'slow -1'"), 'action', 'from 0.05 to'),
+    'too long': (RULE.format(name='r', text='a', rest="full action = 'close 1000d'"), 'action', 'at most 7d'),
+    'no scope': (RULE.format(name='r', text='a', rest='throttled scope = elephant'), 'scope', 'write messages'),
+    'about all': ("rule r {\n class = full }\n", 'rule', 'write at least one of code'),
+    'no rule': ('nonsense = 1\n', 'syntax', 'write rule "NAME"'),
+    'binary': ('\0\1\2', 'files', 'text file'),
+    'missing': (None, 'files', 'text file'),
+    'a folder': ('FOLDER', 'files', 'text file'),
+    'a gigabyte': ('GIGABYTE', 'files', 'no larger than'),
+}
+
+
+@pytest.fixture(scope='module')
+def taught(module_place):
+    """A daemon with a rule of its own."""
+    receiver = module_place.receiver(answers=lambda verb, argument, session:
+                                     '450 4.9.9 kwyjibo' if verb == 'RCPT' else None)
+    mine = os.path.join(module_place.folder, 'mine.conf')
+    with open(mine, 'w', encoding='ascii') as file:
+        file.write(RULE.format(name='mine', text='kwyjibo', rest='full'))
+    daemon = module_place.sluice(replies={'files': [mine]}, routes={'*': ('smtp', receiver.nexthop)})
+    yield daemon
+    assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize('name', WRONG)
+def test_wrong_rules_keep_the_old_set(taught, name):
+    text, key, right = WRONG[name]
+    wrong = os.path.join(taught.folder, f'{name}.conf')
+    if text == 'FOLDER':
+        os.mkdir(wrong)
+    elif text is not None:
+        with open(wrong, 'w', encoding='ascii') as file:
+            file.write('' if text == 'GIGABYTE' else text)
+            if text == 'GIGABYTE':
+                file.truncate(1 << 30)
+    mine = taught.replies['files']
+    taught.replies['files'] = [wrong]
+    answer = reload(taught, 422)
+    taught.replies['files'] = mine
+    taught.write_config()
+    [said] = answer['complaints']
+    assert f'{wrong}:' in said and f' {key}: ' in said and right in said, said
+    recipient = f'{name.replace(" ", "-")}@x.test'
+    submit(taught, 'a@a.test', [recipient], message())
+    assert taught.wait_event('TransientFailure', recipient)['bounce_classification'] == 'full'
