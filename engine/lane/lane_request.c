@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SPAN_MOST (366 * 86400 * USEC_PER_SEC)
+#define SPAN_MOST (INT64_C(366) * 86400 * USEC_PER_SEC)
 
 static int refuse_request(char *text, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static int refuse_request(char *text, const char *fmt, ...)

@@ -5,6 +5,7 @@ the end everything goes out.
 LANES_RANDOM_SECONDS (5) of trouble, by LANES_RANDOM_SEED (of the clock; it is printed). With LANES_RANDOM_KILL the daemon
 is also killed now and then; a message may then come twice.
 """
+import itertools
 import json
 import os
 import random
@@ -86,13 +87,14 @@ class Mail(threading.Thread):
         self.is_over = threading.Event()
 
     def run(self):
-        while not self.is_over.wait(self.chance.uniform(0, 0.05)):
-            domain = self.chance.choice(list(DOMAINS))
-            recipient = f'u{len(self.accepted)}@{domain}'
+        for number in itertools.count():
+            if self.is_over.wait(self.chance.uniform(0, 0.05)):
+                return
+            recipient = f'u{number}@{self.chance.choice(list(DOMAINS))}'
             try:
-                submit(self.relay, 'a@sender.test', [recipient], message())
-                self.accepted.append(recipient)
-            except OSError:
+                if submit(self.relay, 'a@sender.test', [recipient], message()).code == 250:
+                    self.accepted.append(recipient)
+            except (OSError, EOFError, AssertionError):
                 time.sleep(0.1)  # it is started again
 
 
