@@ -58,6 +58,16 @@ struct delivery {
     struct sched_reason reason;
 };
 
+/* All that it says of its last connection has been heard, and its place may have another one by now:
+ * nothing of that is left in it. */
+static inline void delivery_forget_session(struct delivery *d)
+{
+    d->taken_messages = d->taken_recipients = 0;
+    d->depth = 0;
+    d->is_lent = d->is_refused = d->connection_ends = false;
+    d->connection_open = true; /* as far as the place is concerned */
+}
+
 /* What workers remember about a server, in the scheduler's destdb. */
 enum delivery_note {
     DELIVERY_NOTE_BROKEN_TLS = 1, /* the handshake failed; level may: do without for a while */

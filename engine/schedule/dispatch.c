@@ -128,6 +128,7 @@ struct delivery *dispatch_exhausted(struct dispatch *p, const struct sched_actio
     struct delivery *d = take_displaced(p, a->entry);
     assert(d != NULL && d->request != NULL); /* a worker gives a delivery back with its request */
     finish_delivery(p, d, NULL, to_writer);
+    delivery_forget_session(d);
     return d;
 }
 

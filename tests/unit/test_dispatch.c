@@ -185,10 +185,16 @@ static void what_no_server_is_left_for_ends_without_a_worker(void **state)
         return;
     }
     fail_to_connect(d);
+    d->taken_messages = d->taken_recipients = 1; /* as if it had accepted MAIL before */
+    d->connection_open = false;
     report(d);
     assert_int_equal(atomic_load(&dispatch.in_flight), 1);
     a = pull(SCHED_EXHAUSTED);
-    report(dispatch_exhausted(&dispatch, &a, to_writer));
+    d = dispatch_exhausted(&dispatch, &a, to_writer);
+    /* Its lane has heard that; the place of its connection may have another one. */
+    assert_int_equal(d->taken_messages + d->taken_recipients, 0);
+    assert_true(d->connection_open && !d->connection_ends && !d->is_refused && !d->is_lent);
+    report(d);
     assert_true(post_flush(&post));
     assert_null(take(&worker_box, LETTER_DELIVER));
     struct result *r = take(&writer_box, LETTER_RESULT);
