@@ -273,7 +273,7 @@ static int stage_run(struct sched *s, struct job *j, struct run *run)
         }
         run->is_new_peer = true;
     }
-    if (destination_refuses(d)) {
+    if (destination_refuses(s, d)) {
         return stage_entries(s, run, 0, 0);
     }
     uint32_t limit = terms_recipient_limit(d, (uint32_t)s->config.destination_recipient_limit);
@@ -336,7 +336,7 @@ static int stage(struct sched *s, struct job *j, struct batch *b)
 static void commit_run(struct sched *s, struct job *j, struct run *run)
 {
     struct sched_entry *e;
-    if (destination_refuses(run->destination)) {
+    if (destination_refuses(s, run->destination)) {
         while ((e = entry_queue_pop(&run->entries)) != NULL) {
             entry_refuse(s, e);
         }

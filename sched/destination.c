@@ -629,10 +629,11 @@ void destination_forget_hosts(struct sched *s, struct sched_destination *d)
 
 /* --- at a site -------------------------------------------------------------------------------- */
 
-bool destination_refuses(const struct sched_destination *d)
+bool destination_refuses(const struct sched *s, const struct sched_destination *d)
 {
-    return destination_is_dead(d) ||
-           (d->party->site != NULL && shared_party_of(d->party)->set->is_barred);
+    /* Its party and the set are far from it in memory, and mostly no set is barred. */
+    return destination_is_dead(d) || (s->barred_sets > 0 && d->party->site != NULL &&
+                                      shared_party_of(d->party)->set->is_barred);
 }
 
 struct reason *destination_reason(const struct sched_destination *d)

@@ -26,24 +26,24 @@ struct sched_destination {
     bool is_lingering;            /* in sched.lingering */
     bool was_at_site;             /* entries of it may be on connections that are not its own */
     uint16_t pool;                /* set at creation, any thread */
+    int counted_waiting;          /* `waiting` as it is in the count of its site */
+    int counted_wanted;           /* the same in lane_set.wanted: 0 unless it is willing */
+    uint32_t settled;             /* entries that are SETTLED */
     struct party own;             /* any thread and owner, as it says; of it alone */
     struct party *party;          /* any thread, published: own, or one of a site */
-    uint64_t tag;                 /* = sched.tag: some job was passed over because of it (5.8) */
     struct list todo;             /* waiting entries (place), in order of arrival */
+    struct list displaced;        /* entries (place) in flight without a connection, oldest first */
+    uint64_t tag;                 /* = sched.tag: some job was passed over because of it (5.8) */
     /* Any thread, relaxed; the owner writes. */
     uint64_t delivered, deferred;
     /* Owner thread only. */
     void *hosts;
     struct tree parked; /* peer.in_parked, in the order of the schedule */
     usec_t hosts_expire;
-    uint32_t settled;           /* entries that are SETTLED */
-    int counted_waiting;        /* `waiting` as it is in the count of its site */
-    int counted_wanted;         /* the same in lane_set.wanted: 0 unless it is willing */
-    struct list all;            /* sched.destinations, in order of creation */
-    struct list displaced;      /* entries (place) in flight without a connection, oldest first */
+    struct list in_party;       /* shared_party.members */
     struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some. Without any
                                  * entry: sched.lingering */
-    struct list in_party;       /* shared_party.members */
+    struct list all;            /* sched.destinations, in order of creation */
     struct list in_unreachable; /* sched.unreachable */
     struct heap_node timer;     /* always in sched.timers; USEC_NEVER unless dead or suspended */
     struct pending resolve;
@@ -85,7 +85,7 @@ static inline bool destination_is_dead(const struct sched_destination *d)
     return shared_get(&d->lane.window) == WINDOW_DEAD;
 }
 /* It takes nothing: it is dead itself, or all lanes of its site are. */
-bool destination_refuses(const struct sched_destination *d);
+bool destination_refuses(const struct sched *s, const struct sched_destination *d);
 struct reason *destination_reason(const struct sched_destination *d); /* why */
 static inline bool destination_is_ready(const struct sched_destination *d)
 {

@@ -294,7 +294,7 @@ void entry_return(struct sched *s, struct sched_entry *e)
     if (terms_rate_delay(s, d) > 0) {
         destination_suspend(s, d);
     }
-    if (destination_refuses(d)) {
+    if (destination_refuses(s, d)) {
         entry_drop(s, e, SCHED_DEFER, destination_reason(d));
         return;
     }

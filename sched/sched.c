@@ -266,6 +266,16 @@ static struct party *party_of_entry(const struct sched *s, const struct sched_en
     return entry_destination(e)->party;
 }
 
+/* At a site: that of the connection that carries it, or carried it last. NULL: it is gone. */
+static struct site_lane *lane_of_entry(const struct sched *s, const struct sched_entry *e,
+                                       const struct party *from)
+{
+    if (e->connection != ENTRY_NO_CONNECTION) {
+        return lane_at_site(connection_at(s, e->connection)->lane);
+    }
+    return lane_find(from->site, e->source);
+}
+
 static void pin_party(struct party *p)
 {
     shared_party_of(p)->is_pinned = true;
@@ -320,7 +330,7 @@ static void teach_lane(struct sched *s, struct site_lane *l, const struct sched_
 /* Feedback is about the lane of its last connection. An entry that is in flight still on a
  * connection that its destination had before it came to a site teaches nothing. */
 static void learn_feedback(struct sched *s, const struct sched_entry *e,
-                           const struct sched_outcome *o, struct party *from)
+                           const struct sched_outcome *o, struct party *from, struct site_lane *l)
 {
     struct sched_destination *d = entry_destination(e);
     if (from->site == NULL) {
@@ -329,7 +339,6 @@ static void learn_feedback(struct sched *s, const struct sched_entry *e,
         }
         return;
     }
-    struct site_lane *l = lane_find(from->site, e->source);
     if (l != NULL) {
         teach_lane(s, l, o);
     }
@@ -381,7 +390,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     struct sched_destination *d = entry_destination(e);
     struct party *from = party_of_entry(s, e);
     bool is_own = from->site == NULL;
-    const struct site_lane *l = is_own ? NULL : lane_find(from->site, e->source);
+    struct site_lane *l = is_own ? NULL : lane_of_entry(s, e, from);
     int window = l == NULL ? d->lane.window : l->lane.window;
     s->resume_job = NULL;
     if (o->again) {
@@ -397,7 +406,7 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     if (!is_own) {
         pin_party(from);
     }
-    learn_feedback(s, e, o, from);
+    learn_feedback(s, e, o, from, l);
     if (e->connection != ENTRY_NO_CONNECTION) {
         connection_report(s, e, o, window);
     }

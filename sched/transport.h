@@ -82,6 +82,7 @@ struct sched {
     struct table by_list;    /* shared_party.node, by site, lanes and servers */
     struct heap lane_timers; /* site_lane.timer */
     uint32_t lane_count;     /* of all sites */
+    uint32_t barred_sets;    /* lane_set.is_barred */
     struct list touched_sets, sets_in_excess; /* lane_set.touched, .in_excess */
     int64_t excess;                           /* of all sets */
     struct list touched_lanes, starved_lanes; /* site_lane.grant.touched */

@@ -1,6 +1,9 @@
 /* How fast the core works with a given number of queued jobs, and what a job costs in memory. Each
  * recipient goes to a destination at random; a message that is finished is followed by a new one,
- * so the number of jobs stays. Recipients that do not fit into the core are read when it asks. */
+ * so the number of jobs stays. Recipients that do not fit into the core are read when it asks.
+ *
+ * With sites it is measured beside a core that has the same hosts and no sites, in turns of a few
+ * milliseconds: what else the machine does slows both. */
 #include "bench/sim/sluice_sim.h"
 #include "sched/sched.h"
 
@@ -10,9 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-#define NAME_BYTES   40
-#define MOST         5000    /* recipients read at once */
-#define DISTINCT_MAX 1000000 /* the largest size when all differ */
+#define NAME_BYTES     40
+#define MOST           5000    /* recipients read at once */
+#define ROUNDS_A_SLICE 1000    /* selections between two looks at the clock */
+#define DISTINCT_MAX   1000000 /* the largest size when all differ */
 /* What is weighed to tell a recipient from its job: so many recipients that all are in memory, at a
  * destination each, of so few that these do not count. */
 #define WEIGHED_JOBS         100000
@@ -34,13 +38,16 @@ struct scale {
     size_t allocated;    /* bytes asked of the host and not given back */
     uint64_t random, next_id;
     char (*names)[NAME_BYTES];
+    char (*site_names)[NAME_BYTES];
     struct message *messages;  /* jobs */
     struct message **finished; /* those of `messages` that are not in the core */
     long finished_count;
     struct sched_entry **busy;
     struct sched_recipient *recipients; /* MOST */
     struct sched *sched;
-    long selections, reads;
+    long selections, reads, submits;
+    double selecting, submitting; /* seconds */
+    long position, filled;        /* in `busy` */
     usec_t now;
 };
 
@@ -51,6 +58,7 @@ struct result {
     double bytes_per_queued_job; /* of a queue of this length, its destinations included */
     double recipients_in_core;   /* a job */
     double reads;                /* a selection */
+    double sites_part;           /* operations a second, of those without sites; 0: not measured */
 };
 
 /* The size in front of each object; 16 bytes keep the alignment. */
@@ -131,13 +139,21 @@ static void finish_message(struct scale *s, const struct sched_action *a)
     s->finished[s->finished_count++] = a->handle;
 }
 
+/* "dNUMBER.example" */
+static long number_of(const struct sched_destination *d)
+{
+    struct slice name = sched_destination_nexthop(d);
+    long number = 0;
+    for (size_t i = 1; i < name.len && name.data[i] != '.'; i++) {
+        number = 10 * number + (name.data[i] - '0');
+    }
+    return number;
+}
+
 /* The site of a destination goes by its number; each site has two hosts. */
 static void resolve_destination(struct scale *s, const struct sched_action *a)
 {
-    long number = strtol(sched_destination_nexthop(a->destination).data + 1, NULL, 10) % s->sites;
-    uint32_t key = (uint32_t)number;
-    char site[24];
-    int len = snprintf(site, sizeof(site), "site%ld", number);
+    uint32_t key = (uint32_t)(number_of(a->destination) % s->sites);
     struct sched_server servers[2];
     for (int i = 0; i < 2; i++) {
         servers[i] = (struct sched_server){.key_len = sizeof(key) + 1, .preference = 10};
@@ -150,7 +166,7 @@ static void resolve_destination(struct scale *s, const struct sched_action *a)
                                          .expires = USEC_NEVER,
                                          .servers = servers,
                                          .server_count = 2,
-                                         .site = slice_make(site, s->is_apart ? 0 : (size_t)len)};
+                                         .site = slice_of(s->is_apart ? "" : s->site_names[key])};
     sched_resolved(s->sched, &r, s->now);
 }
 
@@ -248,8 +264,9 @@ static bool prepare_scale(struct scale *s)
     s->recipients = calloc(MOST, sizeof(*s->recipients));
     s->messages = calloc((size_t)s->jobs, sizeof(*s->messages));
     s->finished = calloc((size_t)s->jobs, sizeof(*s->finished));
-    if (s->names == NULL || s->busy == NULL || s->recipients == NULL || s->messages == NULL ||
-        s->finished == NULL) {
+    s->site_names = calloc((size_t)s->sites + 1, sizeof(*s->site_names));
+    if (s->site_names == NULL || s->names == NULL || s->busy == NULL || s->recipients == NULL ||
+        s->messages == NULL || s->finished == NULL) {
         return false;
     }
     for (long i = s->jobs; i > 0; i--) {
@@ -257,6 +274,9 @@ static bool prepare_scale(struct scale *s)
     }
     for (long i = 0; i < s->destinations; i++) {
         (void)snprintf(s->names[i], NAME_BYTES, "u@d%ld.example", i);
+    }
+    for (long i = 0; i < s->sites; i++) {
+        (void)snprintf(s->site_names[i], NAME_BYTES, "site%ld", i);
     }
     struct sched_config c;
     sched_config_defaults(&c);
@@ -268,47 +288,72 @@ static bool prepare_scale(struct scale *s)
     return s->sched != NULL;
 }
 
-/* Slices, so that the clock is read seldom: what ended in one is submitted after it. */
-static bool run_scale(struct scale *s, struct result *ret)
+static void begin_rounds(struct scale *s)
 {
-    const long slice = 1000;
-    double selecting = 0, submitting = 0;
-    long position = 0, submits = 0, busy = 0;
-    while (busy < s->in_flight && (s->busy[busy] = pull_entry(s)) != NULL) {
-        busy++;
+    while (s->filled < s->in_flight && (s->busy[s->filled] = pull_entry(s)) != NULL) {
+        s->filled++;
     }
     s->selections = s->reads = 0;
-    for (long done = 0; done < s->rounds && busy > 0; done += slice) {
-        double t0 = seconds();
-        for (long i = 0; i < slice; i++) {
-            s->now++;
-            report_entry(s, s->busy[position]);
-            s->busy[position] = pull_entry(s);
-            if (s->busy[position] == NULL) {
-                return false;
-            }
-            position = (position + 1) % busy;
+}
+
+/* A slice, so that the clock is read seldom: what ended in it is submitted after it. */
+static bool run_slice(struct scale *s)
+{
+    double t0 = seconds();
+    for (long i = 0; i < ROUNDS_A_SLICE; i++) {
+        s->now++;
+        report_entry(s, s->busy[s->position]);
+        s->busy[s->position] = pull_entry(s);
+        if (s->busy[s->position] == NULL) {
+            return false;
         }
-        double t1 = seconds();
-        for (; s->finished_count > 0; submits++) {
-            submit_messages(s);
-        }
-        selecting += t1 - t0;
-        submitting += seconds() - t1;
+        s->position = (s->position + 1) % s->filled;
     }
-    ret->operations_per_second = 2.0 * (double)s->selections / selecting;
-    ret->submits_per_second = (double)submits / submitting;
+    double t1 = seconds();
+    for (; s->finished_count > 0; s->submits++) {
+        submit_messages(s);
+    }
+    s->selecting += t1 - t0;
+    s->submitting += seconds() - t1;
+    return true;
+}
+
+static double operations_per_second(const struct scale *s)
+{
+    return 2.0 * (double)s->selections / s->selecting;
+}
+
+/* beside    its slices alternate with those of s; NULL: none */
+static bool run_scale(struct scale *s, struct scale *beside, struct result *ret)
+{
+    begin_rounds(s);
+    if (beside != NULL) {
+        begin_rounds(beside);
+    }
+    for (long done = 0; done < s->rounds && s->filled > 0; done += ROUNDS_A_SLICE) {
+        if (!run_slice(s) || (beside != NULL && !run_slice(beside))) {
+            return false;
+        }
+    }
+    ret->operations_per_second = operations_per_second(s);
+    ret->submits_per_second = (double)s->submits / s->submitting;
     ret->reads = (double)s->reads / (double)s->selections;
-    for (long i = 0; i < busy; i++) {
+    ret->sites_part =
+        beside == NULL ? 0 : ret->operations_per_second / operations_per_second(beside);
+    for (long i = 0; i < s->filled; i++) {
         report_entry(s, s->busy[i]);
     }
-    return busy > 0;
+    for (long i = 0; beside != NULL && i < beside->filled; i++) {
+        report_entry(beside, beside->busy[i]);
+    }
+    return s->filled > 0;
 }
 
 static void finish_scale(struct scale *s)
 {
     sched_free(s->sched);
     free(s->names);
+    free(s->site_names);
     free(s->busy);
     free(s->recipients);
     free(s->messages);
@@ -329,15 +374,24 @@ static double fill_scheduler(struct scale *s)
 static bool measure_scale(struct scale s, struct result *ret)
 {
     s.random = 88172645463325252u;
-    if (!prepare_scale(&s)) {
+    struct scale apart = s;
+    bool has_pair = s.sites > 0 && !s.is_apart;
+    apart.is_apart = true;
+    if (!prepare_scale(&s) || (has_pair && !prepare_scale(&apart))) {
         return false;
     }
     ret->bytes_per_queued_job = fill_scheduler(&s);
+    if (has_pair) {
+        (void)fill_scheduler(&apart);
+    }
     struct sched_counters c;
     sched_view_counters(s.sched, &c);
     ret->recipients_in_core = (double)c.recipients_in_core / (double)s.jobs;
-    bool is_done = run_scale(&s, ret);
+    bool is_done = run_scale(&s, has_pair ? &apart : NULL, ret);
     finish_scale(&s);
+    if (has_pair) {
+        finish_scale(&apart);
+    }
     return is_done;
 }
 
@@ -369,6 +423,18 @@ static bool weigh_both(struct weight *ret)
     }
     *ret = (struct weight){one, (many - one) / (WEIGHED_RECIPIENTS - 1)};
     return true;
+}
+
+/* 0: not measured. */
+static void print_part(const struct scale *s, const struct result *r, const struct result *distinct)
+{
+    if (r->sites_part == 0) {
+        return;
+    }
+    (void)printf(s->is_json ? "{\"sites\": %ld, \"part\": %.3f, \"distinct_sizes_part\": %.3f}\n"
+                            : "%ld sites: %.2f of the operations a second without sites, the same "
+                              "hosts; %.2f when all sizes differ\n",
+                 s->sites, r->sites_part, distinct->sites_part);
 }
 
 static void print(const struct scale *s, const struct result *r, const struct result *distinct,
@@ -405,5 +471,6 @@ int sim_scale(int argc, char **argv)
         return 2;
     }
     print(&s, &logarithmic, &distinct, &weight);
+    print_part(&s, &logarithmic, &distinct);
     return 0;
 }

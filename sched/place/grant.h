@@ -19,20 +19,20 @@ enum grant_state {
 
 /* Of a lane; without meaning unless it is limited. */
 struct grant {
+    bool is_limited; /* any thread, relaxed */
+    bool is_used;    /* HELD: some of it was */
+    bool is_vain;    /* WAITING: because what was lent was not used */
+    enum grant_state state;
     struct sched_grant lent; /* what is left of it */
-    struct sched_units left; /* RETURN says so much */
-    struct pending ask;      /* ASK */
-    struct pending back;     /* RETURN, and LANE_GONE */
     struct list touched;     /* sched.touched_lanes: to be looked at before the next action; or
                               * sched.starved_lanes: wanted, and no slot is to be had */
+    struct pending ask;      /* ASK */
+    struct pending back;     /* RETURN, and LANE_GONE */
+    struct sched_units left; /* RETURN says so much */
     uint32_t owed;           /* recipients beyond those lent, paid for by the next grant */
     double per_second;       /* as it was told last; 0: not known */
-    enum grant_state state;
-    bool is_used;       /* HELD: some of it was */
-    bool is_vain;       /* WAITING: because what was lent was not used */
-    bool is_limited;    /* any thread, relaxed */
-    enum sched_why why; /* any thread, relaxed: why it has nothing; NOTHING */
-    usec_t due;         /* any thread, relaxed: when it may have something; 0 */
+    enum sched_why why;      /* any thread, relaxed: why it has nothing; NOTHING */
+    usec_t due;              /* any thread, relaxed: when it may have something; 0 */
 };
 
 void grant_init(struct grant *g);

@@ -36,20 +36,21 @@ struct lane {
 struct site_lane {
     struct lane lane;
     struct site *site;
+    uint32_t source; /* its place in sched.sources; set at creation, any thread */
+    /* Any thread, relaxed; the owner writes. */
+    bool is_closed;       /* by order, until closed_until */
+    bool is_probing;      /* it was closed, and has not been opened again: one entry at a time */
+    int most_connections; /* by its ceiling; 0: none */
+    /* Owner thread only. */
+    struct grant grant;
     int64_t credit;         /* of the weighted round robin */
+    void *user;             /* the shell's */
     struct heap_node timer; /* always in sched.lane_timers; USEC_NEVER unless it waits for a time */
     usec_t dead_until;      /* DEAD only */
     usec_t closed_until;    /* closed only */
     struct reason *reason;  /* DEAD only */
     struct reason *closed_by; /* closed only: why */
-    void *user;               /* the shell's */
-    struct grant grant;
-    uint32_t source; /* its place in sched.sources; set at creation, any thread */
-    /* Any thread, relaxed; the owner writes. */
-    bool is_closed;       /* by order, until closed_until */
-    bool is_probing;      /* it was closed, and has not been opened again: one entry at a time */
-    usec_t state_until;   /* DEAD or closed until then; 0 */
-    int most_connections; /* by its ceiling; 0: none */
+    usec_t state_until;       /* any thread, relaxed: DEAD or closed until then; 0 */
 };
 
 /* Published as a whole; a lane that came later is another array. */

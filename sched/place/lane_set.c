@@ -244,6 +244,7 @@ static void bar(struct sched *s, struct lane_set *set, struct reason *reason)
     struct site *site = set->site;
     set->reason = reason_get(reason);
     shared_set(&set->is_barred, true);
+    s->barred_sets++;
     list_foreach_safe(q, &site->parties, struct shared_party, in_site)
     {
         if (q->set == set) {
@@ -257,6 +258,7 @@ static void bar(struct sched *s, struct lane_set *set, struct reason *reason)
 static void unbar(struct sched *s, struct lane_set *set)
 {
     shared_set(&set->is_barred, false);
+    s->barred_sets--;
     reason_put(s, set->reason);
     set->reason = NULL;
 }
@@ -348,6 +350,7 @@ void lane_set_put(struct sched *s, struct lane_set *set)
         return;
     }
     shed_leave(s, set);
+    s->barred_sets -= set->is_barred;
     list_remove(&set->in_site);
     reason_put(s, set->reason);
     s->host.retire(s->host.ctx, set);

@@ -23,25 +23,25 @@ struct site_stand {
 };
 
 struct lane_set {
-    struct list in_site; /* site.sets */
     struct site *site;
-    uint64_t avoided; /* sources, set at creation */
     uint64_t mask; /* any thread, relaxed: sources that it may use: of the pool, and not avoided */
+    uint8_t room;  /* families of lanes that have room for a further connection */
+    bool is_counted;      /* in sched.with_work[OPEN_SLOT]: room and a party that needs it */
+    bool has_missed;      /* a party opened where a job was passed over */
+    bool is_barred;       /* any thread, relaxed: all of its lanes are away */
+    uint16_t pool;        /* set at creation */
+    uint64_t tag;         /* = sched.tag: some job was passed over because of it (5.8) */
+    int64_t wanted;       /* entries of willing members that wait */
+    int64_t displaced;    /* entries of members that must be placed again */
+    int work[OPEN_COUNT]; /* its parties, by party.work */
+    uint32_t parties;     /* it goes with the last one */
     struct site_stand stands[SITE_FAMILIES];
-    int work[OPEN_COUNT];  /* its parties, by party.work */
-    uint64_t tag;          /* = sched.tag: some job was passed over because of it (5.8) */
+    uint64_t avoided;      /* sources, set at creation */
+    struct list in_site;   /* site.sets */
     struct reason *reason; /* barred only */
-    int64_t wanted;        /* entries of willing members that wait */
-    int64_t displaced;     /* entries of members that must be placed again */
     int64_t excess;        /* of `wanted`: what its lanes cannot take soon; sched/place/shed.c */
     struct list touched;   /* sched.touched_sets */
     struct list in_excess; /* sched.sets_in_excess: excess > 0 */
-    uint32_t parties;      /* it goes with the last one */
-    uint16_t pool;         /* set at creation */
-    uint8_t room;          /* families of lanes that have room for a further connection */
-    bool is_counted;       /* in sched.with_work[OPEN_SLOT]: room and a party that needs it */
-    bool has_missed;       /* a party opened where a job was passed over */
-    bool is_barred;        /* any thread, relaxed: all of its lanes are away */
 };
 
 uint64_t lane_set_key(const struct tree_node *n); /* of site_stand.in_ready */

@@ -295,7 +295,8 @@ static bool find_wish(const struct sched *s, const struct sched_destination *d,
 static bool take_connection(struct sched *s, struct sched_destination *d, struct sched_entry *e)
 {
     struct lane_wish w;
-    if (destination_refuses(d) || (d->lacks_hosts && !d->is_resolving) || !find_wish(s, d, e, &w)) {
+    if (destination_refuses(s, d) || (d->lacks_hosts && !d->is_resolving) ||
+        !find_wish(s, d, e, &w)) {
         exhaust(s, e);
         return true;
     }

@@ -436,7 +436,9 @@ static struct site *new_site(struct sched *s, struct slice key)
 void site_settle(struct sched *s, struct site *site)
 {
     if (site->is_pinned || site->occupied > 0 || lane_is_in_flight(site)) {
-        list_remove(&site->remembered);
+        if (list_is_linked(&site->remembered)) {
+            list_remove(&site->remembered);
+        }
         return;
     }
     if (site_memory(s, site) == 0) {

@@ -21,12 +21,8 @@ struct site_options {
     usec_t memory;         /* lane_memory */
 };
 
+/* What each selection and report touches stands first and together. */
 struct site {
-    struct table_node node; /* sched.sites; set at creation */
-    struct list all;        /* sched.all_sites */
-    struct list remembered; /* sched.remembered: without mail, the longest first */
-    struct list parties;    /* shared_party.in_site */
-    struct list sets;       /* lane_set.in_site */
     /* Lanes, as bits of their sources. */
     uint64_t present;
     uint64_t alive;    /* any thread, relaxed: not dead, not closed, and the source is there */
@@ -36,18 +32,23 @@ struct site {
     uint64_t openable; /* what was lent allows a new connection, or they are not limited */
     uint64_t fresh;    /* room and openable: the others with room ride on idle connections only */
     uint64_t limited;
-    bool is_pinned;   /* not freed however unused */
-    bool is_dead;     /* counted in sched.shared.dead_sites: it has lanes, and none is alive */
-    int busy;         /* connections of all lanes that carry entries */
-    int occupied;     /* any thread, relaxed: destinations that have entries */
-    int waiting;      /* any thread, relaxed: their entries that wait */
-    usec_t last_used; /* since when it is remembered */
-    usec_t shed_turn; /* of what was shed last; sched/place/shed.c */
+    bool is_pinned; /* not freed however unused */
+    bool is_dead;   /* counted in sched.shared.dead_sites: it has lanes, and none is alive */
+    int busy;       /* connections of all lanes that carry entries */
+    int occupied;   /* any thread, relaxed: destinations that have entries */
+    int waiting;    /* any thread, relaxed: their entries that wait */
     /* Any thread. */
     struct lane_array *lanes; /* published; NULL: none yet */
     /* Owner thread only. */
     struct site_options *options; /* NULL: those of the config */
+    struct list remembered;       /* sched.remembered: without mail, the longest first */
+    struct list sets;             /* lane_set.in_site */
+    struct list parties;          /* shared_party.in_site */
+    struct list all;              /* sched.all_sites */
+    usec_t last_used;             /* since when it is remembered */
+    usec_t shed_turn;             /* of what was shed last; sched/place/shed.c */
     /* Set at creation, any thread. */
+    struct table_node node; /* sched.sites */
     uint32_t key_len;
     char key[];
 };
@@ -56,15 +57,15 @@ struct site {
  * demands on TLS. */
 struct shared_party {
     struct party party;
-    struct lane_set *set;   /* constant, any thread */
-    struct table_node node; /* sched.by_list */
-    struct list in_site;
-    struct list members; /* sched_destination.in_party; those that linger first */
-    struct tree queue;   /* members' own.in_ready: jobs are parked, and they are willing */
-    int willing;         /* members that have entries waiting and nothing of their own bars them */
+    struct lane_set *set; /* constant, any thread */
+    int willing;          /* members that have entries waiting and nothing of their own bars them */
     int connections;
     uint32_t tls;
-    bool is_pinned; /* not freed however unused */
+    bool is_pinned;      /* not freed however unused */
+    struct list members; /* sched_destination.in_party; those that linger first */
+    struct tree queue;   /* members' own.in_ready: jobs are parked, and they are willing */
+    struct list in_site;
+    struct table_node node; /* sched.by_list */
 };
 
 /* Any thread; NULL: the site has no lane of that source. */

@@ -224,6 +224,7 @@ static const char *check_set(const struct sched *s, const struct lane_set *set,
     t->now += work[OPEN_NOW];
     t->hosts += work[OPEN_HOST];
     t->slots += set->is_counted;
+    t->barred += set->is_barred;
     return check_stands(set);
 }
 
@@ -324,6 +325,6 @@ const char *site_check(const struct sched *s, struct site_tally *t)
         avoidances += count_bits(avoidance_mask(d));
     }
     HOLD_SITE(s->avoidance_timers.count == avoidances);
-    HOLD_SITE(s->excess == t->excess);
+    HOLD_SITE(s->excess == t->excess && s->barred_sets == t->barred);
     return NULL;
 }

@@ -8,7 +8,7 @@
 struct site_tally {
     uint64_t connections, idle;
     int now, slots, hosts, none; /* parties, or sites, as counted in sched.with_work */
-    uint64_t lanes, parties, sites, dead;
+    uint64_t lanes, parties, sites, dead, barred;
     int64_t excess; /* of all sets */
 };
 

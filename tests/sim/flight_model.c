@@ -261,7 +261,7 @@ void flight_exhaust(struct flight_model *m, const struct sched_action *a)
     REQUIRE(f != NULL && f->place == FLIGHT_DISPLACED && f->destination == a->destination);
     f->place = FLIGHT_EXHAUSTED;
     const struct sched_destination *d = a->destination;
-    if (m->is_delayed || d->lacks_hosts || destination_refuses(d)) {
+    if (m->is_delayed || d->lacks_hosts || destination_refuses(m->sched, d)) {
         return;
     }
     uint64_t sources = source_tried(m->sched, a->entry);
