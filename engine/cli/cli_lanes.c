@@ -157,13 +157,24 @@ static void print_ordered(const struct cli *cli, const json_t *o)
     }
 }
 
+static void print_count(const struct cli *cli, const json_t *o)
+{
+    long long count = cli_member_number(o, "count");
+    long long more = count - (long long)json_array_size(json_object_get(o, "lanes"));
+    if (count == 0) {
+        (void)fputs("nothing holds a lane of it back\n", cli->out);
+    } else if (more > 0) {
+        (void)fprintf(cli->out, "and %lld more\n", more);
+    }
+}
+
 static int give_order(const struct cli *cli, const struct cli_args *args, json_t *body)
 {
     struct api_answer a = {.status = 0};
     const char *source = cli_value(args, "source");
     bool is_whole =
         body != NULL && set_member(body, "order", args->argv[0]) &&
-        set_member(body, "site", args->argv[1]) &&
+        set_member(body, "site", args->argc > 1 ? args->argv[1] : NULL) &&
         set_member(body, "source", source != NULL && strcmp(source, "-") == 0 ? "" : source) &&
         set_member(body, "transport", cli_value(args, "transport")) &&
         set_member(body, "for", cli_value(args, "for")) &&
@@ -179,6 +190,7 @@ static int give_order(const struct cli *cli, const struct cli_args *args, json_t
                          cli->out); /* flushed and checked by cli_main */
         } else if (o != NULL) {
             print_ordered(cli, o);
+            print_count(cli, o);
         }
         json_decref(o);
         (void)api_client_complain(cli, "lanes", &a, code);
@@ -194,7 +206,8 @@ static const char *order_fault(const struct cli_args *args)
 {
     bool is_pace = strcmp(args->argv[0], "pace") == 0;
     bool is_close = strcmp(args->argv[0], "close") == 0;
-    if (args->argc < 2) {
+    bool is_open = !is_pace && !is_close;
+    if (args->argc < 2 && !(is_open && cli_has(args, "source"))) {
         return "SITE is missing: a site as `sluice sites` names it, a provider or a destination";
     }
     if (is_pace && args->argc < 3) {

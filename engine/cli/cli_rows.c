@@ -312,9 +312,10 @@ const struct cli_row cli_rows[] = {
          "pause, pace,\n"
          "ceilings. `pace` sets what was learned, a RATE of messages such as 20/s, learned on "
          "from there;\n"
-         "none: no pace. SITE: as `sites` names it, a provider, or a destination. Without "
-         "--source all lanes\n"
-         "of the site.\n"},
+         "none: no pace. `open --source NAME` is for the source at all sites. SITE: as `sites` "
+         "names "
+         "it, a\n"
+         "provider, or a destination. Without --source all lanes of the site.\n"},
     {.name = "hosts",
      .run = cli_hosts,
      .operands = "[TEXT]",

@@ -24,7 +24,9 @@
 #include <string.h>
 
 enum {
-    LANES_MOST = 4096, /* that one order is for */
+    LANES_MOST = 4096,         /* of a site that one order is for */
+    SOURCE_LANES_MOST = 20000, /* of a source */
+    LANES_SHOWN = 100,         /* of the answer */
     NAMES_TEXT = 400,
 };
 
@@ -61,14 +63,14 @@ static void add_lane(struct order *o, const struct limit_key *key)
     t.source_len = copy_name(t.source, key->source);
     t.site_len = copy_name(t.site, key->site);
     t.hosts_len = copy_name(t.hosts, key->hosts);
-    for (uint32_t i = 0; i < o->count; i++) {
+    for (uint32_t i = 0; i < o->count && o->request.site.len > 0; i++) {
         const struct target *seen = &o->lanes[i];
         if (strcmp(seen->source, t.source) == 0 && strcmp(seen->site, t.site) == 0 &&
             strcmp(seen->hosts, t.hosts) == 0) {
             return;
         }
     }
-    if (o->count == LANES_MOST) {
+    if (o->count == (o->request.site.len > 0 ? LANES_MOST : SOURCE_LANES_MOST)) {
         o->is_too_many = true;
         return;
     }
@@ -137,6 +139,20 @@ static bool take_site(struct order *o, struct slice site)
     lanes_limit_key(site, o->request.source, room, &w.key);
     walk_lanes(o, take_wanted, &w);
     return w.is_known;
+}
+
+/* Of the source, those that something holds back. */
+static void take_held(void *ctx, const struct limit_lane_report *r)
+{
+    struct order *o = ctx;
+    usec_t until;
+    bool is_held = lane_view_state(NULL, r, clock_mono(), clock_wall(), &until) != LANE_OPEN ||
+                   r->state.most_connections > 0 || r->state.most_messages > 0 ||
+                   r->closed_destinations > 0;
+    if (is_held && slice_eq(slice_of(r->source), o->request.source)) {
+        const struct limit_key key = {slice_of(r->source), slice_of(r->site), slice_of(r->hosts)};
+        add_lane(o, &key);
+    }
 }
 
 /* Where mail for a destination goes, or went last. */
@@ -293,6 +309,13 @@ static bool find_lanes(struct order *o)
     bool is_provider = provider_site(o, provider, sizeof(provider), &index);
     bool is_source_known = !r->has_source || is_source(settings_of(o->engine)->config, r->source);
     o->can_make = is_source_known;
+    if (r->site.len == 0) {
+        walk_lanes(o, take_held, o);
+        if (o->count == 0 && !is_source_known) {
+            refuse_source(o);
+        }
+        return o->count > 0 || is_source_known;
+    }
     bool is_known = take_site(o, r->site);
     is_known = is_known || (is_provider && take_site(o, slice_of(provider)));
     is_known = is_known || take_destination(o, r->site);
@@ -362,15 +385,15 @@ static void log_order(const struct order *o, const char *by)
         (void)snprintf(what, sizeof(what), " none");
     }
     log_info("lanes: %s%s by %s: site " SLICE_FMT "%s" SLICE_FMT ", lanes %u%s" SLICE_FMT,
-             lane_request_word(r->kind), what, by, SLICE_ARG(r->site),
-             r->has_source ? ", source " : "", SLICE_ARG(r->source), o->count,
-             r->reason.len > 0 ? ": " : "", SLICE_ARG(r->reason));
+             lane_request_word(r->kind), what, by,
+             SLICE_ARG(r->site.len > 0 ? r->site : SLICE("any")), r->has_source ? ", source " : "",
+             SLICE_ARG(r->source), o->count, r->reason.len > 0 ? ": " : "", SLICE_ARG(r->reason));
 }
 
 static json_t *answer(const struct order *o, const char *by)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < o->count; i++) {
+    for (uint32_t i = 0; i < o->count && i < LANES_SHOWN; i++) {
         const struct limit_key key = key_of(&o->lanes[i]);
         struct limit_lane_report report;
         struct lane_view v;
@@ -379,8 +402,8 @@ static json_t *answer(const struct order *o, const char *by)
             (void)json_array_append_new(list, lane_object(o->engine, &v, 0)); /* or left out */
         }
     }
-    json_t *object = json_pack("{s:s, s:s, s:o}", "order", lane_request_word(o->request.kind), "by",
-                               by, "lanes", list);
+    json_t *object = json_pack("{s:s, s:s, s:i, s:o}", "order", lane_request_word(o->request.kind),
+                               "by", by, "count", (int)o->count, "lanes", list);
     if (object != NULL && o->request.reason.len > 0) {
         api_set_text(object, "reason", o->request.reason);
     }
@@ -422,7 +445,7 @@ void lane_order_give(struct clerk *k, struct api_call *c)
     if (o.is_short) {
         api_error(c, 503, "unavailable", "out of memory");
     } else if (o.is_too_many) {
-        api_error(c, 422, "wrong", "more than %d lanes; say one source", LANES_MOST);
+        api_error(c, 422, "wrong", "more than %u lanes; say a site, and one source", o.count);
     } else if (is_found &&
                (o.request.kind != LIMIT_ORDER_PACE || o.request.has_source || is_one_source(&o))) {
         carry_out(&o);

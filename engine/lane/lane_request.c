@@ -67,12 +67,13 @@ static int take_names(const json_t *body, struct lane_request *ret, char *text)
     enum { SITE_MOST = 800 };
     bool has_site, has_reason;
     int err = take_text(body, "site", SITE_MOST, &ret->site, &has_site, text);
-    if (err == 0 && (!has_site || ret->site.len == 0)) {
-        return refuse_request(text,
-                              "site: as `sluice sites` names it, a provider or a destination");
-    }
     if (err == 0) {
         err = take_text(body, "source", LIMITS_NAME_MAX, &ret->source, &ret->has_source, text);
+    }
+    bool may_lack_site = ret->kind == LIMIT_ORDER_OPEN && ret->has_source && !has_site;
+    if (err == 0 && ret->site.len == 0 && !may_lack_site) {
+        return refuse_request(text,
+                              "site: as `sluice sites` names it, a provider or a destination");
     }
     if (err == 0) {
         err = take_text(body, "reason", LANE_REQUEST_REASON_MAX, &ret->reason, &has_reason, text);

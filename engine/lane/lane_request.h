@@ -18,7 +18,7 @@
 
 struct lane_request {
     enum limit_order_kind kind;
-    struct slice site;
+    struct slice site; /* "": LIMIT_ORDER_OPEN for all lanes of the source */
     bool has_source;
     struct slice source; /* "": where the system chooses the address */
     usec_t span;         /* LIMIT_ORDER_CLOSE */

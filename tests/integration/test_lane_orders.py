@@ -230,6 +230,10 @@ def test_sets_of_hosts(place):
     assert net.result('big.test')['type'] == 'TransientFailure'
     assert 'by local: not yet' in str(net.result('big.test')['response'])
     assert [one['state'] for one in daemon.query('lanes', 'big')] == ['closed']
-    say(daemon, 'open', 'big')
+    say(daemon, 'close', 'few')
+    assert 'there is no source "s9"' in say(daemon, 'open', '--source', 's9', code=66)
+    assert say(daemon, 'open', '--source', '-').count(': open') == 3
+    assert say(daemon, 'open', '--source', '-').strip() == 'nothing holds a lane of it back'
+    assert 'SITE is missing' in say(daemon, 'close', '--source', '-', code=64)
     daemon.command('flush', '--domain', 'big.test')
     daemon.wait_event('Delivery', 'user@big.test')

@@ -148,6 +148,8 @@ def order(daemon, chance):
                              {'order': 'pace', 'rate': chance.choice(['none', '1/s', '20/s', '2/h'])}])}
     if chance.random() < 0.6:
         body['source'] = chance.choice([*SOURCES, '', 's9'])
+    if body['order'] == 'open' and 'source' in body and chance.random() < 0.3:
+        del body['site']
     status, answer = post(daemon, '/v1/lanes', body)
     assert status in (200, 404, 422), (body, answer)
     for lane in answer.get('lanes', []):

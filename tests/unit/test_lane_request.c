@@ -65,6 +65,8 @@ static void what_is_refused(void **state)
         {"{\"order\":\"shut\",\"site\":\"x\"}", "order: one of"},
         {"{\"order\":1,\"site\":\"x\"}", "order: one of"},
         {"{\"order\":\"open\"}", "site: as `sluice sites` names it"},
+        {"{\"order\":\"open\",\"site\":\"\",\"source\":\"s\"}", "site: as `sluice sites` names it"},
+        {"{\"order\":\"close\",\"source\":\"s\"}", "site: as `sluice sites` names it"},
         {"{\"order\":\"open\",\"site\":\"\"}", "site: as `sluice sites` names it"},
         {"{\"order\":\"open\",\"site\":7}", "site: a text"},
         {"{\"order\":\"open\",\"site\":\"x\",\"sourse\":\"s\"}", "sourse: there is no such member"},
