@@ -533,6 +533,14 @@ int sched_reconfigure(struct sched *s, const struct sched_config *config, usec_t
     return err;
 }
 
+void sched_resolve_again(struct sched *s, const struct sched_entry *e, usec_t now)
+{
+    struct sched_destination *d = entry_destination(e);
+    transport_enter(s, now);
+    d->hosts_expire = now;
+    destination_refresh_hosts(s, d);
+}
+
 void sched_forget_hosts(struct sched *s, usec_t now)
 {
     transport_enter(s, now);

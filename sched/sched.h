@@ -390,6 +390,9 @@ MUST_USE int sched_reconfigure(struct sched *, const struct sched_config *, usec
  * anything else of them goes out, and every connection that has a named host takes no further
  * entry. */
 void sched_forget_hosts(struct sched *, usec_t now);
+/* The same for the hosts of one destination, that of an entry in flight, and without that end: the answer
+ * may name another site. */
+void sched_resolve_again(struct sched *, const struct sched_entry *, usec_t now);
 /* Entries handed out and not yet reported. */
 uint32_t sched_in_flight(const struct sched *);
 

@@ -9,7 +9,7 @@ connections     five at a time; connection-rate: 30 a minute, ten messages on ea
 messages        ten of a connection; 421 to the MAIL behind them
 recipients      36,000 an hour; 452 to RCPT beyond, with a text that says what is counted
 addresses       two source addresses with different R (sluice has a pool of them; Postfix has none)
-one-of-four     R of one domain of four at the same hosts; the others get new mail all the time
+one-of-four     R of one domain of four with the same MX; the others get new mail all the time
 
 Accepted is a share of what the limit allows: from --settle seconds on, after a change of R from --again
 seconds behind it on. Refused are MAILs (all that were pipelined with a refused one), recipients and
@@ -20,13 +20,14 @@ that makes R with the time that the receiver takes, or a rate delay, whose least
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import json
 import math
 import os
 import pathlib
 import time
 
-from load import Sink, Source, free_port
+from load import Sink, Source, Zone, free_port
 from relay import Failure, Postfix, Sluice, postfix_version, running
 
 TITLE = 'Limits that nobody publishes'
@@ -53,7 +54,7 @@ SERIES = ('messages', 'refused', 'refused_recipients', 'connections', 'refused_c
 # a second that are surely enough}; fresh: the same of mail that comes meanwhile; fixed, fixed_sections:
 # of both relays' settings, sluice's sections; static: Postfix's that suit it; parts: what is judged
 Case = collections.namedtuple('Case', 'name behaviour service backlog fresh sluice sections postfix '
-                              'static is_for_postfix parts')
+                              'static is_for_postfix by_mx parts')
 # One line of the table. key: (section or domain, client) in the sink's report, None: all of them;
 # less: (key of what is taken off); capacity: messages a second where the report has no limit; change:
 # seconds; bound: least % accepted; share: most % refused; spare: refusals a minute beside it
@@ -115,7 +116,7 @@ def static_of(rate, service):
 
 def case_of(name, behaviour, service, backlog, parts, **more):
     return Case(**{'fresh': {}, 'sluice': {}, 'sections': '', 'postfix': {}, 'static': {},
-                   'is_for_postfix': True,
+                   'is_for_postfix': True, 'by_mx': False,
                    **dict(name=name, behaviour=behaviour, service=service, backlog=backlog,
                           parts=parts), **more})
 
@@ -174,7 +175,7 @@ def one_of_four_case():
     return case_of('one-of-four', behaviour, 0.05, {'d4.test': 5},
                    [Part('one-of-four, R = 5', throttled, None, None, None, 95, 1, 5),
                     Part('one-of-four, others', ALONE, throttled, sum(fresh.values()), None, 95, 1,
-                         5)], fresh=fresh)
+                         5)], fresh=fresh, by_mx=True)
 
 
 def cases(args):
@@ -198,16 +199,30 @@ def seconds_of(args, case):
 
 # ---- one run
 
-def make_relay(args, relay, case, port, sink):
+def make_relay(args, relay, case, port, sink, zone):
     """The engine finds limits by itself: it is told none of them, and its window is its default
     where the case does not fix it."""
     domains = sorted({*case.backlog, *case.fresh})
-    routes = [(domain, sink.nexthop()) for domain in domains]
+    routes = [(domain, f'{domain}:{sink.port}' if zone else sink.nexthop()) for domain in domains]
+    if zone and relay == 'sluice':
+        sections = case.sections + f'dns {{ servers = {{"{zone.address}:53"}} }}\n'
+        return lambda folder: Sluice(args.build, folder, port, routes, case.sluice,
+                                     {'shutdown_timeout': '1s'}, sections)
     if relay == 'sluice':
         return lambda folder: Sluice(args.build, folder, port, routes, case.sluice,
                                      {'shutdown_timeout': '1s'}, case.sections)
     told = case.static if relay == 'postfix-static' else {}
-    return lambda folder: Postfix(folder, port, routes, {**case.postfix, **told})
+    if zone:
+        told = {**told, 'smtp_dns_support_level': 'enabled', 'smtp_host_lookup': 'dns'}
+    return lambda folder: Postfix(folder, port, routes, {**case.postfix, **told},
+                                  zone.address if zone else None)
+
+
+def zone_of(args, case):
+    """The domains have one MX set; or none of them is asked for."""
+    if not case.by_mx:
+        return contextlib.nullcontext()
+    return Zone(args.build, ['d#.test MX 10 mx.test', 'mx.test A 127.0.1.1'])
 
 
 def backlog_of(args, case):
@@ -225,7 +240,8 @@ def measure(args, relay, case):
     seconds, port = seconds_of(args, case), free_port()
     with Sink(args.build, folder, '--behaviour', behaviour, '--hold', '--timeline', 1000,
               '--delay-dot', round(1000 * case.service), '--round-trip', args.round_trip) as sink, \
-            running(make_relay(args, relay, case, port, sink), args.dir):
+            zone_of(args, case) as zone, \
+            running(make_relay(args, relay, case, port, sink, zone), args.dir):
         for domain, messages in backlog_of(args, case):
             with Source(args.build, f'127.0.0.1:{port}', '--messages', messages, '--connections',
                         min(20, messages), '--size', args.size, '--domains', domain) as source:

@@ -272,6 +272,9 @@ struct limit_refusal {
     bool has_open_source;      /* another one is open, tried or not */
     bool has_others_out; /* other entries of the lane are under way: one may yet be accepted */
     bool must_charge;    /* maximal_queue_lifetime is 0 */
+    bool
+        may_stand_apart; /* others have mail at the site, which is what has these hosts, and nothing
+                           * that is configured */
 };
 
 /* What becomes of the entry. */
@@ -292,8 +295,9 @@ struct limit_verdict {
     bool is_throttled;   /* the window hears of it by is_negative only, failed cohorts not at all */
     bool is_negative;    /* throttled: one negative report to the borrower's window */
     bool keeps_feedback; /* the window hears what it would without rules; else nothing */
-    usec_t first_blocked;  /* wall: to be kept with the message; 0: not blocked */
-    usec_t bounces_at;     /* wall: until then a 5xx is deferred while another lane is open; 0 */
+    usec_t first_blocked; /* wall: to be kept with the message; 0: not blocked */
+    usec_t bounces_at;    /* wall: until then a 5xx is deferred while another lane is open; 0 */
+    bool stands_apart; /* the destination is throttled for itself: it is to be a site of its own */
     usec_t suspend_tenant; /* spans, of mail to this site; 0: no */
     usec_t suspend_campaign;
 };

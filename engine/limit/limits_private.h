@@ -109,7 +109,17 @@ struct limits_counter {
     uint32_t parts[16];
 };
 
+/* Whether one destination of a lane is throttled for itself. Since its pace began. */
+struct limits_alone {
+    uint64_t name; /* hash of who was refused; 0: nobody yet */
+    bool is_over;  /* others were refused too */
+    usec_t since;
+    usec_t tried_at;               /* one was had stand apart without proof; 0: none was */
+    uint32_t refused, own, others; /* messages: its own; accepted of it, and of others */
+};
+
 struct limits_learned {
+    struct limits_alone alone;
     struct pace *paces[LIMITS_UNITS]; /* NULL: nothing was ever refused */
     struct ceiling connections, session;
     bool is_closed;
@@ -401,6 +411,14 @@ enum limits_figure_lanes limits_figure_lanes_of(const struct limits_lane *lane);
 /* The lane counts among others now, or among those of before: LIMIT_LANES: it is new. */
 void limits_figure_move_lane(const struct limits_lane *lane, enum limits_figure_lanes before);
 void limits_figure_leave_lane(const struct limits_lane *lane);
+
+/* limits_alone.c */
+void limits_alone_accepted(struct limits_learned *learned, const struct limit_accepted *a);
+/* Refused with the scope of messages or recipients; is_new: that began the pace. true: by all that is
+ * known only this destination is throttled. The paces are then forgotten, and the caller has it stand
+ * apart. */
+MUST_USE bool limits_alone_refused(struct limits_learned *learned, const struct limit_refusal *r,
+                                   bool is_new, usec_t now);
 
 /* limits_fact.c */
 /* With a NUL, cut to size, control bytes as spaces. */

@@ -62,6 +62,7 @@ static void accepted_watched(struct limits *l, struct limits_lane *lane,
     l->changes++;
     bool is_turn = pace_took(learned->paces[PACE_MESSAGES], a->messages, a->sent_at, now);
     is_turn |= pace_took(learned->paces[PACE_RECIPIENTS], a->recipients, a->sent_at, now);
+    limits_alone_accepted(learned, a);
     count_in_session(learned, a->session_messages, now);
     limits_open_destination(l, lane, a, now);
     if (learned->is_closed && a->sent_at >= learned->closed_until) {
@@ -148,18 +149,31 @@ static void learn_ceiling(struct limits *l, struct limits_lane *lane, const stru
     }
 }
 
-static void learn(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
+/* Of messages or recipients, which a receiver may count for each destination. */
+static bool learn_of_mail(struct limits *l, struct limits_lane *lane, enum pace_unit unit,
+                          const struct limit_refusal *r, usec_t now)
+{
+    const struct pace *p = lane->learned == NULL ? NULL : lane->learned->paces[unit];
+    bool is_new = p == NULL || p->phase == PACE_FREE;
+    return limits_learn_pace(l, lane, unit, r, now) != NULL &&
+           limits_alone_refused(lane->learned, r, is_new, now);
+}
+
+/* Returns whether the destination is to stand apart. */
+static bool learn(struct limits *l, struct limits_lane *lane, const struct limit_refusal *r,
                   usec_t now) ON_ROLE(l->lock)
 {
+    if (r->scope == REPLY_RECIPIENTS) {
+        return learn_of_mail(l, lane, PACE_RECIPIENTS, r, now);
+    }
     if (r->scope == REPLY_SESSION || r->scope == REPLY_CONNECTIONS) {
         learn_ceiling(l, lane, r, now);
-    } else if (r->scope == REPLY_RECIPIENTS) {
-        (void)limits_learn_pace(l, lane, PACE_RECIPIENTS, r, now);
     } else if (r->scope == REPLY_CONNECTION_RATE) {
         (void)limits_learn_pace(l, lane, PACE_CONNECTS, r, now);
     } else {
-        (void)limits_learn_pace(l, lane, PACE_MESSAGES, r, now);
+        return learn_of_mail(l, lane, PACE_MESSAGES, r, now);
     }
+    return false;
 }
 
 /* Once a round trip: what was sent before the last report tells the window nothing new. */
@@ -249,7 +263,7 @@ static void refused(struct limits *l, struct limits_hold *h, const struct limit_
     struct limit_verdict before = *ret;
     bool is_done = limits_act(l, h, r, now, ret);
     if (r->class == REPLY_THROTTLED && !is_done) {
-        learn(l, lane, r, now);
+        ret->stands_apart = learn(l, lane, r, now);
     }
     if (r->class == REPLY_BLOCKED && !is_done) {
         limits_blocked(l, lane, r, now);

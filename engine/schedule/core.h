@@ -7,6 +7,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "engine/schedule/absent.h"
+#include "engine/schedule/apart.h"
 #include "engine/schedule/core_sources.h"
 #include "engine/schedule/lanes.h"
 
@@ -23,6 +24,7 @@ struct core {
     struct lanes lanes;  /* with `sched` */
     struct core_sources sources;
     struct absent absent; /* likewise */
+    struct apart apart;
     uint16_t transport;
     bool is_gone;          /* its section: what waits is given back, to be routed anew */
     uint32_t generation;   /* of the settings that it goes by: settings.generations */

@@ -464,6 +464,15 @@ static void own_failure(const struct lane *lane, const struct delivery *d,
     }
 }
 
+/* Whether others at the site would go on without the destination's limit. */
+static bool may_stand_apart(const struct lanes *l, const struct lane *lane)
+{
+    struct slice site = slice_make(lane->site, lane->site_len);
+    struct sched_site_view view;
+    return receiver_is_by_hosts(site) && sched_view_site(l->sched, site, &view) &&
+           view.destinations > 1;
+}
+
 void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct limit_verdict *ret)
 {
     const struct refusal *f = d->request->refusal;
@@ -506,6 +515,7 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
         .has_other_source = others.has_untried,
         .has_open_source = others.has_any,
         .must_charge = config->maximal_queue_lifetime == 0,
+        .may_stand_apart = may_stand_apart(l, slot->lane),
     };
     limits_refused(slot->lane->hold, &r, now, clock_wall(), ret);
     slot->is_told = true;

@@ -64,8 +64,9 @@ static void find_site(const struct receiver_question *q, struct receiver *r)
     struct nexthop hop;
     const struct policy *p = r->options;
     bool is_apart = !q->settings->config->transports[q->transport].site_rollup;
+    bool is_joined = p != NULL && p->provider_section != NULL;
     bool has_mx = nexthop_parse(q->nexthop, 0, &hop) == 0 && hop.wants_mx;
-    if (is_apart || (p != NULL && p->has_own_site)) {
+    if (is_apart || (q->stands_apart && !is_joined) || (p != NULL && p->has_own_site)) {
         set_own(q, r);
     } else if (!has_mx) {
         set_site(r, SLICE(""), q->nexthop, SLICE(""));
@@ -176,8 +177,8 @@ void receiver_find(const struct receiver_question *q, uint64_t seed, struct rece
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-void receiver_of(const struct settings *by, const struct resolution *r, uint64_t seed,
-                 struct receiver *ret, struct sched_server *ret_servers)
+void receiver_of(const struct settings *by, const struct resolution *r, bool stands_apart,
+                 uint64_t seed, struct receiver *ret, struct sched_server *ret_servers)
 {
     const struct receiver_question q = {
         .settings = by,
@@ -185,6 +186,7 @@ void receiver_of(const struct settings *by, const struct resolution *r, uint64_t
         .destination = sched_destination_name(r->destination),
         .nexthop = sched_destination_nexthop(r->destination),
         .hosts = r->hosts,
+        .stands_apart = stands_apart,
     };
     receiver_find(&q, seed, ret, ret_servers);
 }
@@ -229,6 +231,13 @@ static bool has_mark(struct slice site, struct slice mark, struct slice *ret)
     }
     *ret = slice_from(site, mark.len);
     return true;
+}
+
+bool receiver_is_by_hosts(struct slice site)
+{
+    struct slice rest;
+    return site.len > 0 && !has_mark(site, SLICE("provider:"), &rest) &&
+           !has_mark(site, SLICE("domain:"), &rest);
 }
 
 void receiver_limits(struct slice site, struct slice *ret_name, struct slice *ret_hosts)

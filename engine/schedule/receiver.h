@@ -38,6 +38,7 @@ struct receiver_question {
     uint32_t transport;
     struct slice destination, nexthop; /* as sched_destination_name, sched_destination_nexthop */
     const struct dns_hosts *hosts;
+    bool stands_apart; /* it is a site of its own, whoever has the same hosts */
 };
 
 struct receiver {
@@ -56,8 +57,12 @@ void receiver_find(const struct receiver_question *q, uint64_t seed, struct rece
                    struct sched_server *ret_servers);
 
 /* The same for hosts that were found. */
-void receiver_of(const struct settings *by, const struct resolution *r, uint64_t seed,
-                 struct receiver *ret, struct sched_server *ret_servers);
+void receiver_of(const struct settings *by, const struct resolution *r, bool stands_apart,
+                 uint64_t seed, struct receiver *ret, struct sched_server *ret_servers);
+
+/* Its destinations have the same hosts, and no section of the configuration joins them: one of them may
+ * stand apart. */
+MUST_USE bool receiver_is_by_hosts(struct slice site);
 
 /* Tell the core what the provider or the domain says of the site, behind sched_resolved. */
 void receiver_configure(struct sched *s, const struct receiver *r, usec_t now);

@@ -324,6 +324,10 @@ static void take_report(struct sched_thread *t, struct delivery *d)
     if (d->is_refused) {
         struct limit_verdict verdict;
         lanes_refused(&c->lanes, d, t->now, &verdict);
+        if (verdict.stands_apart) {
+            apart_add(&c->apart, d->destination, t->now);
+            sched_resolve_again(c->sched, d->entry, t->now);
+        }
         dispatch_settle_refusal(&t->dispatch, d, &verdict, t->to_writer);
     }
     lanes_parted(&c->lanes, d, t->now);
@@ -361,7 +365,9 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         .reason = &r->reason,
     };
     if (r->outcome == SCHED_RESOLVED) {
-        receiver_of(settings, r, t->seed, &receiver, servers);
+        struct slice name = sched_destination_name(r->destination);
+        bool stands_apart = apart_has(&core_of(t, r->transport)->apart, name, t->now);
+        receiver_of(settings, r, stands_apart, t->seed, &receiver, servers);
         receiver_note(t->places, r, &receiver);
         result.site = slice_make(receiver.site, receiver.site_len);
         result.tls = receiver.tls;

@@ -7,6 +7,7 @@ import pytest
 
 from support.client import message, submit
 from support.reloading import reload
+from support.tools import Zone
 from support.wait import until
 
 LISTED = '554 5.7.1 Service unavailable; Client host [{address}] blocked using zen.spamhaus.org'
@@ -60,6 +61,43 @@ def test_slow_down_is_nobodys_attempt(place):
     # The receiver's own limit makes 5 s of it; the bounds of the design are 5 % and 20 s beyond.
     assert took < 5 * 1.05 + 20
     assert 0 < bucket.refused < 40
+
+
+def test_one_domain_of_a_receiver_is_throttled(place):
+    """Two domains at the same hosts: the one that its receiver throttles waits, the other one does not."""
+    bucket = Bucket(2, 1)
+
+    def answer(verb, argument, session):
+        return bucket('MAIL', argument, session) if verb == 'RCPT' and 'slow.test' in argument else None
+    receiver = place.receiver(answers=answer)
+    zone = place.keep(Zone(place.folder, [
+        'slow.test MX 10 mx.test', 'fast.test MX 10 mx.test', f'mx.test A {receiver.address}']))
+    daemon = place.sluice(options={'allow_loopback': True}, dns={'servers': [zone.name]},
+                          transports={'smtp': {'smtp_tcp_port': receiver.port}})
+    send(daemon, 40, domain='slow.test')
+    until(lambda: bucket.refused > 0, 'a refusal', 20)
+    send(daemon, 40, domain='fast.test')
+    until(lambda: sum('fast.test' in e['recipient'] for e in delivered(daemon)) == 40, 'the other', 30)
+    assert len(delivered(daemon)) < 75  # the slow one takes 20 s
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+
+
+def test_a_thousand_refused_at_mail(place):
+    """As fast as the receiver lets them, in one attempt each, though a single failed cohort would make a
+    destination dead."""
+    bucket = Bucket(100, 10)
+    receiver = place.receiver(answers=bucket)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'destination_concurrency_failed_cohort_limit': 1}},
+                          options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '400s'})
+    begun = time.monotonic()
+    send(daemon, 1000)
+    until(lambda: len(delivered(daemon)) == 1000, 'all', 60)
+    # The receiver's own limit makes 10 s of it; the bounds of the design are 5 % and 20 s beyond.
+    assert time.monotonic() - begun < 10 * 1.05 + 20
+    assert {e['num_attempts'] for e in delivered(daemon)} == {1}
+    assert not daemon.of('TransientFailure') and bucket.refused > 0
+    assert not daemon.query('destinations') or daemon.query('destinations')[0]['state'] != 'dead'
 
 
 def test_what_left_memory_comes_back_when_the_receiver_takes_more(place):
