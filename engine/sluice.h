@@ -55,8 +55,8 @@ struct sluice_settings {
     /* What goes wrong at the start and what the engine has to say afterwards: lines without
      * newline. NULL: lines of the start are lost, later ones go to standard error. */
     void (*log)(void *ctx, const char *line);
-    /* Every event, in order, at least once: the place is kept in the spool under this name, and a
-     * program that was killed gets some of the last ones again. Returns 0 when done with it;
+    /* Every event of mail, in order, at least once: the place is kept in the spool under this name,
+     * and a program that was killed gets some of the last ones again. Returns 0 when done with it;
      * otherwise the same comes again after a pause. NULL: none are wanted. */
     int (*event)(void *ctx, const struct sluice_event *event);
     const char *event_name; /* letters, digits, - _ . ; NULL: "program" */
