@@ -426,9 +426,15 @@ static bool take_swept(struct activator *a, int *looks)
 static bool take_recalled(struct activator *a, int *looks)
 {
     struct spool_position next;
-    while (has_room(a) && recaller_next(&a->recaller, a->reader, looks, &next) == 0) {
-        bool is_held = id_set_has(&a->held, next.id);
-        int err = is_held ? 0 : load_and_activate(a, &next);
+    while (has_room(a)) {
+        int err = recaller_next(&a->recaller, a->reader, looks, &next);
+        if (err == ERR_MISSING) {
+            return false;
+        }
+        bool is_held = err == 0 && id_set_has(&a->held, next.id);
+        if (err == 0 && !is_held) {
+            err = load_and_activate(a, &next);
+        }
         if (err != 0) {
             pause_import(a, err);
             return false;
