@@ -1,6 +1,6 @@
 /* Four borrowers in threads of their own lend from the same limits, use a part and repay the rest,
  * report what receivers say and hear what becomes of lanes, while an operator closes and opens them,
- * reads reports and writes the memory file. At the end a quota is used up to the last message and
+ * reads reports and writes the memory file, and another thread reads what was done to lanes. At the end a quota is used up to the last message and
  * not beyond, a rate was kept, and all borrowers know the same. Meant for ThreadSanitizer too.
  * STRESS_SECONDS sets how long (default 2). Prints what a report of acceptance costs. */
 #include "base/clock.h"
@@ -38,6 +38,7 @@ static struct limits *limits;
 static struct borrower borrowers[BORROWERS];
 static _Atomic bool must_end;
 static _Atomic uint32_t wakes;
+static _Atomic bool has_reaction = true; /* whoever has not looked yet is not woken */
 
 static uint32_t choose(uint64_t *chance, uint32_t below)
 {
@@ -113,6 +114,33 @@ static void run_borrower(void *arg)
         b->used_of_rate += lend_some(b, b->rate);
         report_some(b);
         hear(b);
+    }
+}
+
+static void wake_reader(void *ctx)
+{
+    (void)ctx;
+    atomic_store_explicit(&has_reaction, true, memory_order_release);
+}
+
+/* As the writer of the event log: each reaction once, whole, in their order; those that are too old
+ * by the time that it comes are lost. */
+static void run_reader(void *arg)
+{
+    uint64_t *count = arg, next = 0;
+    struct limit_reaction r;
+    while (!atomic_load_explicit(&must_end, memory_order_relaxed)) {
+        if (!atomic_exchange_explicit(&has_reaction, false, memory_order_acquire)) {
+            (void)usleep(100);
+            continue;
+        }
+        for (uint64_t end = limits_reaction_await(limits); next < end; next++) {
+            if (limits_reaction_get(limits, next, &r)) {
+                CHECK(strcmp(r.source, "ip1") == 0 && r.site[0] == 's' && r.site[2] == '\0');
+                CHECK(r.cause <= LIMIT_DONE_BY_TIME && limit_reaction_text(r.kind)[0] != '\0');
+                ++*count;
+            }
+        }
     }
 }
 
@@ -228,9 +256,11 @@ int main(void)
 {
     const char *text = getenv("STRESS_SECONDS");
     unsigned seconds = text == NULL ? 2 : (unsigned)strtoul(text, NULL, 10);
-    struct thread operator;
+    uint64_t reactions = 0;
+    struct thread operator, reader;
     limits = limits_new(&(struct limits_config){.lane_memory = 3600 * USEC_PER_SEC});
     CHECK(limits != NULL);
+    limits_reaction_watch(limits, wake_reader, NULL);
     int64_t day = clock_wall() / (86400 * USEC_PER_SEC);
     usec_t begin = clock_mono();
     for (unsigned i = 0; i < BORROWERS; i++) {
@@ -240,9 +270,12 @@ int main(void)
         CHECK(thread_start(&borrowers[i].thread, "borrower", run_borrower, &borrowers[i]) == 0);
     }
     CHECK(thread_start(&operator, "operator", run_operator, NULL) == 0);
+    CHECK(thread_start(&reader, "reader", run_reader, &reactions) == 0);
     (void)sleep(seconds);
     atomic_store_explicit(&must_end, true, memory_order_relaxed);
     thread_join(&operator);
+    thread_join(&reader);
+    CHECK(reactions > 0);
     uint64_t of_quota = 0, of_rate = 0;
     for (unsigned i = 0; i < BORROWERS; i++) {
         thread_join(&borrowers[i].thread);
@@ -258,9 +291,9 @@ int main(void)
     /* What is lent ahead is for the next 100 ms, the burst is as much, and a loan is worth 10 ms. */
     double most = ((double)elapsed / USEC_PER_SEC + 0.21) * RATE + 1;
     CHECK((double)of_rate <= most);
-    (void)printf("quota %llu of %d, rate %llu of at most %.0f, %u wakes\n",
+    (void)printf("quota %llu of %d, rate %llu of at most %.0f, %u wakes, %llu reactions read\n",
                  (unsigned long long)of_quota, QUOTA, (unsigned long long)of_rate, most,
-                 (unsigned)wakes);
+                 (unsigned)wakes, (unsigned long long)reactions);
     print_cost(&borrowers[0]);
     for (unsigned i = 0; i < BORROWERS; i++) {
         end_borrower(&borrowers[i]);
