@@ -8,8 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define SITES_MAX 100000
+#ifdef SLUICE_SANITIZED
+#define MANY 10000 /* nothing is counted there */
+#else
+#define MANY SITES_MAX
+#endif
 #define FEW   1000
-#define MANY  100000
 #define STEPS 100000 /* no single call may take more */
 
 struct scene {
@@ -357,7 +362,7 @@ static void lanes_take_their_bytes_and_no_more_of_them(void **state)
     s.sites++;
     submit(&s, MANY);
     sched_view_counters(s.sched, &c);
-    assert_int_equal(c.sites, MANY);
+    assert_int_equal(c.sites, MANY < SITES_MAX ? MANY + 1 : SITES_MAX);
     end(&plain, 0);
     end(&s, 0);
 }
