@@ -37,7 +37,8 @@ static int check_window(const struct sched *s, const struct sched_destination *d
 {
     HOLD_TRUE(d->lane.window >= WINDOW_SUSPENDED);
     HOLD_TRUE(s->rule.limit == 0 || d->lane.window <= s->rule.limit);
-    HOLD_TRUE((d->lane.window > 0) == (d->timer.key == USEC_NEVER));
+    HOLD_TRUE(d->lane.window > 0 ? d->timer.key == terms_wake_at(s, d)
+                                 : d->timer.key != USEC_NEVER);
     HOLD_TRUE((d->lane.window == WINDOW_DEAD) == (d->reason != NULL));
     HOLD_TRUE(d->lane.window != WINDOW_DEAD || list_is_empty(&d->todo));
     HOLD_TRUE(d->timer.position != 0);
@@ -265,7 +266,8 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     HOLD_TRUE(d->waiting == waiting);
     /* It exists for some reason. */
     HOLD_TRUE(d->waiting + d->in_flight + d->lane.connections > 0 || d->settled > 0 ||
-              d->is_lingering || d->lane.window <= 0 || d->is_resolving);
+              d->is_lingering || d->lane.window <= 0 || d->is_resolving ||
+              terms_wake_at(s, d) != USEC_NEVER);
     HOLD_TRUE(destination_find(s, sched_destination_name(d), d->pool) == d);
     t->destinations++;
     t->of_recipients += d->nexthop_at > 0;

@@ -256,7 +256,7 @@ void destination_settle(struct sched *s, struct sched_destination *d)
         s->shared.destinations > 2 * (uint64_t)s->config.message_recipient_limit) {
         destination_revive(s, d);
     }
-    if (!destination_is_ready(d)) {
+    if (!destination_is_ready(d) || terms_wake_at(s, d) != USEC_NEVER) {
         return;
     }
     forget_destination(s, d);
@@ -308,7 +308,8 @@ enum sched_why destination_bar(const struct sched *s, const struct sched_destina
 {
     if (d->party != &d->own && d->lane.window > 0 && !d->lacks_hosts) {
         if (!terms_allow_entry(s, d)) {
-            return terms_rate_delay(s, d) > 0 ? SCHED_WHY_RATE_DELAY : SCHED_WHY_WINDOW;
+            enum sched_why bound = d->paced_until > 0 ? SCHED_WHY_RATE : SCHED_WHY_WINDOW;
+            return terms_rate_delay(s, d) > 0 ? SCHED_WHY_RATE_DELAY : bound;
         }
         return bar_of_site(s, d);
     }
@@ -334,8 +335,9 @@ enum sched_why destination_bar(const struct sched *s, const struct sched_destina
                                                                   : SCHED_WHY_WINDOW;
 }
 
-static void arm(struct sched *s, struct sched_destination *d, usec_t until)
+void destination_arm(struct sched *s, struct sched_destination *d, usec_t until)
 {
+    until = until == USEC_NEVER ? terms_wake_at(s, d) : until;
     heap_move(&s->timers, &d->timer, until);
     shared_set(&d->state_until, until == USEC_NEVER ? 0 : until);
 }
@@ -350,7 +352,7 @@ void destination_revive(struct sched *s, struct sched_destination *d)
     window = s->rule.limit > 0 && window > s->rule.limit ? s->rule.limit : window;
     set_window(s, d, window, SCHED_CHANGE_REVIVED, NULL);
     shared_sub(&s->shared.dead, 1);
-    arm(s, d, USEC_NEVER);
+    destination_arm(s, d, USEC_NEVER);
 }
 
 bool destination_retry(struct sched *s, struct sched_destination *d)
@@ -423,7 +425,7 @@ void destination_kill(struct sched *s, struct sched_destination *d,
     set_window(s, d, WINDOW_DEAD, SCHED_CHANGE_DEAD, reason);
     shared_add(&s->shared.dead, 1);
     d->reason = reason_new(s, reason, true);
-    arm(s, d, until);
+    destination_arm(s, d, until);
     connection_close_idle(s, &d->own);
     destination_drop_waiting(s, d, SCHED_DEFER, d->reason);
 }
@@ -456,17 +458,23 @@ void destination_suspend(struct sched *s, struct sched_destination *d)
         destination_revive(s, d);
     }
     set_window(s, d, WINDOW_SUSPENDED, SCHED_CHANGE_LIMIT, NULL);
-    arm(s, d, s->now + terms_rate_delay(s, d));
+    destination_arm(s, d, s->now + terms_rate_delay(s, d));
 }
 
 void destination_wake(struct sched *s, struct sched_destination *d)
 {
-    if (d->lane.window == WINDOW_DEAD) {
+    if (d->paced_until > 0 && d->paced_until <= s->now) {
+        shared_set(&d->paced_until, 0);
+    }
+    if (d->lane.window > 0) {
+        destination_arm(s, d, USEC_NEVER);
+        destination_recount(s, d);
+        destination_reconsider(s, d);
+    } else if (d->lane.window == WINDOW_DEAD) {
         destination_revive(s, d);
     } else {
-        assert(d->lane.window == WINDOW_SUSPENDED);
         set_window(s, d, 1, SCHED_CHANGE_LIMIT, NULL);
-        arm(s, d, USEC_NEVER);
+        destination_arm(s, d, USEC_NEVER);
         destination_reconsider(s, d);
     }
     destination_settle(s, d);
@@ -544,7 +552,7 @@ static void resolution_failed(struct sched *s, struct sched_destination *d,
     if (d->lane.window != WINDOW_DEAD) {
         destination_kill(s, d, r->reason, until);
     } else if (d->timer.key < until) {
-        arm(s, d, until);
+        destination_arm(s, d, until);
     }
 }
 
@@ -592,10 +600,10 @@ static void refit_pause(struct sched *s, struct sched_destination *d)
         return;
     }
     if (delay > 0) {
-        arm(s, d, until);
+        destination_arm(s, d, until);
     } else {
         set_window(s, d, 1, SCHED_CHANGE_LIMIT, NULL);
-        arm(s, d, USEC_NEVER);
+        destination_arm(s, d, USEC_NEVER);
     }
 }
 

@@ -18,6 +18,7 @@ struct sched_destination {
     /* Any thread, relaxed; the owner writes. */
     int in_flight, waiting; /* entries */
     int most_in_flight;     /* of terms; 0: no bound */
+    usec_t paced_until;     /* of their rates: nothing more goes before; 0: it may */
     bool lacks_hosts;       /* must_resolve and none are known */
     /* Owner thread only. */
     bool is_resolving;            /* from queueing RESOLVE to sched_resolved */
@@ -49,7 +50,7 @@ struct sched_destination {
     struct pending resolve;
     struct reason *reason;        /* DEAD only */
     struct peer *scratch;         /* of the job that a batch is being added to */
-    struct sched_terms *terms;    /* NULL: the config's; sched/terms.h */
+    struct terms *terms;          /* NULL: the config's; sched/terms.h */
     struct avoidance *avoidances; /* at a site: lanes that it keeps away from, the latest first */
     usec_t state_until;           /* any thread, relaxed; the owner writes */
     /* Set at creation, any thread. */
@@ -117,7 +118,9 @@ void destination_revive(struct sched *s, struct sched_destination *d);
 bool destination_retry(struct sched *s, struct sched_destination *d);
 /* READY or DEAD -> SUSPENDED, for the rate delay. */
 void destination_suspend(struct sched *s, struct sched_destination *d);
-/* The timer of a dead or suspended destination is due. */
+/* Its timer, for when it is revived or may go on; USEC_NEVER: then its rates alone count. */
+void destination_arm(struct sched *s, struct sched_destination *d, usec_t until);
+/* The timer of a dead or suspended destination is due, or of its rates. */
 void destination_wake(struct sched *s, struct sched_destination *d);
 /* Let jobs that were passed over because of it try again, if that would help (5.8). */
 void destination_reconsider(struct sched *s, struct sched_destination *d);

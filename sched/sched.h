@@ -10,6 +10,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
+#include "sched/limit/rate.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -305,6 +306,7 @@ struct sched_terms {
     usec_t connection_idle_limit; /* as in the config, and the next two */
     usec_t connection_age_limit;
     int connection_reuse_limit;
+    struct rate_rule messages, recipients; /* from all sources together; all zero: no rate */
 };
 
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };

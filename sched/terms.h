@@ -7,9 +7,14 @@
 #include "sched/sched.h"
 #include "sched/transport.h"
 
+struct terms {
+    struct sched_terms given;
+    struct rate messages, recipients; /* of given */
+};
+
 static inline usec_t terms_rate_delay(const struct sched *s, const struct sched_destination *d)
 {
-    return d->terms != NULL ? d->terms->rate_delay : s->config.destination_rate_delay;
+    return d->terms != NULL ? d->terms->given.rate_delay : s->config.destination_rate_delay;
 }
 
 /* The smaller of both.
@@ -24,12 +29,15 @@ static inline uint32_t terms_least(const struct sched_terms *t, uint32_t limit)
 /* limit: of the config; 0: none. returns the destination's */
 static inline uint32_t terms_recipient_limit(const struct sched_destination *d, uint32_t limit)
 {
-    return terms_least(d->terms, limit);
+    return terms_least(d->terms == NULL ? NULL : &d->terms->given, limit);
 }
 
 /* It may have one more entry in flight. */
 static inline bool terms_allow_entry(const struct sched *s, const struct sched_destination *d)
 {
+    if (d->paced_until > 0) {
+        return false;
+    }
     if (d->in_flight == 0) {
         return true;
     }
@@ -39,6 +47,12 @@ static inline bool terms_allow_entry(const struct sched *s, const struct sched_d
 
 /* They count from now on: entries that wait are divided to them. t: copied; NULL: the config's */
 void terms_set(struct sched *s, struct sched_destination *d, const struct sched_terms *t);
+/* An entry of so many recipients goes out, or comes back as if it had not. */
+void terms_take(struct sched *s, struct sched_destination *d, uint32_t recipients);
+void terms_give_back(struct sched *s, struct sched_destination *d, uint32_t recipients);
+/* When something of its rates is to be looked at: it may go on, or they have forgotten what went;
+ * USEC_NEVER: they have. */
+usec_t terms_wake_at(const struct sched *s, const struct sched_destination *d);
 void terms_free(struct sched *s, struct sched_destination *d);
 
 #endif

@@ -121,8 +121,8 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
         fill_from_site(p, ret);
     }
     int most = shared_get(&d->most_in_flight);
-    bool is_at_most = most > 0 && ret->in_flight >= most;
-    ret->why = why_of(s, ret, is_at_most ? SCHED_WHY_WINDOW : bar_of(p));
+    enum sched_why bar = most > 0 && ret->in_flight >= most ? SCHED_WHY_WINDOW : bar_of(p);
+    ret->why = why_of(s, ret, shared_get(&d->paced_until) > 0 ? SCHED_WHY_RATE : bar);
 }
 
 bool sched_view_destinations(const struct sched *s, uint64_t *cursor,

@@ -375,16 +375,18 @@ static void check_domain(struct lint *l, const struct policy_table *t, const str
     }
 }
 
-/* A rate of a domain is a bound beside its provider's, and nothing keeps that one yet. */
+/* Connections and calendars are the provider's: of a domain in it nothing counts them. */
 static void check_bound(struct lint *l, size_t index)
 {
     for (size_t i = 0; l->config->provider_count > 0 && i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
-        bool is_rate = o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA;
-        if (is_rate && o->is_lanes &&
+        bool is_lost = o->type == CONFIG_TYPE_QUOTA || strcmp(o->name, "max_connection_rate") == 0;
+        if (is_lost && o->is_lanes &&
             config_section_sets(l->config, CONFIG_SECTION_DOMAIN, index, o)) {
-            warn(l, CONFIG_SECTION_DOMAIN, index, o->name,
-                 "where a provider has the domain, this version does not act on it yet");
+            warn(
+                l, CONFIG_SECTION_DOMAIN, index, o->name,
+                "where a provider has the domain, its mail is counted with the provider's, so that "
+                "this holds only without one; write it in the provider, or max_message_rate here");
         }
     }
 }

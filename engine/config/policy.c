@@ -184,6 +184,25 @@ static int bound_of(const struct config_receiver *domain)
     return least;
 }
 
+static void bound_rate(const struct config_receiver *domain, const char *option,
+                       const struct rate_rule *rule, struct rate_rule *bound)
+{
+    const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, option);
+    bool is_set = (domain->set >> config_option_receiver_bit(o) & 1) != 0;
+    if (is_set && is_smaller(rule, bound)) {
+        *bound = *rule;
+    }
+}
+
+static void set_bounds(const struct config_receiver *domain, struct policy *ret)
+{
+    const struct config_limits *own = &domain->options.limits;
+    ret->most_in_flight = bound_of(domain);
+    bound_rate(domain, "max_message_rate", &own->max_message_rate, &ret->messages);
+    bound_rate(domain, "site_message_rate", &own->site_message_rate, &ret->messages);
+    bound_rate(domain, "max_recipient_rate", &own->max_recipient_rate, &ret->recipients);
+}
+
 static void make_policy(const struct policy_table *t, uint32_t transport, size_t provider,
                         const struct config_receiver *domain, struct policy *ret)
 {
@@ -204,7 +223,9 @@ static void make_policy(const struct policy_table *t, uint32_t transport, size_t
         bool is_of_lane = (domain->set & t->lane_bits) != 0;
         ret->has_own_site = is_of_lane && !has_provider;
         ret->is_bounded = is_of_lane && has_provider;
-        ret->most_in_flight = ret->is_bounded ? bound_of(domain) : 0;
+        if (ret->is_bounded) {
+            set_bounds(domain, ret);
+        }
         ret->site = ret->has_own_site ? ret : base_policy(t, transport, provider);
     }
 }

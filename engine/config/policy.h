@@ -52,6 +52,8 @@ struct policy {
     bool is_bounded;
     /* is_bounded: deliveries to the destination that are on their way at a time; 0: no bound. */
     int most_in_flight;
+    /* Likewise, from all sources together; all zero: no bound. */
+    struct rate_rule messages, recipients;
 };
 
 /* errors   -ENOMEM

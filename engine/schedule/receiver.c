@@ -161,6 +161,8 @@ static void find_terms(struct receiver *r)
             .connection_idle_limit = c->connection_idle_limit,
             .connection_age_limit = c->connection_age_limit,
             .connection_reuse_limit = c->connection_reuse_limit,
+            .messages = p->messages,
+            .recipients = p->recipients,
         };
     }
 }

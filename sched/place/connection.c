@@ -5,6 +5,7 @@
 #include "sched/parking.h"
 #include "sched/place/placement.h"
 #include "sched/place/site.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -357,7 +358,7 @@ struct connection *connection_open(struct sched *s, const struct sched_destinati
     c->is_new = true;
     c->is_live = c->is_out_of_step = false;
     c->is_closing = c->is_retired = c->is_draining = c->is_ending = false;
-    take_terms(s, c, d->terms);
+    take_terms(s, c, d->terms == NULL ? NULL : &d->terms->given);
     c->state = CONNECTION_IDLE;
     list_push_back(c->is_apart ? &s->open_apart : &s->open_connections, &c->in_age);
     list_push_front(&lane->open, &c->in_lane);

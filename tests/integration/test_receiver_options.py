@@ -63,7 +63,15 @@ def test_options_of_a_provider(place):
     begun = time.monotonic()
     send(5, destination_rate_delay='300ms')
     assert time.monotonic() - begun > 4 * 0.3
+    send.daemon.domains['a.test'] = {'max_message_rate': '5/s'}  # the provider has it: a bound beside its own
     begun = time.monotonic()
+    send(8)
+    took = time.monotonic() - begun
+    assert took > 7 / 5
+    begun = time.monotonic()
+    send(8, domain='b.test')
+    assert time.monotonic() - begun < took
+    send.daemon.domains.clear()
     _, opened = send(5)
     assert opened <= 5
     # Its hosts have IPv4 addresses only.

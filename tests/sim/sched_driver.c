@@ -319,6 +319,8 @@ static const struct sched_terms *take_terms(struct driver *d, struct sched_terms
         .connection_idle_limit = USEC_PER_SEC * take(d, 8),
         .connection_age_limit = take(d, 2) == 0 ? USEC_PER_SEC * take(d, 20) : 0,
         .connection_reuse_limit = (int)take(d, 4),
+        .messages = {take(d, 2) * (1 + take(d, 3)), take(d, 2), USEC_PER_SEC},
+        .recipients = {take(d, 3) == 0 ? 2 : 0, 0, USEC_PER_SEC},
     };
     return room;
 }

@@ -1,6 +1,7 @@
 #include "tests/sim/sched_oracle.h"
 
 #include "sched/place/avoidance.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 static bool is_busy(const struct connection *c)
@@ -256,10 +257,13 @@ static bool is_barred(const struct sched *s)
 
 static bool has_work(const struct sched *s, const struct sched_destination *d)
 {
-    const struct sched_terms *t = d->terms;
+    const struct sched_terms *t = d->terms == NULL ? NULL : &d->terms->given;
     usec_t delay = t == NULL ? s->config.destination_rate_delay : t->rate_delay;
     bool is_at_most = t != NULL && t->most_in_flight > 0 && d->in_flight >= t->most_in_flight;
-    if ((delay > 0 && d->in_flight > 0) || is_at_most) {
+    bool is_early =
+        t != NULL && ((t->messages.count > 0 && rate_due(&d->terms->messages) > s->now) ||
+                      (t->recipients.count > 0 && rate_due(&d->terms->recipients) > s->now));
+    if ((delay > 0 && d->in_flight > 0) || is_at_most || is_early) {
         return false;
     }
     enum oracle_place place = sched_oracle_place(s, d, 0, 0);

@@ -52,8 +52,9 @@ static void each_rule(void **state)
          "f:8: max_message_rate: warning: transport \"t\" has one that is no larger, and the"},
         {"provider p { mx = {\"*.x\"} destination_recipient_limit = 60 }\n",
          "f:7: destination_recipient_limit: warning: each transport has one that is no larger"},
-        {"provider p { mx = {\"*.x\"} }\ndomain d.test { max_message_rate = \"1/s\" }\n",
-         "f:8: max_message_rate: warning: where a provider has the domain, this version does not"},
+        {"provider p { mx = {\"*.x\"} }\ndomain d.test { max_message_quota = \"1/d\" }\n",
+         "f:8: max_message_quota: warning: where a provider has the domain, its mail is counted "
+         "with"},
         {"domain d.test {}\n", "f:7: domain: warning: domain \"d.test\" says nothing; remove it"},
         {"domain d.test { pipeline_depth = 1 }\nroute \".test\" { transport = t nexthop = \"[mx]\" "
          "}\n",

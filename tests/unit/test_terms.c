@@ -153,6 +153,39 @@ static void a_bound_leaves_the_window_to_others(void **state)
     shell_close(&h);
 }
 
+/* Also over the time when it has no mail, and none of what comes back counts. */
+static void a_rate_is_of_the_destination_alone(void **state)
+{
+    static struct shell h;
+    struct sched_terms t = usual;
+    t.messages = (struct rate_rule){.count = 2, .span = USEC_PER_SEC};
+    open_with(&h, &t);
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
+    shell_report(&h, 0, SCHED_POSITIVE, false);
+    assert_int_equal(shell_run(&h), 0);
+    shell_send(&h, "aa");
+    shell_send(&h, "bb");
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(shell_letter(&h, 1), 'b');
+    struct sched_destination_view v;
+    assert_true(sched_view_destination(h.sched, SLICE("aa"), &v));
+    assert_int_equal(v.why, SCHED_WHY_RATE);
+    assert_in_range(v.state_until, USEC_PER_SEC * 4 / 10, USEC_PER_SEC / 2);
+    assert_int_equal(sched_wake_at(h.sched), v.state_until);
+    h.now = v.state_until;
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(shell_letter(&h, 2), 'a');
+    shell_outcome(&h, 2, (struct sched_outcome){.throttled = true, .connection_open = true});
+    assert_int_equal(shell_run(&h), 1);
+    shell_report(&h, 3, SCHED_POSITIVE, false);
+    h.now = 3 * USEC_PER_SEC;
+    (void)shell_run(&h);
+    /* It has paid for all, and is there for its hosts at most. */
+    assert_true(!sched_view_destination(h.sched, SLICE("aa"), &v) || v.state_until == 0);
+    shell_close(&h);
+}
+
 /* The next answer about hosts has other terms, or none. */
 static void terms_change_with_the_hosts(void **state)
 {
@@ -178,6 +211,7 @@ int main(void)
         cmocka_unit_test(connections_end_by_their_own_times),
         cmocka_unit_test(a_delay_follows_each_entry_of_it_alone),
         cmocka_unit_test(a_bound_leaves_the_window_to_others),
+        cmocka_unit_test(a_rate_is_of_the_destination_alone),
         cmocka_unit_test(terms_change_with_the_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
