@@ -228,8 +228,7 @@ class Drawn:
         top = self.of('')
         pool = self.of('pool', self.value(transport, 'source_pool')) if self.value(transport, 'source_pool') else {}
         sources = [self.of('source', name) for name in pool.get('sources', ())]
-        # One resolver asks for what any transport may use.
-        is_v4 = any(self.value(t, 'inet_protocols') != 'ipv6' for t in self.transports)
+        is_v4 = self.value(transport, 'inet_protocols') != 'ipv6'  # the servers have that alone
         return (is_v4 and not is_yes(self.value(transport, 'hold')) and
                 transport not in top.get('defer_transports', ()) and
                 seconds(self.value(transport, 'transport_rate_delay')) <= 1 and
