@@ -14,6 +14,19 @@ void review_init(struct review *r, struct engine *engine)
     *r = (struct review){.engine = engine};
 }
 
+/* Its receiver may take more by now than it did in the run that reckoned the turns. What it does not
+ * take leaves memory again, with the turn of this run. */
+static void try_turns(struct sweeper *sweeper)
+{
+    const struct selector all = {0};
+    struct sweep *s = sweep_new(SWEEP_TURNS, &all);
+    if (s != NULL) {
+        sweeper_add(sweeper, s);
+    } else {
+        log_error("out of memory: mail that left memory keeps the turn of an earlier run");
+    }
+}
+
 void review_start(struct review *r, struct sweeper *sweeper)
 {
     const struct order_book *book = r->engine->orders;
@@ -29,6 +42,7 @@ void review_start(struct review *r, struct sweeper *sweeper)
             log_error("out of memory: mail in the queue meets an order when it is due");
         }
     }
+    try_turns(sweeper);
 }
 
 /* Of what orders mean. */

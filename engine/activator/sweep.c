@@ -16,6 +16,7 @@ static const uint8_t walks[][SPOOL_CLASS_COUNT + 1] = {
     [SWEEP_REVIEW] = {SPOOL_HELD, SPOOL_CLASS_COUNT},
     [SWEEP_FLUSH] = {SPOOL_DEFERRED, SPOOL_CLASS_COUNT},
     [SWEEP_APPLY] = {SPOOL_HELD, SPOOL_DEFERRED, SPOOL_INCOMING, SPOOL_CLASS_COUNT},
+    [SWEEP_TURNS] = {SPOOL_DEFERRED, SPOOL_CLASS_COUNT},
 };
 
 struct sweep *sweep_new(enum sweep_kind kind, const struct selector *selector)
@@ -155,13 +156,24 @@ static bool remember(struct sweeper *s, uint64_t id)
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
+/* Whether the message was not tried and waits for its turn. errors: ERR_AGAIN */
+static int waits_for_turn(struct activation *a, const struct spool_position *p, bool *ret)
+{
+    struct spool_retry retry = {.is_paced = false};
+    int err = spool_read_retry(a->reader, p->id, &retry);
+    *ret = err == 0 && retry.is_paced;
+    return err == ERR_AGAIN ? err : 0;
+}
+
 /* Whether the sweep wants the message at p. errors: ERR_AGAIN: it cannot be read for now */
 static int look_at(struct sweeper *s, struct activation *a, const struct spool_position *p,
                    bool *ret_is_wanted)
 {
     usec_t not_before = 0;
     bool is_wanted = false;
-    int err = activation_matches(a, p, &s->first->selector, &is_wanted, &not_before);
+    int err = s->first->kind == SWEEP_TURNS
+                  ? waits_for_turn(a, p, &is_wanted)
+                  : activation_matches(a, p, &s->first->selector, &is_wanted, &not_before);
     if (err == 0 && is_wanted && s->first->kind == SWEEP_APPLY) {
         /* The order of this sweep may be lifted or over by now, and then ends no mail. */
         err = activation_may_end(a, p, &is_wanted);

@@ -20,6 +20,8 @@ enum sweep_kind {
     SWEEP_REVIEW, /* held mail that nothing holds any more: an order ended, or settings changed */
     SWEEP_FLUSH,  /* deferred mail: tried now, not when it is due */
     SWEEP_APPLY,  /* all mail that some order may bounce or drop, scheduled mail included */
+    SWEEP_TURNS, /* deferred mail that waits for its turn: a run before this one reckoned it, and who
+                     would call it back (schedule/absent.h) is gone with that run */
 };
 
 struct sweep {

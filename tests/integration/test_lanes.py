@@ -118,6 +118,27 @@ def test_what_left_memory_comes_back_when_the_receiver_takes_more(place):
     assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
 
 
+def test_turns_of_an_earlier_run_do_not_count(place):
+    """What left memory waits for a turn that was reckoned with a rate of then. Started again with another
+    one, stopped or killed, all of it goes at once."""
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'max_message_rate': '60/min'}},
+                          options={'message_recipient_limit': 40, 'message_active_limit': 60,
+                                   'maximal_backoff_time': '1h', 'queue_run_delay': '300s'})
+    for first, end in ((0, daemon.kill), (200, daemon.stop)):
+        send(daemon, 200, first=first)
+        until(lambda: daemon.totals()['deferred'] > 100, 'mail to leave memory', 30)
+        end()
+        del daemon.transports['smtp']['max_message_rate']
+        daemon.write_config()
+        daemon.start()
+        receiver.wait(first + 200)
+        daemon.transports['smtp']['max_message_rate'] = '60/min'
+        reload(daemon)
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+
+
 def test_rate_of_a_transport(place):
     """Spread evenly, by due times: a tenth of a second's worth at once."""
     times = []
