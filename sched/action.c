@@ -51,6 +51,8 @@ static void fill_from_entry(struct sched *s, struct sched_entry *e, struct sched
         ret->server = c->server;
         ret->source = s->sources.at[e->source].given.id;
         ret->lent_from = s->undelivered_from;
+        const struct sched_owner *owner = purse_of(s, entry_job(e));
+        ret->owner_user = owner == NULL ? NULL : owner->user;
         ret->lane_user = c->party->site == NULL ? NULL : lane_at_site(c->lane)->user;
         ret->server_notes = c->host == NULL ? 0 : destdb_notes(c->host, s->now);
         ret->is_last_server = placement_is_last(s, e);
@@ -113,6 +115,10 @@ bool action_take(struct sched *s, struct sched_action *ret)
     case SCHED_RETURN:
     case SCHED_LANE_GONE:
         grant_fill(s, p, ret);
+        break;
+    case SCHED_OWNER_ASKS:
+    case SCHED_OWNER_RETURNS:
+        purse_fill(s, p, ret);
         break;
     case SCHED_NONE:
     default:

@@ -86,7 +86,8 @@ void candidate_file(struct sched *s, struct job *j)
         return;
     }
     int64_t need = job_need(j), total = job_total(j);
-    bool has_class = !is_irregular(j) && j->place != JOB_ASIDE && need > 0 && total <= UINT32_MAX;
+    bool is_there = j->place == JOB_RUNNABLE || j->place == JOB_PARKED;
+    bool has_class = !is_irregular(j) && is_there && need > 0 && total <= UINT32_MAX;
     if (has_class && j->size_class != NULL && j->size_class->need == need &&
         j->size_class->total == total) {
         return;

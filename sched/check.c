@@ -254,7 +254,7 @@ static int check_destdb(const struct sched *s, struct sched_fault *ret)
 static int check_destination(const struct sched *s, const struct sched_destination *d,
                              struct tally *t, struct sched_fault *ret)
 {
-    int waiting = 0;
+    int waiting = 0, held = 0;
     uint32_t limit = terms_recipient_limit(d, (uint32_t)s->config.destination_recipient_limit);
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
@@ -262,8 +262,9 @@ static int check_destination(const struct sched *s, const struct sched_destinati
         HOLD_TRUE(entry_destination(e) == d);
         HOLD_TRUE(limit == 0 || e->count <= limit);
         waiting++;
+        held += job_is_linked(entry_job(e)) && entry_job(e)->place == JOB_HELD;
     }
-    HOLD_TRUE(d->waiting == waiting);
+    HOLD_TRUE(d->waiting == waiting && d->held == held);
     /* It exists for some reason. */
     HOLD_TRUE(d->waiting + d->in_flight + d->lane.connections > 0 || d->settled > 0 ||
               d->is_lingering || d->lane.window <= 0 || d->is_resolving ||
@@ -403,7 +404,7 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
               is_irregular == list_is_linked(&j->in_irregular) || j->size_class == NULL);
     HOLD_TRUE(j->size_class == NULL || j == s->adrift ||
               (j->size_class->need == job_need(j) && j->size_class->total == job_total(j) &&
-               j->place != JOB_ASIDE && !is_irregular));
+               j->place != JOB_ASIDE && j->place != JOB_HELD && !is_irregular));
     if (j->place == JOB_PARKED) {
         return check_parked(s, j, ret);
     }
@@ -411,7 +412,7 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     {
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
         HOLD_TRUE(
-            !job_is_blocked(s, j) || !peer_is_waiting(p) ||
+            !job_is_blocked(s, j) || !peer_is_waiting(p) || j->place == JOB_HELD ||
             !destination_is_open(s, p->destination) ||
             (j->is_gated && !placement_has_connection(s, p->destination) && !gate_allows(s, j)));
     }
@@ -580,6 +581,10 @@ int sched_check(const struct sched *s, struct sched_fault *ret)
     }
     struct site_tally sites = {0};
     const char *wrong = site_check(s, &sites);
+    if (wrong != NULL) {
+        return fault(ret, wrong);
+    }
+    wrong = purse_check(s);
     if (wrong != NULL) {
         return fault(ret, wrong);
     }

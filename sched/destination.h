@@ -18,6 +18,7 @@ struct sched_destination {
     /* Any thread, relaxed; the owner writes. */
     int in_flight, waiting; /* entries */
     int most_in_flight;     /* of terms; 0: no bound */
+    int held;               /* of `waiting`: of jobs whose owner may not send now */
     usec_t paced_until;     /* of their rates: nothing more goes before; 0: it may */
     bool lacks_hosts;       /* must_resolve and none are known */
     /* Owner thread only. */
@@ -87,6 +88,11 @@ static inline bool destination_is_dead(const struct sched_destination *d)
 }
 /* It takes nothing: it is dead itself, or all lanes of its site are. */
 bool destination_refuses(const struct sched *s, const struct sched_destination *d);
+/* Entries that wait for it, and for nothing else. */
+static inline int destination_wanted(const struct sched_destination *d)
+{
+    return d->waiting - d->held;
+}
 struct reason *destination_reason(const struct sched_destination *d); /* why */
 static inline bool destination_is_ready(const struct sched_destination *d)
 {

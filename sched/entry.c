@@ -145,6 +145,9 @@ static void begin_to_wait(struct sched *s, struct sched_entry *e)
     shared_add(&d->waiting, 1);
     shared_add(&p->job->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
+    if (p->job->owner != 0) {
+        purse_count_waiting(s, p, 1);
+    }
     destination_recount(s, d);
     p->job->read_entries++;
 }
@@ -177,6 +180,9 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     shared_sub(&p->job->waiting, 1);
     shared_sub(&s->shared.entries_waiting, 1);
     p->job->selected_entries++;
+    if (p->job->owner != 0) {
+        purse_count_waiting(s, p, -1);
+    }
     if (!peer_is_waiting(p)) {
         parking_forget_peer(s, p);
     }

@@ -60,12 +60,14 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
     action_init(&j->action);
     j->level = JOB_UNLINKED;
     j->has_more = m->more;
+    purse_own(s, j, m->owner);
     return j;
 }
 
 void job_free(struct sched *s, struct job *j)
 {
     assert(!job_is_linked(j) && j->first_peer.job == NULL);
+    purse_own(s, j, NULL);
     table_remove(&s->by_id, &j->node);
     shared_sub(&s->shared.jobs, 1);
     s->host.retire(s->host.ctx, j);

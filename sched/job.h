@@ -17,6 +17,7 @@ enum job_place {
     JOB_RUNNABLE, /* to be looked at: in sched.runnable */
     JOB_PARKED,   /* blocked when last looked at; its waiting peers are parked */
     JOB_ASIDE,    /* a blocker that cannot be parked: in sched.aside */
+    JOB_HELD,     /* its owner may not send now: in sched_owner.held */
 };
 
 struct size_class;
@@ -52,6 +53,7 @@ struct job {
     struct list in_schedule; /* sched.schedule: order of selection, changed by preemption */
     struct tree_node in_place;
     enum job_place place;
+    uint32_t owner;                /* its place in sched.owners; 0: nobody who is limited */
     struct size_class *size_class; /* NULL: in none */
     struct tree_node in_class;     /* size_class.free or .parked */
     struct list in_irregular;      /* sched.irregular */

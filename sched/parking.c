@@ -4,6 +4,7 @@
 #include "sched/candidate.h"
 #include "sched/place/host_queue.h"
 #include "sched/place/site.h"
+#include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 
@@ -41,6 +42,9 @@ void parking_add(struct sched *s, struct job *j)
 {
     j->place = JOB_RUNNABLE;
     tree_insert(&s->runnable, &j->in_place);
+    if (j->owner != 0) {
+        purse_count_runnable(s, j, 1);
+    }
 }
 
 void parking_update(struct sched *s, struct party *p)
@@ -135,12 +139,18 @@ static void leave_parking(struct sched *s, struct job *j)
     switch (j->place) {
     case JOB_RUNNABLE:
         tree_remove(&s->runnable, &j->in_place);
+        if (j->owner != 0) {
+            purse_count_runnable(s, j, -1);
+        }
         break;
     case JOB_ASIDE:
         tree_remove(&s->aside, &j->in_place);
         break;
     case JOB_PARKED:
         unpark(s, j);
+        break;
+    case JOB_HELD:
+        purse_let_go(s, j);
         break;
     }
 }
@@ -163,6 +173,18 @@ void parking_block(struct sched *s, struct job *j)
         tree_insert(&s->aside, &j->in_place);
     }
     candidate_file(s, j);
+}
+
+void parking_hold(struct sched *s, struct job *j, struct tree *held)
+{
+    candidate_withdraw(s, j);
+    leave_parking(s, j);
+    j->place = JOB_HELD;
+    tree_insert(held, &j->in_place);
+    candidate_file(s, j);
+    if (s->candidate == j) {
+        preempt_invalidate(s);
+    }
 }
 
 void parking_run(struct sched *s, struct job *j)
@@ -203,7 +225,8 @@ void parking_unblock_all(struct sched *s)
 
 bool parking_is_blocked(const struct sched *s, const struct job *j)
 {
-    return j->place == JOB_ASIDE || (j->place == JOB_PARKED && j->position < s->passed);
+    return j->place == JOB_ASIDE || j->place == JOB_HELD ||
+           (j->place == JOB_PARKED && j->position < s->passed);
 }
 
 bool parking_blocks(const struct sched *s, const struct sched_destination *d)

@@ -14,6 +14,7 @@ struct job;
 struct party;
 struct peer;
 struct sched_destination;
+struct tree;
 
 void parking_init(struct sched *s);
 /* Linked, to be looked at; its position is set. */
@@ -21,6 +22,8 @@ void parking_add(struct sched *s, struct job *j);
 void parking_remove(struct sched *s, struct job *j);
 /* Passed over: parked where that is possible, else set aside. */
 void parking_block(struct sched *s, struct job *j);
+/* Its owner may not send now: it is one of those, and blocked, until parking_run. */
+void parking_hold(struct sched *s, struct job *j, struct tree *held);
 /* To be looked at again; whether blocked or not. */
 void parking_run(struct sched *s, struct job *j);
 /* Its recipients, slots or entries changed: it may have to be looked at after all. */

@@ -49,6 +49,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     list_init(&s->touched_lanes);
     list_init(&s->touched_sets);
     list_init(&s->sets_in_excess);
+    purse_init_all(s);
     list_init(&s->starved_lanes);
     list_init(&s->exhausted);
     list_init(&s->free_connections);
@@ -117,6 +118,7 @@ void sched_free(struct sched *s)
     while (action_take(s, &ignored)) { /* of lanes that the shell knows */
     }
     assert(s->held_hosts == NULL);
+    purse_fini_all(s);
     source_tried_fini(s);
     source_fini(s);
     destdb_fini(s);
@@ -155,6 +157,7 @@ int sched_submit(struct sched *s, const struct sched_message *m, usec_t now)
     }
     /* Readers must not see it before it is known to stay: added last. */
     if (batch_add(s, j, m) != 0) {
+        purse_own(s, j, NULL);
         s->host.release(s->host.ctx, j);
         return -ENOMEM;
     }
@@ -206,6 +209,7 @@ static bool select_one(struct sched *s)
         s->rate = RATE_FREE;
         return false;
     case SELECTION_READS:
+    case SELECTION_ASKS:
         return true;
     case SELECTION_ENTRY:
     default:
@@ -216,24 +220,44 @@ static bool select_one(struct sched *s)
     return true;
 }
 
-bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
+/* What waits for loans, and what must leave memory for want of them. */
+static void settle_loans(struct sched *s)
 {
-    transport_enter(s, now);
-    if (!list_is_empty(&s->touched_sets)) {
+    if (!list_is_empty(&s->touched_sets) || !list_is_empty(&s->owners_to_shed)) {
         shed_run(s);
+    }
+    if (!list_is_empty(&s->touched_owners)) {
+        purse_settle_all(s); /* what it lets go the lanes are wanted for */
     }
     if (!list_is_empty(&s->touched_lanes)) {
         grant_settle_all(s);
     }
-    if (action_take(s, ret)) {
-        return true;
-    }
-    if (placement_take_displaced(s)) {
-        return action_take(s, ret);
-    }
-    if (may_select(s) && select_one(s)) {
-        return action_take(s, ret);
-    }
+}
+
+/* A selection that found nothing has held jobs, or used up those that were let go. */
+static bool has_news_of_owners(struct sched *s)
+{
+    return s->owners.count > 0 &&
+           (purse_retry(s) || !list_is_empty(&s->touched_owners) ||
+            !list_is_empty(&s->owners_to_shed) || !list_is_empty(&s->touched_lanes) ||
+            !list_is_empty(&s->touched_sets));
+}
+
+bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
+{
+    transport_enter(s, now);
+    do {
+        settle_loans(s);
+        if (action_take(s, ret)) {
+            return true;
+        }
+        if (placement_take_displaced(s)) {
+            return action_take(s, ret);
+        }
+        if (may_select(s) && select_one(s)) {
+            return action_take(s, ret);
+        }
+    } while (has_news_of_owners(s));
     *ret = (struct sched_action){.kind = SCHED_NONE};
     return false;
 }
@@ -241,12 +265,7 @@ bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
 bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
 {
     transport_enter(s, now);
-    if (!list_is_empty(&s->touched_sets)) {
-        shed_run(s);
-    }
-    if (!list_is_empty(&s->touched_lanes)) {
-        grant_settle_all(s);
-    }
+    settle_loans(s);
     if (action_take(s, ret)) {
         return true;
     }
@@ -505,6 +524,7 @@ void sched_set_hold(struct sched *s, bool hold, usec_t now)
     transport_enter(s, now);
     shared_set(&s->hold, hold);
     site_touch_all(s);
+    purse_touch_all(s);
     list_foreach_safe(d, &s->destinations, struct sched_destination, all)
     {
         if (d->waiting > 0) {

@@ -19,6 +19,7 @@
 struct sched;
 struct sched_entry;
 struct sched_destination;
+struct sched_owner;
 
 /* What the shell lends the core. retire: readers may still look, free later. */
 struct sched_host {
@@ -125,8 +126,9 @@ struct sched_message {
     void *handle; /* the shell's message; handed back in actions, never looked into */
     const struct sched_recipient *recipients; /* copied by the call where needed */
     uint32_t recipient_count;
-    uint32_t unread_count; /* recipients that stay in the spool, 0 when all are given */
-    bool more;             /* not known to be all: SCHED_READ will ask for the rest */
+    uint32_t unread_count;     /* recipients that stay in the spool, 0 when all are given */
+    bool more;                 /* not known to be all: SCHED_READ will ask for the rest */
+    struct sched_owner *owner; /* NULL: nobody who is limited */
 };
 
 /* Why the scheduler last passed a destination over. */
@@ -147,24 +149,29 @@ enum sched_why {
     SCHED_WHY_PACE,          /* what its lane may send, as its receiver taught */
     SCHED_WHY_RATE,          /* as it is configured */
     SCHED_WHY_QUOTA,
-    SCHED_WHY_SITE_LIMIT, /* site_concurrency_limit */
-    SCHED_WHY_CEILING,    /* connections that its receiver lets us have */
+    SCHED_WHY_SITE_LIMIT,  /* site_concurrency_limit */
+    SCHED_WHY_CEILING,     /* connections that its receiver lets us have */
+    SCHED_WHY_TENANT_RATE, /* what its owner may send; jobs only */
+    SCHED_WHY_TENANT_QUOTA,
     SCHED_WHY_COUNT
 };
 
 enum sched_action_kind {
     SCHED_NONE,
-    SCHED_DELIVER,   /* carry `entry` on `connection`; the shell answers with sched_report */
-    SCHED_RESOLVE,   /* find the hosts of `destination`; answer with sched_resolved */
-    SCHED_CLOSE,     /* end `connection`, which carries nothing */
-    SCHED_DEFER,     /* recipients of `handle` are deferred without an attempt, because `reason` */
-    SCHED_BOUNCE,    /* the same, permanently (destination does not exist) */
-    SCHED_READ,      /* more recipients of `handle` are wanted: answer with sched_submit_more */
-    SCHED_FINISHED,  /* the core has let go of `handle`: nothing of it is waiting or in flight */
-    SCHED_ASK,       /* an entry wants a lane that is limited, and nothing is lent to it: answer
+    SCHED_DELIVER,    /* carry `entry` on `connection`; the shell answers with sched_report */
+    SCHED_RESOLVE,    /* find the hosts of `destination`; answer with sched_resolved */
+    SCHED_CLOSE,      /* end `connection`, which carries nothing */
+    SCHED_DEFER,      /* recipients of `handle` are deferred without an attempt, because `reason` */
+    SCHED_BOUNCE,     /* the same, permanently (destination does not exist) */
+    SCHED_READ,       /* more recipients of `handle` are wanted: answer with sched_submit_more */
+    SCHED_FINISHED,   /* the core has let go of `handle`: nothing of it is waiting or in flight */
+    SCHED_ASK,        /* an entry wants a lane that is limited, and nothing is lent to it: answer
                       * with sched_lane_grant, now or later */
-    SCHED_RETURN,    /* what is left of what was lent to a lane is not used any more */
-    SCHED_LANE_GONE, /* the core has forgotten the lane of `lane_user`; what it held is left */
+    SCHED_RETURN,     /* what is left of what was lent to a lane is not used any more */
+    SCHED_OWNER_ASKS, /* messages of an owner could go, and nothing is lent to it: answer with
+                       * sched_owner_grant, now or later */
+    SCHED_OWNER_RETURNS, /* what is left of what was lent to it is not used any more */
+    SCHED_LANE_GONE,     /* the core has forgotten the lane of `lane_user`; what it held is left */
     SCHED_EXHAUSTED, /* `entry` was reported with `again` and no server is left for it: finish it
                       * and report it (connection_open is then ignored) */
 };
@@ -187,9 +194,9 @@ struct sched_units {
 
 /* What an action says about what is lent. */
 struct sched_loan {
-    struct sched_lane_key lane; /* LANE_GONE: empty */
-    struct sched_units left;    /* RETURN, LANE_GONE */
-    /* ASK. */
+    struct sched_lane_key lane; /* LANE_GONE, and of an owner: empty */
+    struct sched_units left;    /* RETURN, LANE_GONE, OWNER_RETURNS */
+    /* ASK, OWNER_ASKS. */
     uint32_t wanted;          /* messages that could go now */
     uint32_t connects_wanted; /* new connections for these */
     uint32_t recipients_owed; /* sent beyond the last grant; this one pays for them */
@@ -225,9 +232,11 @@ struct sched_action {
                                         * much later, and it would fill memory until then */
     usec_t due;                    /* is_paced: its turn is about then, monotonic */
     void *lane_user;               /* DELIVER, ASK, RETURN, LANE_GONE: of sched_lane_attach */
+    void *owner_user;              /* OWNER_ASKS, OWNER_RETURNS: of sched_owner_new; DELIVER: of
+                                    * the owner that its message has, NULL: none */
     usec_t lent_from;              /* DELIVER: `from` of the grant that it used; 0: the lane is
                                         * not limited. Verdicts name it */
-    const struct sched_loan *loan; /* ASK, RETURN, LANE_GONE */
+    const struct sched_loan *loan; /* ASK, RETURN, LANE_GONE, and of owners */
 };
 
 /* What an entry carries; constant from SCHED_DELIVER to sched_report, readable by the worker that
@@ -464,6 +473,26 @@ struct sched_grant {
  * the lane is gone, or does not ask any more: the grant is the shell's. */
 bool sched_lane_grant(struct sched *, struct sched_lane_key lane, const struct sched_grant *,
                       usec_t now);
+
+/* Owners of messages, tenants say: what one sends to all destinations, by all lanes together, is lent
+ * to it as to a lane. An entry takes from the loan of its owner when it is selected, and when it was
+ * throttled and is selected again; not when it is reported with `again` and placed anew. Mail of an
+ * owner that has nothing keeps nobody else's from going.
+ *
+ * user     given back in actions
+ * returns  NULL: no memory */
+struct sched_owner *sched_owner_new(struct sched *, void *user);
+/* No message is its own, nothing is lent to it, and what was left is pulled. */
+bool sched_owner_is_idle(const struct sched_owner *);
+void sched_owner_free(struct sched *, struct sched_owner *); /* idle; accepts NULL */
+/* The answer to OWNER_ASKS; `connects` and `turn` as for lanes. false: it does not ask any more, the
+ * grant is the shell's. */
+bool sched_owner_grant(struct sched *, struct sched_owner *, const struct sched_grant *,
+                       usec_t now);
+/* It may have more than it was told: if it waits, it asks at once. */
+void sched_owner_ask_again(struct sched *, struct sched_owner *, usec_t now);
+/* Another owner, NULL: none, for a message that the core has (reload). */
+void sched_own(struct sched *, uint64_t message_id, struct sched_owner *, usec_t now);
 
 /* The same for one destination (in all pools; or those of that nexthop), which keeps away from that
  * lane until then, or until it is sent to another site. There is no probing. With `until` in the

@@ -22,6 +22,9 @@ static struct sched_entry *take_entry(struct sched *s, struct job *j, struct pee
     s->current = j;
     shared_set(&j->why, SCHED_WHY_NOTHING);
     candidate_drift(s, j);
+    if (j->owner != 0) {
+        purse_use(s, j, e->count);
+    }
     if (!job_has_entries(j) && !j->has_more) {
         job_retire(s, j);
     }
@@ -68,6 +71,9 @@ static struct peer *pick(struct sched *s, struct job *j)
 static enum selection examine(struct sched *s, struct job *j, enum selection_stage stage,
                               struct sched_entry **ret)
 {
+    if (j->owner != 0 && j->waiting > 0 && !purse_allows(s, j)) {
+        return purse_hold(s, j) ? SELECTION_ASKS : SELECTION_NONE;
+    }
     if (stage == SELECTION_REFILL && recipient_pool_should_refill(s, j)) {
         return read_first(s, j, SELECTION_PICK);
     }

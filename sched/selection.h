@@ -9,6 +9,7 @@ enum selection {
     SELECTION_NONE,  /* nothing can be selected until something changes */
     SELECTION_ENTRY, /* *ret is BUSY */
     SELECTION_READS, /* READ was queued; call again after it was pulled */
+    SELECTION_ASKS,  /* OWNER_ASKS was; likewise */
 };
 
 enum selection selection_run(struct sched *s, struct sched_entry **ret);

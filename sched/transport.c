@@ -75,6 +75,9 @@ static void run_timers(struct sched *s)
     if (!list_is_empty(&s->unreachable)) {
         destination_give_up_unreachable(s);
     }
+    if (s->owners.count > 0) {
+        purse_tick(s);
+    }
 }
 
 void transport_enter(struct sched *s, usec_t now)
@@ -111,6 +114,9 @@ usec_t transport_wake_at(const struct sched *s)
     if (s->sites.count > 0) {
         at = earlier_wake(at, lane_wake_at(s));
         at = earlier_wake(at, avoidance_wake_at(s));
+    }
+    if (s->owners.count > 0) {
+        at = earlier_wake(at, purse_wake_at(s));
     }
     if (s->rate == RATE_WAITING && !s->hold) {
         at = earlier_wake(at, s->rate_until);

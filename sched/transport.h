@@ -17,6 +17,7 @@
 #include "sched/place/source.h"
 #include "sched/place/source_tried.h"
 #include "sched/position.h"
+#include "sched/purse.h"
 #include "sched/sched.h"
 #include "sched/table.h"
 #include "sched/tree.h"
@@ -84,9 +85,13 @@ struct sched {
     uint32_t lane_count;     /* of all sites */
     uint32_t barred_sets;    /* lane_set.is_barred */
     struct list touched_sets, sets_in_excess; /* lane_set.touched, .in_excess */
-    int64_t excess;                           /* of all sets */
+    int64_t excess;                           /* of all sets and owners */
     struct list touched_lanes, starved_lanes; /* site_lane.grant.touched */
-    struct heap avoidance_timers;             /* avoidance.timer */
+    struct owners owners;
+    struct heap owner_timers; /* sched_owner.timer */
+    struct list touched_owners, owners_to_shed, owners_in_excess,
+        lent_owners;              /* sched_owner, likewise */
+    struct heap avoidance_timers; /* avoidance.timer */
     struct source_records tried_sources;
     struct list lingering; /* sched_destination.in_displaced: at a site, without an entry, the
                                  * longest first; their hosts are known still */

@@ -25,7 +25,7 @@ static enum sched_why why_dead(enum sched_why bar)
 /* Why its first waiting entry is not on its way: the first bar in the order in which selection
  * meets them. */
 static enum sched_why why_of(const struct sched *s, const struct sched_destination_view *v,
-                             enum sched_why bar)
+                             enum sched_why bar, bool is_held)
 {
     if (v->todo == 0) {
         return v->state == SCHED_DESTINATION_DEAD ? why_dead(bar) : SCHED_WHY_NOTHING;
@@ -43,6 +43,9 @@ static enum sched_why why_of(const struct sched *s, const struct sched_destinati
     }
     if (shared_get(&s->hold)) {
         return SCHED_WHY_HOLD;
+    }
+    if (is_held) {
+        return SCHED_WHY_TENANT_RATE;
     }
     if (bar >= SCHED_WHY_LANE_CLOSED && bar < SCHED_WHY_COUNT) {
         return bar; /* of its lanes */
@@ -121,8 +124,9 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
         fill_from_site(p, ret);
     }
     int most = shared_get(&d->most_in_flight);
+    bool is_held = ret->todo > 0 && shared_get(&d->held) >= ret->todo;
     enum sched_why bar = most > 0 && ret->in_flight >= most ? SCHED_WHY_WINDOW : bar_of(p);
-    ret->why = why_of(s, ret, shared_get(&d->paced_until) > 0 ? SCHED_WHY_RATE : bar);
+    ret->why = why_of(s, ret, shared_get(&d->paced_until) > 0 ? SCHED_WHY_RATE : bar, is_held);
 }
 
 bool sched_view_destinations(const struct sched *s, uint64_t *cursor,
@@ -272,6 +276,10 @@ const char *sched_why_text(enum sched_why why)
         return "its site has as many connections as it may have";
     case SCHED_WHY_CEILING:
         return "its receiver takes no more connections";
+    case SCHED_WHY_TENANT_RATE:
+        return "its tenant's rate";
+    case SCHED_WHY_TENANT_QUOTA:
+        return "its tenant's quota is used up";
     case SCHED_WHY_COUNT:
     default:
         return "unknown";

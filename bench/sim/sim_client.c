@@ -220,6 +220,8 @@ static void act_client(struct client *c)
         case SCHED_ASK:
         case SCHED_RETURN:
         case SCHED_LANE_GONE:
+        case SCHED_OWNER_ASKS:
+        case SCHED_OWNER_RETURNS:
         case SCHED_NONE:
         case SCHED_RESOLVE:
         case SCHED_BOUNCE:

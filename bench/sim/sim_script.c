@@ -259,6 +259,8 @@ static void act_script(struct script *s, const struct sched_action *a)
     case SCHED_ASK:
     case SCHED_RETURN:
     case SCHED_LANE_GONE: /* no lane is limited */
+    case SCHED_OWNER_ASKS:
+    case SCHED_OWNER_RETURNS: /* nor is any owner */
     case SCHED_NONE:
     default:
         assert(false);

@@ -144,6 +144,8 @@ static void take_action(struct schedule *s, const struct sched_action *a)
     case SCHED_RETURN: /* what is left is nobody else's */
         break;
     case SCHED_LANE_GONE: /* no lane has a user */
+    case SCHED_OWNER_ASKS:
+    case SCHED_OWNER_RETURNS: /* nor is any owner there */
     case SCHED_NONE:
     case SCHED_CLOSE:
     case SCHED_DEFER:

@@ -207,6 +207,8 @@ static void put_bar(const struct subject *s)
     case SCHED_WHY_RATE:
     case SCHED_WHY_QUOTA:
     case SCHED_WHY_CEILING:
+    case SCHED_WHY_TENANT_RATE:
+    case SCHED_WHY_TENANT_QUOTA:
     case SCHED_WHY_WINDOW:
     case SCHED_WHY_DEAD:
     case SCHED_WHY_PROCESS_LIMIT:

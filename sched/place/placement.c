@@ -37,7 +37,7 @@ enum openness placement_openness_own(const struct sched *s, const struct sched_d
 {
     const struct party *p = &d->own;
     const struct lane *lane = &d->lane;
-    if (d->waiting == 0 || lane->window <= 0 || d->lacks_hosts || p->is_unreachable) {
+    if (destination_wanted(d) == 0 || lane->window <= 0 || d->lacks_hosts || p->is_unreachable) {
         return OPEN_NOT;
     }
     /* The delay follows an entry, wherever that is. */

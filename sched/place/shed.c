@@ -1,10 +1,11 @@
-/* Shedding, see sched/place/shed.h. Called where entries come to wait for limited lanes, where loans
- * come in, and by the pull loop.
+/* Shedding, see sched/place/shed.h. Called where entries come to wait for limited lanes or are held for
+ * their owner, where loans come in, and by the pull loop.
  *
  * The excess of a set is what its lanes cannot take within half a minute, by what they were told that
- * they may send. When the excess of all sets is more than a quarter of the places, the sets that have
- * most of it give up the youngest mail, down to seven eighths of that: so a step for each destination
- * of a set is made once for many entries. */
+ * they may send; that of an owner what it may not send within that time, of what is held. When the
+ * excess of all is more than a quarter of the places, those that have most of it give up the youngest
+ * mail, down to seven eighths of that: so a step for each destination of a set is made once for many
+ * entries. */
 #include "sched/place/shed.h"
 
 #include "sched/place/site.h"
@@ -82,6 +83,50 @@ void shed_leave(struct sched *s, struct lane_set *set)
     list_remove(&set->touched);
 }
 
+/* --- of owners ------------------------------------------------------------------------------------ */
+
+/* Messages a second that it may send; HUGE_VAL: not known yet. */
+static double rate_of_owner(const struct sched *s, const struct sched_owner *o)
+{
+    usec_t turn = o->lent.turn > o->lent.due ? o->lent.turn : o->lent.due;
+    if (o->state == PURSE_WAITING && !o->is_vain && turn > s->now + NEAR) {
+        return 0;
+    }
+    return o->per_second > 0 ? o->per_second : HUGE_VAL;
+}
+
+int64_t shed_excess_of_owner(const struct sched *s, const struct sched_owner *o)
+{
+    double near = rate_of_owner(s, o) * (double)(NEAR / USEC_PER_SEC);
+    return near >= (double)o->waiting ? 0 : o->waiting - (int64_t)near;
+}
+
+void shed_touch_owner(struct sched *s, struct sched_owner *o)
+{
+    if (!list_is_linked(&o->shed_touched)) {
+        list_push_back(&s->owners_to_shed, &o->shed_touched);
+    }
+}
+
+static void set_owner_excess(struct sched *s, struct sched_owner *o, int64_t excess)
+{
+    s->excess += excess - o->excess;
+    o->excess = excess;
+    if (excess == 0) {
+        list_remove(&o->in_excess);
+    } else if (!list_is_linked(&o->in_excess)) {
+        list_push_back(&s->owners_in_excess, &o->in_excess);
+    }
+}
+
+void shed_leave_owner(struct sched *s, struct sched_owner *o)
+{
+    set_owner_excess(s, o, 0);
+    list_remove(&o->shed_touched);
+}
+
+/* --- which leave ---------------------------------------------------------------------------------- */
+
 /* Entries that a quarter of the places holds, with as many recipients as they have now. */
 static int64_t entries_of_quarter(const struct sched *s)
 {
@@ -100,28 +145,28 @@ static double usec_each(double rate)
     return rate > 0 ? (double)USEC_PER_SEC / rate : (double)TURN_MAX;
 }
 
-/* Those that leave come back behind those that stay and those that left before. */
-static void begin_turns(struct sched *s, struct site *site, int64_t kept, double rate)
+/* Those that leave come back behind those that stay and those that left before.
+ *
+ * turn  of the one that left last */
+static void begin_turns(const struct sched *s, usec_t *turn, int64_t kept, double rate)
 {
     double span = (double)kept * usec_each(rate);
     usec_t first = s->now + (span < (double)TURN_MAX ? (usec_t)span : TURN_MAX);
-    site->shed_turn = site->shed_turn < first ? first : site->shed_turn;
+    *turn = *turn < first ? first : *turn;
 }
 
-static usec_t next_turn(struct sched *s, struct site *site, double rate)
+static usec_t next_turn(const struct sched *s, usec_t *turn, double rate)
 {
     usec_t latest = s->now + TURN_MAX;
-    double next = (double)site->shed_turn + usec_each(rate);
-    site->shed_turn = next < (double)latest ? (usec_t)next : latest;
-    return site->shed_turn;
+    double next = (double)*turn + usec_each(rate);
+    *turn = next < (double)latest ? (usec_t)next : latest;
+    return *turn;
 }
 
-static const struct sched_reason *reason_text(void)
-{
-    static const struct sched_reason text = {
-        "4.3.2", "its receiver takes less mail at a time than there is, its turn comes later"};
-    return &text;
-}
+static const struct sched_reason text_of_lanes = {
+    "4.3.2", "its receiver takes less mail at a time than there is, its turn comes later"};
+static const struct sched_reason text_of_owners = {
+    "4.3.2", "its tenant may send less mail at a time than there is, its turn comes later"};
 
 /* The youngest entry of the destination, and what else its message has waiting there: entries of one
  * message leave in their order. Returns how many left. */
@@ -134,7 +179,7 @@ static int64_t shed_youngest(struct sched *s, struct lane_set *set, struct sched
     for (bool is_last = false; !is_last; count++) {
         struct sched_entry *e = entry_queue_first(&p->waiting);
         is_last = e == p->waiting.last;
-        entry_shed(s, e, next_turn(s, set->site, rate), reason);
+        entry_shed(s, e, next_turn(s, &set->site->shed_turn, rate), reason);
     }
     return count;
 }
@@ -165,8 +210,8 @@ static void shed_from(struct sched *s, struct lane_set *set, int64_t count)
     struct site *site = set->site;
     bool was_pinned = site->is_pinned;
     double rate = rate_of_set(s, set);
-    struct reason *reason = reason_new(s, reason_text(), true);
-    begin_turns(s, site, set->wanted - count, rate);
+    struct reason *reason = reason_new(s, &text_of_lanes, true);
+    begin_turns(s, &site->shed_turn, set->wanted - count, rate);
     site->is_pinned = true;
     set->parties++; /* it stays while it is looked at */
     list_foreach_safe(q, &site->parties, struct shared_party, in_site)
@@ -186,15 +231,76 @@ static void shed_from(struct sched *s, struct lane_set *set, int64_t count)
     reason_put(s, reason);
 }
 
+/* All that waits of the message. Its last entry may take the job with it. */
+static int64_t shed_job(struct sched *s, struct sched_owner *o, struct job *j, double rate,
+                        struct reason *reason)
+{
+    int64_t left = j->waiting, count = left;
+    list_foreach_safe(p, &j->peers, struct peer, link)
+    {
+        struct sched_entry *e;
+        while (left > 0 && (e = entry_queue_first(&p->waiting)) != NULL) {
+            left--;
+            bool is_last = e == p->waiting.last;
+            entry_shed(s, e, next_turn(s, &o->shed_turn, rate), reason);
+            if (is_last) {
+                break; /* the peer may be gone */
+            }
+        }
+        if (left == 0) {
+            break; /* the job may be, too */
+        }
+    }
+    return count;
+}
+
+/* Of those that are held, the last on the schedule first. */
+static void shed_from_owner(struct sched *s, struct sched_owner *o, int64_t count)
+{
+    double rate = rate_of_owner(s, o);
+    struct reason *reason = reason_new(s, &text_of_owners, true);
+    begin_turns(s, &o->shed_turn, o->waiting - count, rate);
+    const struct tree_node *n = o->held.last;
+    while (count > 0 && n != NULL) {
+        struct job *j = container_of(n, struct job, in_place);
+        n = tree_previous(n);
+        count -= shed_job(s, o, j, rate, reason);
+    }
+    set_owner_excess(s, o, shed_excess_of_owner(s, o));
+    reason_put(s, reason);
+}
+
 /* The set with most of it, of some. A step for each set that has some. */
 static struct lane_set *greatest(const struct sched *s)
 {
-    struct lane_set *best = list_first(&s->sets_in_excess, struct lane_set, in_excess);
+    struct lane_set *best = NULL;
     list_foreach(set, &s->sets_in_excess, struct lane_set, in_excess)
     {
-        best = set->excess > best->excess ? set : best;
+        best = best == NULL || set->excess > best->excess ? set : best;
     }
     return best;
+}
+
+static struct sched_owner *greatest_owner(const struct sched *s)
+{
+    struct sched_owner *best = NULL;
+    list_foreach(o, &s->owners_in_excess, struct sched_owner, in_excess)
+    {
+        best = best == NULL || o->excess > best->excess ? o : best;
+    }
+    return best;
+}
+
+/* Whoever has most gives up so many, or all of its own. */
+static void shed_some(struct sched *s, int64_t over)
+{
+    struct lane_set *set = greatest(s);
+    struct sched_owner *o = greatest_owner(s);
+    if (o != NULL && (set == NULL || o->excess >= set->excess)) {
+        shed_from_owner(s, o, over < o->excess ? over : o->excess);
+    } else {
+        shed_from(s, set, over < set->excess ? over : set->excess);
+    }
 }
 
 void shed_run(struct sched *s)
@@ -203,6 +309,11 @@ void shed_run(struct sched *s)
         struct lane_set *set = list_first(&s->touched_sets, struct lane_set, touched);
         list_remove(&set->touched);
         set_excess(s, set, shed_excess(s, set));
+    }
+    while (!list_is_empty(&s->owners_to_shed)) {
+        struct sched_owner *o = list_first(&s->owners_to_shed, struct sched_owner, shed_touched);
+        list_remove(&o->shed_touched);
+        set_owner_excess(s, o, shed_excess_of_owner(s, o));
     }
     int64_t quarter = entries_of_quarter(s);
     if (s->excess <= quarter || s->hold) {
@@ -214,9 +325,8 @@ void shed_run(struct sched *s)
     }
     int64_t target = quarter - quarter / 8;
     while (s->excess > target) {
-        struct lane_set *set = greatest(s);
-        int64_t before = s->excess, over = s->excess - target;
-        shed_from(s, set, over < set->excess ? over : set->excess);
+        int64_t before = s->excess;
+        shed_some(s, before - target);
         if (s->excess >= before) {
             break; /* what is left of it is not in any destination that could be sent now */
         }

@@ -6,6 +6,7 @@
 #include "sched/sched.h"
 
 struct lane_set;
+struct sched_owner;
 struct site;
 
 /* What waits for a set, or what its lanes may send, has changed; only where some lane is limited. */
@@ -14,6 +15,10 @@ void shed_touch_all(struct sched *s, struct site *site, uint64_t lanes);
 void shed_leave(struct sched *s, struct lane_set *set); /* it goes */
 /* Defer what is beyond; before each action. */
 void shed_run(struct sched *s);
+/* What is held of an owner, or what it may send, has changed. */
+void shed_touch_owner(struct sched *s, struct sched_owner *o);
+void shed_leave_owner(struct sched *s, struct sched_owner *o); /* it goes */
+int64_t shed_excess_of_owner(const struct sched *s, const struct sched_owner *o);
 /* Entries of a set that its lanes cannot take within half a minute (for sched_check). */
 int64_t shed_excess(const struct sched *s, const struct lane_set *set);
 

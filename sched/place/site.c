@@ -90,7 +90,8 @@ void site_review(struct sched *s, struct site *site)
 /* Nothing of its own bars it; its lanes may. */
 static bool is_willing(const struct sched *s, const struct sched_destination *d)
 {
-    return d->waiting > 0 && destination_is_ready(d) && !d->lacks_hosts && terms_allow_entry(s, d);
+    return destination_wanted(d) > 0 && destination_is_ready(d) && !d->lacks_hosts &&
+           terms_allow_entry(s, d);
 }
 
 void site_file_member(struct sched *s, struct sched_destination *d)
@@ -130,7 +131,7 @@ static void count_wanted(struct sched *s, struct sched_destination *d)
 {
     struct lane_set *set = shared_party_of(d->party)->set;
     const struct site *site = d->party->site;
-    int wanted = d->is_willing ? d->waiting : 0;
+    int wanted = d->is_willing ? destination_wanted(d) : 0;
     if (wanted == d->counted_wanted) {
         return;
     }

@@ -86,8 +86,8 @@ static const char *check_members(const struct sched *s, const struct shared_part
     bool was_lingering = true;
     list_foreach(d, &q->members, const struct sched_destination, in_party)
     {
-        bool is_willing =
-            d->waiting > 0 && d->lane.window > 0 && !d->lacks_hosts && terms_allow_entry(s, d);
+        bool is_willing = destination_wanted(d) > 0 && d->lane.window > 0 && !d->lacks_hosts &&
+                          terms_allow_entry(s, d);
         HOLD_SITE(d->party == &q->party && d->own.work == OPEN_NOT && d->was_at_site);
         HOLD_SITE(d->is_willing == is_willing);
         HOLD_SITE(d->is_occupied == (d->waiting + d->in_flight > 0));
@@ -185,7 +185,7 @@ static void count_entries(const struct shared_party *q, int64_t *ret_wanted, int
 {
     list_foreach(d, &q->members, const struct sched_destination, in_party)
     {
-        *ret_wanted += d->is_willing ? d->waiting : 0;
+        *ret_wanted += d->is_willing ? destination_wanted(d) : 0;
         list_foreach(e, &d->displaced, const struct sched_entry, place.link)
         {
             *ret_displaced += e->state == ENTRY_DISPLACED;
@@ -325,6 +325,6 @@ const char *site_check(const struct sched *s, struct site_tally *t)
         avoidances += count_bits(avoidance_mask(d));
     }
     HOLD_SITE(s->avoidance_timers.count == avoidances);
-    HOLD_SITE(s->excess == t->excess && s->barred_sets == t->barred);
+    HOLD_SITE(s->excess == t->excess + purse_excess(s) && s->barred_sets == t->barred);
     return NULL;
 }

@@ -7,6 +7,7 @@
 #include "tests/sim/choices.h"
 #include "tests/sim/flight_model.h"
 #include "tests/sim/mail_model.h"
+#include "tests/sim/owner_moves.h"
 
 struct question;
 
@@ -18,6 +19,9 @@ struct driver {
     struct mail_model mail;
     struct flight_model flights;
     struct question *questions;
+    struct loan_of_owner owners[OWNERS];
+    bool has_owners;
+    bool is_ending; /* owners have what they ask for */
     bool has_sites;
     bool is_kind; /* nothing fails any more: what waits must be selected */
     long objects, hosts;

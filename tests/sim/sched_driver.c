@@ -118,6 +118,7 @@ static void submit(struct driver *d)
         return;
     }
     struct sched_message part = mail_next_part(&d->mail, id, sched_read_limit(d->sched));
+    part.owner = owner_moves_of(d);
     if (sched_submit(d->sched, &part, d->now) == 0) {
         struct mail_message *m = mail_of(&d->mail, id);
         m->is_active = true;
@@ -145,6 +146,9 @@ static void deliver(struct driver *d, const struct sched_action *a)
     bool is_back;
     (void)flight_deliver(&d->flights, a, d->now, &is_back);
     loan_used(&d->flights.loans, a, count, d->flights.is_delayed, d->now);
+    if (!is_back) {
+        owner_moves_used(d, a, count, d->flights.is_delayed);
+    }
     int limit = d->config.destination_recipient_limit;
     REQUIRE(limit == 0 || count <= (uint32_t)limit || is_back);
     mail_move(a->handle, indexes, count, is_back ? BUSY : WAITING, BUSY);
@@ -182,7 +186,8 @@ static void act(struct driver *d, const struct sched_action *a)
         break;
     case SCHED_DEFER:
     case SCHED_BOUNCE:
-        REQUIRE(!d->is_kind && a->reason->text[0] != '\0' && a->destination != NULL);
+        REQUIRE(!d->is_kind || (a->is_paced && d->has_owners));
+        REQUIRE(a->reason->text[0] != '\0' && a->destination != NULL);
         REQUIRE(sched_destination_name(a->destination).len > 0);
         REQUIRE(!a->is_paced || (a->kind == SCHED_DEFER && !a->is_withdrawn));
         REQUIRE(a->is_withdrawn == (strcmp(a->reason->text, withdrawal.text) == 0));
@@ -204,6 +209,12 @@ static void act(struct driver *d, const struct sched_action *a)
     case SCHED_RETURN:
     case SCHED_LANE_GONE:
         loan_returned(&d->flights.loans, a);
+        break;
+    case SCHED_OWNER_ASKS:
+        owner_moves_asked(d, a);
+        break;
+    case SCHED_OWNER_RETURNS:
+        owner_moves_returned(d, a);
         break;
     case SCHED_NONE:
     default:
@@ -529,6 +540,43 @@ static void answer_reads(struct driver *d)
     }
 }
 
+/* Rarer steps. */
+static void misc(struct driver *d)
+{
+    switch (take(d, 10)) {
+    case 8:
+        reconfigure(d);
+        break;
+    case 9:
+        forget_hosts(d);
+        break;
+    case 0:
+        sched_flush(d->sched, d->now);
+        break;
+    case 1:
+        sched_set_hold(d->sched, take(d, 2) == 0, d->now);
+        break;
+    case 2:
+        d->fail_after = take(d, 12);
+        submit(d);
+        answer_reads(d);
+        answer(d, take(d, 4));
+        (void)report(d, take(d, 64)); /* there may be none */
+        d->fail_after = -1;
+        break;
+    case 4:
+    case 6:
+        withdraw(d, take(d, MESSAGES), take(d, 2 * RECIPIENTS));
+        break;
+    case 5:
+        revive(d, take(d, MESSAGES), take(d, RECIPIENTS));
+        break;
+    default:
+        d->now += take(d, 60) * (take(d, 4) == 0 ? 60 : 1) * USEC_PER_SEC;
+        break;
+    }
+}
+
 static void step(struct driver *d)
 {
     switch (take(d, 16)) {
@@ -565,40 +613,18 @@ static void step(struct driver *d)
     case 12:
         answer_reads(d);
         lane_moves_answer(d);
+        owner_moves_answer(d);
         break;
-    default:
-        switch (take(d, 10)) {
-        case 8:
-            reconfigure(d);
-            break;
-        case 9:
-            forget_hosts(d);
-            break;
-        case 0:
-            sched_flush(d->sched, d->now);
-            break;
-        case 1:
-            sched_set_hold(d->sched, take(d, 2) == 0, d->now);
-            break;
-        case 2:
-            d->fail_after = take(d, 12);
-            submit(d);
-            answer_reads(d);
-            answer(d, take(d, 4));
-            (void)report(d, take(d, 64)); /* there may be none */
-            d->fail_after = -1;
-            break;
-        case 4:
-        case 6:
-            withdraw(d, take(d, MESSAGES), take(d, 2 * RECIPIENTS));
-            break;
-        case 5:
-            revive(d, take(d, MESSAGES), take(d, RECIPIENTS));
-            break;
-        default:
-            d->now += take(d, 60) * (take(d, 4) == 0 ? 60 : 1) * USEC_PER_SEC;
+    case 15:
+        if (d->has_owners) {
+            owner_moves_step(d);
             break;
         }
+        misc(d);
+        break;
+    default:
+        misc(d);
+        break;
     }
     flight_forget_lanes(&d->flights);
     driver_check(d);
@@ -611,6 +637,7 @@ static void drain(struct driver *d)
 {
     sched_set_hold(d->sched, false, d->now);
     lane_moves_end(d);
+    owner_moves_end(d);
     if (d->choices.size % 2 == 0) {
         sched_flush(d->sched, d->now);
         struct sched_action a;
@@ -728,6 +755,7 @@ void sched_driver_run(const uint8_t *data, size_t size)
     configure(d);
     d->has_sites = take(d, 4) != 0;
     d->flights.has_terms = size % 3 == 0;
+    d->has_owners = take(d, 3) == 0;
     start(d);
     if (d->has_sites && take(d, 2) == 0) {
         lane_moves_set_sources(d);

@@ -255,6 +255,14 @@ static bool is_barred(const struct sched *s)
     return s->hold || (s->config.transport_rate_delay > 0 && s->rate != RATE_FREE);
 }
 
+/* Its owner, if it has one, has something to send it with. */
+static bool is_lent(const struct sched *s, const struct job *j)
+{
+    const struct sched_owner *o = purse_of(s, j);
+    return o == NULL || (o->state == PURSE_LENT && o->lent.messages > 0 && o->lent.recipients > 0 &&
+                         s->now >= o->lent.from && s->now < o->lent.until);
+}
+
 static bool has_work(const struct sched *s, const struct sched_destination *d)
 {
     const struct sched_terms *t = d->terms == NULL ? NULL : &d->terms->given;
@@ -269,8 +277,9 @@ static bool has_work(const struct sched *s, const struct sched_destination *d)
     enum oracle_place place = sched_oracle_place(s, d, 0, 0);
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
-        if (place == ORACLE_CONNECTION ||
-            (place == ORACLE_WORKER && is_within_cap(s, e->peer->job))) {
+        if (is_lent(s, e->peer->job) &&
+            (place == ORACLE_CONNECTION ||
+             (place == ORACLE_WORKER && is_within_cap(s, e->peer->job)))) {
             return true;
         }
     }

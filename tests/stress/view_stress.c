@@ -197,6 +197,8 @@ static void act(struct owner *o, const struct sched_action *a)
     case SCHED_ASK:
     case SCHED_RETURN:
     case SCHED_LANE_GONE: /* no lane is limited */
+    case SCHED_OWNER_ASKS:
+    case SCHED_OWNER_RETURNS: /* nor is any owner */
     case SCHED_NONE:
     case SCHED_READ:
     case SCHED_EXHAUSTED:

@@ -95,6 +95,14 @@ unsigned shell_run(struct shell *h)
             h->asked++;
             h->ask = *a.loan;
             h->asker = a.lane_user;
+        } else if (a.kind == SCHED_OWNER_ASKS) {
+            h->owner_asked++;
+            h->owner_ask = *a.loan;
+            h->owner_asker = a.owner_user;
+        } else if (a.kind == SCHED_OWNER_RETURNS) {
+            h->owner_returned++;
+            h->left = a.loan->left;
+            h->owner_asker = a.owner_user;
         } else if (a.kind == SCHED_RETURN || a.kind == SCHED_LANE_GONE) {
             h->returned += a.kind == SCHED_RETURN;
             h->gone += a.kind == SCHED_LANE_GONE;
@@ -113,7 +121,12 @@ void shell_send_to_many(struct shell *h, const char *name, uint32_t recipients)
         r[i] = (struct sched_recipient){slice_of("u@example"), slice_of(name), i, h->pool};
     }
     const struct sched_message m = {
-        .id = ++h->next_id, .handle = h, .recipients = r, .recipient_count = recipients};
+        .id = ++h->next_id,
+        .handle = h,
+        .recipients = r,
+        .recipient_count = recipients,
+        .owner = h->owner,
+    };
     assert_int_equal(sched_submit(h->sched, &m, h->now), 0);
     shell_check(h);
 }

@@ -28,6 +28,10 @@ struct shell {
     void *asker;
     struct sched_units left; /* of the last RETURN or LANE_GONE */
     uint16_t pool;           /* of what is sent next */
+    struct sched_owner *owner;
+    unsigned owner_asked, owner_returned;
+    struct sched_loan owner_ask;
+    void *owner_asker; /* of the last of both */
     uint64_t next_id;
     usec_t now;
 };
