@@ -415,56 +415,9 @@ static void check_receivers(struct lint *l)
     router_free(router);
 }
 
-/* --- what nothing acts on ---------------------------------------------------------------------- */
-
-/* Options that are read and checked, and that this version does not act on: the only list of
- * them. A row without a name is all of the section. */
-static const struct {
-    enum config_section section;
-    const char *option;
-} inert[] = {
-    {CONFIG_SECTION_TENANT, "max_message_rate"},
-    {CONFIG_SECTION_TENANT, "max_recipient_rate"},
-    {CONFIG_SECTION_TENANT, "max_message_quota"},
-};
-
-bool config_lint_is_inert(enum config_section section, const char *option)
-{
-    for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
-        const char *name = inert[r].option;
-        if (inert[r].section == section &&
-            (name == NULL || option == NULL ? name == option : strcmp(name, option) == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void warn_inert(struct lint *l, enum config_section section, const char *option)
-{
-    size_t count = config_section_count(l->config, section);
-    assert(option == NULL || config_option_find(section, option) != NULL);
-    for (size_t i = 0; i < count; i++) {
-        if (option == NULL || is_set(l, section, i, option)) {
-            warn(l, section, i, option,
-                 "it is read and checked, but this version does not act on it yet");
-            return;
-        }
-    }
-}
-
-/* Once for each row, at the first place. */
-static void check_inert(struct lint *l)
-{
-    for (size_t r = 0; r < sizeof(inert) / sizeof(inert[0]); r++) {
-        warn_inert(l, inert[r].section, inert[r].option);
-    }
-}
-
 void config_lint(const struct config *c, const struct config_sink *sink)
 {
     struct lint l = {.config = c, .sink = sink};
-    check_inert(&l);
     check_use(&l);
     check_routes(&l);
     check_times(&l);

@@ -14,8 +14,4 @@
  * secrets that others can read. Looks at the files that the configuration names. */
 void config_lint(const struct config *c, const struct config_sink *sink);
 
-/* Whether this version reads and checks an option and does not act on it; `sluice check` and the
- * reference say so. option: NULL: the section as a whole */
-MUST_USE bool config_lint_is_inert(enum config_section section, const char *option);
-
 #endif

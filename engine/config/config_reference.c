@@ -1,13 +1,10 @@
 /* Owns the shape of docs/configuration.md; every word about an option comes from the table. Called
  * by `sluice check --reference`. */
 #include "engine/config/config.h"
-#include "engine/config/config_lint.h"
 #include "engine/config/config_option.h"
 
 #include <limits.h>
 #include <string.h>
-
-static const char not_yet[] = " (This version checks it, and does not act on it yet.)";
 
 static const char *type_text(const struct config_option *o)
 {
@@ -63,21 +60,18 @@ static void print_option(FILE *out, const struct config_option *o)
     } else {
         (void)fprintf(out, "; default: `%s`*\n\n", o->initial);
     }
-    (void)fprintf(out, "%s%s%s\n\n", o->doc,
-                  o->needs_restart ? " A change of it needs a restart." : "",
-                  config_lint_is_inert(o->section, o->name) ? not_yet : "");
+    (void)fprintf(out, "%s%s\n\n", o->doc,
+                  o->needs_restart ? " A change of it needs a restart." : "");
 }
 
 /* The names of a transport's options that the section has, of lanes or not. */
 static void print_names(FILE *out, enum config_section section, bool is_lanes)
 {
     const char *separator = "";
-    bool is_inert = config_lint_is_inert(section, NULL);
     for (size_t i = 0; i < config_option_count; i++) {
         const struct config_option *o = &config_options[i];
         if (o->is_receivers && o->is_lanes == is_lanes) {
-            (void)fprintf(out, "%s`%s`%s", separator, o->name,
-                          !is_inert && config_lint_is_inert(section, o->name) ? " (not yet)" : "");
+            (void)fprintf(out, "%s`%s`", separator, o->name);
             separator = ", ";
         }
     }
@@ -110,7 +104,7 @@ static void print_section(FILE *out, enum config_section section)
     } else {
         (void)fprintf(out, "## %s { }\n\n", info->name);
     }
-    (void)fprintf(out, "%s%s\n\n", info->doc, config_lint_is_inert(section, NULL) ? not_yet : "");
+    (void)fprintf(out, "%s\n\n", info->doc);
     for (size_t i = 0; i < config_option_count; i++) {
         if (config_options[i].section == section) {
             print_option(out, &config_options[i]);

@@ -38,6 +38,7 @@ struct limits;
 struct limits_borrower;
 struct limits_hold;
 struct limits_meter;
+struct limit_grant;
 
 struct limits_config {
     uint32_t sites_max, lanes_max; /* 0: the bounds above */
@@ -166,6 +167,48 @@ MUST_USE int limits_meter_get(struct limits *l, const struct limit_meter_key *ke
                               struct limits_meter **ret);
 void limits_meter_put(struct limits *l, struct limits_meter *m); /* accepts NULL */
 
+/* Units of a loan, or of entries that came back unsent. */
+struct limit_units {
+    uint32_t messages, recipients, connects;
+};
+
+/* What a borrower holds of a meter that lends to it beside all lanes; all zero: nothing. */
+struct limits_meter_loan {
+    struct limit_units left;
+    uint32_t edition; /* of the meter's rules */
+    int64_t window;   /* of its quota */
+};
+struct limits_meter_ask {
+    uint32_t messages; /* > 0 */
+    uint32_t owed;     /* recipients beyond those lent before: paid for first */
+    usec_t now, wall;
+};
+/* Lend of a meter itself, all of its limits together. A borrower has one loan of it at a time: what is
+ * left of the last one was repaid before, or is taken to have been used. One that lends so is not named
+ * in limit_ask.also.
+ *
+ * ret  as limits_lend; `connects` has no bound */
+void limits_meter_lend(struct limits_borrower *b, struct limits_meter *m,
+                       const struct limits_meter_ask *ask, struct limits_meter_loan *loan,
+                       struct limit_grant *ret);
+/* What is left of the loan. */
+void limits_meter_repay(struct limits_borrower *b, struct limits_meter *m,
+                        struct limits_meter_loan *loan, const struct limit_units *left);
+/* Entries came back unsent. sent_wall: when they were taken */
+void limits_meter_give_back(struct limits *l, struct limits_meter *m,
+                            const struct limit_units *unsent, usec_t sent_wall);
+
+/* Where a meter stands, for reports. */
+struct limits_meter_view {
+    struct rate_rule messages, recipients, quota; /* count 0: none */
+    usec_t rate_due;                              /* monotonic; the past: now */
+    uint64_t quota_left;                          /* UINT64_MAX: no quota */
+    usec_t quota_due;                             /* wall; the past: now */
+};
+/* false: nobody uses the meter, nor was anything used of it lately */
+MUST_USE bool limits_meter_view(struct limits *l, const struct limit_meter_key *key, usec_t wall,
+                                struct limits_meter_view *ret);
+
 /* --- lending ---------------------------------------------------------------------------------- */
 
 #define LIMIT_ALSO_MAX  2
@@ -215,10 +258,6 @@ struct limit_grant {
 void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now, usec_t wall,
                  struct limit_grant *ret);
 
-/* Units of the last loan, or of entries that came back unsent. */
-struct limit_units {
-    uint32_t messages, recipients, connects;
-};
 /* What is left of the last loan. */
 void limits_repay(struct limits_hold *h, const struct limit_units *left, usec_t now);
 /* An entry came back with `again`, not sent, and not because of a reply that limits_refused was told.

@@ -140,6 +140,11 @@ static struct limits_meter *find_meter(struct limits *l, const struct limit_mete
     return NULL;
 }
 
+struct limits_meter *limits_meter_find(struct limits *l, const struct limit_meter_key *key)
+{
+    return find_meter(l, key, hash_bytes(key->name.data, key->name.len, l->seed + key->owner));
+}
+
 static struct limits_meter *make_meter(struct limits *l, const struct limit_meter_key *key,
                                        uint64_t hash, usec_t now) ON_ROLE(l->lock)
 {

@@ -306,6 +306,9 @@ struct limits_meter_rules {
 MUST_USE int limits_meter_take(struct limits *l, const struct limits_meter_rules *rules, usec_t now,
                                struct limits_meter **ret) ON_ROLE(l->lock);
 void limits_meter_drop(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
+/* NULL: there is none */
+struct limits_meter *limits_meter_find(struct limits *l, const struct limit_meter_key *key)
+    ON_ROLE(l->lock);
 void limits_meter_forget_idle(struct limits *l, usec_t now) ON_ROLE(l->lock);
 bool limits_meter_is_limited(const struct limits_meter *m);
 /* Undoes what was taken of the quota at that time. */

@@ -109,6 +109,9 @@ int core_init(struct core *c, const struct core_start *start)
         return -ENOMEM;
     }
     absent_init(&c->absent);
+    const struct tenants_config tenants = {
+        .engine = start->engine, .sched = sched, .borrower = c->lanes.borrower};
+    tenants_init(&c->tenants, &tenants, start->settings);
     c->sources.is_behind = core_sources_are_told(start->settings, start->transport);
     rcu_publish(&c->sched, sched);
     return 0;
@@ -118,6 +121,7 @@ void core_fini(struct core *c)
 {
     if (c->sched != NULL) {
         absent_fini(&c->absent);
+        tenants_fini(&c->tenants);
         lanes_fini(&c->lanes);
         sched_free(c->sched);
     }

@@ -10,6 +10,7 @@
 #include "engine/schedule/apart.h"
 #include "engine/schedule/core_sources.h"
 #include "engine/schedule/lanes.h"
+#include "engine/schedule/tenants.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ struct settings;
 struct core {
     struct sched *sched; /* published by main; NULL: no transport has this number yet */
     struct lanes lanes;  /* with `sched` */
+    struct tenants tenants;
     struct core_sources sources;
     struct absent absent; /* likewise */
     struct apart apart;

@@ -64,6 +64,7 @@ static struct delivery *new_delivery(struct dispatch *p, uint16_t transport,
     d->nexthop = sched_destination_nexthop(a->destination);
     d->pool = sched_destination_pool(a->destination);
     d->dispatched = clock_wall();
+    d->is_charged = a->owner_user != NULL;
     engine_dispatched(p->engine, recipients);
     atomic_fetch_add_explicit(&p->in_flight, 1, memory_order_relaxed);
     return d;

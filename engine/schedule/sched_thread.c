@@ -244,7 +244,7 @@ static void defer_submission(struct sched_thread *t, struct submission *s, struc
     message_put(s->message);
 }
 
-static struct sched_message core_message(const struct submission *s)
+static struct sched_message core_message(const struct submission *s, struct sched_owner *owner)
 {
     return (struct sched_message){
         .id = s->message->envelope.id,
@@ -253,6 +253,7 @@ static struct sched_message core_message(const struct submission *s)
         .recipient_count = s->count,
         .unread_count = s->unread,
         .more = s->unread > 0,
+        .owner = owner,
     };
 }
 
@@ -265,11 +266,13 @@ static bool has_pool(struct sched_thread *t, struct core *c, const struct submis
 
 static void take_submission(struct sched_thread *t, struct submission *s)
 {
-    const struct sched_message m = core_message(s);
     struct core *c = core_of(t, s->transport);
+    struct sched_owner *owner;
+    bool has_owner = tenants_owner(&c->tenants, s->message->envelope.tenant, t->now, &owner);
+    const struct sched_message m = core_message(s, owner);
     if (!has_pool(t, c, s)) {
         defer_submission(t, s, SLICE("sources of its pool cannot be used yet"));
-    } else if (sched_submit(c->sched, &m, t->now) != 0) {
+    } else if (!has_owner || sched_submit(c->sched, &m, t->now) != 0) {
         defer_submission(t, s, SLICE("out of memory"));
     } else {
         c->unread += m.more;
@@ -280,7 +283,7 @@ static void take_submission(struct sched_thread *t, struct submission *s)
 /* The answer to a SCHED_READ. */
 static void take_more(struct sched_thread *t, struct submission *s)
 {
-    const struct sched_message m = core_message(s);
+    const struct sched_message m = core_message(s, NULL); /* its owner is known */
     struct core *c = core_of(t, s->transport);
     if (!has_pool(t, c, s) || sched_submit_more(c->sched, &m, t->now) != 0) {
         s->next = t->retry;
@@ -314,7 +317,9 @@ static void tell_core(struct sched_thread *t, struct core *c, struct delivery *d
  * another one's by now. */
 static void end_delivery(struct sched_thread *t, struct delivery *d)
 {
-    tell_core(t, core_of(t, d->transport), d);
+    struct core *c = core_of(t, d->transport);
+    tenants_heard(&c->tenants, d, t->now);
+    tell_core(t, c, d);
 }
 
 static void take_report(struct sched_thread *t, struct delivery *d)
@@ -323,6 +328,7 @@ static void take_report(struct sched_thread *t, struct delivery *d)
     lanes_heard(&c->lanes, d, t->now);
     if (d->is_refused) {
         struct limit_verdict verdict;
+        d->was_sent = true;
         lanes_refused(&c->lanes, d, t->now, &verdict);
         if (verdict.stands_apart) {
             apart_add(&c->apart, d->destination, t->now);
@@ -331,6 +337,7 @@ static void take_report(struct sched_thread *t, struct delivery *d)
         dispatch_settle_refusal(&t->dispatch, d, &verdict, t->to_writer);
     }
     lanes_parted(&c->lanes, d, t->now);
+    tenants_heard(&c->tenants, d, t->now);
     tell_core(t, c, d);
 }
 
@@ -422,6 +429,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
                          t->now);
         receiver_configure_all(c->sched, settings_for(s, c->transport), c->transport, t->now);
         follow_rules(t, c, settings_for(s, c->transport));
+        tenants_set(&c->tenants, s, t->now);
         if (c->generation != s->generations[c->transport]) {
             c->generation = s->generations[c->transport];
             sched_forget_hosts(c->sched, t->now);
@@ -592,6 +600,12 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
         break;
     case SCHED_LANE_GONE:
         lanes_gone(a, t->now);
+        break;
+    case SCHED_OWNER_ASKS:
+        tenants_ask(&c->tenants, a, t->now);
+        break;
+    case SCHED_OWNER_RETURNS:
+        tenants_return(&c->tenants, a);
         break;
     case SCHED_DEFER:
         if (a->is_withdrawn) {

@@ -42,8 +42,6 @@ static void each_rule(void **state)
         {"transport u {}\n", "f:7: transport: warning: no route leads to transport \"u\"; add"},
         {"pool \"q\" { sources = {s} }\n", "f:7: pool: warning: no transport has source_pool = "},
         {"source \"z\" {}\n", "f:7: source: warning: no pool has source \"z\"; add it"},
-        {"tenant a { max_message_quota = \"5/d\" }\n",
-         "f:7: max_message_quota: warning: it is read"},
         {"provider p {}\n", "f:7: provider: warning: provider \"p\" has neither mx nor domains"},
         {"max_message_rate = \"5/s\"\nprovider p { mx = {\"*.x\"} max_message_rate = \"300/min\" "
          "}\n",

@@ -1,0 +1,118 @@
+"""What tenants may send: exactly their rate and quota, to all receivers together, whoever else sends to
+the same ones; changed by a reload while mail waits, and over midnight and a restart."""
+import time
+
+from support.client import Client, message, submit
+from support.reloading import reload
+from support.wait import until
+from test_clock import Clock
+
+DAY = 86400
+LISTENER = {'tenant_header': 'X-Tenant'}
+
+
+def mail_of(tenant):
+    return message(X_Tenant=tenant)
+
+
+def send(daemon, count, tenant, domain='x.test', first=0):
+    with Client(daemon) as client:
+        client.ehlo('client.test')
+        for n in range(first, first + count):
+            client.mail('a@a.test', [f'{tenant}{n}@{domain}'])
+            client.data(mail_of(tenant))
+
+
+class Times:
+    """answers of a Receiver: when each MAIL came, by the local part's letters behind it."""
+
+    def __init__(self):
+        self.at = {}
+
+    def __call__(self, verb, argument, session):
+        if verb == 'RCPT':
+            tenant = argument.split('<')[1].split('@')[0].rstrip('0123456789')
+            self.at.setdefault(tenant, []).append(time.monotonic())
+
+    def busiest(self, tenant, span):
+        times = sorted(self.at[tenant])
+        return max(sum(1 for t in times if begin <= t < begin + span) for begin in times)
+
+
+def daemon_of(place, receiver, tenants, **more):
+    return place.sluice(listener=LISTENER, tenants=tenants,
+                        routes={'*': ('smtp', receiver.nexthop),
+                                'y.test': ('other', receiver.nexthop)},
+                        transports={'smtp': more.pop('options', {}), 'other': {}}, **more)
+
+
+def test_rate_of_a_tenant(place):
+    """Over two transports together, spread evenly; mail of others for the same receiver goes at once,
+    though it came later."""
+    times = Times()
+    receiver = place.receiver(answers=times)
+    daemon = daemon_of(place, receiver, {'slow': {'max_message_rate': '20/s'},
+                                         '*': {'max_message_rate': '1000/s'}})
+    send(daemon, 30, 'slow')
+    send(daemon, 30, 'slow', 'y.test', 30)
+    begun = time.monotonic()
+    send(daemon, 40, 'quick')
+    until(lambda: len(times.at.get('quick', [])) == 40, 'those of the other', 30)
+    assert len(times.at['slow']) < 60
+    until(lambda: len(daemon.of('Delivery')) == 100, 'all', 60)
+    slow, quick = sorted(times.at['slow']), sorted(times.at['quick'])
+    assert quick[-1] - begun < slow[-1] - slow[0]
+    assert slow[-1] - slow[0] > 57 / 20 - 0.2
+    assert times.busiest('slow', 1) <= 20 + 2 + 2  # rate, burst, and what the clock and the machine blur
+    assert not daemon.of('TransientFailure')
+
+
+def test_reload_while_mail_waits(place):
+    """A tenant that is to wait for hours sends by its next rate at once; so do those that come under a
+    limit, and those whose limit is gone."""
+    times = Times()
+    receiver = place.receiver(answers=times)
+    daemon = daemon_of(place, receiver, {'one': {'max_message_rate': '1/h'}, 'two': {'max_message_rate': '1/h'}})
+    send(daemon, 20, 'one')
+    send(daemon, 20, 'two')
+    until(lambda: len(times.at) == 2, 'the first of each', 30)
+    daemon.tenants = {'one': {'max_message_rate': '100/s'}, '*': {'max_message_rate': '10/h'}}
+    reload(daemon)
+    until(lambda: len(times.at['one']) == 20, 'all of one', 30)
+    assert len(times.at['two']) < 20
+    daemon.tenants = {}
+    reload(daemon)
+    until(lambda: len(daemon.of('Delivery')) == 40, 'all', 30)
+    assert {e['num_attempts'] for e in daemon.of('Delivery')} == {1}
+
+
+def test_quota_over_midnight_and_a_restart(place):
+    """So many a day of UTC, counted over a restart; the rest goes behind midnight and not before it."""
+    times = Times()
+    clock = Clock(place.subfolder('clock'))
+    clock.set(int(DAY / 2 - time.time() % DAY))  # noon
+    receiver = place.receiver(answers=times)
+    daemon = daemon_of(place, receiver, {'few': {'max_message_quota': '10/d'}}, env=clock.env)
+    send(daemon, 25, 'few')
+    send(daemon, 5, 'many')
+    until(lambda: len(times.at.get('few', [])) == 10 and len(times.at.get('many', [])) == 5, 'quota', 30)
+    daemon.stop()
+    daemon.start()
+    send(daemon, 2, 'many', first=5)
+    until(lambda: len(times.at['many']) == 7, 'others', 30)
+    assert len(times.at['few']) == 10
+    clock.set(int(clock.offset + DAY - clock.now() % DAY - 4))  # a few seconds before midnight
+    reload(daemon)  # who waits for hours looks at a clock that was set every five minutes
+    before = clock.now()
+    until(lambda: len(times.at['few']) == 20, 'the next ten', 30)
+    offset = clock.offset + time.time() - time.monotonic()
+    assert (times.at['few'][10] + offset) // DAY == before // DAY + 1
+    daemon.stop()
+    daemon.start()
+    send(daemon, 2, 'many', first=7)
+    until(lambda: len(times.at['many']) == 9, 'others', 30)
+    assert len(times.at['few']) == 20
+    clock.set(clock.offset + DAY)
+    reload(daemon)
+    until(lambda: len(times.at['few']) == 25, 'the rest', 30)
+    assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
