@@ -188,7 +188,7 @@ void purse_use(struct sched *s, const struct job *j, uint32_t recipients)
     touch(s, o);
 }
 
-static void arm(struct sched *s, struct sched_owner *o)
+static void arm_purse(struct sched *s, struct sched_owner *o)
 {
     usec_t until = USEC_NEVER;
     if (o->state == PURSE_WAITING) {
@@ -304,7 +304,7 @@ static void settle(struct sched *s, struct sched_owner *o)
         action_cancel(&o->ask);
         o->state = PURSE_NONE;
     }
-    arm(s, o);
+    arm_purse(s, o);
 }
 
 void purse_settle_all(struct sched *s)
@@ -357,7 +357,7 @@ bool purse_hold(struct sched *s, struct job *j)
     bool may_ask = o->state == PURSE_NONE || (o->state == PURSE_WAITING && o->is_vain);
     if (may_ask) {
         ask(s, o);
-        arm(s, o);
+        arm_purse(s, o);
         return true;
     }
     return false;
@@ -448,7 +448,7 @@ bool sched_owner_grant(struct sched *s, struct sched_owner *o, const struct sche
         o->state = PURSE_WAITING;
         o->lent.due = lent->due > s->now ? lent->due : s->now + PAUSE_LEAST;
     }
-    arm(s, o);
+    arm_purse(s, o);
     shed_touch_owner(s, o);
     touch(s, o);
     return true;

@@ -21,7 +21,7 @@ struct asking {
     struct quota_loan quota;
 };
 
-static bool refuse(struct asking *q, usec_t due, enum limit_cause why)
+static bool deny(struct asking *q, usec_t due, enum limit_cause why)
 {
     q->ret->due = q->ret->turn = due > q->now ? due : q->now + USEC_PER_MSEC;
     q->ret->why = why;
@@ -33,7 +33,7 @@ static bool lend_quota(struct asking *q)
     usec_t due = quota_lend(&q->meter->quota, q->least[PACE_MESSAGES], q->wall, &q->quota);
     if (due > 0) {
         usec_t wait = due == USEC_NEVER ? USEC_NEVER - q->now : due - q->wall;
-        (void)refuse(q, q->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), LIMIT_BY_QUOTA);
+        (void)deny(q, q->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), LIMIT_BY_QUOTA);
         q->ret->turn = q->now + wait;
         return false;
     }
@@ -49,7 +49,7 @@ static bool lend_rate(struct asking *q, enum pace_unit unit)
     }
     usec_t due = rate_lend(r, q->borrower, q->least[unit], q->now, &q->rates[unit]);
     if (due > 0) {
-        return refuse(q, due, LIMIT_BY_RATE);
+        return deny(q, due, LIMIT_BY_RATE);
     }
     q->least[unit] = q->rates[unit].left;
     return true;

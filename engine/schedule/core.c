@@ -2,6 +2,7 @@
 #include "engine/schedule/core.h"
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/rcu.h"
 #include "dns/hosts.h"
 #include "engine/config/config.h"
@@ -151,4 +152,14 @@ int core_reconfigure(struct core *c, const struct settings *s, usec_t now)
         c->entry_limit = c->is_gone ? 0 : (uint32_t)config.destination_recipient_limit;
     }
     return err;
+}
+
+void core_log_feedback(struct core *c)
+{
+    struct sched_debug d;
+    while (sched_debug_next(c->sched, &d)) {
+        log_info("feedback %s %s: limit %d window %d success %g failure %g fail_cohorts %g", d.name,
+                 d.is_positive ? "positive" : "negative", d.limit, d.window, d.success, d.failure,
+                 d.fail_cohorts);
+    }
 }

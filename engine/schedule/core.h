@@ -49,5 +49,7 @@ MUST_USE int core_init(struct core *c, const struct core_start *start);
 void core_fini(struct core *c); /* accepts a zeroed one; nothing is in flight */
 /* Go on by other settings. errors: -ENOMEM, nothing changed */
 MUST_USE int core_reconfigure(struct core *c, const struct settings *s, usec_t now);
+/* destination_concurrency_feedback_debug: what feedback did to windows since the last pass. */
+void core_log_feedback(struct core *c);
 
 #endif

@@ -629,17 +629,6 @@ static void act(struct sched_thread *t, struct core *c, const struct sched_actio
     }
 }
 
-/* destination_concurrency_feedback_debug: what feedback did to windows since the last pass. */
-static void log_feedback(struct core *c)
-{
-    struct sched_debug d;
-    while (sched_debug_next(c->sched, &d)) {
-        log_info("feedback %s %s: limit %d window %d success %g failure %g fail_cohorts %g", d.name,
-                 d.is_positive ? "positive" : "negative", d.limit, d.window, d.success, d.failure,
-                 d.fail_cohorts);
-    }
-}
-
 /* What happened to windows since the last pass. */
 static void note_changes(struct sched_thread *t, struct core *c)
 {
@@ -681,7 +670,7 @@ static void pull_actions(struct sched_thread *t, struct core *c)
 
 static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
 {
-    log_feedback(c);
+    core_log_feedback(c);
     core_sources_tick(&c->sources, c->sched, t->engine, c->transport, t->now);
     lanes_follow(&c->lanes, t->now);
     if (c->is_gone) {
