@@ -207,6 +207,8 @@ static struct sched_action pull(void)
         case SCHED_DEFER:
         case SCHED_BOUNCE:
         case SCHED_READ:
+        case SCHED_OWNER_ASKS:
+        case SCHED_OWNER_RETURNS: /* nobody is limited */
         case SCHED_NONE:
         default:
             return a;
