@@ -19,6 +19,7 @@
 #include "engine/inbound/listener.h"
 #include "engine/limit/limits.h"
 #include "engine/order/order_book.h"
+#include "engine/order/suspension.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/in_core.h"
@@ -156,7 +157,8 @@ static int open_orders(struct engine *e)
     if (!order_book_is_empty(e->orders)) {
         log_info("standing orders of an earlier run are in force");
     }
-    return EX_OK;
+    e->suspensions = suspensions_new();
+    return e->suspensions == NULL ? EX_OSERR : EX_OK;
 }
 
 static int open_event_log(struct engine *e)
@@ -445,6 +447,7 @@ static void free_all(struct engine *e)
     settings_put(e->settings);
     reloader_free(e->reloader);
     order_book_free(e->orders);
+    suspensions_free(e->suspensions);
     for (size_t i = 0; e->listeners != NULL && i < e->config->listener_count; i++) {
         listener_free(e->listeners[i]);
     }

@@ -8,6 +8,7 @@
 #include "engine/census/clerk_walk.h"
 #include "engine/http/clerk.h"
 #include "engine/order/order_book.h"
+#include "engine/order/suspension.h"
 #include "engine/post/letter.h"
 #include "engine/report/order_count.h"
 #include "engine/report/order_request.h"
@@ -71,6 +72,10 @@ static void revive(struct clerk *k, const struct selector *selector)
 usec_t order_report_expire(struct clerk *k)
 {
     struct order_book *book = k->engine->orders;
+    if (suspensions_are_asked(k->engine->suspensions) &&
+        suspensions_take(k->engine->suspensions, book, clock_wall()) > 0) {
+        tell_schedulers(k);
+    }
     usec_t now = clock_wall(), first = USEC_NEVER;
     const struct order *o;
     bool has_ended = false;

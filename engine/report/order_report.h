@@ -30,7 +30,7 @@ api_handler order_report_lift;
  * answers 200 with would_match. */
 api_handler order_report_flush;
 
-/* Removes orders that are over (clerk.h, between_calls). */
+/* Removes orders that are over, and gives those that replies asked for (clerk.h, between_calls). */
 usec_t order_report_expire(struct clerk *k);
 
 #endif

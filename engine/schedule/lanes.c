@@ -7,6 +7,7 @@
 #include "base/mailbox.h"
 #include "engine/config/config.h"
 #include "engine/config/policy.h"
+#include "engine/order/suspension.h"
 #include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
@@ -473,6 +474,28 @@ static bool may_stand_apart(const struct lanes *l, const struct lane *lane)
            view.destinations > 1;
 }
 
+/* The rule of a reply suspends mail of the message's tenant or campaign, at that destination. */
+static void suspend(const struct engine *e, const struct delivery *d, const struct limit_verdict *v)
+{
+    const struct refusal *f = d->request->refusal;
+    struct suspension wanted = {
+        .tenant = d->message->envelope.tenant,
+        .destination = d->nexthop,
+        .span = v->suspend_tenant,
+        .rule = slice_of(f->rule),
+        .text = f->verdict.text,
+    };
+    struct mailbox *clerk = e->boxes.clerks[0];
+    if (v->suspend_tenant > 0 && wanted.tenant.len > 0) {
+        suspensions_ask(e->suspensions, &wanted, clerk);
+    }
+    wanted.campaign = d->message->envelope.campaign;
+    wanted.span = v->suspend_campaign;
+    if (v->suspend_campaign > 0 && wanted.campaign.len > 0) {
+        suspensions_ask(e->suspensions, &wanted, clerk);
+    }
+}
+
 void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct limit_verdict *ret)
 {
     const struct refusal *f = d->request->refusal;
@@ -518,5 +541,8 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
         .may_stand_apart = may_stand_apart(l, slot->lane),
     };
     limits_refused(slot->lane->hold, &r, now, clock_wall(), ret);
+    if (ret->suspend_tenant > 0 || ret->suspend_campaign > 0) {
+        suspend(l->engine, d, ret);
+    }
     slot->is_told = true;
 }

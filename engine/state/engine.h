@@ -29,6 +29,7 @@ struct listener;
 struct message;
 struct mailbox;
 struct order_book;
+struct suspensions;
 struct queue_figures_keeper;
 struct reloader;
 struct sched_thread;
@@ -60,9 +61,10 @@ struct engine {
     /* set at start */
     const struct config *config; /* of the start; see settings.h */
     struct spool_store *store;
-    struct order_book *orders; /* order_book.h says who changes it */
-    struct event_log *events;  /* written by the spool writer only */
-    struct event_feed *feed;   /* NULL: no event log that can be read */
+    struct order_book *orders;       /* order_book.h says who changes it */
+    struct suspensions *suspensions; /* that replies ask for; suspension.h */
+    struct event_log *events;        /* written by the spool writer only */
+    struct event_feed *feed;         /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
     struct limits *limits; /* what receivers allow, shared by all transports; limits.h */

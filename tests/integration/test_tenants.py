@@ -1,11 +1,16 @@
 """What tenants may send: exactly their rate and quota, to all receivers together, whoever else sends to
 the same ones; changed by a reload while mail waits, and over midnight and a restart."""
+import os
 import time
 
+import pytest
+
+from support.api import ask
 from support.client import Client, message, submit
 from support.reloading import reload
 from support.wait import until
 from test_clock import Clock
+from test_orders import run
 
 DAY = 86400
 LISTENER = {'tenant_header': 'X-Tenant'}
@@ -116,3 +121,76 @@ def test_quota_over_midnight_and_a_restart(place):
     reload(daemon)
     until(lambda: len(times.at['few']) == 25, 'the rest', 30)
     assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
+
+
+RULES = """rule over-tenant {
+ text = 'tenant over' class = policy
+ action = 'suspend-tenant 8s'
+ example = '450 4.7.0 tenant over' }
+rule over-campaign {
+ text = 'campaign over' class = policy
+ action = 'suspend-campaign 8s'
+ example = '450 4.7.0 campaign over' }
+"""
+
+
+def orders(daemon):
+    *lines, end = ask(daemon, '/v1/orders')[1]
+    assert end['end']
+    return lines
+
+
+class Over:
+    """answers of a Receiver: a tenant, or its campaign, is not wanted while `what` says so."""
+
+    def __init__(self):
+        self.what, self.seen = 'tenant', []
+
+    def __call__(self, verb, argument, session):
+        if verb != 'RCPT':
+            return None
+        name = argument.split('<')[1].split('@')[0].rstrip('0123456789')
+        self.seen.append(name)
+        return f'450 4.7.0 {self.what} over' if self.what and name == 'bad' else None
+
+
+@pytest.mark.parametrize('what', ['tenant', 'campaign'])
+def test_a_reply_suspends(place, what):
+    """Its mail to that destination waits, mail of others and to others does not; over a restart, until the
+    time is over or the operator says so."""
+    over = Over()
+    over.what = what
+    receiver, other = place.receiver(answers=over), place.receiver()
+    rules = os.path.join(place.subfolder('rules'), 'mine.conf')
+    with open(rules, 'w', encoding='ascii') as file:
+        file.write(RULES)
+    daemon = place.sluice(listener=dict(LISTENER, campaign_header='X-Campaign'), replies={'files': [rules]},
+                          routes={'*': ('smtp', receiver.nexthop), 'y.test': ('smtp', other.nexthop)},
+                          options={'minimal_backoff_time': '1s', 'maximal_backoff_time': '1s'})
+
+    def post(name, domain='x.test', tenant='acme', campaign='spring'):
+        submit(daemon, 'a@a.test', [f'{name}@{domain}'], message(X_Tenant=tenant, X_Campaign=campaign))
+    post('bad')
+    until(lambda: len(orders(daemon)) == 1, 'the order', 30)
+    order = orders(daemon)[0]
+    assert (order['order'], order['tenant']) == ('suspend', 'acme') and order['by'] == f'reply rule over-{what}'
+    assert order.get('campaign') == ('spring' if what == 'campaign' else None)
+    assert f'{what} over' in order['reason']
+    over.what = None
+    seen = len(over.seen)
+    for n in range(3):
+        post(f'bad{n}')
+    post('good', tenant='globex')
+    post('elsewhere', domain='y.test')
+    if what == 'campaign':
+        post('autumn', campaign='autumn')
+    until(lambda: len(daemon.of('Delivery')) == (3 if what == 'campaign' else 2), 'those of others', 30)
+    assert 'bad' not in over.seen[seen:]
+    daemon.stop()
+    daemon.start()
+    assert [o['id'] for o in orders(daemon)] == [order['id']]
+    if what == 'campaign':
+        run(daemon, 'resume', order['id'])
+    until(lambda: over.seen[seen:].count('bad') == 4, 'all of it', 40)
+    until(lambda: not orders(daemon), 'the order is over', 40)
+    assert not daemon.of('Bounce')
