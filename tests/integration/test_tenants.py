@@ -1,12 +1,18 @@
 """What tenants may send: exactly their rate and quota, to all receivers together, whoever else sends to
-the same ones; changed by a reload while mail waits, and over midnight and a restart."""
+the same ones; changed by a reload while mail waits, and over midnight and a restart; what replies suspend; and one tenant
+with far more than a receiver takes, beside whom the others' mail goes as if it were alone.
+
+SLUICE_TENANT_MESSAGES: how many that tenant has (10,000). With more the bounds of the others' time are those of
+the design, for a machine that does nothing else."""
 import os
+import threading
 import time
 
 import pytest
 
 from support.api import ask
 from support.client import Client, message, submit
+from support.injection import post
 from support.reloading import reload
 from support.wait import until
 from test_clock import Clock
@@ -168,9 +174,9 @@ def test_a_reply_suspends(place, what):
                           routes={'*': ('smtp', receiver.nexthop), 'y.test': ('smtp', other.nexthop)},
                           options={'minimal_backoff_time': '1s', 'maximal_backoff_time': '1s'})
 
-    def post(name, domain='x.test', tenant='acme', campaign='spring'):
+    def send_one(name, domain='x.test', tenant='acme', campaign='spring'):
         submit(daemon, 'a@a.test', [f'{name}@{domain}'], message(X_Tenant=tenant, X_Campaign=campaign))
-    post('bad')
+    send_one('bad')
     until(lambda: len(orders(daemon)) == 1, 'the order', 30)
     order = orders(daemon)[0]
     assert (order['order'], order['tenant']) == ('suspend', 'acme') and order['by'] == f'reply rule over-{what}'
@@ -179,11 +185,11 @@ def test_a_reply_suspends(place, what):
     over.what = None
     seen = len(over.seen)
     for n in range(3):
-        post(f'bad{n}')
-    post('good', tenant='globex')
-    post('elsewhere', domain='y.test')
+        send_one(f'bad{n}')
+    send_one('good', tenant='globex')
+    send_one('elsewhere', domain='y.test')
     if what == 'campaign':
-        post('autumn', campaign='autumn')
+        send_one('autumn', campaign='autumn')
     until(lambda: len(daemon.of('Delivery')) == (3 if what == 'campaign' else 2), 'those of others', 30)
     assert 'bad' not in over.seen[seen:]
     daemon.stop()
@@ -194,3 +200,80 @@ def test_a_reply_suspends(place, what):
     until(lambda: over.seen[seen:].count('bad') == 4, 'all of it', 40)
     until(lambda: not orders(daemon), 'the order is over', 40)
     assert not daemon.of('Bounce')
+
+
+class Slow:
+    """answers of a Receiver: so many MAILs a second, and no more of them at once."""
+
+    def __init__(self, rate):
+        self.rate, self.left, self.at = rate, 1, time.monotonic()
+        self.taken = self.refused = 0
+
+    def __call__(self, verb, argument, session):
+        if verb != 'MAIL':
+            return None
+        now = time.monotonic()
+        self.left, self.at = min(1, self.left + (now - self.at) * self.rate), now
+        if self.left < 1:
+            self.refused += 1
+            return '421 4.7.28 Too many messages, slow down'
+        self.left -= 1
+        self.taken += 1
+        return None
+
+
+class Arrivals:
+    """answers of a Receiver: when each recipient came."""
+
+    def __init__(self):
+        self.at = {}
+
+    def __call__(self, verb, argument, session):
+        if verb == 'RCPT':
+            self.at[argument.split('<')[1].split('@')[0]] = time.monotonic()
+
+
+def probe(daemon, arrivals, name, count):
+    """Ten a second to another receiver: the seconds that each took, least first."""
+    sent = {}
+    for n in range(count):
+        submit(daemon, 'a@a.test', [f'{name}{n}@y.test'], mail_of('others'))
+        sent[f'{name}{n}'] = time.monotonic()
+        time.sleep(0.1)
+    until(lambda: sent.keys() <= arrivals.at.keys(), f'all of {name}', 120)
+    return sorted(arrivals.at[key] - at for key, at in sent.items())
+
+
+def resident(daemon):
+    with open(f'/proc/{daemon.process.pid}/status', encoding='ascii') as file:
+        return int(next(line for line in file if line.startswith('VmRSS:')).split()[1]) * 1024
+
+
+def test_one_tenant_with_far_too_much(place):
+    """For a site that takes two a second: nobody else waits for it, and memory holds a part of it."""
+    most = int(os.environ.get('SLUICE_TENANT_MESSAGES', 10000))
+    is_large, arrivals, slow = most > 10000, Arrivals(), Slow(2)
+    receiver, quick = place.receiver(answers=slow), place.receiver(answers=arrivals)
+    daemon = place.sluice(listener=LISTENER,
+                          routes={'*': ('smtp', receiver.nexthop), 'y.test': ('smtp', quick.nexthop)})
+    alone = probe(daemon, arrivals, 'alone', 20 if not is_large else 200)
+    before = resident(daemon)
+
+    def flood():
+        for first in range(0, most, 2500):
+            recipients = [f'b{n}@x.test' for n in range(first, min(first + 2500, most))]
+            post(daemon, {'from': 'a@a.test', 'recipients': recipients, 'text': 'Hello.', 'tenant': 'bulk'}).expect(202)
+    thread = threading.Thread(target=flood)
+    thread.start()
+    beside = probe(daemon, arrivals, 'during', 20)
+    thread.join()
+    behind = probe(daemon, arrivals, 'behind', 20 if not is_large else 300)
+    p99 = [times[int(len(times) * 0.99) - 1] for times in (alone, beside, behind)]
+    grown = (resident(daemon) - before) / 1e6
+    print(f'p99 alone {p99[0] * 1e3:.0f} ms, while {most} come {p99[1] * 1e3:.0f}, behind them {p99[2] * 1e3:.0f}; '
+          f'{slow.taken} taken, {slow.refused} refused, {grown:.0f} MB more')
+    assert slow.taken > 0 and not daemon.of('Bounce')
+    assert p99[1] < 20 and p99[2] < 20  # they would wait for hours
+    if is_large:
+        assert p99[2] <= 1.5 * p99[0] + 0.05
+        assert grown < 400
