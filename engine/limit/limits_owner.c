@@ -82,7 +82,7 @@ static double per_second(const struct limits_meter *m)
     return least;
 }
 
-static usec_t later(usec_t a, usec_t b)
+static usec_t later_of(usec_t a, usec_t b)
 {
     return a > b ? a : b;
 }
@@ -99,7 +99,7 @@ static void grant(struct asking *q, struct limits_meter_loan *loan)
     q->ret->recipients = has_bound ? recipients : LIMIT_UNBOUNDED;
     q->ret->connects = LIMIT_UNBOUNDED;
     q->ret->from =
-        later(q->now, later(q->rates[PACE_MESSAGES].from, q->rates[PACE_RECIPIENTS].from));
+        later_of(q->now, later_of(q->rates[PACE_MESSAGES].from, q->rates[PACE_RECIPIENTS].from));
     q->ret->until = q->ret->from + LOAN_SPAN;
 }
 
@@ -175,7 +175,7 @@ bool limits_meter_view(struct limits *l, const struct limit_meter_key *key, usec
             .recipients = m->rates[PACE_RECIPIENTS].rule,
             .quota = m->quota.rule,
             .rate_due =
-                later(rate_due(&m->rates[PACE_MESSAGES]), rate_due(&m->rates[PACE_RECIPIENTS])),
+                later_of(rate_due(&m->rates[PACE_MESSAGES]), rate_due(&m->rates[PACE_RECIPIENTS])),
             .quota_left = quota_left(&m->quota, wall),
             .quota_due = quota_due(&m->quota, 1, wall),
         };
