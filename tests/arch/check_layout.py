@@ -54,7 +54,7 @@ IMPURE_HEADER = re.compile(
 PURE_SYMBOLS = set('''
     memchr memcmp memcpy memmem memmove memrchr memset strchr strcmp strlen strncmp strnlen strrchr
     strspn strcspn strstr strncasecmp strtod strtol strtoll strtoul strtoull bsearch
-    snprintf vsnprintf explicit_bzero sqrt floor ceil
+    snprintf vsnprintf explicit_bzero sqrt floor ceil fmax fmin
     __assert_fail __stack_chk_fail __errno_location _GLOBAL_OFFSET_TABLE_
 '''.split())
 # base without its threads, clocks, rings and log.

@@ -26,8 +26,10 @@ def pytest_runtest_makereport(item, call):
 FAILED = pytest.StashKey()
 TABLES = pytest.StashKey()
 PRINTER = os.path.join(BUILD, 'tests', 'integration', 'print_bounce')
+SIGNER = os.path.join(BUILD, 'tests', 'integration', 'sign_messages')
 if os.path.exists(PRINTER):
     os.environ.setdefault('PRINT_BOUNCE', PRINTER)
+    os.environ.setdefault('SIGN_MESSAGES', SIGNER)
 
 
 class Place:
