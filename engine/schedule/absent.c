@@ -4,8 +4,10 @@
 
 #include "base/hash.h"
 #include "engine/activator/recall.h"
+#include "engine/config/config.h"
 #include "engine/post/letter.h"
 #include "engine/schedule/lanes.h"
+#include "engine/writer/retry.h"
 #include "sched/sched.h"
 
 #include <math.h>
@@ -131,6 +133,14 @@ static void note(struct absent *a, struct slice site, usec_t turn, uint64_t id)
         *at(s, s->count - 1) = (struct absent_message){turn, id};
         a->count++;
     }
+}
+
+usec_t absent_turn(const struct config *c, usec_t wait, usec_t wall)
+{
+    usec_t longest = retry_longest(c->minimal_backoff_time, c->maximal_backoff_time);
+    usec_t most = longest - USEC_PER_SEC;
+    usec_t turn = wait < most ? wait : most;
+    return turn > 0 ? wall + turn : wall;
 }
 
 void absent_note(struct absent *a, const struct lanes *lanes, const struct sched_action *sent,

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct config;
 struct lanes;
 struct outbox;
 struct sched;
@@ -32,6 +33,11 @@ struct absent {
 
 void absent_init(struct absent *a);
 void absent_fini(struct absent *a); /* accepts a zeroed one */
+
+/* When a message comes back whose turn is `wait` from `wall` on; the result is wall as well. No message
+ * waits longer than one that failed: the writer would put it there, where nobody finds it that calls
+ * it back. */
+MUST_USE usec_t absent_turn(const struct config *c, usec_t wait, usec_t wall);
 
 /* SCHED_DEFER with is_paced: the message waits in the spool until its turn (wall). Turns of a site come
  * in order. What its lanes would have taken is not noted: another limit sends it away, its tenant's. */

@@ -540,7 +540,7 @@ static void give_up(struct sched_thread *t, struct core *c, const struct sched_a
     }
     if (a->is_paced) {
         kind = RESULT_PARKED;
-        r->park_until = r->done + (a->due > t->now ? a->due - t->now : 0);
+        r->park_until = absent_turn(settings_of(t->engine)->config, a->due - t->now, r->done);
         r->is_paced = true;
         absent_note(&c->absent, &c->lanes, a, t->now, r->park_until);
     } else if (kind == RESULT_DEFERRED && is_of_one_source(t, a)) {

@@ -118,6 +118,23 @@ def test_what_left_memory_comes_back_when_the_receiver_takes_more(place):
     assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
 
 
+def test_turns_behind_the_longest_delay_come_back_too(place):
+    """No message waits longer than maximal_backoff_time: those whose turn is behind that are called back
+    like the others when their rate is gone."""
+    receiver = place.receiver()
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'max_message_rate': '60/min'}},
+                          options={'message_recipient_limit': 40, 'message_active_limit': 60,
+                                   'minimal_backoff_time': '60s', 'maximal_backoff_time': '60s',
+                                   'queue_run_delay': '300s'})
+    send(daemon, 150)
+    until(lambda: daemon.totals()['deferred'] > 100, 'mail to leave memory', 30)
+    del daemon.transports['smtp']['max_message_rate']
+    reload(daemon)
+    receiver.wait(150)
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+
+
 def test_turns_of_an_earlier_run_do_not_count(place):
     """What left memory waits for a turn that was reckoned with a rate of then. Started again with another
     one, stopped or killed, all of it goes at once."""
