@@ -426,25 +426,20 @@ static bool take_swept(struct activator *a, int *looks)
 static bool take_recalled(struct activator *a, int *looks)
 {
     struct spool_position next;
-    while (has_room(a)) {
-        int err = recaller_next(&a->recaller, a->reader, looks, &next);
-        if (err == ERR_MISSING) {
-            return false;
-        }
-        bool is_held = err == 0 && id_set_has(&a->held, next.id);
-        if (err == 0 && !is_held) {
-            err = load_and_activate(a, &next);
-        }
-        if (err != 0) {
-            pause_import(a, err);
-            return false;
-        }
-        recaller_pass(&a->recaller);
-        if (!is_held) {
-            return true;
-        }
+    if (!has_room(a)) {
+        return false;
     }
-    return false;
+    int err = recaller_next(&a->recaller, a->reader, looks, &a->held, &next);
+    if (err == ERR_MISSING) {
+        return false;
+    }
+    err = err == 0 ? load_and_activate(a, &next) : err;
+    if (err != 0) {
+        pause_import(a, err);
+        return false;
+    }
+    recaller_pass(&a->recaller);
+    return true;
 }
 
 /* Mail that waits for its turn is there to the second: its receiver would have nothing to do. */
@@ -579,6 +574,7 @@ static void forget(struct activator *a, struct message *m)
     if (m->turn != 0) {
         wake_for_turn(a, m->turn);
     }
+    recaller_settled(&a->recaller, m->envelope.id, m->turn, &a->engine->recalls);
     message_put(m);
 }
 
@@ -590,6 +586,7 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
     set_active(a, a->active - 1);
     if (m == NULL) {
         id_set_remove(&a->held, id);
+        recaller_settled(&a->recaller, id, 0, &a->engine->recalls);
         review_note_unloaded_settled(&a->review);
         return;
     }

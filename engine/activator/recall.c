@@ -3,6 +3,7 @@
 #include "engine/activator/recall.h"
 
 #include "base/error.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 
@@ -37,6 +38,7 @@ void recaller_fini(struct recaller *c)
     while (c->first != NULL) {
         end_first(c);
     }
+    id_set_fini(&c->missed);
 }
 
 void recaller_add(struct recaller *c, struct recall *r)
@@ -57,8 +59,21 @@ void recaller_pass(struct recaller *c)
     }
 }
 
+void recaller_settled(struct recaller *c, uint64_t id, usec_t turn, _Atomic uint32_t *counter)
+{
+    if (!id_set_has(&c->missed, id)) {
+        return;
+    }
+    id_set_remove(&c->missed, id);
+    struct recall *again = turn == 0 ? NULL : recall_new(1, counter);
+    if (again != NULL) {
+        again->at[again->count++] = (struct spool_position){SPOOL_DEFERRED, (uint64_t)turn, id};
+        recaller_add(c, again);
+    }
+}
+
 int recaller_next(struct recaller *c, struct spool_reader *reader, int *budget,
-                  struct spool_position *ret)
+                  const struct id_set *active, struct spool_position *ret)
 {
     while (c->first != NULL && --*budget >= 0) {
         if (c->first->done >= c->first->count) {
@@ -71,8 +86,12 @@ int recaller_next(struct recaller *c, struct spool_reader *reader, int *budget,
         if (err == ERR_AGAIN) {
             return ERR_AGAIN;
         }
-        if (err == 0 && ret->time == wanted.time && ret->id == wanted.id) {
+        bool is_active = id_set_has(active, wanted.id);
+        if (err == 0 && ret->time == wanted.time && ret->id == wanted.id && !is_active) {
             return 0;
+        }
+        if (is_active && !id_set_add(&c->missed, wanted.id)) {
+            log_error("out of memory: a message comes at its turn, and not before");
         }
         recaller_pass(c);
     }

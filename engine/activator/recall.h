@@ -7,6 +7,8 @@
 #define ENGINE_RECALL_H
 
 #include "base/attr.h"
+#include "base/clock.h"
+#include "base/id_set.h"
 #include "engine/spool/spool_store.h"
 
 #include <stdatomic.h>
@@ -26,6 +28,7 @@ void recall_free(struct recall *r); /* accepts NULL */
 
 struct recaller {
     struct recall *first, *last;
+    struct id_set missed; /* called back while they were active: at no place yet */
 };
 
 void recaller_fini(struct recaller *c);
@@ -38,11 +41,18 @@ static inline bool recaller_is_busy(const struct recaller *c)
 
 /* The next message that is still at its place; the same one comes again until recaller_pass.
  *
+ * active   messages that are: they may come to wait for their turn when they are settled
  * budget   counted down by each place that is looked at
  * errors   ERR_MISSING when the budget is used up or nothing is left; ERR_AGAIN when a page cannot
  *          be read for now */
 MUST_USE int recaller_next(struct recaller *c, struct spool_reader *reader, int *budget,
-                           struct spool_position *ret);
+                           const struct id_set *active, struct spool_position *ret);
 void recaller_pass(struct recaller *c);
+
+/* A message that was active has settled. If it was called back meanwhile, it is so now.
+ *
+ * turn      where it waits (wall); 0: it does not wait for a turn
+ * counter   as of recall_new */
+void recaller_settled(struct recaller *c, uint64_t id, usec_t turn, _Atomic uint32_t *counter);
 
 #endif

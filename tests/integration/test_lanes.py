@@ -1,6 +1,7 @@
 """What receivers allow of our addresses: asked to slow down nobody is refused and nothing is charged,
 configured rates hold, a listing closes one address and no other, and all of it outlives a restart."""
 import collections
+import threading
 import time
 
 import pytest
@@ -132,6 +133,33 @@ def test_turns_behind_the_longest_delay_come_back_too(place):
     del daemon.transports['smtp']['max_message_rate']
     reload(daemon)
     receiver.wait(150)
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+
+
+def test_a_recall_waits_for_what_is_under_way(place):
+    """A message waits for its turn at one receiver when another one has answered for it. Called back
+    before that, it comes back at once then."""
+    def answer(verb, argument, session):
+        if verb == 'RCPT':
+            gate.wait(30)
+    gate = threading.Event()
+    fast, slow = place.receiver(), place.receiver(answers=answer)
+    daemon = place.sluice(transports={'smtp': {'max_message_rate': '60/min'}, 'other': {}},
+                          routes={'*': ('smtp', fast.nexthop), 'slow.test': ('other', slow.nexthop)},
+                          options={'message_recipient_limit': 40, 'message_active_limit': 60,
+                                   'minimal_backoff_time': '600s', 'maximal_backoff_time': '1h',
+                                   'queue_run_delay': '300s'})
+    send(daemon, 50)
+    for n in range(5):
+        recipients = [f'both{n}@x.test', f'both{n}@slow.test']
+        assert submit(daemon, 'a@sender.test', recipients, message()).code == 250
+    send(daemon, 20, first=50)
+    until(lambda: daemon.totals()['deferred'] > 20, 'mail to leave memory', 30)
+    del daemon.transports['smtp']['max_message_rate']
+    reload(daemon)
+    fast.wait(70)
+    gate.set()
+    fast.wait(75)
     assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
 
 
