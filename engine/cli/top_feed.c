@@ -46,15 +46,15 @@ void top_feed_forget_counts(struct top_feed *f)
 
 char *top_feed_path(const struct top_model *m, enum top_view view, bool is_held)
 {
-    static const char *const paths[TOP_VIEW_COUNT] = {[TOP_DESTINATIONS] =
-                                                          "/v1/destinations?limit=100",
-                                                      [TOP_QUEUE] = "/v1/counts?limit=200",
-                                                      [TOP_AGES] = "/v1/counts?by=age",
-                                                      [TOP_TENANTS] = "/v1/tenants",
-                                                      [TOP_RESPONSES] = "/v1/responses?limit=100",
-                                                      [TOP_ORDERS] = "/v1/orders",
-                                                      [TOP_LANES] = "/v1/lanes?sort=worst&limit="
-                                                                    "100&destinations=0"};
+    static const char *const paths[TOP_VIEW_COUNT] = {
+        [TOP_DESTINATIONS] = "/v1/destinations?limit=100",
+        [TOP_QUEUE] = "/v1/counts?limit=200",
+        [TOP_AGES] = "/v1/counts?by=age",
+        [TOP_TENANTS] = "/v1/tenants",
+        [TOP_RESPONSES] = "/v1/responses?limit=100",
+        [TOP_ORDERS] = "/v1/orders",
+        [TOP_LANES] = "/v1/lanes?sort=worst&limit=100&destinations=0",
+    };
     struct buf url;
     size_t len;
     buf_init(&url, 0);

@@ -96,7 +96,7 @@ static uint32_t at_least_one(uint32_t n)
 }
 
 struct pace *limits_learn_pace(struct limits *l, struct limits_lane *lane, enum pace_unit unit,
-                               const struct limit_refusal *r, usec_t now)
+                               const struct limit_refusal *r, usec_t now) ON_ROLE(l->lock)
 {
     struct pace *p = limits_pace_get(l, lane, unit, now);
     if (p == NULL) {
@@ -151,7 +151,7 @@ static void learn_ceiling(struct limits *l, struct limits_lane *lane, const stru
 
 /* Of messages or recipients, which a receiver may count for each destination. */
 static bool learn_of_mail(struct limits *l, struct limits_lane *lane, enum pace_unit unit,
-                          const struct limit_refusal *r, usec_t now)
+                          const struct limit_refusal *r, usec_t now) ON_ROLE(l->lock)
 {
     const struct pace *p = lane->learned == NULL ? NULL : lane->learned->paces[unit];
     bool is_new = p == NULL || p->phase == PACE_FREE;

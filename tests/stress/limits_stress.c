@@ -137,7 +137,8 @@ static void run_reader(void *arg)
         for (uint64_t end = limits_reaction_await(limits); next < end; next++) {
             if (limits_reaction_get(limits, next, &r)) {
                 CHECK(strcmp(r.source, "ip1") == 0 && r.site[0] == 's' && r.site[2] == '\0');
-                CHECK(r.cause <= LIMIT_DONE_BY_TIME && limit_reaction_text(r.kind)[0] != '\0');
+                CHECK(r.cause <= LIMIT_DONE_BY_TIME &&
+                      limit_reaction_text((enum limit_reaction_kind)r.kind)[0] != '\0');
                 ++*count;
             }
         }
