@@ -208,7 +208,11 @@ static void join_party(struct sched *s, struct sched_destination *d, struct shar
     if (was_own) {
         destination_leave_own(s, d);
     }
-    list_push_back(&q->members, &d->in_party);
+    if (d->is_lingering) { /* it avoids a lane no longer; these stand first */
+        list_push_front(&q->members, &d->in_party);
+    } else {
+        list_push_back(&q->members, &d->in_party);
+    }
     site_count_displaced(s, d, displaced_of(d));
     if (d->tag == s->tag) {
         destination_mark(s, d); /* and the site */
