@@ -194,6 +194,19 @@ static void file_busy(struct sched *s, struct destdb_host *h)
     }
 }
 
+/* Those of a host may carry several entries again: jobs that were passed over for want of that are
+ * looked at once more. */
+static void widen_busy(struct sched *s, struct destdb_host *h)
+{
+    file_busy(s, h);
+    list_foreach(c, &h->open, struct connection, in_host)
+    {
+        if (c->state == CONNECTION_BUSY) {
+            party_reconsider(s, c->party);
+        }
+    }
+}
+
 struct connection *connection_first(const struct party *p, const struct tree *t, struct lane *lane,
                                     uint16_t group, uint64_t tried)
 {
@@ -366,7 +379,7 @@ struct connection *connection_open(struct sched *s, const struct sched_destinati
     party_count_connection(p, 1);
     shared_add(&s->shared.connections, 1);
     if (h != NULL && destdb_back_in_step(s, h)) {
-        file_busy(s, h);
+        widen_busy(s, h);
     }
     if (h != NULL) {
         destdb_opened(s, h, c);
