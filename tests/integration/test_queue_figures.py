@@ -125,7 +125,7 @@ def test_long_queue(place):
     asked = time.time()
     order = give(daemon, 'suspend', '--tenant', 't1', '--for', '1h')
     first = daemon.totals()
-    assert first['is_estimate'] is True
+    assert first['is_estimate'] or first['suspended'] > 9000  # a walk that began with the order may be over by now
     assert 'being counted' in run(daemon, 'status') or not daemon.totals()['is_estimate']
     until(lambda: not daemon.totals()['is_estimate'], 'a walk')
     found = of_status(daemon)
