@@ -17,6 +17,7 @@
 #include "engine/http/inject.h"
 #include "engine/inbound/auth.h"
 #include "engine/inbound/listener.h"
+#include "engine/lane/lane_memory.h"
 #include "engine/limit/limits.h"
 #include "engine/order/order_book.h"
 #include "engine/order/suspension.h"
@@ -316,7 +317,7 @@ static int build_threads(struct engine *e)
 {
     int err = build_shared(e);
     if (err == 0) {
-        slow_clerk_recall_lanes(e);
+        lane_memory_recall(e);
         err = build_mail_threads(e);
     }
     if (err == 0) {
@@ -441,7 +442,7 @@ static void free_all(struct engine *e)
     rcu_drain();
     tally_free(e->tally);
     if (e->limits != NULL) {
-        slow_clerk_keep_lanes(e);
+        lane_memory_keep(e);
     }
     limits_free(e->limits);
     settings_put(e->settings);

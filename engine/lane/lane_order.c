@@ -9,6 +9,7 @@
 #include "engine/config/policy.h"
 #include "engine/http/clerk.h"
 #include "engine/lane/destination_site.h"
+#include "engine/lane/lane_memory.h"
 #include "engine/lane/lane_object.h"
 #include "engine/lane/lane_request.h"
 #include "engine/lane/lane_view.h"
@@ -449,6 +450,7 @@ void lane_order_give(struct clerk *k, struct api_call *c)
     } else if (is_found &&
                (o.request.kind != LIMIT_ORDER_PACE || o.request.has_source || is_one_source(&o))) {
         carry_out(&o);
+        lane_memory_keep(k->engine); /* before the answer leaves: it holds over a kill */
     }
     free(o.lanes);
 }

@@ -58,7 +58,8 @@ struct limits *limits_new(const struct limits_config *config)
     list_init(&l->idle_lanes);
     list_init(&l->idle_meters);
     int err = pthread_mutex_init(&l->lock.mutex, NULL);
-    assert(err == 0); /* there is nothing that a plain one could lack */
+    err = err != 0 ? err : pthread_mutex_init(&l->saving, NULL);
+    assert(err == 0); /* there is nothing that plain ones could lack */
     err = limits_figures_init(l);
     err = err != 0 ? err : init_tables(l);
     if (err != 0) {
@@ -94,7 +95,8 @@ void limits_free(struct limits *l)
     history_free(l->reactions);
     free(l->lanes);
     free(l->free_slots);
-    (void)pthread_mutex_destroy(&l->lock.mutex); /* nobody holds it */
+    (void)pthread_mutex_destroy(&l->saving); /* nobody holds either */
+    (void)pthread_mutex_destroy(&l->lock.mutex);
     free(l);
 }
 

@@ -201,6 +201,7 @@ int limits_memory_save(struct limits *l, const char *path, usec_t now, usec_t wa
 {
     struct buf out;
     buf_init(&out, FILE_MOST);
+    (void)pthread_mutex_lock(&l->saving); /* no thread takes it twice */
     limits_enter(l);
     uint64_t changes = l->changes;
     l->saved_at = now;
@@ -218,5 +219,6 @@ int limits_memory_save(struct limits *l, const char *path, usec_t now, usec_t wa
         l->saved_changes = changes;
         limits_leave_lock(l);
     }
+    (void)pthread_mutex_unlock(&l->saving);
     return err;
 }

@@ -250,6 +250,7 @@ struct limits {
     void (*reaction_wake)(void *ctx); /* set at creation; NULL: nobody waits */
     void *reaction_ctx;
     _Atomic bool is_reaction_awaited; /* any thread, atomic: see limits_reacted */
+    pthread_mutex_t saving;           /* who has it writes the memory file; taken before `lock` */
     usec_t saved_at;                  /* when the memory file was written */
     uint64_t saved_changes;
     uint64_t changes; /* counts what would change the memory file */

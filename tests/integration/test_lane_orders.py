@@ -93,6 +93,21 @@ def test_close_open_and_pace(place):
     assert {e['num_attempts'] for e in delivered(daemon)} == {1}
 
 
+def test_an_order_outlives_a_kill(place):
+    """What was answered is on disk."""
+    receiver, daemon = start(place)
+    send(daemon, 2)
+    receiver.wait(2)
+    say(daemon, 'close', receiver.nexthop, '--source', 's1', '--for', '2h')
+    daemon.kill()
+    daemon.start()
+    assert lanes(daemon)['s1']['state'] == 'closed'
+    say(daemon, 'open', receiver.nexthop, '--source', 's1')
+    daemon.kill()
+    daemon.start()
+    assert 's1' not in lanes(daemon) or lanes(daemon)['s1']['state'] == 'open'
+
+
 def test_a_closure_by_order_ends_by_itself(place):
     receiver, daemon = start(place)
     send(daemon, 2)
