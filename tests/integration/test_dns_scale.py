@@ -68,7 +68,8 @@ def mixed(kinds):
 
 def assert_silent_ones_came_last(stage):
     """Every delivery was over before the first name was given up."""
-    ends = [(e['type'], e['recipient']) for e in stage.daemon.events() if e['type'] != 'Reception']
+    ends = [(e['type'], e['recipient']) for e in stage.daemon.events()
+            if e['type'] not in ('Reception', 'Reaction')]
     silent = [n for n, (_, to) in enumerate(ends) if to.startswith(tuple(f'u@{k}' for k in SILENT))]
     last = max(n for n, (kind, _) in enumerate(ends) if kind == 'Delivery')
     assert last < silent[0], (last, silent[:5])

@@ -10,6 +10,7 @@ from support.client import message, submit
 from support.reloading import reload
 from support.tools import Zone
 from support.wait import until
+from test_clock import Clock
 
 LISTED = '554 5.7.1 Service unavailable; Client host [{address}] blocked using zen.spamhaus.org'
 CONTENT = '554 5.7.1 Blacklisted URL in message. (x.example) in black. See http://lookup.uribl.com.'
@@ -241,4 +242,49 @@ def test_one_of_three_addresses_is_listed(place, scope):
     send(daemon, 20, first=60)
     until(lambda: len(delivered(daemon)) == 80, 'all', 30)
     assert counts[addresses[0]] == before  # it is known over the restart
+    assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
+
+
+@pytest.mark.parametrize('is_spare', [True, False], ids=['a source is spare', 'no source is spare'])
+def test_quota_and_warmup_over_midnight_and_a_restart(place, is_spare):
+    """Each source sends exactly what its quota or the day of its warm-up allows, counted over a restart; the rest
+    goes by the pool's source that has none, or behind midnight UTC where there is none, in its first attempt."""
+    day = 86400
+    by_source = collections.Counter()
+
+    def count(verb, argument, session):
+        if verb == 'RCPT':
+            by_source[session.peer[0][-1]] += 1
+    clock = Clock(place.subfolder('clock'))
+    clock.set(int(day / 2 - time.time() % day))  # noon
+    receiver = place.receiver(answers=count)
+    sources = {'quota': {'address': '127.0.0.11', 'max_message_quota': '6/d'},
+               'warm': {'address': '127.0.0.12', 'warmup': ['3/d', '5/d'],
+                        'since': time.strftime('%Y-%m-%d', time.gmtime(clock.now()))},
+               **({'spare': {'address': '127.0.0.13'}} if is_spare else {})}
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)}, env=clock.env, sources=sources,
+                          pools={'all': {'sources': list(sources)}},
+                          transports={'smtp': {'source_pool': 'all'}})
+
+    def sent(first, number, total):
+        send(daemon, number, first=first)
+        until(lambda: by_source.total() == total, lambda: f'{total} of {by_source}', 30)
+    sent(0, 20, 20 if is_spare else 9)
+    daemon.stop()
+    daemon.start()
+    if is_spare:
+        sent(20, 10, 30)
+    assert by_source == collections.Counter({'1': 6, '2': 3, **({'3': 21} if is_spare else {})})
+    clock.set(int(clock.offset + day - clock.now() % day - 4))  # a few seconds before midnight
+    today = clock.now() // day
+    reload(daemon)  # who waits for hours looks at a clock that was set every five minutes
+    if is_spare:
+        until(lambda: clock.now() // day > today, 'midnight')
+        sent(30, 20, 50)
+    else:
+        until(lambda: by_source.total() == 20, lambda: f'the rest of {by_source}', 30)
+        assert clock.now() // day == today + 1
+    assert by_source == collections.Counter({'1': 12, '2': 8, **({'3': 30} if is_spare else {})})
+    until(lambda: len(delivered(daemon)) == by_source.total(), 'all of it', 30)
+    assert {e['num_attempts'] for e in delivered(daemon)} == {1}
     assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
