@@ -354,6 +354,7 @@ void entry_shed(struct sched *s, struct sched_entry *e, usec_t turn, struct reas
 {
     e->is_paced = true;
     e->connection = (uint32_t)((turn + USEC_PER_SEC - 1) / USEC_PER_SEC);
+    shared_add(&s->shared.put_back, 1);
     entry_drop(s, e, SCHED_DEFER, reason);
 }
 

@@ -621,6 +621,7 @@ struct sched_counters {
     uint64_t sites,
         dead_sites; /* also those that are remembered without mail; no lane takes entries */
     uint64_t recipients_in_core, selections, reports;
+    uint64_t put_back;   /* entries that left unattempted, their turn being far: is_paced */
     int64_t pool_unused; /* free recipient slots (section 6) */
 };
 

@@ -233,6 +233,7 @@ void sched_view_counters(const struct sched *s, struct sched_counters *ret)
         .recipients_in_core = shared_get(&c->recipients_in_core),
         .selections = shared_get(&c->selections),
         .reports = shared_get(&c->reports),
+        .put_back = shared_get(&c->put_back),
         .pool_unused = shared_get(&c->pool_unused),
     };
 }

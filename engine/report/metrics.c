@@ -425,6 +425,11 @@ static void put_walks(struct page *p, const struct walk *walks, uint32_t count)
          EXPOSITION_COUNTER, COUNTERS(selections)},
         {"sluice_reports_total", "Attempts that came back to schedulers.", NULL, "",
          EXPOSITION_COUNTER, COUNTERS(reports)},
+        {"sluice_put_back_total",
+         "Entries that went back to the spool without an attempt: what limits their lanes, or "
+         "their "
+         "tenant, takes them much later.",
+         NULL, "", EXPOSITION_COUNTER, COUNTERS(put_back)},
     };
 #undef COUNTERS
 #undef STATE
