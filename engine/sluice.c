@@ -388,6 +388,9 @@ static int make_target(const struct sluice_message *m, struct buf *target)
     if (m->campaign != NULL) {
         put_parameter(target, "campaign", m->campaign);
     }
+    if (m->mail_class != NULL) {
+        put_parameter(target, "class", m->mail_class);
+    }
     if (m->not_before != 0) {
         buf_printf(target, "&not_before=%lld", (long long)m->not_before);
     }

@@ -82,6 +82,7 @@ struct sluice_message {
     size_t content_bytes;
     const char *tenant, *campaign; /* NULL: none */
     int64_t not_before, expires;   /* seconds since 1970; 0: at once, as configured */
+    const char *mail_class;        /* "urgent", "normal", "bulk"; NULL: its tenant's */
 };
 
 /* Accept a message; it is copied.

@@ -153,6 +153,7 @@ enum parameter {
     PARAMETER_BODY = 2,
     PARAMETER_SMTPUTF8 = 4,
     PARAMETER_AUTH = 8,
+    PARAMETER_MT_PRIORITY = 16,
 };
 
 static unsigned find_parameter(struct slice key, struct smtp_command_offers offers)
@@ -166,7 +167,23 @@ static unsigned find_parameter(struct slice key, struct smtp_command_offers offe
     if (offers.smtputf8 && slice_ieq(key, SLICE("SMTPUTF8"))) {
         return PARAMETER_SMTPUTF8;
     }
+    if (offers.mt_priority && slice_ieq(key, SLICE("MT-PRIORITY"))) {
+        return PARAMETER_MT_PRIORITY;
+    }
     return offers.auth && slice_ieq(key, SLICE("AUTH")) ? PARAMETER_AUTH : 0;
+}
+
+/* "0", "1" to "9", "-1" to "-9". */
+static bool parse_priority(struct slice text, int8_t *ret)
+{
+    bool is_negative = text.len == 2 && text.data[0] == '-';
+    struct slice digit = slice_from(text, is_negative ? 1 : 0);
+    if (digit.len != 1 || digit.data[0] < (is_negative ? '1' : '0') || digit.data[0] > '9') {
+        return false;
+    }
+    int value = digit.data[0] - '0';
+    *ret = (int8_t)(is_negative ? -value : value);
+    return true;
 }
 
 static bool set_parameter(unsigned parameter, bool has_value, struct slice value,
@@ -181,6 +198,9 @@ static bool set_parameter(unsigned parameter, bool has_value, struct slice value
     case PARAMETER_SMTPUTF8:
         ret->is_smtputf8 = true;
         return !has_value;
+    case PARAMETER_MT_PRIORITY:
+        ret->has_priority = true;
+        return has_value && parse_priority(value, &ret->priority);
     default: /* AUTH= is checked and forgotten: we trust nobody's identity but the session's */
         return slice_eq(value, SLICE("<>")) || is_xtext(value);
     }
@@ -226,6 +246,8 @@ enum smtp_command_fault smtp_command_mail(struct slice args, struct smtp_command
     ret->size = 0;
     ret->is_8bitmime = false;
     ret->is_smtputf8 = false;
+    ret->has_priority = false;
+    ret->priority = 0;
     if (!skip_keyword(&in, SLICE("FROM:"))) {
         return SMTP_COMMAND_BAD_SYNTAX;
     }

@@ -61,6 +61,7 @@ enum smtp_command_fault {
 struct smtp_command_offers {
     bool smtputf8;
     bool auth;
+    bool mt_priority;
 };
 
 struct smtp_mail {
@@ -68,10 +69,12 @@ struct smtp_mail {
     uint64_t size; /* SIZE=; UINT64_MAX when it does not fit, 0 when absent */
     bool is_8bitmime;
     bool is_smtputf8;
+    bool has_priority; /* MT-PRIORITY= */
+    int8_t priority;   /* -9 to 9 */
 };
 
 /* The arguments of MAIL: "FROM:<path> parameters".
- * source   RFC 5321 4.1.2, RFC 1870, 6152, 6531, 4954 section 5 */
+ * source   RFC 5321 4.1.2, RFC 1870, 6152, 6531, 6710, 4954 section 5 */
 MUST_USE enum smtp_command_fault
 smtp_command_mail(struct slice args, struct smtp_command_offers offers, struct smtp_mail *ret);
 

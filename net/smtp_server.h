@@ -48,6 +48,7 @@ struct smtp_server_config {
     bool offers_auth;
     bool offers_chunking;
     bool offers_smtputf8;
+    bool offers_mt_priority;
     bool auth_needs_tls;     /* AUTH is neither offered nor allowed in clear */
     bool hides_client;       /* the client's name and address are left out of the Received header */
     bool fix_bare_lf;        /* accept LF as line end in commands and content (old clients) */
@@ -60,7 +61,7 @@ struct smtp_server_config {
 
 /* Defaults: 50 MB messages, 1,000 recipients, 2,048-byte commands, 20 errors, 100 junk commands,
  * 50 hops, 300 s a command, 500 B/s, 1 h a transaction; offers CHUNKING and SMTPUTF8, neither
- * STARTTLS nor AUTH; AUTH would need TLS. hostname is "localhost", software "". */
+ * STARTTLS nor AUTH nor MT-PRIORITY; AUTH would need TLS. hostname is "localhost", software "". */
 void smtp_server_config_defaults(struct smtp_server_config *ret);
 
 struct smtp_server_peer {
@@ -152,6 +153,8 @@ struct smtp_server {
     uint64_t declared_size;     /* SIZE=, 0 when absent */
     bool is_8bitmime;           /* BODY=8BITMIME */
     bool is_smtputf8;
+    bool has_priority; /* MT-PRIORITY= was said, by a client that is trusted or authenticated */
+    int8_t priority;   /* -9 to 9 */
     uint64_t recipient_count; /* accepted so far, all batches */
     struct smtp_body body;    /* body.facts at SMTP_SERVER_MESSAGE */
 

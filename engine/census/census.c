@@ -33,6 +33,9 @@ const char *census_word_text(enum census_word word)
     if (word == CENSUS_CLASS) {
         return "class";
     }
+    if (word == CENSUS_MAIL_CLASS) {
+        return "mail_class";
+    }
     return word == CENSUS_AGE ? "age" : selector_word_text((enum selector_word)word);
 }
 
@@ -95,6 +98,10 @@ static size_t make_key(struct tally *t, const struct queue_walk *w, char key[KEY
     }
     if ((by & 1u << CENSUS_CLASS) != 0) {
         len = add_value(key, len, census_class_text(&t->class, w));
+    }
+    if ((by & 1u << CENSUS_MAIL_CLASS) != 0) {
+        enum mail_class class = spool_mail_class(w->message.envelope.flags);
+        len = add_value(key, len, slice_of(mail_class_text(class)));
     }
     return len;
 }

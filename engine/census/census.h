@@ -18,11 +18,12 @@ struct clerk;
 #define CENSUS_ROWS_MAX      100000
 #define CENSUS_KEY_BYTES_MAX (32u << 20)
 
-/* What may be grouped by: the words of selectors, with their numbers, and three more. */
+/* What may be grouped by: the words of selectors, with their numbers, and four more. */
 enum census_word {
     CENSUS_STATE = SELECTOR_COUNT,
-    CENSUS_AGE,   /* since reception, in steps: census_age_text */
-    CENSUS_CLASS, /* of the last reply, which deferred it; "": none did */
+    CENSUS_AGE,        /* since reception, in steps: census_age_text */
+    CENSUS_CLASS,      /* of the last reply, which deferred it; "": none did */
+    CENSUS_MAIL_CLASS, /* of the message */
     CENSUS_WORD_COUNT
 };
 const char *census_word_text(enum census_word word) NONNULL_RET;

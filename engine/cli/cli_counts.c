@@ -16,7 +16,7 @@ void cli_filter(struct buf *url, const struct cli_args *args)
     }
 }
 
-#define WORDS_MAX 9 /* the number of words that mail can be counted by */
+#define WORDS_MAX 10 /* the number of words that mail can be counted by */
 
 struct group {
     const char *word, *title;
@@ -27,7 +27,7 @@ static const struct group groups[WORDS_MAX] = {
     {"domain", "DOMAIN"},       {"destination", "DESTINATION"},
     {"transport", "TRANSPORT"}, {"source", "SOURCES"},
     {"state", "STATE"},         {"age", "AGE"},
-    {"class", "CLASS"},
+    {"class", "CLASS"},         {"mail_class", "MAIL CLASS"},
 };
 
 struct counts {

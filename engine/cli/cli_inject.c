@@ -57,6 +57,7 @@ static void make_url(const struct cli_args *args, struct buf *url)
     api_client_url(url, "/v1/inject", "");
     api_client_query(url, "tenant", cli_value(args, "tenant"));
     api_client_query(url, "campaign", cli_value(args, "campaign"));
+    api_client_query(url, "class", cli_value(args, "class"));
     api_client_query(url, "not_before", cli_value(args, "at"));
     api_client_query(url, is_span ? "expires_in" : "expires", expires);
     api_client_query(url, "from", cli_value(args, "from"));

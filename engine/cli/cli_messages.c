@@ -111,6 +111,7 @@ static void print_labels(FILE *out, const json_t *o)
         (void)fputs("\ncampaign    ", out);
         cli_print_safe(out, text_of(o, "campaign"));
     }
+    (void)fprintf(out, "\nmail class  %s", text_of(o, "mail_class"));
 }
 
 static void print_head(FILE *out, const json_t *o, double now)

@@ -155,6 +155,7 @@ const struct cli_row cli_rows[] = {
      .options = OPTIONS(
          {"tenant", 0, CLI_TEXT, "NAME", "whose mail it is, whatever the messages say"},
          {"campaign", 0, CLI_TEXT, "NAME", "what it belongs to, likewise"},
+         {"class", 0, CLI_WORD, "urgent|normal|bulk", "its class, as far as its tenant may"},
          {"at", 0, CLI_TEXT, "TIME", "not before 2030-01-31T12:00:00Z, or seconds since 1970"},
          {"expires", 0, CLI_TEXT, "WHEN", "given up then: a time as above, or after 90s, 2h, 5d"},
          {"from", 0, CLI_TEXT, "SENDER", "with --to: the envelope sender"},
@@ -199,7 +200,7 @@ const struct cli_row cli_rows[] = {
      .operands = "",
      .options = OPTIONS({"by", 0, CLI_TEXT, "WORD,...",
                          "groups: tenant, campaign, domain, destination, transport, source, state, "
-                         "age, class"},
+                         "age, class, mail_class"},
                         OPTION_LIMIT, OPTIONS_FILTER),
      .summary = "how much is queued, by tenant, destination, state and others",
      .help =

@@ -299,6 +299,21 @@ static void take_label(struct composer *c, const char *key, struct label *ret)
     }
 }
 
+static void take_class(struct composer *c)
+{
+    const json_t *value = compose_member(c->message, "class");
+    c->ret->class = MAIL_CLASS_COUNT;
+    if (value == NULL) {
+        return;
+    }
+    if (json_is_string(value)) {
+        c->ret->class = mail_class_find(compose_string(value));
+    }
+    if (c->ret->class == MAIL_CLASS_COUNT) {
+        compose_wrong(c, "is none of urgent, normal and bulk", "class");
+    }
+}
+
 static bool seconds_to_usec(double seconds, usec_t *ret)
 {
     if (!(seconds >= 0 && seconds < 1e11)) { /* NaN as well */
@@ -389,10 +404,10 @@ static const char *bulky_member(const json_t *message)
 int compose_message(const struct compose_options *options, const struct compose_input *input,
                     struct compose_mistakes *mistakes, struct composition *ret)
 {
-    static const char *const known[] = {"from",       "sender",     "recipients",  "headers",
-                                        "text",       "html",       "attachments", "raw",
-                                        "raw_base64", "tenant",     "campaign",    "not_before",
-                                        "expires",    "expires_in", NULL};
+    static const char *const known[] = {"from",       "sender",  "recipients",  "headers",
+                                        "text",       "html",    "attachments", "raw",
+                                        "raw_base64", "tenant",  "campaign",    "class",
+                                        "not_before", "expires", "expires_in",  NULL};
     struct composer c = {.options = options,
                          .message = input->message,
                          .prefix = input->prefix,
@@ -411,6 +426,7 @@ int compose_message(const struct compose_options *options, const struct compose_
     take_composed_recipients(&c);
     take_label(&c, "tenant", &ret->tenant);
     take_label(&c, "campaign", &ret->campaign);
+    take_class(&c);
     take_times(&c);
     int err = compose_content(&c, input->raw);
     if (err != 0 || ret->packed.failed || ret->content.failed) {

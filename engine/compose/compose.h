@@ -1,14 +1,15 @@
 /* From one message as a JSON object to its bytes and its envelope. Pure; called by inject.c.
  *
  * The object is either parts ("headers", "text", "html", "attachments") or finished text ("raw",
- * "raw_base64"); "from", "recipients", "tenant", "campaign", "not_before", "expires" and
- * "expires_in" say where and when it goes. docs: POST /v1/inject. */
+ * "raw_base64"); "from", "recipients", "tenant", "campaign", "class", "not_before", "expires" and
+ * "expires_in" say where, before what else, and when it goes. docs: POST /v1/inject. */
 #ifndef ENGINE_COMPOSE_H
 #define ENGINE_COMPOSE_H
 
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/mail_class.h"
 #include "base/slice.h"
 #include "engine/config/label.h"
 #include "net/smtp_address.h"
@@ -51,6 +52,7 @@ struct composition {
     uint32_t recipient_count;
     struct buf content; /* complete, CRLF */
     struct label tenant, campaign;
+    enum mail_class class;          /* MAIL_CLASS_COUNT: it says none */
     usec_t not_before;              /* wall; 0: at once */
     usec_t expires;                 /* wall; 0: as configured */
     bool has_8bit, has_leading_dot; /* of content */

@@ -1,4 +1,5 @@
-/* Takes the header fields that control us (tenant_header, campaign_header) out of a message while
+/* Takes the header fields that control us (tenant_header, campaign_header, class_header) out of a
+ * message while
  * it comes in, so that receivers do not see whose mail it is. In place, over a buffer that grows
  * and is cut anywhere; what is not such a field stays byte for byte. Pure.
  *
@@ -15,7 +16,7 @@
 
 struct buf;
 
-#define HEADER_FILTER_NAMES_MAX 2
+#define HEADER_FILTER_NAMES_MAX 3
 
 enum header_filter_state {
     HEADER_FILTER_LINE_START,

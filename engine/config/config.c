@@ -76,6 +76,7 @@ void config_free(struct config *c)
     free(c->listeners);
     free(c->http_doors);
     free(c->tenants);
+    free(c->tenant_order);
     free(c->egress_sources);
     free(c->egress_pools);
     free(c->transports);
@@ -129,19 +130,6 @@ bool config_listener_trusts(const struct config_listener *l, const struct sockad
         }
     }
     return false;
-}
-
-const struct config_tenant *config_tenant_find(const struct config *c, struct slice name)
-{
-    const struct config_tenant *others = NULL;
-    for (size_t i = 0; i < c->tenant_count; i++) {
-        const struct config_tenant *t = &c->tenants[i];
-        if (slice_ieq(slice_of(t->name), name)) {
-            return t;
-        }
-        others = strcmp(t->name, "*") == 0 ? t : others;
-    }
-    return others;
 }
 
 size_t config_transport_room(const struct config *started)

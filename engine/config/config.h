@@ -10,6 +10,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/mail_class.h"
 #include "base/slice.h"
 #include "dns/ip.h"
 #include "sched/limit/quota.h"
@@ -117,7 +118,10 @@ struct config_listener {
     char *tenant;                            /* of all its mail; NULL: none */
     char *tenant_header, *campaign_header;   /* header fields that name tenant and campaign;
                                               * NULL: none */
-    bool keep_control_headers;               /* these two fields stay in the message */
+    char *class_header;                      /* likewise, of the class */
+    enum mail_class class;                   /* of mail about which nothing else says it */
+    bool mt_priority;                        /* clients may say it by RFC 6710 */
+    bool keep_control_headers;               /* these three fields stay in the message */
     enum config_received received_header;
     bool notices; /* senders of this listener's mail are told what becomes of it */
 };
@@ -128,6 +132,9 @@ struct config_tenant {
     bool notices;    /* a notice is sent only when listener and tenant both say so */
     char *pool_name; /* NULL: the transport's */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
+    enum mail_class class;                 /* MAIL_CLASS_COUNT: the listener's */
+    struct config_texts classes;           /* words, as written; see allowed_classes */
+    unsigned allowed_classes;              /* bits, by mail_class_bit */
     /* Over all that the tenant sends; of "*" each tenant has its own. */
     struct rate_rule max_message_rate, max_recipient_rate, max_message_quota;
 };
@@ -311,6 +318,8 @@ struct config {
     size_t http_door_count;
     struct config_tenant *tenants;
     size_t tenant_count;
+    const struct config_tenant **tenant_order; /* [tenant_count], sorted for config_tenant_find */
+    const struct config_tenant *other_tenants; /* of "*"; NULL: no section */
     struct config_egress_source *egress_sources;
     size_t egress_source_count;
     struct config_egress_pool *egress_pools;
@@ -352,6 +361,14 @@ MUST_USE bool config_listener_trusts(const struct config_listener *l, const stru
 /* The section that is about mail of a tenant ("" for nobody's): its own, in either case of letters,
  * or that of "*"; NULL: neither. */
 const struct config_tenant *config_tenant_find(const struct config *c, struct slice name);
+
+/* The class of a message.
+ *
+ * said            by the request, a header field or MT-PRIORITY; MAIL_CLASS_COUNT: nothing said it
+ * of_listener     MAIL_CLASS_COUNT: it came by none
+ * ret_is_lowered  it would have been a higher one, which its tenant may not use */
+enum mail_class config_mail_class(const struct config *c, struct slice tenant, enum mail_class said,
+                                  enum mail_class of_listener, bool *ret_is_lowered);
 
 /* How many numbers of transports (settings.h) a daemon that was started with this configuration has
  * room for. */

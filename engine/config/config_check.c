@@ -139,7 +139,8 @@ static void check_labels(struct config_loader *l, const struct config_listener *
     const struct {
         const char *key, *value;
     } fields[] = {{"tenant_header", listener->tenant_header},
-                  {"campaign_header", listener->campaign_header}};
+                  {"campaign_header", listener->campaign_header},
+                  {"class_header", listener->class_header}};
     if (listener->tenant != NULL && !label_is_valid(slice_of(listener->tenant))) {
         config_complain(l, config_place_of(l, CONFIG_SECTION_LISTENER, index, "tenant"), "tenant",
                         "\"%s\" is no tenant's name; write printable ASCII without spaces",
@@ -579,7 +580,7 @@ int config_check(struct config_loader *l, struct config *c)
         config_check_feed(l, c);
     }
     err = err < 0 ? err : config_check_egress(l, c);
-    config_check_tenants(l, c);
+    err = err < 0 ? err : config_check_tenants(l, c);
     for (size_t i = 0; i < c->transport_count && err == 0; i++) {
         err = check_transport(l, c, i);
     }

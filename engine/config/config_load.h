@@ -34,8 +34,8 @@ const char *config_check_meant(const struct config *c, enum config_section secti
 MUST_USE int config_check_egress(struct config_loader *l, struct config *c);
 /* ... about how many sources a transport has with those of tenants; after both. errors: -ENOMEM */
 MUST_USE int config_check_source_counts(struct config_loader *l, const struct config *c);
-/* ... about tenants; after pools. */
-void config_check_tenants(struct config_loader *l, struct config *c);
+/* ... about tenants; after pools. errors: -ENOMEM */
+MUST_USE int config_check_tenants(struct config_loader *l, struct config *c);
 /* ... about providers and domains; after transports. errors: -ENOMEM */
 MUST_USE int config_check_receivers(struct config_loader *l, struct config *c);
 /* ... about the warm-up of a source. errors: -ENOMEM */

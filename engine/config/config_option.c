@@ -16,6 +16,8 @@
 
 static const char *const webhook_choices[] = {"ndjson", "array", NULL};
 static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
+static const char *const class_choices[] = {"urgent", "normal", "bulk", NULL};
+static const char *const tenant_class_choices[] = {"urgent", "normal", "bulk", "listener", NULL};
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
 static const char *const tls_choices[] = {"none", "may",     "encrypt", "verify",
                                           "dane", "mta-sts", NULL};
@@ -232,7 +234,8 @@ const struct config_option config_options[] = {
          "`dsnAction`, `dsnStatus`, `dsnDiag`, `dsnMta`, `bounceCat`, `srcType`, `srcMta`, "
          "`dlvType`, `dlvSourceIp`, `dlvDestinationIp`, `dlvEsmtpAvailable`, `dlvSize`, `vmta` "
          "(the source), `jobId` (the campaign), `envId`, `queue` (domain/source), `vmtaPool`, "
-         "`msgId`, `tenant`, `attempts`, `delay`, `replyClass` (what a refusal means). `orcpt`, "
+         "`msgId`, `tenant`, `attempts`, `delay`, `replyClass` (what a refusal means), "
+         "`mailClass` (the message's class). `orcpt`, "
          "`envId` and `dlvEsmtpAvailable` are "
          "always empty. Times are in UTC."),
     SIZE("rotate_size", CSV(rotate_size), "256M", 0,
@@ -280,12 +283,27 @@ const struct config_option config_options[] = {
          "`keep_control_headers`."),
     TEXT("campaign_header", LISTENER(campaign_header), NULL, "none", LABEL_FIELD_MAX,
          "The same for the campaign that a message belongs to."),
+    TEXT("class_header", LISTENER(class_header), NULL, "none", LABEL_FIELD_MAX,
+         "The same for the class of a message: the field says `urgent`, `normal` or `bulk`. It "
+         "goes before MT-PRIORITY and before what `tenant` and listener say, and a tenant gets no "
+         "class that its `classes` do not allow."),
+    CHOICE("class", LISTENER(class), "normal", class_choices,
+           "The class of mail that comes in here when neither the message nor its tenant says it: "
+           "where several classes wait, `urgent` goes first and `bulk` last. A tenant gets it as "
+           "far as its `classes` allow. A message keeps the class that it came with."),
+    BOOL("mt_priority", LISTENER(mt_priority), "no",
+         "Offer MT-PRIORITY (RFC 6710), by which clients say how urgent a message is: from 3 on it "
+         "is `urgent`, below 0 `bulk`. It counts from clients that are in `relay_from` or have "
+         "logged in. When the message gets another class, the reply to its end says so, with 2.3.6 "
+         "and the priority that stands for it."),
     BOOL("keep_control_headers", LISTENER(keep_control_headers), "no",
-         "Leave the fields that `tenant_header` and `campaign_header` name in the message. "
+         "Leave the fields that `tenant_header`, `campaign_header` and `class_header` name in the "
+         "message. "
          "Otherwise all of them are removed from its header before it is stored, so that "
          "receivers do not see whose mail it is; mail injected over HTTP loses them as well. "
          "Fields that mail needs (`From`, `Subject`, `List-Id`, `Feedback-ID` and the like) may "
-         "name a tenant or campaign, and are never removed. A DKIM signature that covers a removed "
+         "name a tenant, campaign or class, and are never removed. A DKIM signature that covers a "
+         "removed "
          "field becomes invalid."),
     CHOICE("received_header", LISTENER(received_header), "yes", received_choices,
            "The Received field that is written in front of each message: with the client's name "
@@ -320,6 +338,17 @@ const struct config_option config_options[] = {
          "Tell the senders of this tenant's mail what becomes of it, as far as the listener of a "
          "message does not say `no` (see `notices` of `listener`). Counts when the notice would be "
          "made: a reload is enough."),
+    CHOICE("class", TENANT(class), "listener", tenant_class_choices,
+           "The class of this tenant's mail where the message does not say it (the request's "
+           "`class`, `class_header`, MT-PRIORITY). `listener`: what the listener's `class` says; "
+           "mail over HTTP is then `normal`."),
+    LIST("classes", TENANT(classes), CONFIG_TYPE_TEXTS,
+         "`urgent`, `normal`, `bulk`; of `\"*\"` `normal` and `bulk`",
+         "The classes that this tenant's mail may have. A message that would have another one gets "
+         "the next lower one of them, and is counted (`lowered` in `sluice tenants --json`, "
+         "`sluice_tenant_class_lowered_total`). `bulk` is always allowed. Tenants without a "
+         "section, and mail of nobody, are allowed what `tenant \"*\"` is, whether it stands "
+         "there or not."),
     TEXT("pool", TENANT(pool_name), NULL, "the transport's `source_pool`", 64,
          "The `pool` whose sources this tenant's mail leaves from, whichever transport it takes."),
     RATE("max_message_rate", TENANT(max_message_rate),

@@ -1,6 +1,5 @@
-/* Owns the rules about what each receiver, source and tenant gets: providers, domains, warm-up and
- * tenants' pools. Called by config_check.c, when pools and transports are known; must not know who
- * keeps a rate. */
+/* Owns the rules about what each receiver and source gets: providers, domains and warm-up. Called by
+ * config_check.c, when pools and transports are known; must not know who keeps a rate. */
 #include "base/error.h"
 #include "dns/nexthop.h"
 #include "engine/config/config_load.h"
@@ -234,52 +233,4 @@ int config_check_warmup(struct config_loader *l, struct config *c, size_t index)
         s->warmup->since = s->warmup_since;
     }
     return 0;
-}
-
-/* --- tenants ---------------------------------------------------------------------------------- */
-
-static void check_tenant_name(struct config_loader *l, const struct config *c, size_t index)
-{
-    const char *name = c->tenants[index].name;
-    struct config_place place = config_place_of(l, CONFIG_SECTION_TENANT, index, NULL);
-    if (!label_is_valid(slice_of(name))) {
-        config_complain(l, place, "tenant",
-                        "\"%.80s\" is no tenant's name; write 1 to 64 bytes of printable ASCII "
-                        "without spaces, or \"*\" for all others",
-                        name);
-    } else if (strchr(name, '*') != NULL && strcmp(name, "*") != 0) {
-        config_complain(l, place, "tenant",
-                        "\"%s\" is no tenant's name: patterns are not known here; write one "
-                        "name, or \"*\" for all others",
-                        name);
-    }
-    for (size_t j = 0; j < index; j++) {
-        if (slice_ieq(slice_of(name), slice_of(c->tenants[j].name))) {
-            config_complain(l, place, "tenant",
-                            "\"%.80s\" has a section already, \"%.80s\"; letters match in "
-                            "either case, keep one of them",
-                            name, c->tenants[j].name);
-            break;
-        }
-    }
-}
-
-void config_check_tenants(struct config_loader *l, struct config *c)
-{
-    char near[CONFIG_NEAR_TEXT];
-    for (size_t i = 0; i < c->tenant_count; i++) {
-        struct config_tenant *t = &c->tenants[i];
-        check_tenant_name(l, c, i);
-        if (t->pool_name == NULL) {
-            continue;
-        }
-        size_t pool = config_section_find_title(c, CONFIG_SECTION_POOL, t->pool_name);
-        t->pool = pool < c->egress_pool_count ? &c->egress_pools[pool] : NULL;
-        if (t->pool == NULL) {
-            config_complain(l, config_place_of(l, CONFIG_SECTION_TENANT, i, "pool"), "pool",
-                            "there is no pool \"%.64s\"; name one that this file defines%s",
-                            t->pool_name,
-                            config_check_meant(c, CONFIG_SECTION_POOL, t->pool_name, near));
-        }
-    }
 }

@@ -38,6 +38,7 @@ static const char *const column_names[ACCOUNT_COLUMN_COUNT] = {
     [ACCOUNT_ATTEMPTS] = "attempts",
     [ACCOUNT_DELAY] = "delay",
     [ACCOUNT_REPLY_CLASS] = "replyClass",
+    [ACCOUNT_MAIL_CLASS] = "mailClass",
 };
 
 /* One event, parsed. */
@@ -294,6 +295,7 @@ static const char *member_of(enum account_column column)
         [ACCOUNT_DELAY] = "delay",
         [ACCOUNT_DLV_SIZE] = "size",
         [ACCOUNT_REPLY_CLASS] = "bounce_classification",
+        [ACCOUNT_MAIL_CLASS] = "mail_class",
     };
     return members[column];
 }

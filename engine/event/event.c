@@ -200,6 +200,7 @@ static size_t line_room(const struct event *event)
         &event->source_transport,
         &event->tenant,
         &event->campaign,
+        &event->mail_class,
         &event->nodeid,
         &event->session_id,
         &event->tls_cipher,
@@ -247,6 +248,7 @@ static char *put_line(char *at, const struct event *event)
     at = put_string(at, SLICE(",\"source_transport\":"), event->source_transport);
     at = put_string(at, SLICE(",\"tenant\":"), event->tenant);
     at = put_string(at, SLICE(",\"campaign\":"), event->campaign);
+    at = put_string(at, SLICE(",\"mail_class\":"), event->mail_class);
     at = put_string(at, SLICE(",\"nodeid\":"), event->nodeid);
     at = put_string(at, SLICE(",\"session_id\":"), event->session_id);
     at = put_string(at, SLICE(",\"tls_cipher\":"), event->tls_cipher);

@@ -64,6 +64,7 @@ struct event {
     struct slice delivery_protocol, reception_protocol; /* "ESMTP", ..., "HTTP" */
     struct slice source_transport;                      /* "http": injected */
     struct slice tenant, campaign;                      /* whose mail it is */
+    struct slice mail_class;                            /* "urgent", "normal", "bulk" */
     struct slice nodeid;
     struct slice session_id;
     struct slice tls_cipher, tls_protocol_version;

@@ -71,7 +71,7 @@ struct injector {
     uint64_t held; /* bytes of all that run */
 };
 
-const char *const inject_params[] = {"from",       "to",      "tenant",     "campaign",
+const char *const inject_params[] = {"from",       "to",      "tenant",     "campaign", "class",
                                      "not_before", "expires", "expires_in", NULL};
 
 /* --- life ------------------------------------------------------------------------------------- */
@@ -148,7 +148,7 @@ static void remove_control_headers(const struct config *config, struct buf *cont
 {
     for (size_t i = 0; i < config->listener_count; i++) {
         const struct config_listener *l = &config->listeners[i];
-        const char *names[] = {l->tenant_header, l->campaign_header};
+        const char *names[] = {l->tenant_header, l->campaign_header, l->class_header};
         struct header_filter filter;
         if (!l->keep_control_headers) {
             header_filter_init(&filter, names, sizeof(names) / sizeof(names[0]), at);
@@ -222,6 +222,9 @@ static int open_intake(struct injected *m, usec_t now)
     usec_t begin = c->not_before != 0 ? c->not_before : now;
     usec_t lifetime =
         sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime;
+    bool is_lowered;
+    enum mail_class class =
+        config_mail_class(config, tenant, c->class, MAIL_CLASS_COUNT, &is_lowered);
     struct intake *in = m->intake = intake_new();
     if (in == NULL || buf_reserve(&in->strings, sender.len + who.len + peer.len + protocol.len +
                                                     tenant.len + campaign.len + 1) == NULL) {
@@ -229,13 +232,14 @@ static int open_intake(struct injected *m, usec_t now)
     }
     in->worker = (uint16_t)j->engine->worker_count; /* the answer comes to the http thread */
     in->connection = m;
+    in->is_class_lowered = is_lowered;
     in->envelope = (struct spool_envelope){
         .id = m->id,
         .created = now,
         .size_bytes = c->content.len,
         .recipient_count = c->recipient_count,
         .flags = (c->has_8bit ? SPOOL_FLAG_8BIT : 0) | (c->needs_utf8 ? SPOOL_FLAG_UTF8 : 0) |
-                 (c->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0),
+                 (c->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) | spool_class_flags(class),
         .warn_at = config->delay_warning_time > 0 && sender.len > 0
                        ? begin + config->delay_warning_time
                        : 0,

@@ -177,8 +177,7 @@ static void take_chunk(struct inbound *c)
 static void take_message(struct inbound *c)
 {
     struct engine *e = c->worker->engine;
-    usec_t warn_after = settings_of(e)->config->delay_warning_time;
-    if (reception_complete(&c->reception, &c->smtp, warn_after) != 0) {
+    if (reception_complete(&c->reception, &c->smtp, settings_of(e)->config) != 0) {
         drop_reception(c);
         count_refusal(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Out of memory", c->worker->now);
@@ -458,10 +457,25 @@ static void answer_error(struct inbound *c, int err, bool is_message)
     }
 }
 
+/* RFC 6710, X.3.6: the message was accepted, but not with the priority that its client asked for. */
+static void answer_other_priority(struct inbound *c, const struct intake *in, enum mail_class class)
+{
+    char id[MESSAGE_ID_TEXT], text[80];
+    message_id_format(in->envelope.id, id);
+    (void)snprintf(text, sizeof(text), "%d is the new priority (%s): queued as %s", /* it fits */
+                   mail_class_priority(class), mail_class_text(class), id);
+    smtp_server_answer(&c->smtp, 250, "2.3.6", text, c->worker->now);
+}
+
 static void answer_stored(struct inbound *c, struct intake *in)
 {
     static const char queued[] = "Ok: queued as ";
     char text[sizeof(queued) - 1 + MESSAGE_ID_TEXT];
+    enum mail_class class = spool_mail_class(in->envelope.flags);
+    if (c->smtp.has_priority && class != mail_class_of_priority(c->smtp.priority)) {
+        answer_other_priority(c, in, class);
+        return;
+    }
     memcpy(text, queued, sizeof(queued) - 1);
     message_id_format(in->envelope.id, text + sizeof(queued) - 1);
     smtp_server_answer(&c->smtp, 250, "2.0.0", text, c->worker->now);

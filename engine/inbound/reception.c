@@ -34,6 +34,7 @@ int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *conn
     r->intake->worker = worker;
     r->intake->connection = connection;
     r->tenant.len = r->campaign.len = 0;
+    r->class = MAIL_CLASS_COUNT;
     r->odd_labels = 0;
     r->are_labels_read = false;
     return 0;
@@ -66,8 +67,8 @@ static void begin_content(struct reception *r, const struct smtp_server *core)
         smtp_server_received_header(core, slice_of(id), slice_of(date), &r->body);
     }
     bool is_kept = lc == NULL || lc->keep_control_headers;
-    const char *names[] = {is_kept ? NULL : lc->tenant_header,
-                           is_kept ? NULL : lc->campaign_header};
+    const char *names[] = {is_kept ? NULL : lc->tenant_header, is_kept ? NULL : lc->campaign_header,
+                           is_kept ? NULL : lc->class_header};
     header_filter_init(&r->filter, names, sizeof(names) / sizeof(names[0]), r->body.len);
 }
 
@@ -117,12 +118,21 @@ static void read_label(struct reception *r, const char *name, struct label *ret)
     }
 }
 
+static void read_class(struct reception *r)
+{
+    struct label text = {.len = 0};
+    read_label(r, r->config->class_header, &text);
+    r->class = text.len > 0 ? mail_class_find(label_slice(&text)) : MAIL_CLASS_COUNT;
+    r->odd_labels += text.len > 0 && r->class == MAIL_CLASS_COUNT;
+}
+
 /* Reads the labels from the first chunk, once: only header fields in the first chunk count. */
 static void read_labels(struct reception *r)
 {
     if (r->config != NULL && !r->are_labels_read) {
         read_label(r, r->config->tenant_header, &r->tenant);
         read_label(r, r->config->campaign_header, &r->campaign);
+        read_class(r);
     }
     r->are_labels_read = true;
 }
@@ -180,7 +190,20 @@ static void settle_tenant(struct reception *r, struct slice user)
     }
 }
 
-int reception_complete(struct reception *r, const struct smtp_server *core, usec_t warn_after)
+/* Settles the message's class, when its tenant is known. */
+static enum mail_class settle_class(struct reception *r, const struct smtp_server *core,
+                                    const struct config *config)
+{
+    enum mail_class of_listener = r->config != NULL ? r->config->class : MAIL_CLASS_COUNT;
+    if (r->class == MAIL_CLASS_COUNT && core->has_priority) {
+        r->class = mail_class_of_priority(core->priority);
+    }
+    return config_mail_class(config, label_slice(&r->tenant), r->class, of_listener,
+                             &r->intake->is_class_lowered);
+}
+
+int reception_complete(struct reception *r, const struct smtp_server *core,
+                       const struct config *config)
 {
     struct intake *in = r->intake;
     struct spool_envelope *e = &in->envelope;
@@ -206,7 +229,9 @@ int reception_complete(struct reception *r, const struct smtp_server *core, usec
     e->campaign = keep_string(&in->strings, r->campaign.text, r->campaign.len);
     e->flags = (facts->has_8bit ? SPOOL_FLAG_8BIT : 0) | (core->is_smtputf8 ? SPOOL_FLAG_UTF8 : 0) |
                (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) |
-               (r->config != NULL && !r->config->notices ? SPOOL_FLAG_NO_NOTICES : 0);
+               (r->config != NULL && !r->config->notices ? SPOOL_FLAG_NO_NOTICES : 0) |
+               spool_class_flags(settle_class(r, core, config));
+    const usec_t warn_after = config->delay_warning_time;
     e->warn_at = warn_after > 0 && sender.len > 0 ? e->created + warn_after : 0;
     e->size_bytes += in->body.len;
     if (in->packed.failed || in->body.failed) {

@@ -7,6 +7,7 @@
 #include "base/attr.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/mail_class.h"
 #include "engine/compose/header_filter.h"
 #include "engine/config/label.h"
 #include "engine/post/intake.h"
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct config;
 struct config_listener;
 struct smtp_server;
 
@@ -28,7 +30,8 @@ struct reception {
 
     /* of the transaction, from its header */
     struct label tenant, campaign;
-    uint32_t odd_labels; /* values that were ignored */
+    enum mail_class class; /* MAIL_CLASS_COUNT: it says none */
+    uint32_t odd_labels;   /* values that were ignored */
     bool are_labels_read;
     struct header_filter filter; /* of what is in `body` */
 };
@@ -53,10 +56,10 @@ MUST_USE int reception_add_recipients(struct reception *r, const struct smtp_ser
  * returns  false when so much of it was removed that there is room for more: go on receiving */
 MUST_USE bool reception_cut(struct reception *r);
 /* The content is complete: the intake is the whole envelope and the last part of both.
- * warn_after  delay_warning_time, 0 = never
- * errors      -ENOMEM */
+ * config  in force now: what tenants may, and when a delay is told
+ * errors  -ENOMEM */
 MUST_USE int reception_complete(struct reception *r, const struct smtp_server *core,
-                                usec_t warn_after);
+                                const struct config *config);
 /* A part was staged: makes room for the next. */
 void reception_staged(struct reception *r);
 

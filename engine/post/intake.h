@@ -26,6 +26,7 @@ struct intake {
     bool is_staged;          /* some part is in the spool already */
     bool puts_recipients;    /* this STAGE letter carries `packed` */
     bool puts_body;          /* this STAGE letter carries `body` */
+    bool is_class_lowered;   /* its tenant may not use the class that it would have */
     struct message *message; /* in memory for activation at once; NULL when too large */
 
     /* where the answer goes */

@@ -17,7 +17,8 @@ static bool take_groups(struct api_call *c, uint32_t *ret)
         if (word == CENSUS_WORD_COUNT) {
             api_error(c, 400, "usage",
                       "by: one or several of "
-                      "tenant,campaign,domain,destination,transport,source,state,age,class");
+                      "tenant,campaign,domain,destination,transport,source,state,age,class,"
+                      "mail_class");
             return false;
         }
         *ret |= 1u << word;

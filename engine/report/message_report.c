@@ -79,6 +79,7 @@ static json_t *message_object(struct clerk *k, const struct spool_envelope *e,
     if (e->campaign.len > 0) {
         api_set_text(o, "campaign", e->campaign);
     }
+    api_set_text(o, "mail_class", slice_of(mail_class_text(spool_mail_class(e->flags))));
     api_set_number(o, "size", e->size_bytes);
     api_set_number(o, "recipients", e->recipient_count);
     api_set_number(o, "pending", count.pending);

@@ -87,7 +87,7 @@ static void put_totals(struct page *p)
          "Notices to senders that were not made, as a listener or tenant says notices = no.",
          &e->notices_suppressed},
         {"sluice_labels_ignored_total",
-         "Values of tenant_header and campaign_header that are no names and were ignored.",
+         "Values of tenant_header, campaign_header and class_header that were ignored.",
          &e->odd_labels},
         {"sluice_attempts_ambiguous_total",
          "Attempts whose last reply was lost: the receiver may have the mail.", &e->ambiguous},
@@ -95,6 +95,18 @@ static void put_totals(struct page *p)
     for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
         put_one(p, totals[i].name, EXPOSITION_COUNTER, totals[i].help,
                 (double)counter(totals[i].value));
+    }
+}
+
+static void put_mail_classes(struct page *p)
+{
+    static const char name[] = "sluice_mail_class_messages_received_total";
+    const struct tally *t = p->engine->tally;
+    exposition_family(&p->out, name, EXPOSITION_COUNTER,
+                      "Messages that were accepted and are durable, by their class.");
+    for (unsigned class = 0; class < MAIL_CLASS_COUNT; class ++) {
+        put_sample(p, name, "mail_class", slice_of(mail_class_text((enum mail_class) class)),
+                   (double)counter(&t->received[class]));
     }
 }
 
@@ -208,6 +220,10 @@ static void put_tables(struct page *p)
                      "Recipients given up after their lifetime, by tenant.", TALLY_EXPIRED);
     put_tally_values(p, t->tenants, "tenant", "sluice_tenant_recipients_dropped_total",
                      "Recipients that an order dropped, by tenant.", TALLY_DROPPED);
+    put_tally_values(p, t->tenants, "tenant", "sluice_tenant_class_lowered_total",
+                     "Messages with a lower class than they would have had, as their tenant may "
+                     "not use it.",
+                     TALLY_LOWERED);
     put_tenant_classes(p);
 }
 
@@ -607,6 +623,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     struct page p = {.clerk = k, .engine = k->engine};
     buf_init(&p.out, 0);
     put_totals(&p);
+    put_mail_classes(&p);
     put_tables(&p);
     put_classes(&p);
     put_spans(&p);

@@ -41,6 +41,7 @@ static json_t *tenant_object(const struct tally_row *r)
         {"deferred", TALLY_DEFERRED}, {"failed", TALLY_FAILED},
         {"expired", TALLY_EXPIRED},   {"dropped", TALLY_DROPPED},
         {"content", TALLY_CONTENT},   {"policy", TALLY_POLICY},
+        {"lowered", TALLY_LOWERED},
     };
     json_t *o = json_object();
     if (o != NULL) {

@@ -32,6 +32,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/mail_class.h"
 #include "base/slice.h"
 
 #include <stdbool.h>
@@ -57,7 +58,23 @@ enum spool_flags {
     SPOOL_FLAG_BOUNCE = 8,       /* made by us; never bounced again */
     SPOOL_FLAG_BODY_INLINE = 16, /* set by the store */
     SPOOL_FLAG_NO_NOTICES = 32,  /* the listener's `notices` is off: the sender gets no notice */
+    SPOOL_FLAG_URGENT = 64,      /* its class; with neither it is normal */
+    SPOOL_FLAG_BULK = 128,
 };
+
+/* The class of a message stands in its flags. */
+static inline uint32_t spool_class_flags(enum mail_class class)
+{
+    return (class == MAIL_URGENT ? SPOOL_FLAG_URGENT : 0U) |
+           (class == MAIL_BULK ? SPOOL_FLAG_BULK : 0U);
+}
+
+static inline enum mail_class spool_mail_class(uint32_t flags)
+{
+    /* Two bits a class, in the place that its flags choose: each message is asked several times. */
+    const uint32_t classes = MAIL_NORMAL | MAIL_URGENT << 2 | MAIL_BULK << 4 | MAIL_URGENT << 6;
+    return (enum mail_class)(classes >> (flags / SPOOL_FLAG_URGENT % 4 * 2) & 3);
+}
 
 /* What a message is; immutable once committed. Slices belong to the caller on writing and point
  * into the map (valid until spool_reader_end) on reading. */

@@ -109,7 +109,7 @@ struct engine {
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t notices_suppressed;
-    _Atomic uint64_t odd_labels; /* values of tenant_header, campaign_header that were ignored */
+    _Atomic uint64_t odd_labels; /* values of control headers that were ignored */
     _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections; /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;     /* asked for by operators, and not over */

@@ -27,6 +27,7 @@ static void smtp_config(const struct config *config, const struct config_listene
         ret->command_timeout = lc->smtpd_timeout;
         ret->offers_starttls = lc->tls_certificate != NULL;
         ret->offers_auth = lc->users != NULL;
+        ret->offers_mt_priority = lc->mt_priority;
         ret->hides_client = lc->received_header == CONFIG_RECEIVED_ANONYMOUS;
     } else {
         ret->recipient_limit = 0;

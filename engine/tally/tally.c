@@ -61,6 +61,12 @@ void tally_received(struct tally *t, uint16_t tenant, const struct spool_envelop
     tally_add(&row->values[TALLY_RECEIVED], 1);
     tally_add(&row->values[TALLY_RECIPIENTS], e->recipient_count);
     tally_add(&row->values[TALLY_BYTES], e->size_bytes);
+    tally_add(&t->received[spool_mail_class(e->flags)], 1);
+}
+
+void tally_lowered(struct tally *t, uint16_t tenant)
+{
+    tally_add(&tally_table_row(t->tenants, tenant - 1U)->values[TALLY_LOWERED], 1);
 }
 
 static struct tally_row *tenant_of(struct tally *t, struct message *m)

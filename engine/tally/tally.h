@@ -11,6 +11,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/mail_class.h"
 #include "engine/reply/reply.h"
 #include "engine/tally/tally_table.h"
 
@@ -50,7 +51,8 @@ struct tally {
     struct tally_spans (*spans)[TALLY_SPAN_COUNT];  /* [room] */
     uint32_t room;
     /* any thread, atomic; the writer adds */
-    _Atomic uint32_t transport_count; /* rows that are there */
+    _Atomic uint64_t received[MAIL_CLASS_COUNT]; /* messages */
+    _Atomic uint32_t transport_count;            /* rows that are there */
 };
 
 /* For the transports of the configuration, which is not kept, and as many as may come (settings.h).
@@ -70,6 +72,8 @@ void tally_free(struct tally *t); /* accepts NULL */
 uint16_t tally_tenant(struct tally *t, const struct spool_envelope *e);
 /* A message became durable. tenant: from tally_tenant */
 void tally_received(struct tally *t, uint16_t tenant, const struct spool_envelope *e);
+/* ... whose tenant may not use the class that it would have had. */
+void tally_lowered(struct tally *t, uint16_t tenant);
 /* All recipients of a result, which is counted once. Looks the tenant up if m has no row yet. */
 void tally_result(struct tally *t, struct message *m, const struct result *r);
 /* Recipients of m were given up as their time is over. */

@@ -29,6 +29,7 @@ enum tally_value {
     TALLY_EXPIRED, /* recipients given up after the lifetime of their message */
     TALLY_CONTENT, /* of what was deferred or failed, by the reply's class: for what it says */
     TALLY_POLICY,  /* likewise: against the receiver's rules */
+    TALLY_LOWERED, /* messages with a lower class than they would have had */
     TALLY_VALUE_COUNT
 };
 

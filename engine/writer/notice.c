@@ -137,7 +137,8 @@ int notice_new(const struct config *config, struct spool_reader *reader, const s
         .created = head->now,
         .size_bytes = in->body.len,
         .recipient_count = 1,
-        .flags = body_flags(buf_slice(&in->body), is_utf8),
+        .flags = body_flags(buf_slice(&in->body), is_utf8) |
+                 spool_class_flags(spool_mail_class(m->envelope.flags)),
         .sender = SLICE(""),
         .peer_name = SLICE(""),
         .peer_address = SLICE(""),
@@ -150,6 +151,11 @@ int notice_new(const struct config *config, struct spool_reader *reader, const s
 }
 
 /* --- event lines ------------------------------------------------------------------------------ */
+
+static struct slice class_text(const struct spool_envelope *e)
+{
+    return slice_of(mail_class_text(spool_mail_class(e->flags)));
+}
 
 void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
 {
@@ -173,6 +179,7 @@ void notice_log_reception(struct buf *log, const struct intake *in, usec_t now)
         .source_transport = slice_eq(e->protocol, SLICE("HTTP")) ? SLICE("http") : SLICE(""),
         .tenant = e->tenant,
         .campaign = e->campaign,
+        .mail_class = class_text(e),
     };
     event_format(log, &event);
 }
@@ -261,6 +268,7 @@ void notice_log_result(struct buf *log, const struct config *config, const struc
         .is_ambiguous = r->is_ambiguous && to->kind == RESULT_DEFERRED,
         .tenant = m->envelope.tenant,
         .campaign = m->envelope.campaign,
+        .mail_class = class_text(&m->envelope),
         .stamps = &stamps,
         .delay_resolution = 2,
     };
@@ -301,6 +309,7 @@ static void log_expired(struct buf *log, const struct message *m, struct slice r
         .num_attempts = m->retry.attempts + 1,
         .tenant = m->envelope.tenant,
         .campaign = m->envelope.campaign,
+        .mail_class = class_text(&m->envelope),
     };
     event_format(log, &event);
 }

@@ -333,6 +333,9 @@ static void count_reception(struct spool_writer *w, const struct intake *in)
     struct tally *t = w->engine->tally;
     uint16_t tenant = tally_tenant(t, &in->envelope);
     tally_received(t, tenant, &in->envelope);
+    if (in->is_class_lowered) {
+        tally_lowered(t, tenant);
+    }
     if (in->message != NULL) {
         in->message->account.tenant_row = tenant;
     }

@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const enum account_column all_columns[ACCOUNT_COLUMN_COUNT] = {
-    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
-    14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27,
+    0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14,
+    15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
 };
 
 static const char *source_address(void *ctx, const char *source, bool is_v6)
@@ -81,7 +81,8 @@ static void a_delivery(void **state)
         "\"detail\":5},\"content\":\"kept, \\\"thanks\\\"\",\"command\":\".\"},"
         "\"peer_address\":{\"name\":\"mx.b.test\",\"addr\":\"192.0.2.1\"},\"timestamp\":"
         "1763806587,\"event_time\":\"x\",\"created\":1763806580,\"num_attempts\":2,"
-        "\"egress_source\":\"mta1\",\"campaign\":\"spring\",\"tenant\":\"acme\",\"delay\":6.5}",
+        "\"egress_source\":\"mta1\",\"campaign\":\"spring\",\"tenant\":\"acme\",\"delay\":6.5,"
+        "\"mail_class\":\"urgent\"}",
         all_columns, ACCOUNT_COLUMN_COUNT, &r);
     static const char *const wanted[ACCOUNT_COLUMN_COUNT] = {
         "d",
@@ -112,6 +113,7 @@ static void a_delivery(void **state)
         "2",
         "6.5",
         "",
+        "urgent",
     };
     for (size_t i = 0; i < ACCOUNT_COLUMN_COUNT; i++) {
         assert_string_equal(r.text[i], wanted[i]);

@@ -188,6 +188,8 @@ static void labels(void **state)
     unmake(&m);
     is_wrong("{" ENVELOPE "\"text\":\"\",\"tenant\":\"a b\"}", "tenant");
     is_wrong("{" ENVELOPE "\"text\":\"\",\"tenant\":7}", "tenant");
+    is_wrong("{" ENVELOPE "\"text\":\"\",\"class\":\"first\"}", "class");
+    is_wrong("{" ENVELOPE "\"text\":\"\",\"class\":1}", "class");
     is_wrong("{" ENVELOPE "\"text\":\"\",\"campaign\":\"ü\"}", "campaign");
     is_wrong("{" ENVELOPE "\"text\":\"\",\"campaign\":"
              "\"0123456789012345678901234567890123456789012345678901234567890123x\"}",

@@ -2,6 +2,8 @@
 #include "tests/unit/config_sample.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/un.h>
 
 static bool trusts(const struct config_listener *l, const char *text)
@@ -61,6 +63,72 @@ static void sections_of_tenants(void **state)
     config_free(s.config);
 }
 
+static enum mail_class class_of(const struct config *c, const char *tenant, enum mail_class said,
+                                enum mail_class of_listener, bool is_lowered)
+{
+    bool was_lowered;
+    enum mail_class class = config_mail_class(c, slice_of(tenant), said, of_listener, &was_lowered);
+    assert_int_equal(was_lowered, is_lowered);
+    return class;
+}
+
+static void classes_of_tenants(void **state)
+{
+    (void)state;
+    const enum mail_class none = MAIL_CLASS_COUNT;
+    struct sample s;
+    sample_load(&s, "tenant a { class = bulk }\ntenant b { classes = {\"urgent\", \"Bulk\"} }\n"
+                    "tenant c { class = urgent }\ntenant d { classes = {\"bulk\"} }\n");
+    assert_int_equal(s.err, 0);
+    assert_int_equal(class_of(s.config, "a", none, none, false), MAIL_BULK);
+    assert_int_equal(class_of(s.config, "a", none, MAIL_URGENT, false), MAIL_BULK);
+    assert_int_equal(class_of(s.config, "A", MAIL_URGENT, none, false), MAIL_URGENT);
+    assert_int_equal(class_of(s.config, "b", none, none, true), MAIL_BULK);
+    assert_int_equal(class_of(s.config, "b", MAIL_URGENT, none, false), MAIL_URGENT);
+    assert_int_equal(class_of(s.config, "c", none, MAIL_BULK, false), MAIL_URGENT);
+    assert_int_equal(class_of(s.config, "c", MAIL_NORMAL, none, false), MAIL_NORMAL);
+    assert_int_equal(class_of(s.config, "d", MAIL_URGENT, none, true), MAIL_BULK);
+    /* Of whom no section speaks, nobody's mail among them: nothing urgent. */
+    assert_int_equal(class_of(s.config, "other", none, none, false), MAIL_NORMAL);
+    assert_int_equal(class_of(s.config, "other", none, MAIL_BULK, false), MAIL_BULK);
+    assert_int_equal(class_of(s.config, "other", none, MAIL_URGENT, true), MAIL_NORMAL);
+    assert_int_equal(class_of(s.config, "", MAIL_URGENT, none, true), MAIL_NORMAL);
+    config_free(s.config);
+    sample_load(&s, "tenant \"*\" { class = bulk }\n");
+    assert_int_equal(s.err, 0);
+    assert_int_equal(class_of(s.config, "other", none, none, false), MAIL_BULK);
+    assert_int_equal(class_of(s.config, "other", MAIL_URGENT, none, true), MAIL_NORMAL);
+    config_free(s.config);
+    sample_load(&s, "tenant \"*\" { classes = {\"urgent\", \"normal\"} }\n");
+    assert_int_equal(s.err, 0);
+    assert_int_equal(class_of(s.config, "", MAIL_URGENT, none, false), MAIL_URGENT);
+    assert_int_equal(class_of(s.config, "", MAIL_BULK, none, false), MAIL_BULK);
+    config_free(s.config);
+}
+
+/* As many as a provider of mail has, in an order that is not theirs. */
+static void many_tenants(void **state)
+{
+    (void)state;
+    struct sample s;
+    char text[120000], name[16];
+    size_t len = 0;
+    for (int i = 0; i < 2000; i++) {
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "tenant T%d { class = bulk }\n",
+                                i * 7919 % 2000);
+    }
+    sample_load(&s, text);
+    assert_int_equal(s.err, 0);
+    for (int i = 0; i < 2000; i++) {
+        (void)snprintf(name, sizeof(name), "t%d", i);
+        const struct config_tenant *t = config_tenant_find(s.config, slice_of(name));
+        assert_non_null(t);
+        assert_int_equal(atoi(t->name + 1), i);
+    }
+    assert_null(config_tenant_find(s.config, SLICE("t2000")));
+    config_free(s.config);
+}
+
 static void who_asks_for_dane(void **state)
 {
     static const struct {
@@ -84,8 +152,9 @@ static void who_asks_for_dane(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(trusted_networks),
-                                       cmocka_unit_test(sections_of_tenants),
-                                       cmocka_unit_test(who_asks_for_dane)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trusted_networks), cmocka_unit_test(sections_of_tenants),
+        cmocka_unit_test(classes_of_tenants), cmocka_unit_test(many_tenants),
+        cmocka_unit_test(who_asks_for_dane)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

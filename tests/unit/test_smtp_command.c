@@ -1,6 +1,8 @@
 #include "net/smtp_command.h"
 #include "tests/unit/unit.h"
 
+#include <stdio.h>
+
 static void test_verbs(void **state)
 {
     (void)state;
@@ -39,7 +41,7 @@ static void test_verbs(void **state)
 
 static enum smtp_command_fault mail(const char *args, struct smtp_mail *ret)
 {
-    struct smtp_command_offers offers = {.smtputf8 = true, .auth = true};
+    struct smtp_command_offers offers = {.smtputf8 = true, .auth = true, .mt_priority = true};
     return smtp_command_mail(slice_of(args), offers, ret);
 }
 
@@ -56,6 +58,13 @@ static void test_mail_parameters(void **state)
     assert_false(m.is_8bitmime);
     assert_int_equal(mail("FROM:<a@b> SIZE=9223372036854775808", &m), SMTP_COMMAND_OK);
     assert_true(m.size == 1ULL << 63);
+    assert_false(m.has_priority);
+    for (int priority = -9; priority <= 9; priority++) {
+        char text[40];
+        (void)snprintf(text, sizeof(text), "FROM:<a@b> mt-priority=%d", priority);
+        assert_int_equal(mail(text, &m), SMTP_COMMAND_OK);
+        assert_true(m.has_priority && m.priority == priority);
+    }
     static const char *const huge[] = {
         "FROM:<a@b> SIZE=18446744073709551615",
         "FROM:<a@b> SIZE=18446744073709551616",
@@ -97,6 +106,16 @@ static void test_mail_refuses(void **state)
         {"FROM:<a@b> AUTH=a+00", SMTP_COMMAND_BAD_PARAMETER},
         {"FROM:<a@b> AUTH=a+7F", SMTP_COMMAND_BAD_PARAMETER},
         {"FROM:<a@b> AUTH=a+", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=-", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=-0", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=+1", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=10", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=-10", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=01", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=x", SMTP_COMMAND_BAD_PARAMETER},
+        {"FROM:<a@b> MT-PRIORITY=1 MT-PRIORITY=1", SMTP_COMMAND_BAD_PARAMETER},
         {"FROM:<a@b> RET=FULL", SMTP_COMMAND_UNKNOWN_PARAMETER},
         {"FROM:<a@b> ENVID=x", SMTP_COMMAND_UNKNOWN_PARAMETER},
         {"FROM:<a@b> =x", SMTP_COMMAND_UNKNOWN_PARAMETER},
@@ -112,6 +131,8 @@ static void test_mail_refuses(void **state)
     struct smtp_mail m;
     struct smtp_command_offers none = {0};
     assert_int_equal(smtp_command_mail(SLICE("FROM:<a@b> SMTPUTF8"), none, &m),
+                     SMTP_COMMAND_UNKNOWN_PARAMETER);
+    assert_int_equal(smtp_command_mail(SLICE("FROM:<a@b> MT-PRIORITY=1"), none, &m),
                      SMTP_COMMAND_UNKNOWN_PARAMETER);
     assert_int_equal(smtp_command_mail(SLICE("FROM:<a@b> AUTH=<>"), none, &m),
                      SMTP_COMMAND_UNKNOWN_PARAMETER);

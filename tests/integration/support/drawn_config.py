@@ -103,7 +103,7 @@ class Drawn:
                 if self.hit(0.5):
                     listener['users'] = files['users']
             if self.hit(0.5):
-                listener.update(tenant_header='X-Tenant', tenant='acme')
+                listener.update(tenant_header='X-Tenant', tenant='acme', class_header='X-Class')
             if self.hit(0.1):
                 listener['relay_from'] = ['192.0.2.0/24', '::1']
             self.add('listener', self.drawing.listener, listener)
