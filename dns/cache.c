@@ -175,7 +175,7 @@ static bool is_key(const struct dns_rrset *set, uint64_t hash, struct slice name
     return set->hash == hash && set->type == type && slice_eq(set->name, name);
 }
 
-const struct dns_rrset *dns_cache_find(struct dns_cache *cache, struct slice name,
+const struct dns_rrset *dns_cache_peek(const struct dns_cache *cache, struct slice name,
                                        enum dns_type type, usec_t now)
 {
     uint64_t hash = dns_cache_hash(cache, name, type);
@@ -189,6 +189,19 @@ const struct dns_rrset *dns_cache_find(struct dns_cache *cache, struct slice nam
             found = set;
         }
     }
+    return found;
+}
+
+void dns_cache_count_hits(struct dns_cache *cache, uint32_t hits)
+{
+    count(&cache->hits, hits);
+}
+
+const struct dns_rrset *dns_cache_find(struct dns_cache *cache, struct slice name,
+                                       enum dns_type type, usec_t now)
+{
+    const struct dns_rrset *found = dns_cache_peek(cache, name, type, now);
+
     count(found != NULL ? &cache->hits : &cache->misses, 1);
     return found;
 }

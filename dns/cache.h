@@ -51,6 +51,12 @@ usec_t dns_cache_expiry(const struct dns_cache *cache, enum dns_status status, u
 /* The unexpired rrset of a lower-case name, or NULL. Thread: online reader. */
 const struct dns_rrset *dns_cache_find(struct dns_cache *cache, struct slice name,
                                        enum dns_type type, usec_t now);
+/* The same for one who may have to leave the question to another, and is not counted until it is known
+ * whether. Thread: online reader. */
+const struct dns_rrset *dns_cache_peek(const struct dns_cache *cache, struct slice name,
+                                       enum dns_type type, usec_t now);
+/* So many answers of dns_cache_peek were used. */
+void dns_cache_count_hits(struct dns_cache *cache, uint32_t hits);
 /* Publish; the cache takes a reference of its own, and may decline when memory is short.
  * Thread: online. */
 void dns_cache_insert(struct dns_cache *cache, struct dns_rrset *set, usec_t now);

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a config brings, made before anything of it is used. errors: as resolver_new */
+/* What a config brings, made before anything of it is used. hooks: NULL for a reader, which has no
+ * lookup. errors: as resolver_new */
 static int make_parts(const struct dns_config *config, struct dns_cache *cache,
                       const struct resolver_hooks *hooks, struct mx_own **ret_own,
                       struct lookup **ret_lookup)
@@ -28,7 +29,8 @@ static int make_parts(const struct dns_config *config, struct dns_cache *cache,
     if (config->own_count > 0) {
         memcpy(own, config->own, config->own_count * sizeof(*own));
     }
-    int err = lookup_new(config, cache, hooks, ret_lookup);
+    *ret_lookup = NULL;
+    int err = hooks == NULL ? 0 : lookup_new(config, cache, hooks, ret_lookup);
     if (err != 0) {
         free(own);
         return err;
@@ -37,8 +39,9 @@ static int make_parts(const struct dns_config *config, struct dns_cache *cache,
     return 0;
 }
 
-int resolver_new(const struct dns_config *config, struct dns_cache *cache,
-                 const struct resolver_hooks *hooks, struct resolver **ret)
+/* hooks: as make_parts. errors: as resolver_new */
+static int new_resolver(const struct dns_config *config, struct dns_cache *cache,
+                        const struct resolver_hooks *hooks, struct resolver **ret)
 {
     struct resolver *r = calloc(1, sizeof(*r));
 
@@ -48,7 +51,6 @@ int resolver_new(const struct dns_config *config, struct dns_cache *cache,
     list_init(&r->active);
     list_init(&r->done);
     list_init(&r->leaving);
-    r->hooks = *hooks;
     r->cache = dns_cache_get(cache);
     r->config = *config;
     int err = make_parts(config, cache, hooks, &r->own, &r->lookup);
@@ -58,6 +60,23 @@ int resolver_new(const struct dns_config *config, struct dns_cache *cache,
     }
     *ret = r;
     return 0;
+}
+
+int resolver_new(const struct dns_config *config, struct dns_cache *cache,
+                 const struct resolver_hooks *hooks, struct resolver **ret)
+{
+    int err = new_resolver(config, cache, hooks, ret);
+
+    if (err == 0) {
+        (*ret)->hooks = *hooks;
+    }
+    return err;
+}
+
+int resolver_new_reader(const struct dns_config *config, struct dns_cache *cache,
+                        struct resolver **ret)
+{
+    return new_resolver(config, cache, NULL, ret);
 }
 
 int resolver_reconfigure(struct resolver *r, const struct dns_config *config,
@@ -70,15 +89,19 @@ int resolver_reconfigure(struct resolver *r, const struct dns_config *config,
     if (old == NULL) {
         return -ENOMEM;
     }
-    int err = make_parts(config, cache, &r->hooks, &own, &lookup);
+    int err = make_parts(config, cache, r->lookup == NULL ? NULL : &r->hooks, &own, &lookup);
     if (err != 0) {
         free(old);
         return err;
     }
-    old->lookup = r->lookup;
     list_init(&old->link);
-    list_push_back(&r->leaving, &old->link);
-    r->lookup = lookup;
+    if (r->lookup != NULL) {
+        old->lookup = r->lookup;
+        list_push_back(&r->leaving, &old->link);
+        r->lookup = lookup;
+    } else {
+        free(old);
+    }
     dns_cache_get(cache);
     dns_cache_put(r->cache);
     r->cache = cache;
@@ -154,10 +177,28 @@ static void resolution_done(struct resolution *n, enum finding finding)
     list_push_back(&n->owner->done, &n->link);
 }
 
+/* A reader's way to an answer. */
+static bool read_cache(struct resolution *n, struct slice name, enum dns_type type,
+                       struct lookup_waiter *waiter, usec_t now)
+{
+    const struct dns_rrset *known = dns_cache_peek(n->owner->cache, name, type, now);
+
+    if (known == NULL) {
+        return false;
+    }
+    waiter->set = dns_rrset_get(known);
+    n->known++;
+    return true;
+}
+
+/* returns: false when there is no answer and none will come */
 static bool ask_lookup(struct resolution *n, struct slice name, enum dns_type type,
                        struct lookup_waiter *waiter, usec_t now)
 {
     waiter->asker = n;
+    if (n->owner->lookup == NULL) {
+        return read_cache(n, name, type, waiter, now);
+    }
     if (lookup_ask(n->owner->lookup, name, type, waiter, now) != 0) {
         return false;
     }
@@ -396,6 +437,25 @@ int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_po
         begin_lookups(n, wants == NULL ? NULL : wants->txt_label, now);
     }
     return 0;
+}
+
+bool resolver_from_cache(struct resolver *r, struct slice nexthop, uint16_t default_port,
+                         const struct resolver_wants *wants, struct dns_result *ret, usec_t now)
+{
+    assert(r->lookup == NULL);
+    if (resolver_start(r, nexthop, default_port, wants, NULL, now) != 0) {
+        return false;
+    }
+    struct resolution *n = list_first(&r->done, struct resolution, link); /* it waits for nobody */
+    bool is_known = n->finding != FINDING_NO_MEMORY;
+    if (is_known) {
+        resolver_conclude(n, ret, now);
+        ret->txt = n->txt.set;
+        n->txt.set = NULL;
+        dns_cache_count_hits(r->cache, n->known);
+    }
+    resolution_free(n);
+    return is_known;
 }
 
 bool resolver_next(struct resolver *r, struct dns_result *ret, usec_t now)

@@ -1,7 +1,8 @@
 /* Finds the hosts of destinations: MX, A and AAAA queries through a c-ares channel, many at a time.
  *
- * One per worker thread, made, used and freed there; only the cache is shared. The thread is
- * registered with RCU and online during each call. Nothing blocks: sockets are watched by the
+ * One per worker thread, made, used and freed there; only the cache is shared. A thread that asks
+ * nobody itself may have a reader, which knows what the cache knows (resolver_from_cache). The thread
+ * is registered with RCU and online during each call. Nothing blocks: sockets are watched by the
  * owner's epoll loop, and finished resolutions are pulled with resolver_next(). No call other than
  * resolver_next() completes a resolution, so a caller never meets its result inside a call. */
 #ifndef DNS_RESOLVER_H
@@ -48,6 +49,10 @@ struct resolver_counters {
 /* cache: shared; the resolver takes a reference. errors: -ENOMEM, ERR_SYNTAX for a bad server. */
 MUST_USE int resolver_new(const struct dns_config *config, struct dns_cache *cache,
                           const struct resolver_hooks *hooks, struct resolver **ret);
+/* One that asks nobody: only resolver_from_cache may be asked, and resolver_reconfigure. Of the config
+ * it uses all but servers and limits of questions. errors: -ENOMEM */
+MUST_USE int resolver_new_reader(const struct dns_config *config, struct dns_cache *cache,
+                                 struct resolver **ret);
 /* Ask other servers, or in another way, from now on. Questions that are out are answered by the
  * servers that they were sent to; resolutions under way ask what follows from that by the new
  * config. errors: as resolver_new, all is as before */
@@ -70,6 +75,14 @@ struct resolver_wants {
  * errors   -ENOMEM, no result follows */
 MUST_USE int resolver_start(struct resolver *r, struct slice nexthop, uint16_t default_port,
                             const struct resolver_wants *wants, void *user, usec_t now);
+/* What resolver_start would lead to, at once: of a next hop about which the cache has all answers, or
+ * that needs none. r is a reader.
+ *
+ * ret      as from resolver_next, without user
+ * returns  false: an answer is missing, or memory; a resolver must be asked */
+MUST_USE bool resolver_from_cache(struct resolver *r, struct slice nexthop, uint16_t default_port,
+                                  const struct resolver_wants *wants, struct dns_result *ret,
+                                  usec_t now);
 /* Whether an answer of its servers can be authentic at all. */
 MUST_USE bool resolver_trusts_ad(const struct resolver *r);
 /* The next finished resolution; false when there is none. Call until false after each of the other

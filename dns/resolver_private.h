@@ -16,10 +16,10 @@ enum finding {
     FINDING_LITERAL,  /* an IP address, nothing to ask */
     FINDING_NO_MX,    /* the MX question failed for another reason than "there are none" */
     FINDING_NULL_MX,
-    FINDING_NO_NAME, /* no MX record names a possible host */
-    FINDING_HOSTS,   /* all addresses are answered: order them */
-    FINDING_LATE,    /* deadline */
-    FINDING_NO_MEMORY,
+    FINDING_NO_NAME,   /* no MX record names a possible host */
+    FINDING_HOSTS,     /* all addresses are answered: order them */
+    FINDING_LATE,      /* deadline */
+    FINDING_NO_MEMORY, /* or, of a reader, no answer */
 };
 
 /* The TLSA lookup of one host. */
@@ -38,6 +38,7 @@ struct resolution {
     struct nexthop hop;
     char label[DNS_NAME_MAX + 1]; /* printable name for messages */
     uint32_t pending;             /* answers awaited */
+    uint32_t known;               /* answers that a reader found */
     struct lookup_waiter mx;
     struct mx_random random; /* the same for all that have the same MX records in an hour */
     uint16_t best_preference;
@@ -59,7 +60,7 @@ struct resolver {
     /* set at creation */
     struct resolver_hooks hooks;
     /* owner thread only */
-    struct lookup *lookup;
+    struct lookup *lookup;    /* NULL: it is a reader */
     struct dns_cache *cache;  /* own reference */
     struct dns_config config; /* servers are not kept */
     struct mx_own *own;

@@ -1,5 +1,5 @@
-/* Owns nothing: turns settings into what dns/ is told. Called when a worker is made, by a worker when
- * settings have changed, and by main to try them. */
+/* Owns nothing: turns settings into what dns/ is told. Called when a worker is made, by workers and
+ * scheduler threads when settings have changed, and by main to try them. */
 #include "engine/outbound/dns_setup.h"
 
 #include "base/slice.h"
@@ -138,6 +138,15 @@ int dns_setup_resolver(const struct settings *settings, const struct resolver_ho
     struct setup s;
     int err = setup_init(&s, settings);
     err = err != 0 ? err : resolver_new(&s.config, settings->dns_cache, hooks, ret);
+    setup_fini(&s);
+    return err;
+}
+
+int dns_setup_reader(const struct settings *settings, struct resolver **ret)
+{
+    struct setup s;
+    int err = setup_init(&s, settings);
+    err = err != 0 ? err : resolver_new_reader(&s.config, settings->dns_cache, ret);
     setup_fini(&s);
     return err;
 }

@@ -1,4 +1,4 @@
-/* Resolvers as the settings and this machine's addresses want them. */
+/* Resolvers, and readers of what they have found, as the settings and this machine's addresses want them. */
 #ifndef ENGINE_DNS_SETUP_H
 #define ENGINE_DNS_SETUP_H
 
@@ -10,6 +10,8 @@ struct settings;
 /* A worker's resolver. errors: as resolver_new */
 MUST_USE int dns_setup_resolver(const struct settings *settings, const struct resolver_hooks *hooks,
                                 struct resolver **ret);
+/* A scheduler thread's reader. errors: as resolver_new_reader */
+MUST_USE int dns_setup_reader(const struct settings *settings, struct resolver **ret);
 /* A resolver that was made by, or followed, the first settings goes on by the others. Does nothing
  * where they say the same of it. errors: as resolver_new, all is as before */
 MUST_USE int dns_setup_follow(struct resolver *r, const struct settings *before,

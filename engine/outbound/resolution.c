@@ -11,6 +11,7 @@
 #include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/outbound/dns_setup.h"
+#include "engine/outbound/resolution_reader.h"
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
@@ -40,9 +41,9 @@ static void fail_soft(struct resolution *r, usec_t expires, const char *status, 
     (void)snprintf(r->reason.text, sizeof(r->reason.text), "%s", text);
 }
 
-static enum config_tls_level wanted_tls_level(const struct worker *w, const struct resolution *r)
+static enum config_tls_level wanted_tls_level(const struct engine *e, const struct resolution *r)
 {
-    const struct settings *s = settings_for(settings_of(w->engine), r->transport);
+    const struct settings *s = settings_for(settings_of(e), r->transport);
     const struct policy *options =
         policy_of(s->policies, r->transport, slice_of(r->nexthop), SLICE(""));
     return options == NULL ? router_tls_level(s->router, r->transport, slice_of(r->nexthop))
@@ -78,7 +79,7 @@ static bool ask_policy_host(struct worker *w, struct resolution *r, const struct
 static bool begin_policy(struct worker *w, struct resolution *r, const struct dns_rrset *txt)
 {
     struct nexthop hop;
-    if (r->outcome != SCHED_RESOLVED || wanted_tls_level(w, r) != CONFIG_TLS_MTA_STS ||
+    if (r->outcome != SCHED_RESOLVED || wanted_tls_level(w->engine, r) != CONFIG_TLS_MTA_STS ||
         nexthop_parse(slice_of(r->nexthop), 0, &hop) != 0 || !hop.wants_mx) {
         return false;
     }
@@ -166,9 +167,9 @@ void resolution_take_policy(struct worker *w, struct sts_question *q)
 
 /* The resolver asks for the addresses that any transport may use: what its own transport, or the
  * provider or domain, does not use goes here. */
-static void keep_protocols(struct worker *w, struct resolution *r)
+static void keep_protocols(const struct engine *e, struct resolution *r, usec_t now)
 {
-    const struct settings *s = settings_for(settings_of(w->engine), r->transport);
+    const struct settings *s = settings_for(settings_of(e), r->transport);
     const struct policy *p =
         policy_of(s->policies, r->transport, slice_of(r->nexthop), r->hosts->facts.names);
     const struct config_transport *of =
@@ -186,20 +187,20 @@ static void keep_protocols(struct worker *w, struct resolution *r)
         return;
     }
     if (kept == 0) {
-        fail_soft(r, w->now, "4.4.1",
-                  "none of its hosts has an address that inet_protocols allows");
+        fail_soft(r, now, "4.4.1", "none of its hosts has an address that inet_protocols allows");
         return;
     }
     struct dns_hosts *left = dns_hosts_restrict(r->hosts, keep, SLICE(""));
     if (left == NULL) {
-        fail_soft(r, w->now, "4.3.0", "out of memory");
+        fail_soft(r, now, "4.3.0", "out of memory");
         return;
     }
     dns_hosts_put(r->hosts);
     r->hosts = left;
 }
 
-static void take_hosts(struct worker *w, struct resolution *r, const struct dns_result *result)
+static void take_hosts(const struct engine *e, struct resolution *r,
+                       const struct dns_result *result, usec_t now)
 {
     if (result->verdict == DNS_OK) {
         r->outcome = SCHED_RESOLVED;
@@ -213,10 +214,7 @@ static void take_hosts(struct worker *w, struct resolution *r, const struct dns_
         memcpy(r->reason.text, result->text, sizeof(r->reason.text));
     }
     if (r->hosts != NULL) {
-        keep_protocols(w, r);
-    }
-    if (!begin_policy(w, r, result->txt)) {
-        finish_resolution(w, r);
+        keep_protocols(e, r, now);
     }
 }
 
@@ -228,7 +226,10 @@ void resolution_take_results(struct worker *w)
         if (r->question != NULL) {
             take_policy_host(w, r, &result);
         } else {
-            take_hosts(w, r, &result);
+            take_hosts(w->engine, r, &result, w->now);
+            if (!begin_policy(w, r, result.txt)) {
+                finish_resolution(w, r);
+            }
         }
         dns_rrset_put(result.txt);
     }
@@ -249,26 +250,71 @@ void resolution_follow(struct worker *w)
     w->resolver_settings = settings_get(now);
 }
 
+/* Where a next hop names none. */
+static uint16_t port_of(const struct engine *e, const struct resolution *r)
+{
+    const struct settings *by = settings_for(settings_of(e), r->transport);
+    return (uint16_t)by->config->transports[r->transport].smtp.smtp_tcp_port;
+}
+
 void resolution_start(struct worker *w, struct resolution *r)
 {
     /* Read before the other settings: if a reload comes in between, the answer has the old
      * generation, and the scheduler asks again. */
     r->generation = settings_of(w->engine)->generations[r->transport];
     resolution_follow(w);
-    const struct settings *by = settings_for(settings_of(w->engine), r->transport);
-    const struct config_smtp *s = &by->config->transports[r->transport].smtp;
-    enum config_tls_level level = wanted_tls_level(w, r);
+    enum config_tls_level level = wanted_tls_level(w->engine, r);
     const struct resolver_wants wants = {
         .dane = level == CONFIG_TLS_DANE,
         .txt_label = level == CONFIG_TLS_MTA_STS ? MTA_STS_LABEL : NULL,
     };
     list_init(&r->link);
     list_push_back(&w->resolving, &r->link);
-    if (resolver_start(w->resolver, slice_of(r->nexthop), (uint16_t)s->smtp_tcp_port, &wants, r,
+    if (resolver_start(w->resolver, slice_of(r->nexthop), port_of(w->engine, r), &wants, r,
                        w->now) != 0) {
         fail_soft(r, w->now, "4.3.0", "out of memory");
         finish_resolution(w, r);
     }
+}
+
+/* --- what is known already -------------------------------------------------------------------- */
+
+bool resolution_reader_follow(struct resolution_reader *d, struct settings *now)
+{
+    if (d->settings == now) {
+        return true;
+    }
+    int err = d->resolver == NULL ? dns_setup_reader(now, &d->resolver)
+                                  : dns_setup_follow(d->resolver, d->settings, now);
+    if (err != 0) {
+        return false; /* the workers, who are asked then, say why */
+    }
+    settings_put(d->settings);
+    d->settings = settings_get(now);
+    return true;
+}
+
+void resolution_reader_fini(struct resolution_reader *d)
+{
+    resolver_free(d->resolver);
+    settings_put(d->settings);
+    *d = (struct resolution_reader){.resolver = NULL};
+}
+
+bool resolution_reader_find(struct resolution_reader *d, const struct engine *e,
+                            struct resolution *r, usec_t now)
+{
+    struct dns_result result;
+    r->generation = settings_of(e)->generations[r->transport];
+    enum config_tls_level level = wanted_tls_level(e, r);
+    const struct resolver_wants wants = {.dane = level == CONFIG_TLS_DANE};
+    if (level == CONFIG_TLS_MTA_STS || !resolution_reader_follow(d, settings_of(e)) ||
+        !resolver_from_cache(d->resolver, slice_of(r->nexthop), port_of(e, r), &wants, &result,
+                             now)) {
+        return false;
+    }
+    take_hosts(e, r, &result, now);
+    return true;
 }
 
 void resolution_free(struct resolution *r)

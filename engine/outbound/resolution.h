@@ -4,6 +4,9 @@
  * Owner: the worker. Each struct resolution that comes in goes back to its scheduler thread exactly
  * once. Where the destination's level is mta-sts it takes a way through three hands: the resolver
  * (hosts and TXT record), the resolver again (the policy's host), the thread that knows policies.
+ *
+ * A scheduler thread asks a worker only for what the shared cache of answers does not have: it reads
+ * that by itself first (resolution_reader.h).
  */
 #ifndef ENGINE_RESOLUTION_H
 #define ENGINE_RESOLUTION_H

@@ -80,6 +80,7 @@ struct resolution {
     /* set by the scheduler thread */
     struct sched_destination *destination; /* valid until sched_resolved */
     uint16_t transport;
+    bool is_first; /* asked for while the destination had taken nothing yet */
     char nexthop[300];
     uint32_t generation; /* of the settings by which it was begun; set by the worker */
 

@@ -163,3 +163,10 @@ void core_log_feedback(struct core *c)
                  d.fail_cohorts);
     }
 }
+
+bool core_reports_can_wait(const struct core *c)
+{
+    struct sched_counters counters;
+    sched_view_counters(c->sched, &counters);
+    return counters.entries_waiting <= c->asked && c->unread == 0;
+}

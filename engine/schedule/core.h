@@ -34,6 +34,7 @@ struct core {
     uint32_t worker_count; /* the greatest process_limit so far */
     uint32_t entry_limit;  /* recipients of the largest entry */
     bool has_more;         /* the pass ended before sched_pull said false */
+    uint32_t asked;        /* questions for hosts of destinations that have none, at workers */
     uint32_t unread;       /* messages with recipients that are still in the spool */
 };
 
@@ -49,6 +50,10 @@ MUST_USE int core_init(struct core *c, const struct core_start *start);
 void core_fini(struct core *c); /* accepts a zeroed one; nothing is in flight */
 /* Go on by other settings. errors: -ENOMEM, nothing changed */
 MUST_USE int core_reconfigure(struct core *c, const struct settings *s, usec_t now);
+/* Whether reports can wait a moment: every entry of the core is with a worker, or is the only one that
+ * waits for the hosts of its destination, so a report changes nothing until more mail or the hosts come,
+ * and those come by letters that wake the thread. */
+bool core_reports_can_wait(const struct core *c);
 /* destination_concurrency_feedback_debug: what feedback did to windows since the last pass. */
 void core_log_feedback(struct core *c);
 

@@ -183,3 +183,10 @@ void core_sources_fini(struct core_sources *c)
 {
     free(c->filled);
 }
+
+bool core_sources_is_one(const struct engine *e, const struct sched_destination *destination)
+{
+    const struct source_table *s = settings_of(e)->sources;
+    uint16_t pool = destination == NULL ? 0 : sched_destination_pool(destination);
+    return pool != 0 && pool < s->pool_count && s->pools[pool].source != NULL;
+}

@@ -13,6 +13,7 @@
 struct engine;
 struct resolution;
 struct sched;
+struct sched_destination;
 struct settings;
 
 /* Zeroed: the core has the one source that it began with, and needs no other; with is_behind it needs
@@ -51,6 +52,9 @@ bool core_sources_are_told(const struct settings *s, uint32_t transport);
 /* The answer for a destination becomes a failure that says so where no source of its pool has a family
  * in which the hosts have an address. */
 void core_sources_check_reach(const struct settings *s, struct resolution *r);
+/* The destination has a single source, to which its message keeps. When that takes nothing the message
+ * comes back at once, and goes by the others of its pool. destination: NULL: none */
+bool core_sources_is_one(const struct engine *e, const struct sched_destination *destination);
 void core_sources_fini(struct core_sources *c);
 
 #endif

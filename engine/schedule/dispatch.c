@@ -29,6 +29,7 @@ void dispatch_init(struct dispatch *p, struct engine *e)
 void dispatch_fini(struct dispatch *p)
 {
     reply_matcher_free(p->matcher);
+    resolution_reader_fini(&p->known);
 }
 
 /* --- deliveries ------------------------------------------------------------------------------- */
@@ -326,7 +327,8 @@ static void send_question(struct dispatch *p, struct resolution *r)
     letter_put_resolve(&p->to_workers[worker], r);
 }
 
-bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched_action *a)
+bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched_action *a,
+                      usec_t now, struct resolution **ret_known)
 {
     struct slice nexthop = sched_destination_nexthop(a->destination);
     struct resolution *r = calloc(1, sizeof(*r));
@@ -337,8 +339,21 @@ bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched
     r->destination = a->destination;
     r->transport = transport;
     memcpy(r->nexthop, nexthop.data, nexthop.len);
-    send_question(p, r);
+    if (resolution_reader_find(&p->known, p->engine, r, now)) {
+        *ret_known = r;
+    } else {
+        *ret_known = NULL;
+        r->is_first = !sched_destination_is_known(a->destination);
+        send_question(p, r);
+    }
     return true;
+}
+
+void dispatch_follow(struct dispatch *p, struct settings *s)
+{
+    if (p->known.resolver != NULL) {
+        (void)resolution_reader_follow(&p->known, s); /* else the next question tries it again */
+    }
 }
 
 void dispatch_resolve_again(struct dispatch *p, struct resolution *r)

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/mailbox.h"
 #include "dns/ip.h"
+#include "engine/outbound/resolution_reader.h"
 #include "sched/sched.h"
 
 #include <stdatomic.h>
@@ -18,14 +19,14 @@ struct delivery;
 struct engine;
 struct limit_verdict;
 struct reply_matcher;
-struct resolution;
 
 struct dispatch {
     struct engine *engine;
-    struct outbox *to_workers;     /* [engine->worker_count], of the thread's post */
-    struct list out;               /* deliveries with workers */
-    struct list displaced;         /* deliveries to be placed again, oldest first */
-    struct reply_matcher *matcher; /* NULL until the first entry without a server left */
+    struct outbox *to_workers;      /* [engine->worker_count], of the thread's post */
+    struct list out;                /* deliveries with workers */
+    struct list displaced;          /* deliveries to be placed again, oldest first */
+    struct reply_matcher *matcher;  /* NULL until the first entry without a server left */
+    struct resolution_reader known; /* hosts that need not be asked for */
     uint32_t next_worker;
     _Atomic uint32_t in_flight; /* deliveries, displaced ones too */
 };
@@ -57,10 +58,14 @@ void dispatch_settle_refusal(struct dispatch *p, struct delivery *d,
 /* SCHED_CLOSE */
 void dispatch_close(struct dispatch *p, uint16_t transport, const uint16_t *workers,
                     const struct sched_action *a);
-/* SCHED_RESOLVE: ask a worker for the hosts. false: it cannot be asked, and the caller must answer
- * the core itself. */
-MUST_USE bool dispatch_resolve(struct dispatch *p, uint16_t transport,
-                               const struct sched_action *a);
+/* SCHED_RESOLVE: find the hosts in the cache of answers, or ask a worker for them.
+ *
+ * ret_known  the answer if it was there, the caller's; NULL: it comes by a letter
+ * returns    false: nobody can be asked, and the caller must answer the core itself */
+MUST_USE bool dispatch_resolve(struct dispatch *p, uint16_t transport, const struct sched_action *a,
+                               usec_t now, struct resolution **ret_known);
+/* Read the cache by these settings from now on; before it is read it is done anyway. */
+void dispatch_follow(struct dispatch *p, struct settings *s);
 
 /* The report of a delivery, for the core of its transport; then dispatch_reported. */
 void dispatch_outcome(const struct delivery *d, struct sched_outcome *ret);

@@ -381,6 +381,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
         result.terms = receiver.has_terms ? &receiver.terms : NULL;
     }
     struct core *c = core_of(t, r->transport);
+    c->asked -= r->is_first;
     sched_resolved(c->sched, &result, t->now); /* the hosts are the core's now, and may be gone */
     if (result.site.len > 0) {
         receiver_configure(c->sched, &receiver, t->now);
@@ -436,6 +437,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         }
     }
     publish_entry_limit(t);
+    dispatch_follow(&t->dispatch, s);
     mailbox_wake(t->engine->boxes.writer); /* the writer may lower the bound now */
     settings_put(s);
 }
@@ -504,7 +506,13 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
 
 static void resolve(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    if (dispatch_resolve(&t->dispatch, c->transport, a)) {
+    struct resolution *known = NULL;
+    if (dispatch_resolve(&t->dispatch, c->transport, a, t->now, &known)) {
+        if (known != NULL) {
+            take_resolution(t, known);
+        } else {
+            c->asked += !sched_destination_is_known(a->destination);
+        }
         return;
     }
     struct sched_reason reason = {"4.3.0", "next hop cannot be resolved here"};
@@ -513,15 +521,6 @@ static void resolve(struct sched_thread *t, struct core *c, const struct sched_a
                                       .expires = t->now,
                                       .reason = &reason};
     sched_resolved(c->sched, &soft, t->now);
-}
-
-/* The message kept to a source, which takes nothing: it comes back at once, and goes by the others of
- * its pool. */
-static bool is_of_one_source(const struct sched_thread *t, const struct sched_action *a)
-{
-    const struct source_table *s = settings_of(t->engine)->sources;
-    uint16_t pool = a->destination == NULL ? 0 : sched_destination_pool(a->destination);
-    return pool != 0 && pool < s->pool_count && s->pools[pool].source != NULL;
 }
 
 /* Sends the writer a result for recipients that the core gives up without an attempt. */
@@ -543,7 +542,7 @@ static void give_up(struct sched_thread *t, struct core *c, const struct sched_a
         r->park_until = absent_turn(settings_of(t->engine)->config, a->due - t->now, r->done);
         r->is_paced = true;
         absent_note(&c->absent, &c->lanes, a, t->now, r->park_until);
-    } else if (kind == RESULT_DEFERRED && is_of_one_source(t, a)) {
+    } else if (kind == RESULT_DEFERRED && core_sources_is_one(t->engine, a->destination)) {
         kind = RESULT_PARKED;
         r->park_until = r->done;
         r->is_paced = r->leaves_source = true;
@@ -694,15 +693,11 @@ static void note_held(struct sched_thread *t)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-/* Whether reports can wait a moment: every entry of the cores is with a worker, so a report changes
- * nothing until more mail comes, and that mail comes by a letter that wakes this thread. */
 static bool reports_can_wait(const struct sched_thread *t)
 {
     uint32_t in_flight = 0;
     for (uint32_t i = 0; i < t->core_count; i++) {
-        struct sched_counters counters;
-        sched_view_counters(t->cores[i].sched, &counters);
-        if (counters.entries_waiting > 0 || t->cores[i].unread > 0) {
+        if (!core_reports_can_wait(&t->cores[i])) {
             return false;
         }
         in_flight += sched_in_flight(t->cores[i].sched);
@@ -734,9 +729,8 @@ static void nap_scheduler(struct sched_thread *t, bool is_flushed) ON_ROLE(t->po
     usec_t doze = t->has_dozed || !reports_can_wait(t) ? USEC_NEVER : t->now + reports_patience;
     t->has_dozed = t->has_dozed || doze < deadline;
     bool may_sleep = post_nap_prepare(&t->post);
-    /* A thread that lets dispatch go on changes the count of undurable recipients or the gate, and
-     * then wakes this thread. may_dispatch must be asked after post_nap_prepare, or a change between
-     * the pull and that would be missed. */
+    /* Who lets dispatch go on changes the count of undurable recipients or the gate, then wakes this
+     * thread. may_dispatch must be asked after post_nap_prepare, or a change before it is missed. */
     bool may_go_on = t->was_held && may_dispatch(t);
     if (may_sleep && !may_go_on && doze < deadline) {
         post_nap_doze(&t->post, doze);

@@ -651,12 +651,118 @@ static void test_another_config_while_busy(void **state)
     start("dane.test", &second);
 }
 
+/* --- a reader --------------------------------------------------------------------------------- */
+
+static bool read_back(struct resolver *reader, const char *nexthop, struct dns_result *ret)
+{
+    return resolver_from_cache(reader, slice_of(nexthop), 25, &wants, ret, clock_mono());
+}
+
+static void drop_result(struct dns_result *r)
+{
+    dns_hosts_put(r->hosts);
+    dns_rrset_put(r->txt);
+}
+
+static void expect_same_hosts(const struct dns_hosts *a, const struct dns_hosts *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) {
+        assert_memory_equal(&a->list[i].ip, &b->list[i].ip, sizeof(a->list[i].ip));
+        assert_int_equal(a->list[i].port, b->list[i].port);
+        assert_int_equal(a->list[i].preference, b->list[i].preference);
+        assert_int_equal(a->list[i].is_authentic, b->list[i].is_authentic);
+        assert_int_equal(a->list[i].dane, b->list[i].dane);
+        assert_ptr_equal(a->list[i].tlsa, b->list[i].tlsa);
+        assert_true(slice_eq(a->list[i].name, b->list[i].name));
+    }
+}
+
+/* Before it was resolved the reader knows nothing of it; afterwards the same as the resolver. */
+static void expect_read_back(struct resolver *reader, const char *nexthop)
+{
+    struct dns_result known;
+    struct dns_cache_counters before, after;
+    dns_cache_read_counters(cache, &before);
+    assert_false(read_back(reader, nexthop, &known));
+    dns_cache_read_counters(cache, &after);
+    assert_int_equal(after.hits, before.hits);
+    assert_int_equal(after.misses, before.misses); /* who asks counts it */
+    resolve(nexthop);
+    dns_cache_read_counters(cache, &before);
+    assert_true(read_back(reader, nexthop, &known));
+    dns_cache_read_counters(cache, &after);
+    assert_true(after.hits > before.hits);
+    assert_int_equal(after.misses, before.misses);
+    assert_int_equal(known.verdict, result.verdict);
+    assert_string_equal(known.status, result.status);
+    assert_string_equal(known.text, result.text);
+    assert_true(known.expires > clock_mono());
+    assert_ptr_equal(known.txt, result.txt);
+    if (known.verdict == DNS_OK) {
+        assert_int_equal(known.expires, result.expires);
+        expect_same_hosts(known.hosts, result.hosts);
+    }
+    drop_result(&known);
+    drop_result(&result);
+}
+
+static const char *const read_names[] = {
+    "ok.test",       "plain.test",   "null.test",     "useless.test",  "even1.test",
+    "refused.test",  "drop.test",    "servfail.test", "aliasmx.test",  "circle.test",
+    "partial.test",  "allsoft.test", "nowhere.test",  "selfbest.test", "selfworse.test",
+    "loop.test",     "forged.test",  "x.search.test", "dane.test",     "failing.test",
+    "[x.many.test]", "gone.test:26", "a.shared.test", "tc.test",       NULL,
+};
+
+static void test_reader_knows_what_the_cache_knows(void **state)
+{
+    const struct dns_config usual = config();
+    struct resolver *reader = NULL;
+    for (int round = 0; round < 3; round++) {
+        wants =
+            (struct resolver_wants){.dane = round > 0, .txt_label = round > 1 ? "_label" : NULL};
+        assert_int_equal(resolver_new_reader(&usual, cache, &reader), 0);
+        for (int i = 0; read_names[i] != NULL; i++) {
+            dns_cache_clear(cache);
+            expect_read_back(reader, read_names[i]);
+        }
+        resolver_free(reader);
+    }
+}
+
+static void test_reader_needs_no_answer_for_an_address(void **state)
+{
+    struct dns_config v6 = config();
+    struct resolver *reader = NULL;
+    struct dns_result known;
+    assert_int_equal(resolver_new_reader(&v6, cache, &reader), 0);
+    assert_true(read_back(reader, "[192.0.2.77]:26", &known));
+    assert_int_equal(known.verdict, DNS_OK);
+    assert_int_equal(known.hosts->list[0].port, 26);
+    drop_result(&known);
+    assert_true(read_back(reader, "bad name", &known));
+    assert_int_equal(known.verdict, DNS_HARD);
+    /* And it goes on by another config. */
+    resolve("ok.test");
+    drop_result(&result);
+    v6.families = DNS_FAMILIES_IPV6;
+    assert_int_equal(resolver_reconfigure(reader, &v6, cache), 0);
+    assert_true(read_back(reader, "ok.test", &known));
+    assert_int_equal(known.hosts->count, 1);
+    assert_int_equal(known.hosts->list[0].ip.family, 6);
+    drop_result(&known);
+    resolver_free(reader);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_mx),
+        TEST(test_reader_knows_what_the_cache_knows),
+        TEST(test_reader_needs_no_answer_for_an_address),
         TEST(test_equal_records_give_equal_lists),
         TEST(test_host_without_mx),
         TEST(test_brackets),
