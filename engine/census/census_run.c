@@ -9,6 +9,7 @@
 
 struct census_memo {
     struct census_query query;
+    struct label owner; /* for whom it was counted */
     struct census_result *result;
     usec_t kept_until; /* monotonic */
 };
@@ -36,7 +37,9 @@ static bool query_eq(const struct census_query *a, const struct census_query *b)
 
 int census_run(struct clerk *k, const struct census_query *query, const struct census_result **ret)
 {
+    const struct label owner = clerk_owner(k);
     if (k->census != NULL && clock_mono() < k->census->kept_until &&
+        slice_eq(label_slice(&k->census->owner), label_slice(&owner)) &&
         query_eq(&k->census->query, query)) {
         *ret = k->census->result;
         return 0;
@@ -49,6 +52,7 @@ int census_run(struct clerk *k, const struct census_query *query, const struct c
         return -ENOMEM;
     }
     m->query.by = query->by;
+    m->owner = owner;
     int err = queue_filter_copy(&m->query.filter, &query->filter);
     if (err == 0) {
         clerk_source(k, &from);

@@ -19,6 +19,9 @@ static bool take_selector(struct api_call *c, struct selector *s)
         if (!api_param(c, name, &value)) {
             continue;
         }
+        if (word == SELECTOR_TENANT && !api_may_name(c, value)) {
+            return false;
+        }
         int err = selector_set(s, slice_of(name), value);
         if (err != 0) {
             api_error(c, 400, "usage", "%s: %s", name,
@@ -118,6 +121,7 @@ void clerk_source(struct clerk *k, struct queue_source *ret)
     const struct settings *settings = settings_of(k->engine);
     clerk_read_active(k);
     *ret = (struct queue_source){
+        .owner = clerk_owner(k),
         .reader = k->reader,
         .config = settings->config,
         .router = settings->router,

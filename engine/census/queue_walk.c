@@ -170,7 +170,9 @@ static bool is_active(const struct queue_walk *w, uint64_t id)
 static bool message_fits(const struct queue_walk *w, const struct spool_envelope *e)
 {
     const struct queue_filter *f = w->filter;
-    return (f->created_before == 0 || e->created < f->created_before) &&
+    const struct label *owner = &w->from.owner;
+    return (owner->len == 0 || slice_eq(label_slice(owner), e->tenant)) &&
+           (f->created_before == 0 || e->created < f->created_before) &&
            (f->sender == NULL || selector_glob_matches(f->sender, e->sender)) &&
            selector_matches_word(&f->selector, SELECTOR_TENANT, e->tenant) &&
            selector_matches_word(&f->selector, SELECTOR_CAMPAIGN, e->campaign);

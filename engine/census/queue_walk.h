@@ -11,6 +11,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "engine/config/label.h"
 #include "engine/order/selector.h"
 #include "engine/spool/spool_walk.h"
 
@@ -52,6 +53,7 @@ struct queue_walk;
 /* Where a walk reads, and the functions that it calls. */
 struct queue_source {
     struct spool_reader *reader; /* no view is open */
+    struct label owner;          /* of this tenant's mail alone, byte by byte; len 0: of all */
     const struct config *config;
     const struct router *router;        /* of the same snapshot */
     const struct source_table *sources; /* likewise */

@@ -144,6 +144,7 @@ struct config_http {
     char *name; /* the title as written */
     struct config_address bind;
     char *tokens_file;               /* NULL: no token is asked for */
+    bool trust_loopback;             /* without tokens: may do all, not only look and inject */
     char *tls_certificate, *tls_key; /* files; both or neither NULL: no TLS */
     int connection_limit;
     uint64_t request_size_limit; /* bytes of a body */

@@ -292,6 +292,25 @@ static void check_files(struct lint *l)
     }
 }
 
+/* What a door without tokens answered before doors had rights. */
+static void check_doors(struct lint *l)
+{
+    for (size_t i = 0; i < l->config->http_door_count; i++) {
+        const struct config_http *h = &l->config->http_doors[i];
+        if (h->tokens_file != NULL && h->trust_loopback) {
+            warn(l, CONFIG_SECTION_HTTP, i, "trust_loopback",
+                 "tokens_file asks everybody for a token, on loopback too, so that this does "
+                 "nothing; remove one of the two");
+        }
+        if (h->tokens_file == NULL && !is_set(l, CONFIG_SECTION_HTTP, i, "trust_loopback")) {
+            warn(l, CONFIG_SECTION_HTTP, i, "trust_loopback",
+                 "without tokens_file this door is for looking and injecting only, and answers "
+                 "orders, lanes, flush and reload with 403, which it did not before; write "
+                 "trust_loopback = no if that is right, = yes for all as before, or tokens_file");
+        }
+    }
+}
+
 static void check_names(struct lint *l)
 {
     const struct config *c = l->config;
@@ -426,6 +445,7 @@ void config_lint(const struct config *c, const struct config_sink *sink)
         check_timeouts(&l, i);
     }
     check_receivers(&l);
+    check_doors(&l);
     check_names(&l);
     check_files(&l);
 }

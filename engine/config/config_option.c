@@ -188,13 +188,20 @@ const struct config_option config_options[] = {
     TEXT(
         "tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,
         "File of lines `NAME:TOKEN`, or `NAME:` and the SHA-256 of a token in 64 hex digits, for "
-        "nobody else to read (mode 0600); `#` begins a comment. With `read` in front, `read "
-        "NAME:TOKEN`, a token is for GET only: it sees all, and changes and sends nothing. The "
-        "others may do all. It is read at start, before the daemon becomes `user`, and again at "
-        "each reload. Requests then "
-        "need `Authorization: Bearer TOKEN`, except those for `/`, `/healthz` and `/readyz`. It "
-        "must be set where the address is not a loopback address; on loopback without it all users "
-        "of the machine may do all."),
+        "nobody else to read (mode 0600); `#` begins a comment. In front may stand what the token "
+        "is for: `full` (as without a word), `read` (GET only), `inject` (`POST /v1/inject` only); "
+        "and behind that `tenant=T`: the token is bound to that tenant, injects as no other, and "
+        "reaches the tenant's own messages, counts, why, events and orders and nothing else, such "
+        "as `inject tenant=acme NAME:TOKEN`. What a token may not do is answered with 403. The "
+        "file "
+        "is read at start, before the daemon becomes `user`, and again at each reload. Requests "
+        "then need `Authorization: Bearer TOKEN`, on loopback too, except those for `/` (the empty "
+        "page), `/healthz` and `/readyz`. It must be set where the address is not a loopback "
+        "address."),
+    BOOL("trust_loopback", HTTP(trust_loopback), "no",
+         "Of a loopback address without `tokens_file`: all users of the machine may do all there, "
+         "as over the control socket. Without it they look and inject, and the other requests are "
+         "answered with 403."),
     TEXT("tls_certificate", HTTP(tls_certificate), NULL, "no TLS", 4000,
          "PEM file with the certificate and its chain; the door then takes HTTPS only."),
     TEXT("tls_key", HTTP(tls_key), NULL, "none", 4000,
@@ -251,7 +258,8 @@ const struct config_option config_options[] = {
     TEXT(
         "users", LISTENER(users), NULL, "no AUTH", 4000,
         "File of lines `NAME:HASH`, hashes as crypt(3) makes them. Clients may then use AUTH PLAIN "
-        "and LOGIN, over TLS only."),
+        "and LOGIN, over TLS only. `tenant=T NAME:HASH` binds a user to a tenant: the mail is T's, "
+        "and a `tenant_header` that names another is answered with 550 5.7.1."),
     BOOL("require_tls", LISTENER(require_tls), "no", "Accept MAIL only after STARTTLS."),
     SIZE("message_size_limit", LISTENER(message_size_limit), "50M", 0,
          "Largest message accepted; announced with SIZE. 0: no limit."),

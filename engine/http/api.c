@@ -31,6 +31,33 @@ void api_call_free(struct api_call *c)
     }
 }
 
+/* --- rights ----------------------------------------------------------------------------------- */
+
+unsigned api_route_right(const struct api_route *r)
+{
+    if (r->is_open) {
+        return 0;
+    }
+    if (r->injects) {
+        return TOKEN_INJECT;
+    }
+    return strcmp(r->method, "GET") == 0 ? TOKEN_LOOK : TOKEN_CHANGE;
+}
+
+const char *api_right_text(unsigned right)
+{
+    switch (right) {
+    case TOKEN_LOOK:
+        return "look";
+    case TOKEN_INJECT:
+        return "inject";
+    case TOKEN_CHANGE:
+        return "change";
+    default:
+        return "none";
+    }
+}
+
 /* --- the request ------------------------------------------------------------------------------ */
 
 struct slice api_argument(const struct api_call *c)
@@ -123,6 +150,11 @@ const char *api_who(const struct api_call *c)
     return c->who;
 }
 
+struct slice api_tenant(const struct api_call *c)
+{
+    return label_slice(&c->tenant);
+}
+
 const char *api_address(const struct api_call *c)
 {
     return c->address;
@@ -201,6 +233,30 @@ void api_error(struct api_call *c, int status, const char *code, const char *fmt
     }
     json_t *said = api_text(shown);
     api_object(c, status, json_pack("{s:o, s:s}", "error", said, "code", code));
+}
+
+void api_deny(struct api_call *c, enum denial kind, const char *fmt, ...)
+{
+    char text[ERROR_TEXT];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, args); /* cut where it is too long */
+    va_end(args);
+    bool is_unknown = kind == DENIAL_TOKEN;
+    c->denial = kind;
+    api_error(c, is_unknown ? 401 : 403, is_unknown ? "token" : "forbidden", "%s", text);
+}
+
+bool api_may_name(struct api_call *c, struct slice tenant)
+{
+    struct slice own = label_slice(&c->tenant);
+    bool may = own.len == 0 || slice_eq(own, tenant);
+    if (!may) {
+        api_deny(c, DENIAL_TENANT,
+                 "tenant: the token is bound to " SLICE_FMT ", and may name no other",
+                 SLICE_ARG(own));
+    }
+    return may;
 }
 
 void api_raw(struct api_call *c, int status, const char *content_type, struct slice bytes)

@@ -14,6 +14,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "base/slice.h"
+#include "engine/state/denial.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -45,7 +46,15 @@ struct api_route {
     const char *summary;
     bool takes_message; /* POST: its body may be message/rfc822 and is not parsed */
     bool is_open;       /* needs no token */
+    bool injects;       /* giving mail: of the others GET looks, and the rest changes something */
+    bool is_tenants; /* whoever is bound to a tenant may ask, and the handler answers with what is
+                           the tenant's alone (api_tenant). Of all other routes they get 403. */
 };
+
+/* The right that a caller needs; a bit of enum token_right, 0: none. */
+unsigned api_route_right(const struct api_route *r);
+/* "none", "look", "inject", "change". */
+const char *api_right_text(unsigned right) NONNULL_RET;
 
 /* --- the request -------------------------------------------------------------------------------
  * Slices are valid as long as the call. */
@@ -69,6 +78,9 @@ struct slice api_bytes(const struct api_call *c);
 const char *api_content_type(const struct api_call *c);
 /* Who asks: "local" (control socket), "loopback", or the name of a token. */
 const char *api_who(const struct api_call *c);
+/* The tenant that whoever asks is bound to; "" for those who are not. Compared byte by byte: acme and
+ * ACME are two. */
+struct slice api_tenant(const struct api_call *c);
 /* The address it comes from, as text; "" for the control socket. */
 const char *api_address(const struct api_call *c);
 
@@ -90,6 +102,10 @@ void api_object(struct api_call *c, int status, json_t *object); /* takes the re
  *          "wrong" 422, "busy" 429, "unavailable" 503 */
 void api_error(struct api_call *c, int status, const char *code, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
+/* 403, or 401 for DENIAL_TOKEN, with the reason; it is counted and goes to the log. */
+void api_deny(struct api_call *c, enum denial kind, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Whoever is bound to a tenant named this one: false when it is another, and the call is answered. */
+MUST_USE bool api_may_name(struct api_call *c, struct slice tenant);
 /* With an error: when to try again, in seconds (Retry-After). */
 void api_retry_after(struct api_call *c, unsigned seconds);
 /* The bytes are copied. content_type: a literal */

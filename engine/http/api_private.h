@@ -5,11 +5,12 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "engine/http/api.h"
+#include "engine/state/tokens.h"
 
 enum {
     API_PARAMS_MAX = 32,
     API_ANSWER_MAX_BYTES = 64 * 1024 * 1024,
-    API_NAME_MAX = 64,    /* of a token */
+    API_NAME_MAX = TOKEN_NAME_MAX,
     API_ADDRESS_MAX = 46, /* an address as text, with NUL */
 };
 
@@ -45,11 +46,14 @@ struct api_call {
     json_t *body;
     char type[64]; /* Content-Type */
     char who[API_NAME_MAX + 1];
+    unsigned rights;     /* bits of enum token_right */
+    struct label tenant; /* see api_tenant */
     char address[API_ADDRESS_MAX];
     int peer; /* the connection's socket, open as long as the call; -1: not known */
 
     /* the answer; whoever has the call */
-    int status; /* 0: none yet */
+    int status;         /* 0: none yet */
+    enum denial denial; /* why it is refused because of who asks */
     const char *content_type;
     const char *allow;    /* of 405 and OPTIONS, or NULL */
     const char *policy;   /* Content-Security-Policy of a page, or NULL */

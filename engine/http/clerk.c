@@ -63,6 +63,15 @@ void clerk_forget_active(struct clerk *k)
     k->active_count = 0;
 }
 
+struct label clerk_owner(const struct clerk *k)
+{
+    struct label owner = {.len = 0};
+    if (k->call != NULL) {
+        label_set(&owner, api_tenant(k->call));
+    }
+    return owner;
+}
+
 bool clerk_must_end(const struct clerk *k)
 {
     post_assert_owner(&k->post);

@@ -11,6 +11,7 @@
 
 #include "base/attr.h"
 #include "base/post.h"
+#include "engine/config/label.h"
 #include "engine/http/api.h"
 
 #include <jansson.h>
@@ -53,6 +54,10 @@ void clerk_free(struct clerk *k); /* accepts NULL */
 struct mailbox *clerk_box(struct clerk *k);
 
 /* --- for handlers ----------------------------------------------------------------------------- */
+
+/* The tenant that whoever asks is bound to, for walks and searches made for the call that is being
+ * served: they find nothing of others. len 0: nobody is. */
+struct label clerk_owner(const struct clerk *k);
 
 /* Open a view of the spool. While the writer reopens the spool this waits two seconds at most; then
  * the call is answered with 503, and false returned. */

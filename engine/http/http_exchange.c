@@ -4,17 +4,13 @@
 #include "base/log.h"
 #include "engine/config/config.h"
 #include "engine/http/api_private.h"
-#include "engine/http/http_guard.h"
+#include "engine/http/http_caller.h"
 #include "engine/http/http_private.h"
 #include "engine/post/letter.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
-#include "engine/state/tokens.h"
 
-#include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,9 +100,11 @@ static bool add_headers(struct MHD_Response *r, const struct api_call *c)
 /* MHD_NO closes the connection. */
 static enum MHD_Result reply(struct api_call *c)
 {
-    struct http *h = connection_of(c->connection)->door->http;
+    struct http_door *d = connection_of(c->connection)->door;
+    struct http *h = d->http;
     size_t len = 0;
     drop_body(h, c);
+    http_caller_note(d, c);
     if (c->out.len > SHORT_BYTES && !has_body_room(h, c, c->out.len)) {
         api_retry_after(c, 1);
         api_error(c, 429, "busy", "too many large answers at a time");
@@ -228,85 +226,19 @@ static bool is_short(const struct api_call *c)
            (length == NULL || strtoull(length, NULL, 10) <= SHORT_BYTES);
 }
 
-/* Whether a request can come from our own page. Host and Origin tell when a page of another site,
- * or another name for this machine, brought a browser here. */
-static bool is_own_page(struct api_call *c, const struct http_door *d)
-{
-    const char *host = header_of(c, "Host"), *origin = header_of(c, "Origin");
-    const struct config *now = settings_of(d->http->engine)->config;
-    if (host != NULL && !http_guard_host(slice_of(host), now->hostname)) {
-        api_error(c, 403, "forbidden",
-                  "the Host header must be an IP address, localhost or the daemon's hostname");
-        return false;
-    }
-    if (origin != NULL &&
-        !http_guard_origin(slice_of(origin), slice_of(host == NULL ? "" : host))) {
-        api_error(c, 403, "forbidden", "the request comes from a page of another origin");
-        return false;
-    }
-    return true;
-}
-
-/* The tokens of the door in the settings in force; NULL: the door asks for none. Valid in this
- * pass. */
-static const struct tokens *tokens_of(const struct http_door *d)
-{
-    return d->is_control ? NULL : settings_of(d->http->engine)->doors[d->number].tokens;
-}
-
-static void check_token(struct api_call *c, const struct tokens *tokens)
-{
-    bool is_open = c->route != NULL && c->route->is_open;
-    bool is_reader;
-    const char *name = tokens_check(tokens, header_of(c, "Authorization"), &is_reader);
-    if (name != NULL) {
-        (void)snprintf(c->who, sizeof(c->who), "%s", name);
-        if (is_reader && c->route != NULL && strcmp(c->route->method, "GET") != 0) {
-            api_error(c, 403, "forbidden", "this token may only look: GET");
-        }
-    } else if (!is_open) {
-        c->allow = NULL;
-        api_error(c, 401, "token", "a valid token is needed: Authorization: Bearer TOKEN");
-    }
-}
-
-static void take_address(struct api_call *c)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *peer = info == NULL ? NULL : info->client_addr;
-    const void *address = NULL;
-    static_assert(API_ADDRESS_MAX >= INET6_ADDRSTRLEN, "an address fits");
-    if (peer != NULL && peer->sa_family == AF_INET) {
-        address = &((const struct sockaddr_in *)(const void *)peer)->sin_addr;
-    } else if (peer != NULL && peer->sa_family == AF_INET6) {
-        address = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
-    }
-    if (address != NULL) {
-        (void)inet_ntop(peer->sa_family, address, c->address, API_ADDRESS_MAX); /* it fits */
-    }
-}
-
 static void begin_call(struct http_door *d, struct api_call *c, const char *method)
 {
     c->stage = API_STAGE_BODY;
     set_deadline(c, PATIENCE);
-    (void)snprintf(c->who, sizeof(c->who), "%s", d->is_control ? "local" : "loopback");
-    take_address(c);
+    http_caller_take(d, c);
     check_framing(c);
-    if (c->closes) {
-        return;
-    }
-    if (!d->is_control && !is_own_page(c, d)) {
+    if (c->closes || !http_caller_is_own_page(d, c)) {
         return;
     }
     if (!api_is_answered(c)) {
         api_call_route(c, method, d->http->routes, d->http->route_count);
     }
-    const struct tokens *tokens = tokens_of(d);
-    if (tokens != NULL) {
-        check_token(c, tokens);
-    }
+    http_caller_check(d, c);
     if (!api_is_answered(c)) {
         take_type(c);
         check_type(c);

@@ -183,6 +183,10 @@ static bool compose_all(struct injection *n, const struct inject_request *reques
             api_error(n->call, 503, "unavailable", "%s", err_str(err));
             return false;
         }
+        if (m->composition.tenant.len > 0 &&
+            !api_may_name(n->call, label_slice(&m->composition.tenant))) {
+            return false;
+        }
         remove_control_headers(settings->config, &m->composition.content, at);
         n->bytes += m->composition.content.len + m->composition.packed.len;
         if (n->bytes > most) {

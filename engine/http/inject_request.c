@@ -147,7 +147,9 @@ bool inject_request_init(struct inject_request *r, struct api_call *c, size_t me
         api_error(c, err == ERR_SYNTAX ? 400 : 503, err == ERR_SYNTAX ? "usage" : "unavailable",
                   err == ERR_SYNTAX ? "a query parameter is no UTF-8" : "out of memory");
     }
-    if (strcmp(who, "local") != 0 && strcmp(who, "loopback") != 0) {
+    if (api_tenant(c).len > 0) {
+        r->tenant = api_tenant(c);
+    } else if (strcmp(who, "local") != 0 && strcmp(who, "loopback") != 0) {
         r->tenant = slice_of(who);
     }
     bool is_right = err == 0 && (is_text || take_json(r, c, messages_max));

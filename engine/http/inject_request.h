@@ -20,7 +20,7 @@ struct inject_request {
     const json_t *defaults; /* may be NULL */
     json_t *overrides;      /* from the query: said of all messages; own reference */
     struct slice raw;       /* the body, when it is message/rfc822; else data NULL */
-    struct slice tenant;    /* of messages that name none: who asks, by a token; may be "" */
+    struct slice tenant;    /* of messages that name none: the token's, or its name; may be "" */
 };
 
 /* False: the call is answered. messages_max: of a batch */

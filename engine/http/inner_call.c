@@ -24,6 +24,7 @@ int inner_call_make(struct http *h, const struct inner_request *r, inner_call_an
     c->inner_ctx = ctx;
     (void)snprintf(c->type, sizeof(c->type), "%s", r->type); /* a literal that fits */
     (void)snprintf(c->who, sizeof(c->who), "program");
+    c->rights = TOKEN_ALL;
     buf_append_slice(&c->in, r->body);
     if (c->in.failed) {
         api_call_free(c);

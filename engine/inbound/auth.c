@@ -67,7 +67,8 @@ void auth_free(struct auth *a)
 
 static void answer_auth(struct auth *a, struct auth_request *request) ON_ROLE(a->post)
 {
-    request->is_good = users_check(request->users, request->name, request->password);
+    request->is_good =
+        users_check(request->users, request->name, request->password, &request->tenant);
     explicit_bzero(request->password, sizeof(request->password));
     letter_put_authenticated(&a->to_workers[request->worker], request);
     (void)post_flush(&a->post); /* letters that do not fit go below */

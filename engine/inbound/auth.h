@@ -8,6 +8,7 @@
 
 #include "base/attr.h"
 #include "base/mailbox.h"
+#include "engine/config/label.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +23,8 @@ struct auth_request {
     struct settings *settings; /* own reference: users are of them */
     void *connection;          /* the asker's; not looked into */
     uint16_t worker;
-    bool is_good; /* the answer */
+    bool is_good;        /* the answer */
+    struct label tenant; /* with a good one: the user is bound to it; len 0: to none */
     char name[256];
     char password[256];
 };

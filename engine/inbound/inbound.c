@@ -174,10 +174,31 @@ static void take_chunk(struct inbound *c)
     }
 }
 
+/* The user may give no mail of the tenant that the header names. */
+static void refuse_tenant(struct inbound *c)
+{
+    uint64_t silent;
+    struct slice user = c->smtp.auth_username;
+    if (denial_count(&c->worker->engine->denials, DENIAL_USER, c->worker->now, &silent)) {
+        log_warning("listener: user " SLICE_FMT " from %s is bound to tenant " SLICE_FMT
+                    " and named another: refused with 550%s",
+                    SLICE_ARG(user), c->smtp.peer, SLICE_ARG(label_slice(&c->reception.bound)),
+                    silent > 0 ? "; more of the kind were not logged" : "");
+    }
+    smtp_server_answer(&c->smtp, 550, "5.7.1", "The tenant in the header is not that of the user",
+                       c->worker->now);
+}
+
 static void take_message(struct inbound *c)
 {
     struct engine *e = c->worker->engine;
-    if (reception_complete(&c->reception, &c->smtp, settings_of(e)->config) != 0) {
+    int err = reception_complete(&c->reception, &c->smtp, settings_of(e)->config);
+    if (err == -EACCES) {
+        drop_reception(c);
+        refuse_tenant(c);
+        return;
+    }
+    if (err != 0) {
         drop_reception(c);
         count_refusal(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Out of memory", c->worker->now);
@@ -511,11 +532,15 @@ void inbound_authenticated(struct worker *w, struct auth_request *request)
 {
     struct inbound *c = request->connection;
     bool is_good = request->is_good;
+    const struct label tenant = request->tenant;
     auth_request_free(request);
     c->is_away = false;
     if (c->is_dead) {
         free_session(c);
         return;
+    }
+    if (is_good) {
+        c->reception.bound = tenant;
     }
     smtp_server_auth_answer(&c->smtp, is_good ? SMTP_SERVER_AUTH_OK : SMTP_SERVER_AUTH_BAD, w->now);
     run_inbound(c);

@@ -179,15 +179,24 @@ static const char *protocol_name(const struct smtp_server *s)
 }
 
 /* Settles which tenant the message belongs to: the header names it, else the listener's section,
- * else it is the user who logged in. */
-static void settle_tenant(struct reception *r, struct slice user)
+ * else it is the user who logged in. A user who is bound to a tenant has no other.
+ *
+ * returns  false: the header names another */
+static bool settle_tenant(struct reception *r, struct slice user)
 {
+    if (r->bound.len > 0) {
+        bool is_own =
+            r->tenant.len == 0 || slice_eq(label_slice(&r->tenant), label_slice(&r->bound));
+        r->tenant = r->bound;
+        return is_own;
+    }
     if (r->tenant.len == 0 && r->config != NULL && r->config->tenant != NULL) {
         label_set(&r->tenant, slice_of(r->config->tenant));
     }
     if (r->tenant.len == 0) {
         label_set(&r->tenant, user);
     }
+    return true;
 }
 
 /* Settles the message's class, when its tenant is known. */
@@ -214,7 +223,9 @@ int reception_complete(struct reception *r, const struct smtp_server *core,
     const char *protocol = protocol_name(core);
 
     finish_content(r);
-    settle_tenant(r, user);
+    if (!settle_tenant(r, user)) {
+        return -EACCES;
+    }
     /* Reserved as a whole: the slices point into it. */
     if (buf_reserve(&in->strings, sender.len + helo + peer + strlen(protocol) + user.len +
                                       r->tenant.len + r->campaign.len + 1) == NULL) {

@@ -28,6 +28,8 @@ struct reception {
     /* set at creation */
     const struct config_listener *config; /* whose mail it is; NULL: local sessions */
 
+    struct label bound; /* of the user who logged in: mail of this tenant alone; len 0: of any */
+
     /* of the transaction, from its header */
     struct label tenant, campaign;
     enum mail_class class; /* MAIL_CLASS_COUNT: it says none */
@@ -57,7 +59,7 @@ MUST_USE int reception_add_recipients(struct reception *r, const struct smtp_ser
 MUST_USE bool reception_cut(struct reception *r);
 /* The content is complete: the intake is the whole envelope and the last part of both.
  * config  in force now: what tenants may, and when a delay is told
- * errors  -ENOMEM */
+ * errors  -ENOMEM; -EACCES: the header names another tenant than the user's */
 MUST_USE int reception_complete(struct reception *r, const struct smtp_server *core,
                                 const struct config *config);
 /* A part was staged: makes room for the next. */

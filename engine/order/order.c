@@ -29,6 +29,17 @@ enum order_kind order_kind_find(struct slice text)
     return ORDER_NONE;
 }
 
+bool order_is_of(const struct order *o, struct slice tenant)
+{
+    return o->owner == NULL || slice_eq(slice_of(o->owner), tenant);
+}
+
+bool order_is_visible(const struct order *o, struct slice tenant)
+{
+    const char *named = o->owner != NULL ? o->owner : o->selector.value[SELECTOR_TENANT];
+    return tenant.len == 0 || (named != NULL && slice_eq(slice_of(named), tenant));
+}
+
 void order_init(struct order *o)
 {
     *o = (struct order){0};
@@ -37,6 +48,7 @@ void order_init(struct order *o)
 void order_fini(struct order *o)
 {
     selector_fini(&o->selector);
+    free(o->owner);
     free(o->reason);
     free(o->by);
     order_init(o);

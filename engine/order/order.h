@@ -32,7 +32,9 @@ struct order {
     enum order_kind kind;
     bool is_once; /* only mail that was received before `created` */
     struct selector selector;
-    char *reason, *by;     /* owned; never NULL in a book */
+    char *owner;       /* owned; NULL: an operator's. Else a tenant gave it, and it is about this
+                              tenant's mail alone, byte by byte, whatever the selector says */
+    char *reason, *by; /* owned; never NULL in a book */
     usec_t created, until; /* wall; until > created */
     uint64_t matched;      /* as of the last write of the file; a book counts in struct record */
 };
@@ -41,6 +43,12 @@ struct order {
 const char *order_kind_text(enum order_kind kind) NONNULL_RET;
 /* ORDER_NONE: none of them. */
 enum order_kind order_kind_find(struct slice text);
+
+/* Whether it can be about mail of this tenant: nobody owns it, or they do. */
+bool order_is_of(const struct order *o, struct slice tenant);
+/* Whether somebody who is bound to a tenant may see it: it is about that tenant and no other.
+ * tenant: "": nobody is bound, and sees all */
+bool order_is_visible(const struct order *o, struct slice tenant);
 
 void order_init(struct order *o);
 void order_fini(struct order *o); /* accepts a zeroed one */

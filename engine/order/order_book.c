@@ -388,7 +388,8 @@ static bool applies(const struct order *o, const struct order_facts *f, usec_t n
         [SELECTOR_DOMAIN] = f->domain,       [SELECTOR_DESTINATION] = f->destination,
         [SELECTOR_TRANSPORT] = f->transport,
     };
-    if (o->until <= now_wall || (o->is_once && f->received > o->created)) {
+    if (o->until <= now_wall || (o->is_once && f->received > o->created) ||
+        !order_is_of(o, f->tenant)) {
         return false;
     }
     for (enum selector_word word = 0; word < SELECTOR_SOURCE; word++) {
@@ -513,7 +514,8 @@ static bool may_apply(const struct order *o, const struct order_facts *f, usec_t
             return false;
         }
     }
-    return o->until > now_wall && !(o->is_once && f->received > o->created);
+    return o->until > now_wall && !(o->is_once && f->received > o->created) &&
+           (f->tenant.data == NULL || order_is_of(o, f->tenant));
 }
 
 bool order_book_may_concern(const struct order_book *b, const struct order_facts *facts,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/config/label.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +64,10 @@ static const char *take_order(const json_t *o, uint64_t above, uint64_t below, s
     }
     if (!take_text(o, "by", ORDER_BY_MAX, &ret->by)) {
         return "by";
+    }
+    if (json_object_get(o, "owner") != NULL && /* an operator's order has none */
+        !take_text(o, "owner", LABEL_MAX, &ret->owner)) {
+        return "owner";
     }
     const json_t *matched = json_object_get(o, "matched"); /* older files have none */
     if (matched != NULL && (!json_is_integer(matched) || json_integer_value(matched) < 0)) {
@@ -197,7 +202,9 @@ static json_t *order_json(const struct order *o)
                                "order", order_kind_text(o->kind), "once", o->is_once, "reason",
                                o->reason, "by", o->by, "created", (json_int_t)o->created, "until",
                                (json_int_t)o->until, "matched", (json_int_t)o->matched);
-    if (object != NULL && selector_to_json(&o->selector, object) != 0) {
+    if (object != NULL &&
+        (selector_to_json(&o->selector, object) != 0 ||
+         (o->owner != NULL && json_object_set_new(object, "owner", json_string(o->owner)) != 0))) {
         json_decref(object);
         return NULL;
     }

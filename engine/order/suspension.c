@@ -173,7 +173,8 @@ static const struct order *find_same(const struct order_book *book, const struct
 {
     const struct order *at;
     for (uint64_t id = 0; (at = order_book_next(book, id, NULL)) != NULL; id = at->id) {
-        if (at->kind == ORDER_SUSPEND && !at->is_once && selector_eq(&at->selector, &o->selector)) {
+        if (at->kind == ORDER_SUSPEND && !at->is_once && at->owner == NULL &&
+            selector_eq(&at->selector, &o->selector)) {
             return at;
         }
     }

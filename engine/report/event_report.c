@@ -9,9 +9,11 @@
 #include "engine/event/event_log.h"
 #include "engine/feed/event_feed.h"
 #include "engine/http/clerk.h"
+#include "engine/report/why_past.h"
 #include "engine/state/engine.h"
 
 #include <errno.h>
+#include <string.h>
 
 enum {
     LINES_LOOKED_AT = 100000, /* of other types, too */
@@ -21,7 +23,9 @@ enum {
 struct question {
     struct event_position after;
     uint64_t limit;
-    unsigned types; /* bits; 0: all */
+    unsigned types;     /* bits; 0: all */
+    struct slice owner; /* the member that lines of the caller's tenant have; empty: of anybody's */
+    char owner_text[WHY_PAST_MEMBER_MAX];
 };
 
 /* "Delivery,Bounce"; answers 400 and returns false when a type is unknown */
@@ -53,7 +57,10 @@ static bool read_types(struct api_call *c, unsigned *ret)
 static bool read_question(const struct engine *e, struct api_call *c, struct question *ret)
 {
     struct slice after = SLICE("");
-    *ret = (struct question){.after = {0, 0}};
+    *ret = (struct question){.after = {0, 0}, .owner = SLICE("")};
+    if (api_tenant(c).len > 0) {
+        ret->owner = why_past_member("tenant", api_tenant(c), ret->owner_text);
+    }
     if (!api_param_limit(c, &ret->limit) || !read_types(c, &ret->types)) {
         return false;
     }
@@ -73,6 +80,15 @@ static bool read_question(const struct engine *e, struct api_call *c, struct que
     return true;
 }
 
+/* Whether the line is for whoever asks. A quote inside a text of the line has a backslash before it,
+ * so that what is found is the member; and a cursor from outside may stand inside a line, whose rest
+ * is no line. */
+static bool is_for(const struct question *q, struct slice line)
+{
+    return q->owner.len == 0 || (event_line_is_whole(line) &&
+                                 memmem(line.data, line.len, q->owner.data, q->owner.len) != NULL);
+}
+
 /* Lines into `out`. returns: 0: more may be there; else as event_cursor_next */
 static int read_lines(struct event_cursor *cursor, const struct question *q, struct buf *out,
                       uint64_t *ret_count, bool *ret_is_lost)
@@ -90,7 +106,9 @@ static int read_lines(struct event_cursor *cursor, const struct question *q, str
         if (err != 0) {
             return err;
         }
-        if (q->types == 0 || (q->types & event_line_type_bit(event_line_type(line))) != 0) {
+        bool is_asked =
+            q->types == 0 || (q->types & event_line_type_bit(event_line_type(line))) != 0;
+        if (is_asked && is_for(q, line)) {
             buf_append_slice(out, line);
             buf_append_char(out, '\n');
             ++*ret_count;

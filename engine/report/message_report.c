@@ -279,6 +279,9 @@ void message_report_show(struct clerk *k, struct api_call *c)
         return;
     }
     int err = spool_read_message(k->reader, id, &e, &body);
+    if (err == 0 && api_tenant(c).len > 0 && !slice_eq(api_tenant(c), e.tenant)) {
+        err = ERR_MISSING; /* answered like an id that nobody has */
+    }
     json_t *o = err == 0 ? message_object(k, &e, state) : NULL;
     if (o != NULL) {
         const struct message m = {.envelope = e};

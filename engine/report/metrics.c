@@ -110,6 +110,17 @@ static void put_mail_classes(struct page *p)
     }
 }
 
+static void put_denials(struct page *p)
+{
+    static const char name[] = "sluice_denied_total";
+    exposition_family(&p->out, name, EXPOSITION_COUNTER,
+                      "Requests and mail that were refused because of who asked, by why.");
+    for (enum denial kind = DENIAL_NONE + 1; kind < DENIAL_COUNT; kind++) {
+        put_sample(p, name, "why", slice_of(denial_text(kind)),
+                   (double)counter(&p->engine->denials.counts[kind]));
+    }
+}
+
 /* Rows "" and "other" are shown once they count. */
 static bool is_shown(const struct tally_row *r, uint32_t row)
 {
@@ -624,6 +635,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     buf_init(&p.out, 0);
     put_totals(&p);
     put_mail_classes(&p);
+    put_denials(&p);
     put_tables(&p);
     put_classes(&p);
     put_spans(&p);

@@ -25,7 +25,10 @@
 /* How often it is asked whether mail was reviewed. */
 #define NOTE_INTERVAL (5 * USEC_PER_SEC)
 
-enum { DESCRIPTION_TEXT = 300 };
+enum {
+    DESCRIPTION_TEXT = 300,
+    TENANT_ORDERS_MAX = 100, /* in force, of one tenant's tokens */
+};
 
 /* --- telling others --------------------------------------------------------------------------- */
 
@@ -148,8 +151,13 @@ void order_report_list(struct clerk *k, struct api_call *c)
     (void)order_report_expire(k); /* asked again after the call */
     for (uint64_t id = 0; (o = order_book_next(k->engine->orders, id, &matched)) != NULL;
          id = o->id) {
+        if (!order_is_visible(o, api_tenant(c))) {
+            continue;
+        }
         json_t *object = order_object(o, matched);
-        json_t *warnings = object == NULL ? NULL : order_warning_of_config(k, &o->selector);
+        bool has_warnings =
+            object != NULL && api_tenant(c).len == 0; /* they name what others have */
+        json_t *warnings = has_warnings ? order_warning_of_config(k, &o->selector) : NULL;
         if (warnings != NULL) {
             /* out of memory leaves it out */
             (void)json_object_set_new(object, "warnings", warnings);
@@ -194,7 +202,7 @@ static bool add_count(struct clerk *k, struct api_call *c, json_t *kept, usec_t 
         err = order_count_take(k, kind == NULL ? ORDER_NONE : order_kind_find(slice_of(kind)),
                                &selector, before, &found);
     }
-    if (err == 0 && found.recipients == 0) {
+    if (err == 0 && found.recipients == 0 && api_tenant(c).len == 0) {
         json_t *warnings = order_warning_list(k, &selector);
         if (warnings != NULL) {
             (void)json_object_set_new(kept, "warnings", warnings); /* out of memory leaves it out */
@@ -253,12 +261,60 @@ static void refuse_order(struct api_call *c, int err, const char *text)
     }
 }
 
+/* An order of somebody who is bound to a tenant is the tenant's, and about nothing else. false: the
+ * call was answered */
+static bool bind_order(struct api_call *c, struct order *o)
+{
+    struct slice tenant = api_tenant(c);
+    const char *named = o->selector.value[SELECTOR_TENANT];
+    if (tenant.len == 0) {
+        return true;
+    }
+    if (named != NULL && !api_may_name(c, slice_of(named))) {
+        return false;
+    }
+    int err = selector_set(&o->selector, slice_of(selector_word_text(SELECTOR_TENANT)), tenant);
+    err = err != 0 ? err : order_set_text(&o->owner, tenant, LABEL_MAX);
+    if (err != 0) {
+        refuse_order(c, err, "the tenant of the token");
+    }
+    return err == 0;
+}
+
+/* false: the call was answered. r: order_fini(&r->order) in any case */
+static bool read_order(struct api_call *c, struct order_request *r,
+                       char text[static ORDER_REQUEST_TEXT_MAX])
+{
+    int err = order_request_read(api_body(c), api_who(c), clock_wall(), r, text);
+    if (err != 0) {
+        refuse_order(c, err, text);
+        return false;
+    }
+    return bind_order(c, &r->order);
+}
+
+/* Whether there is room for another order of the one who gives it, so that one tenant does not take
+ * all the room there is. */
+static bool has_room(const struct clerk *k, const struct order *wanted)
+{
+    const struct order *o;
+    unsigned count = 0;
+    for (uint64_t id = 0; (o = order_book_next(k->engine->orders, id, NULL)) != NULL; id = o->id) {
+        count += wanted->owner != NULL && o->owner != NULL && strcmp(o->owner, wanted->owner) == 0;
+    }
+    return count < TENANT_ORDERS_MAX;
+}
+
 /* Put it into force and tell everybody. NULL: the call was answered */
 static json_t *give(struct clerk *k, struct api_call *c, struct order *o)
 {
     char text[DESCRIPTION_TEXT];
     uint64_t id, matched;
     (void)order_report_expire(k); /* makes room; asked again after the call */
+    if (!has_room(k, o)) {
+        api_error(c, 429, "busy", "the tenant has %d orders; resume some first", TENANT_ORDERS_MAX);
+        return NULL;
+    }
     int err = order_book_add(k->engine->orders, o, &id);
     if (err == ERR_LIMIT) {
         api_error(c, 429, "busy", "there are %d orders; resume some first", ORDER_COUNT_MAX);
@@ -292,10 +348,7 @@ static void give_counted(struct clerk *k, struct api_call *c)
 {
     char text[ORDER_REQUEST_TEXT_MAX];
     struct order_request r;
-    int err = order_request_read(api_body(c), api_who(c), clock_wall(), &r, text);
-    if (err != 0) {
-        refuse_order(c, err, text);
-    } else {
+    if (read_order(c, &r, text)) {
         json_t *object = give(k, c, &r.order);
         if (object != NULL) {
             static const char *const found[] = {"would_match", "warnings"};
@@ -327,10 +380,11 @@ void order_report_give(struct clerk *k, struct api_call *c)
     char text[ORDER_REQUEST_TEXT_MAX];
     struct order_request r;
     json_t *object;
-    int err = order_request_read(api_body(c), api_who(c), clock_wall(), &r, text);
-    if (err != 0) {
-        refuse_order(c, err, text);
-    } else if (r.is_dry_run || r.order.kind != ORDER_SUSPEND) {
+    if (!read_order(c, &r, text)) {
+        order_fini(&r.order);
+        return;
+    }
+    if (r.is_dry_run || r.order.kind != ORDER_SUSPEND) {
         object = order_object(&r.order, 0);
         clerk_pass_on(k, c, r.is_dry_run ? count_dry_run : count_first, object);
     } else if ((object = give(k, c, &r.order)) != NULL) {
@@ -381,8 +435,10 @@ void order_report_lift(struct clerk *k, struct api_call *c)
     char *reason;
     (void)order_report_expire(k); /* asked again after the call */
     const struct order *o = find_order(k, parse_id(api_argument(c)), &matched);
-    if (o == NULL) {
+    if (o == NULL || !order_is_visible(o, api_tenant(c))) {
         api_error(c, 404, "missing", "there is no such order");
+    } else if (api_tenant(c).len > 0 && o->owner == NULL) {
+        api_deny(c, DENIAL_RIGHT, "an operator gave this order, and only an operator ends it");
     } else if (take_reason(c, &reason)) {
         lift(k, c, o, matched, reason);
         free(reason);

@@ -139,8 +139,9 @@ static json_t *route_object(const struct api_route *r)
     for (const char *const *p = r->params; p != NULL && *p != NULL; p++) {
         (void)json_array_append_new(params, json_string(*p)); /* out of memory: one less */
     }
-    return json_pack("{s:s, s:s, s:o, s:s}", "method", r->method, "path", r->path, "params", params,
-                     "summary", r->summary);
+    return json_pack("{s:s, s:s, s:o, s:s, s:s, s:b}", "method", r->method, "path", r->path,
+                     "params", params, "summary", r->summary, "right",
+                     api_right_text(api_route_right(r)), "tenants", r->is_tenants);
 }
 
 void status_report_routes(struct clerk *k, struct api_call *c)

@@ -15,6 +15,7 @@ enum { TEXT_BYTES = 1500 };
 void why_init(struct why *w, struct clerk *k)
 {
     *w = (struct why){.clerk = k,
+                      .owner = clerk_owner(k),
                       .now = clock_wall(),
                       .about = json_object(),
                       .chain = json_array(),
@@ -101,10 +102,12 @@ static void set_limit(struct why *w, json_t *link, enum config_section section, 
         json_decref(value);
         return;
     }
-    (void)config_origin(w->config, section, index, option, at);
     api_set_text(link, "limit", slice_of(option));
     (void)json_object_set_new(link, "value", value); /* out of memory leaves it out */
-    api_set_text(link, "at", slice_of(at));
+    if (w->owner.len == 0) {
+        (void)config_origin(w->config, section, index, option, at);
+        api_set_text(link, "at", slice_of(at));
+    }
 }
 
 void why_number(struct why *w, json_t *link, enum config_section section, size_t index,

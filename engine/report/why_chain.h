@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/slice.h"
 #include "engine/config/config_option.h"
+#include "engine/config/label.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -27,8 +28,11 @@ struct why {
     const struct config *config; /* valid until clerk_quiesce: see why_refresh */
     uint32_t transport_count;    /* of config, also those that are gone */
     usec_t now;                  /* wall */
-    json_t *about, *chain;       /* NULL: out of memory */
-    usec_t next_change;          /* wall; USEC_NEVER: nothing is known */
+    struct label
+        owner; /* whoever asks is bound to this tenant: nothing is said of what tenants share,
+                           such as receivers, gates and places in memory; len 0: all is */
+    json_t *about, *chain; /* NULL: out of memory */
+    usec_t next_change;    /* wall; USEC_NEVER: nothing is known */
 };
 
 void why_init(struct why *w, struct clerk *k);

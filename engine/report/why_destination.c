@@ -374,7 +374,7 @@ static bool agrees(const struct order *o, const struct slice facts[static SELECT
             return false;
         }
     }
-    return true;
+    return facts[SELECTOR_TENANT].len == 0 || order_is_of(o, facts[SELECTOR_TENANT]);
 }
 
 unsigned why_orders(struct why *w, int level, const struct slice facts[static SELECTOR_COUNT])
@@ -385,6 +385,13 @@ unsigned why_orders(struct why *w, int level, const struct slice facts[static SE
          after = o->id) {
         char text[1000];
         if (o->until <= w->now || !agrees(o, facts)) {
+            continue;
+        }
+        if (!order_is_visible(o, label_slice(&w->owner))) {
+            json_t *held = why_link(w, level, "an order about more than this tenant holds it: %s",
+                                    order_kind_text(o->kind));
+            why_until(w, held, o->until);
+            count++;
             continue;
         }
         order_selector_text(o, text, sizeof(text));

@@ -168,6 +168,13 @@ void why_gates(struct why *w, int level)
 {
     const struct engine *e = w->clerk->engine;
     uint32_t gate = engine_gate(e);
+    if (w->owner.len > 0) { /* how full the daemon is, and its disk, is its operators' to know */
+        if ((gate & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) != 0) {
+            (void)why_link(w, level,
+                           "nothing is delivered at the moment, for no reason of this mail");
+        }
+        return;
+    }
     if ((gate & ENGINE_GATE_BROKEN) != 0) {
         put_broken(w, level);
     }
@@ -196,6 +203,9 @@ bool why_memory(struct why *w, int level)
                                         memory_order_relaxed);
     char age[WHY_SPAN_TEXT];
     json_t *link;
+    if (w->owner.len > 0) { /* others' mail fills it too */
+        return false;
+    }
     if (is_full) {
         link = why_link(w, level, "as many messages are active as may be, for %s: %llu",
                         age_text(w, since, age), (unsigned long long)active);

@@ -229,6 +229,9 @@ static void put_incoming(struct view *v)
 {
     json_t *link = why_link(v->why, 0, "it waits in the queue to become active");
     why_next(link, "new and deferred messages become active in turn as others end");
+    if (v->why->owner.len > 0) {
+        return;
+    }
     if (!why_memory(v->why, 1)) {
         (void)why_link(v->why, 1, "no limit keeps it: it is about to become active");
     }
@@ -315,6 +318,10 @@ static void put_group(struct view *v, const struct group *g)
                 g->is_routed ? slice_of(v->why->config->transports[g->transport].name) : SLICE(""),
         };
         (void)why_orders(v->why, 1, facts);
+    } else if (g->is_routed && g->state != QUEUE_SCHEDULED && v->why->owner.len > 0) {
+        (void)why_link(
+            v->why, 1,
+            "what its receiver allows is shared with other tenants, and told to operators");
     } else if (g->is_routed && g->state != QUEUE_SCHEDULED) {
         (void)why_destination(v->why, 1, g->transport, slice_of(g->destination), pool_of(v));
     }

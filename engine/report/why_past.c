@@ -85,13 +85,18 @@ int why_past_events(struct clerk *k, struct slice member, unsigned types, unsign
                     json_t **ret, char searched[static WHY_PAST_SEARCHED_MAX])
 {
     struct gathering g = {.clerk = k, .events = json_array()};
-    struct event_search s = {.texts = {member},
-                             .types = types,
-                             .lines_max = newest_max,
-                             .bytes_max = SEARCH_BYTES,
-                             .take = take_past_line,
-                             .between = between_segments,
-                             .ctx = &g};
+    const struct label owner = clerk_owner(k);
+    char of_owner[WHY_PAST_MEMBER_MAX];
+    struct event_search s = {
+        .texts = {member, owner.len == 0
+                              ? SLICE("")
+                              : why_past_member("tenant", label_slice(&owner), of_owner)},
+        .types = types,
+        .lines_max = newest_max,
+        .bytes_max = SEARCH_BYTES,
+        .take = take_past_line,
+        .between = between_segments,
+        .ctx = &g};
     (void)snprintf(searched, WHY_PAST_SEARCHED_MAX, "no event log");
     if (g.events == NULL) {
         return -ENOMEM;

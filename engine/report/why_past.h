@@ -16,7 +16,8 @@ struct slice why_past_member(const char *name, struct slice value,
                              char ret[static WHY_PAST_MEMBER_MAX]);
 
 /* The events with this member, the oldest first, newest_max at most, as objects in *ret (new; empty
- * without a log), and how far it was looked for them.
+ * without a log), and how far it was looked for them. For a caller who is bound to a tenant only the
+ * tenant's.
  *
  * searched   "all of the event log" or "256 MB of the event log, back to 3h ago"
  * errors     -errno, -ENOMEM, -ECANCELED when nobody waits any more */

@@ -225,9 +225,10 @@ static int show_tenant(struct why *w, struct slice name, const struct queue_filt
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_TENANT] = name};
     bool is_known = why_orders(w, 0, facts) > 0;
     uint64_t queued = 0;
-    int err = put_counts(w, filter, true, &queued);
+    bool is_own = w->owner.len > 0; /* the name as it stands */
+    int err = put_counts(w, filter, !is_own, &queued);
     if (err == 0 && queued == 0) {
-        is_known = why_past_has_tenant(w, &name) || is_known;
+        is_known = is_own || why_past_has_tenant(w, &name) || is_known;
         put_nothing(w, "tenant", "tenant", name, is_known);
     }
     return err != 0 ? err : put_replies(w, filter);
@@ -286,6 +287,13 @@ void why_report_show(struct clerk *k, struct api_call *c)
     }
     if (count != 1) {
         api_error(c, 400, "usage", "one of message, destination and tenant");
+        return;
+    }
+    if (api_tenant(c).len > 0 && strcmp(word, "destination") == 0) {
+        api_deny(c, DENIAL_TENANT, "destinations are all tenants', and the token is bound to one");
+        return;
+    }
+    if (strcmp(word, "tenant") == 0 && !api_may_name(c, found)) {
         return;
     }
     why_init(&w, k);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "engine/event/event_log.h"
 #include "engine/spool/spool_store.h"
+#include "engine/state/denial.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -110,6 +111,7 @@ struct engine {
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t notices_suppressed;
     _Atomic uint64_t odd_labels; /* values of control headers that were ignored */
+    struct denials denials;      /* refused because of who asked; denial.h */
     _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections; /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;     /* asked for by operators, and not over */

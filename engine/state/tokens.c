@@ -16,8 +16,7 @@
 enum { DIGEST = 32, TOKENS_MAX = 1000, LINE_BYTES = 600 };
 
 struct token {
-    char name[TOKEN_NAME_MAX + 1];
-    bool is_reader; /* may only look */
+    struct token_grant grant;
     unsigned char digest[DIGEST];
 };
 
@@ -77,31 +76,78 @@ static bool is_reserved(struct slice name)
     return slice_ieq(name, SLICE("local")) || slice_ieq(name, SLICE("loopback"));
 }
 
-/* "read" and white space at its start are cut off. */
-static bool takes_read(struct slice *line)
+/* Up to white space. */
+static struct slice first_word(struct slice line)
 {
-    const struct slice word = SLICE("read");
-    if (line->len <= word.len || !slice_eq(slice_to(*line, word.len), word) ||
-        (line->data[word.len] != ' ' && line->data[word.len] != '\t')) {
-        return false;
+    size_t len = 0;
+    while (len < line.len && line.data[len] != ' ' && line.data[len] != '\t') {
+        len++;
     }
+    return slice_to(line, len);
+}
+
+/* The first word and the white space behind it are cut off, unless a colon or nothing follows: then
+ * the word is the name. */
+static bool cut_word(struct slice *line, struct slice word)
+{
     struct slice rest = slice_trim(slice_from(*line, word.len));
-    if (rest.len > 0 && rest.data[0] == ':') {
-        return false; /* it is the name */
+    if (rest.len == 0 || rest.data[0] == ':') {
+        return false;
     }
     *line = rest;
     return true;
 }
 
+/* full, read or inject, where one of them stands in front. */
+static unsigned take_rights(struct slice *line)
+{
+    static const struct {
+        struct slice word;
+        unsigned rights;
+    } kinds[] = {
+        {{"full", 4}, TOKEN_ALL},
+        {{"read", 4}, TOKEN_LOOK},
+        {{"inject", 6}, TOKEN_INJECT},
+    };
+    struct slice word = first_word(*line);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (slice_eq(word, kinds[i].word)) {
+            return cut_word(line, word) ? kinds[i].rights : TOKEN_ALL;
+        }
+    }
+    return TOKEN_ALL;
+}
+
+/* tenant=T, where it stands in front. returns what is wrong with it, or NULL */
+static const char *take_tenant(struct slice *line, struct label *ret)
+{
+    const struct slice head = SLICE("tenant=");
+    struct slice word = first_word(*line);
+    if (word.len < head.len || !slice_eq(slice_to(word, head.len), head) || !cut_word(line, word)) {
+        return NULL;
+    }
+    struct slice tenant = slice_from(word, head.len);
+    if (!label_is_valid(tenant) || slice_find(tenant, '*') < tenant.len) {
+        return "tenant= needs a name of 1 to 64 visible ASCII characters without *";
+    }
+    label_set(ret, tenant);
+    return NULL;
+}
+
 /* returns what is wrong with the line, or NULL */
 static const char *parse_token(struct slice line, struct token *ret)
 {
-    ret->is_reader = takes_read(&line);
+    ret->grant.rights = take_rights(&line);
+    const char *wrong = take_tenant(&line, &ret->grant.tenant);
+    if (wrong != NULL) {
+        return wrong;
+    }
     size_t colon = slice_find(line, ':');
     struct slice name = slice_trim(slice_to(line, colon));
     struct slice secret = colon < line.len ? slice_trim(slice_from(line, colon + 1)) : SLICE("");
     if (!is_token_name(name) || secret.len == 0) {
-        return "not NAME:TOKEN or read NAME:TOKEN; a name has 1 to 64 letters, digits, - _ .";
+        return "not [full|read|inject] [tenant=T] NAME:TOKEN; a name has 1 to 64 letters, digits, "
+               "- _ .";
     }
     if (is_reserved(name)) {
         return "local and loopback are the names of those without a token; write another";
@@ -115,8 +161,8 @@ static const char *parse_token(struct slice line, struct token *ret)
             return "SHA-256 does not work";
         }
     }
-    memcpy(ret->name, name.data, name.len);
-    ret->name[name.len] = '\0';
+    memcpy(ret->grant.name, name.data, name.len);
+    ret->grant.name[name.len] = '\0';
     return NULL;
 }
 
@@ -137,7 +183,7 @@ static int read_tokens(FILE *in, const char *path, struct tokens *t, char ret_te
     int number = 0, err = 0;
     while (err == 0 && fgets(line, sizeof(line), in) != NULL) {
         struct slice text = slice_of(line);
-        struct token token = {.name = ""};
+        struct token token = {.grant.name = ""};
         number++;
         const char *why = NULL;
         bool is_whole = text.len + 1 < sizeof(line) || text.data[text.len - 1] == '\n';
@@ -202,20 +248,18 @@ void tokens_free(struct tokens *t)
     }
 }
 
-const char *tokens_check(const struct tokens *t, const char *authorization, bool *ret_is_reader)
+const struct token_grant *tokens_check(const struct tokens *t, const char *authorization)
 {
     static const char scheme[] = "Bearer ";
     unsigned char digest[DIGEST];
-    const char *found = NULL;
-    *ret_is_reader = true;
+    const struct token_grant *found = NULL;
     if (authorization == NULL || strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0 ||
         !digest_of(slice_trim(slice_of(authorization + sizeof(scheme) - 1)), digest)) {
         return NULL;
     }
     for (size_t i = 0; i < t->count; i++) {
         if (CRYPTO_memcmp(digest, t->list[i].digest, DIGEST) == 0) {
-            found = t->list[i].name; /* the others are compared all the same */
-            *ret_is_reader = t->list[i].is_reader;
+            found = &t->list[i].grant; /* the others are compared all the same */
         }
     }
     explicit_bzero(digest, sizeof(digest));

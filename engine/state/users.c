@@ -14,6 +14,7 @@
 struct user {
     char *name;
     char *hash;
+    struct label tenant; /* len 0: bound to none */
 };
 
 struct users {
@@ -21,7 +22,8 @@ struct users {
     size_t count, capacity;
 };
 
-static int add_user(struct users *users, struct slice name, struct slice hash)
+static int add_user(struct users *users, struct slice name, struct slice hash,
+                    const struct label *tenant)
 {
     if (users->count == users->capacity) {
         size_t capacity = users->capacity == 0 ? 16 : users->capacity * 2;
@@ -35,8 +37,29 @@ static int add_user(struct users *users, struct slice name, struct slice hash)
     struct user *u = &users->list[users->count];
     u->name = slice_dup(name);
     u->hash = slice_dup(hash);
+    u->tenant = *tenant;
     users->count++;
     return u->name == NULL || u->hash == NULL ? -ENOMEM : 0;
+}
+
+/* tenant=T and the white space behind it, where they stand in front of a name. false: T is none */
+static bool take_tenant(struct slice *line, struct label *ret)
+{
+    const struct slice head = SLICE("tenant=");
+    size_t end = 0;
+    ret->len = 0;
+    while (end < line->len && strchr(" \t:", line->data[end]) == NULL) {
+        end++;
+    }
+    struct slice rest = slice_trim(slice_from(*line, end));
+    if (end < head.len || !slice_eq(slice_to(*line, head.len), head) || rest.len == 0 ||
+        rest.data[0] == ':') {
+        return true;
+    }
+    struct slice tenant = slice_from(slice_to(*line, end), head.len);
+    label_set(ret, tenant);
+    *line = rest;
+    return label_is_valid(tenant) && slice_find(tenant, '*') == tenant.len;
 }
 
 static int parse_users(FILE *in, const char *path, struct users *users, char ret_text[256])
@@ -49,17 +72,22 @@ static int parse_users(FILE *in, const char *path, struct users *users, char ret
         if (text.len == 0 || text.data[0] == '#') {
             continue;
         }
+        struct label tenant;
+        bool is_bound_well = take_tenant(&text, &tenant);
         size_t colon = slice_find(text, ':');
         struct slice name = slice_to(text, colon);
         struct slice hash = colon < text.len ? slice_from(text, colon + 1) : SLICE("");
         /* A crypt(3) hash begins with '$' and an empty one would let anybody in. */
-        if (name.len == 0 || name.len > 255 || hash.len < 13 || hash.data[0] != '$') {
-            (void)snprintf(ret_text, 256,
-                           "%.180s:%d: users: not NAME:HASH; make one with `openssl passwd -6`",
-                           path, number);
+        if (!is_bound_well || name.len == 0 || name.len > 255 || hash.len < 13 ||
+            hash.data[0] != '$') {
+            (void)snprintf(
+                ret_text, 256,
+                "%.160s:%d: users: not [tenant=T] NAME:HASH; make HASH with `openssl passwd "
+                "-6`",
+                path, number);
             return ERR_SYNTAX;
         }
-        int err = add_user(users, name, hash);
+        int err = add_user(users, name, hash, &tenant);
         if (err != 0) {
             return err;
         }
@@ -109,14 +137,17 @@ static bool equal_constant_time(const char *a, const char *b)
     return !differs;
 }
 
-bool users_check(const struct users *users, const char *name, const char *password)
+bool users_check(const struct users *users, const char *name, const char *password,
+                 struct label *ret_tenant)
 {
     /* An unknown user costs the same: a hash that no password has, of the first user's kind. */
     const char *hash = users->count > 0 ? users->list[0].hash : "$6$saltsalt$";
     bool is_known = false;
+    ret_tenant->len = 0;
     for (size_t i = 0; i < users->count; i++) {
         if (strcmp(users->list[i].name, name) == 0) {
             hash = users->list[i].hash;
+            *ret_tenant = users->list[i].tenant;
             is_known = true;
         }
     }

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from conftest import end_place, make_place  # noqa: E402
 from support import injection  # noqa: E402
 from support.address import free_port  # noqa: E402
-from support.daemon import PROGRAM  # noqa: E402
+from support.daemon import PROGRAM, section  # noqa: E402
 from support.dns_server import DnsServer  # noqa: E402
 from support.wait import until  # noqa: E402
 
@@ -43,9 +43,12 @@ cut (`...`).
 LINES_MAX = 16
 WIDTH_MAX = 150
 HTTP_PORT = '8025'  # in what is shown
+TOKENS_PORT = '8026'  # of a door that wants tokens
 CONFIG = '/etc/sluice/sluice.conf'
 ACCOUNTING = '/var/log/sluice/accounting.csv'
 RULES = '/etc/sluice/replies.conf'
+TOKENS = '/etc/sluice/tokens'
+SECRET = '6b1c2f0d9a3e4857'
 
 DOMAINS = ('mail.example', 'post.example', 'busy.example', 'strict.example', 'gone.example')
 LANES = ('slow.example', 'picky.example')
@@ -119,15 +122,23 @@ class Scene:
         self.dns.zone['acme.example'] = [('MX', (10, 'mx.mail.example'))]
         self.csv = os.path.join(place.folder, 'accounting.csv')
         self.rules = os.path.join(place.folder, 'replies.conf')
+        self.tokens = os.path.join(place.folder, 'tokens')
+        self.tokens_port = free_port()
         self.write_rules('')
+        self.write_tokens('anna:5f0c8f6e7d214b93\n')
         self.daemon = place.sluice(
-            http={}, replies={'files': [self.rules]}, dns={'servers': [self.dns.name]}, csvs={self.csv: {}},
+            start=False, http={'trust_loopback': True}, replies={'files': [self.rules]}, dns={'servers': [self.dns.name]}, csvs={self.csv: {}},
             options={'hostname': 'relay.example', 'allow_loopback': True,
                      'minimal_backoff_time': '5m', 'maximal_backoff_time': '1h', 'queue_run_delay': '1m'},
             sources={'mta1': {'address': '127.0.0.1'}, 'mta2': {'address': '127.0.0.2'}},
             pools={'bulk': {'sources': ['mta1', 'mta2']}},
             transports={'smtp': {'source_pool': 'bulk', 'smtp_tcp_port': port,
                                  'destination_concurrency_limit': 20}})
+        plain = self.daemon.config_text
+        self.daemon.config_text = lambda: plain() + section(f'http "127.0.0.1:{self.tokens_port}"',
+                                                            {'tokens_file': self.tokens})
+        self.daemon.write_config()
+        self.daemon.start()
         self.fill()
         self.values = self.find_values()
 
@@ -170,7 +181,7 @@ class Scene:
         """What stands for the words in capitals of commands and paths."""
         waiting = self.rows('messages', '--domain', 'busy.example', '--tenant', 'acme', '--limit', '1')
         tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
-        return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv, 'RULES': self.rules,
+        return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv, 'RULES': self.rules, 'TOKENS': self.tokens,
                 'CONFIG': self.daemon.config_path,
                 'TOMORROW': tomorrow.strftime('%Y-%m-%dT08:00:00Z')}
 
@@ -184,6 +195,11 @@ class Scene:
 
     def write_rules(self, text=RULE):
         with open(self.rules, 'w', encoding='ascii') as file:
+            file.write(text)
+
+    def write_tokens(self, text=f'# who may do what at the doors\nanna:5f0c8f6e7d214b93\nread graphs:0d42b7aa19c3e5f6\n'
+                                f'full tenant=acme shop:{SECRET}\n'):
+        with open(self.tokens, 'w', encoding='ascii', opener=lambda p, f: os.open(p, f, 0o600)) as file:
             file.write(text)
 
     def await_csv(self):
@@ -203,11 +219,12 @@ class Scene:
         self.daemon.write_config()
 
     def fill_in(self, text):
-        return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|CONFIG|TOMORROW)\b', lambda word: self.values[word[0]], text)
+        return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|TOKENS|CONFIG|TOMORROW)\b', lambda word: self.values[word[0]], text)
 
     def run(self, command):
         """A line of the page: sluice, or another program. returns (exit code, what it printed)"""
-        words = shlex.split(self.fill_in(command).replace(f':{HTTP_PORT}/', f':{self.daemon.http_port}/'))
+        words = shlex.split(self.fill_in(command).replace(f':{HTTP_PORT}/', f':{self.daemon.http_port}/')
+                            .replace(f':{TOKENS_PORT}/', f':{self.tokens_port}/'))
         if words[0] == 'sluice':
             words = [PROGRAM, words[1], '-c', self.daemon.config_path, *words[2:]]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False,
@@ -216,7 +233,7 @@ class Scene:
 
     def shown(self, text, lines_max=LINES_MAX):
         """As a reader's own relay would print it, and not too much of it."""
-        text = text.replace(self.daemon.config_path, CONFIG).replace(self.rules, RULES)
+        text = text.replace(self.daemon.config_path, CONFIG).replace(self.rules, RULES).replace(self.tokens, TOKENS)
         lines = [line if len(line) <= WIDTH_MAX else line[:WIDTH_MAX - 3] + '...'
                  for line in map(str.rstrip, text.splitlines())]
         return '\n'.join(lines[:lines_max] + ['...'] if len(lines) > lines_max else lines)
@@ -374,6 +391,17 @@ TASKS = [
          ['GET /v1/tenants'],
          'Since the start of the daemon. A `csv` section keeps an accounting file in PowerMTA\'s manner.',
          Scene.await_csv),
+    Task('Give a tenant a token of its own',
+         [('cat TOKENS', ['full tenant=acme shop:']),
+          ('sluice reload', []),
+          (f'curl -s -H "Authorization: Bearer {SECRET}" "http://127.0.0.1:{TOKENS_PORT}/v1/counts?by=campaign"',
+           ['recipients', '"end":true']),
+          (f'curl -s -H "Authorization: Bearer {SECRET}" "http://127.0.0.1:{TOKENS_PORT}/v1/counts?tenant=globex"',
+           ['bound to acme', 'forbidden'])],
+         ['GET /v1/counts?by=campaign', 'POST /v1/reload'],
+         'A line of `tokens_file`: `full`, `read` or `inject`, then the tenant, the name, and the token or its SHA-256. '
+         'Such a token injects as its tenant, and reaches the tenant\'s messages, counts, why, events and orders, and '
+         'nothing of others: the rest is 403, counted as `sluice_denied_total`, and in the log.', Scene.write_tokens),
     Task('Figures for the monitoring, and health',
          [(f'curl -s http://127.0.0.1:{HTTP_PORT}/metrics', ['sluice_recipients_delivered_total']),
           (f'curl -s http://127.0.0.1:{HTTP_PORT}/readyz', ['ready'])],
@@ -395,7 +423,7 @@ def perform(scene, task):
         missing = [word for word in promised if word not in said]
         assert not missing, (command, missing, said)
         shown = scene.fill_in(command).replace(scene.daemon.config_path, CONFIG)
-        line = f'$ {shown.replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES)}'
+        line = f'$ {shown.replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES).replace(scene.tokens, TOKENS)}'
         text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said, 60 if ' top' in command else LINES_MAX)])) + '\n```\n\n'
         for step in after:
             step(scene)

@@ -189,7 +189,7 @@ for name, (text, key, *at) in {
 
 @pytest.fixture(scope='module')
 def daemon(module_place):
-    daemon = module_place.sluice(http={})
+    daemon = module_place.sluice(http={'trust_loopback': True})
     yield daemon
     daemon.write_config()
     answer = api.get(daemon, '/v1/status').object

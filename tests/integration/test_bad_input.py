@@ -30,7 +30,7 @@ def is_served(daemon):
 @pytest.fixture(scope='module')
 def daemon(module_place):
     """One that waits for nobody long, and to which all of this leaves no mail."""
-    daemon = module_place.sluice(transports={'smtp': {'hold': True}}, http={'request_size_limit': '64K', 'timeout': '1s'})
+    daemon = module_place.sluice(transports={'smtp': {'hold': True}}, http={'trust_loopback': True, 'request_size_limit': '64K', 'timeout': '1s'})
     yield daemon
     assert daemon.is_alive(), daemon.log()
     assert is_served(daemon)

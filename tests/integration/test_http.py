@@ -82,7 +82,7 @@ def status_of(answer):
 def daemon(module_place):
     """One with three messages that wait, and a door without tokens."""
     daemon = module_place.sluice(transports={'smtp': {'hold': True}},
-                                 http={'request_size_limit': '64K', 'connection_limit': 60,
+                                 http={'trust_loopback': True, 'request_size_limit': '64K', 'connection_limit': 60,
                                        'timeout': '20s'})
     for n in range(3):
         submit(daemon, f's{n}@a.test', [f'x{n}@d{i}.test' for i in range(n + 1)], message(f'm{n}'))
@@ -441,7 +441,7 @@ MALFORMED = {
 @pytest.fixture(scope='module')
 def hasty(module_place):
     """One that does not wait long for the rest of a request."""
-    daemon = module_place.sluice(http={'request_size_limit': '64K', 'timeout': '2s'})
+    daemon = module_place.sluice(http={'trust_loopback': True, 'request_size_limit': '64K', 'timeout': '2s'})
     yield daemon
     assert daemon.is_alive(), daemon.log()
     assert daemon.stop() == 0, daemon.log()
@@ -486,7 +486,7 @@ def test_there_are_enough_malformed_ones():
 
 def test_body_that_unfolds(place):
     """Two bytes of JSON can take three hundred of memory, and the thread that unfolds them serves nobody."""
-    daemon = place.sluice(http={}, transports={'smtp': {'hold': True}})
+    daemon = place.sluice(http={'trust_loopback': True, }, transports={'smtp': {'hold': True}})
     before = daemon.peak_memory()
     for item in (b'{}', b'[]', b'""', b'0', b'{"":0}'):
         body = b'{"recipients":[' + (item + b',') * (30_000_000 // (len(item) + 1)) + b'0]}'
@@ -528,7 +528,7 @@ def test_slow_head_and_body(place):
 
 
 def test_more_connections_than_there_may_be(place):
-    daemon = place.sluice(http={'connection_limit': 20})
+    daemon = place.sluice(http={'trust_loopback': True, 'connection_limit': 20})
     with contextlib.ExitStack() as stack:
         socks = [stack.enter_context(socket.create_connection((daemon.address, daemon.http_port)))
                  for _ in range(40)]

@@ -53,6 +53,8 @@ static void each_rule(void **state)
         {"provider p { mx = {\"*.x\"} }\ndomain d.test { max_message_quota = \"1/d\" }\n",
          "f:8: max_message_quota: warning: where a provider has the domain, its mail is counted "
          "with"},
+        {"http \"127.0.0.1:1\" {}\n",
+         "f:7: trust_loopback: warning: without tokens_file this door is for looking and"},
         {"domain d.test {}\n", "f:7: domain: warning: domain \"d.test\" says nothing; remove it"},
         {"domain d.test { pipeline_depth = 1 }\nroute \".test\" { transport = t nexthop = \"[mx]\" "
          "}\n",

@@ -1,6 +1,7 @@
 /* Standing orders: which of them applies, sources, expiry, and the file that keeps them. */
 #include "base/error.h"
 #include "base/rcu.h"
+#include "engine/config/label.h"
 #include "engine/order/order_book.h"
 #include "tests/unit/unit.h"
 
@@ -102,6 +103,33 @@ static void expect(struct bench *t, enum order_kind kind, uint64_t id)
     struct order_verdict v = judge(t, &acme, NOW);
     assert_int_equal(v.kind, kind);
     assert_int_equal(v.id, id);
+}
+
+/* Letters match in either case, but an order that a tenant gave is about that tenant byte by byte;
+ * the file keeps whose it is. */
+static void the_owners_alone(void **state)
+{
+    (void)state;
+    struct bench t;
+    struct order_facts loud = acme;
+    loud.tenant = SLICE("ACME");
+    open_bench(&t);
+    struct order o = make(ORDER_BOUNCE, "tenant", "acme", 60);
+    assert_int_equal(order_set_text(&o.owner, SLICE("acme"), LABEL_MAX), 0);
+    uint64_t id = add(&t, o);
+    for (int run = 0; run < 2; run++) {
+        expect(&t, ORDER_BOUNCE, id);
+        assert_int_equal(judge(&t, &loud, NOW).kind, ORDER_NONE);
+        assert_true(order_book_may_concern(t.book, &acme, ORDER_BOUNCE, NOW));
+        assert_false(order_book_may_concern(t.book, &loud, ORDER_BOUNCE, NOW));
+        const struct order *kept = order_book_next(t.book, 0, NULL);
+        assert_string_equal(kept->owner, "acme");
+        assert_true(order_is_visible(kept, SLICE("acme")));
+        assert_false(order_is_visible(kept, SLICE("ACME")));
+        assert_true(order_is_visible(kept, SLICE("")));
+        reopen(&t);
+    }
+    close_bench(&t);
 }
 
 static void the_harshest_wins(void **state)
@@ -500,6 +528,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sync_holds_up_no_grace_period),
         cmocka_unit_test(the_harshest_wins),
+        cmocka_unit_test(the_owners_alone),
         cmocka_unit_test(removal_and_expiry),
         cmocka_unit_test(sources_of_a_pool),
         cmocka_unit_test(sources_hold_together),

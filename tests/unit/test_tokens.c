@@ -29,35 +29,57 @@ static int load(const char *content, mode_t mode, struct tokens **ret, char why[
 
 static const char *check(const struct tokens *t, const char *authorization)
 {
-    bool is_reader;
-    return tokens_check(t, authorization, &is_reader);
+    const struct token_grant *grant = tokens_check(t, authorization);
+    return grant == NULL ? NULL : grant->name;
 }
 
-static void readers(void **state)
+static void scopes(void **state)
 {
     (void)state;
     struct tokens *t = NULL;
     char why[512];
-    bool is_reader = false;
     assert_int_equal(load("anna:" SECRET "\n read \t graph : " SECRET "1\nread:" SECRET
-                          "2\nread : " SECRET "3\nreader:" SECRET "4\n",
+                          "2\nread : " SECRET "3\nreader:" SECRET "4\nfull bot:" SECRET
+                          "5\ninject app:" SECRET "6\ntenant=acme one:" SECRET
+                          "7\nread tenant=a.b:c  two : " SECRET
+                          "8\ninject\ttenant=Acme\tthree:" SECRET "9\nfull tenant=x four:" HASHED
+                          "\ninject:" SECRET "a\nfull :" SECRET "b\n",
                           0600, &t, why),
                      0);
     static const struct {
         const char *authorization, *name;
-        bool is_reader;
-    } cases[] = {{"Bearer " SECRET, "anna", false},
-                 {"Bearer " SECRET "1", "graph", true},
-                 {"Bearer " SECRET "2", "read", false},
-                 {"Bearer " SECRET "3", "read", false},
-                 {"Bearer " SECRET "4", "reader", false}};
+        unsigned rights;
+        const char *tenant;
+    } cases[] = {{"Bearer " SECRET, "anna", TOKEN_ALL, ""},
+                 {"Bearer " SECRET "1", "graph", TOKEN_LOOK, ""},
+                 {"Bearer " SECRET "2", "read", TOKEN_ALL, ""},
+                 {"Bearer " SECRET "3", "read", TOKEN_ALL, ""},
+                 {"Bearer " SECRET "4", "reader", TOKEN_ALL, ""},
+                 {"Bearer " SECRET "5", "bot", TOKEN_ALL, ""},
+                 {"Bearer " SECRET "6", "app", TOKEN_INJECT, ""},
+                 {"Bearer " SECRET "7", "one", TOKEN_ALL, "acme"},
+                 {"Bearer " SECRET "8", "two", TOKEN_LOOK, "a.b:c"},
+                 {"Bearer " SECRET "9", "three", TOKEN_INJECT, "Acme"},
+                 {"Bearer another secret", "four", TOKEN_ALL, "x"},
+                 {"Bearer " SECRET "a", "inject", TOKEN_ALL, ""},
+                 {"Bearer " SECRET "b", "full", TOKEN_ALL, ""}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_string_equal(tokens_check(t, cases[i].authorization, &is_reader), cases[i].name);
-        assert_int_equal(is_reader, cases[i].is_reader);
+        const struct token_grant *grant = tokens_check(t, cases[i].authorization);
+        assert_non_null(grant);
+        assert_string_equal(grant->name, cases[i].name);
+        assert_int_equal(grant->rights, cases[i].rights);
+        assert_true(slice_eq(label_slice(&grant->tenant), slice_of(cases[i].tenant)));
     }
     tokens_free(t);
-    assert_int_equal(load("read local:" SECRET, 0600, &t, why), ERR_SYNTAX);
-    assert_int_equal(load("write anna:" SECRET, 0600, &t, why), ERR_SYNTAX);
+    static const char *const wrong[] = {
+        "read local:",  "write anna:",        "read inject anna:",        "tenant= anna:",
+        "tenant=* a:",  "read tenant=a*b c:", "tenant=x read anna:",      "tenant=a tenant=b c:",
+        "tenant=acme:", "read\ttenant=acme:", "inject tenant=\xc3\xa4 a:"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char line[100];
+        (void)snprintf(line, sizeof(line), "%s" SECRET "\n", wrong[i]);
+        assert_int_equal(load(line, 0600, &t, why), ERR_SYNTAX);
+    }
 }
 
 static void tokens(void **state)
@@ -90,10 +112,10 @@ static void bad_files(void **state)
     } cases[] = {
         {"", "it holds no token"},
         {"# nothing\n", "it holds no token"},
-        {"anna\n", ":1: tokens_file: not NAME:TOKEN"},
-        {"\nanna:\n", ":2: tokens_file: not NAME:TOKEN"},
-        {":" SECRET, "not NAME:TOKEN"},
-        {"an na:" SECRET, "not NAME:TOKEN"},
+        {"anna\n", ":1: tokens_file: not [full|read|inject] [tenant=T] NAME:TOKEN"},
+        {"\nanna:\n", ":2: tokens_file: not [full|read|inject] [tenant=T] NAME:TOKEN"},
+        {":" SECRET, "not [full|read|inject] [tenant=T] NAME:TOKEN"},
+        {"an na:" SECRET, "not [full|read|inject] [tenant=T] NAME:TOKEN"},
         {"local:" SECRET, "write another"},
         {"Loopback:" SECRET, "write another"},
         {"anna:short", "less than 16 bytes"},
@@ -124,7 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens),
-        cmocka_unit_test(readers),
+        cmocka_unit_test(scopes),
         cmocka_unit_test(bad_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
