@@ -69,6 +69,15 @@ struct sched_source {
     uint16_t weight;  /* 1..1000: its part of what goes out */
     uint8_t families; /* bits: 1 IPv4, 2 IPv6; not 0 */
 };
+/* By pool, of which there are up to SCHED_POOLS_MAX. A recipient of a pool that is not among them may be
+ * sent from any source. Where a pool has weights of its own, it has turns of its own at each site. */
+struct sched_pools {
+    const uint64_t *sources; /* [count]; bit n: the nth source of the call is in it */
+    /* [count * SCHED_SOURCES_MAX], 1..1000: what the nth source weighs in it; 0: as it says itself.
+     * NULL: all do */
+    const uint16_t *weights;
+    uint32_t count;
+};
 
 /* Parameters of one transport; names, defaults and meaning are Postfix's. */
 struct sched_config {
@@ -413,13 +422,11 @@ uint32_t sched_in_flight(const struct sched *);
  * source end too. What waits in a pool without any source is deferred.
  *
  * sources  1..SCHED_SOURCES_MAX of them, with different ids
- * pools    bit n: sources[n] is in it; up to SCHED_POOLS_MAX. A recipient of a pool that is not
- *          among them may be sent from any source
+ * pools    NULL: none
  * errors   -ENOMEM; -EBUSY: connections of sources that went before are still needed to carry what
  *          is in flight, and there are not enough places for the new ones. Nothing changed */
 MUST_USE int sched_set_sources(struct sched *, const struct sched_source *sources,
-                               uint32_t source_count, const uint64_t *pools, uint32_t pool_count,
-                               usec_t now);
+                               uint32_t source_count, const struct sched_pools *pools, usec_t now);
 
 /* What counts at a site in place of the config, until the core forgets it: of `options` the rule, the
  * initial window, its limit and feedbacks, failed cohorts, site_concurrency_limit and lane_memory. NULL:

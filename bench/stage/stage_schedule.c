@@ -213,7 +213,7 @@ static bool prepare_schedule(struct schedule *s, const struct schedule_plan *pla
         sources[i] = (struct sched_source){i + 1, (uint16_t)(i + 1), 1};
     }
     if (plan->sources > 0 &&
-        sched_set_sources(s->core, sources, plan->sources, NULL, 0, s->now) != 0) {
+        sched_set_sources(s->core, sources, plan->sources, NULL, s->now) != 0) {
         sched_free(s->core);
         return stage_fail(plan->stage, "the sources were not taken");
     }

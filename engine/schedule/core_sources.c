@@ -79,8 +79,10 @@ static int set(struct core_sources *c, struct sched *core, const struct settings
     const struct transport_sources *sources = &t->transports[transport];
     uint64_t *pools = calloc(t->pool_count, sizeof(*pools));
     uint64_t *filled = calloc(t->pool_count / 64 + 1, sizeof(*filled));
-    if (pools == NULL || filled == NULL) {
+    uint16_t *weights = calloc(t->pool_count, SCHED_SOURCES_MAX * sizeof(*weights));
+    if (pools == NULL || filled == NULL || weights == NULL) {
         free(pools);
+        free(weights);
         free(filled);
         return -ENOMEM;
     }
@@ -91,13 +93,16 @@ static int set(struct core_sources *c, struct sched *core, const struct settings
     if (closed != 0) {
         source_table_masks(t, s->config, transport, closed, pools);
     }
-    int err = sched_set_sources(core, sources->given, sources->count, pools, t->pool_count, now);
+    bool is_weighed = source_table_weights(t, s->config, transport, weights);
+    const struct sched_pools all = {pools, is_weighed ? weights : NULL, t->pool_count};
+    int err = sched_set_sources(core, sources->given, sources->count, &all, now);
     if (err == 0) {
         c->serial = s->serial;
         c->pool_count = t->pool_count;
         c->closed = closed;
     }
     free(pools);
+    free(weights);
     return err;
 }
 

@@ -457,6 +457,33 @@ static uint64_t pool_mask(const struct source_table *t, const struct config *c, 
     return mask_of(t, c, transport, p->source == NULL ? pool : p->whole, NULL) & ~closed;
 }
 
+bool source_table_weights(const struct source_table *t, const struct config *c, size_t transport,
+                          uint16_t *ret)
+{
+    const struct transport_sources *s = &t->transports[transport];
+    bool is_any = false;
+    for (uint32_t pool = 0; pool < t->pool_count; pool++) {
+        const struct config_egress_pool *p =
+            t->pools[pool].source == NULL ? source_table_section(t, c, transport, (uint16_t)pool)
+                                          : NULL;
+        uint16_t *of_pool = ret + (size_t)pool * SCHED_SOURCES_MAX;
+        bool differs = false;
+        for (size_t i = 0; p != NULL && i < p->source_names.count; i++) {
+            for (uint32_t place = 0; p->weights.items[i] > 0 && place < s->count; place++) {
+                if (s->sections[place] == p->sources[i]) {
+                    of_pool[place] = weight_of(p, i);
+                    differs = differs || of_pool[place] != s->given[place].weight;
+                }
+            }
+        }
+        if (!differs) {
+            memset(of_pool, 0, SCHED_SOURCES_MAX * sizeof(*of_pool));
+        }
+        is_any = is_any || differs;
+    }
+    return is_any;
+}
+
 uint8_t source_table_families(const struct source_table *t, const struct config *c,
                               size_t transport, uint16_t pool)
 {

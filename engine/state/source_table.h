@@ -109,5 +109,12 @@ bool source_table_is_same(const struct source_table *a, const struct source_tabl
  * ret      [pool_count] */
 void source_table_masks(const struct source_table *t, const struct config *c, size_t transport,
                         uint64_t closed, uint64_t *ret);
+/* What the sources of each pool weigh there, where it is other than what they weigh in the first pool of
+ * the transport that has them.
+ *
+ * ret   [pool_count * SCHED_SOURCES_MAX], zeroed; by pool, and by place
+ * false: nowhere */
+bool source_table_weights(const struct source_table *t, const struct config *c, size_t transport,
+                          uint16_t *ret);
 
 #endif

@@ -46,24 +46,64 @@ static uint64_t lanes_of(const struct party *p, const struct lane_wish *w)
     return shared_party_of(p)->set->mask & p->site->usable & w->lanes;
 }
 
+static int weight_of(const struct sched *s, const struct lane_turn *turn, uint32_t source)
+{
+    int own = turn == NULL ? 0 : s->sources.weights[turn->pool * SCHED_SOURCES_MAX + source];
+    return own != 0 ? own : s->sources.at[source].given.weight;
+}
+
 struct site_lane *lane_choice_take(struct sched *s, const struct party *p,
                                    const struct lane_wish *w)
 {
     struct site_lane *best = NULL;
-    int64_t total = 0;
+    struct lane_turn *turn = shared_party_of(p)->set->turn;
+    int64_t *best_credit = NULL, total = 0;
     LANE_FOREACH(l, p->site, lanes_of(p, w))
     {
         if (can_take(s, p, l, w)) {
-            int weight = s->sources.at[l->source].given.weight;
-            l->credit += weight;
+            int64_t *credit = turn == NULL ? &l->credit : &turn->credit[l->source];
+            int weight = weight_of(s, turn, l->source);
+            *credit += weight;
             total += weight;
-            best = best == NULL || l->credit > best->credit ? l : best;
+            best = best == NULL || *credit > *best_credit ? l : best;
+            best_credit = best == l ? credit : best_credit;
         }
     }
     if (best != NULL) {
-        best->credit -= total;
+        *best_credit -= total;
     }
     return best;
+}
+
+/* --- pools with weights of their own -------------------------------------------------------------- */
+
+struct lane_turn *lane_turn_obtain(struct sched *s, struct site *site, uint16_t pool)
+{
+    if (source_weights(s, pool) == NULL) {
+        return NULL;
+    }
+    list_foreach(turn, &site->turns, struct lane_turn, in_site)
+    {
+        if (turn->pool == pool) {
+            return turn;
+        }
+    }
+    struct lane_turn *turn = s->host.alloc(s->host.ctx, sizeof(*turn));
+    if (turn == NULL) {
+        return NULL;
+    }
+    *turn = (struct lane_turn){.pool = pool};
+    list_push_back(&site->turns, &turn->in_site);
+    return turn;
+}
+
+void lane_turn_free_all(struct sched *s, struct site *site)
+{
+    while (!list_is_empty(&site->turns)) {
+        struct lane_turn *turn = list_first(&site->turns, struct lane_turn, in_site);
+        list_remove(&turn->in_site);
+        s->host.release(s->host.ctx, turn);
+    }
 }
 
 bool lane_choice_is_there(const struct sched *s, const struct party *p, const struct lane_wish *w)

@@ -8,6 +8,7 @@
 
 #include "sched/parking.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/lane_choice.h"
 #include "sched/place/shed.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
@@ -330,6 +331,7 @@ struct lane_set *lane_set_obtain(struct sched *s, struct site *site, uint16_t po
     set->avoided = avoided;
     set->mask = mask;
     set->parties = 1;
+    set->turn = lane_turn_obtain(s, site, pool);
     for (int i = 0; i < SITE_FAMILIES; i++) {
         tree_init(&set->stands[i].parties, standing_key);
         tree_node_init(&set->stands[i].in_ready);
@@ -375,8 +377,10 @@ static void retire_foreign(struct sched *s, struct site *site)
 void lane_set_refit_all(struct sched *s, struct site *site)
 {
     site->is_pinned = true;
+    lane_turn_free_all(s, site); /* their places may be those of other sources now */
     list_foreach(set, &site->sets, struct lane_set, in_site)
     {
+        set->turn = lane_turn_obtain(s, site, set->pool);
         shared_set(&set->mask, source_pool(s, set->pool) & ~set->avoided);
     }
     retire_foreign(s, site);

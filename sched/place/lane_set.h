@@ -12,6 +12,7 @@
 
 #define SITE_FAMILIES 3 /* sets of address families that are not empty */
 
+struct lane_turn;
 struct reason;
 struct site;
 
@@ -26,15 +27,16 @@ struct lane_set {
     struct site *site;
     uint64_t mask; /* any thread, relaxed: sources that it may use: of the pool, and not avoided */
     uint8_t room;  /* families of lanes that have room for a further connection */
-    bool is_counted;      /* in sched.with_work[OPEN_SLOT]: room and a party that needs it */
-    bool has_missed;      /* a party opened where a job was passed over */
-    bool is_barred;       /* any thread, relaxed: all of its lanes are away */
-    uint16_t pool;        /* set at creation */
-    uint64_t tag;         /* = sched.tag: some job was passed over because of it (5.8) */
-    int64_t wanted;       /* entries of willing members that wait */
-    int64_t displaced;    /* entries of members that must be placed again */
-    int work[OPEN_COUNT]; /* its parties, by party.work */
-    uint32_t parties;     /* it goes with the last one */
+    bool is_counted;        /* in sched.with_work[OPEN_SLOT]: room and a party that needs it */
+    bool has_missed;        /* a party opened where a job was passed over */
+    bool is_barred;         /* any thread, relaxed: all of its lanes are away */
+    uint16_t pool;          /* set at creation */
+    struct lane_turn *turn; /* of the pool at the site, which owns it; NULL: that of the lanes */
+    uint64_t tag;           /* = sched.tag: some job was passed over because of it (5.8) */
+    int64_t wanted;         /* entries of willing members that wait */
+    int64_t displaced;      /* entries of members that must be placed again */
+    int work[OPEN_COUNT];   /* its parties, by party.work */
+    uint32_t parties;       /* it goes with the last one */
     struct site_stand stands[SITE_FAMILIES];
     uint64_t avoided;      /* sources, set at creation */
     struct list in_site;   /* site.sets */

@@ -7,6 +7,7 @@
 #include "sched/parking.h"
 #include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/lane_choice.h"
 #include "sched/place/shed.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
@@ -401,6 +402,7 @@ static void free_site(struct sched *s, struct site *site)
     list_remove(&site->all);
     list_remove(&site->remembered);
     lane_free_all(s, site);
+    lane_turn_free_all(s, site);
     site_free_options(s, site);
     s->host.retire(s->host.ctx, site);
 }
@@ -429,6 +431,7 @@ static struct site *new_site(struct sched *s, struct slice key)
     memcpy(site->key, key.data, key.len);
     list_init(&site->parties);
     list_init(&site->sets);
+    list_init(&site->turns);
     list_init(&site->remembered);
     list_push_back(&s->all_sites, &site->all);
     table_insert(&s->sites, &site->node);

@@ -43,6 +43,7 @@ struct site {
     struct site_options *options; /* NULL: those of the config */
     struct list remembered;       /* sched.remembered: without mail, the longest first */
     struct list sets;             /* lane_set.in_site */
+    struct list turns;            /* lane_turn.in_site */
     struct list parties;          /* shared_party.in_site */
     struct list all;              /* sched.all_sites */
     usec_t last_used;             /* since when it is remembered */

@@ -3,6 +3,7 @@
 
 #include "sched/parking.h"
 #include "sched/place/avoidance.h"
+#include "sched/place/lane_choice.h"
 #include "sched/place/site.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
@@ -193,6 +194,16 @@ static void count_entries(const struct shared_party *q, int64_t *ret_wanted, int
     }
 }
 
+static bool check_turn(const struct sched *s, const struct lane_set *set)
+{
+    int64_t sum = 0;
+    for (uint32_t i = 0; set->turn != NULL && i < SCHED_SOURCES_MAX; i++) {
+        sum += set->turn->credit[i];
+    }
+    return set->turn == NULL ||
+           (set->turn->pool == set->pool && sum == 0 && source_weights(s, set->pool) != NULL);
+}
+
 static const char *check_set(const struct sched *s, const struct lane_set *set,
                              struct site_tally *t)
 {
@@ -216,6 +227,7 @@ static const char *check_set(const struct sched *s, const struct lane_set *set,
     HOLD_SITE((set->mask & ~site->present) == 0);
     HOLD_SITE(set->is_barred == ((set->mask & site->alive) == 0));
     HOLD_SITE(set->is_barred == (set->reason != NULL));
+    HOLD_SITE(check_turn(s, set));
     HOLD_SITE(set->room == source_families(s, set->mask & site->fresh));
     for (int i = 0; i < OPEN_COUNT; i++) {
         HOLD_SITE(set->work[i] == work[i]);

@@ -34,7 +34,25 @@ void source_fini(struct sched *s)
     if (s->sources.pools != NULL) {
         s->host.release(s->host.ctx, s->sources.pools);
     }
+    if (s->sources.weights != NULL) {
+        s->host.release(s->host.ctx, s->sources.weights);
+    }
     s->sources.pools = NULL;
+    s->sources.weights = NULL;
+}
+
+const uint16_t *source_weights(const struct sched *s, uint16_t pool)
+{
+    if (s->sources.weights == NULL || pool >= s->sources.pool_count) {
+        return NULL;
+    }
+    const uint16_t *of_pool = s->sources.weights + (size_t)pool * SCHED_SOURCES_MAX;
+    for (uint32_t i = 0; i < SCHED_SOURCES_MAX; i++) {
+        if (of_pool[i] != 0) {
+            return of_pool;
+        }
+    }
+    return NULL;
 }
 
 uint32_t source_find(const struct sched *s, uint32_t id)
@@ -51,7 +69,8 @@ uint32_t source_find(const struct sched *s, uint32_t id)
 /* What a call changes to: nothing of it is seen before all of it is known to fit. */
 struct change_of_sources {
     uint64_t there;
-    uint64_t *pools; /* by place; NULL: none */
+    uint64_t *pools;   /* by place; NULL: none */
+    uint16_t *weights; /* likewise */
     uint32_t pool_count;
     uint8_t place_of[SCHED_SOURCES_MAX];
 };
@@ -110,22 +129,45 @@ static uint64_t by_place(const struct change_of_sources *c, uint64_t mask, uint3
     return ret;
 }
 
-static int stage_pools(struct sched *s, const uint64_t *pools, uint32_t pool_count,
-                       uint32_t source_count, struct change_of_sources *ret)
+static int stage_weights(struct sched *s, const uint16_t *weights, uint32_t source_count,
+                         struct change_of_sources *ret)
 {
-    ret->pool_count = pool_count;
-    ret->pools = NULL;
-    if (pool_count == 0) {
-        return 0;
+    size_t count = (size_t)ret->pool_count * SCHED_SOURCES_MAX;
+    ret->weights = s->host.alloc(s->host.ctx, count * sizeof(*ret->weights));
+    if (ret->weights == NULL) {
+        return -ENOMEM;
     }
-    ret->pools = s->host.alloc(s->host.ctx, pool_count * sizeof(*ret->pools));
+    memset(ret->weights, 0, count * sizeof(*ret->weights));
+    for (size_t pool = 0; pool < count; pool += SCHED_SOURCES_MAX) {
+        for (uint32_t i = 0; i < source_count; i++) {
+            ret->weights[pool + ret->place_of[i]] = weights[pool + i];
+        }
+    }
+    return 0;
+}
+
+static int stage_pools(struct sched *s, const struct sched_pools *pools, uint32_t source_count,
+                       struct change_of_sources *ret)
+{
+    ret->pool_count = pools->count;
+    ret->pools = s->host.alloc(s->host.ctx, pools->count * sizeof(*ret->pools));
     if (ret->pools == NULL) {
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < pool_count; i++) {
-        ret->pools[i] = by_place(ret, pools[i], source_count);
+    for (uint32_t i = 0; i < pools->count; i++) {
+        ret->pools[i] = by_place(ret, pools->sources[i], source_count);
     }
-    return 0;
+    return pools->weights == NULL ? 0 : stage_weights(s, pools->weights, source_count, ret);
+}
+
+static void drop_staged(struct sched *s, const struct change_of_sources *c)
+{
+    if (c->pools != NULL) {
+        s->host.release(s->host.ctx, c->pools);
+    }
+    if (c->weights != NULL) {
+        s->host.release(s->host.ctx, c->weights);
+    }
 }
 
 /* What lanes the sites will need; those that are made in vain stay with their sites. */
@@ -166,6 +208,7 @@ static void commit(struct sched *s, const struct sched_source *sources, uint32_t
     source_fini(s);
     s->sources.there = c->there;
     s->sources.pools = c->pools;
+    s->sources.weights = c->weights;
     s->sources.pool_count = c->pool_count;
     s->resume_job = NULL;
     list_foreach_safe(site, &s->all_sites, struct site, all)
@@ -181,18 +224,19 @@ static void commit(struct sched *s, const struct sched_source *sources, uint32_t
 }
 
 int sched_set_sources(struct sched *s, const struct sched_source *sources, uint32_t source_count,
-                      const uint64_t *pools, uint32_t pool_count, usec_t now)
+                      const struct sched_pools *pools, usec_t now)
 {
     assert(source_count >= 1 && source_count <= SCHED_SOURCES_MAX);
-    assert(pool_count <= SCHED_POOLS_MAX);
+    assert(pools == NULL || pools->count <= SCHED_POOLS_MAX);
     transport_enter(s, now);
     struct change_of_sources c = {0};
     lane_forget_gone(s);
     int err = find_places(s, sources, source_count, &c);
-    if (err == 0) {
-        err = stage_pools(s, pools, pool_count, source_count, &c);
+    if (err == 0 && pools != NULL && pools->count > 0) {
+        err = stage_pools(s, pools, source_count, &c);
     }
     if (err != 0) {
+        drop_staged(s, &c);
         return err;
     }
     /* The places must be right before lanes name them. */
@@ -203,11 +247,10 @@ int sched_set_sources(struct sched *s, const struct sched_source *sources, uint3
         }
     }
     err = stage_lanes(s, &c);
-    if (err != 0 && c.pools != NULL) {
-        s->host.release(s->host.ctx, c.pools);
-    }
     if (err == 0) {
         commit(s, sources, source_count, &c);
+    } else {
+        drop_staged(s, &c);
     }
     return err;
 }

@@ -16,6 +16,7 @@ struct sources {
     uint64_t there;      /* those that mail may be sent from */
     uint64_t ipv4, ipv6; /* of all places: those with such an address */
     uint64_t *pools;     /* pool_count of them; NULL: none */
+    uint16_t *weights; /* [pool_count * SCHED_SOURCES_MAX], by place; 0: that of `at`; NULL: all */
     uint32_t pool_count;
 };
 
@@ -23,6 +24,9 @@ void source_init(struct sched *s); /* one, with both families */
 void source_fini(struct sched *s);
 /* The place of a source that is there; SCHED_SOURCES_MAX when there is none of that id. */
 uint32_t source_find(const struct sched *s, uint32_t id);
+
+/* Those of a pool, by place; NULL: it has none of its own. */
+const uint16_t *source_weights(const struct sched *s, uint16_t pool);
 
 static inline uint64_t source_bit(uint32_t place)
 {

@@ -58,6 +58,26 @@ def test_shares_at_each_site(place):
     assert daemon.stop() == 0
 
 
+def test_each_pool_has_its_own_weights(place):
+    """Of sources that several pools share; by reload too."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver.nexthop, sources('a', 'b'),
+                   {'out': {'sources': ['a', 'b'], 'weights': [3, 1]},
+                    'vip': {'sources': ['b', 'a'], 'weights': [3, 1]}}, tenants={'acme': {'pool': 'vip'}})
+
+    def shares(first):
+        left = {'acme': Counter(), 'other': Counter()}
+        for n in range(first, first + 16):
+            tenant = ('acme', 'other', 'other', 'acme', 'acme')[n % 5]
+            left[tenant][left_from(daemon, f'{tenant}{n}@x.test', of_tenant(tenant))] += 1
+        return [round(4 * left[tenant]['a'] / left[tenant].total()) for tenant in ('acme', 'other')]
+    assert shares(0) == [1, 3]
+    daemon.pools['vip']['weights'], daemon.pools['out']['weights'] = [1, 3], [1, 3]
+    reload(daemon)
+    assert shares(20) == [3, 1]
+    assert daemon.stop() == 0
+
+
 def test_each_source_has_its_families(place):
     try:
         socket.create_server(('::1', 0), family=socket.AF_INET6).close()

@@ -19,6 +19,7 @@ void lane_moves_set_sources(struct driver *d)
 {
     struct sched_source sources[SOURCES];
     uint64_t pools[POOLS];
+    uint16_t weights[POOLS * SCHED_SOURCES_MAX] = {0};
     uint32_t count = 1 + take(d, 4), first = take(d, SOURCES);
     for (uint32_t i = 0; i < count; i++) {
         sources[i] = (struct sched_source){.id = (first + i) % SOURCES,
@@ -28,10 +29,15 @@ void lane_moves_set_sources(struct driver *d)
     uint32_t pool_count = take(d, POOLS + 1);
     for (uint32_t i = 0; i < pool_count; i++) {
         pools[i] = take(d, 1u << count);
+        /* Of their own in some: by what was taken already, so that older inputs say what they said. */
+        for (uint32_t k = 0; pools[i] % 3 == 0 && k < count; k++) {
+            weights[i * SCHED_SOURCES_MAX + k] = (uint16_t)((pools[i] + first + 3 * k) % 5);
+        }
     }
     driver_pull_pending(d);
     d->fail_after = take(d, 8) == 0 ? (long)take(d, 6) : -1;
-    int err = sched_set_sources(d->sched, sources, count, pools, pool_count, d->now);
+    const struct sched_pools all = {pools, first % 4 == 0 ? NULL : weights, pool_count};
+    int err = sched_set_sources(d->sched, sources, count, &all, d->now);
     REQUIRE(err == 0 || (d->fail_after == 0 && err == -ENOMEM));
     d->fail_after = -1;
     d->flights.was_reconfigured = true;
@@ -202,7 +208,7 @@ void lane_moves_end(struct driver *d)
 {
     const struct sched_source source = {.id = 0, .weight = 1, .families = SITE_FAMILIES};
     driver_pull_pending(d);
-    REQUIRE(sched_set_sources(d->sched, &source, 1, NULL, 0, d->now) == 0);
+    REQUIRE(sched_set_sources(d->sched, &source, 1, NULL, d->now) == 0);
     d->flights.was_reconfigured = true;
     flight_forget_lanes(&d->flights);
     for (unsigned site = 1; site < SITES; site++) {

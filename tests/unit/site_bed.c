@@ -174,7 +174,8 @@ uint32_t shell_source(const struct shell *h, unsigned number)
 
 void shell_sources(struct shell *h, uint32_t count, const uint64_t *pools, uint32_t pool_count)
 {
-    assert_int_equal(sched_set_sources(h->sched, h->sources, count, pools, pool_count, h->now), 0);
+    const struct sched_pools all = {pools, h->weights, pool_count};
+    assert_int_equal(sched_set_sources(h->sched, h->sources, count, &all, h->now), 0);
     shell_check(h);
 }
 

@@ -20,6 +20,7 @@ struct shell {
     struct place places[26];
     struct sched_action deliveries[DELIVERIES];
     struct sched_source sources[26]; /* ids from 100 on, of weight 1 */
+    const uint16_t *weights;         /* of the pools; NULL: none */
     unsigned delivered, deferred, reused, exhausted, closed, resolved;
     struct sched_reason reason; /* of the last deferral */
     unsigned asked, returned, gone, paced;

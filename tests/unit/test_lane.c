@@ -66,6 +66,51 @@ static void sources_take_turns_by_their_weights(void **state)
     shell_close(&h);
 }
 
+/* Each has its parts of any four in a row, whatever the other sends in between. */
+static void pools_that_share_sources_have_turns_of_their_own(void **state)
+{
+    static struct shell h;
+    static const char order[] = "0001011101000111010011110000101101";
+    const uint64_t pools[] = {3, 3, 3};
+    uint16_t weights[3 * SCHED_SOURCES_MAX] = {3, 1};
+    unsigned seen[2][sizeof(order)], count[2] = {0, 0};
+    weights[SCHED_SOURCES_MAX] = 1;
+    weights[SCHED_SOURCES_MAX + 1] = 3;
+    shell_init(&h);
+    shell_open(&h);
+    h.weights = weights;
+    shell_sources(&h, 2, pools, 3);
+    for (unsigned i = 0; i + 1 < sizeof(order); i++) {
+        unsigned pool = (unsigned)(order[i] - '0');
+        h.pool = (uint16_t)pool;
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 1);
+        shell_report(&h, i, SCHED_POSITIVE, true);
+        unsigned *at = seen[pool], n = count[pool]++;
+        at[n] = shell_source(&h, i) == 100 + pool;
+        assert_true(n < 3 || at[n] + at[n - 1] + at[n - 2] + at[n - 3] == 3);
+    }
+    assert_true(count[0] > 8 && count[1] > 8);
+    h.pool = 2; /* what has no weights of its own has those of the sources */
+    for (unsigned i = h.delivered; i < sizeof(order) + 3; i++) {
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 1);
+        shell_report(&h, i, SCHED_POSITIVE, true);
+    }
+    assert_int_equal(count_from(&h, sizeof(order) - 1, 100), 2);
+    h.weights = NULL; /* and so have all when they are taken away */
+    shell_sources(&h, 2, pools, 3);
+    unsigned first = h.delivered;
+    for (unsigned i = 0; i < 4; i++) {
+        h.pool = 0;
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 1);
+        shell_report(&h, first + i, SCHED_POSITIVE, true);
+    }
+    assert_int_equal(count_from(&h, first, 100), 2);
+    shell_close(&h);
+}
+
 static void a_full_lane_leaves_its_share_to_the_others(void **state)
 {
     static struct shell h;
@@ -347,6 +392,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_take_turns_by_their_weights),
+        cmocka_unit_test(pools_that_share_sources_have_turns_of_their_own),
         cmocka_unit_test(a_full_lane_leaves_its_share_to_the_others),
         cmocka_unit_test(a_pool_is_sent_from_its_sources_only),
         cmocka_unit_test(what_waits_for_a_closed_lane_goes_by_the_others),

@@ -89,11 +89,13 @@ static void use(struct state *s)
 {
     const struct source_table *t = s->settings.sources;
     uint64_t pools[8];
+    uint16_t weights[8 * SCHED_SOURCES_MAX] = {0};
     assert_true(t->pool_count <= 8);
     source_table_masks(t, s->settings.config, 0, 0, pools);
     const struct transport_sources *from = &t->transports[0];
-    assert_int_equal(sched_set_sources(core, from->given, from->count, pools, t->pool_count, now),
-                     0);
+    bool is_weighed = source_table_weights(t, s->settings.config, 0, weights);
+    const struct sched_pools all = {pools, is_weighed ? weights : NULL, t->pool_count};
+    assert_int_equal(sched_set_sources(core, from->given, from->count, &all, now), 0);
     engine->settings = &s->settings;
 }
 

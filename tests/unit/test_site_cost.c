@@ -154,7 +154,7 @@ static void begin(struct scene *s)
     for (uint32_t i = 0; i < s->sources; i++) {
         sources[i] = (struct sched_source){.id = i + 1, .weight = 1, .families = 1};
     }
-    assert_int_equal(sched_set_sources(s->sched, sources, s->sources, NULL, 0, s->now), 0);
+    assert_int_equal(sched_set_sources(s->sched, sources, s->sources, NULL, s->now), 0);
     for (long i = 0; i < s->destinations; i++) {
         submit(s, i);
     }
