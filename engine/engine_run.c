@@ -25,6 +25,7 @@
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/in_core.h"
 #include "engine/report/api_routes.h"
+#include "engine/report/drain.h"
 #include "engine/report/order_report.h"
 #include "engine/report/reload.h"
 #include "engine/report/series.h"
@@ -491,8 +492,17 @@ static void block_all_signals(const struct engine_host *host, sigset_t *ret_wait
 
 static void wait_for_end(struct engine *e, const sigset_t *waited)
 {
+    const struct timespec look = {.tv_nsec = DRAIN_LOOK * 1000};
     for (;;) {
-        int signal_number = sigwaitinfo(waited, NULL);
+        enum drain_verdict drain = drain_verdict(e, clock_mono());
+        if (drain == DRAIN_EMPTY || drain == DRAIN_LATE) {
+            log_info("draining is over: %s", drain == DRAIN_EMPTY
+                                                 ? "only deferred and held mail is left"
+                                                 : "its time is up");
+            break;
+        }
+        int signal_number =
+            drain == DRAIN_NONE ? sigwaitinfo(waited, NULL) : sigtimedwait(waited, NULL, &look);
         if (signal_number == SIGTERM || signal_number == SIGINT ||
             signal_number == ENGINE_STOP_SIGNAL) {
             break;

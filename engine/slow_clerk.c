@@ -4,6 +4,7 @@
 #include "engine/http/clerk.h"
 #include "engine/lane/lane_memory.h"
 #include "engine/limit/limits_memory.h"
+#include "engine/report/drain.h"
 #include "engine/state/engine.h"
 
 usec_t slow_clerk_work(struct clerk *k)
@@ -13,5 +14,7 @@ usec_t slow_clerk_work(struct clerk *k)
     if (limits_memory_is_due(k->engine->limits, clock_mono())) {
         lane_memory_keep(k->engine);
     }
+    usec_t drain = drain_watch(k);
+    lanes = drain < lanes ? drain : lanes;
     return figures < lanes ? figures : lanes;
 }

@@ -130,6 +130,18 @@ const struct cli_row cli_rows[] = {
      .help = "All or nothing: with a mistake in the file the old configuration stays, the mistakes "
              "are printed\n"
              "and the exit code is 78. What needs a restart is printed, and left as it was.\n"},
+    {.name = "drain",
+     .run = cli_drain,
+     .operands = "",
+     .options = OPTIONS({"for", 0, CLI_SPAN, "SPAN", "end then, whatever is left"},
+                        {"off", 0, CLI_FLAG, NULL, "take mail again"}),
+     .summary = "take no mail, send what is due, and end",
+     .help =
+         "Clients are told 421 4.3.2, injection 503, and /readyz says no. When only deferred and "
+         "held mail\n"
+         "is left, or SPAN is over, the daemon ends with 0; what is left stays in the spool. "
+         "Given once more\n"
+         "it sets another SPAN, or none.\n"},
     {.name = "send",
      .run = cli_send,
      .operands = "[RECIPIENT...]",

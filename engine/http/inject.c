@@ -442,6 +442,9 @@ static const char *why_closed(uint32_t gate)
     if ((gate & ENGINE_GATE_STOPPING) != 0) {
         return "the daemon is stopping";
     }
+    if ((gate & ENGINE_GATE_DRAINING) != 0) {
+        return "the daemon is draining: no mail is taken";
+    }
     return (gate & ENGINE_GATE_BROKEN) != 0 ? "the spool does not work at the moment"
                                             : "insufficient system storage";
 }

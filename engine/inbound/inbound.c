@@ -102,11 +102,18 @@ static void count_refusal(struct inbound *c)
     atomic_fetch_add_explicit(&c->worker->engine->refused, 1, memory_order_relaxed);
 }
 
+/* Clients go elsewhere, or come again: a transaction that has begun is finished. */
+static const char drain_text[] = "System is being drained, no mail is taken";
+
 static void accept_envelope(struct inbound *c)
 {
     struct engine *e = c->worker->engine;
     uint32_t gate = engine_gate(e);
     usec_t now = c->worker->now;
+    if ((gate & ENGINE_GATE_DRAINING) != 0) {
+        smtp_server_answer(&c->smtp, 421, "4.3.2", drain_text, now);
+        return;
+    }
     if ((gate & ENGINE_GATE_LOW_SPACE) != 0) {
         count_refusal(c);
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Insufficient system storage", now);
@@ -596,6 +603,10 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
         smtp_server_refuse(&c->smtp, 421, "4.7.0",
                            admission == LISTENER_FULL ? "Too many connections"
                                                       : "Too many connections from your address");
+        c->is_closing = true;
+    }
+    if (admission == LISTENER_ADMITTED && (engine_gate(w->engine) & ENGINE_GATE_DRAINING) != 0) {
+        smtp_server_refuse(&c->smtp, 421, "4.3.2", drain_text);
         c->is_closing = true;
     }
     c->is_counted = admission == LISTENER_ADMITTED;

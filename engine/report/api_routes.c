@@ -10,6 +10,7 @@
 #include "engine/report/config_report.h"
 #include "engine/report/counts_report.h"
 #include "engine/report/destination_report.h"
+#include "engine/report/drain.h"
 #include "engine/report/event_report.h"
 #include "engine/report/host_report.h"
 #include "engine/report/message_report.h"
@@ -163,6 +164,16 @@ const struct api_route api_routes[] = {
      .place = API_FAST,
      .run = reload_run,
      .summary = "read the configuration again; waits until it is in force or refused"},
+    {.method = "POST",
+     .path = "/v1/drain",
+     .place = API_FAST,
+     .run = drain_begin,
+     .summary = "take no mail, send what is due, and end"},
+    {.method = "DELETE",
+     .path = "/v1/drain",
+     .place = API_FAST,
+     .run = drain_end,
+     .summary = "take mail again"},
     {.method = "GET",
      .path = "/v1/tenants",
      .place = API_FAST,

@@ -352,9 +352,10 @@ static void put_flow(struct page *p)
         const char *text;
     } gates[] = {{ENGINE_GATE_LOW_SPACE, "low space"},
                  {ENGINE_GATE_BROKEN, "broken"},
-                 {ENGINE_GATE_STOPPING, "stopping"}};
+                 {ENGINE_GATE_STOPPING, "stopping"},
+                 {ENGINE_GATE_DRAINING, "draining"}};
     exposition_family(&p->out, "sluice_gate_closed", EXPOSITION_GAUGE,
-                      "1: intake is refused, and unless space is all that lacks, dispatch stops.");
+                      "1: intake is refused, and when it is broken or stopping dispatch stops.");
     for (size_t i = 0; i < sizeof(gates) / sizeof(gates[0]); i++) {
         put_sample(p, "sluice_gate_closed", "reason", slice_of(gates[i].text),
                    (engine_gate(e) & gates[i].gate) != 0 ? 1 : 0);

@@ -3,9 +3,9 @@
  * also known when mail of it is queued or came since the start. Domains are the world's. */
 #include "engine/report/order_warning.h"
 
+#include "engine/census/order_count.h"
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
-#include "engine/report/order_count.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"

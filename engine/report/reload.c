@@ -298,6 +298,11 @@ void reloader_answer(struct reloader *r)
     }
 }
 
+void reloader_wake(struct reloader *r)
+{
+    (void)pthread_kill(r->main, RELOAD_SIGNAL); /* cannot fail: main ends after the clerks */
+}
+
 void reloader_close(struct reloader *r)
 {
     struct reload_question *q = atomic_exchange_explicit(&r->asked, &closed, memory_order_acq_rel);
@@ -380,7 +385,7 @@ void reload_run(struct clerk *k, struct api_call *c)
         return;
     }
     log_info("reload: asked for by %s", api_who(c));
-    (void)pthread_kill(r->main, RELOAD_SIGNAL); /* cannot fail: main ends after the clerks */
+    reloader_wake(r);
     await_answer(q);
     if (q->is_closed) {
         api_error(c, 503, "unavailable", "the daemon stops");

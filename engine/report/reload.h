@@ -31,6 +31,8 @@ void reloader_free(struct reloader *r); /* accepts NULL */
 void reloader_hang_up(struct reloader *r);
 /* RELOAD_SIGNAL: answer who asked. Main. */
 void reloader_answer(struct reloader *r);
+/* Have main look at what it waits for. A clerk. */
+void reloader_wake(struct reloader *r);
 /* No question is answered from now on. Main, before it waits for any thread. */
 void reloader_close(struct reloader *r);
 

@@ -22,7 +22,8 @@ static const struct {
     const char *text;
 } gates[] = {{ENGINE_GATE_LOW_SPACE, "low space"},
              {ENGINE_GATE_BROKEN, "broken"},
-             {ENGINE_GATE_STOPPING, "stopping"}};
+             {ENGINE_GATE_STOPPING, "stopping"},
+             {ENGINE_GATE_DRAINING, "draining"}};
 
 static json_t *gate_list(const struct engine *e)
 {

@@ -46,7 +46,8 @@ enum engine_gate {
     ENGINE_GATE_LOW_SPACE = 1, /* intake is refused: below spool_reserve */
     ENGINE_GATE_BROKEN = 2,    /* the last commit failed: no intake, no dispatch */
     ENGINE_GATE_STOPPING = 4,  /* shutting down: no intake, no dispatch */
-    ENGINE_GATE_COUNT = 3,     /* bits */
+    ENGINE_GATE_DRAINING = 8,  /* no intake: report/drain.h */
+    ENGINE_GATE_COUNT = 4,     /* bits */
 };
 
 /* The address book: where each thread takes its letters. Filled by main before the first thread
@@ -110,12 +111,14 @@ struct engine {
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t notices_suppressed;
-    _Atomic uint64_t odd_labels; /* values of control headers that were ignored */
-    struct denials denials;      /* refused because of who asked; denial.h */
-    _Atomic uint64_t refused;    /* intake, for want of space, memory or a working spool */
-    _Atomic uint32_t injections; /* requests to inject mail that await their commits */
-    _Atomic uint32_t sweeps;     /* asked for by operators, and not over */
-    _Atomic uint32_t recalls;    /* that the activator has */
+    _Atomic uint64_t odd_labels;  /* values of control headers that were ignored */
+    struct denials denials;       /* refused because of who asked; denial.h */
+    _Atomic uint64_t refused;     /* intake, for want of space, memory or a working spool */
+    _Atomic uint32_t injections;  /* requests to inject mail that await their commits */
+    _Atomic uint32_t sweeps;      /* asked for by operators, and not over */
+    _Atomic uint32_t recalls;     /* that the activator has */
+    _Atomic int64_t drain_until;  /* monotonic: while it drains, when it ends at the latest */
+    _Atomic uint32_t empty_looks; /* while it drains: looks in a row that found nothing to send */
     _Atomic uint64_t active_messages;
     _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* active messages by the class they came from,
                                                     * without those that were never loaded */

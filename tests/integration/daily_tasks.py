@@ -402,6 +402,13 @@ TASKS = [
          'A line of `tokens_file`: `full`, `read` or `inject`, then the tenant, the name, and the token or its SHA-256. '
          'Such a token injects as its tenant, and reaches the tenant\'s messages, counts, why, events and orders, and '
          'nothing of others: the rest is 403, counted as `sluice_denied_total`, and in the log.', Scene.write_tokens),
+    Task('Take a node out of service',
+         [('sluice drain --for 10m', ['draining', 'or at']),
+          ('sluice status', ['draining']),
+          ('sluice drain --off', ['mail is taken'])],
+         ['POST /v1/drain {"for": "10m"}', 'GET /v1/status', 'DELETE /v1/drain'],
+         'Clients and the balancer go elsewhere, what is due goes out, and then the daemon ends; what is deferred or held stays '
+         'in the spool for the next start. After `--off` it takes mail again.'),
     Task('Figures for the monitoring, and health',
          [(f'curl -s http://127.0.0.1:{HTTP_PORT}/metrics', ['sluice_recipients_delivered_total']),
           (f'curl -s http://127.0.0.1:{HTTP_PORT}/readyz', ['ready'])],

@@ -39,6 +39,7 @@ RIGHTS = {
     'GET /v1/trace': LOOK, 'GET /v1/config': LOOK, 'GET /v1/tenants': LOOK, 'GET /v1/responses': LOOK,
     'GET /v1/series': LOOK, 'GET /v1/windows': LOOK, 'GET /metrics': LOOK, 'GET /v1/events/consumers': LOOK,
     'POST /v1/lanes': OPERATORS, 'POST /v1/flush': OPERATORS, 'POST /v1/reload': OPERATORS,
+    'POST /v1/drain': OPERATORS, 'DELETE /v1/drain': OPERATORS,
 }
 
 
@@ -103,7 +104,7 @@ def doors(module_place):
 # --- every route, every kind ---------------------------------------------------------------------------
 
 BODIES = {'POST /v1/flush': {'dry_run': True}, 'POST /v1/orders': {}, 'POST /v1/lanes': {}, 'POST /v1/inject': {},
-          'POST /v1/reload': {}}
+          'POST /v1/reload': {}, 'POST /v1/drain': {'for': 'no span'}}
 
 
 @pytest.mark.parametrize('kind', sorted(EVERYBODY))

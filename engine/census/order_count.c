@@ -1,6 +1,6 @@
 /* Owns nothing. Called by order_report.c on the clerk that walks; a selector without a source is a
  * plain census, whose result is kept for who asks again. */
-#include "engine/report/order_count.h"
+#include "engine/census/order_count.h"
 
 #include "engine/census/census.h"
 #include "engine/census/clerk_walk.h"

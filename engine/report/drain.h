@@ -1,0 +1,40 @@
+/* Draining: no mail is taken, what is queued and due goes out, and when nothing is left but mail that
+ * waits (deferred, scheduled, suspended, of a transport on hold), or a span is over, the daemon ends as
+ * by SIGTERM.
+ *
+ * Concurrency: the gate DRAINING is what others see. The fast clerk alone begins and ends it, the slow
+ * one looks at the queue between its calls, and main waits for the verdict. They talk through atomics
+ * of the engine, each of which stands alone, so relaxed is enough; the slow clerk is woken through its
+ * mailbox, main by RELOAD_SIGNAL. */
+#ifndef ENGINE_DRAIN_H
+#define ENGINE_DRAIN_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "engine/http/api.h"
+
+#include <stdbool.h>
+
+struct clerk;
+struct engine;
+
+/* How often main and the slow clerk look. */
+#define DRAIN_LOOK (250 * USEC_PER_MSEC)
+
+/* POST /v1/drain {"for": "10m"}: 202 {draining, since, until?}; once more: another end.
+ * DELETE /v1/drain: mail is taken again. Fast clerk. */
+api_handler drain_begin;
+api_handler drain_end;
+/* Slow clerk, between calls: look whether something is left. returns when to be asked again, monotonic */
+usec_t drain_watch(struct clerk *k);
+
+enum drain_verdict {
+    DRAIN_NONE,  /* the daemon is not draining */
+    DRAIN_WAITS, /* mail is left, and time */
+    DRAIN_EMPTY,
+    DRAIN_LATE, /* the span is over */
+};
+/* Main. */
+enum drain_verdict drain_verdict(const struct engine *e, usec_t now_mono);
+
+#endif
