@@ -374,8 +374,8 @@ static void commit(struct sched *s, struct job *j, struct batch *b, const struct
     if (was_stalled) {
         job_unblock(s, j);
     }
-    if (job_has_entries(j) && !job_is_blocked(s, j)) {
-        preempt_invalidate(s);
+    if (job_has_entries(j) && !job_is_blocked(j)) {
+        preempt_invalidate(j->flow);
     }
     if (job_is_linked(j)) {
         candidate_file(s, j);

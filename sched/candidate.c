@@ -24,10 +24,10 @@ static uint64_t job_key(const struct tree_node *n)
     return container_of(n, const struct job, in_class)->position;
 }
 
-void candidate_init(struct sched *s)
+void candidate_init(struct flow *f)
 {
-    tree_init(&s->sizes, class_key);
-    list_init(&s->irregular);
+    tree_init(&f->sizes, class_key);
+    list_init(&f->irregular);
 }
 
 static struct size_class *class_of(const struct tree_node *n)
@@ -36,9 +36,10 @@ static struct size_class *class_of(const struct tree_node *n)
 }
 
 /* NULL when out of memory. */
-static struct size_class *obtain_class(struct sched *s, uint32_t need, uint32_t total)
+static struct size_class *obtain_class(struct sched *s, struct flow *f, uint32_t need,
+                                       uint32_t total)
 {
-    struct size_class *c = class_of(tree_find_from(&s->sizes, size_key(need, total)));
+    struct size_class *c = class_of(tree_find_from(&f->sizes, size_key(need, total)));
     if (c != NULL && c->need == need && c->total == total) {
         return c;
     }
@@ -50,7 +51,7 @@ static struct size_class *obtain_class(struct sched *s, uint32_t need, uint32_t 
     c->total = total;
     tree_init(&c->free, job_key);
     tree_init(&c->parked, job_key);
-    tree_insert(&s->sizes, &c->in_sizes);
+    tree_insert(&f->sizes, &c->in_sizes);
     return c;
 }
 
@@ -69,7 +70,7 @@ void candidate_withdraw(struct sched *s, struct job *j)
     tree_remove(class_tree(j), &j->in_class);
     j->size_class = NULL;
     if (tree_is_empty(&c->free) && tree_is_empty(&c->parked)) {
-        tree_remove(&s->sizes, &c->in_sizes);
+        tree_remove(&j->flow->sizes, &c->in_sizes);
         s->host.release(s->host.ctx, c);
     }
 }
@@ -94,22 +95,23 @@ void candidate_file(struct sched *s, struct job *j)
     }
     candidate_withdraw(s, j);
     if (has_class) {
-        j->size_class = obtain_class(s, (uint32_t)need, (uint32_t)total);
+        j->size_class = obtain_class(s, j->flow, (uint32_t)need, (uint32_t)total);
     }
     if (j->size_class != NULL) {
         tree_insert(class_tree(j), &j->in_class);
     } else if (has_class || is_irregular(j) || total > UINT32_MAX) {
         /* Also without memory for its class: looked at in each search. */
-        list_push_back(&s->irregular, &j->in_irregular);
+        list_push_back(&j->flow->irregular, &j->in_irregular);
     }
 }
 
 void candidate_drift(struct sched *s, struct job *j)
 {
-    if (s->adrift != NULL && s->adrift != j) {
-        candidate_file(s, s->adrift);
+    struct flow *f = j->flow;
+    if (f->adrift != NULL && f->adrift != j) {
+        candidate_file(s, f->adrift);
     }
-    s->adrift = j;
+    f->adrift = j;
 }
 
 /* Whole seconds, from 1; mail of the same second has the same age. */
@@ -150,15 +152,15 @@ static void offer_class(const struct sched *s, struct best *best, const struct s
     if (j != NULL) {
         offer_job(s, best, j);
     }
-    j = first_job(&c->parked, s->passed, owner);
+    j = first_job(&c->parked, owner->flow->passed, owner);
     if (j != NULL) {
         offer_job(s, best, j);
     }
 }
 
-static bool may_preempt(const struct sched *s, const struct job *j, int64_t max_slots)
+static bool may_preempt(const struct job *j, int64_t max_slots)
 {
-    return list_is_empty(&j->children) && !job_is_blocked(s, j) && job_need(j) > 0 &&
+    return list_is_empty(&j->children) && !job_is_blocked(j) && job_need(j) > 0 &&
            job_need(j) <= max_slots;
 }
 
@@ -167,7 +169,7 @@ static double oldest_age(const struct sched *s, const struct job *owner)
 {
     const struct job *j = owner;
     while (j != NULL && j->level > 0) {
-        j = job_next(s, j);
+        j = job_next(j);
     }
     return j == NULL ? 0 : age_of(s, j);
 }
@@ -177,11 +179,11 @@ static double oldest_age(const struct sched *s, const struct job *owner)
 static struct job *search_along(const struct sched *s, const struct job *owner, int64_t max_slots)
 {
     struct best best = {0};
-    for (struct job *j = job_next(s, owner); j != NULL; j = job_next(s, j)) {
-        if (!list_is_empty(&j->children) || job_is_blocked(s, j)) {
+    for (struct job *j = job_next(owner); j != NULL; j = job_next(j)) {
+        if (!list_is_empty(&j->children) || job_is_blocked(j)) {
             continue;
         }
-        if (may_preempt(s, j, max_slots)) {
+        if (may_preempt(j, max_slots)) {
             offer_job(s, &best, j);
         }
         if (age_of(s, j) <= best.score && j->level == 0) {
@@ -197,7 +199,7 @@ static bool stands_behind_younger(const struct sched *s, const struct job *j,
 {
     const struct job *before = j;
     do {
-        if (before == owner || before->in_schedule.prev == &s->schedule) {
+        if (before == owner || before->in_schedule.prev == &j->flow->schedule) {
             return false;
         }
         before = container_of(before->in_schedule.prev, const struct job, in_schedule);
@@ -213,19 +215,20 @@ struct job *candidate_search(struct sched *s, struct job *owner)
     if (max_slots <= 0) {
         return NULL;
     }
-    if (s->adrift != NULL && s->adrift != owner) {
-        candidate_file(s, s->adrift);
-        s->adrift = NULL;
+    struct flow *f = owner->flow;
+    if (f->adrift != NULL && f->adrift != owner) {
+        candidate_file(s, f->adrift);
+        f->adrift = NULL;
     }
     struct best best = {0};
-    list_foreach(j, &s->irregular, struct job, in_irregular)
+    list_foreach(j, &f->irregular, struct job, in_irregular)
     {
-        if (j != owner && may_preempt(s, j, max_slots)) {
+        if (j != owner && may_preempt(j, max_slots)) {
             offer_job(s, &best, j);
         }
     }
     double oldest = oldest_age(s, owner);
-    for (struct size_class *c = class_of(s->sizes.first);
+    for (struct size_class *c = class_of(f->sizes.first);
          c != NULL && (int64_t)c->need <= max_slots && best.score <= oldest / c->need;
          c = class_of(tree_next(&c->in_sizes))) {
         offer_class(s, &best, c, owner);

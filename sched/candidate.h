@@ -6,18 +6,19 @@
 #include "sched/sched.h"
 #include "sched/tree.h"
 
+struct flow;
 struct job;
 
 /* Jobs of the same need and the same total, at level 0 and without children. Those that are not
- * parked are not blocked; of the parked ones, those from sched.passed on are not. Both sets are in
+ * parked are not blocked; of the parked ones, those from flow.passed on are not. Both sets are in
  * the order of the schedule, so each starts with the oldest. */
 struct size_class {
-    struct tree_node in_sizes; /* sched.sizes, by need, then total */
+    struct tree_node in_sizes; /* flow.sizes, by need, then total */
     uint32_t need, total;      /* entries */
     struct tree free, parked;  /* job.in_class */
 };
 
-void candidate_init(struct sched *s);
+void candidate_init(struct flow *f);
 /* A linked job's size, place or standing changed: find its class. */
 void candidate_file(struct sched *s, struct job *j);
 /* Before its position or place changes, or it is unlinked. */

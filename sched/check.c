@@ -332,12 +332,12 @@ static int check_job(const struct sched *s, const struct job *j, struct tally *t
 
 static int check_schedule(const struct sched *s, struct tally *t, struct sched_fault *ret)
 {
-    bool has_current = s->current == NULL;
+    bool has_current = s->flow.current == NULL;
     usec_t last = INT64_MIN;
-    for (const struct job *j = list_first(&s->schedule, struct job, in_schedule);
-         &j->in_schedule != &s->schedule; j = list_next(j, struct job, in_schedule)) {
+    for (const struct job *j = list_first(&s->flow.schedule, struct job, in_schedule);
+         &j->in_schedule != &s->flow.schedule; j = list_next(j, struct job, in_schedule)) {
         HOLD_TRUE(job_is_linked(j));
-        has_current = has_current || s->current == j;
+        has_current = has_current || s->flow.current == j;
         if (j->level == 0) {
             HOLD_TRUE(j->parent == NULL && j->queued_time >= last);
             last = j->queued_time;
@@ -348,7 +348,7 @@ static int check_schedule(const struct sched *s, struct tally *t, struct sched_f
         }
         if (j->parent != NULL) {
             bool precedes = false;
-            for (const struct job *k = j; k != NULL && !precedes; k = job_next(s, k)) {
+            for (const struct job *k = j; k != NULL && !precedes; k = job_next(k)) {
                 precedes = k == j->parent;
             }
             HOLD_TRUE(precedes);
@@ -362,7 +362,7 @@ static int check_schedule(const struct sched *s, struct tally *t, struct sched_f
 static int check_by_time(const struct sched *s, struct tally *t, struct sched_fault *ret)
 {
     usec_t last = INT64_MIN;
-    for (const struct tree_node *n = s->by_time.first; n != NULL; n = tree_next(n)) {
+    for (const struct tree_node *n = s->flow.by_time.first; n != NULL; n = tree_next(n)) {
         const struct job *j = container_of(n, const struct job, in_time);
         HOLD_TRUE(job_is_linked(j) && j->queued_time >= last);
         HOLD_TRUE(tree_node_is_linked(&j->in_unread) == (j->has_more || s->next_unread == j));
@@ -388,8 +388,8 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
         /* Selection finds it when it can go on. */
         HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(s, p->destination) ||
-                  (!job_is_blocked(s, j) && (p->destination->party->work == OPEN_HOST ||
-                                             tree_node_is_linked(&p->destination->own.in_ready))));
+                  (!job_is_blocked(j) && (p->destination->party->work == OPEN_HOST ||
+                                          tree_node_is_linked(&p->destination->own.in_ready))));
     }
     return 0;
 }
@@ -402,7 +402,7 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     HOLD_TRUE(j->size_class == NULL || !list_is_linked(&j->in_irregular));
     HOLD_TRUE(s->config.delivery_slot_cost < 2 ||
               is_irregular == list_is_linked(&j->in_irregular) || j->size_class == NULL);
-    HOLD_TRUE(j->size_class == NULL || j == s->adrift ||
+    HOLD_TRUE(j->size_class == NULL || j == s->flow.adrift ||
               (j->size_class->need == job_need(j) && j->size_class->total == job_total(j) &&
                j->place != JOB_ASIDE && j->place != JOB_HELD && !is_irregular));
     if (j->place == JOB_PARKED) {
@@ -412,7 +412,7 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     {
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
         HOLD_TRUE(
-            !job_is_blocked(s, j) || !peer_is_waiting(p) || j->place == JOB_HELD ||
+            !job_is_blocked(j) || !peer_is_waiting(p) || j->place == JOB_HELD ||
             !destination_is_open(s, p->destination) ||
             (j->is_gated && !placement_has_connection(s, p->destination) && !gate_allows(s, j)));
     }
@@ -424,12 +424,12 @@ static int check_positions(const struct sched *s, struct sched_fault *ret)
 {
     uint64_t last = POSITION_NONE;
     bool is_passed = true;
-    list_foreach(j, &s->schedule, const struct job, in_schedule)
+    list_foreach(j, &s->flow.schedule, const struct job, in_schedule)
     {
         HOLD_TRUE(j->position > last);
         last = j->position;
-        is_passed = is_passed && s->current != j;
-        HOLD_TRUE(!is_passed || job_is_blocked(s, j));
+        is_passed = is_passed && s->flow.current != j;
+        HOLD_TRUE(!is_passed || job_is_blocked(j));
         int err = check_place(s, j, ret);
         if (err != 0) {
             return err;
@@ -609,7 +609,7 @@ int sched_check(const struct sched *s, struct sched_fault *ret)
     {
         HOLD_TRUE(p->kind != SCHED_NONE);
     }
-    HOLD_TRUE(s->tag % 2 == 1);
+    HOLD_TRUE(s->flow.tag % 2 == 1);
     HOLD_TRUE(s->undelivered == NULL || s->undelivered->state == ENTRY_BUSY);
     return err;
 }

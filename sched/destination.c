@@ -490,7 +490,7 @@ void destination_reconsider(struct sched *s, struct sched_destination *d)
         return;
     }
     if (d->own.work != OPEN_NOT) {
-        job_unblock_all(s);
+        job_unblock_all(s, &s->flow);
     }
     /* Jobs may be waiting for its hosts rather than for room. */
     if ((d->lane.window > d->lane.busy && d->waiting == 0) || d->lane.window == WINDOW_DEAD) {
@@ -651,9 +651,9 @@ struct reason *destination_reason(const struct sched_destination *d)
 
 void destination_mark(const struct sched *s, struct sched_destination *d)
 {
-    d->tag = s->tag;
+    d->tag = s->flow.tag;
     if (d->party->site != NULL) {
-        shared_party_of(d->party)->set->tag = s->tag;
+        shared_party_of(d->party)->set->tag = s->flow.tag;
     }
 }
 

@@ -35,7 +35,7 @@ struct sched_destination {
     struct party *party;          /* any thread, published: own, or one of a site */
     struct list todo;             /* waiting entries (place), in order of arrival */
     struct list displaced;        /* entries (place) in flight without a connection, oldest first */
-    uint64_t tag;                 /* = sched.tag: some job was passed over because of it (5.8) */
+    uint64_t tag;                 /* = flow.tag: some job was passed over because of it (5.8) */
     /* Any thread, relaxed; the owner writes. */
     uint64_t delivered, deferred;
     /* Owner thread only. */

@@ -28,7 +28,7 @@ void gate_reconsider(struct sched *s)
     if (!is_on(s)) {
         return;
     }
-    struct tree_node *n = s->aside.first;
+    struct tree_node *n = s->flow.aside.first;
     while (n != NULL) {
         struct job *j = container_of(n, struct job, in_place);
         n = tree_next(n);

@@ -60,6 +60,7 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
     action_init(&j->action);
     j->level = JOB_UNLINKED;
     j->has_more = m->more;
+    j->flow = &s->flow;
     purse_own(s, j, m->owner);
     return j;
 }
@@ -73,10 +74,10 @@ void job_free(struct sched *s, struct job *j)
     s->host.retire(s->host.ctx, j);
 }
 
-struct job *job_next(const struct sched *s, const struct job *j)
+struct job *job_next(const struct job *j)
 {
     const struct list *next = j->in_schedule.next;
-    return next == &s->schedule ? NULL : container_of(next, struct job, in_schedule);
+    return next == &j->flow->schedule ? NULL : container_of(next, struct job, in_schedule);
 }
 
 static uint64_t time_key(const struct tree_node *n)
@@ -89,20 +90,24 @@ static uint64_t unread_key(const struct tree_node *n)
     return (uint64_t)container_of(n, const struct job, in_unread)->queued_time;
 }
 
-void job_init_lists(struct sched *s)
+void job_init_lists(struct flow *f)
 {
-    list_init(&s->schedule);
-    tree_init(&s->by_time, time_key);
+    list_init(&f->schedule);
+    tree_init(&f->by_time, time_key);
+}
+
+void job_init_unread(struct sched *s)
+{
     tree_init(&s->unread, unread_key);
 }
 
 /* The last job at level 0 that was queued before that time; these stand in the order of their
  * ages. */
-static struct list *last_before(struct sched *s, uint64_t time)
+static struct list *last_before(struct flow *f, uint64_t time)
 {
-    const struct tree_node *n = s->by_time.last;
+    const struct tree_node *n = f->by_time.last;
     if (n != NULL && time_key(n) >= time) {
-        n = tree_find_from(&s->by_time, time);
+        n = tree_find_from(&f->by_time, time);
         n = tree_previous(n);
     }
     for (; n != NULL; n = tree_previous(n)) {
@@ -111,26 +116,27 @@ static struct list *last_before(struct sched *s, uint64_t time)
             return &before->in_schedule;
         }
     }
-    return &s->schedule;
+    return &f->schedule;
 }
 
 /* Behind the last job without a parent that was queued before that time: one at level 0, or an
  * orphan, which is still irregular. j is not linked by time. */
-static void link_by_schedule(struct sched *s, struct job *j, uint64_t time)
+static void link_by_schedule(struct job *j, uint64_t time)
 {
-    struct list *at = last_before(s, time);
+    struct flow *f = j->flow;
+    struct list *at = last_before(f, time);
     uint64_t position =
-        at == &s->schedule ? POSITION_NONE : container_of(at, struct job, in_schedule)->position;
-    list_foreach(o, &s->irregular, struct job, in_irregular)
+        at == &f->schedule ? POSITION_NONE : container_of(at, struct job, in_schedule)->position;
+    list_foreach(o, &f->irregular, struct job, in_irregular)
     {
         if (o->parent == NULL && (uint64_t)o->queued_time < time && o->position > position) {
             at = &o->in_schedule;
             position = o->position;
         }
     }
-    position_insert_after(s, j, at);
-    if (s->current == NULL || s->current->position > j->position) {
-        s->current = j;
+    position_insert_after(j, at);
+    if (f->current == NULL || f->current->position > j->position) {
+        f->current = j;
     }
 }
 
@@ -138,7 +144,7 @@ static void link_by_time(struct sched *s, struct job *j)
 {
     struct job *displaced = s->next_unread;
     bool passes_unread = displaced == NULL || displaced->queued_time > j->queued_time;
-    tree_insert(&s->by_time, &j->in_time);
+    tree_insert(&j->flow->by_time, &j->in_time);
     if (j->has_more || passes_unread) {
         tree_insert(&s->unread, &j->in_unread);
     }
@@ -153,13 +159,13 @@ static void link_by_time(struct sched *s, struct job *j)
 void job_obtain(struct sched *s, struct job *j)
 {
     if (!job_is_linked(j)) {
-        link_by_schedule(s, j, (uint64_t)j->queued_time + 1); /* none before it is younger */
+        link_by_schedule(j, (uint64_t)j->queued_time + 1); /* none before it is younger */
         link_by_time(s, j);
         j->level = 0;
         parking_add(s, j);
         recipient_pool_grant(s, j);
     }
-    preempt_invalidate(s);
+    preempt_invalidate(j->flow);
     job_unblock(s, j);
 }
 
@@ -168,13 +174,14 @@ static void move_before_equals(struct sched *s, struct job *j)
 {
     candidate_withdraw(s, j);
     parking_remove(s, j);
-    if (s->current == j) {
-        s->current = job_next(s, j);
+    struct flow *f = j->flow;
+    if (f->current == j) {
+        f->current = job_next(j);
     }
     list_remove(&j->in_schedule);
-    tree_remove(&s->by_time, &j->in_time);
-    link_by_schedule(s, j, (uint64_t)j->queued_time);
-    tree_insert_before(&s->by_time, &j->in_time);
+    tree_remove(&f->by_time, &j->in_time);
+    link_by_schedule(j, (uint64_t)j->queued_time);
+    tree_insert_before(&f->by_time, &j->in_time);
     parking_add(s, j);
 }
 
@@ -191,16 +198,17 @@ void job_unblock(struct sched *s, struct job *j)
 {
     j->is_stalled = false;
     j->is_gated = false;
-    bool was_blocked = job_is_blocked(s, j);
+    bool was_blocked = job_is_blocked(j);
     parking_run(s, j);
     if (was_blocked) {
-        s->current = list_first(&s->schedule, struct job, in_schedule);
+        j->flow->current = list_first(&j->flow->schedule, struct job, in_schedule);
         s->resume_job = NULL;
     }
 }
 
 static void unlink_job(struct sched *s, struct job *j)
 {
+    struct flow *f = j->flow;
     assert(j->level == 0);
     list_foreach_safe(child, &j->children, struct job, in_children)
     {
@@ -208,18 +216,18 @@ static void unlink_job(struct sched *s, struct job *j)
         child->parent = NULL;
     }
     candidate_withdraw(s, j);
-    if (s->adrift == j) {
-        s->adrift = NULL;
+    if (f->adrift == j) {
+        f->adrift = NULL;
     }
     parking_remove(s, j);
-    if (s->current == j) {
-        s->current = job_next(s, j);
+    if (f->current == j) {
+        f->current = job_next(j);
     }
-    if (s->candidate_owner == j || s->candidate == j) {
-        preempt_invalidate(s);
+    if (f->candidate_owner == j || f->candidate == j) {
+        preempt_invalidate(f);
     }
     list_remove(&j->in_schedule);
-    tree_remove(&s->by_time, &j->in_time);
+    tree_remove(&f->by_time, &j->in_time);
     if (tree_node_is_linked(&j->in_unread)) {
         tree_remove(&s->unread, &j->in_unread);
     }
@@ -291,16 +299,16 @@ void job_block(struct sched *s, struct job *j, enum sched_why why)
     parking_block(s, j);
 }
 
-bool job_is_blocked(const struct sched *s, const struct job *j)
+bool job_is_blocked(const struct job *j)
 {
-    return parking_is_blocked(s, j);
+    return parking_is_blocked(j);
 }
 
-void job_unblock_all(struct sched *s)
+void job_unblock_all(struct sched *s, struct flow *f)
 {
-    parking_unblock_all(s);
+    parking_unblock_all(s, f);
     s->resume_job = NULL;
-    s->current =
-        list_is_empty(&s->schedule) ? NULL : list_first(&s->schedule, struct job, in_schedule);
-    preempt_invalidate(s);
+    f->current =
+        list_is_empty(&f->schedule) ? NULL : list_first(&f->schedule, struct job, in_schedule);
+    preempt_invalidate(f);
 }

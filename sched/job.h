@@ -14,12 +14,13 @@
 
 /* Where a linked job is found by selection; see sched/parking.h. */
 enum job_place {
-    JOB_RUNNABLE, /* to be looked at: in sched.runnable */
+    JOB_RUNNABLE, /* to be looked at: in flow.runnable */
     JOB_PARKED,   /* blocked when last looked at; its waiting peers are parked */
-    JOB_ASIDE,    /* a blocker that cannot be parked: in sched.aside */
+    JOB_ASIDE,    /* a blocker that cannot be parked: in flow.aside */
     JOB_HELD,     /* its owner may not send now: in sched_owner.held */
 };
 
+struct flow;
 struct size_class;
 
 struct job {
@@ -29,7 +30,7 @@ struct job {
     void *handle;
     usec_t queued_time;
     /* Owner thread only. */
-    struct tree_node in_time;   /* sched.by_time: order of queued_time */
+    struct tree_node in_time;   /* flow.by_time: order of queued_time */
     struct tree_node in_unread; /* sched.unread: the same, of those that want recipient slots */
     struct pending action;      /* READ or FINISHED */
     struct job *parent;         /* the job it preempted; NULL for none and for orphans */
@@ -49,15 +50,16 @@ struct job {
     /* Owner thread only: what is looked at when the job is passed over, close together. */
     int read_entries;        /* ever created */
     int selected_entries;    /* ever selected, or dropped */
+    uint32_t owner;          /* its place in sched.owners; 0: nobody who is limited */
     uint64_t position;       /* grows along the schedule */
-    struct list in_schedule; /* sched.schedule: order of selection, changed by preemption */
+    struct list in_schedule; /* flow.schedule: order of selection, changed by preemption */
     struct tree_node in_place;
-    enum job_place place;
-    uint32_t owner;                /* its place in sched.owners; 0: nobody who is limited */
+    struct flow *flow;
     struct size_class *size_class; /* NULL: in none */
     struct tree_node in_class;     /* size_class.free or .parked */
-    struct list in_irregular;      /* sched.irregular */
+    struct list in_irregular;      /* flow.irregular */
     struct list peers;             /* ring, the next to try first */
+    uint8_t place;                 /* enum job_place */
     bool has_more;                 /* the spool may have more recipients */
     bool is_reading;               /* from queueing READ to sched_submit_more */
     bool is_stalled;               /* blocked only because it is_reading */
@@ -66,7 +68,8 @@ struct job {
     struct peer first_peer;
 };
 
-void job_init_lists(struct sched *s);
+void job_init_lists(struct flow *f);
+void job_init_unread(struct sched *s);
 struct job *job_new(struct sched *s, const struct sched_message *m); /* NULL: no memory */
 void job_free(struct sched *s, struct job *j); /* retires it; in no list and no table */
 uint64_t job_hash(const struct sched *s, uint64_t id);
@@ -86,9 +89,9 @@ void job_queue_read(struct sched *s, struct job *j);
 /* It was passed over: mark it and its destinations, nothing of it can be selected now (5.8). */
 void job_block(struct sched *s, struct job *j, enum sched_why why);
 /* It is marked, and no destination of it was reconsidered since. */
-bool job_is_blocked(const struct sched *s, const struct job *j);
-/* No job is a blocker any more; selection starts over. */
-void job_unblock_all(struct sched *s);
+bool job_is_blocked(const struct job *j);
+/* No job of the flow is a blocker any more; selection starts over. */
+void job_unblock_all(struct sched *s, struct flow *f);
 
 static inline bool job_has_entries(const struct job *j)
 {
@@ -110,6 +113,6 @@ static inline bool job_is_linked(const struct job *j)
 }
 /* A blocker may be selected again; selection starts over. */
 void job_unblock(struct sched *s, struct job *j);
-struct job *job_next(const struct sched *s, const struct job *j); /* on the schedule, or NULL */
+struct job *job_next(const struct job *j); /* on the schedule, or NULL */
 
 #endif

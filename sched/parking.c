@@ -30,18 +30,18 @@ static uint64_t party_key(const struct tree_node *n)
     return party_first_position(container_of(n, const struct party, in_ready));
 }
 
-void parking_init(struct sched *s)
+void parking_init(struct flow *f)
 {
-    tree_init(&s->runnable, job_key);
-    tree_init(&s->aside, job_key);
-    tree_init(&s->ready[OPEN_NOW], party_key);
-    tree_init(&s->ready[OPEN_SLOT], party_key);
+    tree_init(&f->runnable, job_key);
+    tree_init(&f->aside, job_key);
+    tree_init(&f->ready[OPEN_NOW], party_key);
+    tree_init(&f->ready[OPEN_SLOT], party_key);
 }
 
 void parking_add(struct sched *s, struct job *j)
 {
     j->place = JOB_RUNNABLE;
-    tree_insert(&s->runnable, &j->in_place);
+    tree_insert(&j->flow->runnable, &j->in_place);
     if (j->owner != 0) {
         purse_count_runnable(s, j, 1);
     }
@@ -55,11 +55,11 @@ void parking_update(struct sched *s, struct party *p)
         return;
     }
     if (tree_node_is_linked(&p->in_ready)) {
-        tree_remove(&s->ready[p->ready_in], &p->in_ready);
+        tree_remove(&s->flow.ready[p->ready_in], &p->in_ready);
     }
     if (party_has_parked(p) && (p->work == OPEN_NOW || p->work == OPEN_SLOT)) {
         p->ready_in = p->work;
-        tree_insert(&s->ready[p->ready_in], &p->in_ready);
+        tree_insert(&s->flow.ready[p->ready_in], &p->in_ready);
     }
     host_queue_update(s, p);
 }
@@ -122,7 +122,7 @@ static void park(struct sched *s, struct job *j)
 /* What its place meant for its destinations stays true: they get the tag themselves. */
 static void unpark(struct sched *s, struct job *j)
 {
-    bool is_blocked = parking_is_blocked(s, j);
+    bool is_blocked = parking_is_blocked(j);
     list_foreach(p, &j->peers, struct peer, link)
     {
         if (tree_node_is_linked(&p->in_parked)) {
@@ -138,13 +138,13 @@ static void leave_parking(struct sched *s, struct job *j)
 {
     switch (j->place) {
     case JOB_RUNNABLE:
-        tree_remove(&s->runnable, &j->in_place);
+        tree_remove(&j->flow->runnable, &j->in_place);
         if (j->owner != 0) {
             purse_count_runnable(s, j, -1);
         }
         break;
     case JOB_ASIDE:
-        tree_remove(&s->aside, &j->in_place);
+        tree_remove(&j->flow->aside, &j->in_place);
         break;
     case JOB_PARKED:
         unpark(s, j);
@@ -163,14 +163,14 @@ void parking_remove(struct sched *s, struct job *j)
 
 void parking_block(struct sched *s, struct job *j)
 {
-    assert(s->passed > j->position);
+    assert(j->flow->passed > j->position);
     candidate_withdraw(s, j);
     leave_parking(s, j);
     if (is_quiet_job(s, j)) {
         park(s, j);
     } else {
         j->place = JOB_ASIDE;
-        tree_insert(&s->aside, &j->in_place);
+        tree_insert(&j->flow->aside, &j->in_place);
     }
     candidate_file(s, j);
 }
@@ -182,8 +182,8 @@ void parking_hold(struct sched *s, struct job *j, struct tree *held)
     j->place = JOB_HELD;
     tree_insert(held, &j->in_place);
     candidate_file(s, j);
-    if (s->candidate == j) {
-        preempt_invalidate(s);
+    if (j->flow->candidate == j) {
+        preempt_invalidate(j->flow);
     }
 }
 
@@ -203,44 +203,44 @@ void parking_review(struct sched *s, struct job *j)
     if (!job_is_linked(j) || j->place != JOB_PARKED || is_quiet_job(s, j)) {
         return;
     }
-    if (!parking_is_blocked(s, j)) {
+    if (!parking_is_blocked(j)) {
         parking_run(s, j);
         return;
     }
     candidate_withdraw(s, j);
     leave_parking(s, j);
     j->place = JOB_ASIDE;
-    tree_insert(&s->aside, &j->in_place);
+    tree_insert(&j->flow->aside, &j->in_place);
     candidate_file(s, j);
 }
 
-void parking_unblock_all(struct sched *s)
+void parking_unblock_all(struct sched *s, struct flow *f)
 {
-    s->tag += 2;
-    s->passed = POSITION_NONE;
-    while (!tree_is_empty(&s->aside)) {
-        parking_run(s, container_of(s->aside.first, struct job, in_place));
+    f->tag += 2;
+    f->passed = POSITION_NONE;
+    while (!tree_is_empty(&f->aside)) {
+        parking_run(s, container_of(f->aside.first, struct job, in_place));
     }
 }
 
-bool parking_is_blocked(const struct sched *s, const struct job *j)
+bool parking_is_blocked(const struct job *j)
 {
     return j->place == JOB_ASIDE || j->place == JOB_HELD ||
-           (j->place == JOB_PARKED && j->position < s->passed);
+           (j->place == JOB_PARKED && j->position < j->flow->passed);
 }
 
 bool parking_blocks(const struct sched *s, const struct sched_destination *d)
 {
-    return d->tag == s->tag ||
-           (!tree_is_empty(&d->parked) && peer_key(d->parked.first) < s->passed);
+    return d->tag == s->flow.tag ||
+           (!tree_is_empty(&d->parked) && peer_key(d->parked.first) < s->flow.passed);
 }
 
 void parking_slot_opened(struct sched *s)
 {
-    bool did_pass = s->passed_without_slot;
-    s->passed_without_slot = false;
+    bool did_pass = s->flow.passed_without_slot;
+    s->flow.passed_without_slot = false;
     if (did_pass && s->with_work[OPEN_SLOT] + s->with_work[OPEN_HOST] > 0) {
-        job_unblock_all(s);
+        job_unblock_all(s, &s->flow);
     }
 }
 
@@ -255,9 +255,9 @@ static struct job *earlier_job(struct job *a, const struct party *p)
     return a == NULL || b->position < a->position ? b : a;
 }
 
-static const struct party *first_ready(const struct sched *s, enum openness need)
+static const struct party *first_ready(const struct flow *f, enum openness need)
 {
-    const struct tree_node *n = s->ready[need].first;
+    const struct tree_node *n = f->ready[need].first;
     return n == NULL ? NULL : container_of(n, const struct party, in_ready);
 }
 
@@ -271,13 +271,13 @@ static const struct party *first_at_sites(const struct sched *s)
     return container_of(stand->parties.first, const struct party, in_ready);
 }
 
-struct job *parking_next(const struct sched *s, uint64_t position)
+struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t position)
 {
-    const struct tree_node *n = tree_find_from(&s->runnable, position);
+    const struct tree_node *n = tree_find_from(&f->runnable, position);
     struct job *next = n == NULL ? NULL : container_of(n, struct job, in_place);
-    next = earlier_job(next, first_ready(s, OPEN_NOW));
+    next = earlier_job(next, first_ready(f, OPEN_NOW));
     if (connection_has_slot(s)) {
-        next = earlier_job(next, first_ready(s, OPEN_SLOT));
+        next = earlier_job(next, first_ready(f, OPEN_SLOT));
         next = earlier_job(next, first_at_sites(s));
         next = earlier_job(next, host_queue_first(s));
     }

@@ -3,20 +3,21 @@
  * destination without a step for each of the others. Owner thread only.
  *
  * The blocker tags of 5.8 are exact: a parked job is blocked when selection passed its position
- * since all jobs were unblocked last (sched.passed), and so are the destinations where a blocked
+ * since all jobs were unblocked last (flow.passed), and so are the destinations where a blocked
  * job is parked. Unblocking all jobs is therefore one assignment. */
 #ifndef SCHED_PARKING_H
 #define SCHED_PARKING_H
 
 #include "sched/sched.h"
 
+struct flow;
 struct job;
 struct party;
 struct peer;
 struct sched_destination;
 struct tree;
 
-void parking_init(struct sched *s);
+void parking_init(struct flow *f);
 /* Linked, to be looked at; its position is set. */
 void parking_add(struct sched *s, struct job *j);
 void parking_remove(struct sched *s, struct job *j);
@@ -28,20 +29,20 @@ void parking_hold(struct sched *s, struct job *j, struct tree *held);
 void parking_run(struct sched *s, struct job *j);
 /* Its recipients, slots or entries changed: it may have to be looked at after all. */
 void parking_review(struct sched *s, struct job *j);
-/* No job and no destination is blocked any more. */
-void parking_unblock_all(struct sched *s);
+/* No job of the flow and no destination is blocked any more. */
+void parking_unblock_all(struct sched *s, struct flow *f);
 /* A waiting peer has no entry left. */
 void parking_forget_peer(struct sched *s, struct peer *p);
 /* It opened or closed. */
 void parking_update(struct sched *s, struct party *p);
 /* A slot is to be had again: jobs that were passed over for want of one may go on. */
 void parking_slot_opened(struct sched *s);
-bool parking_is_blocked(const struct sched *s, const struct job *j);
+bool parking_is_blocked(const struct job *j);
 /* Some blocked job waits for it, and it was not reconsidered since. */
 bool parking_blocks(const struct sched *s, const struct sched_destination *d);
 /* The position of the first job parked at a destination that has any. */
 uint64_t parking_first_position(const struct sched_destination *d);
-/* The first job from a position on that must be looked at; NULL when none is left. */
-struct job *parking_next(const struct sched *s, uint64_t position);
+/* The first job of a flow from a position on that must be looked at; NULL when none is left. */
+struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t position);
 
 #endif

@@ -15,9 +15,9 @@ static struct job *job_of(struct list *at)
     return container_of(at, struct job, in_schedule);
 }
 
-static uint64_t position_of(const struct sched *s, struct list *at)
+static uint64_t position_of(const struct flow *f, struct list *at)
 {
-    return at == &s->schedule ? POSITION_NONE : job_of(at)->position;
+    return at == &f->schedule ? POSITION_NONE : job_of(at)->position;
 }
 
 /* A stretch of neighbours whose positions lie in an aligned range of numbers. */
@@ -27,29 +27,29 @@ struct stretch {
     uint64_t count;
 };
 
-static void widen(struct sched *s, struct stretch *r, unsigned bits)
+static void widen(struct flow *f, struct stretch *r, unsigned bits)
 {
     r->size = UINT64_C(1) << bits;
-    r->low = position_of(s, r->first) & ~(r->size - 1);
-    while (r->first->prev != &s->schedule && position_of(s, r->first->prev) >= r->low) {
+    r->low = position_of(f, r->first) & ~(r->size - 1);
+    while (r->first->prev != &f->schedule && position_of(f, r->first->prev) >= r->low) {
         r->first = r->first->prev;
         r->count++;
     }
-    while (r->last->next != &s->schedule && position_of(s, r->last->next) - r->low < r->size) {
+    while (r->last->next != &f->schedule && position_of(f, r->last->next) - r->low < r->size) {
         r->last = r->last->next;
         r->count++;
     }
 }
 
-static void spread(struct sched *s, const struct stretch *r)
+static void spread(struct flow *f, const struct stretch *r)
 {
     uint64_t step = r->size / (r->count + 1), next = r->low;
-    bool holds_passed = s->passed >= r->low && s->passed - r->low < r->size;
+    bool holds_passed = f->passed >= r->low && f->passed - r->low < r->size;
     for (struct list *at = r->first;; at = at->next) {
         struct job *j = job_of(at);
         next += step;
-        if (holds_passed && j->position >= s->passed) {
-            s->passed = next;
+        if (holds_passed && j->position >= f->passed) {
+            f->passed = next;
             holds_passed = false;
         }
         j->position = next;
@@ -58,39 +58,40 @@ static void spread(struct sched *s, const struct stretch *r)
         }
     }
     if (holds_passed) {
-        s->passed = r->low + r->size;
+        f->passed = r->low + r->size;
     }
 }
 
 /* Make room behind a job: the smallest range around it that is sparse enough, the sparser the
  * larger it is, so that the cost of spreading is shared by many insertions. */
-static void make_position_room(struct sched *s, struct list *at)
+static void make_position_room(struct flow *f, struct list *at)
 {
     struct stretch r = {.first = at, .last = at, .count = 1};
     double most = 1;
     for (unsigned bits = 1; bits <= POSITION_BITS; bits++) {
         most *= 4 / 3.0;
-        widen(s, &r, bits);
+        widen(f, &r, bits);
         if ((double)r.count <= most && r.size / (r.count + 1) >= 4) {
             break;
         }
     }
     assert(r.size / (r.count + 1) >= 4);
-    spread(s, &r);
+    spread(f, &r);
 }
 
-void position_insert_after(struct sched *s, struct job *j, struct list *at)
+void position_insert_after(struct job *j, struct list *at)
 {
-    bool is_last = at->next == &s->schedule;
-    if (at != &s->schedule &&
-        (is_last ? position_of(s, at) > (UINT64_C(1) << POSITION_BITS) - 2 * POSITION_GAP
-                 : position_of(s, at->next) - position_of(s, at) < 2)) {
-        make_position_room(s, at);
-    } else if (at == &s->schedule && !is_last && position_of(s, at->next) < 2) {
-        make_position_room(s, at->next);
+    struct flow *f = j->flow;
+    bool is_last = at->next == &f->schedule;
+    if (at != &f->schedule &&
+        (is_last ? position_of(f, at) > (UINT64_C(1) << POSITION_BITS) - 2 * POSITION_GAP
+                 : position_of(f, at->next) - position_of(f, at) < 2)) {
+        make_position_room(f, at);
+    } else if (at == &f->schedule && !is_last && position_of(f, at->next) < 2) {
+        make_position_room(f, at->next);
     }
-    uint64_t before = position_of(s, at);
-    uint64_t gap = is_last ? 2 * POSITION_GAP : position_of(s, at->next) - before;
+    uint64_t before = position_of(f, at);
+    uint64_t gap = is_last ? 2 * POSITION_GAP : position_of(f, at->next) - before;
     j->position = before + gap / 2;
     list_insert_after(at, &j->in_schedule);
 }

@@ -11,6 +11,6 @@ struct job;
 struct sched;
 
 /* Link j into the schedule behind `at`, a link of the list or its head. */
-void position_insert_after(struct sched *s, struct job *j, struct list *at);
+void position_insert_after(struct job *j, struct list *at);
 
 #endif

@@ -9,23 +9,24 @@
 
 #include <assert.h>
 
-void preempt_invalidate(struct sched *s)
+void preempt_invalidate(struct flow *f)
 {
-    s->candidate_owner = NULL;
-    s->candidate = NULL;
+    f->candidate_owner = NULL;
+    f->candidate = NULL;
 }
 
 /* The best candidate (5.5); a cached "none" survives the clock, a cached candidate does not. */
 static struct job *candidate(struct sched *s, struct job *owner)
 {
+    struct flow *f = owner->flow;
     int64_t second = s->now / USEC_PER_SEC;
-    if (s->candidate_owner == owner && (s->candidate_second == second || s->candidate == NULL)) {
-        return s->candidate;
+    if (f->candidate_owner == owner && (f->candidate_second == second || f->candidate == NULL)) {
+        return f->candidate;
     }
-    s->candidate = candidate_search(s, owner);
-    s->candidate_owner = owner;
-    s->candidate_second = second;
-    return s->candidate;
+    f->candidate = candidate_search(s, owner);
+    f->candidate_owner = owner;
+    f->candidate_second = second;
+    return f->candidate;
 }
 
 static void move_before(struct sched *s, struct job *j, struct job *parent)
@@ -35,15 +36,15 @@ static void move_before(struct sched *s, struct job *j, struct job *parent)
     candidate_withdraw(s, parent);
     parking_remove(s, j);
     list_remove(&j->in_schedule);
-    position_insert_after(s, j, parent->in_schedule.prev);
+    position_insert_after(j, parent->in_schedule.prev);
     j->parent = parent;
     list_push_back(&parent->children, &j->in_children);
     j->level = parent->level + 1;
     parking_add(s, j);
     candidate_file(s, j);
     candidate_file(s, parent);
-    s->current = j;
-    preempt_invalidate(s);
+    j->flow->current = j;
+    preempt_invalidate(j->flow);
 }
 
 struct job *preempt_try(struct sched *s, struct job *current)
@@ -98,5 +99,5 @@ void preempt_pop(struct sched *s, struct job *j)
     if (parent != NULL) {
         candidate_file(s, parent);
     }
-    preempt_invalidate(s);
+    preempt_invalidate(j->flow);
 }

@@ -2,6 +2,7 @@
 #ifndef SCHED_PREEMPT_H
 #define SCHED_PREEMPT_H
 
+struct flow;
 struct job;
 struct sched;
 
@@ -10,6 +11,6 @@ struct job *preempt_try(struct sched *s, struct job *current);
 /* Leave the stack: unused slots go back to the parent, the children are adopted. Level > 0. */
 void preempt_pop(struct sched *s, struct job *j);
 /* The cached candidate may be wrong. */
-void preempt_invalidate(struct sched *s);
+void preempt_invalidate(struct flow *f);
 
 #endif

@@ -246,7 +246,7 @@ static void let_some_go(struct sched *s, struct sched_owner *o)
         struct job *j = container_of(o->held.first, struct job, in_place);
         o->tries++;
         job_unblock(s, j);
-        preempt_invalidate(s);
+        preempt_invalidate(j->flow);
         o->going += has_open_destination(s, j);
     }
 }
@@ -419,7 +419,7 @@ void sched_own(struct sched *s, uint64_t message_id, struct sched_owner *o, usec
     bool is_linked = job_is_linked(j);
     if (is_linked && j->place == JOB_HELD) {
         job_unblock(s, j);
-        preempt_invalidate(s);
+        preempt_invalidate(j->flow);
     }
     int runnable = is_linked && j->place == JOB_RUNNABLE;
     purse_count_runnable(s, j, -runnable);

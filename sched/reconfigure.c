@@ -48,11 +48,11 @@ static void take_down(struct sched *s)
             host_queue_leave(s, &q->party);
         }
     }
-    list_foreach(j, &s->schedule, struct job, in_schedule)
+    list_foreach(j, &s->flow.schedule, struct job, in_schedule)
     {
         candidate_withdraw(s, j);
     }
-    s->adrift = NULL;
+    s->flow.adrift = NULL;
 }
 
 static void change(struct sched *s, const struct sched_config *config)
@@ -82,12 +82,12 @@ static void derive(struct sched *s)
             destination_want_hosts(s, d); /* on hold nobody asked */
         }
     }
-    list_foreach(j, &s->schedule, struct job, in_schedule)
+    list_foreach(j, &s->flow.schedule, struct job, in_schedule)
     {
         candidate_file(s, j);
     }
-    job_unblock_all(s);
-    list_foreach(j, &s->schedule, struct job, in_schedule)
+    job_unblock_all(s, &s->flow);
+    list_foreach(j, &s->flow.schedule, struct job, in_schedule)
     {
         parking_review(s, j); /* it may read now */
     }

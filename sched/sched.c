@@ -31,15 +31,13 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     s->release_hosts = release_hosts;
     s->now = now;
     reconfigure_set(s, config);
-    s->tag = 1;
     s->rcpt_unused = config->recipient_limit;
     s->shared.pool_unused = config->recipient_limit;
-    job_init_lists(s);
-    parking_init(s);
+    flow_init(&s->flow);
+    job_init_unread(s);
     host_queue_init(s);
     site_init_all(s);
     source_init(s);
-    candidate_init(s);
     list_init(&s->destinations);
     list_init(&s->pending);
     list_init(&s->unreachable);
@@ -202,9 +200,9 @@ static bool may_select(struct sched *s)
 static bool select_one(struct sched *s)
 {
     struct sched_entry *e = NULL;
-    s->passed_without_slot |= !connection_has_slot(s);
+    s->flow.passed_without_slot |= !connection_has_slot(s);
     s->selection_runs++;
-    switch (selection_run(s, &e)) {
+    switch (selection_run(s, &s->flow, &e)) {
     case SELECTION_NONE:
         s->rate = RATE_FREE;
         return false;
@@ -513,7 +511,7 @@ void sched_withdraw(struct sched *s, uint64_t message_id, struct slice destinati
         return;
     }
     s->resume_job = NULL;
-    preempt_invalidate(s);
+    preempt_invalidate(j->flow);
     struct reason *copy = reason_new(s, reason, false);
     job_withdraw(s, j, destination, copy);
     reason_put(s, copy);

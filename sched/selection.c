@@ -16,10 +16,11 @@ static struct sched_entry *take_entry(struct sched *s, struct job *j, struct pee
     entry_select(s, e);
     j->slots_available++;
     j->slots_used++;
-    if (s->candidate_owner != j) {
-        preempt_invalidate(s);
+    struct flow *f = j->flow;
+    if (f->candidate_owner != j) {
+        preempt_invalidate(f);
     }
-    s->current = j;
+    f->current = j;
     shared_set(&j->why, SCHED_WHY_NOTHING);
     candidate_drift(s, j);
     if (j->owner != 0) {
@@ -97,22 +98,23 @@ static enum selection examine(struct sched *s, struct job *j, enum selection_sta
 }
 
 /* Everything before this position has been looked at, or need not be. */
-static void pass_position(struct sched *s, uint64_t position)
+static void pass_position(struct flow *f, uint64_t position)
 {
-    if (s->passed < position) {
-        s->passed = position;
+    if (f->passed < position) {
+        f->passed = position;
     }
 }
 
 static enum selection walk_jobs(struct sched *s, struct job *start, enum selection_stage stage,
                                 struct sched_entry **ret)
 {
+    struct flow *f = start->flow;
     uint64_t position = start->position;
     struct job *j;
-    while ((j = parking_next(s, position)) != NULL) {
+    while ((j = parking_next(s, f, position)) != NULL) {
         position = j->position + 1;
         parking_run(s, j);
-        pass_position(s, position);
+        pass_position(f, position);
         enum selection found = examine(s, j, j == start ? stage : SELECTION_REFILL, ret);
         if (found != SELECTION_NONE) {
             return found;
@@ -121,13 +123,13 @@ static enum selection walk_jobs(struct sched *s, struct job *start, enum selecti
     return SELECTION_NONE;
 }
 
-enum selection selection_run(struct sched *s, struct sched_entry **ret)
+enum selection selection_run(struct sched *s, struct flow *f, struct sched_entry **ret)
 {
     struct job *j = s->resume_job;
     enum selection_stage stage = s->resume_stage;
     s->resume_job = NULL;
     if (j == NULL || j->is_reading) {
-        j = s->current;
+        j = f->current;
         stage = SELECTION_REFILL;
         if (j != NULL && s->config.delivery_slot_cost >= 2) {
             j = preempt_try(s, j);
@@ -138,10 +140,10 @@ enum selection selection_run(struct sched *s, struct sched_entry **ret)
         if (found != SELECTION_NONE) {
             return found;
         }
-        if (!list_is_empty(&s->schedule)) {
-            pass_position(s, list_last(&s->schedule, struct job, in_schedule)->position + 1);
+        if (!list_is_empty(&f->schedule)) {
+            pass_position(f, list_last(&f->schedule, struct job, in_schedule)->position + 1);
         }
     }
-    s->current = NULL;
+    f->current = NULL;
     return SELECTION_NONE;
 }

@@ -2,6 +2,7 @@
 #ifndef SCHED_SELECTION_H
 #define SCHED_SELECTION_H
 
+struct flow;
 struct sched;
 struct sched_entry;
 
@@ -12,6 +13,7 @@ enum selection {
     SELECTION_ASKS,  /* OWNER_ASKS was; likewise */
 };
 
-enum selection selection_run(struct sched *s, struct sched_entry **ret);
+/* Of a flow. */
+enum selection selection_run(struct sched *s, struct flow *f, struct sched_entry **ret);
 
 #endif

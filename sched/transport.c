@@ -129,7 +129,7 @@ bool transport_rate_allows(struct sched *s)
     if (s->config.transport_rate_delay <= 0) {
         return true;
     }
-    if (s->rate == RATE_FREE && s->current != NULL) {
+    if (s->rate == RATE_FREE && s->flow.current != NULL) {
         s->rate = RATE_WAITING;
         s->rate_until = s->now + s->config.transport_rate_delay;
     }

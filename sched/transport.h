@@ -9,6 +9,7 @@
 #include "sched/debug.h"
 #include "sched/destination.h"
 #include "sched/feedback.h"
+#include "sched/flow.h"
 #include "sched/job.h"
 #include "sched/place/connection.h"
 #include "sched/place/destdb.h"
@@ -47,31 +48,17 @@ struct sched {
     int loan_factor; /* percent */
     usec_t now;      /* of the current call */
 
-    /* Jobs: schedule and by_time hold the same ones. */
-    struct list schedule;
-    struct tree by_time;
-    struct tree unread;  /* of them, in the same order; next_unread and those with has_more */
-    struct job *current; /* where selection starts; NULL: nothing can be selected */
-    struct tree runnable, aside;   /* job.in_place, in the order of the schedule */
-    struct tree ready[OPEN_COUNT]; /* party.in_ready, by the first job parked there;
-                                    * by what they need: OPEN_NOW, OPEN_SLOT */
-    struct tree host_queue;        /* destdb_host.in_queue, by the first job parked at a destination
+    struct flow flow; /* of all jobs */
+    struct tree
+        unread; /* of all jobs, in the order of their ages; next_unread and those with has_more */
+    struct tree host_queue; /* destdb_host.in_queue, by the first job parked at a destination
                                     * there; these need OPEN_HOST */
-    int useful_hosts;              /* hosts with room that some destination could open one to */
+    int useful_hosts;       /* hosts with room that some destination could open one to */
     uint64_t selection_runs;
-    bool needs_connection;    /* the entry selected last may not open one (sched/gate.h) */
-    bool passed_without_slot; /* selection ran since no slot was to be had */
-    uint64_t passed;          /* selection passed all positions before it: their parked jobs
-                               * and the destinations of these are blocked (5.8) */
-    struct tree sizes;        /* size_class.in_sizes */
-    struct list irregular;    /* job.in_irregular */
-    struct job *adrift;       /* its size class may be out of date */
-    struct job *next_unread;  /* takes freed recipient slots */
-    uint64_t tag;             /* odd; destinations that carry it are blocked */
-    int rcpt_unused;          /* recipient slots in the pool; negative while overdrawn */
-    struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
-    int64_t candidate_second;
-    struct job *resume_job; /* selection goes on there when its recipients have come */
+    bool needs_connection;   /* the entry selected last may not open one (sched/gate.h) */
+    struct job *next_unread; /* takes freed recipient slots */
+    int rcpt_unused;         /* recipient slots in the pool; negative while overdrawn */
+    struct job *resume_job;  /* selection goes on there when its recipients have come */
     enum selection_stage resume_stage;
 
     struct sources sources;

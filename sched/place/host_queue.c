@@ -113,7 +113,7 @@ void host_queue_opened(struct sched *s, struct destdb_host *h)
 {
     file_host(s, h);
     if (h->wanted > 0 && h->full_since != s->selection_runs) {
-        job_unblock_all(s);
+        job_unblock_all(s, &s->flow);
     }
     placement_slot_opened(s);
 }

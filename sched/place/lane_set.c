@@ -54,7 +54,7 @@ void lane_set_file(struct sched *s, struct party *p)
     struct lane_set *set = shared_party_of(p)->set;
     struct site_stand *stand = NULL;
     if (tree_node_is_linked(&p->in_ready)) {
-        struct tree *t = &s->ready[OPEN_NOW];
+        struct tree *t = &s->flow.ready[OPEN_NOW];
         if (p->ready_in == OPEN_SLOT) {
             stand = stand_of(p);
             t = &stand->parties;
@@ -62,8 +62,8 @@ void lane_set_file(struct sched *s, struct party *p)
         tree_remove(t, &p->in_ready);
     }
     if (party_has_parked(p) && p->work == OPEN_NOW) {
-        tree_insert(&s->ready[OPEN_NOW], &p->in_ready);
-        set->has_missed |= party_first_position(p) < s->passed;
+        tree_insert(&s->flow.ready[OPEN_NOW], &p->in_ready);
+        set->has_missed |= party_first_position(p) < s->flow.passed;
     } else if (party_has_parked(p) && p->work == OPEN_SLOT) {
         stand = stand_of(p);
         tree_insert(&stand->parties, &p->in_ready);
@@ -123,12 +123,13 @@ bool lane_set_is_open(const struct sched *s, const struct party *p)
 
 static bool blocks_jobs(const struct sched *s, const struct lane_set *set)
 {
-    if (set->tag == s->tag || set->has_missed) {
+    if (set->tag == s->flow.tag || set->has_missed) {
         return true;
     }
     for (int i = 0; i < SITE_FAMILIES; i++) {
         const struct site_stand *stand = &set->stands[i];
-        if (!tree_is_empty(&stand->parties) && standing_key(stand->parties.first) < s->passed) {
+        if (!tree_is_empty(&stand->parties) &&
+            standing_key(stand->parties.first) < s->flow.passed) {
             return true;
         }
     }
@@ -140,7 +141,7 @@ void lane_set_reconsider(struct sched *s, struct lane_set *set)
     bool is_open = set->is_counted || set->work[OPEN_NOW] + set->work[OPEN_HOST] > 0;
     if (is_open && blocks_jobs(s, set)) {
         set->has_missed = false;
-        job_unblock_all(s);
+        job_unblock_all(s, &s->flow);
     }
 }
 

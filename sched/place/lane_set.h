@@ -32,7 +32,7 @@ struct lane_set {
     bool is_barred;         /* any thread, relaxed: all of its lanes are away */
     uint16_t pool;          /* set at creation */
     struct lane_turn *turn; /* of the pool at the site, which owns it; NULL: that of the lanes */
-    uint64_t tag;           /* = sched.tag: some job was passed over because of it (5.8) */
+    uint64_t tag;           /* = flow.tag: some job was passed over because of it (5.8) */
     int64_t wanted;         /* entries of willing members that wait */
     int64_t displaced;      /* entries of members that must be placed again */
     int work[OPEN_COUNT];   /* its parties, by party.work */

@@ -17,14 +17,14 @@ struct party {
     uint16_t server_count;
     enum openness work : 8;     /* of its waiting entries, OPEN_NOT without any; counted in
                                  * sched.with_work */
-    enum openness ready_in : 8; /* the sched.ready that in_ready is in */
+    enum openness ready_in : 8; /* the flow.ready that in_ready is in */
     /* Any thread. */
     struct server *servers; /* published; the last has no host. NULL: one without a name */
     struct site *site;      /* NULL: it is that of one destination, and inside it; constant */
     /* Owner thread only. */
     struct tree idle;          /* connections, by preference, most recently idle first */
     struct tree roomy;         /* those that carry entries and have room, the newest first */
-    struct tree_node in_ready; /* sched.ready or site_stand.parties: open, and jobs are parked. That
+    struct tree_node in_ready; /* flow.ready or site_stand.parties: open, and jobs are parked. That
                                 * of a destination that is at a site: shared_party.queue */
 };
 

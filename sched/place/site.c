@@ -215,7 +215,7 @@ static void join_party(struct sched *s, struct sched_destination *d, struct shar
         list_push_back(&q->members, &d->in_party);
     }
     site_count_displaced(s, d, displaced_of(d));
-    if (d->tag == s->tag) {
+    if (d->tag == s->flow.tag) {
         destination_mark(s, d); /* and the site */
     }
     destination_recount(s, d);

@@ -220,7 +220,7 @@ static void commit(struct sched *s, const struct sched_source *sources, uint32_t
         refit_own(s, d);
         destination_settle(s, d);
     }
-    job_unblock_all(s);
+    job_unblock_all(s, &s->flow);
 }
 
 int sched_set_sources(struct sched *s, const struct sched_source *sources, uint32_t source_count,

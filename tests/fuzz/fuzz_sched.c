@@ -26,6 +26,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         parse_feedback(data, size);
     }
-    sched_driver_run(data, size);
+    (void)sched_driver_run(data, size);
     return 0;
 }

@@ -26,6 +26,7 @@ struct driver {
     bool is_kind; /* nothing fails any more: what waits must be selected */
     long objects, hosts;
     long fail_after; /* allocations; < 0: never */
+    uint64_t digest; /* of all actions */
 };
 
 static inline unsigned take(struct driver *d, unsigned below)

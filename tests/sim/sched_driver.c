@@ -1,5 +1,6 @@
 #include "tests/sim/sched_driver.h"
 
+#include "base/hash.h"
 #include "sched/candidate.h"
 #include "sched/sched.h"
 #include "sched/transport.h"
@@ -49,8 +50,8 @@ static void act(struct driver *d, const struct sched_action *a);
 static void check_candidate(struct driver *d)
 {
     struct sched *s = d->sched;
-    if (s->current != NULL && s->config.delivery_slot_cost >= 2) {
-        REQUIRE(candidate_search(s, s->current) == sched_oracle_candidate(s, s->current));
+    if (s->flow.current != NULL && s->config.delivery_slot_cost >= 2) {
+        REQUIRE(candidate_search(s, s->flow.current) == sched_oracle_candidate(s, s->flow.current));
     }
 }
 
@@ -166,9 +167,23 @@ static void ask(struct driver *d, struct sched_destination *destination)
     d->questions = q;
 }
 
+/* What was done so far: which action, for whom, on what. */
+static void digest(struct driver *d, const struct sched_action *a)
+{
+    uint64_t what[] = {(uint64_t)a->kind, a->message_id,  a->connection,
+                       a->source,         a->index_count, a->wanted};
+    struct slice name = {0};
+    if (a->destination != NULL) {
+        name = sched_destination_name(a->destination);
+    }
+    d->digest = hash_bytes(what, sizeof(what), d->digest ^ (uint64_t)d->now);
+    d->digest = hash_bytes(name.data, name.len, d->digest);
+}
+
 static void act(struct driver *d, const struct sched_action *a)
 {
     struct mail_message *m = a->handle;
+    digest(d, a);
     REQUIRE(m == NULL || m == mail_of(&d->mail, a->message_id));
     switch (a->kind) {
     case SCHED_DELIVER:
@@ -747,7 +762,7 @@ static void start(struct driver *d)
     d->flights.sched = d->sched;
 }
 
-void sched_driver_run(const uint8_t *data, size_t size)
+uint64_t sched_driver_run(const uint8_t *data, size_t size)
 {
     struct driver *d = calloc(1, sizeof(*d));
     REQUIRE(d != NULL);
@@ -771,5 +786,7 @@ void sched_driver_run(const uint8_t *data, size_t size)
     }
     sched_free(d->sched);
     REQUIRE(d->objects == 0 && d->hosts == 0);
+    uint64_t done = d->digest;
     free(d);
+    return done;
 }

@@ -307,8 +307,8 @@ struct job *sched_oracle_candidate(const struct sched *s, const struct job *owne
         s->config.delivery_slot_cost;
     struct job *best = NULL;
     double best_score = 0;
-    for (struct job *j = job_next(s, owner); max_slots > 0 && j != NULL; j = job_next(s, j)) {
-        if (!list_is_empty(&j->children) || job_is_blocked(s, j)) {
+    for (struct job *j = job_next(owner); max_slots > 0 && j != NULL; j = job_next(j)) {
+        if (!list_is_empty(&j->children) || job_is_blocked(j)) {
             continue;
         }
         double age = (double)(s->now / USEC_PER_SEC - j->queued_time / USEC_PER_SEC + 1);

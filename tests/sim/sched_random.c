@@ -22,6 +22,7 @@ int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : RUNS;
+    uint64_t checksum = 0;
     for (uint64_t run = 0; run < runs; run++) {
         uint8_t data[2000];
         uint64_t state = (seed + run) * UINT64_C(0x9e3779b97f4a7c15) | 1;
@@ -33,7 +34,8 @@ int main(int argc, char **argv)
             (void)printf("seed %llu\n", (unsigned long long)(seed + run));
             (void)fflush(stdout);
         }
-        sched_driver_run(data, size);
+        checksum = (checksum << 1 | checksum >> 63) ^ sched_driver_run(data, size);
     }
+    (void)printf("checksum %016llx\n", (unsigned long long)checksum);
     return 0;
 }

@@ -8,20 +8,23 @@
  * selection has passed stays passed. */
 static void room_is_made(void **state)
 {
-    static struct sched s;
+    static struct flow f;
     static struct job jobs[JOBS];
-    list_init(&s.schedule);
-    position_insert_after(&s, &jobs[0], &s.schedule);
-    position_insert_after(&s, &jobs[1], &jobs[0].in_schedule);
-    s.passed = jobs[0].position + 1;
+    list_init(&f.schedule);
+    for (unsigned i = 0; i < JOBS; i++) {
+        jobs[i].flow = &f;
+    }
+    position_insert_after(&jobs[0], &f.schedule);
+    position_insert_after(&jobs[1], &jobs[0].in_schedule);
+    f.passed = jobs[0].position + 1;
     for (unsigned i = 2; i < JOBS; i++) {
         /* Always in front of jobs[1], behind the one before. */
-        position_insert_after(&s, &jobs[i], jobs[1].in_schedule.prev);
-        assert_true(jobs[0].position < s.passed && jobs[1].position >= s.passed);
+        position_insert_after(&jobs[i], jobs[1].in_schedule.prev);
+        assert_true(jobs[0].position < f.passed && jobs[1].position >= f.passed);
     }
     uint64_t last = POSITION_NONE;
     unsigned count = 0;
-    list_foreach(j, &s.schedule, struct job, in_schedule)
+    list_foreach(j, &f.schedule, struct job, in_schedule)
     {
         assert_true(j->position > last);
         last = j->position;
@@ -32,14 +35,17 @@ static void room_is_made(void **state)
 
 static void front_and_end_have_room(void **state)
 {
-    static struct sched s;
+    static struct flow f;
     static struct job jobs[JOBS];
-    list_init(&s.schedule);
+    list_init(&f.schedule);
     for (unsigned i = 0; i < JOBS; i++) {
-        position_insert_after(&s, &jobs[i], i % 3 == 0 ? s.schedule.prev : &s.schedule);
+        jobs[i].flow = &f;
+    }
+    for (unsigned i = 0; i < JOBS; i++) {
+        position_insert_after(&jobs[i], i % 3 == 0 ? f.schedule.prev : &f.schedule);
     }
     uint64_t last = POSITION_NONE;
-    list_foreach(j, &s.schedule, struct job, in_schedule)
+    list_foreach(j, &f.schedule, struct job, in_schedule)
     {
         assert_true(j->position > last);
         last = j->position;

@@ -227,11 +227,11 @@ static void a_job_off_the_stack_has_a_size_class(void **state)
     bed_spread(&b, 'A', 10);
     bed_spread(&b, 'B', 2);
     bed_spread(&b, 'C', 2);
-    assert_true(list_is_empty(&b.sched->irregular));
+    assert_true(list_is_empty(&b.sched->flow.irregular));
     assert_string_equal(bed_order(&b, 5), "A x4 B"); /* B stands in front of A: both are on it */
     const struct job *on_stack[2] = {NULL, NULL};
     size_t count = 0;
-    list_foreach(j, &b.sched->irregular, const struct job, in_irregular)
+    list_foreach(j, &b.sched->flow.irregular, const struct job, in_irregular)
     {
         assert_true(count < 2);
         on_stack[count++] = j;

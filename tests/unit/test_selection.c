@@ -75,11 +75,11 @@ static void no_look_in_vain(void **state)
     assert_string_equal(bed_select(&b), "A aa a@aa");
     assert_string_equal(bed_select(&b), "none");
     assert_int_equal(b.sched->with_work[OPEN_NOW] + b.sched->with_work[OPEN_SLOT], 0);
-    assert_ptr_equal(b.sched->current, job_find(b.sched, 'B'));
-    assert_false(job_is_blocked(b.sched, job_find(b.sched, 'B')));
+    assert_ptr_equal(b.sched->flow.current, job_find(b.sched, 'B'));
+    assert_false(job_is_blocked(job_find(b.sched, 'B')));
     bed_message(&b, 'C', "c@cc");
     assert_string_equal(bed_select(&b), "C cc c@cc");
-    assert_true(job_is_blocked(b.sched, job_find(b.sched, 'B')));
+    assert_true(job_is_blocked(job_find(b.sched, 'B')));
     bed_report(&b, 1, BED_OK);
     assert_string_equal(bed_select(&b), "B aa b@aa");
     bed_close(&b);
