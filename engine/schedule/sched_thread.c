@@ -510,6 +510,7 @@ static void resolve(struct sched_thread *t, struct core *c, const struct sched_a
     if (dispatch_resolve(&t->dispatch, c->transport, a, t->now, &known)) {
         if (known != NULL) {
             take_resolution(t, known);
+            lanes_follow(&c->lanes, t->now); /* what is closed there, before anything is selected */
         } else {
             c->asked += !sched_destination_is_known(a->destination);
         }
