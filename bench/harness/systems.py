@@ -2,6 +2,7 @@
 windows and limits.
 
 sluice             the build of --build
+sluice+configured  the same with limits and rules in force (--configured; needs root)
 sluice@FOLDER      another build, so that one is compared with another
 postfix            Debian's, with its defaults where they do not throttle
 postfix-nocache    the same without connection cache: its fastest where connecting costs nothing
@@ -15,6 +16,7 @@ import pathlib
 import re
 import socket
 
+import configured
 from load import free_port
 from relay import Failure, Postfix, Sluice, postfix_version, running, wait_for_port
 
@@ -24,7 +26,7 @@ OUTSIDE = re.compile(r'[^@/]+:\d+')
 
 
 def is_sluice(name):
-    return name.split('@')[0] == 'sluice'
+    return name.split('@')[0] in ('sluice', 'sluice' + configured.SUFFIX)
 
 
 def is_outside(name):
@@ -73,9 +75,13 @@ def make_sluice(args, name, setting, ends, port):
         return lambda folder: Sluice(build_of(args, name), folder, port, ends.routes, transport,
                                      setting.options)
     transport['smtp_tcp_port'] = ends.sink.port
+    sections = f'dns {{ servers = {{"{ends.zone.address}:53"}} }}\n'
+    if configured.is_wanted(name):
+        more, options = configured.sections(args, setting, args.folder)
+        sections += more
+        transport.update(options)
     return lambda folder: Sluice(build_of(args, name), folder, port, [('*', None)], transport,
-                                 setting.options,
-                                 f'dns {{ servers = {{"{ends.zone.address}:53"}} }}\n')
+                                 setting.options, sections)
 
 
 def make_postfix(name, setting, ends, port):

@@ -1,6 +1,7 @@
 """One destination (w1): messages of 4 KB with one recipient, at most 20 connections.
 
 From the first offer to the last delivery; intake, queue and delivery compete for the CPUs."""
+import configured
 import measure
 from flow import Setting, flow
 
@@ -10,6 +11,7 @@ QUICK = measure.QUICK
 
 def add_arguments(parser):
     measure.add_arguments(parser, measure.ALL, (100000, 10000))
+    configured.add_arguments(parser)
 
 
 def targets_of(args, title):
@@ -22,12 +24,13 @@ def targets_of(args, title):
         if ratio is not None:
             found.append(measure.target(f"{title}: times Postfix's fastest rate", '>= 15', ratio,
                                         ratio >= 15))
-        return found
+        return found + configured.targets(rows)
     return targets
 
 
 def run(args):
+    configured.relays(args)
     measure.check(args)
-    runs = measure.rounds(args, [Setting.of(args)], measure.THROUGHPUT, flow)
+    runs = measure.rounds(args, [Setting.of(args, **configured.setting(args, 1))], measure.THROUGHPUT, flow)
     return measure.result(args, (TITLE, __doc__), measure.THROUGHPUT, runs,
                           targets_of(args, TITLE))
