@@ -206,10 +206,12 @@ struct sched_loan {
     struct sched_lane_key lane; /* LANE_GONE, and of an owner: empty */
     struct sched_units left;    /* RETURN, LANE_GONE, OWNER_RETURNS */
     /* ASK, OWNER_ASKS. */
-    uint32_t wanted;          /* messages that could go now */
-    uint32_t connects_wanted; /* new connections for these */
-    uint32_t recipients_owed; /* sent beyond the last grant; this one pays for them */
-    bool has_connection;      /* one is open, so that they can go without a new one */
+    uint32_t wanted; /* messages that could go now, no more than it is likely to send before
+                               * the loan ends; after an ample one, also what is likely to come */
+    uint32_t recipients_wanted; /* ASK: for these, as far as those before tell */
+    uint32_t connects_wanted;   /* new connections for these */
+    uint32_t recipients_owed;   /* sent beyond the last grant; this one pays for them */
+    bool has_connection;        /* one is open, so that they can go without a new one */
 };
 
 /* A value; pointers in it are valid until the next call into this scheduler unless said
@@ -475,6 +477,7 @@ struct sched_grant {
     usec_t turn;        /* when there is likely to be something for those that wait; >= due */
     double per_second;  /* messages that the lane may send; 0: not known */
     enum sched_why why; /* why it is not more: PACE, RATE, QUOTA, LANE_CLOSED, CEILING */
+    bool is_ample; /* nobody lacks what is lent: it is kept until `until`, though nothing waits */
 };
 /* The answer to SCHED_ASK. A lane holds one grant at a time: it asks again when it is used up. false:
  * the lane is gone, or does not ask any more: the grant is the shell's. */

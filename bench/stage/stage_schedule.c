@@ -115,7 +115,7 @@ static void lend(struct schedule *s, const struct sched_loan *ask)
         .from = s->now,
         .until = s->now + 10 * USEC_PER_MSEC,
         .per_second = 2000,
-        .why = SCHED_WHY_RATE,
+        .is_ample = true,
     };
     if (!sched_lane_grant(s->core, ask->lane, &lent, s->now)) {
         fail_schedule(s, "a lane asked and does not take");

@@ -250,6 +250,7 @@ struct limit_grant {
     double per_second;    /* messages; 0: nothing for now; HUGE_VAL: no bound */
     enum limit_cause why; /* what kept it from being more */
     enum limit_owner whose;
+    bool is_ample; /* whoever asked next would get something at once, too */
 };
 
 /* Lend of all limits of the lane at once: the smallest holds, and what was lent of the others beyond

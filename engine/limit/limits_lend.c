@@ -13,6 +13,7 @@
 
 #define PROBE_SPAN    (600 * USEC_PER_SEC) /* a probe without a verdict by then is lost */
 #define CONNECT_SPAN  (600 * USEC_PER_SEC)
+#define AMPLE_SPAN    (5 * LOAN_SPAN)      /* while nobody lacks what was lent */
 #define QUOTA_RECHECK (300 * USEC_PER_SEC) /* the wall clock may be set */
 #define RECHECK       (60 * USEC_PER_SEC)
 
@@ -327,6 +328,31 @@ static void keep_loan(struct lending *g)
     }
 }
 
+/* Rates alone hold the lane, and none of them is used up. */
+static bool is_ample(const struct lending *g)
+{
+    const struct limits_learned *learned = g->lane->learned;
+    if (learned != NULL && (learned->is_closed || learned->connections.limit > 0)) {
+        return false;
+    }
+    for (unsigned unit = 0; unit < LIMITS_UNITS; unit++) {
+        if (pace_of(g, unit) != NULL) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < g->meter_count; i++) {
+        for (unsigned unit = 0; unit < LIMITS_UNITS; unit++) {
+            if (rate_due(&g->meters[i]->rates[unit]) > g->now) {
+                return false;
+            }
+        }
+        if (quota_left(&g->meters[i]->quota, g->wall) != UINT64_MAX) {
+            return false;
+        }
+    }
+    return g->ret->why == LIMIT_NO_CAUSE && g->when <= g->now;
+}
+
 static void grant(struct lending *g)
 {
     struct limit_grant *ret = g->ret;
@@ -339,7 +365,8 @@ static void grant(struct lending *g)
     ret->recipients = g->is_bound[PACE_RECIPIENTS] ? g->least[PACE_RECIPIENTS] : LIMIT_UNBOUNDED;
     ret->connects = g->is_bound[PACE_CONNECTS] ? g->least[PACE_CONNECTS] : LIMIT_UNBOUNDED;
     ret->from = g->when;
-    ret->until = g->when + LOAN_SPAN;
+    ret->is_ample = is_ample(g);
+    ret->until = g->when + (ret->is_ample ? AMPLE_SPAN : LOAN_SPAN);
 }
 
 static void list_meters(struct lending *g)
@@ -389,8 +416,8 @@ void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now,
     end_order(l, h->lane, now);
     list_meters(&g);
     pay_owed(&g);
-    if (ask->recipients == 0) {
-        g.least[PACE_RECIPIENTS] = RATE_AMOUNT_MAX;
+    if (ask->recipients == 0 || pace_of(&g, PACE_RECIPIENTS) != NULL) {
+        g.least[PACE_RECIPIENTS] = RATE_AMOUNT_MAX; /* a pace watches whether it is what binds */
     }
     bool is_lent = lane_permits(&g) && lend_quotas(&g) && lend_rates(&g, PACE_MESSAGES) &&
                    lend_rates(&g, PACE_RECIPIENTS) && lend_connects(&g) &&

@@ -292,6 +292,7 @@ void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
     struct lane *lane = a->lane_user;
     const struct limit_ask ask = {
         .messages = a->loan->wanted > 0 ? a->loan->wanted : 1,
+        .recipients = a->loan->recipients_wanted,
         .connects = a->loan->connects_wanted,
         .owed = a->loan->recipients_owed,
         .has_connection = a->loan->has_connection,
@@ -309,6 +310,7 @@ void lanes_ask(struct lanes *l, const struct sched_action *a, usec_t now)
         .turn = lent.turn,
         .per_second = isfinite(lent.per_second) ? lent.per_second : 0,
         .why = why_of(lent.why),
+        .is_ample = lent.is_ample,
     };
     if (!sched_lane_grant(l->sched, a->loan->lane, &grant, now)) { /* what is not lent is 0 */
         const struct limit_units all = {

@@ -15,6 +15,9 @@
  * there, which nobody says when it changes (a host at its limit, a message at its cap), unless an entry
  * of its own ends. */
 #define PAUSE_IN_VAIN (100 * USEC_PER_MSEC)
+/* The first pause where nobody lacks what it asks for; it doubles up to the other one. Others use what
+ * this lane waits for, and while it pauses it does not take its turn. */
+#define PAUSE_IN_VAIN_AMPLE (5 * USEC_PER_MSEC)
 /* An answer that has no time in the future. */
 #define PAUSE_LEAST USEC_PER_MSEC
 
@@ -65,7 +68,9 @@ usec_t grant_use(struct sched *s, struct site_lane *l, uint32_t recipients, bool
         return 0;
     }
     assert(l->grant.state == GRANT_HELD && lent->messages > 0);
-    l->grant.is_used = true;
+    l->grant.used++;
+    l->grant.vain = 0;
+    l->grant.used_recipients += recipients;
     lent->messages--;
     if (lent->recipients != SCHED_NO_BOUND) {
         lent->recipients -= recipients;
@@ -97,12 +102,28 @@ void grant_touch_all(struct sched *s, struct site *site, uint64_t lanes)
     }
 }
 
+/* How much to ask for next. A loan that is used up before it ends is followed by one of twice its size,
+ * any other one by what was used of it: what lanes hold and do not need, others could lack. */
+static void learn(struct grant *g, usec_t now)
+{
+    bool is_used_up = g->lent.messages == 0 || g->lent.recipients <= 0;
+    if (!is_used_up) {
+        g->usual = g->used > 0 ? g->used : 1;
+    } else if (now < g->lent.until && g->given >= g->usual && g->given <= UINT32_MAX / 2) {
+        g->usual = 2 * g->given;
+    }
+    if (g->used > 0) {
+        g->each = (g->used_recipients + g->used - 1) / g->used;
+    }
+}
+
 /* What is left goes back; it holds nothing any more. */
 static void give_back(struct sched *s, struct site_lane *l)
 {
     struct grant *g = &l->grant;
     struct sched_grant *lent = &g->lent;
     assert(g->state == GRANT_HELD && g->back.kind == SCHED_NONE);
+    learn(g, s->now);
     g->state = GRANT_NONE;
     g->left = (struct sched_units){.messages = lent->messages};
     if (lent->recipients != SCHED_NO_BOUND && lent->recipients < 0) {
@@ -131,9 +152,9 @@ static void wait_until(struct sched *s, struct site_lane *l, usec_t due)
 static bool can_take(const struct sched *s, const struct site_lane *l)
 {
     const struct lane *lane = &l->lane;
-    bool has_room = lane->busy < lane_most(l)
-                        ? connection_has_slot(s) || lane->idle_connections > 0
-                        : lane->in_flight < (int64_t)lane->busy * s->config.pipeline_depth;
+    bool has_room =
+        (lane->busy < lane_most(l) && (connection_has_slot(s) || lane->idle_connections > 0)) ||
+        lane->in_flight < (int64_t)lane->busy * s->config.pipeline_depth;
     return has_room && !s->hold && (l->site->alive & source_bit(l->source)) != 0 &&
            (!l->is_probing || lane->in_flight == 0);
 }
@@ -148,15 +169,26 @@ static bool is_over(const struct sched *s, const struct grant *g)
     return s->now >= g->lent.until || g->lent.messages == 0 || g->lent.recipients <= 0;
 }
 
+static usec_t pause_in_vain(struct grant *g)
+{
+    usec_t pause = PAUSE_IN_VAIN_AMPLE << g->vain;
+    if (!g->lent.is_ample || pause >= PAUSE_IN_VAIN) {
+        return PAUSE_IN_VAIN;
+    }
+    g->vain++;
+    return pause;
+}
+
 static void settle(struct sched *s, struct site_lane *l)
 {
     struct grant *g = &l->grant;
+    enum grant_state before = g->state;
     bool is_wanted = wanted(l) > 0;
-    if (g->state == GRANT_HELD && (is_over(s, g) || !is_wanted)) {
-        bool was_in_vain = !g->is_used && is_wanted;
+    if (g->state == GRANT_HELD && (is_over(s, g) || (!is_wanted && !g->lent.is_ample))) {
+        bool was_in_vain = g->used == 0 && is_wanted;
         give_back(s, l);
         if (was_in_vain) {
-            wait_until(s, l, s->now + PAUSE_IN_VAIN);
+            wait_until(s, l, s->now + pause_in_vain(g));
             g->is_vain = true;
         }
     }
@@ -170,8 +202,10 @@ static void settle(struct sched *s, struct site_lane *l)
         action_cancel(&g->ask);
         g->state = GRANT_NONE;
     }
-    lane_arm(s, l);
-    lane_review(s, l);
+    if (g->state != before) {
+        lane_arm(s, l);
+        lane_review(s, l);
+    }
 }
 
 void grant_settle_all(struct sched *s)
@@ -229,6 +263,9 @@ void grant_set_limited(struct sched *s, struct site_lane *l, bool is_limited)
     if (is_limited && g->is_limited && g->state == GRANT_WAITING) {
         g->state = GRANT_NONE; /* something has changed: it asks at once */
     }
+    if (is_limited && g->is_limited && g->state == GRANT_HELD && g->lent.is_ample) {
+        give_back(s, l); /* it may lack now */
+    }
     if (!is_limited && g->is_limited) {
         end_all(s, l);
         g->owed = 0;
@@ -249,7 +286,8 @@ bool grant_give(struct sched *s, struct site_lane *l, const struct sched_grant *
     g->lent = *lent;
     g->owed = 0; /* it was asked for with the rest */
     g->per_second = lent->per_second > 0 ? lent->per_second : g->per_second;
-    g->is_used = false;
+    g->given = lent->messages;
+    g->used = g->used_recipients = 0;
     if (lent->messages > 0) {
         g->state = GRANT_HELD;
         set_why(g, lent->why, s->now < lent->from ? lent->from : 0);
@@ -281,6 +319,8 @@ usec_t grant_wake_at(const struct sched *s, const struct site_lane *l)
 void grant_tick(struct sched *s, struct site_lane *l)
 {
     settle(s, l);
+    lane_arm(s, l);
+    lane_review(s, l); /* the time of what it holds may have come */
 }
 
 /* --- the end of the lane -------------------------------------------------------------------------- */
@@ -305,13 +345,27 @@ static uint32_t at_most(int64_t count)
     return count > UINT32_MAX ? UINT32_MAX : (uint32_t)count;
 }
 
+/* A loan that was used up and has ended since says what is used in its time. */
+static int64_t usual_of(const struct sched *s, const struct site_lane *l)
+{
+    const struct grant *g = &l->grant;
+    if (g->usual == 0) {
+        return lane_most(l);
+    }
+    return s->now < g->lent.until || g->used == 0 ? g->usual : g->used;
+}
+
 static void fill_ask(const struct sched *s, const struct site_lane *l, struct sched_loan *ret)
 {
     const struct lane *lane = &l->lane;
+    const struct grant *g = &l->grant;
     int64_t most = (int64_t)lane_most(l) * s->config.pipeline_depth;
-    int64_t count = wanted(l);
+    int64_t count = wanted(l), usual = usual_of(s, l);
     int64_t connects = (int64_t)lane_most(l) - lane->busy - lane->idle_connections;
-    ret->wanted = at_most(count < most ? count : most);
+    most = usual < most ? usual : most;
+    count = g->lent.is_ample || count > most ? most : count;
+    ret->wanted = at_most(count);
+    ret->recipients_wanted = at_most(count * (g->each > 0 ? g->each : 1));
     ret->connects_wanted = at_most(connects < count ? connects : count);
     ret->recipients_owed = l->grant.owed;
     ret->has_connection = lane->connections > 0;

@@ -20,14 +20,19 @@ enum grant_state {
 /* Of a lane; without meaning unless it is limited. */
 struct grant {
     bool is_limited; /* any thread, relaxed */
-    bool is_used;    /* HELD: some of it was */
     bool is_vain;    /* WAITING: because what was lent was not used */
+    uint8_t vain; /* ample loans one behind the other that were not used, as far as that counts */
     enum grant_state state;
     struct sched_grant lent; /* what is left of it */
-    struct list touched;     /* sched.touched_lanes: to be looked at before the next action; or
+    uint32_t given;          /* messages, of what was lent last */
+    uint32_t used;           /* of these, messages that went out */
+    uint32_t used_recipients;
+    uint32_t usual;      /* messages that it is likely to use up before a loan ends; 0: not known */
+    uint32_t each;       /* recipients of a message, rounded up; 0: not known */
+    struct list touched; /* sched.touched_lanes: to be looked at before the next action; or
                               * sched.starved_lanes: wanted, and no slot is to be had */
-    struct pending ask;      /* ASK */
-    struct pending back;     /* RETURN, and LANE_GONE */
+    struct pending ask;  /* ASK */
+    struct pending back; /* RETURN, and LANE_GONE */
     struct sched_units left; /* RETURN says so much */
     uint32_t owed;           /* recipients beyond those lent, paid for by the next grant */
     double per_second;       /* as it was told last; 0: not known */

@@ -30,7 +30,8 @@ static const char *check_grant(const struct sched *s, const struct site_lane *l)
     HOLD_SITE(g->ask.kind == SCHED_NONE || g->state == GRANT_ASKED);
     HOLD_SITE(g->back.kind == SCHED_NONE || g->back.kind == SCHED_RETURN);
     HOLD_SITE(g->state != GRANT_HELD || (g->ask.kind == SCHED_NONE && g->lent.until >= s->now));
-    HOLD_SITE(g->state != GRANT_HELD || wanted > 0 || list_is_linked(&g->touched));
+    HOLD_SITE(g->state != GRANT_HELD || wanted > 0 || g->lent.is_ample ||
+              list_is_linked(&g->touched));
     HOLD_SITE(g->state != GRANT_WAITING || g->lent.due >= s->now);
     HOLD_SITE(g->state != GRANT_NONE || !grant_is_due(s, l) || list_is_linked(&g->touched));
     return NULL;

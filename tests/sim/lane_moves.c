@@ -143,6 +143,7 @@ static void answer_one(struct driver *d, unsigned site, unsigned source)
     g.per_second = take(d, 4) * 0.05;
     g.turn = g.due + take(d, 3) * 20 * USEC_PER_SEC;
     g.until = g.from + (1 + take(d, 3)) * USEC_PER_SEC / 2;
+    g.is_ample = g.messages % 2 == 1 && g.from <= d->now;
     if (sched_lane_grant(d->sched, lane_key(site, source), &g, d->now)) {
         loan_lent(l, &g);
     } else {

@@ -277,6 +277,131 @@ static void an_entry_that_comes_back_asks(void **state)
     shell_close(&h);
 }
 
+/* What may be kept stays until it ends, and the next one is as large as what was used of the last. */
+static void what_nobody_lacks_is_kept(void **state)
+{
+    static struct shell h;
+    start(&h, 2);
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.ask.recipients_wanted, 2);
+    struct sched_grant g = grant_of(&h, 7);
+    g.is_ample = true;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 2);
+    assert_int_equal(h.returned, 0);
+    assert_int_equal(sched_wake_at(h.sched), g.until);
+    h.now += 5 * MSEC;
+    shell_send_to_many(&h, "aa", 4);
+    assert_int_equal(shell_run(&h), 1); /* without another question */
+    assert_int_equal(h.asked, 1);
+    h.now = g.until;
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.returned, 1);
+    assert_int_equal(h.left.messages, 4);
+    assert_int_equal(h.asked, 1);
+    /* One waits, and three went by the last one, with two recipients each on average. */
+    shell_send(&h, "bb");
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.asked, 2);
+    assert_int_equal(h.ask.wanted, 3);
+    assert_int_equal(h.ask.recipients_wanted, 6);
+    /* Something has changed: it asks anew, and less is not ample. */
+    g = grant_of(&h, 3);
+    g.is_ample = true;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    assert_true(sched_lane_limit(h.sched, lane, true, h.now));
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.returned, 2);
+    assert_int_equal(h.left.messages, 2);
+    shell_close(&h);
+}
+
+/* A loan that is used up before it ends is followed by one of twice its size, any other one by what was
+ * used of it. */
+static void questions_follow_what_is_used(void **state)
+{
+    static struct shell h;
+    start(&h, 4);
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.ask.wanted, 4);
+    give(&h, grant_of(&h, 2));
+    assert_int_equal(shell_run(&h), 2);
+    assert_int_equal(h.ask.wanted, 2);
+    give(&h, grant_of(&h, 9));
+    assert_int_equal(shell_run(&h), 2);
+    assert_int_equal(h.left.messages, 7);
+    for (int i = 0; i < 5; i++) {
+        shell_send(&h, "aa");
+    }
+    assert_int_equal(shell_run(&h), 0);
+    assert_int_equal(h.ask.wanted, 2);
+    give(&h, grant_of(&h, 2));
+    assert_int_equal(shell_run(&h), 2);
+    assert_int_equal(h.ask.wanted, 3); /* four, but no more wait */
+    shell_close(&h);
+}
+
+/* All slots are taken, and the connection that is there can carry more. */
+static void a_lane_asks_for_what_can_ride(void **state)
+{
+    static struct shell h;
+    shell_init(&h);
+    h.config.process_limit = 1;
+    h.config.pipeline_depth = 4;
+    h.config.initial_destination_concurrency = 9;
+    h.config.lane_memory = 3600 * USEC_PER_SEC;
+    h.now = USEC_PER_SEC;
+    shell_open(&h);
+    shell_sources(&h, 1, NULL, 0);
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
+    shell_outcome(
+        &h, 0,
+        (struct sched_outcome){.feedback = SCHED_POSITIVE, .connection_open = true, .depth = 4});
+    assert_true(sched_lane_attach(h.sched, lane, &h, h.now));
+    assert_true(sched_lane_limit(h.sched, lane, true, h.now));
+    for (int i = 0; i < 3; i++) {
+        shell_send(&h, "aa");
+    }
+    assert_int_equal(shell_run(&h), 0);
+    give(&h, grant_of(&h, 1));
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(h.asked, 2);
+    give(&h, grant_of(&h, 2));
+    assert_int_equal(shell_run(&h), 2);
+    assert_int_equal(h.delivered, 4);
+    shell_close(&h);
+}
+
+/* What nobody lacks is asked for again soon, and less often the longer it is of no use. */
+static void a_pause_in_vain_grows(void **state)
+{
+    static struct shell h;
+    start(&h, 2);
+    struct sched_grant g = grant_of(&h, 1);
+    g.connects = 0; /* the only connection becomes busy */
+    g.is_ample = true;
+    assert_int_equal(shell_run(&h), 0);
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    static const usec_t pauses[] = {5 * MSEC,  10 * MSEC,  20 * MSEC, 40 * MSEC,
+                                    80 * MSEC, 100 * MSEC, 100 * MSEC};
+    for (unsigned i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
+        g.from = h.now;
+        g.until = h.now + 10 * MSEC;
+        give(&h, g);
+        assert_int_equal(shell_run(&h), 0);
+        h.now = g.until;
+        assert_int_equal(shell_run(&h), 0);
+        assert_int_equal(sched_wake_at(h.sched), h.now + pauses[i]);
+        h.now += pauses[i];
+        assert_int_equal(shell_run(&h), 0);
+        assert_int_equal(h.asked, 3 + i);
+    }
+    shell_close(&h);
+}
+
 /* What the lane cannot take within half a minute holds a quarter of the places. */
 static void what_waits_for_a_pace_does_not_fill_memory(void **state)
 {
@@ -328,6 +453,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_limited_lane_asks_and_sends_what_it_is_lent),
         cmocka_unit_test(what_is_not_used_comes_back),
+        cmocka_unit_test(what_nobody_lacks_is_kept),
+        cmocka_unit_test(questions_follow_what_is_used),
+        cmocka_unit_test(a_lane_asks_for_what_can_ride),
+        cmocka_unit_test(a_pause_in_vain_grows),
         cmocka_unit_test(a_connection_that_is_free_again_asks),
         cmocka_unit_test(nothing_is_asked_before_it_is_due),
         cmocka_unit_test(recipients_are_owed),
