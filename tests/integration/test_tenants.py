@@ -256,15 +256,17 @@ def test_one_tenant_with_far_too_much(place):
     most = int(os.environ.get('SLUICE_TENANT_MESSAGES', 10000))
     is_large, arrivals, slow = most > 10000, Arrivals(), Slow(2)
     receiver, quick = place.receiver(answers=slow), place.receiver(answers=arrivals)
-    daemon = place.sluice(listener=LISTENER,
+    daemon = place.sluice(listener=LISTENER,  # a turn is never later than the longest retry delay
+                          options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '4000s'},
                           routes={'*': ('smtp', receiver.nexthop), 'y.test': ('smtp', quick.nexthop)})
     alone = probe(daemon, arrivals, 'alone', 20 if not is_large else 200)
     before, begun = resident(daemon), time.monotonic()
 
     def flood():
-        for first in range(0, most, 2500):
-            recipients = [f'b{n}@x.test' for n in range(first, min(first + 2500, most))]
-            post(daemon, {'from': 'a@a.test', 'recipients': recipients, 'text': 'Hello.', 'tenant': 'bulk'}).expect(202)
+        for first in range(0, most, 1000):
+            post(daemon, {'defaults': {'from': 'a@a.test', 'text': 'Hello.', 'tenant': 'bulk'},
+                          'messages': [{'recipients': [f'b{n}@x.test']}
+                                       for n in range(first, min(first + 1000, most))]}).expect(202)
     thread = threading.Thread(target=flood)
     thread.start()
     beside = probe(daemon, arrivals, 'during', 20)
