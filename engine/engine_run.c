@@ -34,6 +34,7 @@
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/state/sockets.h"
 #include "engine/tally/tally.h"
 #include "engine/worker/worker.h"
 #include "engine/worker_thread.h"
@@ -43,8 +44,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -98,7 +101,7 @@ static int open_listeners(struct engine *e)
         return EX_OSERR;
     }
     for (size_t i = 0; i < c->listener_count; i++) {
-        if (listener_new(c, i, &e->listeners[i], text) != 0) {
+        if (listener_new(c, i, e->sockets, &e->listeners[i], text) != 0) {
             log_error("%s", text);
             return EX_UNAVAILABLE;
         }
@@ -490,8 +493,10 @@ static void block_all_signals(const struct engine_host *host, sigset_t *ret_wait
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
-static void wait_for_end(struct engine *e, const sigset_t *waited)
+/* true: to become the next process */
+static bool wait_for_end(struct engine *e, const sigset_t *waited, bool is_embedded)
 {
+    bool becomes_next = false;
     const struct timespec look = {.tv_nsec = DRAIN_LOOK * 1000};
     for (;;) {
         enum drain_verdict drain = drain_verdict(e, clock_mono());
@@ -500,6 +505,18 @@ static void wait_for_end(struct engine *e, const sigset_t *waited)
                                                  ? "only deferred and held mail is left"
                                                  : "its time is up");
             break;
+        }
+        if (drain == DRAIN_RESTART && is_embedded) {
+            log_error("restart: a program that embeds the engine starts it anew itself");
+            continue;
+        }
+        if (drain == DRAIN_RESTART) {
+            becomes_next = reloader_try(e->reloader);
+            if (becomes_next) {
+                break;
+            }
+            log_error("restart: the configuration is wrong, and this process goes on");
+            continue;
         }
         int signal_number =
             drain == DRAIN_NONE ? sigwaitinfo(waited, NULL) : sigtimedwait(waited, NULL, &look);
@@ -514,6 +531,7 @@ static void wait_for_end(struct engine *e, const sigset_t *waited)
         }
     }
     reloader_close(e->reloader);
+    return becomes_next;
 }
 
 static int open_all(struct engine *e)
@@ -525,6 +543,7 @@ static int open_all(struct engine *e)
     if (code == EX_OK) {
         code = open_http(e);
     }
+    sockets_close_left(e->sockets);
     if (code == EX_OK) {
         code = become_user(e->config);
     }
@@ -547,11 +566,33 @@ static int open_all(struct engine *e)
     return code;
 }
 
+/* The path of this program; "" when it is not known. */
+static void find_program(char ret[static PATH_MAX])
+{
+    ssize_t len = readlink("/proc/self/exe", ret, PATH_MAX - 1);
+    ret[len < 0 ? 0 : len] = '\0';
+}
+
+/* Become the next process: the same number, its sockets, and the signals that wait. Everything else is
+ * closed, the spool first of all. Returns only when it cannot. */
+static int start_next(struct sockets *sockets, char *program, const struct config *config)
+{
+    char run[] = "run", option[] = "-c", path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s", config->path);
+    char *argv[] = {program, run, option, path, NULL};
+    log_info("restart: becoming %s", program);
+    int err = sockets_hand_over(sockets, program, argv);
+    log_error("restart: cannot become %s: %s", program, err_str(err));
+    return EX_OSERR;
+}
+
 int engine_run(const struct config *config, const struct engine_host *host)
 {
     struct engine *e =
         aligned_alloc(CACHE_LINE, (sizeof(*e) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
     sigset_t waited;
+    bool becomes_next = false;
+    char program[PATH_MAX];
     if (e == NULL) {
         return EX_OSERR;
     }
@@ -561,7 +602,9 @@ int engine_run(const struct config *config, const struct engine_host *host)
     block_all_signals(host, &waited);
     raise_to_hard_limit();
     rcu_start();
-    int code = open_all(e);
+    find_program(program); /* now: later another file may have its name */
+    struct sockets *sockets = e->sockets = sockets_new(host == NULL);
+    int code = sockets == NULL ? EX_OSERR : open_all(e);
     if (code == EX_OK) {
         if (host != NULL) {
             host->built(host->ctx, e);
@@ -575,7 +618,7 @@ int engine_run(const struct config *config, const struct engine_host *host)
         if (host != NULL) {
             host->running(host->ctx, e);
         }
-        wait_for_end(e, &waited);
+        becomes_next = wait_for_end(e, &waited, host != NULL);
         log_info("stopping");
         stop_threads(e);
     }
@@ -587,5 +630,9 @@ int engine_run(const struct config *config, const struct engine_host *host)
                  (unsigned long long)e->deferred, (unsigned long long)e->failed);
     }
     free(e);
+    if (becomes_next) {
+        code = start_next(sockets, program, config);
+    }
+    sockets_free(sockets);
     return code;
 }

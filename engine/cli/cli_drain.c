@@ -1,9 +1,11 @@
-/* `sluice drain`: the daemon takes no mail and ends when what is due has gone out (drain.h). */
+/* `sluice drain` and `sluice restart`: the daemon takes no mail and ends when what is due has gone out,
+ * or ends and begins anew without a refused connection (drain.h). */
 #include "base/clock.h"
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_options.h"
 #include "engine/cli/cli_table.h"
+#include "engine/config/config.h"
 
 #include <sysexits.h>
 
@@ -50,6 +52,26 @@ int cli_drain(const struct cli *cli, const struct cli_args *args)
         print_drain(cli, o);
     }
     json_decref(o);
+    api_answer_fini(&answer);
+    return code;
+}
+
+int cli_restart(const struct cli *cli, const struct cli_args *args)
+{
+    struct api_answer answer;
+    struct config *config = NULL;
+    (void)args;                          /* the command has no arguments */
+    int code = cli_config(cli, &config); /* says what is wrong in the file */
+    config_free(config);
+    if (code != 0) {
+        return code;
+    }
+    code = api_client_call(cli, "POST", "/v1/restart", "{}", &answer);
+    if (code != 0) {
+        code = api_client_complain(cli, "restart", &answer, code);
+    } else {
+        (void)fprintf(cli->out, "restarting\n");
+    }
     api_answer_fini(&answer);
     return code;
 }

@@ -142,6 +142,14 @@ const struct cli_row cli_rows[] = {
          "is left, or SPAN is over, the daemon ends with 0; what is left stays in the spool. "
          "Given once more\n"
          "it sets another SPAN, or none.\n"},
+    {.name = "restart",
+     .run = cli_restart,
+     .operands = "",
+     .summary = "have the daemon become the program on the disk",
+     .help = "For an upgrade, or options that only a restart changes. The sockets stay open "
+             "meanwhile, so that\n"
+             "connections wait and none is refused. With a mistake in the configuration nothing "
+             "happens.\n"},
     {.name = "send",
      .run = cli_send,
      .operands = "[RECIPIENT...]",

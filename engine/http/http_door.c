@@ -7,6 +7,7 @@
 #include "engine/http/http_private.h"
 #include "engine/post/letter.h"
 #include "engine/state/engine.h"
+#include "engine/state/sockets.h"
 #include "net/listen.h"
 
 #include <errno.h>
@@ -340,11 +341,16 @@ int http_door_open(struct http *h, const struct config_http *config, size_t numb
         return err;
     }
     list_push_back(&h->doors, &d->link);
-    d->fd = listen_open((const struct sockaddr *)&config->bind.address, config->bind.len, BACKLOG,
-                        false);
+    struct sockets *sockets = h->engine->sockets;
+    d->fd = sockets_take(sockets, &config->bind.address);
     if (d->fd < 0) {
-        log_error("http \"%s\": cannot listen: %s", d->name, err_str(d->fd));
-        return d->fd;
+        d->fd = listen_open((const struct sockaddr *)&config->bind.address, config->bind.len,
+                            BACKLOG, false);
+    }
+    err = d->fd < 0 ? d->fd : sockets_keep(sockets, d->fd);
+    if (err != 0) {
+        log_error("http \"%s\": cannot listen: %s", d->name, err_str(err));
+        return err;
     }
     log_info("listening on http%s://%s", d->key != NULL ? "s" : "", d->name);
     *ret = d;

@@ -57,24 +57,34 @@ static void on_listener(struct poller_watch *watch, unsigned events)
     }
 }
 
+static int watch_socket(struct worker *w, struct listener *l, int fd)
+{
+    struct listener_watch *lw = &w->listeners[w->listener_watches++];
+    lw->worker = w;
+    lw->listener = l;
+    return poller_watch(&w->poller, &lw->watch, fd, POLLER_READ, on_listener);
+}
+
 int acceptor_listen(struct worker *w)
 {
-    const struct config *config = w->engine->config;
-    w->listeners = calloc(config->listener_count + 1, sizeof(*w->listeners));
+    const struct engine *e = w->engine;
+    size_t most = 0;
+    int err = 0;
+    for (size_t i = 0; i < e->config->listener_count; i++) {
+        most += e->listeners[i]->fd_count / e->worker_count + 1;
+    }
+    w->listeners = calloc(most + 1, sizeof(*w->listeners));
     if (w->listeners == NULL) {
         return -ENOMEM;
     }
-    for (size_t i = 0; i < config->listener_count; i++) {
-        struct listener_watch *lw = &w->listeners[i];
-        lw->worker = w;
-        lw->listener = w->engine->listeners[i];
-        int err = poller_watch(&w->poller, &lw->watch, lw->listener->fds[w->index], POLLER_READ,
-                               on_listener);
-        if (err != 0) {
-            return err;
+    for (size_t i = 0; err == 0 && i < e->config->listener_count; i++) {
+        struct listener *l = e->listeners[i];
+        uint32_t first = w->index % l->fd_count; /* another worker may have it, too */
+        for (uint32_t n = first; err == 0 && n < l->fd_count; n += e->worker_count) {
+            err = watch_socket(w, l, l->fds[n]);
         }
     }
-    return 0;
+    return err;
 }
 
 void acceptor_adopt(struct worker *w, int fd)
@@ -93,7 +103,7 @@ void acceptor_resume(struct worker *w)
         return;
     }
     w->accept_at = USEC_NEVER;
-    for (size_t i = 0; i < w->engine->config->listener_count; i++) {
+    for (size_t i = 0; i < w->listener_watches; i++) {
         struct poller_watch *watch = &w->listeners[i].watch;
         if (poller_has(watch) && poller_change(&w->poller, watch, POLLER_READ) != 0) {
             w->accept_at = w->now + accept_rest;
@@ -103,7 +113,7 @@ void acceptor_resume(struct worker *w)
 
 void acceptor_close(struct worker *w)
 {
-    for (size_t i = 0; w->listeners != NULL && i < w->engine->config->listener_count; i++) {
+    for (size_t i = 0; i < w->listener_watches; i++) {
         poller_remove(&w->poller, &w->listeners[i].watch);
     }
 }

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "engine/config/config.h"
 #include "engine/state/listener_rules.h"
+#include "engine/state/sockets.h"
 #include "net/listen.h"
 
 #include <arpa/inet.h>
@@ -30,12 +31,31 @@ static int probe_address(const struct config_address *bind_to)
     return fd;
 }
 
-static int open_sockets(struct listener *l, uint32_t workers, char ret_text[256])
+/* errors: -ENOMEM; the descriptor is closed */
+static int add_socket(struct listener *l, int fd)
 {
-    l->fds = calloc(workers, sizeof(*l->fds));
-    if (l->fds == NULL) {
+    int *grown = reallocarray(l->fds, l->fd_count + 1, sizeof(*grown));
+    if (grown == NULL) {
+        (void)close(fd); /* nothing was written to it */
         return -ENOMEM;
     }
+    l->fds = grown;
+    l->fds[l->fd_count++] = fd;
+    return 0;
+}
+
+/* All of them: a client may already wait in the queue of each. errors: -ENOMEM */
+static int take_given(struct listener *l, struct sockets *sockets)
+{
+    int fd, err = 0;
+    while (err == 0 && (fd = sockets_take(sockets, &l->config->bind.address)) >= 0) {
+        err = add_socket(l, fd);
+    }
+    return err;
+}
+
+static int open_sockets(struct listener *l, uint32_t workers, char ret_text[256])
+{
     const struct config_address *bind_to = &l->config->bind;
     int err = probe_address(bind_to);
     for (uint32_t i = 0; i < workers; i++) {
@@ -47,13 +67,25 @@ static int open_sockets(struct listener *l, uint32_t workers, char ret_text[256]
                            err_str(fd));
             return fd;
         }
-        l->fds[l->fd_count++] = fd;
+        err = add_socket(l, fd);
+        if (err != 0) {
+            return err;
+        }
     }
     return 0;
 }
 
-int listener_new(const struct config *config, size_t index, struct listener **ret,
-                 char ret_text[256])
+static int keep_sockets(const struct listener *l, struct sockets *sockets)
+{
+    int err = 0;
+    for (uint32_t i = 0; err == 0 && i < l->fd_count; i++) {
+        err = sockets_keep(sockets, l->fds[i]);
+    }
+    return err;
+}
+
+int listener_new(const struct config *config, size_t index, struct sockets *sockets,
+                 struct listener **ret, char ret_text[256])
 {
     struct listener *l = listener_new_local(config);
     const struct config_listener *lc = &config->listeners[index];
@@ -63,7 +95,11 @@ int listener_new(const struct config *config, size_t index, struct listener **re
     }
     l->config = lc;
     l->index = index;
-    int err = open_sockets(l, (uint32_t)config->workers, ret_text);
+    int err = take_given(l, sockets);
+    if (err == 0 && l->fd_count == 0) {
+        err = open_sockets(l, (uint32_t)config->workers, ret_text);
+    }
+    err = err != 0 ? err : keep_sockets(l, sockets);
     if (err != 0) {
         listener_free(l);
         return err;

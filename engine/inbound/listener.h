@@ -14,6 +14,7 @@
 struct config;
 struct config_listener;
 struct listener_rules;
+struct sockets;
 
 #define LISTENER_CLIENT_BUCKETS 4096
 
@@ -22,8 +23,9 @@ struct listener {
     const struct config_listener *config; /* of the start: for its name and address; NULL: sessions
                                            * over the control socket */
     size_t index;                         /* for settings_listener */
-    int *fds;                             /* [workers], one each with SO_REUSEPORT */
-    uint32_t fd_count;
+    int *fds;          /* [fd_count]: one a worker with SO_REUSEPORT, or those that were given */
+    uint32_t fd_count; /* worker W accepts on those whose number is W modulo workers; when there are
+                        * fewer than workers, some accept on the same */
     uint64_t hash_seed;
 
     /* any thread, atomic */
@@ -33,12 +35,12 @@ struct listener {
                                            * two clients of one bucket share its limit */
 };
 
-/* Open the sockets of listener `index`.
+/* Open the sockets of listener `index`, or take those that were given for its address.
  *
  * ret_text  what failed, with the address
  * errors    -errno */
-MUST_USE int listener_new(const struct config *config, size_t index, struct listener **ret,
-                          char ret_text[256]);
+MUST_USE int listener_new(const struct config *config, size_t index, struct sockets *sockets,
+                          struct listener **ret, char ret_text[256]);
 /* For local sessions: trusted, no socket of its own. NULL when out of memory. */
 struct listener *listener_new_local(const struct config *config);
 void listener_free(struct listener *l); /* accepts NULL */

@@ -99,6 +99,15 @@ void drain_end(struct clerk *k, struct api_call *c)
     answer_drain(c, e, 200);
 }
 
+void drain_restart(struct clerk *k, struct api_call *c)
+{
+    struct engine *e = k->engine;
+    log_info("restart: asked for by %s", api_who(c));
+    atomic_store_explicit(&e->wants_restart, true, memory_order_relaxed);
+    reloader_wake(e->reloader);
+    api_object(c, 202, json_pack("{s:b}", "restarting", 1));
+}
+
 /* --- what is left ----------------------------------------------------------------------------- */
 
 /* Schedulers have nothing that they could send. */
@@ -155,9 +164,12 @@ usec_t drain_watch(struct clerk *k)
     return clock_mono() + DRAIN_LOOK;
 }
 
-enum drain_verdict drain_verdict(const struct engine *e, usec_t now_mono)
+enum drain_verdict drain_verdict(struct engine *e, usec_t now_mono)
 {
     enum { LOOKS = 3 };
+    if (atomic_exchange_explicit(&e->wants_restart, false, memory_order_relaxed)) {
+        return DRAIN_RESTART;
+    }
     if (!is_draining(e)) {
         return DRAIN_NONE;
     }

@@ -25,6 +25,10 @@ struct engine;
  * DELETE /v1/drain: mail is taken again. Fast clerk. */
 api_handler drain_begin;
 api_handler drain_end;
+/* POST /v1/restart: 202. Main reads the configuration again, ends everything in order and becomes the
+ * program on the disk, with the sockets that listen; with a mistake in the file nothing happens.
+ * Fast clerk. */
+api_handler drain_restart;
 /* Slow clerk, between calls: look whether something is left. returns when to be asked again, monotonic */
 usec_t drain_watch(struct clerk *k);
 
@@ -32,9 +36,10 @@ enum drain_verdict {
     DRAIN_NONE,  /* the daemon is not draining */
     DRAIN_WAITS, /* mail is left, and time */
     DRAIN_EMPTY,
-    DRAIN_LATE, /* the span is over */
+    DRAIN_LATE,    /* the span is over */
+    DRAIN_RESTART, /* somebody wants a restart; asked once */
 };
 /* Main. */
-enum drain_verdict drain_verdict(const struct engine *e, usec_t now_mono);
+enum drain_verdict drain_verdict(struct engine *e, usec_t now_mono);
 
 #endif

@@ -271,6 +271,16 @@ void reloader_hang_up(struct reloader *r)
     result_fini(&result);
 }
 
+bool reloader_try(struct reloader *r)
+{
+    struct reload_result result;
+    result_init(&result);
+    reload(r, &result);
+    bool is_done = result.is_done;
+    result_fini(&result);
+    return is_done;
+}
+
 static void question_put(struct reload_question *q)
 {
     if (atomic_fetch_sub_explicit(&q->holders, 1, memory_order_acq_rel) == 1) {

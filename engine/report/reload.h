@@ -16,6 +16,7 @@
 #include "engine/http/api.h"
 
 #include <signal.h>
+#include <stdbool.h>
 
 struct engine;
 
@@ -29,6 +30,8 @@ MUST_USE int reloader_new(struct engine *engine, struct reloader **ret);
 void reloader_free(struct reloader *r); /* accepts NULL */
 /* SIGHUP: reload, and open the event log again. Main. */
 void reloader_hang_up(struct reloader *r);
+/* Reload, and say whether the file is in force: what could not be started again is not. Main. */
+MUST_USE bool reloader_try(struct reloader *r);
 /* RELOAD_SIGNAL: answer who asked. Main. */
 void reloader_answer(struct reloader *r);
 /* Have main look at what it waits for. A clerk. */

@@ -79,6 +79,7 @@ struct engine {
     uint32_t worker_count;
     struct auth *auth;
     struct sts_fetcher *sts;
+    struct sockets *sockets;         /* main only; see sockets.h */
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */
     struct clerk *clerks[2];         /* of fast routes, of slow ones */
@@ -117,6 +118,7 @@ struct engine {
     _Atomic uint32_t injections;  /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;      /* asked for by operators, and not over */
     _Atomic uint32_t recalls;     /* that the activator has */
+    _Atomic bool wants_restart;   /* main is to look: report/drain.h */
     _Atomic int64_t drain_until;  /* monotonic: while it drains, when it ends at the latest */
     _Atomic uint32_t empty_looks; /* while it drains: looks in a row that found nothing to send */
     _Atomic uint64_t active_messages;

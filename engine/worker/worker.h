@@ -59,7 +59,8 @@ struct worker {
     struct worker_dns_watch *dns_watches;
     struct list resolving; /* struct resolution, given to the resolver */
     struct tls_session_cache *sessions;
-    struct listener_watch *listeners; /* [config->listener_count] */
+    struct listener_watch *listeners; /* [listener_watches] */
+    size_t listener_watches;
     struct list inbounds;
     struct list outbounds;
     struct reply_matcher *matcher;          /* for classifying replies */

@@ -202,6 +202,16 @@ class Scene:
         with open(self.tokens, 'w', encoding='ascii', opener=lambda p, f: os.open(p, f, 0o600)) as file:
             file.write(text)
 
+    def use_another(self):
+        """A daemon of its own for what begins anew: this one's destinations are shown by other tasks."""
+        self.daemon, self.usual = self.place.sluice(), self.daemon
+
+    def await_restart(self):
+        until(lambda: self.daemon.log().count(' is running') == 2, lambda: self.daemon.log())
+
+    def use_the_usual(self):
+        self.daemon = self.usual
+
     def await_csv(self):
         """It is written behind the event log, a moment later."""
         def has_rows():
@@ -409,6 +419,12 @@ TASKS = [
          ['POST /v1/drain {"for": "10m"}', 'GET /v1/status', 'DELETE /v1/drain'],
          'Clients and the balancer go elsewhere, what is due goes out, and then the daemon ends; what is deferred or held stays '
          'in the spool for the next start. After `--off` it takes mail again.'),
+    Task('Upgrade in place',
+         [('sluice restart', ['restarting'], Scene.await_restart),
+          ('sluice status', ['since start'], Scene.use_the_usual)],
+         ['POST /v1/restart', 'GET /v1/status'],
+         'After the package was upgraded: the daemon ends in order and becomes the new program, with its sockets, so that '
+         'connections wait and none is refused. With a mistake in the configuration nothing happens.', Scene.use_another),
     Task('Figures for the monitoring, and health',
          [(f'curl -s http://127.0.0.1:{HTTP_PORT}/metrics', ['sluice_recipients_delivered_total']),
           (f'curl -s http://127.0.0.1:{HTTP_PORT}/readyz', ['ready'])],

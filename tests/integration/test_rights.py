@@ -39,7 +39,7 @@ RIGHTS = {
     'GET /v1/trace': LOOK, 'GET /v1/config': LOOK, 'GET /v1/tenants': LOOK, 'GET /v1/responses': LOOK,
     'GET /v1/series': LOOK, 'GET /v1/windows': LOOK, 'GET /metrics': LOOK, 'GET /v1/events/consumers': LOOK,
     'POST /v1/lanes': OPERATORS, 'POST /v1/flush': OPERATORS, 'POST /v1/reload': OPERATORS,
-    'POST /v1/drain': OPERATORS, 'DELETE /v1/drain': OPERATORS,
+    'POST /v1/drain': OPERATORS, 'DELETE /v1/drain': OPERATORS, 'POST /v1/restart': OPERATORS,
 }
 
 

@@ -1,0 +1,208 @@
+"""A restart without a refused connection: the sockets pass to the next process, or are a service manager's."""
+import collections
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from support.client import Client, message, submit
+from support.daemon import PROGRAM
+from support.wait import until
+
+
+class Knocking:
+    """Threads that connect all the time, give a message each, and count what became of it."""
+
+    def __init__(self, daemon, threads=4):
+        self.daemon, self.ending = daemon, threading.Event()
+        self.lock = threading.Lock()
+        self.acknowledged, self.unsure, self.counts = [], [], collections.Counter()
+        self.threads = [threading.Thread(target=self.run, args=(n,)) for n in range(threads)]
+        for thread in self.threads:
+            thread.start()
+
+    def count(self, what):
+        with self.lock:
+            self.counts[what] += 1
+
+    def run(self, number):
+        n = 0
+        while not self.ending.is_set():
+            n += 1
+            recipient = f'r{number}.{n}@x.test'
+            try:
+                client = Client(self.daemon, greet=False)
+            except OSError as error:  # what must not happen
+                self.count(f'refused: {error}')
+                continue
+            with client:
+                self.give(client, recipient)
+            self.look()
+
+    def give(self, client, recipient):
+        sent = False
+        try:
+            if client.reply().code != 220:
+                return self.count('421')
+            client.ehlo('client.test')
+            client.mail('a@a.test', [recipient])
+            client.send('DATA\r\n')
+            if client.reply().code != 354:
+                return self.count('421')
+            client.send(message() + b'.\r\n')
+            sent = True
+            if client.reply().code == 250:
+                self.acknowledged.append(recipient)
+                return self.count('250')
+            return self.count('421')
+        except (AssertionError, EOFError, OSError):
+            if sent:
+                self.unsure.append(recipient)
+            return self.count('cut off')
+
+    def look(self):
+        connection = http.client.HTTPConnection('127.0.0.1', self.daemon.http_port, timeout=20)
+        try:
+            connection.connect()
+        except OSError as error:
+            self.count(f'refused: {error}')
+            return
+        try:
+            connection.request('GET', '/healthz')
+            self.count(connection.getresponse().status)
+        except (http.client.HTTPException, OSError):
+            self.count('HTTP cut off')
+        connection.close()
+
+    def end(self):
+        self.ending.set()
+        for thread in self.threads:
+            thread.join()
+
+
+def begin(place, **options):
+    receiver = place.receiver()
+    daemon = place.sluice(http={}, routes={'*': ('smtp', receiver.nexthop)}, options=options)
+    return daemon, receiver
+
+
+def restart(daemon, count):
+    """It is the same process that runs again."""
+    done = daemon.command('restart')
+    assert done.returncode == 0, done.stderr
+    until(lambda: daemon.log().count(' is running') == count, lambda: f'{count} beginnings: {daemon.log()}', 60)
+
+
+def test_nobody_is_refused(place):
+    """Three restarts, with other numbers of workers, under clients that connect all the time."""
+    daemon, receiver = begin(place)
+    knocking = Knocking(daemon)
+    process = daemon.process.pid
+    try:
+        for n, workers in enumerate((3, 1, 2)):
+            seen = len(knocking.acknowledged)
+            until(lambda: len(knocking.acknowledged) >= seen + 20, 'mail is given')
+            daemon.options['workers'] = workers
+            daemon.write_config()
+            restart(daemon, n + 2)
+        seen = len(knocking.acknowledged)
+        until(lambda: len(knocking.acknowledged) >= seen + 20, 'mail is given after the last one')
+    finally:
+        knocking.end()
+    assert daemon.is_alive() and daemon.process.pid == process
+    assert not [what for what in knocking.counts if str(what).startswith('refused')], knocking.counts
+    daemon.wait_empty()
+    delivered = collections.Counter(m.recipients[0] for m in list(receiver.messages))
+    assert not set(knocking.acknowledged) - set(delivered), 'lost'
+    assert set(delivered) <= {*knocking.acknowledged, *knocking.unsure}
+    assert max(delivered.values()) == 1, 'doubled'
+    assert daemon.log().count('the last stop was clean') == 3
+    assert len(os.listdir(f'/proc/{process}/fd')) < 200
+    assert daemon.stop() == 0
+
+
+def test_a_mistake_changes_nothing(place):
+    daemon, _ = begin(place)
+    good = daemon.config_text()
+    with open(daemon.config_path, 'a', encoding='utf-8') as config:
+        config.write('nonsense = 1\n')
+    done = daemon.command('restart')
+    assert done.returncode == 78 and b'nonsense' in done.stderr
+    with open(daemon.config_path, 'w', encoding='utf-8') as config:
+        config.write(good.replace(f'listener "{daemon.address}:{daemon.port}" {{',
+                                  f'listener "{daemon.address}:{daemon.port}" {{\n tls_certificate = "/none"\n tls_key = "/none"\n'))
+    daemon.command('restart')
+    daemon.wait_log('this process goes on')
+    submit(daemon, 'a@a.test', ['b@x.test'], message())
+    daemon.wait_event('Delivery')
+    assert daemon.stop() == 0
+
+
+def test_a_listener_that_is_gone(place):
+    """Its socket is closed, with a word in the log, and a new one is opened."""
+    daemon, _ = begin(place)
+    old = daemon.port
+    daemon.port = next(p for p in range(old + 1, old + 200) if p != daemon.http_port and can_bind(p))
+    daemon.write_config()
+    restart(daemon, 2)
+    assert f'belongs to no section (127.0.0.1:{old})' in daemon.log()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(('127.0.0.1', old), 5)
+    submit(daemon, 'a@a.test', ['b@x.test'], message())
+    daemon.wait_event('Delivery')
+    assert daemon.stop() == 0
+
+
+def can_bind(port):
+    with socket.socket() as probe:
+        try:
+            probe.bind(('127.0.0.1', port))
+        except OSError:
+            return False
+    return True
+
+
+def test_sockets_of_a_service_manager(place):
+    """As systemd gives them: LISTEN_FDS from descriptor 3 on. While no process is there, clients wait."""
+    daemon, receiver = begin(place)
+    assert daemon.stop() == 0
+    sockets = []
+    for port in (daemon.port, daemon.http_port):
+        sock = place.keep(socket.socket())
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(('127.0.0.1', port))
+        sock.listen(100)
+        sockets.append(sock.fileno())
+
+    def run(pid='$$'):
+        """By way of a shell, which gives them their numbers and has the daemon's process number."""
+        high = ' '.join(f'{50 + n}<&{fd}' for n, fd in enumerate(sockets))
+        low = ' '.join(f'{3 + n}<&{50 + n} {50 + n}<&-' for n in range(len(sockets)))
+        command = f'exec {high}; exec {low}; LISTEN_PID={pid} LISTEN_FDS={len(sockets)} exec "$0" run -c "$1"'
+        with open(daemon.log_path, 'ab') as log:
+            return subprocess.Popen(['bash', '-c', command, PROGRAM, daemon.config_path], stderr=log, pass_fds=sockets)
+
+    for n in range(3):
+        with Client(daemon, greet=False) as client:  # nobody is there
+            process = run()
+            client.expect(220)
+            client.ehlo('client.test')
+            client.mail('a@a.test', [f'r{n}@x.test'])
+            client.data(message())
+            connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+            connection.request('GET', '/readyz')
+            assert connection.getresponse().status == 200
+            connection.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    process = run()
+    until(lambda: daemon.log().count(' is running') == 5, 'the last one runs')
+    until(lambda: len({m.recipients[0] for m in receiver.messages}) == 3, 'all were delivered')
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    process = run(pid='1')  # meant for another process: the addresses are taken
+    assert process.wait(30) == 69
