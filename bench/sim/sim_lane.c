@@ -41,7 +41,10 @@ static void reach_receiver(struct flight *f)
     bool is_doomed = l->doomed > 0 && f->sent_at <= l->doomed_at;
     l->doomed = is_doomed ? l->doomed : 0;
     for (uint32_t i = 0; i < c->group; i++) {
-        bool is_taken = !is_doomed && sim_limit_take(l->limit, now);
+        bool is_sick =
+            c->chance > 0 &&
+            (double)sim_between(l->world, (struct sim_range){0, 999999}) < c->chance * 1000000;
+        bool is_taken = !is_doomed && !is_sick && sim_limit_take(l->limit, now);
         f->accepted += is_taken;
         f->refused += !is_taken;
     }
@@ -107,6 +110,11 @@ static usec_t next_turn(struct sim_lane *l)
     usec_t due = pace_due(&l->pace, now);
     double demand = l->config->demand > 0 ? l->config->demand : FLOOD_RATE;
     usec_t own = l->last_sent + (usec_t)(USEC_PER_SEC / demand);
+    if (l->config->offered > 0) {
+        double came = (double)(l->sent - l->refused + 1) / l->config->offered * USEC_PER_SEC;
+        usec_t at = l->begun + (usec_t)came + 1;
+        own = at > own ? at : own;
+    }
     return due > own ? due : own;
 }
 
@@ -139,6 +147,7 @@ void sim_lane_init(struct sim_lane *l, struct sim_world *w, const struct sim_lan
     *l = (struct sim_lane){.world = w, .config = c, .limit = limit};
     list_init(&l->flights);
     pace_init(&l->pace, c->unit, seed, w->now);
+    l->begun = w->now;
     l->last_sent = w->now - USEC_PER_SEC;
     l->turn.happen = take_turn;
     sim_at(w, &l->turn, w->now);

@@ -14,6 +14,8 @@ struct sim_lane_config {
     usec_t drift;        /* of the way to the receiver: up to so much more */
     usec_t lateness;     /* of the sender: up to so much after the due time */
     double demand;       /* messages a second without a pace; 0: as many as fit in flight */
+    double offered;      /* messages a second that come and wait for their turn; 0: always some */
+    double chance;       /* part of all units that are refused, whatever the limit is */
     uint32_t in_flight;  /* at a time; 0: as many as ten times `delay` could need */
     uint32_t group;      /* units of a message that stand behind each other: recipients */
     uint32_t lost_group; /* a refusal takes up to so many more with it that are on their way */
@@ -26,7 +28,7 @@ struct sim_lane {
     struct sim_limit *limit;
     struct pace pace;
     struct sim_event turn;
-    usec_t last_sent;
+    usec_t begun, last_sent;
     struct list flights; /* what is on its way */
     uint32_t flying;
     uint32_t doomed;  /* the next so many that arrive are lost with one that was refused */

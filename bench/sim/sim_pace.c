@@ -12,6 +12,7 @@
 #define MINUTE     (60 * USEC_PER_SEC)
 #define LANES      50
 #define LATENESS   300 /* usec; of the sender's timers, at most */
+#define OFFERED    500 /* messages a second, where not all there is is sent */
 #define SHORT_SPAN (180 * USEC_PER_SEC)
 #define LONG_SPAN  (600 * USEC_PER_SEC)
 
@@ -223,6 +224,65 @@ static void storm(struct table *t, double rate, enum pace_unit unit, const char 
     print_row(t, name, &f, 95, 0);
 }
 
+/* 500 messages a second are offered, and some are refused whatever the rate is: of a receiver without
+ * a limit, and beneath a limit. From the third minute on. */
+static void chance_refusals(struct table *t, double rate, double chance)
+{
+    struct figure f = nothing_yet;
+    char name[80];
+    for (size_t run = 0; run < 2 * DELAYS; run++) {
+        struct sim_lane_config config = lane_with(delays[run / 2], run % 2);
+        struct sim_limit limit;
+        struct sim_lane lane;
+        struct sim_world w;
+        if (t->options->is_short && delays[run / 2] != 20) {
+            continue;
+        }
+        config.greylisted = 0;
+        config.offered = OFFERED;
+        config.chance = chance / 100;
+        config.in_flight =
+            20 + (uint32_t)(10 * OFFERED * (config.delay + config.jitter) / USEC_PER_SEC);
+        sim_world_init(&w, t->options->seed + run);
+        sim_limit_init(&limit, rate, 0, 0);
+        sim_lane_init(&lane, &w, &config, &limit, t->options->seed + run);
+        run_until(&w, 2 * MINUTE);
+        struct mark before = mark(&lane);
+        struct figure one = nothing_yet;
+        run_until(&w, w.now + LONG_SPAN);
+        judge(&one, before, mark(&lane), rate > 0 ? rate : OFFERED, LONG_SPAN);
+        f.accepted = fmin(f.accepted, one.accepted);
+        f.refused_part = fmax(f.refused_part, one.refused_part);
+        if (t->options->is_verbose) {
+            (void)printf("  R %g, %g %% by chance, %lld ms%s: accepted %.1f %%, refused %.2f %%; "
+                         "pace %.1f, believed %.2f %%\n",
+                         rate, chance, (long long)delays[run / 2], run % 2 ? ", jitter" : "",
+                         one.accepted, one.refused_part, lane.pace.rate,
+                         100 * lane.pace.chance.share);
+        }
+        sim_lane_fini(&lane);
+        sim_world_fini(&w);
+    }
+    if (rate > 0) {
+        (void)snprintf(name, sizeof(name), "%g a second, %g %% refused by chance", rate, chance);
+    } else {
+        (void)snprintf(name, sizeof(name), "no limit, %g %% refused by chance", chance);
+    }
+    bool is_hard =
+        rate > 0 && chance > 2; /* a trial of such a limit says as little as chance does */
+    print_row(t, name, &f, 90, chance + (is_hard ? 3 : 2));
+}
+
+static void by_chance(struct table *t)
+{
+    static const double rates[] = {0, 20, 200}, chances[] = {0.1, 1, 3};
+    for (size_t r = 0; r < 3; r++) {
+        for (size_t c = 0; c < 3; c++) {
+            chance_refusals(t, rates[r], chances[c]);
+        }
+    }
+}
+
 /* A refused MAIL ends its connection, and with it what stood behind it there. */
 static void pipelined(struct table *t)
 {
@@ -279,6 +339,7 @@ static void shared_limit(struct table *t)
     sim_limit_init(&limit, 500, 0, 0);
     for (size_t i = 0; i < LANES; i++) {
         sim_lane_init(&lanes[i], &w, &config, &limit, t->options->seed + i);
+        lanes[i].pace.chance.company = LANES;
     }
     run_until(&w, MINUTE);
     for (size_t i = 0; i < LANES; i++) {
@@ -411,6 +472,7 @@ int sim_pace(int argc, char **argv)
     storm(&t, 20, PACE_MESSAGES, "messages");
     storm(&t, 200, PACE_MESSAGES, "messages");
     storm(&t, 20, PACE_RECIPIENTS, "recipients");
+    by_chance(&t);
     pipelined(&t);
     many_lanes(&t, 2, "two sources, 20 and 300 a second");
     many_lanes(&t, LANES, "50 lanes at a site, each with a limit of its own");

@@ -18,6 +18,8 @@
 #define GAIN_STEP     3.0
 #define TRIAL_LEAST   4   /* units from one trial to the next, or no refusal would lower the pace */
 #define MEASURE_GAIN  0.3 /* trials of that gain are long enough to measure */
+#define TEST_LEAST    30  /* units of a test */
+#define FAR_GAIN      0.5 /* now and then, where little is refused by chance at any pace */
 #define MEASURE_LEAST 8   /* units accepted between the first refusal and the end of a train */
 #define MEASURE_SPAN  (50 * USEC_PER_MSEC)
 #define BOUND_FRESH   (10 * USEC_PER_SEC)
@@ -51,7 +53,7 @@
 /* splitmix64, to 0..1 */
 static double next_chance(struct pace *p)
 {
-    uint64_t z = p->chance += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = p->seed += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return (double)((z ^ z >> 31) >> 11) / (double)(UINT64_C(1) << 53);
@@ -78,7 +80,8 @@ static usec_t seconds(double s)
 /* Between two units at the present pace. */
 static usec_t interval(const struct pace *p)
 {
-    double rate = p->phase == PACE_TRIAL ? p->rate * (1 + p->gain) : p->rate;
+    double rate = p->chance.is_dipping ? p->rate * CHANCE_DIP : p->rate;
+    rate = p->phase == PACE_TRIAL ? p->rate * (1 + p->gain) : rate;
     return (usec_t)(USEC_PER_SEC / rate);
 }
 
@@ -91,7 +94,7 @@ static usec_t early(const struct pace *p)
 
 void pace_init(struct pace *p, enum pace_unit unit, uint64_t seed, usec_t now)
 {
-    *p = (struct pace){.unit = unit, .chance = seed, .slot_begin = now, .stretch_begin = now};
+    *p = (struct pace){.unit = unit, .seed = seed, .slot_begin = now, .stretch_begin = now};
     p->last_accepted = now;
     p->burst = BURST_SECONDS;
     p->passed_at = USEC_NEVER;
@@ -143,17 +146,28 @@ static double burst_at(const struct pace *p, double rate, uint32_t each)
  * goes in front of the one that is due next, and when it is refused nothing is lost. */
 static void begin_trial(struct pace *p, uint32_t n, usec_t now)
 {
+    if (p->chance.is_due) {
+        p->gain = p->chance.gain;
+    } else if (chance_looks_far(&p->chance, now)) {
+        p->gain = FAR_GAIN;
+    }
+    bool is_robust = p->chance.is_due || (p->chance.share > 0 && p->gain >= MEASURE_GAIN);
     double raised = p->rate * (1 + p->gain);
     double size = ceil((burst_at(p, raised, n) - 1) / (p->gain / 2));
     if (p->gain >= MEASURE_GAIN && raised >= EARLY_RATE) {
         size += raised / 4;
     }
-    bool is_single = n == 1 && size <= 1;
+    bool is_single = n == 1 && size <= 1 && !is_robust;
     size = size < 2.0 * n ? 2.0 * n : size;
+    size = is_robust && size < TEST_LEAST ? TEST_LEAST : size;
+    uint32_t units = is_single ? 1 : (uint32_t)size;
     p->trial = (struct pace_train){.begin = now + 1,
-                                   .size = is_single ? 1 : (uint32_t)size,
+                                   .size = units,
                                    .each = n,
-                                   .is_single = is_single};
+                                   .tolerated = chance_tolerates(&p->chance, units, p->gain),
+                                   .is_single = is_single,
+                                   .is_test = p->chance.is_due,
+                                   .is_robust = is_robust};
     p->phase = PACE_TRIAL;
 }
 
@@ -167,6 +181,7 @@ static void end_trial(struct pace *p, usec_t now)
 /* It says nothing: there was too little mail, or something else happened. */
 static void drop_trial(struct pace *p, usec_t next)
 {
+    p->trial.is_test = false;
     p->phase = PACE_HELD;
     p->trial.end = later(p->trial.end, p->trial.begin);
     p->next_trial = next;
@@ -189,11 +204,20 @@ static void trial_passed(struct pace *p, usec_t now)
                                       (p->trial.sent > 0 ? p->trial.sent : 1));
     proved = proved < raised * 0.99 ? proved : raised * 0.99;
     p->phase = PACE_HELD;
+    if (p->trial.is_test) {
+        proved = fmin(proved, p->chance.from);
+    }
     if (proved > p->rate) {
         p->passed_from = p->rate;
         set_rate(p, proved);
         p->passed_at = now;
     }
+    if (p->trial.is_test) {
+        chance_proved(&p->chance, p->trial.accepted, p->trial.refused, now);
+        p->trial.is_test = false;
+        p->bound_until = 0;
+    }
+    chance_raised(&p->chance, p->rate);
     if (now < p->calm_until && ++p->calm_passes < CALM_PASSES) {
         search_on(p, GAIN_LEAST, now);
         return;
@@ -221,6 +245,10 @@ static void trial_failed(struct pace *p, usec_t now)
 {
     double measured;
     p->phase = PACE_HELD;
+    if (p->trial.is_test) {
+        chance_disproved(&p->chance, p->rate, now);
+        p->trial.is_test = false;
+    }
     if (p->gain >= MEASURE_GAIN && measure(&p->trial, &measured)) {
         if (measured * BELOW > p->rate) {
             set_rate(p, measured * BELOW);
@@ -232,7 +260,7 @@ static void trial_failed(struct pace *p, usec_t now)
         p->burst = bounded(p->burst * BURST_DECAY, BURST_SECONDS, BURST_MOST);
         p->bound = p->rate * (1 + p->gain);
         p->bound_until = now + (p->unit == PACE_MESSAGES ? BOUND_FRESH : BOUND_SLOW);
-        p->gain /= 2;
+        p->gain = p->trial.is_robust ? GAIN_LEAST : p->gain / 2;
     }
     /* Not before the receiver's burst is there again. */
     p->next_trial = now + 2 * interval(p) + seconds(p->burst / p->gain);
@@ -259,6 +287,13 @@ static void settle_fall(struct pace *p, usec_t now)
     f->refused = 0;
 }
 
+/* So many of it were refused that the rate was too high. */
+static bool is_refused(const struct pace_train *t)
+{
+    return t->is_robust ? chance_is_limit(t->refused, t->events, t->since)
+                        : t->refused > t->tolerated;
+}
+
 /* Are all verdicts there that the trial needs? */
 static void settle(struct pace *p, usec_t now)
 {
@@ -269,7 +304,7 @@ static void settle(struct pace *p, usec_t now)
     }
     bool has_all = t->accepted + t->refused >= t->sent && (!t->is_single || t->since > 0);
     bool is_over = now >= t->give_up || (has_all && !t->is_flood);
-    if (t->refused > 0 && (is_over || p->gain < MEASURE_GAIN)) {
+    if (is_refused(t) && (is_over || p->gain < MEASURE_GAIN)) {
         trial_failed(p, now);
     } else if (is_over && t->accepted > 0 && t->accepted >= t->sent - t->sent / 5) {
         trial_passed(p, now);
@@ -307,6 +342,9 @@ static void watch_bound(struct pace *p, usec_t now)
         if (p->phase == PACE_TRIAL) {
             /* There is not so much mail, but perhaps some more than the pace. */
             p->gain = bounded(p->gain / GAIN_STEP, GAIN_LEAST, GAIN_MOST);
+            if (p->trial.is_test) {
+                chance_untested(&p->chance, now);
+            }
             drop_trial(p, now);
         }
     }
@@ -355,7 +393,10 @@ void pace_take(struct pace *p, uint32_t n, usec_t now)
     if (p->phase == PACE_FREE) {
         return;
     }
-    if (p->phase == PACE_HELD && now >= p->next_trial &&
+    if (p->phase == PACE_HELD) {
+        chance_take(&p->chance, n, p->rate, p->round_trip, now);
+    }
+    if (p->phase == PACE_HELD && now >= p->next_trial && p->chance.dip_size <= 0 &&
         now - p->bound_since >= later(3 * interval(p), USEC_PER_SEC / 10)) {
         begin_trial(p, n, now);
     }
@@ -378,7 +419,7 @@ static bool is_of_trial(const struct pace *p, usec_t sent_at)
     if (p->phase == PACE_TRIAL) {
         return sent_at >= t->begin;
     }
-    usec_t behind = t->refused > 0 && !t->is_single ? later(2 * interval(p), USEC_PER_SEC / 10) : 0;
+    usec_t behind = is_refused(t) && !t->is_single ? later(2 * interval(p), USEC_PER_SEC / 10) : 0;
     return sent_at >= t->begin && sent_at <= t->end + behind;
 }
 
@@ -543,6 +584,7 @@ void pace_accepted(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
         count_excess(p, n, now);
     } else if (sent_at >= p->lowered_at) {
         smooth_refused(p, n, 0);
+        chance_accepted(&p->chance, n, sent_at, now);
     }
     count_in_fall(p, n, false, sent_at, now);
 }
@@ -557,6 +599,7 @@ static void pause_from(struct pace *p, usec_t hint, usec_t now)
     /* Never shorter than asked for. */
     double spread = hint > 0 ? 1 + 0.1 * next_chance(p) : 0.75 + 0.5 * next_chance(p);
     p->until = now + (usec_t)((double)span * spread);
+    p->trial.is_test = false;
     p->phase = PACE_PAUSED;
 }
 
@@ -632,6 +675,10 @@ static void lower(struct pace *p, usec_t now)
         p->gain = GAIN_LEAST;
         drop_trial(p, now + after_lowering(p, refused, now));
     }
+    chance_struck(&p->chance, refused, p->rate, p->refused_part, now);
+    if (p->chance.is_due) {
+        p->next_trial = p->lowered_at;
+    }
 }
 
 static bool is_silent(const struct pace *p, usec_t now)
@@ -640,55 +687,84 @@ static bool is_silent(const struct pace *p, usec_t now)
     return p->refused_in_row >= 3 && now - p->last_accepted > later(wait, SILENT_LEAST);
 }
 
-static void refused_in_trial(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
+/* Returns whether the trial is refused by that. */
+static bool refused_in_trial(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
 {
     struct pace_train *t = &p->trial;
     if (t->refused == 0 || sent_at < t->first_refused) {
         t->first_refused = sent_at;
     }
+    usec_t together = interval(p) / 2 < USEC_PER_MSEC ? interval(p) / 2 : USEC_PER_MSEC;
+    t->events += t->refused == 0 || now - t->event_at > together;
+    t->event_at = now;
     t->refused += n;
-    if (p->phase == PACE_TRIAL) {
+    bool is_too_much = is_refused(t);
+    if (p->phase == PACE_TRIAL && is_too_much) {
         end_trial(p, now);
     }
     settle(p, now);
+    return is_too_much;
 }
 
-static void refused_at_pace(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now)
+/* Of what was sent since the pace is what it is. Returns false when it is taken for chance. */
+static bool refused_outside(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
 {
+    if (chance_covers(&p->chance, n, sent_at, now)) {
+        smooth_refused(p, n, 0);
+        return false;
+    }
+    if (p->trial.is_test) {
+        return false; /* that is what the test is about */
+    }
+    begin_fall(p, sent_at, now);
+    smooth_refused(p, n, 1);
+    lower(p, now);
+    return true;
+}
+
+/* Returns whether the pace learns something from it. */
+static bool refused_at_pace(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now)
+{
+    bool is_news = true;
     if (p->phase == PACE_PAUSED) {
-        return;
+        return true;
     }
     measure_round_trip(p, sent_at, now);
     if (p->phase == PACE_PROBING) {
         if (sent_at >= p->probed_at) {
             pause_from(p, hint, now);
         }
-        return;
+        return true;
     }
     p->refused_in_row += n;
     if (is_of_trial(p, sent_at)) {
-        refused_in_trial(p, n, sent_at, now);
+        is_news = refused_in_trial(p, n, sent_at, now);
     } else if (is_excess(p, sent_at)) {
         count_excess(p, n, now);
     } else if (sent_at >= p->lowered_at) {
-        begin_fall(p, sent_at, now);
-        smooth_refused(p, n, 1);
-        lower(p, now);
+        is_news = refused_outside(p, n, sent_at, now);
     }
     count_in_fall(p, n, true, sent_at, now);
     if (is_silent(p, now)) {
         pause_from(p, hint, now);
+        is_news = true;
     }
+    return is_news;
 }
 
 void pace_refused(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now)
 {
-    p->bound_time = 0;
-    if (p->phase == PACE_FREE) {
-        begin_pace(p, sent_at, now);
+    bool is_news = true;
+    if (p->phase != PACE_FREE) {
+        is_news = refused_at_pace(p, n, hint, sent_at, now);
+    } else if (chance_covers(&p->chance, n, sent_at, now)) {
+        is_news = false;
     } else {
-        refused_at_pace(p, n, hint, sent_at, now);
+        begin_pace(p, sent_at, now);
     }
-    p->last_refusal = now;
-    p->since_refusal = 0;
+    if (is_news) {
+        p->bound_time = 0;
+        p->last_refusal = now;
+        p->since_refusal = 0;
+    }
 }

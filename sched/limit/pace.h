@@ -16,6 +16,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "sched/limit/chance.h"
 #include "sched/limit/loan.h"
 
 #include <stdbool.h>
@@ -52,14 +53,20 @@ struct pace_train {
     uint32_t since;       /* accepted of those sent after first_refused */
     double rate;          /* at which it was sent */
     bool is_flood;        /* no trial: it went before there was a pace */
+    uint32_t tolerated;   /* so many refused are taken for chance */
     bool is_single;       /* one unit, early, in front of the one that is due next */
+    bool is_test;         /* whether refusals are of a limit at all; the rest as a trial */
+    bool is_robust;       /* so much too fast that a limit shows in spite of chance */
+    uint32_t events;      /* of refusals; several that are known at once are one */
+    usec_t event_at;      /* of the last one */
 };
 
 struct pace {
     enum pace_unit unit;
     enum pace_phase phase;
     struct loan_turns turns; /* of a pace that several schedulers share */
-    uint64_t chance;         /* of the jitter */
+    uint64_t seed;           /* of the jitter */
+    struct chance chance;    /* refusals that are of no limit */
     double rate;             /* units a second; valid unless PACE_FREE */
     double lowest;           /* of `rate` since the pace began */
     double gain;             /* of the next trial, or of the present one */

@@ -7,8 +7,11 @@ void pace_set(struct pace *p, double rate, usec_t now)
 {
     struct loan_turns turns = p->turns;
     enum pace_unit unit = p->unit;
-    pace_init(p, unit, p->chance, now);
+    struct chance chance = p->chance;
+    pace_init(p, unit, p->seed, now);
     p->turns = turns;
+    p->chance = chance;
+    chance_restart(&p->chance);
     rate = rate > PACE_LEAST ? rate : PACE_LEAST;
     p->rate = p->lowest = rate < PACE_MOST ? rate : PACE_MOST;
     p->gain = PACE_GAIN_KNOWN;
@@ -21,6 +24,7 @@ void pace_set(struct pace *p, double rate, usec_t now)
 void pace_forget(struct pace *p)
 {
     p->phase = PACE_FREE;
+    chance_restart(&p->chance);
     p->stretch_begin = p->slot_begin = p->last_take;
     p->stretch_accepted = 0;
     p->slot[0] = p->slot[1] = 0;

@@ -127,6 +127,7 @@ static void run_quota(struct choices *c)
 
 static void check_pace(const struct pace *p)
 {
+    REQUIRE(p->chance.share >= 0 && p->chance.share <= CHANCE_MOST && p->chance.credit >= 0);
     REQUIRE(p->phase <= PACE_PROBING);
     REQUIRE(p->phase == PACE_FREE || (p->rate > 0 && p->lowest > 0 && p->lowest <= p->rate));
     REQUIRE(p->refused_part >= 0 && p->refused_part <= 1 && p->gain >= 0 && p->gain <= 1);

@@ -57,6 +57,8 @@ static void check(const struct pace *p)
     REQUIRE(p->refused_part >= 0 && p->refused_part <= 1);
     REQUIRE(p->gain >= 0 && p->gain <= 1);
     REQUIRE(p->burst > 0 && p->burst <= 2);
+    REQUIRE(p->chance.share >= 0 && p->chance.share <= CHANCE_MOST && p->chance.credit >= 0);
+    REQUIRE(p->chance.share > 0 || p->chance.credit <= 0);
 }
 
 /* Long enough for a search by trains and their replies, three of them for each doubling. */

@@ -11,8 +11,10 @@
 struct bed {
     struct pace pace;
     usec_t now;
-    double rate; /* of the receiver; 0: refuses everything */
-    double next; /* when it takes the next one */
+    double rate;   /* of the receiver; 0: refuses everything */
+    double next;   /* when it takes the next one */
+    unsigned sick; /* refuses one of so many whatever the rate is; 0: none */
+    uint32_t dice;
     unsigned accepted, refused;
 };
 
@@ -26,7 +28,9 @@ static struct bed make(double rate)
 static void verdict(struct bed *b)
 {
     usec_t sent = b->now;
-    bool is_taken = b->rate > 0 && (double)b->now >= b->next;
+    b->dice = b->dice * 1664525 + 1013904223;
+    bool is_sick = b->sick > 0 && (b->dice >> 8) % b->sick == 0;
+    bool is_taken = b->rate > 0 && !is_sick && (double)b->now >= b->next;
     b->now += MSEC;
     if (is_taken) {
         b->next = (double)sent + USEC_PER_SEC / b->rate;
@@ -290,6 +294,45 @@ static void is_lent(void **state)
     }
 }
 
+/* One in a hundred is refused whatever the rate is: the pace does not fall for it, and a limit that the
+ * receiver has then is found as ever. When nothing is refused by chance any more, that is noticed. */
+static void chance_is_no_rate(void **state)
+{
+    struct bed b = make(1000000);
+    (void)state;
+    b.sick = 100;
+    run_until(&b, START + 60 * USEC_PER_SEC);
+    b.accepted = b.refused = 0;
+    run_until(&b, START + 120 * USEC_PER_SEC);
+    assert_true(b.accepted > 40000);
+    assert_true(b.pace.chance.share > 0.004 && b.pace.chance.share < 0.025);
+    b.rate = 50;
+    b.next = (double)b.now;
+    run_until(&b, b.now + 30 * USEC_PER_SEC);
+    b.accepted = b.refused = 0;
+    run_until(&b, b.now + 120 * USEC_PER_SEC);
+    assert_in_range(b.accepted, 5100, 6000);
+    assert_in_range(b.refused, 0, 180);
+    b.sick = 0;
+    run_until(&b, b.now + 600 * USEC_PER_SEC);
+    assert_true(b.pace.chance.share < 0.003);
+    b.accepted = b.refused = 0;
+    run_until(&b, b.now + 120 * USEC_PER_SEC);
+    assert_in_range(b.accepted, 5600, 6000);
+    assert_in_range(b.refused, 0, 90);
+}
+
+/* Where many lanes may share a limit, what one of them sends more shows nothing. */
+static void no_chance_in_company(void **state)
+{
+    struct bed b = make(1000000);
+    (void)state;
+    b.sick = 50;
+    b.pace.chance.company = 50;
+    run_until(&b, START + 120 * USEC_PER_SEC);
+    assert_true(b.pace.chance.share == 0);
+}
+
 static void a_trial_that_came_back_proves_nothing(void **state)
 {
     struct pace p;
@@ -366,6 +409,8 @@ int main(void)
         cmocka_unit_test(is_forgotten),
         cmocka_unit_test(gives_back),
         cmocka_unit_test(is_lent),
+        cmocka_unit_test(chance_is_no_rate),
+        cmocka_unit_test(no_chance_in_company),
         cmocka_unit_test(a_trial_that_came_back_proves_nothing),
         cmocka_unit_test(counts_recipients),
         cmocka_unit_test(is_remembered),
