@@ -53,7 +53,8 @@ static bool is_watched(const struct limits_learned *learned)
 {
     return is_paced(learned) ||
            (learned != NULL &&
-            (learned->is_closed || learned->session.limit > 0 || learned->destination_count > 0));
+            (learned->is_closed || learned->session.limit > 0 || learned->session_doubt.times > 0 ||
+             learned->destination_count > 0));
 }
 
 void limits_tell(struct limits_hold *h)

@@ -122,6 +122,7 @@ struct limits_learned {
     struct limits_alone alone;
     struct pace *paces[LIMITS_UNITS]; /* NULL: nothing was ever refused */
     struct ceiling connections, session;
+    struct ceiling_doubt session_doubt; /* of what no rule says */
     bool is_closed;
     bool is_ordered;                  /* by an operator: it opens by itself at its end */
     usec_t closed_until;              /* from then on it is probed */
@@ -405,6 +406,9 @@ struct limits_reacted {
 };
 void limits_reacted(struct limits *l, const struct limits_lane *lane,
                     const struct limits_reacted *what, usec_t now) ON_ROLE(l->lock);
+/* A pace of the lane has ended by itself. */
+void limits_forgot_pace(struct limits *l, const struct limits_lane *lane, enum pace_unit unit,
+                        usec_t now) ON_ROLE(l->lock);
 
 /* limits_figures.c */
 MUST_USE int limits_figures_init(struct limits *l);

@@ -10,6 +10,7 @@
 #include <assert.h>
 
 #define ACCEPTED_LATELY (600 * USEC_PER_SEC) /* then a throttled entry is not charged */
+#define COMPANY_SPAN    (600 * USEC_PER_SEC)
 
 static void note_tenant(struct limits_lane *lane, uint64_t tenant)
 {
@@ -45,6 +46,7 @@ static bool pace_took(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
 static void count_in_session(struct limits_learned *learned, uint32_t messages, usec_t now)
 {
     struct ceiling *c = &learned->session;
+    ceiling_doubt_accepted(&learned->session_doubt, messages, now);
     if (c->limit == 0 || messages < c->limit) {
         return;
     }
@@ -95,6 +97,25 @@ static uint32_t at_least_one(uint32_t n)
     return n > 0 ? n : 1;
 }
 
+/* Lanes of the place that may share what the receiver takes: this one, and those that were refused
+ * lately too. More than COMPANY_MOST are as good as any number. */
+static uint32_t company_of(const struct limits_lane *lane, enum pace_unit unit, usec_t now)
+{
+    enum { COMPANY_MOST = 16, LANES_MOST = 64 };
+    uint32_t count = 1, seen = 0;
+    list_foreach(other, &lane->place->lanes, struct limits_lane, in_place)
+    {
+        const struct limits_learned *learned = other->learned;
+        const struct pace *p = learned == NULL ? NULL : learned->paces[unit];
+        bool is_paced = p != NULL && p->phase != PACE_FREE;
+        count += other != lane && is_paced && now - p->last_refusal < COMPANY_SPAN;
+        if (count >= COMPANY_MOST || ++seen >= LANES_MOST) {
+            break;
+        }
+    }
+    return count;
+}
+
 struct pace *limits_learn_pace(struct limits *l, struct limits_lane *lane, enum pace_unit unit,
                                const struct limit_refusal *r, usec_t now) ON_ROLE(l->lock)
 {
@@ -104,7 +125,11 @@ struct pace *limits_learn_pace(struct limits *l, struct limits_lane *lane, enum 
     }
     bool is_new = p->phase == PACE_FREE;
     uint32_t n = at_least_one(unit == PACE_RECIPIENTS ? r->recipients : r->messages);
+    p->chance.company = company_of(lane, unit, now);
     pace_refused(p, unit == PACE_CONNECTS ? 1 : n, r->hint, r->sent_at, now);
+    if (p->phase == PACE_FREE) {
+        return p; /* by chance */
+    }
     if (is_new) {
         limits_fact_end(lane->learned, LIMITS_FACT_PACE + unit);
         limits_reacted(l, lane,
@@ -155,8 +180,28 @@ static bool learn_of_mail(struct limits *l, struct limits_lane *lane, enum pace_
 {
     const struct pace *p = lane->learned == NULL ? NULL : lane->learned->paces[unit];
     bool is_new = p == NULL || p->phase == PACE_FREE;
-    return limits_learn_pace(l, lane, unit, r, now) != NULL &&
+    p = limits_learn_pace(l, lane, unit, r, now);
+    return p != NULL && p->phase != PACE_FREE &&
            limits_alone_refused(lane->learned, r, is_new, now);
+}
+
+/* What a session was refused with, unless a rule says so, is a limit of sessions when others are
+ * refused with the same; and when it is none, it is a rate's. */
+static bool learn_of_session(struct limits *l, struct limits_lane *lane,
+                             const struct limit_refusal *r, usec_t now) ON_ROLE(l->lock)
+{
+    struct limits_learned *learned = limits_lane_learned(lane);
+    if (learned == NULL) {
+        return false;
+    }
+    enum ceiling_word word = CEILING_SAID;
+    if (r->rule.len == 0) {
+        word = ceiling_doubt_refused(&learned->session_doubt, r->session_messages, now);
+    }
+    if (word == CEILING_SAID) {
+        learn_ceiling(l, lane, r, now);
+    }
+    return word == CEILING_DENIED && learn_of_mail(l, lane, PACE_MESSAGES, r, now);
 }
 
 /* Returns whether the destination is to stand apart. */
@@ -166,7 +211,10 @@ static bool learn(struct limits *l, struct limits_lane *lane, const struct limit
     if (r->scope == REPLY_RECIPIENTS) {
         return learn_of_mail(l, lane, PACE_RECIPIENTS, r, now);
     }
-    if (r->scope == REPLY_SESSION || r->scope == REPLY_CONNECTIONS) {
+    if (r->scope == REPLY_SESSION) {
+        return learn_of_session(l, lane, r, now);
+    }
+    if (r->scope == REPLY_CONNECTIONS) {
         learn_ceiling(l, lane, r, now);
     } else if (r->scope == REPLY_CONNECTION_RATE) {
         (void)limits_learn_pace(l, lane, PACE_CONNECTS, r, now);

@@ -22,7 +22,7 @@ enum limit_reaction_kind {
     LIMIT_REACTED_CLOSED_DESTINATION,
     LIMIT_REACTED_CLOSED_SITE,
     LIMIT_REACTED_OPENED,
-    LIMIT_REACTED_UNPACED,          /* an order ended its paces */
+    LIMIT_REACTED_UNPACED,          /* an order ended its paces, or time the one of the unit */
     LIMIT_REACTED_SUSPENDED_TENANT, /* is to be: the verdict said so */
     LIMIT_REACTED_SUSPENDED_CAMPAIGN,
     LIMIT_REACTED_COUNT

@@ -8,6 +8,7 @@
 
 #define FORGET_TIMES 4
 #define LIMIT_MOST   1000000U
+#define DOUBT_TIMES  3
 #define SLOT         USEC_PER_SEC
 
 void ceiling_refused(struct ceiling *c, uint32_t had, usec_t now)
@@ -23,6 +24,29 @@ void ceiling_refused(struct ceiling *c, uint32_t had, usec_t now)
     c->lowest = c->limit < c->lowest ? c->limit : c->lowest;
     c->last_refusal = c->changed_at = now;
     c->did_bind = false;
+}
+
+enum ceiling_word ceiling_doubt_refused(struct ceiling_doubt *d, uint32_t had, usec_t now)
+{
+    bool is_fresh = d->times > 0 && now - d->said_at < CEILING_DOUBT_SPAN;
+    bool is_contradicted = d->contradicted_at > 0 && now - d->contradicted_at < CEILING_DOUBT_SPAN;
+    bool is_same = is_fresh && had == d->had;
+    d->times = is_same ? d->times + 1 : 1;
+    d->had = had;
+    d->said_at = now;
+    if (d->times >= DOUBT_TIMES) {
+        d->contradicted_at = 0; /* an older limit was another one */
+        return CEILING_SAID;
+    }
+    return is_contradicted || (is_fresh && !is_same) ? CEILING_DENIED : CEILING_UNKNOWN;
+}
+
+void ceiling_doubt_accepted(struct ceiling_doubt *d, uint32_t have, usec_t now)
+{
+    if (d->times > 0 && have > d->had) {
+        d->times = 0;
+        d->contradicted_at = now;
+    }
 }
 
 void ceiling_proved(struct ceiling *c, uint32_t have)

@@ -32,6 +32,28 @@ struct ceiling_memory {
 
 /* Refused while there were `had`: the ceiling, at least 1. */
 void ceiling_refused(struct ceiling *c, uint32_t had, usec_t now);
+/* Whether a refusal of a later message of a connection is about the number of messages on it: only
+ * when connections are refused at the same count again and again, and none went beyond that count
+ * meanwhile. Else it is about something else, a rate or nothing at all. All zero: no suspicion. */
+struct ceiling_doubt {
+    uint32_t had;           /* the last one was refused with so many accepted */
+    uint32_t times;         /* in a row at that count; 0: none */
+    usec_t said_at;         /* the last of them */
+    usec_t contradicted_at; /* a connection went beyond one of them; 0: none did */
+};
+
+#define CEILING_DOUBT_SPAN (600 * USEC_PER_SEC)
+
+enum ceiling_word {
+    CEILING_UNKNOWN, /* the next one tells */
+    CEILING_SAID,    /* a limit: ceiling_refused */
+    CEILING_DENIED,  /* it is not about that number */
+};
+
+MUST_USE enum ceiling_word ceiling_doubt_refused(struct ceiling_doubt *d, uint32_t had, usec_t now);
+/* So many were accepted on one connection. */
+void ceiling_doubt_accepted(struct ceiling_doubt *d, uint32_t have, usec_t now);
+
 /* There are so many, all accepted: a lower ceiling was wrong, because they were still on their way
  * when it was set. */
 void ceiling_proved(struct ceiling *c, uint32_t have);

@@ -30,6 +30,29 @@ static void refusal_sets_it(void **state)
     assert_int_equal(c.limit, 1);
 }
 
+/* Sessions refused at the same count, three times, are a limit; others are not. */
+static void the_same_count_again_is_a_limit(void **state)
+{
+    struct ceiling_doubt d = {0};
+    (void)state;
+    assert_int_equal(ceiling_doubt_refused(&d, 10, START), CEILING_UNKNOWN);
+    ceiling_doubt_accepted(&d, 10, START + 1);
+    assert_int_equal(ceiling_doubt_refused(&d, 10, START + 2), CEILING_UNKNOWN);
+    assert_int_equal(ceiling_doubt_refused(&d, 10, START + 3), CEILING_SAID);
+    /* a session that goes beyond it contradicts, for a while */
+    ceiling_doubt_accepted(&d, 11, START + 4);
+    assert_int_equal(ceiling_doubt_refused(&d, 10, START + 5), CEILING_DENIED);
+    assert_int_equal(ceiling_doubt_refused(&d, 7, START + 6), CEILING_DENIED);
+    usec_t later = START + 6 + CEILING_DOUBT_SPAN;
+    assert_int_equal(ceiling_doubt_refused(&d, 7, later), CEILING_UNKNOWN);
+    assert_int_equal(ceiling_doubt_refused(&d, 8, later + 1), CEILING_DENIED);
+    /* and what is said three times is true, whatever was before */
+    ceiling_doubt_accepted(&d, 9, later + 2);
+    assert_int_equal(ceiling_doubt_refused(&d, 5, later + 3), CEILING_DENIED);
+    assert_int_equal(ceiling_doubt_refused(&d, 5, later + 4), CEILING_DENIED);
+    assert_int_equal(ceiling_doubt_refused(&d, 5, later + 5), CEILING_SAID);
+}
+
 static void rises_by_one_while_it_binds(void **state)
 {
     struct ceiling c = {0};
@@ -133,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(none_permits_all),
         cmocka_unit_test(refusal_sets_it),
+        cmocka_unit_test(the_same_count_again_is_a_limit),
         cmocka_unit_test(rises_by_one_while_it_binds),
         cmocka_unit_test(is_forgotten_beyond_four_times),
         cmocka_unit_test(refused_before_the_others_were_accepted),
