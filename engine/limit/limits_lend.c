@@ -157,6 +157,7 @@ static bool lend_pace(struct lending *g, enum pace_unit unit)
     }
     if (p->phase == PACE_FREE) { /* it was forgotten just now */
         g->paces[unit].left = 0;
+        limits_forgot_pace(g->limits, g->lane, unit, g->now);
         return true;
     }
     g->is_bound[unit] = true;

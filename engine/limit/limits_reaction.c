@@ -60,6 +60,16 @@ void limits_reacted(struct limits *l, const struct limits_lane *lane,
     }
 }
 
+void limits_forgot_pace(struct limits *l, const struct limits_lane *lane, enum pace_unit unit,
+                        usec_t now)
+{
+    limits_fact_end(lane->learned, LIMITS_FACT_PACE + unit);
+    limits_reacted(l, lane,
+                   &(struct limits_reacted){
+                       .kind = LIMIT_REACTED_UNPACED, .cause = LIMIT_DONE_BY_TIME, .unit = unit},
+                   now);
+}
+
 void limits_reaction_watch(struct limits *l, void (*wake)(void *ctx), void *ctx)
 {
     l->reaction_wake = wake;

@@ -55,7 +55,8 @@ static struct slice cause_of(const struct limit_reaction *r)
 
 static struct slice unit_of(const struct limit_reaction *r)
 {
-    if (r->kind != LIMIT_REACTED_PACE) {
+    bool is_forgotten = r->kind == LIMIT_REACTED_UNPACED && r->cause == LIMIT_DONE_BY_TIME;
+    if (r->kind != LIMIT_REACTED_PACE && !is_forgotten) {
         return SLICE("");
     }
     if (r->unit == PACE_RECIPIENTS) {
