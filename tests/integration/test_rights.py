@@ -114,6 +114,8 @@ def test_every_route(doors, kind):
     for route in routes:
         method, path = route.split(' ')
         path = path.replace(':id', 'ffffffffffffff' if 'messages' in path else '999999')
+        if route == 'POST /v1/restart':
+            path += '?nothing=1'  # who may gets 400: counters would begin anew under the other tests
         for used in (method, 'HEAD') if method == 'GET' else (method,):
             status, body = doors.ask(kind, used, path, BODIES.get(route))
             where = (kind, used, path, status, body)
